@@ -6,7 +6,7 @@ schedulers of a framework) are not of the plugin's concern.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from scheduler.api.job import Job
@@ -23,6 +23,7 @@ from scheduler.api.task import Task, TaskClass, TaskStatus
 from scheduler.plugins.ascend.family import Family, JobRequest, Request
 from scheduler.plugins.ascend.resolve import JOB_LABELS, resolve
 from scheduler.plugins.ascend.resources import MILLI, ChipResource, units
+from scheduler.plugins.ascend.vnpu.models import Model
 from scheduler.plugins.ascend.vnpu.requests import REASON_REQUEST, request_of, resource_of
 from scheduler.plugins.ascend.vnpu.requests import check as check_request
 
@@ -77,9 +78,12 @@ class Demand:
         owned_elsewhere: Iterable[str] = (),
         *,
         preset_virtual: bool = False,
+        models: Container[Model] = (),
     ) -> None:
         """``super_pod_size``: the largest number of nodes of a super pod. ``owned_elsewhere``: resources about which
-        another plugin decides. ``preset_virtual``: see ``settings``."""
+        another plugin decides. ``preset_virtual``: see ``settings``; ``models``: those of the chips in the cluster
+        that can be divided."""
+        self._models = models
         self._super_pod_size = super_pod_size
         self._preset_virtual = preset_virtual
         self._names = dimensions.names
@@ -227,7 +231,7 @@ class Demand:
             return resource
         for task in {task.cls.id: task for task in asking}.values():
             cores, amount = self.cores(task.cls), task.cls.request[position]
-            refusal = check_request(resource, task, request_of(task.cls, cores))
+            refusal = check_request(resource, self._models, task, request_of(task.cls, cores))
             if amount != cores * MILLI:
                 text = f"Pod {task.key} asks for {format_amount(NPU_CORE, amount)} {NPU_CORE}, not for whole AI cores"
                 refusal = Refusal(REASON_REQUEST, text)

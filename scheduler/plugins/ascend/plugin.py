@@ -21,7 +21,7 @@ from scheduler.api.names import (
     NPU_CORE,
     SUPER_POD_RANK,
 )
-from scheduler.api.node import Codes
+from scheduler.api.node import Codes, Rows
 from scheduler.api.reasons import Malformed, Refusal
 from scheduler.api.task import Task, TaskClass
 from scheduler.framework.arguments import Arguments
@@ -45,6 +45,7 @@ from scheduler.plugins.ascend.resources import ChipResource
 from scheduler.plugins.ascend.settings import settings_of
 from scheduler.plugins.ascend.super_pod_plans import ID, SuperPodPlans
 from scheduler.plugins.ascend.vnpu.columns import PartScore, part_filters
+from scheduler.plugins.ascend.vnpu.inventory import NodeParts
 from scheduler.plugins.ascend.vnpu.inventory import read_nodes as read_part_nodes
 from scheduler.plugins.ascend.vnpu.ledger import PartLedger
 from scheduler.plugins.ascend.vnpu.requests import request_of
@@ -82,11 +83,14 @@ class Ascend:
         self._latest_times: dict[int, int] = {}
         """Row of a node -> the latest predicate time on it."""
         owned = cache_requirements_of(session.configuration, session.snapshot.config_maps).devices
+        position = session.dimensions.find(NPU_CORE)
+        rows, parts = self._part_nodes(position)
         self._demand = Demand(
             session.dimensions,
             self._settings.super_pod_size,
             owned,
             preset_virtual=self._settings.preset_virtual,
+            models={node.model for node in parts if node.model is not None},
         )
         self._gangs = Gangs(session, self._demand)
         self._plans = SuperPodPlans(session, self._settings, self._ranks_of)
@@ -94,7 +98,10 @@ class Ascend:
         known = {d: resource for d, resource in self._demand.resources.items() if resource.name in CHIP_RESOURCES}
         self.ledgers |= {resource: self._read(resource, d) for d, resource in known.items()}
         self.devices = [self._read_devices(resource, d) for d, resource in self._demand.virtual.items()]
-        self.parts = self._read_parts(session.dimensions.find(NPU_CORE))
+        if position is not None:
+            self.parts = PartLedger(session, self._demand, position, rows, parts, self.ledgers)
+            for problem in () if NPU_CORE in owned else (problem for node in parts for problem in node.problems):
+                session.malformed_field(problem)
         session.add_job_valid(self._demand.check)
         session.add_filter(self._filters, per_job=self._any_use)
         session.add_score(self._scores, per_job=self._any_use)
@@ -141,17 +148,12 @@ class Ascend:
                 whole.in_parts[row] |= np.uint64(node.chips)
         return devices
 
-    def _read_parts(self, position: int | None) -> PartLedger | None:
-        """The parts of chips; None if no node and no Pod has AI cores."""
-        if position is None:
-            return None
+    def _part_nodes(self, position: int | None) -> tuple[Rows, list[NodeParts]]:
+        """The nodes with AI cores. ``position``: that of the AI cores in resource vectors, if they are known."""
         session = self._session
-        cores = whole_chips(session.nodes.allocatable[position])
+        cores = whole_chips(session.nodes.allocatable[position]) if position is not None else np.zeros(0, np.int64)
         rows = np.flatnonzero(cores > 0)
-        parts = read_part_nodes(session.snapshot, rows, cores[rows].tolist())
-        for problem in (problem for node in parts for problem in node.problems):
-            session.malformed_field(problem)
-        return PartLedger(session, self._demand, position, rows, parts, self.ledgers)
+        return rows, read_part_nodes(session.snapshot, rows, cores[rows].tolist())
 
     def use(self, job: Job) -> Use | None:
         """How a job of the session uses chips; None if it uses none, or if it is refused."""
@@ -190,19 +192,21 @@ class Ascend:
             ]
         return filters
 
-    def _part_health(self, parts: PartLedger, resource: str) -> list[Filter]:
-        rows = np.array([row for row, ledger in parts.parts.items() if ledger.model is not None], dtype=np.intp)
+    @cached_property
+    def _part_health(self) -> Filter:
+        """Refuses nodes with AI cores that are reported as unhealthy."""
+        found = {} if self.parts is None else self.parts.parts
+        rows = np.array([row for row, node in found.items() if node.model is not None], dtype=np.intp)
         codes, problems = node_health.read(self._session.snapshot, NPU_CORE, rows)
-        if not self.ledgers:
-            for problem in problems:
-                self._session.malformed_field(problem)
-        return [CodedFilter(codes, node_health.REASONS)]
+        for problem in problems:
+            self._session.malformed_field(problem)
+        return CodedFilter(codes, node_health.REASONS)
 
     # --- answers ---
     def _filters(self, cls: TaskClass, use: Use | CoreUse | None) -> list[Filter]:
         if self.parts is not None and isinstance(use, CoreUse) and self._demand.cores(cls):
             request = request_of(cls, self._demand.cores(cls))
-            return [*self._part_health(self.parts, use.resource), *part_filters(self.parts, use.resource, request)]
+            return [self._part_health, *part_filters(self.parts, use.resource, request)]
         if not self._demand.asks(cls) and not self._demand.cores(cls):
             return [DeviceFilter(devices) for devices in self.devices if devices.nodes and devices.concerns(cls)]
         chips = self._demand.chips(cls, use.resource) if isinstance(use, Use) else 0

@@ -119,10 +119,11 @@ class PartLedger(Ledger[str]):
             held = mask_of({use.chip for found in uses.values() for use in found})
             ledger.in_parts[row] = np.uint64(held | self._barred[row] | self._preset[row])
         chips = ids_of(free)
-        staying = [use for uid, found in uses.items() if uid not in self._leaving[row] for use in found]
         everything = [use for found in uses.values() for use in found]
-        self._now[row] = self._number(node_of(parts.model, parts.size, chips, everything))
-        self._later[row] = self._number(node_of(parts.model, parts.size, chips, staying))
+        self._now[row] = self._later[row] = self._number(node_of(parts.model, parts.size, chips, everything))
+        if self._leaving[row]:
+            staying = [use for uid, found in uses.items() if uid not in self._leaving[row] for use in found]
+            self._later[row] = self._number(node_of(parts.model, parts.size, chips, staying))
 
     def _number(self, node: Node) -> int:
         number = self._numbers.setdefault(node, len(self.known))

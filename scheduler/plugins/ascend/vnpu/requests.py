@@ -4,7 +4,7 @@ The label ``ring-controller.atlas`` says which resource of chips is divided; the
 models of this resource. Which model it is depends on the node.
 """
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Final
 
 from scheduler.api.job import Job
@@ -33,6 +33,7 @@ KINDS: Final[Mapping[str, str]] = {
 }
 """Value of the label -> the resource whose chips are divided."""
 HIGH: Final = "high"
+_DVPP: Final = (YES, NO, NULL)
 
 
 def resource_of(job: Job, tasks: list[Task], *, preset: bool) -> str | Refusal:
@@ -57,14 +58,19 @@ def request_of(cls: TaskClass, cores: int) -> CoreRequest:
     return CoreRequest(cores, cls.labels.get(VNPU_LEVEL) == HIGH, cls.labels.get(VNPU_DVPP, NULL))
 
 
-def check(resource: str, task: Task, request: CoreRequest) -> Refusal | None:
-    """Returns a refusal if no model of the resource has what a Pod asks for."""
-    if request.dvpp not in (YES, NO, NULL):
-        text = f"Pod {task.key} has the label {VNPU_DVPP}={request.dvpp[:64]}; it may be yes, no or null"
-        return Refusal(REASON_REQUEST, text)
+def check(resource: str, there: Container[Model], task: Task, request: CoreRequest) -> Refusal | None:
+    """Returns a refusal if no model of the resource has what a Pod asks for. ``there``: the models of the cluster."""
     models = [model for model in MODELS.values() if model.resource == resource]
+    if len(models) > 1:
+        models = [model for model in models if model in there]
     if any(is_valid(model, request) for model in models):
         return None
+    if not models:
+        text = f"Pod {task.key} asks for {request.cores} {NPU_CORE}; no node has {resource} chips that can be divided"
+        return Refusal(REASON_REQUEST, text)
+    if request.dvpp not in _DVPP:
+        text = f"Pod {task.key} has the label {VNPU_DVPP}={request.dvpp[:64]}; it may be yes, no or null"
+        return Refusal(REASON_REQUEST, text)
     sizes = [model for model in models if _has_cores(model, request.cores)]
     if sizes:
         level = "high" if request.high else "low"
@@ -84,7 +90,7 @@ def is_valid(model: Model, request: CoreRequest) -> bool:
     if request.cores not in model.requests:  # whole chips
         return bool(model.groups) or (not request.high and request.dvpp == NULL)
     return (not request.high or request.cores in model.with_level) and (
-        request.dvpp == NULL or request.cores in model.with_dvpp
+        request.dvpp == NULL or (request.dvpp in _DVPP and request.cores in model.with_dvpp)
     )
 
 

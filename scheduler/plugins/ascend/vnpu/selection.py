@@ -82,8 +82,12 @@ class PartChoice(NamedTuple):
 
 def node_of(model: Model, size: int, numbers: Iterable[int], uses: Iterable[Use]) -> Node:
     """Returns the chips ``numbers`` of a node with what is free of them; uses of other chips do not count."""
-    free = tuple(Chip(number, size, model.cpus) for number in sorted(numbers))
-    return with_uses(Node(model.name, size, free), uses)
+    return with_uses(_untouched(model, size, tuple(sorted(numbers))), uses)
+
+
+@lru_cache(maxsize=1024)
+def _untouched(model: Model, size: int, numbers: tuple[int, ...]) -> Node:
+    return Node(model.name, size, tuple(Chip(number, size, model.cpus) for number in numbers))
 
 
 def with_uses(node: Node, uses: Iterable[Use]) -> Node:

@@ -119,7 +119,22 @@ def test_a_label_with_an_unknown_value_is_refused() -> None:
 )
 def test_requests_for_910b(cores: int, labels: dict[str, str], valid: bool) -> None:
     kind = {"ring-controller.atlas": "ascend-910b", **labels}
-    assert (refusal_of("j", core_node("n", 8), core_job("j", cores, labels=kind)) == "") is valid
+    nodes = [b_node("910B1", 25), b_node("910B4", 20)]
+    assert (refusal_of("j", *nodes, core_job("j", cores, labels=kind)) == "") is valid
+
+
+def test_only_the_models_of_the_cluster_count() -> None:
+    high = {"ring-controller.atlas": "ascend-910b", "vnpu-level": "high"}
+    assert refusal_of("j", b_node("910B4", 20), core_job("j", 10, labels=high)) == ""
+    found = refusal_of("j", b_node("910B3", 20), core_job("j", 10, labels=high))
+    assert "asks for 10 huawei.com/npu-core with vnpu-level=high" in found
+    found = refusal_of("j", core_node("n"), core_job("j", 10, labels=high))
+    assert found.endswith("no node has huawei.com/Ascend910 chips that can be divided")
+
+
+def b_node(model: str, size: int) -> Raw:
+    kind = {"accelerator": "huawei-Ascend910", "servertype": f"Ascend910B-{size}"}
+    return core_node(f"n{model}", 8, labels={**kind, "node.kubernetes.io/npu.chip.name": model})
 
 
 @pytest.mark.parametrize("kind", ["ascend-310", "", "whatever"])
@@ -189,6 +204,11 @@ def test_with_deviceshare_one_plugin_alone_decides_about_ai_cores() -> None:
         for b in World(core_node("n"), core_info("n", [0, 1]), core_job("j", 4, 2)).run(BOTH).decisions.binds
     }
     assert bound == {"j-0": "0-vir04_3c", "j-1": "0-vir04_3c"}
+
+
+def test_what_deviceshare_decides_about_is_reported_by_it_alone() -> None:
+    world = run(core_node("n", labels={"servertype": "Ascend310P-9"}), core_job("j", 1), config=BOTH)
+    assert not any("servertype" in m for m in world.malformed)
 
 
 def test_nodes_without_ai_cores_are_not_read() -> None:
