@@ -182,11 +182,10 @@ class DomainSearch:
         self, queue: Queue, job: Job, sub_job: SubJob, pending: PendingTasks, gradients: Sequence[Sequence[HyperNode]]
     ) -> Placement | None:
         """Place tasks on their nominated nodes, if all tasks have one and one allowed HyperNode holds these nodes."""
-        index = self._session.nodes.index
-        rows = [index[task.nominated] for task in pending.remaining() if task.nominated in index]
-        if len(rows) < len(pending.remaining()):
+        index, tasks = self._session.nodes.index, pending.remaining()
+        if not all(task.nominated in index for task in tasks):
             return None
-        distinct = np.unique(np.array(rows, dtype=np.intp))
+        distinct = np.unique(np.array([index[task.nominated] for task in tasks], dtype=np.intp))
         hyper_node = next((hn for gradient in gradients for hn in gradient if hn.holds(distinct)), None)
         if hyper_node is None:
             return None

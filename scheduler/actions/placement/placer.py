@@ -60,7 +60,9 @@ class PendingTasks:
 
     def copy(self) -> "PendingTasks":
         """Returns a copy of the remaining tasks, without the failed roles."""
-        return PendingTasks(self.remaining())
+        copy = PendingTasks(self.remaining())
+        copy._run_end = self._run_end - self._position
+        return copy
 
 
 def waiting_tasks(job: Job) -> list[Task]:

@@ -1,5 +1,6 @@
 """Pending tasks are taken in runs of equal tasks."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from scheduler.actions.placement.placer import PendingTasks, waiting_tasks
@@ -8,12 +9,16 @@ from tests.builders import World, configuration, group, node, pods
 
 
 class Reads(list[Task]):
-    """Tasks; counts how often one of them is read."""
+    """Tasks; records the positions that are read, in slices too."""
 
-    number = 0
+    def __init__(self, tasks: Iterable[Task], reads: list[int]) -> None:
+        super().__init__(tasks)
+        self._reads = reads
 
     def __getitem__(self, place: Any) -> Any:
-        self.number += isinstance(place, int)
+        if isinstance(place, slice):
+            return Reads(super().__getitem__(place), self._reads)
+        self._reads.append(place)
         return super().__getitem__(place)
 
 
@@ -32,10 +37,22 @@ def test_a_run_ends_where_the_class_changes() -> None:
 
 
 def test_a_run_that_is_taken_task_by_task_is_compared_once() -> None:
-    tasks = Reads(tasks_of(pods("a", 20, "1c", "g"), pods("b", 2, "2c", "g")))
-    pending, sizes = PendingTasks(tasks), []
+    reads: list[int] = []
+    tasks = tasks_of(pods("a", 20, "1c", "g"), pods("b", 2, "2c", "g"))
+    pending, sizes = PendingTasks(Reads(tasks, reads)), []
     while pending:
         sizes.append(len(pending.run()))
         pending.take(1)
     assert sizes == [*range(20, 0, -1), 2, 1]
-    assert tasks.number < 4 * len(tasks)
+    assert len(reads) < 4 * len(tasks)
+
+
+def test_a_copy_does_not_compare_a_known_run_again() -> None:
+    reads: list[int] = []
+    pending = PendingTasks(Reads(tasks_of(pods("a", 20, "1c", "g"), pods("b", 2, "2c", "g")), reads))
+    pending.run()
+    pending.take(1)
+    reads.clear()
+    assert (len(pending.copy().run()), reads) == (19, [])
+    pending.take(19)
+    assert [len(pending.copy().run()), len(pending.copy().remaining())] == [2, 2]
