@@ -7,6 +7,8 @@ others go to their super pod.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
+from operator import itemgetter
 from typing import Final
 
 import numpy as np
@@ -121,9 +123,13 @@ class SuperPodPlans:
             return plan
         members = self._members(job, ledger)
         near = self._super_pods_held(job, members, ledger)
+        running = ((i, task.super_pod_rank) for i, task in enumerate(members) if task.uid in near)
+        kept = {i: int(rank) for i, rank in running if is_number(rank)}
+        ranks = self._ranks(job)
+        own_blocks = _blocks([_number(ranks[task.uid]) for task in members], kept, use.block)
         whole: list[list[Task]] = []
-        for start in range(0, len(members), use.block):
-            block = members[start : start + use.block]
+        for _, group in groupby(zip(own_blocks, members, strict=True), key=itemgetter(0)):
+            block = [task for _, task in group]
             waiting = [task for task in block if task.uid in pending]
             super_pod = next((near[task.uid] for task in block if task.uid in near), None)
             if super_pod is None:
@@ -146,12 +152,10 @@ class SuperPodPlans:
             whole, choose_blocks({each: nodes for each, nodes in free.items() if nodes}, request)
         )
         if not request.soft:
-            plan.blocks = {t.uid: i // use.block for i, t in enumerate(members) if t.uid in plan.rows}
+            plan.blocks = {t.uid: n for t, n in zip(members, own_blocks, strict=True) if t.uid in plan.rows}
             return plan
         super_pods = near | {uid: int(ledger.super_pods[row]) for uid, row in plan.rows.items()}
         places = [super_pods.get(task.uid) for task in members]
-        running = ((i, task.super_pod_rank) for i, task in enumerate(members) if task.uid in near)
-        kept = {i: int(rank) for i, rank in running if is_number(rank)}
         numbers = numbers_of_parts(places, kept, use.block)
         plan.blocks = {task.uid: numbers[i] for i, task in enumerate(members) if task.uid in plan.rows}
         return plan
@@ -189,6 +193,18 @@ class SuperPodPlans:
             for condition in filters:
                 rows = rows[condition.room(rows) > 0]
         return rows
+
+
+def _blocks(ranks: Sequence[int], kept: Mapping[int, int], size: int) -> list[int]:
+    """The number of the block of each task, in the order of ranks.
+
+    Without gaps between the ranks it is the position of the task divided by the size of a block. With gaps, as while
+    a lost Pod is not created again yet, the rank takes the place of the position, if the numbers of the tasks that run
+    (``kept``: position -> number) say so.
+    """
+    gaps = bool(ranks) and ranks[-1] - ranks[0] != len(ranks) - 1
+    by_rank = gaps and bool(kept) and all(ranks[at] // size == number for at, number in kept.items())
+    return [(rank if by_rank else position) // size for position, rank in enumerate(ranks)]
 
 
 def _rows_of_blocks(whole: Sequence[Sequence[Task]], chosen: Sequence[Sequence[int]]) -> dict[str, int]:

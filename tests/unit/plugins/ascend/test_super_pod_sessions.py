@@ -141,6 +141,18 @@ def test_a_replacement_in_another_super_pod_gets_a_number_of_its_own() -> None:
     assert found[1].super_pod == "2"
 
 
+def test_a_lost_pod_that_is_not_created_again_yet_does_not_shift_the_blocks_of_the_others() -> None:
+    """Ranks 1, 2 and 5 are lost; only the Pod of 2 is back. Its block is that of rank 3."""
+    ask = Ask(3, 2, 1)
+    world = World(cluster(2, 2, 2), manifests("j", ask)).run(CONFIGURATION, 4, kubelet=True)
+    before = places(world, "j", ask)
+    left = [each for each in replaced(world, "j", ask, 2) if each["metadata"]["name"] not in ("j-1", "j-5")]
+    again = World(cluster(2, 2, 2), left).run(CONFIGURATION)
+    (bind,) = again.decisions.binds
+    assert (bind.task.name, bind.annotations[SUPER_POD_RANK]) == ("j-2", "1")
+    assert bind.annotations["super-pod-id"] == before[3].super_pod
+
+
 def test_the_numbers_of_split_blocks_follow_the_super_pods() -> None:
     assert list(numbers_of_parts([0, 0, 1, 1, 2, 2], {}, 3).values()) == [0, 0, 1, 1, 2, 2]
     assert list(numbers_of_parts([0, 0, 0, 0], {}, 2).values()) == [0, 0, 1, 1]
