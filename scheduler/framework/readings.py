@@ -14,6 +14,10 @@ class Readings(Generic[K, V]):
     def __init__(self) -> None:
         self._kept: dict[K, tuple[tuple[object, ...], V]] = {}
 
+    def last(self) -> dict[K, V]:
+        """Returns the values of the last call of ``of``."""
+        return {key: value for key, (_, value) in self._kept.items()}
+
     def of(self, wanted: Iterable[tuple[K, tuple[object, ...]]], make: Callable[[K], V]) -> dict[K, V]:
         """Returns the value of each key, computed again if one of its objects changed. Values of other keys are
         dropped."""

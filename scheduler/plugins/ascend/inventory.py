@@ -1,11 +1,12 @@
 """The free chips of each node at the start of a session, from the best source that can be read.
 
-Sources of lists, best first: the device plugin's ConfigMap, the Node's annotations with the same keys (older device
-plugins), the number of allocatable chips. If a source cannot be read, a Warning Event reports it and the next source is
-read; a malformed list counts as empty. Where the Node names its chips (``baseDeviceInfos``) and lists are
-self-maintained, all of these that are healthy are free. The chips that the node's Pods hold (``holdings``) are
-subtracted, including those of terminating Pods: the chips of a Pod are not free as long as the Pod exists. A node on
-which more chips seem free than the Pods leave idle is closed, because a Pod has chips that no annotation lists.
+Sources of lists, best first: the device plugin's ConfigMap or ClusterD's copy of it, whichever is newer; the Node's
+annotations with the same keys (older device plugins); the number of allocatable chips. If a source cannot be read, a
+Warning Event reports it and the next source is read; a malformed list counts as empty. Where the Node names its chips
+(``baseDeviceInfos``) and lists are self-maintained, all of these that are healthy are free. The chips that the node's
+Pods hold (``holdings``) are subtracted, including those of terminating Pods: the chips of a Pod are not free as long as
+the Pod exists. A node on which more chips seem free than the Pods leave idle is closed, because a Pod has chips that no
+annotation lists.
 
 A chip is assigned to no Pod while it is uncertain which Pod holds it. A list of free chips that the device plugin
 publishes after the Pod has started removes the uncertainty.
@@ -35,6 +36,7 @@ from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import Task, TaskStatus
 from scheduler.framework.readings import Readings
 from scheduler.plugins.ascend.chiplist import ChipListError, format_chips, parse_chips
+from scheduler.plugins.ascend.cluster_reports import ClusterReports, Report
 from scheduler.plugins.ascend.holdings import Holding, holding
 from scheduler.plugins.ascend.masks import ALL, NONE, highest, ids_of, lowest
 from scheduler.plugins.ascend.resources import MILLI, ChipRequests, ChipResource
@@ -81,7 +83,13 @@ _readings: dict[str, Readings[str, NodeChips]] = {}
 
 
 def read_nodes(
-    snapshot: Snapshot, resource: ChipResource, rows: Rows, allocatable: Sequence[int], *, self_maintain: bool
+    snapshot: Snapshot,
+    resource: ChipResource,
+    rows: Rows,
+    allocatable: Sequence[int],
+    reports: ClusterReports,
+    *,
+    self_maintain: bool,
 ) -> list[NodeChips]:
     """Returns the chips of the nodes at ``rows``. ``allocatable``: whole chips per row, from the Node object."""
     objects, names = snapshot.nodes.facts.objects, snapshot.nodes.names
@@ -89,7 +97,7 @@ def read_nodes(
     requests = ChipRequests(resource, snapshot.dimensions)
     number = {names[row]: chips for row, chips in zip(rows.tolist(), allocatable, strict=True)}
     sources = {
-        name: (objects[row], maps.get(_config_map_key(name)), tasks.get(name, ()), since, self_maintain)
+        name: (objects[row], *device_reports(name, maps, reports), tasks.get(name, ()), since, self_maintain)
         for row, name in ((row, names[row]) for row in rows.tolist())
     }
     kept = _readings.setdefault(resource.name, Readings())
@@ -97,14 +105,19 @@ def read_nodes(
     return list(readings.values())
 
 
-def _config_map_key(node: str) -> str:
-    return f"{DEVICE_INFO_NAMESPACE}/{DEVICE_INFO_CONFIGMAP_PREFIX}{node}"
+def device_reports(
+    node: str, config_maps: Mapping[str, ConfigMap], reports: ClusterReports
+) -> tuple[ConfigMap | None, Report | None]:
+    """Returns the ConfigMap of the device plugin of a node, and ClusterD's copy of it."""
+    name = f"{DEVICE_INFO_CONFIGMAP_PREFIX}{node}"
+    return config_maps.get(f"{DEVICE_INFO_NAMESPACE}/{name}"), reports.reports.get(name)
 
 
 def read_node(
     resource: ChipResource,
     node: Node,
     config_map: ConfigMap | None,
+    copied: Report | None,
     tasks: Sequence[Task],
     since: float,
     self_maintain: bool,
@@ -114,7 +127,7 @@ def read_node(
     """Returns the chips of one node with ``allocatable`` chips, from all sources. ``since``: Unix time from which on
     bindings are recorded. ``self_maintain``: see ``settings``."""
     problems: list[Malformed] = []
-    lists = reported_lists(resource, node, config_map, problems)
+    lists = reported_lists(resource, node, config_map, copied, problems)
     named = named_chips(resource, node, problems)
     pods = [(task, holding(resource, task, requests, since, problems)) for task in tasks]
     contested = _contested(resource, pods, requests, problems)
@@ -244,24 +257,35 @@ class Lists(NamedTuple):
 
 
 def reported_lists(
-    resource: ChipResource, node: Node, config_map: ConfigMap | None, problems: list[Malformed]
+    resource: ChipResource,
+    node: Node,
+    config_map: ConfigMap | None,
+    copied: Report | None,
+    problems: list[Malformed],
 ) -> Lists | None:
-    """Returns the lists of the first source whose list of free chips can be read."""
+    """Returns the lists of the best source whose list of free chips can be read. ``copied``: ClusterD's copy of
+    ``config_map``, which is outdated if ClusterD does not run."""
+    reports = [] if copied is None else [copied]
     if config_map is not None:
-        meta = config_map.metadata
-        source = _Source("ConfigMap", meta.namespace, meta.name, f"data[{DEVICE_INFO_KEY}]", problems)
-        try:
-            info = device_info((config_map.data or {}).get(DEVICE_INFO_KEY, ""))
-        except DeviceInfoError as error:
-            source.report("", str(error))
-        else:
-            found = _masks(resource, info.lists, source, info.published, info.super_pod)
-            if found is not None:
-                return found
+        meta, text = config_map.metadata, (config_map.data or {}).get(DEVICE_INFO_KEY, "")
+        reports.append(Report(meta.namespace, meta.name, f"data[{DEVICE_INFO_KEY}]", text))
+    readable = [lists for report in reports if (lists := _lists_of(resource, report, problems)) is not None]
+    if readable:
+        return max(readable, key=lambda lists: (not lists.malformed, lists.published))
     annotations = node.metadata.annotations or {}
     if resource.name not in annotations:
         return None
     return _masks(resource, annotations, _Source("Node", "", node.metadata.name, "metadata.annotations", problems))
+
+
+def _lists_of(resource: ChipResource, report: Report, problems: list[Malformed]) -> Lists | None:
+    source = _Source("ConfigMap", report.namespace, report.name, report.field, problems)
+    try:
+        info = device_info(report.text)
+    except DeviceInfoError as error:
+        source.report("", str(error))
+        return None
+    return _masks(resource, info.lists, source, info.published, info.super_pod)
 
 
 def _masks(

@@ -1,4 +1,5 @@
-"""The health of nodes as NodeD and the device plugin report it: which nodes no NPU Pod is placed on.
+"""The health of nodes as NodeD and the device plugin report it, themselves or through ClusterD: which nodes no NPU Pod
+is placed on. The worst report decides.
 
 NodeD publishes a ConfigMap for a node with hardware faults, and deletes it when there is none. The device plugin of A3
 servers publishes the state of the node's switches with its lists of chips. Without a report a node is healthy.
@@ -14,11 +15,12 @@ from scheduler.api.objects import ConfigMap
 from scheduler.api.reasons import Malformed
 from scheduler.api.snapshot import Snapshot
 from scheduler.framework.readings import Readings
+from scheduler.plugins.ascend.cluster_reports import NAMESPACE, ClusterReports, Report
 from scheduler.plugins.support.device_info import DeviceInfoError, json_object
 
-NODE_INFO_NAMESPACE: Final = "mindx-dl"
 NODE_INFO_PREFIX: Final = "mindx-dl-nodeinfo-"
 NODE_INFO_KEY: Final = "NodeInfo"
+SWITCH_INFO_PREFIX: Final = "mindx-dl-switchinfo-"
 SWITCH_INFO_KEY: Final = "SwitchInfoCfg"
 REASONS: Final = ("node(s) were reported as unhealthy", "node(s) were reported as about to be isolated")
 _CODES: Final = {"UnHealthy": 0, "PreSeparate": 1}
@@ -35,45 +37,60 @@ _readings: dict[str, Readings[str, _Health]] = {}
 """Name of the resource -> name of the node -> its health."""
 
 
-def read(snapshot: Snapshot, resource: str, rows: Rows) -> tuple[Codes, list[Malformed]]:
+def read(snapshot: Snapshot, resource: str, rows: Rows, reports: ClusterReports) -> tuple[Codes, list[Malformed]]:
     """Returns a column of shape (nodes,), the position in ``REASONS`` of why a node is excluded, or -1; and the reports
     that cannot be read. Only the nodes at ``rows`` are looked at, those with chips of the resource."""
     names, maps = snapshot.nodes.names, snapshot.config_maps
-    reports = {
+    sources = {
         names[row]: (
-            maps.get(f"{NODE_INFO_NAMESPACE}/{NODE_INFO_PREFIX}{names[row]}"),
+            maps.get(f"{NAMESPACE}/{NODE_INFO_PREFIX}{names[row]}"),
             maps.get(f"{DEVICE_INFO_NAMESPACE}/{DEVICE_INFO_CONFIGMAP_PREFIX}{names[row]}"),
+            reports.reports.get(f"{NODE_INFO_PREFIX}{names[row]}"),
+            reports.reports.get(f"{SWITCH_INFO_PREFIX}{names[row]}"),
         )
         for row in rows.tolist()
     }
     found = list(
-        _readings.setdefault(resource, Readings()).of(reports.items(), lambda name: _health(*reports[name])).values()
+        _readings.setdefault(resource, Readings()).of(sources.items(), lambda name: _health(*sources[name])).values()
     )
     codes: Codes = np.full(len(names), _HEALTHY, dtype=np.intp)
     codes[rows] = [health.code for health in found]
     return codes, [problem for health in found for problem in health.problems]
 
 
-def _health(node_info: ConfigMap | None, device_info: ConfigMap | None) -> _Health:
+def _health(
+    node_info: ConfigMap | None,
+    device_info: ConfigMap | None,
+    copied_node_info: Report | None,
+    copied_switch_info: Report | None,
+) -> _Health:
     problems: list[Malformed] = []
-    codes = [
-        _code(node_info, NODE_INFO_KEY, problems),
-        _code(device_info, SWITCH_INFO_KEY, problems),
-    ]
+    reports = (
+        (_report(node_info, NODE_INFO_KEY), NODE_INFO_KEY),
+        (_report(device_info, SWITCH_INFO_KEY), SWITCH_INFO_KEY),
+        (copied_node_info, NODE_INFO_KEY),
+        (copied_switch_info, SWITCH_INFO_KEY),
+    )
+    codes = [_code(report, key, problems) for report, key in reports if report is not None]
     bad = [code for code in codes if code != _HEALTHY]
     return _Health(min(bad, default=_HEALTHY), tuple(problems))
 
 
-def _code(config_map: ConfigMap | None, key: str, problems: list[Malformed]) -> int:
+def _report(config_map: ConfigMap | None, key: str) -> Report | None:
     text = None if config_map is None else (config_map.data or {}).get(key)
     if config_map is None or text is None:
-        return _HEALTHY
+        return None
+    return Report(config_map.metadata.namespace, config_map.metadata.name, f"data[{key}]", text)
+
+
+def _code(report: Report, key: str, problems: list[Malformed]) -> int:
     try:
-        status = _status(json_object(text), key)
+        status = _status(json_object(report.text), key)
     except DeviceInfoError as error:
-        meta = config_map.metadata
         problems.append(
-            Malformed("ConfigMap", meta.namespace, meta.name, f"data[{key}]", str(error), "the node counts as healthy")
+            Malformed(
+                "ConfigMap", report.namespace, report.name, report.field, str(error), "the node counts as healthy"
+            )
         )
         return _HEALTHY
     return _CODES.get(status, _HEALTHY)

@@ -22,15 +22,16 @@ from scheduler.api.names import (
     SUPER_POD_RANK,
 )
 from scheduler.api.node import Codes, Rows
+from scheduler.api.objects import ConfigMap
 from scheduler.api.reasons import Malformed, Refusal
 from scheduler.api.task import Task, TaskClass
 from scheduler.framework.arguments import Arguments
-from scheduler.framework.cache_requirements import cache_requirements_of
+from scheduler.framework.cache_requirements import CacheRequirements, cache_requirements_of
 from scheduler.framework.columns import CodedFilter, Filter, MaskFilter, Nowhere, Score, StaticScore
 from scheduler.framework.extension import Vote
 from scheduler.framework.registry import register_plugin, register_prefix
 from scheduler.framework.session import Session
-from scheduler.plugins.ascend import node_health
+from scheduler.plugins.ascend import cluster_reports, node_health
 from scheduler.plugins.ascend.annotations import PodAnnotations
 from scheduler.plugins.ascend.columns import ChipFilter, ChipScore
 from scheduler.plugins.ascend.demand import CoreUse, Demand, Use
@@ -69,6 +70,14 @@ class Ascend:
     def __init__(self, arguments: Arguments) -> None:
         del arguments
 
+    @classmethod
+    def cache_requirements(cls, arguments: Arguments, config_maps: Mapping[str, ConfigMap]) -> CacheRequirements:
+        """Declares the ConfigMaps of NodeD and of ClusterD."""
+        del arguments, config_maps
+        return CacheRequirements(
+            labelled_config_maps=frozenset((cluster_reports.NAMESPACE, labels) for labels in cluster_reports.LABELS)
+        )
+
     def open(self, session: Session) -> None:
         self._session = session
         self.ledgers: dict[ChipResource, ChipLedger] = {}
@@ -78,6 +87,10 @@ class Ascend:
         if not any(name.startswith(HUAWEI_PREFIX) for name in session.dimensions.names):
             return
         self._settings = settings_of(session)
+        collected = self._settings.cluster_reports
+        self._reports = cluster_reports.read(session.snapshot) if collected else cluster_reports.NO_REPORTS
+        for problem in self._reports.problems:
+            session.malformed_field(problem)
         self._ranks: dict[str, Mapping[str, str]] = {}
         """Key of a job -> uid -> rank."""
         self._latest_times: dict[int, int] = {}
@@ -129,7 +142,12 @@ class Ascend:
         allocatable = whole_chips(session.nodes.allocatable[position])
         rows = np.flatnonzero(allocatable > 0)
         chips = read_nodes(
-            session.snapshot, resource, rows, allocatable[rows].tolist(), self_maintain=self._settings.self_maintain
+            session.snapshot,
+            resource,
+            rows,
+            allocatable[rows].tolist(),
+            self._reports,
+            self_maintain=self._settings.self_maintain,
         )
         for problem in (problem for node in chips for problem in node.problems):
             session.malformed_field(problem)
@@ -153,7 +171,7 @@ class Ascend:
         session = self._session
         cores = whole_chips(session.nodes.allocatable[position]) if position is not None else np.zeros(0, np.int64)
         rows = np.flatnonzero(cores > 0)
-        return rows, read_part_nodes(session.snapshot, rows, cores[rows].tolist())
+        return rows, read_part_nodes(session.snapshot, rows, cores[rows].tolist(), self._reports)
 
     def use(self, job: Job) -> Use | None:
         """How a job of the session uses chips; None if it uses none, or if it is refused."""
@@ -166,7 +184,7 @@ class Ascend:
     def _health(self, resource: ChipResource) -> Codes:
         """Shape (nodes,): the position in ``node_health.REASONS`` of why a node is excluded, or -1."""
         rows = np.flatnonzero(self.ledgers[resource].allocatable > 0)
-        codes, problems = node_health.read(self._session.snapshot, resource.name, rows)
+        codes, problems = node_health.read(self._session.snapshot, resource.name, rows, self._reports)
         for problem in problems:
             self._session.malformed_field(problem)
         return codes
@@ -197,7 +215,7 @@ class Ascend:
         """Refuses nodes with AI cores that are reported as unhealthy."""
         found = {} if self.parts is None else self.parts.parts
         rows = np.array([row for row, node in found.items() if node.model is not None], dtype=np.intp)
-        codes, problems = node_health.read(self._session.snapshot, NPU_CORE, rows)
+        codes, problems = node_health.read(self._session.snapshot, NPU_CORE, rows, self._reports)
         for problem in problems:
             self._session.malformed_field(problem)
         return CodedFilter(codes, node_health.REASONS)

@@ -22,6 +22,8 @@ class Settings:
     (``self-maintain-available-card``)."""
     prefer_previous: bool
     """A Pod that replaces another of its job prefers that one's node (``prefer-previous-node``)."""
+    cluster_reports: bool
+    """ClusterD's collected reports are read besides those of each node (``useClusterInfoManager``)."""
     preset_virtual: bool
     """Virtual NPUs are only created beforehand, not on demand (``presetVirtualDevice``)."""
     super_pod_size: int
@@ -39,6 +41,7 @@ class Settings:
             force_enqueue=arguments.boolean("forceEnqueue", False),
             self_maintain=arguments.boolean("self-maintain-available-card", True),
             prefer_previous=arguments.boolean("prefer-previous-node", False),
+            cluster_reports=arguments.boolean("useClusterInfoManager", True),
             super_pod_size=size,
             reserve_nodes=reserve,
             preset_virtual=arguments.boolean(PRESET_VIRTUAL_DEVICE, False),

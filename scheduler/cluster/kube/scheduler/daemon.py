@@ -163,7 +163,7 @@ class Daemon:
         self._plugin_config_maps = InformerSet([])
         """Informers of the ConfigMaps that plugins want. The wait for their first lists is short: the right to read
         them may be missing."""
-        self._watched_config_maps: set[tuple[str, str]] = set()
+        self._watched_config_maps: set[Source] = set()
         self._http = HttpCalls()
         self._external_calls: ExternalCalls = self._http if sessions is None else sessions.recording(self._http)
         self._relisting: list[asyncio.Task[bool]] = []
@@ -292,10 +292,13 @@ class Daemon:
 
     async def _watch_plugin_config_maps(self) -> None:
         """Starts to watch the ConfigMaps that plugins of the configuration want and that are not watched yet."""
-        wanted = cache_requirements_of(self._configuration.current, {}).config_maps - self._watched_config_maps
+        requirements = cache_requirements_of(self._configuration.current, {})
+        wanted = {Source(CONFIG_MAP, namespace, name=name) for namespace, name in requirements.config_maps}
+        for namespace, labels in requirements.labelled_config_maps:
+            wanted.add(Source(CONFIG_MAP, namespace, labels=labels, optional=True))
+        wanted -= self._watched_config_maps
         self._watched_config_maps |= wanted
-        for namespace, name in sorted(wanted):
-            source = Source(CONFIG_MAP, namespace, name=name)
+        for source in sorted(wanted, key=lambda source: (source.namespace, source.name, source.labels)):
             self._plugin_config_maps.add(
                 Informer(self._client, source, self._cache, self._recorder.malformed, self._metrics)
             )

@@ -19,6 +19,8 @@ class Source:
     """A label selector in kubectl's notation, applied by the server; "" for all."""
     name: str = ""
     """The only object, chosen by the server; "" for all."""
+    optional: bool = False
+    """Without the right to read the objects, there are none."""
 
     @property
     def path(self) -> str:

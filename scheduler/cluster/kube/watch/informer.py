@@ -158,6 +158,8 @@ class Informer:
                 self.synced.set()
         elif isinstance(error, ApiError) and error.status == 403:
             text = f"not allowed: {error.message}"
+        if self.source.optional and isinstance(error, ApiError) and error.status in (403, 404):
+            self.synced.set()  # there are none, until the right is granted
         self._metrics.watch_restarts.labels(self.source.kind.name, "error").inc()
         seconds = self._backoff.next(error.retry_after if isinstance(error, ApiError) else None)
         if text != self.problem:

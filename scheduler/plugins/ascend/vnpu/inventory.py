@@ -11,8 +11,6 @@ from typing import Final, NamedTuple
 from scheduler.api.names import (
     ACCELERATOR,
     CHIP_NAME,
-    DEVICE_INFO_CONFIGMAP_PREFIX,
-    DEVICE_INFO_NAMESPACE,
     NPU_CORE,
     SERVER_TYPE,
 )
@@ -22,8 +20,9 @@ from scheduler.api.reasons import Malformed
 from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import Task
 from scheduler.framework.readings import Readings
+from scheduler.plugins.ascend.cluster_reports import ClusterReports, Report
 from scheduler.plugins.ascend.holdings import holding as whole_holding
-from scheduler.plugins.ascend.inventory import named_chips, reported_lists
+from scheduler.plugins.ascend.inventory import device_reports, named_chips, reported_lists
 from scheduler.plugins.ascend.masks import ALL, NONE, lowest, mask_of
 from scheduler.plugins.ascend.resources import ChipRequests, ChipResource, units
 from scheduler.plugins.ascend.vnpu.holdings import CoreHolding, holding
@@ -50,7 +49,7 @@ class NodeParts(NamedTuple):
 _readings: Final[Readings[str, NodeParts]] = Readings()
 
 
-def read_nodes(snapshot: Snapshot, rows: Rows, cores: Sequence[int]) -> list[NodeParts]:
+def read_nodes(snapshot: Snapshot, rows: Rows, cores: Sequence[int], reports: ClusterReports) -> list[NodeParts]:
     """Returns the parts of the nodes at ``rows``. ``cores``: allocatable AI cores per row."""
     objects, names = snapshot.nodes.facts.objects, snapshot.nodes.names
     maps, since = snapshot.config_maps, snapshot.signed_since
@@ -66,7 +65,7 @@ def read_nodes(snapshot: Snapshot, rows: Rows, cores: Sequence[int]) -> list[Nod
     sources = {
         names[row]: (
             objects[row],
-            maps.get(f"{DEVICE_INFO_NAMESPACE}/{DEVICE_INFO_CONFIGMAP_PREFIX}{names[row]}"),
+            *device_reports(names[row], maps, reports),
             snapshot.chips.get(names[row], ()),
             since,
         )
@@ -74,7 +73,7 @@ def read_nodes(snapshot: Snapshot, rows: Rows, cores: Sequence[int]) -> list[Nod
     }
 
     def read(name: str) -> NodeParts:
-        node, config_map, tasks, _ = sources[name]
+        node, config_map, copied, tasks, _ = sources[name]
         total = number[name]
         problems: list[Malformed] = []
         found = _model(node, total, problems)
@@ -83,7 +82,7 @@ def read_nodes(snapshot: Snapshot, rows: Rows, cores: Sequence[int]) -> list[Nod
         model, size = found
         whole = requests_of(model.resource)
         asked = {task.uid: units(task.cls, position) for task in tasks}
-        return _read(node, config_map, tasks, model, size, total // size, asked, whole, since, problems)
+        return _read(node, config_map, copied, tasks, model, size, total // size, asked, whole, since, problems)
 
     return list(_readings.of(sources.items(), read).values())
 
@@ -116,6 +115,7 @@ def _model(node: Node, total: int, problems: list[Malformed]) -> tuple[Model, in
 def _read(
     node: Node,
     config_map: ConfigMap | None,
+    copied: Report | None,
     tasks: Sequence[Task],
     model: Model,
     size: int,
@@ -127,7 +127,7 @@ def _read(
 ) -> NodeParts:
     """``number``: of chips; ``asked``: uid -> AI cores."""
     resource = ChipResource(model.resource)
-    lists = reported_lists(resource, node, config_map, problems)
+    lists = reported_lists(resource, node, config_map, copied, problems)
     held = whole = doubtful = NONE
     closed = False
     holdings = {}

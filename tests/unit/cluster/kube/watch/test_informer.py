@@ -11,11 +11,12 @@ import pytest
 from aiohttp import web
 
 from scheduler.api.decisions import ObjectRef
+from scheduler.api.kinds import CONFIG_MAP
 from scheduler.api.objects import KubeObject
 from scheduler.api.reasons import Malformed
 from scheduler.cluster.kube.transport.backoff import Backoff
 from scheduler.cluster.kube.transport.client import ApiClient
-from scheduler.cluster.kube.transport.sources import sources
+from scheduler.cluster.kube.transport.sources import Source, sources
 from scheduler.cluster.kube.watch.informer import Informer, OriginalStore
 from scheduler.observability.metrics import Metrics
 from tests.unit.cluster.kube.fake_api import Answer, Call, FakeApi, WatchFeed, refusal, serving, until
@@ -268,6 +269,26 @@ def test_of_config_maps_only_those_of_accelerators_are_taken() -> None:
         async with watching(lambda api: api.on("GET", path, handler), kind="ConfigMap") as world:
             await world.informer.synced.wait()
             assert world.cache.names == {"mindx-dl-deviceinfo-n1"}
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("status", [403, 404])
+def test_without_the_right_to_list_optional_objects_there_are_none(status: int) -> None:
+    async def scenario() -> None:
+        async with serving() as (api, client):
+
+            async def refuse(call: Call, request: web.Request) -> Answer:
+                return refusal(status, "Forbidden", "not you")
+
+            api.on("GET", "/api/v1/namespaces/mindx-dl/configmaps", refuse)
+            source = Source(CONFIG_MAP, "mindx-dl", labels="a=b", optional=True)
+            informer = Informer(client, source, Cache(), lambda *_: None, Metrics(), backoff=Backoff(0.01, 0.02))
+            task = asyncio.create_task(informer.run())
+            await asyncio.wait_for(informer.synced.wait(), 10)
+            assert informer.problem
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
 
     asyncio.run(scenario())
 

@@ -1,0 +1,75 @@
+"""The reports of ClusterD, which copies those of all nodes into a few ConfigMaps (``mindx-dl/cluster-info-*``).
+
+Such a ConfigMap has one key, its own name, with a JSON object: the name of a node's ConfigMap -> its content. A
+ConfigMap is parsed again only if it changed, and the report on a node remains the same object while its text is the
+same: ClusterD writes the ConfigMaps every few seconds, and most of their content stays as it is.
+"""
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+import msgspec
+
+from scheduler.api.objects import ConfigMap
+from scheduler.api.reasons import Malformed
+from scheduler.api.snapshot import Snapshot
+from scheduler.framework.readings import Readings
+
+NAMESPACE: Final = "mindx-dl"
+LABELS: Final = ("mx-consumer-cim=true", "mx-consumer-volcano=true")
+"""Selectors of the ConfigMaps of NodeD, and of those of ClusterD."""
+_PREFIX: Final = f"{NAMESPACE}/cluster-info-"
+
+
+class Report(NamedTuple):
+    """What one ConfigMap says about one node."""
+
+    namespace: str
+    name: str
+    """Of the ConfigMap."""
+    field: str
+    text: str
+
+
+class ClusterReports(NamedTuple):
+    reports: Mapping[str, Report]
+    """Name of the ConfigMap that was copied (``mindx-dl-deviceinfo-<node>``) -> its report."""
+    problems: tuple[Malformed, ...]
+
+
+NO_REPORTS: Final = ClusterReports({}, ())
+_by_config_map: Final[Readings[str, ClusterReports]] = Readings()
+_together: Final[Readings[str, ClusterReports]] = Readings()
+
+
+def read(snapshot: Snapshot) -> ClusterReports:
+    """Returns the reports of all ``cluster-info-*`` ConfigMaps."""
+    return _together.of([("", (snapshot.config_maps,))], lambda _: _read(snapshot.config_maps))[""]
+
+
+def _read(config_maps: Mapping[str, ConfigMap]) -> ClusterReports:
+    before = _by_config_map.last()
+    found = {key: (each,) for key, each in sorted(config_maps.items()) if key.startswith(_PREFIX)}
+    if not found and not before:
+        return NO_REPORTS
+    parts = _by_config_map.of(found.items(), lambda key: _parse(*found[key], before.get(key, NO_REPORTS).reports))
+    reports: dict[str, Report] = {}
+    for part in parts.values():
+        reports |= part.reports
+    return ClusterReports(reports, tuple(problem for part in parts.values() for problem in part.problems))
+
+
+def _parse(config_map: ConfigMap, before: Mapping[str, Report]) -> ClusterReports:
+    meta = config_map.metadata
+    field = f"data[{meta.name}]"
+    try:
+        entries = msgspec.json.decode((config_map.data or {}).get(meta.name, ""), type=dict[str, msgspec.Raw])
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        problem = Malformed("ConfigMap", meta.namespace, meta.name, field, f"not a JSON object: {error}")
+        return ClusterReports({}, (problem,))
+    reports = {}
+    for name, raw in entries.items():
+        report = Report(meta.namespace, meta.name, f"{field}[{name}]", bytes(raw).decode())
+        kept = before.get(name)
+        reports[name] = kept if kept == report else report
+    return ClusterReports(reports, ())
