@@ -1,6 +1,6 @@
 """Builds an explanation: traces sessions until nothing changes, reads their end state, then searches for changes."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
@@ -184,6 +184,9 @@ def _report(result: Explanation, simulation: Simulation, run: _Run, goal: Goal, 
         result.state = "its PodGroup is gone before it gets a node"
         return
     _describe(result, job)
+    missing = session.job_missing(job)
+    goal = replace(goal, required=job.ready_count + missing if missing else 0)
+    result.needed = max(job.min_member, goal.required)
     result.placeable = placeable(job)
     result.queue_position = queue_position(session, job)
     result.gates = gates(session, job, goal)

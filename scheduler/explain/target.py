@@ -86,10 +86,13 @@ class Goal:
     waiting: int
     """For a gang that has its minimum: how many of its Pods wait. The goal is that fewer wait. 0: the goal is the
     minimum."""
+    required: int = 0
+    """The least number of Pods with a node for which plugins let the gang start. They may require more than its
+    minimum."""
 
     def needed(self, job: Job) -> int:
         """The number of Pods of the gang that must have a node."""
-        return max(job.min_member, 1, job.ready_count + 1 if self.waiting else 0)
+        return max(job.min_member, self.required, 1, job.ready_count + 1 if self.waiting else 0)
 
     def reached(self, session: Session) -> bool:
         """Whether the goal is reached at the end of a session."""

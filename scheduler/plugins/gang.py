@@ -82,12 +82,13 @@ class Gang:
             )
         return None
 
-    @staticmethod
-    def _pipelined(job: Job) -> Vote:
+    def _pipelined(self, job: Job) -> Vote:
         if job.missing > job.waiting_count:
             return Vote.REJECT
         if _missing_in_roles(job, TaskStatus.PIPELINED):
             return Vote.REJECT
+        if self._session.job_missing(job) > max(_missing(job), job.waiting_count):
+            return Vote.ABSTAIN  # another plugin requires more Pods: a permission here would override its vote
         sub_groups = _sub_groups(job, lambda sub_job: sub_job.pipelined)
         return Vote.PERMIT if all(number >= minimum for _, number, minimum in sub_groups) else Vote.REJECT
 

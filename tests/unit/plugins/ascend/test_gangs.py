@@ -6,7 +6,8 @@ import pytest
 
 from scheduler.api.names import ASCEND_910, SCHEDULE_MIN_AVAILABLE
 from tests.builders import Raw, World, group
-from tests.unit.plugins.ascend.chips import CONFIGURATION, npu_node, npu_pod
+from tests.unit.explain.small_clusters import explained
+from tests.unit.plugins.ascend.chips import CONFIGURATION, job, npu_node, npu_pod
 from tests.unit.plugins.ascend.test_conditions import condition
 
 GROUP = "podgroup-uid-of-web"
@@ -43,6 +44,11 @@ def test_the_pods_of_a_deployment_are_placed_together_or_not_at_all() -> None:
     assert bound(nodes(3), objects) == 3
 
 
+def test_a_deployment_that_does_not_fit_withholds_no_chips_from_other_jobs() -> None:
+    objects = [replica_set(3), group(GROUP, minimum=1), *deployment_pods(3), *job("other", 8)]
+    assert World(nodes(2), objects).run(CONFIGURATION).bound.keys() == {"other-0"}
+
+
 def test_a_deployment_waits_until_all_its_pods_exist() -> None:
     world = World(nodes(3), replica_set(3), group(GROUP, minimum=1), deployment_pods(2)).run(CONFIGURATION)
     assert world.bound == {}
@@ -77,6 +83,13 @@ def test_a_deployment_without_chips_is_no_gang() -> None:
     for pod in plain:
         pod["spec"]["containers"] = [{"name": "main", "resources": {"requests": {"cpu": "40"}}}]
     assert bound(nodes(2), replica_set(3), group(GROUP, minimum=1), plain) == 2
+
+
+def test_explain_counts_the_replicas() -> None:
+    objects = [*nodes(2), replica_set(3), group(GROUP, minimum=1), *deployment_pods(3)]
+    it = explained("podgroup", GROUP, *objects, conf=CONFIGURATION)
+    assert it.state == "0 of the 3 Pods needed have a node, and as things are that does not change"
+    assert (it.needed, it.placed, it.placeable) == (3, 0, 2)
 
 
 # --- schedule_minAvailable ---
