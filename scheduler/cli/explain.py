@@ -70,7 +70,7 @@ def explain_command(
 
     with without_garbage_collection(), closing(HttpCalls()) as external_calls:
         try:
-            namespace, simulation = _simulation(connection, paths, conf, names, external_calls)
+            namespace, simulation = cluster_in_memory(connection, paths, conf, names, external_calls)
             keep(simulation)
             found = explain(simulation, kind, namespace, name, search=search)
         except NotFoundError as error:
@@ -84,7 +84,7 @@ def explain_command(
         print_object(explanation_document(found), output)
 
 
-def _simulation(
+def cluster_in_memory(
     connection: Connection,
     paths: tuple[str, ...],
     conf: str | None,

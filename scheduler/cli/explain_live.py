@@ -74,10 +74,14 @@ def read_cluster(connection: Connection, *, with_configuration: bool, with_names
     """
 
     async def work(cluster: Cluster) -> LiveCluster:
-        from scheduler.api.kinds import VCJOB
+        from scheduler.api.kinds import CONFIG_MAP, VCJOB
         from scheduler.cluster.kube.transport.sources import Source, sources
+        from scheduler.framework.cache_requirements import cache_requirements_of
+        from scheduler.framework.configuration_file import DEFAULT_CONFIGURATION, parse_configuration
 
-        read = asyncio.gather(*(_list(cluster, source) for source in [*sources(), Source(VCJOB)]))
+        reports = cache_requirements_of(parse_configuration(DEFAULT_CONFIGURATION), {}).labelled_config_maps
+        more = [Source(CONFIG_MAP, namespace, labels=labels, optional=True) for namespace, labels in sorted(reports)]
+        read = asyncio.gather(*(_list(cluster, source) for source in [*sources(), *more, Source(VCJOB)]))
         (text, source), names, lists = await asyncio.gather(
             _configuration(cluster, with_configuration), _scheduler_names(cluster, with_names), read
         )
@@ -99,7 +103,7 @@ async def _list(cluster: Cluster, source: "Source") -> "list[Manifest]":
     except CommandError as failed:
         if kind in (NODE, POD, POD_GROUP, QUEUE) or failed.status not in (NOT_FOUND, _FORBIDDEN):
             raise
-        if failed.status != NOT_FOUND or kind not in OPTIONAL:
+        if not source.optional and (failed.status != NOT_FOUND or kind not in OPTIONAL):
             echo(f"warning: {failed.message}; explained without", err=True)
         return []
     by_name = [(key_in(raw)[1], raw) for raw in items]

@@ -41,6 +41,7 @@ _EXPONENT: Final = re.compile(rb"e-?[0-9]+[],}]")
 @feature_gates
 @with_plugins
 @click.option("--kubelet", type=click.Choice(["run", "none"]), default="run", show_default=True)
+@click.option("--chips", is_flag=True, help="Print the chips of nodes at the end, as node chips does.")
 @output_option(TABLE, JSON, YAML)
 @without_garbage_collection()
 def simulate_command(
@@ -52,6 +53,7 @@ def simulate_command(
     cycles: int | None,
     features: frozenset[str],
     kubelet: str,
+    chips: bool,
     output: str,
 ) -> None:
     """Run the scheduler over a cluster in memory that is read from manifests.
@@ -59,6 +61,7 @@ def simulate_command(
     With --what-if, apply the changes to the result, run the scheduler again, and print the differences. The API server
     of --kubeconfig validates Pod templates of vcjobs; without it they are not validated.
     """
+    from scheduler.cli.node.table import node_devices, print_devices
     from scheduler.cli.simulate_table import print_report
     from scheduler.cli.simulate_templates import check_templates
     from scheduler.cli.what_if import difference_lines
@@ -104,7 +107,9 @@ def simulate_command(
         sys.exit(BAD_INPUT)
     for problem in report.last.session.problems if report.last else ():
         echo(f"warning: {source}: {problem}", err=True)
-    if output != TABLE:
+    if chips:
+        print_devices(node_devices(report.last), output)
+    elif output != TABLE:
         listing = {"apiVersion": "v1", "kind": "List", "items": report.cluster.objects()}
         _print_document(listing if difference is None else difference_document(difference), output)
     elif difference is None:

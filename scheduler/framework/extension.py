@@ -154,6 +154,8 @@ PREPARATIONS = ExtensionPoint("Preparations", "", Combine.EACH, ("Task", "int"))
 """preparations(task, row): the Preparations of other objects for which the binding waits."""
 QUEUE_USAGE = ExtensionPoint("QueueUsage", "", Combine.EACH, ("Queue",))
 """usage(queue): name -> (used, limit) of quotas that are not in the queue's spec, for reports."""
+NODE_DEVICES = ExtensionPoint("NodeDevices", "", Combine.EACH)
+"""devices(): the Devices of nodes, for reports."""
 HELD_AMOUNTS = ExtensionPoint("HeldAmounts", "", Combine.EACH)
 """held(): (task, resource -> amount in units of the resource) of tasks that hold other amounts than they request, for
 ``status.allocated`` of queues."""

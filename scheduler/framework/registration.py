@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from contextlib import contextmanager
 from typing import Any, Literal, Protocol, TypeVar, overload
 
+from scheduler.api.device_states import Device
 from scheduler.api.hypernode import HyperNode
 from scheduler.api.job import Job, SubJob
 from scheduler.api.node import Column, Rows
@@ -283,6 +284,10 @@ class Registration(Answers):
     def add_queue_usage(self, usage: Callable[[Queue], Mapping[str, tuple[float, float]]]) -> None:
         """Registers a function that returns name -> (used, limit), for reports."""
         self.register(points.QUEUE_USAGE, usage)
+
+    def add_node_devices(self, devices: Callable[[], Iterable[Device]]) -> None:
+        """Registers a function that returns the devices of nodes and their state, for reports."""
+        self.register(points.NODE_DEVICES, devices)
 
     def add_held_amounts(self, held: Callable[[], Iterable[tuple[Task, Mapping[str, int]]]]) -> None:
         """Registers a function that returns the tasks that hold other amounts than they request, for

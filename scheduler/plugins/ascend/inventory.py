@@ -76,6 +76,13 @@ class NodeChips:
     super_pod: int
     """Id of the super pod; negative: none."""
     problems: tuple[Malformed, ...]
+    present: int
+    """Mask of the chips that exist, healthy or not."""
+    recovering: int
+    held: Mapping[str, int]
+    """uid of a Pod -> mask of the chips that it holds."""
+    leaving: int
+    """Mask of the chips that only terminating Pods hold."""
 
 
 _readings: dict[str, Readings[str, NodeChips]] = {}
@@ -148,7 +155,7 @@ def read_node(
     if lists is None:
         # Which chips are missing is unknown. Those held exist; the lowest other ids make up the number.
         there = held | lowest(ALL & ~held, allocatable - held.bit_count())
-        network_faults, unusable = NONE, ALL & ~there
+        network_faults, unusable, recovering, present = NONE, ALL & ~there, NONE, there
         capacity = size = allocatable
         free = there & ~held & ~doubtful
         # The device plugin chooses the unnamed chips. This plugin assigns the lowest ids first, so assuming the highest
@@ -157,6 +164,9 @@ def read_node(
     else:
         network_faults, unusable = lists.network_faults, lists.unusable
         reported = named if self_maintain and named else lists.free
+        recovering = lists.recovering
+        present = reported | held | network_faults | unusable
+        present |= lowest(ALL & ~present, allocatable - present.bit_count())
         size = max(allocatable, (reported | held | network_faults | unusable).bit_length())
         capacity = min(allocatable, size - unusable.bit_count())
         free = reported & ~held & ~unusable & ~doubtful
@@ -179,6 +189,10 @@ def read_node(
         idle if malformed and not free else free.bit_count(),
         super_pod,
         tuple(problems),
+        present,
+        recovering,
+        {task.uid: chips.held for task, chips in pods if chips.held},
+        held & ~staying,
     )
 
 
@@ -244,6 +258,7 @@ class Lists(NamedTuple):
     free: int
     network_faults: int
     unusable: int
+    recovering: int
     published: float
     """Unix time; 0 if unknown."""
     malformed: bool
@@ -304,7 +319,9 @@ def _masks(
         for suffix in ("", NETWORK_UNHEALTHY_SUFFIX, UNHEALTHY_SUFFIX, RECOVERING_SUFFIX)
     )
     unusable = (unhealthy or NONE) | (recovering or NONE)
-    return Lists(listed or NONE, network_faults or NONE, unusable, published, listed is None, super_pod)
+    return Lists(
+        listed or NONE, network_faults or NONE, unusable, recovering or NONE, published, listed is None, super_pod
+    )
 
 
 class _Source:

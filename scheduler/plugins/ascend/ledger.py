@@ -5,7 +5,7 @@ Pods: no other task can take them, but the task is not bound. Evicting a Pod doe
 available to pipelined tasks.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -73,6 +73,8 @@ class ChipLedger(Ledger[int]):
         self._freed = {row: chips_of.freed for row, chips_of in zip(rows.tolist(), chips, strict=True)}
         self._taken: dict[str, tuple[int, ...]] = {}
         """uid -> chips of a task that this session allocated, in their order."""
+        self._rows: dict[str, int] = {}
+        """uid -> row of the node on which this session placed the task last."""
         self._pipelined: dict[str, int] = {}
         """uid -> mask of the chips of a task that this session pipelined."""
 
@@ -92,6 +94,12 @@ class ChipLedger(Ledger[int]):
         """Masks of the chips that this session allocated or pipelined."""
         masks: Masks = (self._free_at_first[rows] & ~self.free[rows]) | self._pipelined_masks[rows]
         return masks
+
+    def placed(self) -> Iterator[tuple[str, int, int, bool]]:
+        """Yields the tasks that this session placed: uid, row of the node, mask of the chips, and whether they are
+        pipelined."""
+        yield from ((uid, self._rows[uid], mask_of(chips), False) for uid, chips in self._taken.items())
+        yield from ((uid, self._rows[uid], mask, True) for uid, mask in self._pipelined.items())
 
     def taken(self, task: Task) -> tuple[int, ...]:
         """The chips that this session allocated to a task, in their order; empty if there are none."""
@@ -113,6 +121,7 @@ class ChipLedger(Ledger[int]):
                 f"node {self._names[row]} has no place for {request.chips} {self.resource.name} of Pod {task.key}"
             )
         mask = mask_of(choice.chips)
+        self._rows[task.uid] = row
         if pipelined:
             self._pipelined_masks[row] |= np.uint64(mask)
             self._pipelined[task.uid] = mask

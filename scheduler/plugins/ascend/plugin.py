@@ -6,12 +6,13 @@ keeps them during the session, ``columns`` filters and scores nodes, and ``annot
 device plugin. Where no node and no Pod has a resource of NPUs, the plugin registers nothing.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import ClassVar, Final
 
 import numpy as np
 
+from scheduler.api.device_states import Device
 from scheduler.api.job import Condition, Job
 from scheduler.api.names import (
     CONDITION_UNSCHEDULABLE,
@@ -33,11 +34,12 @@ from scheduler.framework.registry import register_plugin, register_prefix
 from scheduler.framework.session import Session
 from scheduler.plugins.ascend import cluster_reports, node_health
 from scheduler.plugins.ascend.annotations import PodAnnotations
+from scheduler.plugins.ascend.chip_states import chip_states
 from scheduler.plugins.ascend.columns import ChipFilter, ChipScore
 from scheduler.plugins.ascend.demand import CoreUse, Demand, Use
 from scheduler.plugins.ascend.family import Family
 from scheduler.plugins.ascend.gangs import Gangs
-from scheduler.plugins.ascend.inventory import read_nodes, whole_chips
+from scheduler.plugins.ascend.inventory import NodeChips, read_nodes, whole_chips
 from scheduler.plugins.ascend.ledger import ChipLedger
 from scheduler.plugins.ascend.previous_nodes import PreviousNodes
 from scheduler.plugins.ascend.ranks import malformed_ranks, ranks_of
@@ -83,6 +85,8 @@ class Ascend:
         self.ledgers: dict[ChipResource, ChipLedger] = {}
         """The chips of the session. Empty if there are no NPUs."""
         self.devices: list[DeviceLedger] = []
+        self._chips: dict[ChipResource, dict[int, NodeChips]] = {}
+        """Row of a node -> its chips when the session was opened."""
         self.parts: PartLedger | None = None
         if not any(name.startswith(HUAWEI_PREFIX) for name in session.dimensions.names):
             return
@@ -134,6 +138,7 @@ class Ascend:
             session.add_handlers(ledger.allocate, ledger.deallocate)
         for devices in self.devices:
             session.add_handlers(devices.allocate, devices.deallocate)
+        session.add_node_devices(self._node_devices)
         if self.parts is not None:
             session.add_handlers(self.parts.allocate, self.parts.deallocate)
 
@@ -151,7 +156,15 @@ class Ascend:
         )
         for problem in (problem for node in chips for problem in node.problems):
             session.malformed_field(problem)
+        self._chips[resource] = dict(zip(rows.tolist(), chips, strict=True))
         return ChipLedger(session, resource, self._demand, rows, chips, allocatable)
+
+    def _node_devices(self) -> Iterable[Device]:
+        session = self._session
+        tasks = {task.uid: task for of_node in session.snapshot.chips.values() for task in of_node}
+        tasks |= {task.uid: task for job in session.jobs.values() for task in job.tasks()}
+        for resource, ledger in self.ledgers.items():
+            yield from chip_states(ledger, session.nodes.names, self._chips[resource], tasks)
 
     def _read_devices(self, resource: ChipResource, position: int) -> DeviceLedger:
         """The devices of a resource of virtual NPUs that were created beforehand. Their chips are not assigned

@@ -72,6 +72,7 @@ LIVE: dict[tuple[str, ...], list[list[str]]] = {
     ("jobtemplate", "describe"): [["template"], [], ["-o", "json"]],
     ("jobtemplate", "get"): [["template", *more] for more in LISTS],
     ("jobtemplate", "list"): LISTS,
+    ("node", "chips"): [[*which, *form] for which in ([], ["n1"]) for form in LISTS[:4]],
     ("pod", "list"): LISTS,
     ("queue", "create"): [["-n", "q"]],
     ("queue", "delete"): [["q"]],
@@ -88,13 +89,15 @@ LOCAL: dict[tuple[str, ...], list[list[str]]] = {
         for what in (["pod", f"p{HOSTILE}"], ["podgroup", "g"], ["pod", "no-such-pod"])
         for more in ([], ["-o", "json"], ["-o", "yaml"], ["--scheduler-conf", "BROKEN"])
     ],
+    ("node", "chips"): [["-f", "CHIPS", *form] for form in LISTS[:4]],
     ("replay",): [["BROKEN"]],
     ("scheduler",): [["--scheduler-conf", "BROKEN"], ["--kubeconfig", "BROKEN", "--leader-elect=false"]],
     ("simulate",): [
         ["-f", "CLUSTER", *more, *output]
         for more in ([], ["--what-if", "CHANGE"], ["--scheduler-conf", "BROKEN"], ["-f", "BROKEN"])
         for output in ([], ["-o", "json"], ["-o", "yaml"])
-    ],
+    ]
+    + [["--chips", "-f", "CHIPS", *output] for output in ([], ["-o", "json"], ["-o", "yaml"])],
     ("webhooks",): [["--webhook-service-name", "s", "--admission-conf", "BROKEN"]],
 }
 """Commands on files."""
@@ -184,6 +187,7 @@ def files(tmp_path: Path) -> dict[str, str]:
         "FLOWS": [{**flow, "kind": "JobFlow"}],
         "TEMPLATES": [{**flow, "kind": "JobTemplate"}],
         "CLUSTER": [*there, *pods, small],
+        "CHIPS": [node(f"n{HOSTILE}", "4c+huawei.com/Ascend910=8")],
         "CHANGE": [node(f"m{HOSTILE}", "64c")],
         "BROKEN": [{"kind": HOSTILE, HOSTILE: [HOSTILE], "actions": HOSTILE, "resourceGroups": HOSTILE}],
     }

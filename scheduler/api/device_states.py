@@ -1,0 +1,34 @@
+"""The state of single devices on nodes, as plugins report it to tools."""
+
+from enum import Enum
+from typing import NamedTuple
+
+
+class DeviceState(Enum):
+    FREE = "Free"
+    NETWORK_UNHEALTHY = "NetworkUnhealthy"
+    """Free, but not for jobs of several Pods."""
+    USED = "Used"
+    TERMINATING = "Terminating"
+    """Held by Pods that are being deleted."""
+    BINDING = "Binding"
+    """Assigned by the session; the Pod is not bound yet."""
+    PIPELINED = "Pipelined"
+    """Promised to a Pod that waits until the device, or another resource of the node, is free."""
+    DIVIDED = "Divided"
+    """Parts of it are given to Pods."""
+    UNHEALTHY = "Unhealthy"
+    RECOVERING = "Recovering"
+    UNKNOWN = "Unknown"
+    """Given to no Pod: it is not listed as free, or may be held by a Pod whose devices are uncertain."""
+
+
+class Device(NamedTuple):
+    """One device of a node."""
+
+    node: str
+    resource: str
+    name: str
+    state: DeviceState
+    pods: tuple[str, ...]
+    """``namespace/name`` of the Pods that hold it, or get it."""

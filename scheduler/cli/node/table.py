@@ -1,0 +1,56 @@
+"""Chips of nodes, as a table or a document; ``node chips`` and ``simulate --chips`` print them."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from scheduler.api.device_states import Device
+from scheduler.cli.output import JSON, WIDE, YAML, Column, Table, nothing_found, print_object
+from scheduler.cli.text import echo
+
+if TYPE_CHECKING:
+    from scheduler.framework.cycle import Outcome
+
+Row = tuple[Device, list[str]]
+"""The first of several chips with one state, and the numbers of all of them."""
+_COLUMNS: tuple[Column[Row], ...] = (
+    Column("Node", lambda row: row[0].node),
+    Column("Resource", lambda row: row[0].resource),
+    Column("Chips", lambda row: ",".join(row[1])),
+    Column("Number", lambda row: len(row[1])),
+    Column("State", lambda row: row[0].state.value, phase=True),
+    Column("Pods", lambda row: ",".join(row[0].pods)),
+)
+
+
+def node_devices(outcome: "Outcome | None") -> list[Device]:
+    """Returns the devices of nodes after a session."""
+    from scheduler.framework.extension import NODE_DEVICES
+
+    return [] if outcome is None else [device for part in outcome.session.ask(NODE_DEVICES) for device in part]
+
+
+def print_devices(devices: Sequence[Device], output: str) -> None:
+    """Prints a line for the chips of a node with one state and the same Pods; with ``-o wide`` a line for each chip."""
+    if output in (JSON, YAML):
+        print_object(_document(devices), output)
+    elif not devices:
+        nothing_found()
+    else:
+        for line in Table(_COLUMNS).lines(_rows(devices, together=output != WIDE)):
+            echo(line)
+
+
+def _rows(devices: Sequence[Device], *, together: bool) -> list[Row]:
+    rows: dict[tuple[Any, ...], Row] = {}
+    for device in devices:
+        key = (device.node, device.resource, device.state, device.pods, "" if together else device.name)
+        rows.setdefault(key, (device, []))[1].append(device.name.rpartition("-")[2])
+    return list(rows.values())
+
+
+def _document(devices: Sequence[Device]) -> dict[str, Any]:
+    nodes: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for device in devices:
+        chip = {"name": device.name, "state": device.state.value, "pods": list(device.pods)}
+        nodes.setdefault((device.node, device.resource), []).append(chip)
+    return {"nodes": [{"node": node, "resource": name, "chips": chips} for (node, name), chips in nodes.items()]}
