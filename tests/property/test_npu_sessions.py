@@ -1,0 +1,44 @@
+"""Chips over several sessions: none is given twice, each choice is the best one of the family, in its order, and what
+a gang gives back that does not fit is free again.
+
+``NPU_EXAMPLES`` in the environment sets the number of random clusters per family.
+"""
+
+import os
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler.plugins.ascend.families import FAMILIES
+from scheduler.plugins.ascend.family import Family
+from tests.property.npu_clusters import NpuCluster
+
+EXAMPLES = int(os.environ.get("NPU_EXAMPLES", "10"))
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+@settings(max_examples=EXAMPLES)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_chips_of_one_family_over_sessions(family: Family, seed: int) -> None:
+    random = Random(seed)
+    cluster = NpuCluster(random, [family], random.randint(1, 6))
+    run(random, cluster, sessions=7, jobs=4)
+
+
+def test_chips_of_all_families_in_one_cluster_over_sessions() -> None:
+    random = Random(1)
+    cluster = NpuCluster(random, FAMILIES, 4)
+    run(random, cluster, sessions=10, jobs=40)
+    assert cluster.bound > 150
+
+
+def run(random: Random, cluster: NpuCluster, *, sessions: int, jobs: int) -> None:
+    for _ in range(sessions):
+        cluster.create_jobs(random.randint(0, jobs))
+        cluster.session()
+        if random.random() < 0.6:
+            cluster.delete_jobs(random.choice([0.2, 0.5, 1.0]))
+        if random.random() < 0.3:
+            cluster.restart()
