@@ -91,6 +91,7 @@ bench-memory: $(READY) ## Benchmark the deciding part alone, in memory
 	$(PY) -m benchmarks.workloads_memory
 	$(PY) -m benchmarks.preemption
 	$(PY) -m benchmarks.super_pods
+	$(PY) -m benchmarks.npu_families
 
 .PHONY: bench-commands
 bench-commands: $(READY) ## Benchmark explain and simulate as whole commands over large clusters in files

@@ -110,12 +110,12 @@ class Cluster:
         """Pod on a node -> mask of its chips."""
 
     def session(self) -> tuple[float, int]:
-        """Runs a session and confirms its bindings. Returns its seconds, and the number of bindings. Raises
+        """Runs a session and confirms its bindings. Returns its seconds of cpu, and the number of bindings. Raises
         RuntimeError."""
         gc.collect()
-        begun = time.perf_counter()
+        begun = time.process_time()
         outcome = run_cycle(self._cache.snapshot(time.time()), self._configuration)
-        seconds = time.perf_counter() - begun
+        seconds = time.process_time() - begun
         self._cache.assume(outcome.decisions)
         for bind in outcome.decisions.binds:
             self._take(bind)
@@ -167,7 +167,7 @@ def main() -> None:
     cluster = Cluster(arguments.nodes, arguments.jobs)
     asked = sum(sum(_requested(pod).values()) for pod in cluster.pods.values())
     table = Table(title=f"{arguments.nodes:,} nodes of {len(FAMILIES)} NPU families, {arguments.jobs:,} jobs")
-    for column in ("", "Pods bound", "chips in use", "session"):
+    for column in ("", "Pods bound", "chips in use", "cpu of the session"):
         table.add_column(column, justify="right" if column else "left")
 
     def session(text: str) -> None:

@@ -112,6 +112,7 @@ class Ascend:
         self._gangs = Gangs(session, self._demand)
         self._plans = SuperPodPlans(session, self._settings, self._ranks_of)
         self._family_filters: dict[tuple[Family, ChipResource], list[Filter]] = {}
+        self._health_codes: dict[ChipResource, Codes] = {}
         known = {d: resource for d, resource in self._demand.resources.items() if resource.name in CHIP_RESOURCES}
         self.ledgers |= {resource: self._read(resource, d) for d, resource in known.items()}
         self.devices = [self._read_devices(resource, d) for d, resource in self._demand.virtual.items()]
@@ -196,11 +197,13 @@ class Ascend:
     # --- which nodes are of a family ---
     def _health(self, resource: ChipResource) -> Codes:
         """Shape (nodes,): the position in ``node_health.REASONS`` of why a node is excluded, or -1."""
-        rows = np.flatnonzero(self.ledgers[resource].allocatable > 0)
-        codes, problems = node_health.read(self._session.snapshot, resource.name, rows, self._reports)
-        for problem in problems:
-            self._session.malformed_field(problem)
-        return codes
+        if resource not in self._health_codes:
+            rows = np.flatnonzero(self.ledgers[resource].allocatable > 0)
+            codes, problems = node_health.read(self._session.snapshot, resource.name, rows, self._reports)
+            for problem in problems:
+                self._session.malformed_field(problem)
+            self._health_codes[resource] = codes
+        return self._health_codes[resource]
 
     def _nodes_of(self, family: Family, resource: ChipResource) -> list[Filter]:
         filters = self._family_filters.get((family, resource))

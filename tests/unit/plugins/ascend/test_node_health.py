@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from scheduler.api.names import SCHEDULE_POLICY
 from tests.builders import Raw, World, feed, group, pod
 from tests.unit.plugins.ascend.chips import CONFIGURATION, job, npu_node
 
@@ -57,6 +58,13 @@ def test_a_malformed_report_is_ignored_with_a_warning(text: str) -> None:
     world = World(npu_node("n"), report(text), job("j", 1)).run(CONFIGURATION)
     assert world.bound == {"j-0": "n"}
     assert world.malformed[0].startswith("ConfigMap mindx-dl-nodeinfo-n data[NodeInfo]: ")
+
+
+def test_a_malformed_report_is_reported_once_if_jobs_of_two_families_wait() -> None:
+    other = job("k", 1, annotations={SCHEDULE_POLICY: "chip8-node8"})
+    world = World(npu_node("n"), report("{"), job("j", 1), other).run(CONFIGURATION)
+    assert world.bound == {"j-0": "n", "k-0": "n"}
+    assert sum(text.startswith("ConfigMap mindx-dl-nodeinfo-n") for text in world.malformed) == 1
 
 
 def test_a_report_that_changes_takes_effect() -> None:
