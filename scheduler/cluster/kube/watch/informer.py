@@ -29,6 +29,7 @@ from scheduler.api.reasons import Malformed, field_and_problem
 from scheduler.cluster.decoding import DECODE_ERRORS, decode
 from scheduler.cluster.kube.transport.backoff import Backoff
 from scheduler.cluster.kube.transport.client import ApiClient, ApiError, TransportError
+from scheduler.cluster.kube.transport.rights import may_list
 from scheduler.cluster.kube.transport.sources import Source
 from scheduler.cluster.kube.watch.pages import GoneError, pages_of_heads, pages_of_objects
 from scheduler.observability.role_metrics import RoleMetrics
@@ -43,6 +44,8 @@ LAG = 1.0
 """Seconds that a watch has to reach the versions that a list has shown."""
 POLL_SECONDS = 0.01
 """Seconds between two checks whether it has."""
+RIGHTS_SECONDS = 60.0
+"""Seconds between two checks of the right to list optional objects."""
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
 Key = tuple[str, str]
@@ -125,6 +128,8 @@ class Informer:
         while True:
             try:
                 if not self._version:
+                    if self.source.optional:
+                        await self._until_allowed()
                     await self._list()
                     self.synced.set()
                 await self._watch()
@@ -139,6 +144,16 @@ class Informer:
             except Exception as error:  # without its watch, the role would decide on stale data for ever
                 log.exception("watch failed", source=str(self.source))
                 await self._failed(error)
+
+    async def _until_allowed(self) -> None:
+        """Waits for the right to list the objects. Until it is granted, there are none."""
+        while not await may_list(self._client, self.source):
+            if not self.problem:
+                self.problem = "no right to list them"
+                log.info("not watched", source=str(self.source), why=self.problem)
+            self.synced.set()
+            await asyncio.sleep(RIGHTS_SECONDS)
+        self.problem = ""
 
     def forget_version(self) -> None:
         """Makes the next ``run`` begin with a list."""
@@ -159,7 +174,7 @@ class Informer:
         elif isinstance(error, ApiError) and error.status == 403:
             text = f"not allowed: {error.message}"
         if self.source.optional and isinstance(error, ApiError) and error.status in (403, 404):
-            self.synced.set()  # there are none, until the right is granted
+            self.synced.set()  # the right was withdrawn, or the namespace does not exist
         self._metrics.watch_restarts.labels(self.source.kind.name, "error").inc()
         seconds = self._backoff.next(error.retry_after if isinstance(error, ApiError) else None)
         if text != self.problem:

@@ -273,20 +273,42 @@ def test_of_config_maps_only_those_of_accelerators_are_taken() -> None:
     asyncio.run(scenario())
 
 
-@pytest.mark.parametrize("status", [403, 404])
-def test_without_the_right_to_list_optional_objects_there_are_none(status: int) -> None:
+def test_without_the_right_to_list_optional_objects_there_are_none_until_it_is_granted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("scheduler.cluster.kube.watch.informer.RIGHTS_SECONDS", 0.01)
+    path = "/api/v1/namespaces/mindx-dl/configmaps"
+
     async def scenario() -> None:
+        allowed = False
         async with serving() as (api, client):
 
-            async def refuse(call: Call, request: web.Request) -> Answer:
-                return refusal(status, "Forbidden", "not you")
+            async def review(call: Call, request: web.Request) -> Answer:
+                assert call.body["spec"]["resourceAttributes"] == {
+                    "verb": "list",
+                    "group": "",
+                    "resource": "configmaps",
+                    "namespace": "mindx-dl",
+                }
+                return {"status": {"allowed": allowed}}
 
-            api.on("GET", "/api/v1/namespaces/mindx-dl/configmaps", refuse)
+            async def handler(call: Call, request: web.Request) -> Answer:
+                assert allowed, "a request that the API server refuses"
+                if "watch" in call.query:
+                    return await WatchFeed([])(call, request)
+                return a_list(1, {"metadata": {"name": "mindx-dl-nodeinfo-n1", "namespace": "mindx-dl"}})
+
+            api.on("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review)
+            api.on("GET", path, handler)
+            cache = Cache()
             source = Source(CONFIG_MAP, "mindx-dl", labels="a=b", optional=True)
-            informer = Informer(client, source, Cache(), lambda *_: None, Metrics(), backoff=Backoff(0.01, 0.02))
+            informer = Informer(client, source, cache, lambda *_: None, Metrics(), backoff=Backoff(0.01, 0.02))
             task = asyncio.create_task(informer.run())
-            await asyncio.wait_for(informer.synced.wait(), 10)
-            assert informer.problem
+            await until(informer.synced.is_set)
+            assert (informer.problem, cache.names) == ("no right to list them", set())
+            allowed = True
+            await until(lambda: cache.names == {"mindx-dl-nodeinfo-n1"})
+            assert not informer.problem
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
