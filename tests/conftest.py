@@ -1,6 +1,7 @@
 """Set-up for all tests."""
 
 import gc
+import os
 import signal
 
 from hypothesis import HealthCheck, settings
@@ -15,7 +16,16 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_collection_finish() -> None:
+# The threads of numpy's linear algebra, which no test needs, would compete with the other processes of the run.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
+def pytest_collection() -> None:
     """Modules and collected tests live until the end of the run, so the garbage collector need not scan them."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
+    gc.enable()

@@ -1,4 +1,5 @@
-"""The process of a command: it ends without freeing a cluster in memory, object by object."""
+"""The process of a command: it starts no threads that it does not use, and ends without freeing a cluster in memory,
+object by object."""
 
 import os
 from collections.abc import Callable
@@ -24,6 +25,8 @@ def keep(*objects: object) -> None:
 def run_process(command: Callable[[], None]) -> None:
     """Runs a command as the only one of this process. If it keeps objects, its exit ends the process at once: without
     functions of ``atexit`` and without waiting for threads."""
+    # Arrays are small here. The threads of numpy's linear algebra double the time of the processor that a start takes.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     kept: list[object] = []
     token = _KEPT.set(kept)
     try:

@@ -26,8 +26,9 @@ class LoadingError(Exception):
 
 def load_installed() -> None:
     """Registers the plugins and actions of installed packages. Raises LoadingError."""
+    installed = entry_points()  # reads a file of every installed package
     for group, register in ((PLUGINS, registry.register_plugin), (ACTIONS, registry.register_action)):
-        for entry in sorted(entry_points(group=group), key=lambda entry: entry.name):
+        for entry in sorted(installed.select(group=group), key=lambda entry: entry.name):
             where = f"entry point {entry.name} of {group}"
             try:
                 found = entry.load()

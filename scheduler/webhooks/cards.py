@@ -6,8 +6,8 @@ Admission refuses a malformed annotation; once the object is stored, the schedul
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from scheduler.api.cards import SEPARATOR, CardCounts, parse_names, parse_quota, parse_request
 from scheduler.api.names import CARD_NAME, CARD_QUOTA, CARD_REQUEST
-from scheduler.plugins.capacity_card.quota import SEPARATOR, CardCounts, parse_names, parse_quota, parse_request
 
 _COUNTS_REMEDY: Final = 'write a JSON object of cards and how many of each, such as {"NVIDIA-H200": 2}'
 _NAMES_REMEDY: Final = f"write the name of a card, or several joined by {SEPARATOR} with the preferred one first"

@@ -9,7 +9,7 @@ places, and so may equal Pods, cards that are equally free, and the chips of dyn
 import json
 import re
 from collections import Counter
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import pytest
@@ -38,7 +38,7 @@ Raw = dict[str, Any]
 
 @pytest.mark.parametrize("name", NAMES)
 def test_places_pods_as_the_npu_plugin(name: str) -> None:
-    cluster = Cluster(name)
+    cluster = cluster_of(name)
     found = cluster.placement(decided(name))
     accepted = [cluster.placement(run) for run in recorded(name)]
     assert found in accepted
@@ -46,7 +46,7 @@ def test_places_pods_as_the_npu_plugin(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_gives_pods_the_recorded_ranks(name: str) -> None:
-    cluster = Cluster(name)
+    cluster = cluster_of(name)
     found = cluster.ranks(decided(name), bound=True)
     assert any(not found - cluster.ranks(run, bound=False) for run in recorded(name))
 
@@ -59,9 +59,15 @@ def test_says_why_a_job_waits_as_recorded(name: str) -> None:
         assert not wanted or found[group] & wanted
 
 
+@cache
 def decided(name: str) -> Raw:
-    """The outcome in the form of a record."""
+    """The outcome in the form of a record. Cached, like the others: read it only."""
     return as_run(outcome(f"ascend/{name}", Kubelet.NONE))
+
+
+@cache
+def cluster_of(name: str) -> "Cluster":
+    return Cluster(name)
 
 
 def as_run(items: list[Raw]) -> Raw:
@@ -80,6 +86,7 @@ def as_run(items: list[Raw]) -> Raw:
     return run
 
 
+@cache
 def recorded(name: str) -> list[Raw]:
     """The outcomes that are right: what is wanted, or what either run recorded."""
     about = WANTED.get(name) or {}

@@ -42,7 +42,7 @@ def test_volcanos_decisions_depend_on_no_name_of_a_node_and_no_order_of_document
 
 @pytest.mark.parametrize("name", test_ascend.NAMES)
 def test_the_npu_plugins_decisions_depend_on_no_name_of_a_node_and_no_order_of_documents(name: str) -> None:
-    cluster = test_ascend.Cluster(name)
+    cluster = test_ascend.cluster_of(name)
     run = test_ascend.as_run(shuffled_outcome(f"ascend/{name}", Kubelet.NONE))
     accepted = test_ascend.recorded(name)
     assert cluster.placement(run) in [cluster.placement(each) for each in accepted]

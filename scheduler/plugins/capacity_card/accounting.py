@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from scheduler.api.cards import Names, parse_request
 from scheduler.api.job import INQUEUE, Job
 from scheduler.api.names import CARD_REQUEST, CPU, MEMORY
 from scheduler.api.reasons import Malformed
@@ -25,7 +26,6 @@ from scheduler.plugins.capacity_card.holdings import (
     charged_elsewhere,
     charged_queue,
 )
-from scheduler.plugins.capacity_card.quota import Names, parse_request
 from scheduler.plugins.support.queues.accounting import reserves
 
 Needs = dict[Names, float]

@@ -5,11 +5,11 @@ Each session computes the books from the accounts of jobs, and updates them with
 
 from dataclasses import dataclass, field
 
+from scheduler.api.cards import Names
 from scheduler.api.queue import Queue
 from scheduler.api.resource import share
 from scheduler.plugins.capacity_card.accounting import JobAccount, Needs
 from scheduler.plugins.capacity_card.holdings import Amounts, Holding, add
-from scheduler.plugins.capacity_card.quota import Names
 
 
 @dataclass(slots=True)

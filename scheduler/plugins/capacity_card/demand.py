@@ -12,11 +12,11 @@ from typing import Final
 
 import numpy as np
 
+from scheduler.api.cards import SEPARATOR, CardNames, Names, parse_names
 from scheduler.api.names import CARD_NAME, CPU, MEMORY
 from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, PODS_INDEX, Dimensions
 from scheduler.api.task import Task, TaskClass
 from scheduler.plugins.capacity_card.discovery import Inventory
-from scheduler.plugins.capacity_card.quota import SEPARATOR, CardNames, Names, parse_names
 
 FIELD: Final = f"metadata.annotations[{CARD_NAME}]"
 NO_NAMES: Final = CardNames(())

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import ClassVar, Final
 
+from scheduler.api.cards import parse_quota
 from scheduler.api.job import Job
 from scheduler.api.names import CARD_QUOTA, CPU, EVENT_UNSCHEDULABLE, MEMORY
 from scheduler.api.queue import Queue
@@ -30,7 +31,6 @@ from scheduler.plugins.capacity_card.demand import CardRequest, Demands, join_na
 from scheduler.plugins.capacity_card.discovery import Discovery
 from scheduler.plugins.capacity_card.holdings import Amounts, missing_group, missing_record
 from scheduler.plugins.capacity_card.placements import Placements
-from scheduler.plugins.capacity_card.quota import parse_quota
 from scheduler.plugins.capacity_card.refusals import card_shortages, insufficient, quota_exhausted, shortage_of
 from scheduler.plugins.support.queues.accounting import total_guarantee
 from scheduler.plugins.support.queues.refusals import not_open

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any, Final
 
+from scheduler.api.cards import MILLI, Names
 from scheduler.api.kinds import QUEUE
 from scheduler.api.names import CARD_QUOTA
 from scheduler.framework.remedies.adjustments import Adjustment, ChangeKind, Edit, Plan, Raw, Step
@@ -13,7 +14,6 @@ from scheduler.framework.remedies.evidence import Evidence
 from scheduler.framework.remedies.registry import remedies
 from scheduler.plugins.capacity_card.books import QueueBook
 from scheduler.plugins.capacity_card.plugin import CapacityCard
-from scheduler.plugins.capacity_card.quota import MILLI, Names
 
 _SPARE: Final = 4
 _CHOICES: Final = 4

@@ -169,9 +169,10 @@ def hostile_errors(cluster: Cluster) -> None:
         cluster.api.on(method, ".*", answer)
 
 
-@pytest.fixture
-def files(tmp_path: Path) -> dict[str, str]:
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Paths by what stands for them in a command line."""
+    folder = tmp_path_factory.mktemp("files")
     flow = {"apiVersion": "flow.volcano.sh/v1alpha1", "metadata": {"name": "f", "annotations": {"a": HOSTILE}}}
     pods = [spoilt(pod(f"p{i}", "9c", "g"), keep=KEPT - {"name"}) for i in range(2)]
     there = [node(f"n{HOSTILE}", "4c"), queue(f"q{HOSTILE}"), group("g", f"q{HOSTILE}", 2), group(f"h{HOSTILE}", "q")]
@@ -193,7 +194,7 @@ def files(tmp_path: Path) -> dict[str, str]:
     }
     paths = {}
     for name, documents in contents.items():
-        path = tmp_path / f"{name}\x1b[31m.yaml"
+        path = folder / f"{name}\x1b[31m.yaml"
         path.write_text(yaml.safe_dump_all(documents), encoding="utf-8")
         paths[name] = str(path)
     return paths

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.plugins.capacity_card.quota import parse_names, parse_quota, parse_request
+from scheduler.api.cards import parse_names, parse_quota, parse_request
 from tests.unit.plugins.capacity_card.cards import D4090, D4090D, H200, H800, SEED_QUOTA
 
 
