@@ -29,6 +29,8 @@ BACKLOG: Final = 128
 """Connections that the kernel holds until they are accepted."""
 RETRY: Final = 1.0
 """Seconds until the next connection is accepted when one could not be, for example without a free file descriptor."""
+LINGERING: Final = 1.0
+"""Seconds in which the rest of a request that was refused is read and dropped, so that its client gets the answer."""
 E = TypeVar("E", bound=web.HTTPException)
 log = structlog.get_logger(__name__)
 
@@ -84,7 +86,7 @@ class Connections:
 
         app.middlewares.append(bounded)
         # What a client no longer waits for is not worked on.
-        return web.AppRunner(app, access_log=None, handler_cancellation=True, lingering_time=1.0, **options)
+        return web.AppRunner(app, access_log=None, handler_cancellation=True, lingering_time=LINGERING, **options)
 
     async def listen(self, runner: web.AppRunner, host: str | None, port: int, tls: ssl.SSLContext | None) -> int:
         """Begin to listen for a runner that is set up; the port in use. Raises OSError."""

@@ -16,7 +16,9 @@ from aiohttp import web
 
 from scheduler.cluster.kube.admission.certificates import renewed, to_pem
 from scheduler.cluster.kube.admission.tls import serving_context
+from scheduler.observability import connections
 from scheduler.observability.connections import BODY, CHUNK, Connections, Limits
+from tests.unit.virtual_time import VirtualTimeLoop
 
 LONG = 60.0
 SHORT = 0.2
@@ -92,9 +94,12 @@ async def serving(limits: Limits, tls: ssl.SSLContext | None = None) -> AsyncIte
         await runner.cleanup()
 
 
-@pytest.fixture(params=[None, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
-def run(request: pytest.FixtureRequest) -> Callable[[Callable[[], Coroutine[Any, Any, None]]], None]:
+@pytest.fixture(params=[VirtualTimeLoop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+def run(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[Callable[[], Coroutine[Any, Any, None]]], None]:
     """Runs a scenario on either event loop."""
+    monkeypatch.setattr(connections, "LINGERING", SHORT)
 
     def run(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
         with asyncio.Runner(loop_factory=request.param) as runner:

@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from aiohttp import web
 
 from tests.unit.cli.cluster import JOBS, PODS, Cluster, Raw, job
@@ -81,7 +82,8 @@ def test_a_pod_that_has_not_started_is_reported_and_other_logs_are_printed(clust
     assert result.stderr == f"Failed to job logs: read the log of Pod train-worker-0 in namespace default: {said}\n"
 
 
-def test_following_waits_until_a_pod_has_started(cluster: Cluster) -> None:
+def test_following_waits_until_a_pod_has_started(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scheduler.cli.job.logs._RETRY_SECONDS", 0.05)
     cluster.holds(PODS, pod("worker", 0))
     answers = [
         refusal(400, "BadRequest", "pod train-worker-0 does not have a host assigned"),

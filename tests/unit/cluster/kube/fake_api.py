@@ -3,7 +3,6 @@
 import asyncio
 import json
 import re
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -31,7 +30,7 @@ class Call:
     query: dict[str, str]
     body: Any
     headers: dict[str, str]
-    at: float = field(default_factory=time.monotonic)
+    at: float = field(default_factory=lambda: asyncio.get_running_loop().time())
 
 
 Answer = web.StreamResponse | dict[str, Any] | None

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import uvloop
 
+from scheduler.cluster.kube.admission import worker_process
 from scheduler.cluster.kube.admission.cluster_view import WatchedView
 from scheduler.cluster.kube.admission.decision import MAX_LOGGED_NAME, Outcome
 from scheduler.cluster.kube.admission.review_queue import (
@@ -193,7 +194,9 @@ def test_the_worker_starts_with_the_first_review_and_exits_when_idle() -> None:
     run(scenario)
 
 
-def test_close_ends_the_worker_in_any_state() -> None:
+def test_close_ends_the_worker_in_any_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_process, "EXIT_TIMEOUT", 0.2)
+
     async def scenario() -> None:
         async with running_queue() as review_queue:
             idle = await pid_of(review_queue)

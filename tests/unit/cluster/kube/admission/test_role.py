@@ -11,6 +11,7 @@ from scheduler.cluster.kube.process.reload import ReloadedFile
 from scheduler.cluster.kube.transport.credentials import Credentials
 from scheduler.webhooks.contract import Settings
 from scheduler.webhooks.resource_groups import parse_resource_groups
+from tests.unit import virtual_time
 from tests.unit.cluster.kube.fake_api import StaticCredentials, healthz, serving, until
 
 
@@ -45,4 +46,4 @@ def test_health_fails_when_certificates_are_no_longer_renewed(monkeypatch: pytes
             role.process.stop()
             assert await running == 0
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())

@@ -16,6 +16,7 @@ from scheduler.cluster.kube.admission.templates import (
     TemplateValidator,
 )
 from scheduler.webhooks.validation_result import TemplateCheck, ValidationResult
+from tests.unit import virtual_time
 from tests.unit.cluster.kube.fake_api import Answer, Call, FakeApi, serving, until
 
 PATH = "/api/v1/namespaces/ours/podtemplates"
@@ -29,7 +30,7 @@ def run(scenario: Scenario) -> None:
         async with serving() as (api, client):
             await scenario(api, TemplateValidator(client, "ours"))
 
-    asyncio.run(main())
+    virtual_time.run(main())
 
 
 @pytest.fixture(autouse=True)
@@ -167,7 +168,7 @@ def test_an_unreachable_api_server_leaves_all_templates_unvalidated() -> None:
         assert findings.reason == "the API server does not answer"
         assert "127.0.0.1" in findings.answer
 
-    asyncio.run(main())
+    virtual_time.run(main())
 
 
 def test_templates_without_an_answer_in_time_are_unvalidated_and_the_others_validated() -> None:
@@ -249,7 +250,7 @@ def test_a_valid_template_is_cached_for_a_minute_and_an_invalid_one_is_not_cache
             await validator.validate([GOOD], 5.0)
             assert len(api.calls) == 5
 
-    asyncio.run(main())
+    virtual_time.run(main())
 
 
 def test_the_number_of_cached_templates_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,6 +25,7 @@ from scheduler.controllers.effects import Create, Delete, Effect, Patch, Plan, P
 from scheduler.controllers.store import Key, Store
 from scheduler.controllers.worklist import Worklist
 from scheduler.observability.controller_metrics import ControllerMetrics
+from tests.unit import virtual_time
 from tests.unit.cluster.kube.fake_api import Answer, Call, FakeApi, StaticCredentials, refusal, serving, until
 
 GROUPS = "/apis/scheduling.volcano.sh/v1beta1/namespaces/ns/podgroups"
@@ -126,7 +127,7 @@ def test_a_created_object_is_known_before_the_watch_reports_it() -> None:
 
             assert w.store.get(POD_GROUP, PodGroup, "ns", "g") is not None
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())
 
 
 def test_creating_what_is_there_already_counts_as_done() -> None:
@@ -138,7 +139,7 @@ def test_creating_what_is_there_already_counts_as_done() -> None:
 
             assert w.store.get(POD_GROUP, PodGroup, "ns", "g") is None
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())
 
 
 @pytest.mark.parametrize(("status", "reason"), [(409, "Conflict"), (403, "Forbidden"), (422, "Invalid")])
@@ -150,7 +151,7 @@ def test_creating_what_the_server_refuses_fails(status: int, reason: str) -> Non
             with pytest.raises(ApiError):
                 await w.executor.carry_out(Create(POD_GROUP, group("g")))
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())
 
 
 def test_a_patch_names_the_uid_so_that_a_namesake_is_left_alone() -> None:
@@ -163,7 +164,7 @@ def test_a_patch_names_the_uid_so_that_a_namesake_is_left_alone() -> None:
             (call,) = w.api.to("PATCH", f"{GROUPS}/g")
             assert call.body == {"spec": {"minMember": 2}, "metadata": {"uid": "u"}}
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())
 
 
 def test_a_status_goes_to_the_subresource() -> None:
@@ -176,7 +177,7 @@ def test_a_status_goes_to_the_subresource() -> None:
             queue = w.store.get(QUEUE, Queue, "", "q")
             assert queue is not None and queue.metadata.resource_version == "9"
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())
 
 
 def test_patching_and_deleting_a_deleted_object_counts_as_done() -> None:
@@ -187,7 +188,7 @@ def test_patching_and_deleting_a_deleted_object_counts_as_done() -> None:
 
             assert len(w.api.calls) == 2
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())
 
 
 def test_a_deletion_names_the_uid_and_how_what_is_owned_goes() -> None:
@@ -201,7 +202,7 @@ def test_a_deletion_names_the_uid_and_how_what_is_owned_goes() -> None:
             assert call.body["preconditions"] == {"uid": "u"}
             assert call.body["propagationPolicy"] == "Foreground"
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())
 
 
 @pytest.mark.parametrize(
@@ -224,7 +225,7 @@ def test_only_what_a_certain_object_controls_is_deleted(owners: Any, deletions: 
 
             assert [call.body["preconditions"] for call in w.api.to("DELETE", path)] == deletions
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())
 
 
 @pytest.mark.parametrize(
@@ -247,7 +248,7 @@ def test_what_is_there_already_and_will_go_with_another_owner_does_not_do(there:
             with pytest.raises(ApiError, match=problem) if problem else nullcontext():
                 await w.executor.carry_out(create)
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())
 
 
 @pytest.mark.parametrize(("owner", "patches"), [("job", [{"data": {}, "metadata": {"uid": "u"}}]), ("another", [])])
@@ -263,7 +264,7 @@ def test_only_what_a_certain_object_controls_is_changed(owner: str, patches: lis
 
             assert [call.body for call in w.api.to("PATCH", path)] == patches
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())
 
 
 def test_an_object_deleted_before_its_owner_is_fetched_counts_as_deleted() -> None:
@@ -271,7 +272,7 @@ def test_an_object_deleted_before_its_owner_is_fetched_counts_as_deleted() -> No
         async with world() as w:
             await w.executor.carry_out(Delete(CONFIG_MAP, "ns", "c", owner="job"))
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())
 
 
 def test_an_object_that_is_deleted_at_once_is_removed_from_the_store() -> None:
@@ -284,7 +285,7 @@ def test_an_object_that_is_deleted_at_once_is_removed_from_the_store() -> None:
 
             assert w.store.get(POD_GROUP, PodGroup, "ns", "g") is None
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())
 
 
 def test_a_pod_that_terminates_is_known_as_terminating() -> None:
@@ -306,7 +307,7 @@ def test_a_pod_that_terminates_is_known_as_terminating() -> None:
             pod = w.store.get(POD, KubeObject, "ns", "p")
             assert pod is not None and pod.metadata.deletion_timestamp
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())
 
 
 def test_the_answer_to_a_deletion_does_not_bring_back_what_the_watch_has_seen_go() -> None:
@@ -323,7 +324,7 @@ def test_the_answer_to_a_deletion_does_not_bring_back_what_the_watch_has_seen_go
 
             assert w.store.get(POD, KubeObject, "ns", "p") is None
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())
 
 
 def test_a_late_word_of_the_watch_does_not_take_out_the_namesake_we_made_since() -> None:
@@ -339,7 +340,7 @@ def test_a_late_word_of_the_watch_does_not_take_out_the_namesake_we_made_since()
             pod = w.store.get(POD, KubeObject, "ns", "p")
             assert pod is not None and pod.metadata.uid == "new"
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())
 
 
 def test_objects_that_are_only_carried_through_are_written_all_the_same() -> None:
@@ -352,7 +353,7 @@ def test_objects_that_are_only_carried_through_are_written_all_the_same() -> Non
 
             assert w.api.calls[0].body == manifest
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())
 
 
 # --- reconciliations ------------------------------------------------------------------------------------------------
@@ -369,7 +370,7 @@ def test_stages_follow_each_other_and_events_are_posted() -> None:
             assert [call.method for call in w.api.calls] == ["POST", "DELETE"]
             assert w.posted == [EVENT]
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())
 
 
 def test_a_stage_after_a_failure_is_left_out_and_the_object_comes_back() -> None:
@@ -385,7 +386,7 @@ def test_a_stage_after_a_failure_is_left_out_and_the_object_comes_back() -> None
             assert w.api.to("DELETE", ".*") == []
             assert w.toy.reconciled == ["q", "q"]
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())
 
 
 def test_a_controller_that_raises_stops_no_other() -> None:
@@ -399,7 +400,7 @@ def test_a_controller_that_raises_stops_no_other() -> None:
 
             assert w.metrics.plan_errors.labels("toy")._value.get() >= 2
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())
 
 
 def test_writes_in_flight_are_bounded() -> None:
@@ -422,7 +423,7 @@ def test_writes_in_flight_are_bounded() -> None:
             assert most == 3
             assert len(w.api.calls) == 20
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())
 
 
 def test_what_only_informs_waits_for_what_is_urgent() -> None:
@@ -438,7 +439,7 @@ def test_what_only_informs_waits_for_what_is_urgent() -> None:
 
             assert [call.method for call in w.api.calls] == ["POST"] * 6 + ["PATCH"]
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())
 
 
 def test_what_only_informs_and_is_refused_is_not_written_again_and_again() -> None:
@@ -453,7 +454,7 @@ def test_what_only_informs_and_is_refused_is_not_written_again_and_again() -> No
 
             assert len(w.api.calls) == 1
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())
 
 
 def test_a_backlog_of_what_only_informs_does_not_hold_up_the_end() -> None:
@@ -474,7 +475,7 @@ def test_a_backlog_of_what_only_informs_does_not_hold_up_the_end() -> None:
 
         assert not [task for task in left if "DeferredWrites" in repr(task)]
 
-    asyncio.run(asyncio.wait_for(scenario(), 30))  # an answer never comes within 60 s
+    virtual_time.run(asyncio.wait_for(scenario(), 30))  # an answer never comes within 60 s
 
 
 def test_a_standby_reconciles_nothing_and_a_new_leader_everything() -> None:
@@ -487,7 +488,7 @@ def test_a_standby_reconciles_nothing_and_a_new_leader_everything() -> None:
             w.receiver.lead()
             await until(lambda: w.toy.reconciled == ["q"])
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())
 
 
 def test_a_cancellation_that_coincides_with_a_change_ends_the_loop() -> None:
@@ -502,7 +503,7 @@ def test_a_cancellation_that_coincides_with_a_change_ends_the_loop() -> None:
 
             assert reconciling.cancelled()
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())
 
 
 def test_a_status_that_is_refused_is_tried_again() -> None:
@@ -521,7 +522,7 @@ def test_a_status_that_is_refused_is_tried_again() -> None:
             assert len(w.api.to("PATCH", f"{QUEUES}/.*")) == 3
             assert len(w.toy.failures) == 2
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())
 
 
 def test_nothing_is_written_once_the_lease_is_lost() -> None:
@@ -533,7 +534,7 @@ def test_nothing_is_written_once_the_lease_is_lost() -> None:
 
             assert w.api.calls == []
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())
 
 
 def _answering(status: int, reason: str, message: str = "no") -> Any:
@@ -561,7 +562,7 @@ def test_a_write_whose_answer_a_controller_cannot_process_is_reported_as_failed_
             assert w.toy.failures == [("q", "ZeroDivisionError: no total")]
             assert w.toy.finished == ["q"]
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())
 
 
 def test_an_answer_that_is_no_json_fails_the_write_and_not_the_controllers() -> None:
@@ -578,7 +579,7 @@ def test_an_answer_that_is_no_json_fails_the_write_and_not_the_controllers() -> 
 
             assert len(w.toy.failures) == 1
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())
 
 
 def test_a_loop_with_no_end_of_work_is_not_taken_for_stuck() -> None:
@@ -590,7 +591,7 @@ def test_a_loop_with_no_end_of_work_is_not_taken_for_stuck() -> None:
             await until(lambda: len(w.toy.reconciled) == 1000)
             assert w.progress - turned > 10
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())
 
 
 def test_an_object_that_a_controller_cannot_take_does_not_stop_the_list() -> None:
@@ -620,4 +621,4 @@ def test_an_object_that_a_controller_cannot_take_does_not_stop_the_list() -> Non
             assert [(problem.name, problem.field) for problem in reported] == [("poison", "metadata")]
             assert w.store.get(QUEUE, Queue, "", "sound") is not None
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())

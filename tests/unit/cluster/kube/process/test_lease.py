@@ -15,6 +15,7 @@ from scheduler.cluster.kube.process import lease as leases_module
 from scheduler.cluster.kube.process.lease import LeaderElector, LeaseSettings
 from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.fence import Fence
+from tests.unit import virtual_time
 from tests.unit.cluster.kube.fake_api import Answer, Call, FakeApi, refusal, serving
 
 PATH = "/apis/coordination.k8s.io/v1/namespaces/volcano-system/leases"
@@ -95,7 +96,7 @@ def test_the_first_candidate_leads_and_the_second_waits_until_the_lease_is_relea
             assert server.lease is not None
             assert server.lease["spec"]["leaseTransitions"] == 1
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())
 
 
 def test_a_lease_whose_last_renewal_was_cancelled_but_stored_is_released() -> None:
@@ -108,7 +109,7 @@ def test_a_lease_whose_last_renewal_was_cancelled_but_stored_is_released() -> No
             await leader.release()
             assert server.holder == ""
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())
 
 
 def test_a_lease_that_another_process_has_taken_is_not_released() -> None:
@@ -122,7 +123,7 @@ def test_a_lease_that_another_process_has_taken_is_not_released() -> None:
             await leader.release()
             assert server.holder == "successor"
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())
 
 
 def test_a_dead_leader_is_followed_only_after_its_lease_has_run_out() -> None:
@@ -136,7 +137,7 @@ def test_a_dead_leader_is_followed_only_after_its_lease_has_run_out() -> None:
             assert asyncio.get_running_loop().time() - begun >= SETTINGS.duration
             assert server.holder == "second"
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())
 
 
 def test_a_leader_that_cannot_renew_closes_its_fence_before_the_lease_runs_out() -> None:
@@ -151,7 +152,7 @@ def test_a_leader_that_cannot_renew_closes_its_fence_before_the_lease_runs_out()
             assert not fence.is_open
             assert "503" in why
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())
 
 
 def test_a_renewal_that_is_never_answered_does_not_cost_the_lease() -> None:
@@ -166,7 +167,7 @@ def test_a_renewal_that_is_never_answered_does_not_cost_the_lease() -> None:
             holding.cancel()
             await asyncio.gather(holding, return_exceptions=True)
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())
 
 
 def test_the_fence_closes_by_itself_without_a_renewal() -> None:
@@ -178,7 +179,7 @@ def test_the_fence_closes_by_itself_without_a_renewal() -> None:
             await asyncio.sleep(SETTINGS.renew_deadline + 0.05)
             assert not fence.is_open
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())
 
 
 def test_a_lease_taken_by_another_ends_leadership_at_once() -> None:
@@ -193,7 +194,7 @@ def test_a_lease_taken_by_another_ends_leadership_at_once() -> None:
             assert "usurper" in why
             assert not fence.is_open
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())
 
 
 class Simulated:

@@ -14,6 +14,7 @@ from scheduler.cluster.kube.process.liveness import STOPPING, STUCK, Phase
 from scheduler.cluster.kube.process.process import Process, ProcessSettings, Work
 from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.observability.metrics import Metrics
+from tests.unit import virtual_time
 from tests.unit.cluster.kube.fake_api import StaticCredentials, healthz, serving, until
 from tests.unit.cluster.kube.process.test_lease import SETTINGS, leases
 
@@ -49,7 +50,7 @@ def test_the_lease_is_renewed_from_the_beginning_of_the_work_to_its_end() -> Non
             assert await replica.lead(work) == 0
             assert server.holder == "" and not replica.process.fence.is_open and replica.leading == 0
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())
 
 
 class Pair:
@@ -92,7 +93,7 @@ def test_a_process_that_is_stopped_before_it_leads_does_no_work() -> None:
             pair.first.process.stop()
             assert await pair.holding == 0
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())
 
 
 def test_the_next_leader_knows_that_another_led() -> None:
@@ -105,7 +106,7 @@ def test_the_next_leader_knows_that_another_led() -> None:
             assert await asyncio.wait_for(pair.standing_by, 30) == 0
             assert pair.led == [False, True]
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())
 
 
 def test_leadership_that_is_lost_ends_in_failure() -> None:
@@ -120,7 +121,7 @@ def test_leadership_that_is_lost_ends_in_failure() -> None:
             assert await replica.lead(work) == 1
             assert not replica.process.fence.is_open
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())
 
 
 def test_work_that_continues_after_leadership_is_lost_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,7 +137,7 @@ def test_work_that_continues_after_leadership_is_lost_is_cancelled(monkeypatch: 
             async with asyncio.timeout(30):
                 assert await Replica(client).lead(work) == 1
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())
 
 
 def test_health_fails_when_leadership_was_lost_and_the_process_does_not_exit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,7 +168,7 @@ def test_health_fails_when_leadership_was_lost_and_the_process_does_not_exit(mon
             assert await leading == 1
             await health.stop()
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())
 
 
 def test_a_standby_is_healthy_as_long_as_it_tries_to_lead() -> None:
@@ -181,7 +182,7 @@ def test_a_standby_is_healthy_as_long_as_it_tries_to_lead() -> None:
             pair.first.process.stop()
             await asyncio.gather(pair.holding, pair.standing_by)
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())
 
 
 def test_the_lease_is_released_when_the_work_fails() -> None:
@@ -195,7 +196,7 @@ def test_the_lease_is_released_when_the_work_fails() -> None:
                 await Replica(client).lead(work)
             assert server.holder == ""
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())
 
 
 def test_without_a_lease_one_leads_at_once() -> None:
@@ -211,7 +212,7 @@ def test_without_a_lease_one_leads_at_once() -> None:
             assert await replica.lead(work) == 0
             assert seen == [False] and server.lease is None
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())
 
 
 def test_health_and_metrics_are_served_while_a_process_runs_and_a_signal_asks_it_to_stop() -> None:
@@ -231,4 +232,4 @@ def test_health_and_metrics_are_served_while_a_process_runs_and_a_signal_asks_it
             with pytest.raises(aiohttp.ClientConnectorError):
                 await healthz(process.server)
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from scheduler.cluster.kube.scheduler.cycle_timer import CycleTimer, awaited
 from scheduler.framework.cycle import Outcome
 from tests.builders import Raw, World, configuration, group, node, pod, pods
+from tests.unit import virtual_time
 
 PLAN = configuration(["priority", "gang"], ["predicates"], actions="allocate")
 LONG = 60.0
@@ -51,7 +52,7 @@ def rests(timer: CycleTimer, meanwhile: Callable[[], object] = lambda: None) -> 
         await resting
         return not done
 
-    return asyncio.run(scenario())
+    return virtual_time.run(scenario())
 
 
 def test_a_pipelined_gang_waits_for_the_nodes_that_are_not_free() -> None:

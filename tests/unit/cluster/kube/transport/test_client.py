@@ -27,6 +27,7 @@ from scheduler.cluster.kube.transport.credentials import Access, Credentials, Cr
 from scheduler.cluster.kube.transport.fence import Fence, Fenced
 from scheduler.cluster.kube.transport.ratelimit import Priority, RateLimiter
 from scheduler.observability.metrics import Metrics
+from tests.unit import virtual_time
 from tests.unit.cluster.kube.fake_api import Answer, Call, refusal, serving
 
 
@@ -44,7 +45,7 @@ def test_more_important_calls_take_the_next_token_first() -> None:
         await asyncio.gather(*(call(priority) for priority in classes))
         assert order == ["write", "status", "event", "event"]
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())
 
 
 class Clock(selectors.DefaultSelector):
@@ -121,7 +122,7 @@ def test_an_error_carries_what_the_server_said() -> None:
             assert error.transient
             assert not error.uncertain
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())
 
 
 def test_a_token_that_has_expired_is_fetched_again() -> None:
@@ -136,7 +137,7 @@ def test_a_token_that_has_expired_is_fetched_again() -> None:
             await client.request("GET", "/x", priority=Priority.READ)
             assert [call.headers["Authorization"] for call in api.calls] == ["Bearer old", "Bearer new"]
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())
 
 
 def test_a_server_that_cannot_be_reached_was_sent_nothing() -> None:
@@ -147,7 +148,7 @@ def test_a_server_that_cannot_be_reached_was_sent_nothing() -> None:
                 await client.request("POST", "/x", priority=Priority.WRITE)
             assert not caught.value.sent
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())
 
 
 def test_a_closed_fence_lets_nothing_through() -> None:
@@ -157,7 +158,7 @@ def test_a_closed_fence_lets_nothing_through() -> None:
                 await client.request("POST", "/x", priority=Priority.WRITE, fence=Fence())
             assert not api.calls
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())
 
 
 def test_waits_grow_to_a_bound_and_start_over_after_success() -> None:
@@ -252,4 +253,4 @@ def test_a_server_with_a_certificate_of_another_authority_is_trusted_once_that_h
         await client.close()
         await runner.cleanup()
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())

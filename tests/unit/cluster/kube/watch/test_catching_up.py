@@ -17,6 +17,7 @@ from scheduler.cluster.kube.watch import informer as informers
 from scheduler.cluster.kube.watch.informer import Informer
 from scheduler.cluster.kube.watch.informer_set import InformerSet
 from scheduler.observability.metrics import Metrics
+from tests.unit import virtual_time
 from tests.unit.cluster.kube.fake_api import Answer, Call, FakeApi, refusal, serving, until
 
 GROUPS = "/apis/scheduling.volcano.sh/v1beta1/podgroups"
@@ -114,7 +115,7 @@ def test_where_nothing_has_changed_nothing_is_listed_again() -> None:
             assert await w.catch_up()
             assert w.groups.lists == ["metadata"]
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())
 
 
 @pytest.mark.parametrize(
@@ -139,7 +140,7 @@ def test_a_watch_that_lags_is_waited_for(there: dict[str, str], event: tuple[str
             assert await asyncio.wait_for(catching_up, 30)
             assert w.groups.lists == ["metadata"]
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())
 
 
 def test_a_watch_that_has_delivered_a_later_version_has_delivered_the_earlier_ones() -> None:
@@ -151,7 +152,7 @@ def test_a_watch_that_has_delivered_a_later_version_has_delivered_the_earlier_on
             assert await w.catch_up()
             assert w.groups.lists == ["metadata"]
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())
 
 
 def test_a_watch_that_does_not_catch_up_is_restarted_with_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,7 +165,7 @@ def test_a_watch_that_does_not_catch_up_is_restarted_with_a_list(monkeypatch: py
             assert w.groups.lists == ["metadata", "objects"]
             assert w.sink.names == {"a", "c"}
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())
 
 
 def test_versions_that_are_no_numbers_are_only_compared_for_being_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,7 +180,7 @@ def test_versions_that_are_no_numbers_are_only_compared_for_being_the_same(monke
             assert await w.catch_up()
             assert w.groups.lists[1:] == ["metadata", "objects"]
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())
 
 
 def test_a_server_that_does_not_tell_versions_is_listed_from_again() -> None:
@@ -189,7 +190,7 @@ def test_a_server_that_does_not_tell_versions_is_listed_from_again() -> None:
             assert await w.catch_up()
             assert w.groups.lists == ["metadata", "objects"]
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())
 
 
 def test_an_object_that_cannot_be_read_does_not_make_a_watch_lag() -> None:
@@ -203,7 +204,7 @@ def test_an_object_that_cannot_be_read_does_not_make_a_watch_lag() -> None:
             assert await w.catch_up()
             assert w.groups.lists == ["metadata"]
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())
 
 
 def test_a_process_that_is_stopped_meanwhile_does_not_wait() -> None:
@@ -215,4 +216,4 @@ def test_a_process_that_is_stopped_meanwhile_does_not_wait() -> None:
             w.stop.set()
             assert await asyncio.wait_for(catching_up, 30) is False
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())

@@ -19,6 +19,7 @@ from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.sources import Source, sources
 from scheduler.cluster.kube.watch.informer import Informer, OriginalStore
 from scheduler.observability.metrics import Metrics
+from tests.unit import virtual_time
 from tests.unit.cluster.kube.fake_api import Answer, Call, FakeApi, WatchFeed, refusal, serving, until
 
 GROUPS = "/apis/scheduling.volcano.sh/v1beta1/podgroups"
@@ -114,7 +115,7 @@ def test_a_list_and_the_changes_after_it_reach_the_cache() -> None:
             assert feed.versions == ["10"]
             assert world.informer.synced.is_set()
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())
 
 
 def test_a_broken_watch_is_resumed_from_the_last_bookmark_without_a_list() -> None:
@@ -126,7 +127,7 @@ def test_a_broken_watch_is_resumed_from_the_last_bookmark_without_a_list() -> No
             assert feed.versions == ["10", "77", "78"]
             assert len([c for c in world.api.calls if "watch" not in c.query]) == 1
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())
 
 
 def test_a_resource_version_that_is_too_old_causes_a_new_list_that_removes_deleted_objects() -> None:
@@ -141,7 +142,7 @@ def test_a_resource_version_that_is_too_old_causes_a_new_list_that_removes_delet
             assert world.cache.deleted == ["a"]
             await until(lambda: feed.versions == ["10", "20"])
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())
 
 
 def test_a_watch_answered_with_410_makes_it_list_again() -> None:
@@ -158,7 +159,7 @@ def test_a_watch_answered_with_410_makes_it_list_again() -> None:
             await until(lambda: len(watches) >= 2)
             assert watches[:2] == ["10", "11"]
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())
 
 
 def test_an_object_that_cannot_be_read_is_set_aside_and_the_others_go_on() -> None:
@@ -183,7 +184,7 @@ def test_an_object_that_cannot_be_read_is_set_aside_and_the_others_go_on() -> No
             await asyncio.sleep(0.05)
             assert len(world.problems) == 2  # the same problem is reported once
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())
 
 
 def test_an_object_that_the_cache_chokes_on_does_not_stop_the_others() -> None:
@@ -194,7 +195,7 @@ def test_an_object_that_the_cache_chokes_on_does_not_stop_the_others() -> None:
             assert world.cache.names == {"fine"}
             assert world.problems[0][0].name == "poison"
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())
 
 
 def test_pages_make_one_list_and_an_expired_continuation_restarts_it() -> None:
@@ -218,7 +219,7 @@ def test_pages_make_one_list_and_an_expired_continuation_restarts_it() -> None:
             assert world.cache.names == {"a", "b"}
             assert asked == [{"limit": "1"}, {"limit": "1", "continue": "next"}, {}]
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())
 
 
 def test_a_definition_that_may_be_missing_is_not_waited_for() -> None:
@@ -233,7 +234,7 @@ def test_a_definition_that_may_be_missing_is_not_waited_for() -> None:
             await until(world.informer.synced.is_set)
             assert "is the CRD installed?" in world.informer.problem, "it is said all the same"
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())
 
 
 def test_a_missing_definition_is_waited_for_and_said() -> None:
@@ -253,7 +254,7 @@ def test_a_missing_definition_is_waited_for_and_said() -> None:
             await until(world.informer.synced.is_set)
             assert world.cache.names == {"a"}
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())
 
 
 def test_of_config_maps_only_those_of_accelerators_are_taken() -> None:
@@ -270,7 +271,7 @@ def test_of_config_maps_only_those_of_accelerators_are_taken() -> None:
             await world.informer.synced.wait()
             assert world.cache.names == {"mindx-dl-deviceinfo-n1"}
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())
 
 
 def test_without_the_right_to_list_optional_objects_there_are_none_until_it_is_granted(
@@ -312,7 +313,7 @@ def test_without_the_right_to_list_optional_objects_there_are_none_until_it_is_g
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())
 
 
 def test_every_source_has_a_path() -> None:
@@ -352,7 +353,7 @@ def test_objects_are_kept_as_they_were_written_if_that_is_wanted(wanted: bool) -
             assert kept["PodGroup ns/b"] == group("b", 11, unknown=[1])
             assert kept["PodGroup ns/a"]["spec"]["unknown"] == 2
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())
 
 
 # --- nesting ---
@@ -385,4 +386,4 @@ def test_an_object_may_be_nested_as_deep_as_api_servers_take_it(depth: int) -> N
         async with watching(claims(answer, feed=WatchFeed([later])), kind="ResourceClaim") as world:
             await until(lambda: world.cache.names == {"deep", "flat", "later"})
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())

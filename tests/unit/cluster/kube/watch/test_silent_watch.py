@@ -13,6 +13,7 @@ from scheduler.cluster.kube.operator.handlers import _settings
 from scheduler.cluster.kube.transport.client import ApiClient, TransportError
 from scheduler.cluster.kube.watch import informer as informers
 from scheduler.observability.metrics import Metrics
+from tests.unit import virtual_time
 from tests.unit.cluster.kube.fake_api import Answer, Call, StaticCredentials, serving, until
 from tests.unit.cluster.kube.proxy import proxied
 from tests.unit.cluster.kube.watch.test_informer import GROUPS, World, a_list, event, group
@@ -36,7 +37,7 @@ def test_a_silent_watch_is_noticed_within_a_minute_and_its_end_is_left_to_the_se
                 with pytest.raises(TransportError):  # it ended as soon as it began
                     await world.informer._watch()
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())
     assert all(seconds + 5 <= longest < 59 for seconds, longest in asked)
     assert len({seconds for seconds, _ in asked}) > 1, "the watches do not end together"
 
@@ -85,7 +86,7 @@ def test_a_watch_whose_connection_goes_nowhere_is_resumed_where_it_was(monkeypat
             assert versions[:2] == ["10", "11"]
             assert lists == 1
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())
 
 
 def test_an_error_that_no_one_thought_of_does_not_end_a_watch(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,4 +115,4 @@ def test_an_error_that_no_one_thought_of_does_not_end_a_watch(monkeypatch: pytes
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())

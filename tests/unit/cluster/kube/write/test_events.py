@@ -12,6 +12,7 @@ from scheduler.cluster.kube.transport.fence import Fence
 from scheduler.cluster.kube.write.events import Recorder
 from scheduler.cluster.kube.write.lanes import make_lanes
 from scheduler.observability.metrics import Metrics
+from tests.unit import virtual_time
 from tests.unit.cluster.kube.fake_api import Answer, Call, FakeApi, refusal, serving, until
 
 POD = ObjectRef("v1", "Pod", "ns", "p", "uid-p")
@@ -52,7 +53,7 @@ def test_equal_events_are_counted_and_the_count_is_written_once_per_interval() -
             assert post.body["involvedObject"]["uid"] == "uid-p"
             assert [call.body["count"] for call in (post, first, second)] == [3, 10, 15]
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())
 
 
 def test_the_count_of_an_event_is_not_written_before_the_interval_ends() -> None:
@@ -66,7 +67,7 @@ def test_the_count_of_an_event_is_not_written_before_the_interval_ends() -> None
             await asyncio.sleep(0.2)
             assert not api.to("PATCH", f"{EVENTS}/.*")
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())
 
 
 def test_other_messages_are_other_events_and_the_oldest_are_forgotten() -> None:
@@ -78,7 +79,7 @@ def test_other_messages_are_other_events_and_the_oldest_are_forgotten() -> None:
             names = [call.body["metadata"]["name"] for call in api.to("POST", EVENTS)]
             assert len(set(names)) == 4
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())
 
 
 def test_an_event_that_expired_on_the_server_is_posted_again() -> None:
@@ -97,7 +98,7 @@ def test_an_event_that_expired_on_the_server_is_posted_again() -> None:
             recorder.post(event())
             await until(lambda: len(api.to("POST", EVENTS)) == 2)
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())
 
 
 def test_a_malformed_field_is_reported_on_its_object_and_cluster_wide_ones_in_the_default_namespace() -> None:
@@ -111,4 +112,4 @@ def test_a_malformed_field_is_reported_on_its_object_and_cluster_wide_ones_in_th
             assert body["message"] == "spec.weight: 0 is below 1; ignored"
             assert body["involvedObject"]["apiVersion"] == "scheduling.volcano.sh/v1beta1"
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())

@@ -23,6 +23,7 @@ from scheduler.cluster.kube.write.lanes import make_lanes
 from scheduler.cluster.kube.write.signing_key import SharedKey
 from scheduler.cluster.kube.write.writer import Writer
 from scheduler.observability.metrics import Metrics
+from tests.unit import virtual_time
 from tests.unit.cluster.kube.fake_api import PODS, Answer, Call, FakeApi, a_task, refusal, serving, until
 
 CLAIMS = "/api/v1/namespaces/ns/persistentvolumeclaims"
@@ -198,7 +199,7 @@ def run(scenario: Callable[[World], Awaitable[None]]) -> None:
         async with preparing() as world:
             await scenario(world)
 
-    asyncio.run(main())
+    virtual_time.run(main())
 
 
 def test_a_pod_is_bound_only_when_what_it_waits_for_has_come_about() -> None:

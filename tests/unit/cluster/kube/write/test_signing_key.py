@@ -14,6 +14,7 @@ from structlog.testing import capture_logs
 from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.fence import Fence
 from scheduler.cluster.kube.write.signing_key import IN_USE_SINCE, KEY, MARGIN, SharedKey
+from tests.unit import virtual_time
 from tests.unit.cluster.kube.fake_api import Answer, Call, FakeApi, refusal, serving
 
 PATH = "/api/v1/namespaces/system/secrets/key"
@@ -47,7 +48,7 @@ def run(scenario: Callable[[FakeApi, ApiClient, Secret], Awaitable[None]]) -> No
         async with serving() as (api, client):
             await scenario(api, client, Secret(api))
 
-    asyncio.run(main())
+    virtual_time.run(main())
 
 
 def leading() -> Fence:

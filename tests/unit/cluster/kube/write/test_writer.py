@@ -39,6 +39,7 @@ from scheduler.cluster.kube.write.lanes import make_lanes
 from scheduler.cluster.kube.write.signing_key import SharedKey
 from scheduler.cluster.kube.write.writer import Writer
 from scheduler.observability.metrics import Metrics
+from tests.unit import virtual_time
 from tests.unit.cluster.kube.fake_api import PODS, Answer, Call, FakeApi, Handler, a_task, refusal, serving, until
 
 EVENTS = "/api/v1/namespaces/[^/]+/events"
@@ -106,7 +107,7 @@ def run(scenario: Callable[[World], Awaitable[None]], workers: int = 64, timeout
         async with writing(workers, timeout) as world:
             await scenario(world)
 
-    asyncio.run(main())
+    virtual_time.run(main())
 
 
 # --- bindings ---
