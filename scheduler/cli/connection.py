@@ -7,6 +7,7 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from scheduler.cli.errors import CommandError, Interrupted
@@ -95,22 +96,15 @@ class Cluster:
         ``fields``: a field selector; ``page``: objects per request; ``parts``: a TypedDict with the parts of an object
         to keep.
         """
-        from msgspec import Struct, field
-
-        class Meta(Struct):
-            continuation: str = field(default="", name="continue")
-
-        class Answer(Struct):
-            items: list[parts] | None = None
-            metadata: Meta = field(default_factory=Meta)
-
         request = f"list {_listed(source.kind, source.namespace)}"
         if source.namespace:
             _check_name(source.namespace)
         params = {"limit": str(at_most or page), **source.selection, **({"fieldSelector": fields} if fields else {})}
         found: list[Raw] = []
         while True:
-            answer = await self._request(request, source.kind, "GET", source.path, params=params, answer=Answer)
+            answer = await self._request(
+                request, source.kind, "GET", source.path, params=params, answer=_list_of(parts)
+            )
             head = {"apiVersion": source.kind.api_version, "kind": source.kind.name}
             found += [head | item for item in answer.items or ()]
             params = {**params, "continue": answer.metadata.continuation}
@@ -235,3 +229,18 @@ def _listed(kind: "Kind", namespace: str) -> str:
     if not kind.namespaced:
         return str(kind)
     return f"{kind} in namespace {namespace}" if namespace else f"{kind} in all namespaces"
+
+
+@cache
+def _list_of(parts: Any) -> Any:
+    """The type of a list whose items are decoded as ``parts``."""
+    from msgspec import Struct, field
+
+    class Meta(Struct):
+        continuation: str = field(default="", name="continue")
+
+    class Answer(Struct):
+        items: list[parts] | None = None
+        metadata: Meta = field(default_factory=Meta)
+
+    return Answer
