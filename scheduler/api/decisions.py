@@ -1,15 +1,18 @@
 """The decisions of a session, as data.
 
-``cluster`` carries them out in this order of importance: bindings, evictions and gates; then PodGroup, Pod and Queue
-status; then Events.
+``cluster`` carries them out in this order of importance: bindings, evictions, gates and the writes of plugins; then
+PodGroup, Pod and Queue status; then Events.
 """
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 
 from scheduler.api.job import Job
+from scheduler.api.kinds import Kind
 from scheduler.api.names import SCHEDULING_API_VERSION
 from scheduler.api.preparation import Preparation
 from scheduler.api.scheduling import PodGroupCondition
@@ -43,6 +46,27 @@ class Evict:
 
     task: Task
     reason: str
+    grace_period: int | None = None
+    """Seconds that the Pod has to stop; None: as long as its spec says. With 0 the API server removes the Pod at once,
+    without a kubelet that confirms that it has stopped."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectWrite:
+    """Write an object in which a plugin keeps state, or which it shares with other components."""
+
+    kind: Kind
+    namespace: str
+    name: str
+    body: Mapping[str, Any]
+    """A merge patch (RFC 7386) without uid and resource version; for a new object, its fields."""
+    uid: str = ""
+    """Only the object with this uid is changed; "": any object with the name."""
+    resource_version: str = ""
+    """Only this version of the object is changed; "": any version. If there is another one, the write is dropped, and
+    the next session decides again from that version."""
+    new: bool = False
+    """The object does not exist, and is created. If it exists by then, the write is dropped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +151,7 @@ class Decisions:
 
     binds: list[Bind] = field(default_factory=list)
     evictions: list[Evict] = field(default_factory=list)
+    writes: list[ObjectWrite] = field(default_factory=list)
     ungates: list[Ungate] = field(default_factory=list)
     pod_groups: list[PodGroupStatusUpdate] = field(default_factory=list)
     pods: list[PodUnschedulable] = field(default_factory=list)
@@ -138,5 +163,5 @@ class Decisions:
     """Number of nodes on which evictions were tried for a Pod of the same queue, for metrics."""
 
     def __bool__(self) -> bool:
-        placed = self.binds or self.evictions or self.ungates
+        placed = self.binds or self.evictions or self.ungates or self.writes
         return bool(placed or self.pod_groups or self.pods or self.queues or self.events)

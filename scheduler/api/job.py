@@ -169,6 +169,8 @@ class Job:
     """Name of a subGroupPolicy -> minSubGroups; None: there are no policies."""
     tier_limit: int | None = None
     """The highest tier that its tasks may span; None: no limit. Each session computes it."""
+    owner_uid: str = ""
+    """uid of the object that manages the PodGroup, or ""."""
     previous_nodes: Mapping[str, str] = field(default_factory=dict)
     """Rank (``hccl/rankIndex``) -> name of the node of a Pod that was removed. Not known after a restart."""
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scheduler.api.objects import Node
 from scheduler.api.resource import PODS_INDEX, Vector
 from scheduler.api.task import TaskClass
+from scheduler.api.times import parse_timestamp
 
 Column = NDArray[np.float64]
 Codes = NDArray[np.int32]
@@ -27,6 +28,14 @@ NONZERO_MEMORY = 200.0 * 1024 * 1024
 """The cpu (milli) and memory (bytes) that kube-scheduler's scores assume for a container without a request."""
 
 
+def not_ready_since(node: Node) -> float | None:
+    """The Unix time since which a node is not ready (0 if it is unknown); None: it is ready, or does not say."""
+    for condition in node.status.conditions or ():
+        if condition.type == "Ready":
+            return None if condition.status == "True" else parse_timestamp(condition.last_transition_time) or 0.0
+    return None
+
+
 class NodeFacts:
     """The fields of nodes without amounts. Immutable; a change of a Node object leads to a new instance."""
 
@@ -38,6 +47,9 @@ class NodeFacts:
         self.labels = [node.metadata.labels or {} for node in nodes]
         self.annotations = [node.metadata.annotations or {} for node in nodes]
         self.unschedulable = np.array([node.spec.unschedulable for node in nodes], dtype=bool)
+        times = ((node.metadata.name, not_ready_since(node)) for node in nodes)
+        self.unready: Mapping[str, float] = {name: since for name, since in times if since is not None}
+        """Name of a node that is not ready -> since when, in Unix seconds."""
         self._label_columns: dict[str, tuple[Codes, dict[str, int], list[str]]] = {}
         self._label_rows: dict[str, dict[str, Rows]] = {}
         self.taint_sets, self.taint_codes = self._intern_taints()

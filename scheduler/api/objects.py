@@ -296,11 +296,18 @@ class NodeAddress(Wire):
     address: str
 
 
+class NodeCondition(Wire):
+    type: str = ""
+    status: str = ""
+    last_transition_time: str | None = None
+
+
 class NodeStatus(Wire):
     allocatable: ResourceList | None = None
     capacity: ResourceList | None = None
     images: list[ContainerImage] | None = None
     addresses: list[NodeAddress] | None = None
+    conditions: list[NodeCondition] | None = None
 
 
 class Node(KubeObject):

@@ -8,6 +8,7 @@ from scheduler.api.signed_records import device_annotations
 from scheduler.api.task import Task, TaskStatus
 from scheduler.cache.job_table import JobTable
 from scheduler.cache.pod_intake import PodIntake
+from scheduler.cache.pod_tasks import holds_node
 from scheduler.cache.queue_table import QueueTable
 from scheduler.cache.task_table import InFlightWrites, TaskTable
 
@@ -59,7 +60,7 @@ class Assumptions:
 
     def _evict(self, eviction: Evict) -> None:
         task = self._tasks.current(eviction.task)
-        if task is not None and task.node and task.status is not TaskStatus.RELEASING:
+        if task is not None and holds_node(task) and task.status is not TaskStatus.RELEASING:
             self._in_flight.add_eviction(task)
             self._tasks.replace(task, replace(task, status=TaskStatus.RELEASING))
 

@@ -175,6 +175,7 @@ def _build(record: JobRecord, group: PodGroup, dimensions: Dimensions, priority:
         sub_jobs=sub_jobs,
         sub_job_of={uid: sub_job for sub_job in sub_jobs.values() for uid in sub_job.tasks},
         sub_group_minimum=sub_group_minimum_of(spec),
+        owner_uid=next((owner.uid for owner in meta.owner_references or () if owner.controller), ""),
         previous_nodes=record.previous_nodes.copy(),
     )
 

@@ -13,7 +13,7 @@ from scheduler.api.names import (
     OVERSUBSCRIPTION_MEMORY,
     VOLCANO_PREFIX,
 )
-from scheduler.api.node import Column, NodeFacts, Nodes, Rows
+from scheduler.api.node import Column, NodeFacts, Nodes, Rows, not_ready_since
 from scheduler.api.objects import Node, ResourceList
 from scheduler.api.quantity import QuantityError
 from scheduler.api.resource import Dimensions, Vector
@@ -291,4 +291,5 @@ def _facts(node: Node) -> tuple[object, ...]:
         status.capacity,
         status.images,
         status.addresses,
+        not_ready_since(node),
     )

@@ -26,6 +26,8 @@ class CacheRequirements:
     """Labels by which filters and scores distinguish Pods."""
     config_maps: frozenset[tuple[str, str]] = frozenset()
     """(namespace, name) of ConfigMaps to read, besides those with the state of nodes."""
+    optional_config_maps: frozenset[tuple[str, str]] = frozenset()
+    """(namespace, name) of ConfigMaps to read if the scheduler has the right to."""
     labelled_config_maps: frozenset[tuple[str, str]] = frozenset()
     """(namespace, label selector) of ConfigMaps to read."""
     originals: bool = False
@@ -37,6 +39,7 @@ class CacheRequirements:
             self.devices | other.devices,
             self.pod_labels | other.pod_labels,
             self.config_maps | other.config_maps,
+            self.optional_config_maps | other.optional_config_maps,
             self.labelled_config_maps | other.labelled_config_maps,
             self.originals or other.originals,
         )

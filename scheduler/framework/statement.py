@@ -57,6 +57,7 @@ class _Eviction:
     was: TaskStatus
     reason: str
     event: EventPost | None
+    grace_period: int | None
 
 
 class Statement:
@@ -89,15 +90,24 @@ class Statement:
         """
         self._place(_Placement(job, (task,), (row,), TaskStatus.PIPELINED, nominate))
 
-    def evict(self, job: Job, task: Task, reason: str, event: EventPost | None = None) -> None:
-        """Evicts a task that holds a node. ``event`` is recorded if the statement is committed."""
+    def evict(
+        self,
+        job: Job,
+        task: Task,
+        reason: str,
+        event: EventPost | None = None,
+        *,
+        grace_period: int | None = None,
+    ) -> None:
+        """Evicts a task that holds a node. ``event`` is recorded if the statement is committed. ``grace_period``: as in
+        ``decisions.Evict``."""
         session = self._session
         row = session.row_of(job, task)
         was = session.status_of(job, task)
         job.move(task, was, TaskStatus.RELEASING)
         session.nodes.evict(row, task.cls)
         session.notify_deallocate(job, (task,), (row,))
-        self._operations.append(_Eviction(job, task, row, was, reason, event))
+        self._operations.append(_Eviction(job, task, row, was, reason, event, grace_period))
 
     def withdraw(self, job: Job, task: Task) -> None:
         """Makes a task that an earlier statement pipelined pending again. Discarding does not undo this."""
@@ -182,7 +192,7 @@ class Statement:
         session.decisions.eviction_transactions.update({o.reason for o in self._operations if isinstance(o, _Eviction)})
         for operation in self._operations:
             if isinstance(operation, _Eviction):
-                session.decisions.evictions.append(Evict(operation.task, operation.reason))
+                session.decisions.evictions.append(Evict(operation.task, operation.reason, operation.grace_period))
                 if operation.event is not None:
                     session.decisions.events.append(operation.event)
             elif operation.status is TaskStatus.ALLOCATED:

@@ -137,6 +137,8 @@ class Verdict(msgspec.Struct, frozen=True):
     """Queue -> allocated."""
     ungates: dict[str, str] = {}
     """Pod -> the scheduling gate taken off it."""
+    writes: dict[str, str] = {}
+    """Object that a plugin writes -> the body, as JSON."""
 
 
 class Decided(Frame):

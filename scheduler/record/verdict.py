@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
+
 from scheduler.api.decisions import Decisions
 from scheduler.api.names import QUEUE_ALLOCATION_GATE
 from scheduler.record.frames import Verdict
@@ -26,6 +28,10 @@ def verdict_of(decisions: Decisions) -> Verdict:
         pods={pod.task.key: (pod.reason, pod.message, pod.nominated) for pod in decisions.pods},
         queues={queue.name: queue.allocated for queue in decisions.queues},
         ungates={ungate.task.key: QUEUE_ALLOCATION_GATE for ungate in decisions.ungates},
+        writes={
+            f"{write.kind.name} {write.namespace}/{write.name}": msgspec.json.encode(write.body).decode()
+            for write in decisions.writes
+        },
     )
 
 

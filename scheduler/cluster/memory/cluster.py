@@ -4,7 +4,16 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import partial
 
-from scheduler.api.decisions import Bind, Decisions, EventPost, ObjectRef, PodGroupStatusUpdate, Ungate
+from scheduler.api.decisions import (
+    Bind,
+    Decisions,
+    EventPost,
+    Evict,
+    ObjectRef,
+    ObjectWrite,
+    PodGroupStatusUpdate,
+    Ungate,
+)
 from scheduler.api.kinds import KINDS, NAMESPACE, POD, POD_GROUP, QUEUE, SCHEDULER_KINDS, Kind, find_kind
 from scheduler.api.names import (
     DEFAULT_NAMESPACE,
@@ -164,7 +173,9 @@ class MemoryCluster:
         self._preparer.add(bind for bind in decisions.binds if bind.together)
         changed |= self._run_preparations()
         for eviction in decisions.evictions:
-            changed |= self._evict(eviction.task.namespace, eviction.task.name, eviction.reason)
+            changed |= self._evict(eviction)
+        for write in decisions.writes:
+            changed |= self._write(write)
         for ungate in decisions.ungates:
             changed |= self._ungate(ungate)
         for update in decisions.pod_groups:
@@ -239,13 +250,27 @@ class MemoryCluster:
         self.post(EventPost(_ref(raw), EVENT_NORMAL, EVENT_SCHEDULED, binding_message(bind)))
         return True
 
-    def _evict(self, namespace: str, name: str, reason: str) -> bool:
+    def _evict(self, eviction: Evict) -> bool:
+        namespace, name = eviction.task.namespace, eviction.task.name
         raw = self.server.find(POD, namespace, name)
-        if raw is None:
+        if raw is None or raw["metadata"]["uid"] != eviction.task.uid:
             return False
-        self.server.delete(POD, namespace, name)
-        self.post(EventPost(_ref(raw), EVENT_WARNING, EVENT_EVICT, eviction_message(reason)))
+        self.server.delete(POD, namespace, name, force=eviction.grace_period == 0)
+        self.post(EventPost(_ref(raw), EVENT_WARNING, EVENT_EVICT, eviction_message(eviction.reason)))
         return True
+
+    def _write(self, write: ObjectWrite) -> bool:
+        """Writes an object of a plugin. Returns whether it was written."""
+        raw = self.server.find(write.kind, write.namespace, write.name)
+        if write.new:
+            metadata = {**write.body.get("metadata", {}), "name": write.name, "namespace": write.namespace}
+            kind = {"apiVersion": write.kind.api_version, "kind": write.kind.name}
+            return self.server.create(write.kind, {**kind, **write.body, "metadata": metadata})
+        if raw is None or write.uid not in ("", raw["metadata"].get("uid")):
+            return False
+        if write.resource_version not in ("", raw["metadata"].get("resourceVersion")):
+            return False
+        return self.server.patch(write.kind, write.namespace, write.name, dict(write.body))
 
     def _ungate(self, ungate: Ungate) -> bool:
         raw = self._copy(POD, ungate.task.namespace, ungate.task.name)

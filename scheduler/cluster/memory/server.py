@@ -255,13 +255,14 @@ class MemoryServer:
         self._loaded.pop(key, None)
         self._put(key, self._objects[key][0], raw)
 
-    def delete(self, kind: Kind, namespace: str, name: str) -> bool:
-        """Deletes an object and what it owns; marks a Pod on a node as terminating. Returns whether it existed."""
+    def delete(self, kind: Kind, namespace: str, name: str, *, force: bool = False) -> bool:
+        """Deletes an object and what it owns; marks a Pod on a node as terminating, unless ``force``. Returns whether
+        it existed."""
         key = key_of(kind, namespace, name)
         entry = self._objects.get(key)
         if entry is None:
             return False
-        if kind.name == "Pod" and entry[1]["spec"].get("nodeName"):
+        if kind.name == "Pod" and entry[1]["spec"].get("nodeName") and not force:
             if not entry[1]["metadata"].get("deletionTimestamp"):
                 raw = mutable_copy(entry[1])
                 raw["metadata"]["deletionTimestamp"] = format_time(self.clock)

@@ -112,6 +112,28 @@ def read_nodes(
     return list(readings.values())
 
 
+def read_exhausted(
+    snapshot: Snapshot, resource: ChipResource, position: int, reports: ClusterReports, *, self_maintain: bool
+) -> dict[int, NodeChips]:
+    """Returns row -> chips of the nodes with Pods on which no chip is allocatable, because none is healthy. They are
+    few, and their problems are not reported. ``position``: that of the resource in resource vectors."""
+    nodes, requests = snapshot.nodes, ChipRequests(resource, snapshot.dimensions)
+    rows = np.flatnonzero((whole_chips(nodes.allocatable[position]) <= 0) & (nodes.used[position] > 0))
+    return {
+        row: read_node(
+            resource,
+            nodes.facts.objects[row],
+            *device_reports(nodes.names[row], snapshot.config_maps, reports),
+            snapshot.chips.get(nodes.names[row], ()),
+            snapshot.signed_since,
+            self_maintain,
+            requests,
+            0,
+        )
+        for row in rows.tolist()
+    }
+
+
 def device_reports(
     node: str, config_maps: Mapping[str, ConfigMap], reports: ClusterReports
 ) -> tuple[ConfigMap | None, Report | None]:

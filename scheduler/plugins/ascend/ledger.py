@@ -65,6 +65,8 @@ class ChipLedger(Ledger[int]):
         self.super_pods[rows] = [node.super_pod for node in chips]
         self._releasing = column([node.releasing for node in chips])
         self._network_faults = column([node.network_faults for node in chips])
+        self.faulty = (self.broken > 0) | (self._network_faults != NONE)
+        """Nodes of which a chip is missing, does not work, or has a network fault."""
         self._unusable = column([node.unusable for node in chips], ALL)
         self._pipelined_masks = column([NONE] * len(chips))
         self.in_parts = column([NONE] * len(chips))

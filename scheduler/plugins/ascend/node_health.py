@@ -23,7 +23,8 @@ NODE_INFO_KEY: Final = "NodeInfo"
 SWITCH_INFO_PREFIX: Final = "mindx-dl-switchinfo-"
 SWITCH_INFO_KEY: Final = "SwitchInfoCfg"
 REASONS: Final = ("node(s) were reported as unhealthy", "node(s) were reported as about to be isolated")
-_CODES: Final = {"UnHealthy": 0, "PreSeparate": 1}
+UNHEALTHY: Final = 0
+_CODES: Final = {"UnHealthy": UNHEALTHY, "PreSeparate": 1}
 """Status of a node -> position of the reason; other states do not exclude a node."""
 _HEALTHY: Final = -1
 

@@ -39,10 +39,12 @@ from scheduler.plugins.ascend.columns import ChipFilter, ChipScore
 from scheduler.plugins.ascend.demand import CoreUse, Demand, Use
 from scheduler.plugins.ascend.family import Family
 from scheduler.plugins.ascend.gangs import Gangs
-from scheduler.plugins.ascend.inventory import NodeChips, read_nodes, whole_chips
+from scheduler.plugins.ascend.inventory import NodeChips, read_exhausted, read_nodes, whole_chips
 from scheduler.plugins.ascend.ledger import ChipLedger
 from scheduler.plugins.ascend.previous_nodes import PreviousNodes
 from scheduler.plugins.ascend.ranks import malformed_ranks, ranks_of
+from scheduler.plugins.ascend.rescheduling import rescheduler
+from scheduler.plugins.ascend.rescheduling.rescheduler import Rescheduler
 from scheduler.plugins.ascend.resolve import CHIP_RESOURCES
 from scheduler.plugins.ascend.resources import ChipResource
 from scheduler.plugins.ascend.settings import settings_of
@@ -74,10 +76,11 @@ class Ascend:
 
     @classmethod
     def cache_requirements(cls, arguments: Arguments, config_maps: Mapping[str, ConfigMap]) -> CacheRequirements:
-        """Declares the ConfigMaps of NodeD and of ClusterD."""
+        """Declares the ConfigMaps of NodeD and ClusterD, and those with the state of restarts."""
         del arguments, config_maps
         return CacheRequirements(
-            labelled_config_maps=frozenset((cluster_reports.NAMESPACE, labels) for labels in cluster_reports.LABELS)
+            optional_config_maps=rescheduler.CONFIG_MAPS,
+            labelled_config_maps=frozenset((cluster_reports.NAMESPACE, labels) for labels in cluster_reports.LABELS),
         )
 
     def open(self, session: Session) -> None:
@@ -128,6 +131,17 @@ class Ascend:
         session.add_job_valid(self._gangs.check)
         session.add_job_ready(self._gangs.missing)
         session.add_job_pipelined(self._gangs.pipelined)
+        self.rescheduler = Rescheduler(
+            session,
+            self.ledgers,
+            self._chips,
+            self._exhausted,
+            self._health,
+            self._reports,
+            self._demand.is_npu_job,
+            self._settings.grace_over_time,
+        )
+        self.rescheduler.open()
         if self._settings.prefer_previous:
             previous = PreviousNodes(session, self._demand)
             session.add_score(previous.scores, per_job=previous.rows)
@@ -159,6 +173,12 @@ class Ascend:
             session.malformed_field(problem)
         self._chips[resource] = dict(zip(rows.tolist(), chips, strict=True))
         return ChipLedger(session, resource, self._demand, rows, chips, allocatable)
+
+    def _exhausted(self, resource: ChipResource) -> Mapping[int, NodeChips]:
+        """Row -> chips of the nodes with Pods of which no chip is allocatable."""
+        position = self._session.dimensions.index(resource.name)
+        snapshot, own = self._session.snapshot, self._settings.self_maintain
+        return read_exhausted(snapshot, resource, position, self._reports, self_maintain=own)
 
     def _node_devices(self) -> Iterable[Device]:
         session = self._session

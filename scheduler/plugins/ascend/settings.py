@@ -26,6 +26,9 @@ class Settings:
     """ClusterD's collected reports are read besides those of each node (``useClusterInfoManager``)."""
     preset_virtual: bool
     """Virtual NPUs are only created beforehand, not on demand (``presetVirtualDevice``)."""
+    grace_over_time: int
+    """Seconds after which Pods of a restart with a grace period that still exist are deleted by force
+    (``grace-over-time``)."""
     super_pod_size: int
     """Largest number of nodes of a super pod (``super-pod-size``)."""
     reserve_nodes: int
@@ -42,20 +45,22 @@ class Settings:
             self_maintain=arguments.boolean("self-maintain-available-card", True),
             prefer_previous=arguments.boolean("prefer-previous-node", False),
             cluster_reports=arguments.boolean("useClusterInfoManager", True),
+            grace_over_time=_number(arguments, "grace-over-time", 900, least=2, most=3600),
             super_pod_size=size,
             reserve_nodes=reserve,
             preset_virtual=arguments.boolean(PRESET_VIRTUAL_DEVICE, False),
         )
 
 
-def _number(arguments: Arguments, key: str, default: int, *, least: int) -> int:
+def _number(arguments: Arguments, key: str, default: int, *, least: int, most: int = 10**9) -> int:
     """A number that is written as a string."""
     value = arguments.get(key)
     if value is None:
         return default
     text = str(value)
-    if not (text.isascii() and text.isdecimal() and len(text) < 10 and int(text) >= least):
-        return arguments.aside(key, value, f"not a number of at least {least}", default)
+    if not (text.isascii() and text.isdecimal() and len(text) < 10 and least <= int(text) <= most):
+        limits = f"of at least {least}" if most == 10**9 else f"from {least} to {most}"
+        return arguments.aside(key, value, f"not a number {limits}", default)
     return int(text)
 
 

@@ -294,6 +294,8 @@ class Daemon:
         """Starts to watch the ConfigMaps that plugins of the configuration want and that are not watched yet."""
         requirements = cache_requirements_of(self._configuration.current, {})
         wanted = {Source(CONFIG_MAP, namespace, name=name) for namespace, name in requirements.config_maps}
+        for namespace, name in requirements.optional_config_maps:
+            wanted.add(Source(CONFIG_MAP, namespace, name=name, optional=True))
         for namespace, labels in requirements.labelled_config_maps:
             wanted.add(Source(CONFIG_MAP, namespace, labels=labels, optional=True))
         wanted -= self._watched_config_maps

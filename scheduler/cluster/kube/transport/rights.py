@@ -28,5 +28,7 @@ _decoder = msgspec.json.Decoder(_Review)
 async def may_list(client: ApiClient, source: Source) -> bool:
     """Whether the client may list the objects of a source. Raises ApiError, TransportError, and msgspec's errors."""
     asked = {"verb": "list", "group": source.kind.group, "resource": source.kind.plural, "namespace": source.namespace}
+    if source.name:
+        asked["name"] = source.name
     body = msgspec.json.encode({"spec": {"resourceAttributes": asked}})
     return _decoder.decode(await client.request("POST", _PATH, priority=Priority.READ, body=body)).status.allowed

@@ -7,7 +7,15 @@ from typing import Any
 
 import msgspec
 
-from scheduler.api.decisions import Bind, Evict, PodGroupStatusUpdate, PodUnschedulable, QueueAllocated, Ungate
+from scheduler.api.decisions import (
+    Bind,
+    Evict,
+    ObjectWrite,
+    PodGroupStatusUpdate,
+    PodUnschedulable,
+    QueueAllocated,
+    Ungate,
+)
 from scheduler.api.names import ADMISSION_RECORD, BINDING_RECORD, POD_SCHEDULED, QUEUE_ALLOCATION_GATE
 from scheduler.api.objects import KubeObject
 from scheduler.api.preparation import Patch
@@ -64,6 +72,8 @@ def deletion(eviction: Evict) -> bytes:
     options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
     if eviction.task.uid:
         options["preconditions"] = {"uid": eviction.task.uid}
+    if eviction.grace_period is not None:
+        options["gracePeriodSeconds"] = eviction.grace_period
     return _encode(options)
 
 
@@ -123,6 +133,19 @@ def queue_allocated(update: QueueAllocated) -> bytes:
 def queue_first_allocated(update: QueueAllocated) -> bytes:
     """Merge patch for a Queue that has no status yet."""
     return _encode({"status": {"allocated": update.allocated, "reservation": {}}})
+
+
+def object_write(write: ObjectWrite) -> bytes:
+    """A merge patch of an object, or the new object."""
+    metadata = {**write.body.get("metadata", {}), "name": write.name}
+    if write.namespace:
+        metadata["namespace"] = write.namespace
+    if write.new:
+        kind = {"apiVersion": write.kind.api_version, "kind": write.kind.name}
+        return _encode({**kind, **write.body, "metadata": metadata})
+    if write.resource_version:
+        metadata["resourceVersion"] = write.resource_version
+    return _encode({**write.body, "metadata": {**metadata, **_uid(write.uid)}})
 
 
 def exactly(patch: Patch, found: KubeObject) -> bytes:

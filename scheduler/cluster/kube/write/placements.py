@@ -181,7 +181,8 @@ class Binding(_Placement):
 
 
 class Eviction(_Placement):
-    """Writes the reason into the Pod's conditions, then deletes the Pod."""
+    """Writes the reason into the Pod's conditions, then deletes the Pod. A Pod with a grace period of its own for this
+    eviction is deleted without delay, and gets no conditions."""
 
     def __init__(self, context: WriteContext, eviction: Evict) -> None:
         super().__init__(context, eviction.task)
@@ -191,7 +192,7 @@ class Eviction(_Placement):
     async def __call__(self) -> float | None:
         context, eviction = self.context, self.eviction
         try:
-            if not self.conditions_written:
+            if not self.conditions_written and eviction.grace_period is None:
                 await self._write_conditions()
             await context.client.request(
                 "DELETE", self.path, body=bodies.deletion(eviction), priority=Priority.WRITE, fence=context.fence

@@ -1,4 +1,5 @@
-"""Carries out what sessions decide: bindings first, then evictions and admissions, then status, then Events.
+"""Carries out what sessions decide: bindings first, then evictions, then admissions and the writes of plugins, then
+status, then Events.
 
 Nothing here decides. A write that fails temporarily is retried; one that fails for good is reported to the cache, and
 the next session decides again. ``placements`` and ``status_writer`` make the requests.
@@ -12,6 +13,7 @@ from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.fence import Fence
 from scheduler.cluster.kube.write.events import Recorder
 from scheduler.cluster.kube.write.lanes import URGENT, Lanes, Urgency
+from scheduler.cluster.kube.write.object_writer import ObjectWriter
 from scheduler.cluster.kube.write.placements import Binding, Cache, Eviction, WriteContext, not_prepared
 from scheduler.cluster.kube.write.preparation_run import PreparationRun
 from scheduler.cluster.kube.write.preparer import Preparer
@@ -40,6 +42,7 @@ class Writer:
         self._lanes = lanes
         self._recorder = recorder
         self._statuses = StatusWriter(client, lanes, metrics, fence, signing)
+        self._objects = ObjectWriter(client, lanes, metrics, fence, cache)
         self._preparer = Preparer(client, fence, cache, lanes.limit(Urgency.BINDING))
         self._context = WriteContext(
             client, fence, cache, self._preparer, self._statuses, recorder, metrics, scheduler_name, signing
@@ -58,6 +61,8 @@ class Writer:
             self._preparer.begin(binds, self._bind, partial(not_prepared, self._context))
         for eviction in decisions.evictions:
             self._lanes.submit(Urgency.EVICTION, ("evict", eviction.task.uid), Eviction(self._context, eviction))
+        for write in decisions.writes:
+            self._objects.submit(write)
         for ungate in decisions.ungates:
             self._statuses.ungate(ungate)
         for group in decisions.pod_groups:

@@ -1,0 +1,217 @@
+"""Decides the restarts of a job: pure functions of its Pods, their faults, its policy, and its latest restart.
+
+A restart is recorded first, and its Pods are deleted only once the record has been read back. What is to be deleted
+always follows from the record and the Pods that exist, so a scheduler may be killed at any moment.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from msgspec.structs import replace
+
+from scheduler.api.job import Job
+from scheduler.api.task import FINISHED_STATUSES, Task, TaskStatus
+from scheduler.plugins.ascend.rescheduling.policy import Policy, Scope, Strategy, SubHealth
+from scheduler.plugins.ascend.rescheduling.state import Entry, Restart, owner_of
+
+NODE_UNHEALTHY: Final = "NodeUnhealthy"
+CARD_UNHEALTHY: Final = "CardUnhealthy"
+POD_FAILED: Final = "pod-failed"
+SOFTWARE: Final = "SoftwareFault"
+RELATION: Final = "RelationFault"
+SUB_HEALTH: Final = "SubHealthFault"
+"""Kinds of faults."""
+MOST_REASONS: Final = 10
+"""Number of faulty Pods that the history of a job names for one restart."""
+BLOCK_PATIENCE: Final = 6.0
+JOB_PATIENCE: Final = 12.0
+"""Seconds for which the replacement of a single Pod waits for a node until the other Pods of its logical super pod, and
+until all Pods of the job, restart too."""
+REPEAT: Final = 5.0
+"""Seconds after which a deletion without grace period is repeated for a Pod that still exists."""
+_RUNNING: Final = frozenset({"Running", "Unknown"})
+"""Phases of PodGroups whose Pods have been started together."""
+_WORKER: Final = "Worker"
+REPLICA_TYPE: Final = "replica-type"
+
+
+class Fault(NamedTuple):
+    """Why a Pod does not work."""
+
+    kind: str
+    detail: str
+    """For users: ``chip Ascend910-3 is unhealthy``."""
+
+
+class Deletion(NamedTuple):
+    task: Task
+    grace_period: int | None
+    """As in ``decisions.Evict``."""
+
+
+class Next(NamedTuple):
+    restart: Restart | None
+    retries: int
+
+
+def next_restart(
+    job: Job,
+    faults: Mapping[str, Fault],
+    policy: Policy,
+    last: Restart | None,
+    retries: int,
+    now: float,
+) -> Next:
+    """Returns the restart of a job that is to be recorded, and the retries that remain.
+
+    ``faults``: uid of a Pod -> its fault. ``last``: the recorded restart; it is returned if there is nothing new.
+    """
+    live = {task.uid: task for task in job.tasks()}
+    listed = {entry.uid for entry in last.pods} if last is not None else set()
+    new = {uid: fault for uid, fault in faults.items() if uid in live and uid not in listed}
+    if retries <= 0:
+        new = {uid: fault for uid, fault in new.items() if fault.kind != POD_FAILED}
+    if new and job.phase in _RUNNING:
+        restart = _restart(job, live, new, policy, last, now)
+        failed = all(fault.kind == POD_FAILED for fault in new.values())
+        return Next(restart, retries - 1 if failed else retries)
+    if last is None or not last.pods:
+        return Next(last, retries)
+    if policy.scope is Scope.POD and not listed & live.keys():
+        grown = _grown(job, live, last, now)
+        if grown is not None:
+            return Next(grown, retries)
+    return Next(replace(last, pods=()) if _has_resumed(live.values(), last) else last, retries)
+
+
+def deletions(job: Job, restart: Restart, now: float, grace_over_time: float) -> list[Deletion]:
+    """Returns the Pods of a recorded restart that are to be deleted now."""
+    listed = {entry.uid for entry in restart.pods}
+    age = now - restart.time
+    result = []
+    for task in job.tasks():
+        if task.uid not in listed or task.status is TaskStatus.BINDING:
+            continue
+        force = restart.force or age > grace_over_time
+        if task.status is TaskStatus.RELEASING:
+            if force and age > REPEAT:
+                result.append(Deletion(task, 0))
+        else:
+            result.append(Deletion(task, 0 if force or not _has_kubelet(task) else None))
+    return result
+
+
+def remaining(job: Job, restart: Restart) -> int:
+    """The number of Pods of a restart that still exist."""
+    listed = {entry.uid for entry in restart.pods}
+    return sum(1 for task in job.tasks() if task.uid in listed)
+
+
+def is_forced(policy: Policy, faults: Iterable[Fault]) -> bool:
+    """Whether the Pods are deleted without a grace period."""
+    if all(fault.kind == SUB_HEALTH for fault in faults):
+        return policy.sub_health in (SubHealth.FORCE_EXIT, SubHealth.HOT_SWITCH)
+    return policy.strategy is Strategy.FORCE
+
+
+def _restart(
+    job: Job,
+    live: Mapping[str, Task],
+    faults: Mapping[str, Fault],
+    policy: Policy,
+    last: Restart | None,
+    now: float,
+) -> Restart:
+    whole = policy.scope is Scope.JOB
+    if policy.scope in (Scope.POD, Scope.PROCESS):
+        whole = any(_is_master(live[uid]) for uid in faults)
+    victims = [task for task in live.values() if task.node] if whole else [live[uid] for uid in faults]
+    entries = [_entry(task, faults.get(task.uid)) for task in victims]
+    kept = _unfinished(last, entries, live)
+    reasons = [_entry(live[uid], fault, uid="") for uid, fault in faults.items()]
+    return Restart(
+        uid=owner_of(job),
+        number=1 if last is None else last.number + 1,
+        time=int(now),
+        force=is_forced(policy, faults.values()) or (bool(kept) and last is not None and last.force),
+        whole=whole,
+        pods=(*kept, *sorted(entries, key=lambda entry: entry.name)),
+        reasons=tuple(sorted(reasons, key=lambda entry: entry.name)[:MOST_REASONS]),
+    )
+
+
+def _unfinished(last: Restart | None, entries: Iterable[Entry], live: Mapping[str, Task]) -> list[Entry]:
+    """The Pods of the last restart that still exist, or have no replacement on a node and are not in ``entries`` under
+    the same name or rank."""
+    names = {entry.name for entry in entries} | {task.name for task in live.values() if task.node}
+    ranks = {entry.rank for entry in entries if entry.rank} | {task.rank for task in live.values() if task.node}
+    known = {entry.uid for entry in entries}
+    return [
+        entry
+        for entry in (last.pods if last is not None else ())
+        if entry.uid not in known and (entry.uid in live or (entry.name not in names and entry.rank not in ranks))
+    ]
+
+
+def _grown(job: Job, live: Mapping[str, Task], last: Restart, now: float) -> Restart | None:
+    """The restart of more Pods, if the replacements of single Pods have waited too long; None if they have not."""
+    names = {entry.name for entry in last.pods}
+    waiting = [
+        task
+        for task in live.values()
+        if task.status is TaskStatus.PENDING and (task.name in names or task.creation >= last.time)
+    ]
+    if last.whole or not waiting:
+        return None
+    waited = now - min(task.creation for task in waiting)
+    blocks = {entry.block for entry in last.pods if entry.block}
+    placed = [task for task in live.values() if task.node and task.status is not TaskStatus.RELEASING]
+    if waited >= JOB_PATIENCE:
+        victims, whole = placed, True
+    elif waited >= BLOCK_PATIENCE and blocks:
+        victims, whole = [task for task in placed if task.super_pod_rank in blocks], False
+    else:
+        return None
+    if not victims:
+        return None
+    return Restart(
+        uid=owner_of(job),
+        number=last.number + 1,
+        time=int(now),
+        force=last.force,
+        whole=whole,
+        pods=(*last.pods, *(_entry(task, None) for task in sorted(victims, key=lambda task: task.name))),
+        reasons=last.reasons,
+    )
+
+
+def _has_resumed(live: Iterable[Task], last: Restart) -> bool:
+    """Whether every Pod of the restart has a replacement on a node."""
+    listed = {entry.uid for entry in last.pods}
+    placed = [task for task in live if task.node and task.uid not in listed]
+    names, ranks = {task.name for task in placed}, {task.rank for task in placed if task.rank}
+    there = {task.uid for task in live}
+    return all(
+        entry.uid not in there and (not entry.rank or entry.name in names or entry.rank in ranks) for entry in last.pods
+    )
+
+
+def _has_kubelet(task: Task) -> bool:
+    """Whether a kubelet has yet to stop the Pod."""
+    return bool(task.node) and task.status not in FINISHED_STATUSES
+
+
+def _is_master(task: Task) -> bool:
+    """Whether the job cannot go on without this Pod."""
+    return task.rank == "0" and task.labels.get(REPLICA_TYPE, "").lower() != _WORKER.lower()
+
+
+def _entry(task: Task, fault: Fault | None, uid: str | None = None) -> Entry:
+    return Entry(
+        task.uid if uid is None else uid,
+        task.name,
+        task.node,
+        task.rank,
+        "" if fault is None else fault.kind,
+        task.super_pod_rank,
+    )

@@ -1,0 +1,182 @@
+"""Finds the nodes and chips with faults, and the Pods that these concern.
+
+A Pod is concerned by a fault of its node, and by a fault of a chip that it uses. A chip with a network fault alone, or
+one that no Pod uses, concerns none. Only nodes with a fault are looked at one by one.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
+from operator import itemgetter
+from typing import Final, NamedTuple
+
+import msgspec
+import numpy as np
+
+from scheduler.api.job import Job
+from scheduler.api.names import DEVICE_INFO_KEY, NPU_CORE
+from scheduler.api.node import Codes
+from scheduler.api.objects import ConfigMap
+from scheduler.api.reasons import Malformed
+from scheduler.api.snapshot import Snapshot
+from scheduler.api.task import Task, TaskStatus
+from scheduler.plugins.ascend.chiplist import format_chips
+from scheduler.plugins.ascend.cluster_reports import ClusterReports, Report
+from scheduler.plugins.ascend.inventory import NodeChips, device_reports
+from scheduler.plugins.ascend.ledger import ChipLedger
+from scheduler.plugins.ascend.masks import NONE, WIDTH, ids_of
+from scheduler.plugins.ascend.node_health import UNHEALTHY
+from scheduler.plugins.ascend.rescheduling.decision import (
+    CARD_UNHEALTHY,
+    NODE_UNHEALTHY,
+    POD_FAILED,
+    RELATION,
+    SOFTWARE,
+    Fault,
+)
+from scheduler.plugins.ascend.rescheduling.state import ChipFault, FaultNode
+from scheduler.plugins.support.device_info import DeviceInfoError, device_info
+
+CARD_NETWORK_UNHEALTHY: Final = "CardNetworkUnhealthy"
+FAULT_SUFFIX: Final = "-Fault"
+FAULT_TYPE: Final = "fault-type"
+"""Label of a Pod that reports a fault."""
+NOT_READY_TIME: Final = 60.0
+"""Seconds for which a node may be not ready before it counts as faulty."""
+_LABELLED: Final = {
+    "software": Fault(SOFTWARE, "its program reported a fault (label fault-type)"),
+    "Separate": Fault(RELATION, "it was reported as related to a fault (label fault-type)"),
+}
+_DEVICES: Final = msgspec.json.Decoder(tuple[ChipFault, ...])
+
+
+class NodeFaults(NamedTuple):
+    """The faults of one node."""
+
+    name: str
+    prefix: str
+    """Of the names of its chips."""
+    unhealthy: int = NONE
+    """Mask of the chips that do not work."""
+    network: int = NONE
+    """Mask of the chips with a network fault."""
+    why: str = ""
+    """Why the node as a whole does not work, or ""."""
+    devices: tuple[ChipFault, ...] = ()
+
+    def document(self, since: int) -> FaultNode:
+        """Its entry in the ConfigMap with the state."""
+        state = CARD_UNHEALTHY if self.unhealthy else CARD_NETWORK_UNHEALTHY
+        return FaultNode(
+            self.devices,
+            self.name,
+            self._names(self.unhealthy),
+            self._names(self.network),
+            NODE_UNHEALTHY if self.why else state,
+            since,
+        )
+
+    def _names(self, mask: int) -> tuple[str, ...] | None:
+        return tuple(f"{self.prefix}{chip}" for chip in ids_of(mask)) or None
+
+
+def faulty_nodes(
+    snapshot: Snapshot,
+    ledger: ChipLedger,
+    chips: Mapping[int, NodeChips],
+    exhausted: Collection[int],
+    health: Codes,
+    reports: ClusterReports,
+    problems: list[Malformed],
+) -> Iterator[NodeFaults]:
+    """Yields the nodes with a fault, among those with chips of one resource. ``exhausted``: rows of those of which no
+    chip is allocatable; ``health``: as of ``node_health``."""
+    names, unready = snapshot.nodes.names, snapshot.nodes.facts.unready
+    rows = set(np.flatnonzero(ledger.faulty | (health == UNHEALTHY)).tolist()) | {*exhausted}
+    if unready:
+        index = snapshot.nodes.index
+        rows |= {index[name] for name, since in unready.items() if snapshot.now - since > NOT_READY_TIME}
+    prefix = ledger.resource.prefix
+    for row in sorted(rows & chips.keys()):
+        node, name = chips[row], names[row]
+        unhealthy = node.unusable & ~node.recovering & node.present
+        why = "is reported as unhealthy" if health[row] == UNHEALTHY else ""
+        if name in unready and snapshot.now - unready[name] > NOT_READY_TIME:
+            why = f"is not ready for {int(snapshot.now - unready[name])} seconds"
+        if not (unhealthy or node.network_faults or why):
+            continue
+        devices = _chip_faults(ledger.resource.name, *device_reports(name, snapshot.config_maps, reports), problems)
+        yield NodeFaults(name, prefix, unhealthy, node.network_faults, why, devices)
+
+
+def _chip_faults(
+    resource: str, config_map: ConfigMap | None, copied: Report | None, problems: list[Malformed]
+) -> tuple[ChipFault, ...]:
+    """The faults that the device plugin lists, in its latest report."""
+    reports = [] if copied is None else [copied]
+    if config_map is not None:
+        meta, text = config_map.metadata, (config_map.data or {}).get(DEVICE_INFO_KEY, "")
+        reports.append(Report(meta.namespace, meta.name, f"data[{DEVICE_INFO_KEY}]", text))
+    found: list[tuple[float, str, Report]] = []
+    for report in reports:
+        with suppress(DeviceInfoError):  # reported where the lists of chips are read
+            info = device_info(report.text)
+            listed = info.lists.get(f"{resource}{FAULT_SUFFIX}", "")
+            found.append((info.published, listed if isinstance(listed, str) else "", report))
+    if not found:
+        return ()
+    _, text, report = max(found, key=itemgetter(0))
+    if not text:
+        return ()
+    try:
+        return _DEVICES.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        field = f"{report.field}[{resource}{FAULT_SUFFIX}]"
+        problem = Malformed("ConfigMap", report.namespace, report.name, field, str(error), "counts as an empty list")
+        problems.append(problem)
+        return ()
+
+
+def faults_of_nodes(
+    snapshot: Snapshot, nodes: Iterable[NodeFaults], chips: Mapping[int, NodeChips]
+) -> Iterator[tuple[Task, Fault]]:
+    """Yields the Pods that faults of nodes and chips concern. ``chips``: by row, those of the same resource."""
+    for node in nodes:
+        if not node.why and not node.unhealthy:
+            continue
+        by_uid = chips[snapshot.nodes.index[node.name]].held
+        for task in snapshot.chips.get(node.name, ()):
+            if node.why:
+                yield task, Fault(NODE_UNHEALTHY, f"node {node.name} {node.why}")
+            elif broken := (by_uid.get(task.uid, NONE) | _core_chips(task)) & node.unhealthy:
+                listed = format_chips(ids_of(broken), node.prefix)
+                yield task, Fault(CARD_UNHEALTHY, f"{listed} of node {node.name} is unhealthy")
+
+
+def faults_of_missing_nodes(snapshot: Snapshot) -> Iterator[tuple[Task, Fault]]:
+    """Yields the Pods with chips whose node does not exist."""
+    index = snapshot.nodes.index
+    for name, tasks in snapshot.chips.items():
+        if name not in index:
+            for task in tasks:
+                yield task, Fault(NODE_UNHEALTHY, f"node {name} does not exist")
+
+
+def faults_of_pods(job: Job) -> dict[str, Fault]:
+    """uid -> fault of the Pods of a job that failed, or whose label reports a fault."""
+    found = {uid: Fault(POD_FAILED, "it failed") for uid, task in job.of(TaskStatus.FAILED).items() if task.node}
+    for task in job.tasks():
+        fault = _LABELLED.get(task.labels.get(FAULT_TYPE, ""))
+        if fault is not None and task.node:
+            found.setdefault(task.uid, fault)
+    return found
+
+
+def _core_chips(task: Task) -> int:
+    """The chips of which a Pod uses AI cores (``0-vir02``; ``0,1`` for whole chips)."""
+    mask = NONE
+    text = task.annotations.get(NPU_CORE, "") if task.record is None else task.record.chips.get(NPU_CORE, "")
+    for part in text.split(",") if text else ():
+        number = part.partition("-")[0]
+        if number.isascii() and number.isdecimal() and len(number) < 3 and int(number) < WIDTH:
+            mask |= 1 << int(number)
+    return mask

@@ -1,0 +1,139 @@
+"""What a job wants to happen after a fault: labels and annotations of its PodGroup, or of its Pods."""
+
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from itertools import islice
+from typing import Final, NamedTuple, TypeVar
+
+from scheduler.api.job import Job
+from scheduler.api.reasons import Malformed
+from scheduler.api.task import Task
+
+FAULT_SCHEDULING: Final = "fault-scheduling"
+FAULT_RETRY_TIMES: Final = "fault-retry-times"
+POD_RESCHEDULING: Final = "pod-rescheduling"
+PROCESS_RECOVER: Final = "process-recover-enable"
+SUB_HEALTHY_STRATEGY: Final = "subHealthyStrategy"
+"""Labels."""
+RECOVER_POLICY_PATH: Final = "huawei.com/recover_policy_path"
+"""An annotation."""
+MOST_RETRIES: Final = 100
+_ON: Final = "on"
+T = TypeVar("T")
+
+
+class Strategy(Enum):
+    """How the Pods are deleted (label ``fault-scheduling``)."""
+
+    OFF = "off"
+    GRACE = "grace"
+    """With their grace period; by force if they exist after ``grace-over-time``."""
+    FORCE = "force"
+    """At once."""
+    EXTERNAL_GRACE = "external-grace"
+    EXTERNAL_FORCE = "external-force"
+    """Another component deletes them: the faulty Pods are only marked, with an annotation."""
+
+    @property
+    def external(self) -> bool:
+        return self in (Strategy.EXTERNAL_GRACE, Strategy.EXTERNAL_FORCE)
+
+
+class Scope(Enum):
+    """Which Pods are deleted."""
+
+    JOB = "job"
+    POD = "pod"
+    """The faulty Pods; the whole job if the one with rank 0 is faulty, or if the replacements wait too long."""
+    PROCESS = "process"
+    """The faulty Pods; the whole job if the one with rank 0 is faulty."""
+    FAULTY_ONLY = "faulty-only"
+    """The faulty Pods, in any case."""
+
+
+class SubHealth(Enum):
+    """What a chip, node or switch means to the job that works with restrictions (label ``subHealthyStrategy``)."""
+
+    IGNORE = "ignore"
+    GRACE_EXIT = "graceExit"
+    FORCE_EXIT = "forceExit"
+    HOT_SWITCH = "hotSwitch"
+    """Force, once another component has prepared a substitute."""
+
+
+class Policy(NamedTuple):
+    strategy: Strategy = Strategy.OFF
+    retries: int = 0
+    """How many times the job restarts after a Pod has failed."""
+    scope: Scope = Scope.JOB
+    sub_health: SubHealth = SubHealth.IGNORE
+    problems: tuple[Malformed, ...] = ()
+
+
+def has_policy(job: Job) -> bool:
+    """Whether the PodGroup, or the first of its Pods, has the label ``fault-scheduling``."""
+    if FAULT_SCHEDULING in job.labels:
+        return True
+    return any(FAULT_SCHEDULING in task.labels for task in islice(job.tasks(), 1))
+
+
+def policy_of(job: Job) -> Policy:
+    """Returns the policy of a job. A malformed value is reported, and counts as absent."""
+    return _Reader(job, next(job.tasks(), None)).policy()
+
+
+class _Reader:
+    """Reads the labels of one job; those of the PodGroup take precedence over those of its Pods."""
+
+    def __init__(self, job: Job, task: Task | None) -> None:
+        self._job = job
+        self._task = task
+        self._problems: list[Malformed] = []
+
+    def policy(self) -> Policy:
+        strategy = self._one_of(FAULT_SCHEDULING, {each.value: each for each in Strategy}, Strategy.OFF)
+        retries = self._retries()
+        sub_health = self._one_of(SUB_HEALTHY_STRATEGY, {each.value: each for each in SubHealth}, SubHealth.IGNORE)
+        return Policy(strategy, retries, self._scope(), sub_health, tuple(self._problems))
+
+    def _scope(self) -> Scope:
+        if self._job.annotations.get(RECOVER_POLICY_PATH) == "pod":
+            return Scope.FAULTY_ONLY
+        if self._label(POD_RESCHEDULING) == _ON:
+            return Scope.POD
+        return Scope.PROCESS if self._label(PROCESS_RECOVER) == _ON else Scope.JOB
+
+    def _retries(self) -> int:
+        text = self._label(FAULT_RETRY_TIMES)
+        if text is None:
+            return 0
+        if text.isascii() and text.isdecimal() and len(text) < 10 and int(text) <= MOST_RETRIES:
+            return int(text)
+        self._report(FAULT_RETRY_TIMES, f"{text[:32]!r} is not a number from 0 to {MOST_RETRIES}", "no retries")
+        return 0
+
+    def _one_of(self, label: str, values: Mapping[str, T], default: T) -> T:
+        text = self._label(label)
+        if text is None or text in values:
+            return default if text is None else values[text]
+        self._report(label, f"{text[:32]!r} is none of {', '.join(values)}", "counts as absent")
+        return default
+
+    def _label(self, label: str) -> str | None:
+        for labels in self._labels():
+            if label in labels:
+                return labels[label]
+        return None
+
+    def _labels(self) -> Iterable[Mapping[str, str]]:
+        yield self._job.labels
+        if self._task is not None:
+            yield self._task.labels
+
+    def _report(self, label: str, problem: str, consequence: str) -> None:
+        job, field = self._job, f"metadata.labels[{label}]"
+        if label in job.labels or self._task is None:
+            self._problems.append(Malformed("PodGroup", job.namespace, job.name, field, problem, consequence))
+        else:
+            task = self._task
+            self._problems.append(Malformed("Pod", task.namespace, task.name, field, problem, consequence))

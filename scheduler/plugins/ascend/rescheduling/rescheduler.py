@@ -1,0 +1,273 @@
+"""Rescheduling in one session: reads the state, decides, and hands over what is to be deleted and written.
+
+A session decides when it opens and deletes when it closes. In a session without faults and restarts, only the policy of
+each job is looked up.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, NamedTuple
+
+from scheduler.api.decisions import Evict, ObjectWrite, group_ref
+from scheduler.api.job import Job
+from scheduler.api.kinds import CONFIG_MAP
+from scheduler.api.names import EVENT_RESCHEDULED, EVENT_WARNING, SYSTEM_NAMESPACE
+from scheduler.api.node import Codes
+from scheduler.api.objects import ConfigMap
+from scheduler.api.reasons import Malformed, Refusal
+from scheduler.api.task import ALLOCATED_STATUSES
+from scheduler.framework.readings import Readings
+from scheduler.framework.session import Session
+from scheduler.plugins.ascend.cluster_reports import NAMESPACE, ClusterReports
+from scheduler.plugins.ascend.inventory import NodeChips
+from scheduler.plugins.ascend.ledger import ChipLedger
+from scheduler.plugins.ascend.rescheduling import reasons, state
+from scheduler.plugins.ascend.rescheduling.decision import Fault, deletions, next_restart, remaining
+from scheduler.plugins.ascend.rescheduling.faults import (
+    NodeFaults,
+    faults_of_missing_nodes,
+    faults_of_nodes,
+    faults_of_pods,
+    faulty_nodes,
+)
+from scheduler.plugins.ascend.rescheduling.policy import Policy, Strategy, has_policy, policy_of
+from scheduler.plugins.ascend.rescheduling.state import FaultNode, Restart, Retries, State, owner_of
+from scheduler.plugins.ascend.resources import ChipResource
+
+CONFIG_MAPS: Final = frozenset({(SYSTEM_NAMESPACE, state.NAME), (NAMESPACE, reasons.NAME)})
+"""(namespace, name) of the ConfigMaps with the state and the history."""
+REASON_RESTART: Final = "Rescheduling"
+_EVICTION: Final = "rescheduling"
+Faults = dict[str, dict[str, Fault]]
+"""Key of a job -> uid of a Pod -> its fault."""
+
+
+class _Reading(NamedTuple):
+    policy: Policy
+    faults: dict[str, Fault]
+    """Of its Pods themselves."""
+
+
+_readings: Final[Readings[str, _Reading]] = Readings()
+_states: Final[Readings[str, State]] = Readings()
+_histories: Final[Readings[str, tuple[reasons.Histories, list[Malformed]]]] = Readings()
+
+
+class Rescheduler:
+    """The restarts of one session."""
+
+    def __init__(
+        self,
+        session: Session,
+        ledgers: Mapping[ChipResource, ChipLedger],
+        chips: Mapping[ChipResource, Mapping[int, NodeChips]],
+        exhausted: Callable[[ChipResource], Mapping[int, NodeChips]],
+        health: Callable[[ChipResource], Codes],
+        reports: ClusterReports,
+        uses_npus: Callable[[Job], bool],
+        grace_over_time: float,
+    ) -> None:
+        """``exhausted``: the chips of nodes of which none is allocatable, by row; ``health``: the codes of
+        ``node_health`` for the nodes with chips of a resource."""
+        self._session = session
+        self._ledgers = ledgers
+        self._chips = chips
+        self._exhausted = exhausted
+        self._health = health
+        self._reports = reports
+        self._uses_npus = uses_npus
+        self._grace_over_time = grace_over_time
+        self.restarts: Mapping[str, Restart] = {}
+        """Key of a job -> its recorded restart."""
+
+    def open(self) -> None:
+        """Decides, and registers with the session."""
+        session = self._session
+        jobs = self._jobs()
+        recorded = self._recorded(state.NAME, SYSTEM_NAMESPACE)
+        if not jobs and recorded is None:
+            return
+        known = _states.of([(state.NAME, (recorded,))], lambda _: state.read(recorded))[state.NAME]
+        for problem in known.problems:
+            session.malformed_field(problem)
+        self.restarts = state.present(known.restarts, session.jobs, session.now)
+        faults, nodes = self._faults(jobs)
+        self._decide(jobs, faults, nodes, known, recorded)
+        self._complete_history()
+        session.add_job_valid(self.check)
+        session.add_close(self._delete)
+
+    def check(self, job: Job) -> Refusal | None:
+        """Refuses a job that restarts as a whole while Pods of before exist."""
+        restart = self.restarts.get(job.key)
+        if restart is None or not restart.whole or not restart.pods:
+            return None
+        left = remaining(job, restart)
+        if not left:
+            return None
+        number, why = len(restart.pods), _reason_text(restart)
+        return Refusal(REASON_RESTART, f"the job restarts: {left} of {number} Pods are not deleted yet ({why})")
+
+    # --- what is there ---
+    def _jobs(self) -> dict[str, _Reading]:
+        """The jobs with a policy, by key."""
+        session = self._session
+        found = _readings.of(
+            ((key, (job,)) for key, job in session.jobs.items() if has_policy(job)),
+            lambda key: _Reading(policy_of(session.jobs[key]), faults_of_pods(session.jobs[key])),
+        )
+        result = {}
+        for key, reading in found.items():
+            for problem in reading.policy.problems:
+                session.malformed_field(problem)
+            if reading.policy.strategy is not Strategy.OFF and self._uses_npus(session.jobs[key]):
+                result[key] = reading
+        return result
+
+    def _recorded(self, name: str, namespace: str) -> ConfigMap | None:
+        return self._session.snapshot.config_maps.get(f"{namespace}/{name}")
+
+    def _faults(self, jobs: Mapping[str, _Reading]) -> tuple[Faults, list[NodeFaults]]:
+        """The faults of the Pods of jobs, and all nodes with a fault."""
+        session, snapshot = self._session, self._session.snapshot
+        faults: Faults = {}
+        nodes: list[NodeFaults] = []
+        problems: list[Malformed] = []
+        for resource, ledger in self._ledgers.items():
+            exhausted = self._exhausted(resource)
+            chips = {**self._chips[resource], **exhausted} if exhausted else self._chips[resource]
+            health = self._health(resource)
+            found = [*faulty_nodes(snapshot, ledger, chips, exhausted, health, self._reports, problems)]
+            nodes += found
+            for task, fault in faults_of_nodes(snapshot, found, chips):
+                if task.job in jobs:
+                    faults.setdefault(task.job, {}).setdefault(task.uid, fault)
+        for task, fault in faults_of_missing_nodes(snapshot):
+            if task.job in jobs:
+                faults.setdefault(task.job, {}).setdefault(task.uid, fault)
+        for key, reading in jobs.items():
+            if reading.faults:
+                faults[key] = {**reading.faults, **faults.get(key, {})}
+        for problem in problems:
+            session.malformed_field(problem)
+        return faults, nodes
+
+    # --- decisions ---
+    def _decide(
+        self,
+        jobs: Mapping[str, _Reading],
+        faults: Faults,
+        nodes: Iterable[NodeFaults],
+        known: State,
+        recorded: ConfigMap | None,
+    ) -> None:
+        session = self._session
+        restarts = dict(self.restarts)
+        owners = {key: owner_of(job) for key, job in session.jobs.items() if key in known.retries}
+        owners |= {key: restart.uid for key, restart in restarts.items()}
+        retries = {key: each for key, each in known.retries.items() if owners.get(key) == each.uuid}
+        begun: list[str] = []
+        for key, reading in jobs.items():
+            job, last = session.jobs[key], restarts.get(key)
+            if key not in retries and job.count(*ALLOCATED_STATUSES):
+                retries[key] = Retries(owner_of(job), reading.policy.retries)
+            if key not in faults and (last is None or not last.pods):
+                continue
+            left = retries[key].times if key in retries else reading.policy.retries
+            decided = next_restart(job, faults.get(key, {}), reading.policy, last, left, session.now)
+            if decided.restart is not last and decided.restart is not None:
+                restarts[key] = decided.restart
+                if last is None or decided.restart.number > last.number:
+                    begun.append(key)
+            if decided.retries != left:
+                retries[key] = Retries(owner_of(job), decided.retries)
+        new = State(_documents(nodes, known.fault_nodes, session.now), retries, restarts)
+        if recorded is not None and (new.fault_nodes, retries, restarts) == (
+            known.fault_nodes,
+            known.retries,
+            known.restarts,
+        ):
+            return
+        data = state.data_of(new)
+        while begun and sum(map(len, data.values())) > state.LARGEST:
+            self._postpone(new, known, begun.pop())
+            data = state.data_of(new)
+        self._write(SYSTEM_NAMESPACE, state.NAME, data, recorded)
+        for key in begun:
+            self._report(session.jobs[key], restarts[key])
+
+    def _postpone(self, new: State, known: State, key: str) -> None:
+        """Takes back a restart for which the ConfigMap has no room. A later session decides it again."""
+        if key in known.restarts:
+            new.restarts[key] = known.restarts[key]
+        else:
+            del new.restarts[key]
+        if key in known.retries:
+            new.retries[key] = known.retries[key]
+        job = self._session.jobs[key]
+        text = f"the restart waits until ConfigMap {SYSTEM_NAMESPACE}/{state.NAME} has room for its Pods"
+        self._session.event(group_ref(job), EVENT_WARNING, EVENT_RESCHEDULED, text)
+
+    def _report(self, job: Job, restart: Restart) -> None:
+        what = f"{len(restart.pods)} Pods are" if len(restart.pods) != 1 else f"Pod {restart.pods[0].name} is"
+        how = "deleted without a grace period" if restart.force else "deleted"
+        text = f"restart {restart.number} of the job: {what} {how} ({_reason_text(restart)})"
+        self._session.event(group_ref(job), EVENT_WARNING, EVENT_RESCHEDULED, text)
+
+    def _complete_history(self) -> None:
+        """Adds restarts that were recorded to the history."""
+        recorded = self._recorded(reasons.NAME, NAMESPACE)
+        found = _histories.of([(reasons.NAME, (recorded,))], lambda _: reasons.read(recorded))
+        histories, problems = found[reasons.NAME]
+        for problem in problems:
+            self._session.malformed_field(problem)
+        completed = reasons.completed(histories, self.restarts, self._session.jobs)
+        if completed is not histories:
+            self._write(NAMESPACE, reasons.NAME, reasons.data_of(completed), recorded)
+
+    def _write(self, namespace: str, name: str, data: Mapping[str, str], recorded: ConfigMap | None) -> None:
+        writes = self._session.decisions.writes
+        if recorded is None:
+            writes.append(ObjectWrite(CONFIG_MAP, namespace, name, {"data": data}, new=True))
+            return
+        before = recorded.data or {}
+        changed = {key: text for key, text in data.items() if before.get(key) != text}
+        if changed:
+            version = recorded.metadata.resource_version
+            writes.append(ObjectWrite(CONFIG_MAP, namespace, name, {"data": changed}, resource_version=version))
+
+    # --- deletions ---
+    def _delete(self) -> None:
+        """Deletes the Pods of recorded restarts that exist."""
+        session = self._session
+        statement = session.statement()
+        for key, restart in self.restarts.items():
+            job = session.jobs.get(key)
+            if not restart.pods or job is None:
+                continue
+            reason = f"{_EVICTION} ({_reason_text(restart)})"
+            for task, grace_period in deletions(job, restart, session.now, self._grace_over_time):
+                if task.uid in job.by_status.get(task.status, ()) and task.status in ALLOCATED_STATUSES:
+                    statement.evict(job, task, reason, grace_period=grace_period)
+                else:
+                    session.decisions.evictions.append(Evict(task, reason, grace_period))
+        if statement:
+            statement.commit()
+
+
+def _documents(nodes: Iterable[NodeFaults], before: Iterable[FaultNode], now: float) -> tuple[FaultNode, ...]:
+    """The nodes with a fault. The time of one whose faults are as before is kept."""
+    known = {node.node_name: node for node in before}
+    result = []
+    for node in nodes:
+        old = known.get(node.name)
+        kept = node.document(old.update_time) if old is not None else None
+        result.append(old if old is not None and kept == old else node.document(int(now)))
+    return tuple(result)
+
+
+def _reason_text(restart: Restart) -> str:
+    """Why a job restarts, for users."""
+    texts = [
+        f"{each.fault} of Pod {each.name}" + (f" on node {each.node}" if each.node else "") for each in restart.reasons
+    ]
+    return ", ".join(texts[:3]) + (f" and {len(texts) - 3} more" if len(texts) > 3 else "")

@@ -1,0 +1,165 @@
+"""The ConfigMap with the state of rescheduling: ``volcano-system/vcjob-fault-npu-cm``.
+
+The keys ``fault-node`` and ``remain-retry-times`` are those of MindCluster's scheduler plugin, and other components
+read them. The key ``restarts`` is this program's own: what each restart deletes, so that a scheduler that is killed in
+between continues where its predecessor stopped. All keys are written in one request, so the number of retries that
+remain and the restart that took one of them never disagree.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+
+import msgspec
+from msgspec import structs
+
+from scheduler.api.job import Job
+from scheduler.api.names import SYSTEM_NAMESPACE
+from scheduler.api.objects import ConfigMap
+from scheduler.api.reasons import Malformed
+
+NAME: Final = "vcjob-fault-npu-cm"
+FAULT_NODE: Final = "fault-node"
+REMAIN_RETRY_TIMES: Final = "remain-retry-times"
+RESTARTS: Final = "restarts"
+KEPT_TIME: Final = 300
+"""Seconds for which the restart of a job without a PodGroup is kept."""
+LARGEST: Final = 950 * 1024
+"""Bytes of data that a ConfigMap of this package may have; the API server stores up to a MiB."""
+T = TypeVar("T")
+
+
+class ChipFault(msgspec.Struct, frozen=True):
+    """A fault of a chip, as the device plugin reports it (key ``...-Fault`` of its lists)."""
+
+    fault_type: str = ""
+    npu_name: str = ""
+    fault_level: str = ""
+    fault_handling: str = ""
+    large_model_fault_level: str = ""
+    fault_code: str = ""
+
+
+class FaultNode(msgspec.Struct, frozen=True, rename="pascal"):
+    """A node with a fault."""
+
+    fault_device_list: tuple[ChipFault, ...]
+    node_name: str
+    unhealthy: tuple[str, ...] | None = msgspec.field(name="UnhealthyNPU")
+    """Names of chips; None: there are none."""
+    network_unhealthy: tuple[str, ...] | None = msgspec.field(name="NetworkUnhealthyNPU")
+    node_health_state: str
+    update_time: int
+    """Unix time since when this is so."""
+
+
+class Retries(msgspec.Struct, frozen=True):
+    """How many times a job may still restart after a Pod has failed."""
+
+    uuid: str = msgspec.field(name="UUID")
+    """uid of the owner of the PodGroup."""
+    times: int = msgspec.field(name="Times")
+
+
+class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A Pod that a restart deletes."""
+
+    uid: str
+    name: str
+    node: str = ""
+    rank: str = ""
+    fault: str = ""
+    """The kind of its fault; "": it is healthy and restarts with the others."""
+    block: str = ""
+    """Its logical super pod (annotation ``super-pod-rank``)."""
+
+
+class Restart(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The latest restart of a job."""
+
+    uid: str
+    """Of the owner of the PodGroup, or of the PodGroup if it has none. Controllers create the PodGroup again when a job
+    restarts."""
+    number: int
+    """1 for the first restart of the job."""
+    time: int
+    """Unix time of the decision."""
+    force: bool = False
+    """The Pods are deleted without a grace period."""
+    whole: bool = False
+    """All Pods of the job are deleted."""
+    pods: tuple[Entry, ...] = ()
+    """The Pods that it deletes. Empty once all of them have replacements with nodes."""
+    reasons: tuple[Entry, ...] = ()
+    """Its faulty Pods, without uids."""
+    gone: int = 0
+    """Unix time since when the PodGroup does not exist; 0: it exists."""
+
+
+@dataclass(slots=True)
+class State:
+    """The content of the ConfigMap. Jobs by ``namespace/name`` of their PodGroups."""
+
+    fault_nodes: tuple[FaultNode, ...] = ()
+    retries: dict[str, Retries] = field(default_factory=dict)
+    restarts: dict[str, Restart] = field(default_factory=dict)
+    problems: list[Malformed] = field(default_factory=list)
+
+
+def owner_of(job: Job) -> str:
+    """The uid by which a job is known over restarts (``Restart.uid``)."""
+    return job.owner_uid or job.uid
+
+
+def present(restarts: Mapping[str, Restart], jobs: Mapping[str, Job], now: float) -> dict[str, Restart]:
+    """Returns the restarts of jobs that exist, or did until recently."""
+    result = {}
+    for key, restart in restarts.items():
+        job = jobs.get(key)
+        if job is not None and owner_of(job) == restart.uid:
+            result[key] = structs.replace(restart, gone=0) if restart.gone else restart
+        elif job is None and not restart.gone:
+            result[key] = structs.replace(restart, gone=int(now))
+        elif job is None and now - restart.gone < KEPT_TIME:
+            result[key] = restart
+    return result
+
+
+_NODES: Final = msgspec.json.Decoder(tuple[FaultNode, ...] | None)
+_RETRIES: Final = msgspec.json.Decoder(dict[str, Retries] | None)
+_RESTARTS: Final = msgspec.json.Decoder(dict[str, Restart] | None)
+
+
+def read(config_map: ConfigMap | None) -> State:
+    """Returns the content of the ConfigMap. A malformed key counts as empty."""
+    state = State()
+    if config_map is None:
+        return state
+    state.fault_nodes = _decoded(config_map, FAULT_NODE, _NODES, state.problems) or ()
+    state.retries = _decoded(config_map, REMAIN_RETRY_TIMES, _RETRIES, state.problems) or {}
+    state.restarts = _decoded(config_map, RESTARTS, _RESTARTS, state.problems) or {}
+    return state
+
+
+def data_of(state: State) -> dict[str, str]:
+    """Returns the data of the ConfigMap."""
+    documents: Mapping[str, object] = {
+        FAULT_NODE: state.fault_nodes,
+        REMAIN_RETRY_TIMES: state.retries,
+        RESTARTS: state.restarts,
+    }
+    return {key: msgspec.json.encode(value).decode() if value else "" for key, value in documents.items()}
+
+
+def _decoded(
+    config_map: ConfigMap, key: str, decoder: "msgspec.json.Decoder[T]", problems: list[Malformed]
+) -> T | None:
+    text = (config_map.data or {}).get(key)
+    if not text:
+        return None
+    try:
+        return decoder.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        problem = Malformed("ConfigMap", SYSTEM_NAMESPACE, NAME, f"data[{key}]", str(error), "counts as empty")
+        problems.append(problem)
+        return None

@@ -1,0 +1,134 @@
+"""Objects of plugins: written onto the version that was read, retried, and given up on a conflict."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+from aiohttp import web
+
+from scheduler.api.decisions import Decisions, Evict, ObjectWrite
+from scheduler.api.kinds import CONFIG_MAP, POD
+from scheduler.api.objects import KubeObject
+from scheduler.cluster.kube.write import object_writer
+from tests.unit.cluster.kube.fake_api import PODS, Answer, Call, a_task, refusal, until
+from tests.unit.cluster.kube.write.test_writer import World, writing
+
+MAPS = "/api/v1/namespaces/ns/configmaps"
+DATA = {"data": {"k": "v"}}
+
+
+def run(scenario: Callable[[World], Awaitable[None]]) -> None:
+    async def main() -> None:
+        async with writing() as world:
+            await scenario(world)
+
+    asyncio.run(main())
+
+
+def write(**fields: object) -> Decisions:
+    return Decisions(writes=[ObjectWrite(CONFIG_MAP, "ns", "state", DATA, **fields)])  # type: ignore[arg-type]
+
+
+def test_a_write_names_the_version_that_it_was_decided_from() -> None:
+    async def scenario(world: World) -> None:
+        world.api.answer("PATCH", f"{MAPS}/state", {"metadata": {"name": "state"}})
+        world.writer.submit(write(resource_version="7"))
+        assert await world.writer.flush(5)
+        (call,) = world.api.to("PATCH", f"{MAPS}/state")
+        assert call.body == {**DATA, "metadata": {"name": "state", "namespace": "ns", "resourceVersion": "7"}}
+
+    run(scenario)
+
+
+def test_a_new_object_is_created() -> None:
+    async def scenario(world: World) -> None:
+        world.api.answer("POST", MAPS, {"metadata": {"name": "state"}}, 201)
+        world.writer.submit(write(new=True))
+        assert await world.writer.flush(5)
+        (call,) = world.api.to("POST", MAPS)
+        metadata = {"name": "state", "namespace": "ns"}
+        assert call.body == {"apiVersion": "v1", "kind": "ConfigMap", **DATA, "metadata": metadata}
+
+    run(scenario)
+
+
+def test_an_annotation_is_written_onto_that_very_pod() -> None:
+    async def scenario(world: World) -> None:
+        world.api.answer("PATCH", f"{PODS}/p")
+        body = {"metadata": {"annotations": {"a": "b"}}}
+        world.writer.submit(Decisions(writes=[ObjectWrite(POD, "ns", "p", body, uid="u")]))
+        assert await world.writer.flush(5)
+        (call,) = world.api.to("PATCH", f"{PODS}/p")
+        assert call.body["metadata"] == {"annotations": {"a": "b"}, "name": "p", "namespace": "ns", "uid": "u"}
+
+    run(scenario)
+
+
+def test_the_cache_has_the_answer_before_the_watch() -> None:
+    async def scenario(world: World) -> None:
+        confirmed: list[KubeObject] = []
+        world.stores = lambda kind: True  # type: ignore[method-assign]
+        world.confirm = lambda kind, obj: confirmed.append(obj)  # type: ignore[method-assign]
+        world.api.answer("PATCH", f"{MAPS}/state", {"metadata": {"name": "state", "resourceVersion": "8"}, **DATA})
+        world.writer.submit(write(resource_version="7"))
+        assert await world.writer.flush(5)
+        assert [obj.metadata.resource_version for obj in confirmed] == ["8"]
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("status, new", [(409, False), (404, False), (409, True)])
+def test_a_write_onto_another_version_is_dropped_and_the_next_one_is_sent(status: int, new: bool) -> None:
+    async def scenario(world: World) -> None:
+        method, path = ("POST", MAPS) if new else ("PATCH", f"{MAPS}/state")
+        world.api.answer(method, path, {"reason": "Conflict", "message": "changed"}, status)
+        for _ in range(2):
+            world.writer.submit(write(new=new, resource_version="" if new else "7"))
+            assert await world.writer.flush(5)
+        assert len(world.api.to(method, path)) == 2
+
+    run(scenario)
+
+
+def test_a_refused_write_is_not_sent_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(object_writer, "REFUSED_FIRST", 0.4)
+
+    async def scenario(world: World) -> None:
+        world.api.answer("PATCH", f"{MAPS}/state", {"reason": "Forbidden", "message": "no right"}, 403)
+        for _ in range(3):
+            world.writer.submit(write(resource_version="7"))
+            assert await world.writer.flush(5)
+        assert len(world.api.to("PATCH", f"{MAPS}/state")) == 1
+        await asyncio.sleep(0.5)
+        world.writer.submit(write(resource_version="7"))
+        assert await world.writer.flush(5)
+        assert len(world.api.to("PATCH", f"{MAPS}/state")) == 2
+
+    run(scenario)
+
+
+def test_a_temporary_failure_is_tried_again() -> None:
+    async def scenario(world: World) -> None:
+        async def failing_once(call: Call, request: web.Request) -> Answer:
+            if len(world.api.to("PATCH", f"{MAPS}/state")) == 1:
+                return refusal(503, "ServiceUnavailable", "later")
+            return {"metadata": {"name": "state"}}
+
+        world.api.on("PATCH", f"{MAPS}/state", failing_once)
+        world.writer.submit(write(resource_version="7"))
+        await until(lambda: len(world.api.to("PATCH", f"{MAPS}/state")) == 2)
+
+    run(scenario)
+
+
+def test_a_pod_without_grace_period_is_deleted_in_one_request() -> None:
+    async def scenario(world: World) -> None:
+        world.api.answer("DELETE", f"{PODS}/p")
+        world.writer.submit(Decisions(evictions=[Evict(a_task("p"), "fault", 0)]))
+        assert await world.writer.flush(5)
+        (call,) = world.api.to("DELETE", f"{PODS}/p")
+        assert call.body["gracePeriodSeconds"] == 0
+        assert call.body["preconditions"] == {"uid": "uid-p"}
+        assert not world.api.to("PATCH", f"{PODS}/p/status")
+
+    run(scenario)
