@@ -122,6 +122,9 @@ NODE_ORDER = ExtensionPoint("NodeOrder", "enableNodeOrder", Combine.EACH, ("Task
 """scores(class): the Scores that rank the nodes for tasks of the class; kept like Filters."""
 BEST_NODE = ExtensionPoint("BestNode", "enableBestNode", Combine.FIRST, ("TaskClass", "Rows", "Column"))
 """choose(class, rows, scores): one of the candidate rows, or None."""
+NODE_ASSIGNMENT = ExtensionPoint("NodeAssignment", "", Combine.FIRST, ("Job", "Sequence[Task]", "Sequence[int]"))
+"""assign(job, tasks, rows): the rows of the nodes that were chosen for tasks of one class, in another order:
+``tasks[i]`` gets the i-th. None: as they are."""
 HYPER_NODE_ORDER = ExtensionPoint(
     "HyperNodeOrder", "enabledHyperNodeOrder", Combine.SUM, ("SubJob", "Sequence[HyperNode]")
 )

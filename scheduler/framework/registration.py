@@ -130,6 +130,11 @@ class Registration(Answers):
         """Registers a function that chooses one of the candidates, or returns None for the one with the best score."""
         self.register(points.BEST_NODE, choose)
 
+    def add_node_assignment(self, assign: Callable[[Job, Sequence[Task], Sequence[int]], Sequence[int] | None]) -> None:
+        """Registers a function of tasks of one class and the rows of the nodes chosen for them, which returns the rows
+        in another order (``tasks[i]`` gets the i-th), or None."""
+        self.register(points.NODE_ASSIGNMENT, assign)
+
     def add_hyper_node_order(self, scores: Callable[[SubJob, Sequence[HyperNode]], Column]) -> None:
         """Registers a function that returns the score of each HyperNode for a sub-job."""
         self.register(points.HYPER_NODE_ORDER, scores)

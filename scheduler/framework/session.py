@@ -26,7 +26,7 @@ from scheduler.framework.arguments import Arguments
 from scheduler.framework.class_view.view import ClassView
 from scheduler.framework.configuration import Configuration
 from scheduler.framework.eviction_candidates import EvictionCandidates
-from scheduler.framework.extension import BEST_NODE, BIND_ANNOTATIONS, CARDS, PREPARATIONS, UNGATED
+from scheduler.framework.extension import BEST_NODE, BIND_ANNOTATIONS, CARDS, NODE_ASSIGNMENT, PREPARATIONS, UNGATED
 from scheduler.framework.external_calls import NO_EXTERNAL_CALLS, ExternalCalls
 from scheduler.framework.registration import DeallocateHandler, Registration
 from scheduler.framework.statement import Placement, Statement
@@ -178,6 +178,13 @@ class Session(Registration):
             )
             self._viewing = None
         return view
+
+    def assigned(self, job: Job, tasks: Sequence[Task], rows: Sequence[int]) -> Sequence[int]:
+        """Returns the rows of the nodes chosen for tasks of one class, in the order in which the tasks get them."""
+        if len(rows) < 2 or not self.functions(NODE_ASSIGNMENT):
+            return rows
+        order: Sequence[int] | None = self.ask(NODE_ASSIGNMENT, job, tasks, rows)
+        return rows if order is None else order
 
     def statement(self) -> Statement:
         return Statement(self)

@@ -158,7 +158,8 @@ class Placer:
         rows = view.choose(len(run), within)
         try:
             if rows:
-                statement.allocate(job, run[: len(rows)], rows)
+                tasks = run[: len(rows)]
+                statement.allocate(job, tasks, session.assigned(job, tasks, rows))
                 return len(rows)
             row = view.choose_future(within)
             if row is not None:

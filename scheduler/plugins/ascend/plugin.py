@@ -142,9 +142,10 @@ class Ascend:
             self._settings.grace_over_time,
         )
         self.rescheduler.open()
-        if self._settings.prefer_previous:
-            previous = PreviousNodes(session, self._demand)
+        previous = PreviousNodes(session, self._demand, self.rescheduler, prefer=self._settings.prefer_previous)
+        if previous.matters:
             session.add_score(previous.scores, per_job=previous.rows)
+            session.add_node_assignment(previous.assign)
         session.add_close(self._close)
         session.add_handlers(
             self._plans.allocate, self._plans.deallocate
@@ -388,7 +389,7 @@ class Ascend:
 
     def _ranks_of(self, job: Job) -> Mapping[str, str]:
         if job.key not in self._ranks:
-            self._ranks[job.key] = ranks_of(job, self._demand.asks)
+            self._ranks[job.key] = ranks_of(job, self._demand.asks, self.rescheduler.ranks(job))
             for problem in malformed_ranks(job):
                 self._session.malformed_field(problem)
         return self._ranks[job.key]

@@ -1,13 +1,15 @@
 """The ranks of the Pods of a job, which frameworks read from the annotation ``hccl/rankIndex``.
 
-A Pod keeps the rank in its annotation. Another Pod has the ordinal of its StatefulSet or vcjob task, unless another Pod
-with chips has this rank, and otherwise the lowest rank that no Pod of the job has, in the order of the names. Pods
-without chips have ranks too; rank tables leave them out, so they may share the ordinal of a Pod with chips.
+A Pod keeps the rank in its annotation. Another Pod has the rank that a Pod of its name had before the job restarted, or
+the ordinal of its StatefulSet or vcjob task, unless another Pod with chips has this rank. Otherwise it has the lowest
+rank that a Pod had before the restart and none has now, or the lowest rank that no Pod of the job has, in the order of
+the names. Pods without chips have ranks too; rank tables leave them out, so they may share the ordinal of a Pod with
+chips.
 """
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import count
+from itertools import chain, count
 from typing import Final
 
 from scheduler.api.job import Job
@@ -17,24 +19,28 @@ from scheduler.api.task import Task, TaskClass, TaskStatus
 
 STATEFUL_SET_POD: Final = "statefulset.kubernetes.io/pod-name"
 _ENDING: Final = frozenset({TaskStatus.FAILED, TaskStatus.RELEASING})
+NO_RANKS: Final[Mapping[str, str]] = {}
 _DIGITS: Final = re.compile(r"([0-9]+)")
 
 
-def ranks_of(job: Job, has_chips: Callable[[TaskClass], bool]) -> Mapping[str, str]:
+def ranks_of(
+    job: Job, has_chips: Callable[[TaskClass], bool], before: Mapping[str, str] = NO_RANKS
+) -> Mapping[str, str]:
     """uid -> rank of each Pod of the job. Failed and terminating Pods have none: their replacements do. ``has_chips``:
-    whether Pods of a class request chips."""
+    whether Pods of a class request chips. ``before``: name -> rank of the Pods that a restart deleted."""
     tasks = [task for status, group in job.by_status.items() if status not in _ENDING for task in group.values()]
     known = {task.uid: task.rank for task in tasks if is_number(task.rank)}
     held = {known[task.uid] for task in tasks if task.uid in known and has_chips(task.cls)}
     others = _by_name(task for task in tasks if task.uid not in known)
     for task in others:
-        ordinal, asks = _ordinal(task), has_chips(task.cls)
+        ordinal, asks = before.get(task.name) or _ordinal(task), has_chips(task.cls)
         if ordinal and not (asks and ordinal in held):
             known[task.uid] = ordinal
             if asks:
                 held.add(ordinal)
     used = set(known.values())
-    free = (rank for rank in map(str, count()) if rank not in used)
+    lost = sorted({*before.values()} - used, key=int) if before else []
+    free = chain(lost, (rank for rank in map(str, count()) if rank not in used and rank not in lost))
     for task in others:
         if task.uid not in known:
             known[task.uid] = next(free)

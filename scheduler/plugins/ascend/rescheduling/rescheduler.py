@@ -20,6 +20,7 @@ from scheduler.framework.session import Session
 from scheduler.plugins.ascend.cluster_reports import NAMESPACE, ClusterReports
 from scheduler.plugins.ascend.inventory import NodeChips
 from scheduler.plugins.ascend.ledger import ChipLedger
+from scheduler.plugins.ascend.ranks import NO_RANKS, is_number
 from scheduler.plugins.ascend.rescheduling import reasons, state
 from scheduler.plugins.ascend.rescheduling.decision import Fault, deletions, next_restart, remaining
 from scheduler.plugins.ascend.rescheduling.faults import (
@@ -30,7 +31,7 @@ from scheduler.plugins.ascend.rescheduling.faults import (
     faulty_nodes,
 )
 from scheduler.plugins.ascend.rescheduling.policy import Policy, Strategy, has_policy, policy_of
-from scheduler.plugins.ascend.rescheduling.state import FaultNode, Restart, Retries, State, owner_of
+from scheduler.plugins.ascend.rescheduling.state import Entry, FaultNode, Restart, Retries, State, owner_of
 from scheduler.plugins.ascend.resources import ChipResource
 
 CONFIG_MAPS: Final = frozenset({(SYSTEM_NAMESPACE, state.NAME), (NAMESPACE, reasons.NAME)})
@@ -106,6 +107,18 @@ class Rescheduler:
             return None
         number, why = len(restart.pods), _reason_text(restart)
         return Refusal(REASON_RESTART, f"the job restarts: {left} of {number} Pods are not deleted yet ({why})")
+
+    def ranks(self, job: Job) -> Mapping[str, str]:
+        """Name -> rank of the Pods of a job that its restart deletes."""
+        restart = self.restarts.get(job.key)
+        if restart is None or not restart.pods:
+            return NO_RANKS
+        return {entry.name: entry.rank for entry in restart.pods if is_number(entry.rank)}
+
+    def previous_nodes(self, job: Job) -> Iterable[Entry]:
+        """The Pods of a job that its restart deletes, with their nodes."""
+        restart = self.restarts.get(job.key)
+        return restart.pods if restart is not None else ()
 
     # --- what is there ---
     def _jobs(self) -> dict[str, _Reading]:
@@ -192,8 +205,6 @@ class Rescheduler:
             self._postpone(new, known, begun.pop())
             data = state.data_of(new)
         self._write(SYSTEM_NAMESPACE, state.NAME, data, recorded)
-        for key in begun:
-            self._report(session.jobs[key], restarts[key])
 
     def _postpone(self, new: State, known: State, key: str) -> None:
         """Takes back a restart for which the ConfigMap has no room. A later session decides it again."""
@@ -245,7 +256,10 @@ class Rescheduler:
             if not restart.pods or job is None:
                 continue
             reason = f"{_EVICTION} ({_reason_text(restart)})"
-            for task, grace_period in deletions(job, restart, session.now, self._grace_over_time):
+            due = deletions(job, restart, session.now, self._grace_over_time)
+            if due:
+                self._report(job, restart)
+            for task, grace_period in due:
                 if task.uid in job.by_status.get(task.status, ()) and task.status in ALLOCATED_STATUSES:
                     statement.evict(job, task, reason, grace_period=grace_period)
                 else:

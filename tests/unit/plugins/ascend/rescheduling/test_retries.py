@@ -12,8 +12,7 @@ from tests.unit.plugins.ascend.rescheduling.faulty import Cluster, vcjob
 
 
 def running(**labels: str) -> Cluster:
-    cluster = Cluster(vcjob(policies=[{"event": "PodEvicted", "action": "RestartJob"}], **labels))  # type: ignore[arg-type]
-    return cluster.run(5)
+    return Cluster(vcjob(**labels), nodes=("a", "b")).run(5)  # type: ignore[arg-type]
 
 
 def left(cluster: Cluster) -> list[int]:
@@ -63,7 +62,9 @@ def test_two_pods_that_fail_together_cost_one_retry() -> None:
 def test_a_broken_chip_costs_no_retry() -> None:
     cluster = running(fault_scheduling="force", fault_retry_times="5")
     cluster.chips("a", Unhealthy=[1])
-    cluster.run(10)
+    cluster.run(4)
+    cluster.chips("a")
+    cluster.run(6)
     assert left(cluster) == [5]
     assert cluster.restarts_of() == 1
 
