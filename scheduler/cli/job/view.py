@@ -1,12 +1,13 @@
-"""``job view``: one vcjob in sections, what its gang waits for, and its Events."""
+"""``job view``: one vcjob in sections, what its gang waits for, its restarts after faults, and its Events."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import click
 
 from scheduler.cli.connection import Cluster, Connection, Raw
+from scheduler.cli.job.restarts import restarts
 from scheduler.cli.output import JSON, NAME, TABLE, YAML, Column, Table, mapping_in, output_option, print_object
 from scheduler.cli.target import connection_options, name_argument
 from scheduler.cli.text import age, coloured_by_phase, echo, pairs
@@ -42,7 +43,10 @@ def view_command(connection: Connection, name: str, output: str) -> None:
         job = read_one(VCJOB, raw)
         found = await cluster.fetch(Source(POD_GROUP, namespace))
         groups = [group for each in found if (group := read_object(POD_GROUP, each)) is not None]
-        for line in sections(gangs([job], groups)[0], raw):
+        gang = gangs([job], groups)[0]
+        for line in sections(gang, raw):
+            echo(line)
+        for line in formatted(await restarts(cluster, job.metadata.labels or {}, gang.group, time.time())):
             echo(line)
         for line in _events(await _events_of(cluster, namespace, name, job.metadata.uid)):
             echo(line)
@@ -53,7 +57,11 @@ def view_command(connection: Connection, name: str, output: str) -> None:
 # --- the job ----------------------------------------------------------------------------------------------------------
 def sections(gang: "Gang", raw: Raw) -> Iterator[str]:
     """The lines of the job and its gang."""
-    fields = [*_about(gang, raw), *_spec(gang), *_status(gang), *_group(gang)]
+    return formatted([*_about(gang, raw), *_spec(gang), *_status(gang), *_group(gang)])
+
+
+def formatted(fields: Iterable[Field]) -> Iterator[str]:
+    """The lines of fields."""
     for depth, key, value in fields:
         if value is None:
             yield f"{'  ' * depth}{key}:"

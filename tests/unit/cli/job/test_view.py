@@ -133,3 +133,82 @@ def test_a_bar_marks_the_needed_number_until_the_gang_is_complete(
     ready: int, needed: int, total: int, drawn: str
 ) -> None:
     assert bar(ready, needed, total, cells=8) == drawn
+
+
+# --- restarts after faults ---
+STATE = "/api/v1/namespaces/volcano-system/configmaps"
+HISTORY = "/api/v1/namespaces/mindx-dl/configmaps"
+KEY = "default/train-uid"
+
+
+def section(cluster: Cluster) -> list[str]:
+    """The section about restarts, without its heading."""
+    lines = cluster.prints("job", "view", "-N", "train").splitlines()
+    start = lines.index("Rescheduling:") + 1
+    return [line.strip() for line in lines[start : next(i for i in range(start, len(lines)) if lines[i][0] != " ")]]
+
+
+def faulty_job(cluster: Cluster, **labels: str) -> None:
+    raw = job("train")
+    raw["metadata"]["labels"] = {"fault-scheduling": "force", **labels}
+    cluster.holds(JOBS, raw)
+    cluster.holds(GROUPS, pod_group("train-uid", owner="train"))
+    cluster.holds(EVENTS)
+
+
+def test_the_restarts_of_a_job_are_shown_with_their_reasons_and_the_retries_that_remain(cluster: Cluster) -> None:
+    faulty_job(cluster, **{"fault-retry-times": "2"})
+    pods = [{"uid": f"u{i}", "name": f"train-t-{i}"} for i in range(4)]
+    restart = {"uid": "o", "number": 2, "time": 1, "force": True, "whole": True, "pods": pods}
+    data = {
+        "remain-retry-times": json.dumps({KEY: {"UUID": "o", "Times": 1}}),
+        "restarts": json.dumps({KEY: restart}),
+    }
+    cluster.holds(STATE, {"metadata": {"name": "vcjob-fault-npu-cm", "namespace": "volcano-system"}, "data": data})
+    reasons = [
+        {"RescheduleReason": kind, "PodName": pod, "NodeName": node, "NodeRankIndex": rank}
+        for kind, pod, node, rank in (("CardUnhealthy", "train-t-0", "a", "0"), ("pod-failed", "train-t-3", "", ""))
+    ]
+    records = [{"RescheduleTimeStamp": 1_000_000_000, "ReasonOfTask": [reason]} for reason in reasons]
+    history = {"JobID": KEY, "TotalRescheduleTimes": 2, "RescheduleRecords": records}
+    data = {"recent-reschedule-records": json.dumps({KEY: history})}
+    cluster.holds(HISTORY, {"metadata": {"name": "job-reschedule-reason", "namespace": "mindx-dl"}, "data": data})
+
+    lines = section(cluster)
+
+    assert lines[:4] == [
+        "Strategy:           force",
+        "Retries Left:       1 of 2",
+        "Restarts:           2",
+        "In Progress:        restart 2: all Pods are deleted and replaced (train-t-0, train-t-1, train-t-2 and 1 more)",
+    ]
+    assert [line.partition(" ago: ")[2] for line in lines[4:]] == [
+        "CardUnhealthy of Pod train-t-0 on node a (rank 0)",
+        "pod-failed of Pod train-t-3",
+    ]
+    assert [line.partition(":")[0] for line in lines[4:]] == ["Restart 2", "Restart 1"]
+
+
+def test_a_job_that_never_restarted_has_none(cluster: Cluster) -> None:
+    faulty_job(cluster)
+    for path, name in ((STATE, "vcjob-fault-npu-cm"), (HISTORY, "job-reschedule-reason")):
+        cluster.api.answer("GET", f"{path}/{name}", {"reason": "NotFound", "message": "not found"}, 404)
+    assert section(cluster) == ["Strategy:           force", "Restarts:           0"]
+
+
+def test_a_history_that_may_not_be_read_does_not_hide_the_job(cluster: Cluster) -> None:
+    faulty_job(cluster)
+    refusal = {"reason": "Forbidden", "message": 'configmaps is forbidden: User "u" cannot get'}
+    cluster.api.answer("GET", f"{STATE}/vcjob-fault-npu-cm", refusal, 403)
+    _, history = section(cluster)
+    assert history.startswith("History:            not readable: get ConfigMap vcjob-fault-npu-cm")
+
+
+def test_a_malformed_history_is_shown_as_a_warning(cluster: Cluster) -> None:
+    faulty_job(cluster)
+    for path, name in ((STATE, "vcjob-fault-npu-cm"), (HISTORY, "job-reschedule-reason")):
+        data = {"restarts": "{", "recent-reschedule-records": "[1]"}
+        cluster.holds(path, {"metadata": {"name": name, "namespace": "x"}, "data": data})
+    assert section(cluster)[1].startswith(
+        "Warning:            ConfigMap volcano-system/vcjob-fault-npu-cm: data[restarts]"
+    )

@@ -1,0 +1,92 @@
+"""The section of ``job view`` about restarts after faults: how often, why, and how many retries remain."""
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from scheduler.cli.connection import Cluster
+from scheduler.cli.errors import CommandError
+from scheduler.cli.text import age
+from scheduler.cli.view import read_object
+
+if TYPE_CHECKING:
+    from scheduler.api.objects import ConfigMap
+    from scheduler.api.scheduling import PodGroup
+    from scheduler.plugins.ascend.rescheduling.reasons import Record
+    from scheduler.plugins.ascend.rescheduling.state import Restart
+
+FAULT_SCHEDULING = "fault-scheduling"
+FAULT_RETRY_TIMES = "fault-retry-times"
+Line = tuple[int, str, object]
+"""Depth, key and value. A heading has the value None."""
+
+
+async def restarts(cluster: Cluster, labels: Mapping[str, str], group: "PodGroup | None", now: float) -> list[Line]:
+    """Fetches the restarts of a job and returns the lines of the section; none for a job without the label
+    ``fault-scheduling``. ``labels``: of the job; ``now``: Unix time."""
+    from scheduler.api.names import SYSTEM_NAMESPACE
+    from scheduler.plugins.ascend.cluster_reports import NAMESPACE
+    from scheduler.plugins.ascend.rescheduling import reasons, state
+
+    if FAULT_SCHEDULING not in labels:
+        return []
+    lines: list[Line] = [(0, "Rescheduling", None), (1, "Strategy", labels[FAULT_SCHEDULING])]
+    if group is None:
+        return lines
+    key = f"{group.metadata.namespace}/{group.metadata.name}"
+    try:
+        known = state.read(await _config_map(cluster, SYSTEM_NAMESPACE, state.NAME))
+        histories, problems = reasons.read(await _config_map(cluster, NAMESPACE, reasons.NAME))
+    except CommandError as error:
+        return [*lines, (1, "History", f"not readable: {error}")]
+    problem = next(iter([*known.problems, *problems]), None)
+    if problem is not None:
+        lines.append((1, "Warning", f"ConfigMap {problem.namespace}/{problem.name}: {problem.message}"))
+    if key in known.retries:
+        of = f" of {labels[FAULT_RETRY_TIMES]}" if FAULT_RETRY_TIMES in labels else ""
+        lines.append((1, "Retries Left", f"{known.retries[key].times}{of}"))
+    restart, history = known.restarts.get(key), histories.get(key)
+    lines.append(
+        (1, "Restarts", max(restart.number if restart else 0, history.total_reschedule_times if history else 0))
+    )
+    if restart is not None and restart.pods:
+        lines.append((1, "In Progress", _progress(restart)))
+    if history is not None:
+        number = history.total_reschedule_times
+        lines += [
+            (1, f"Restart {number - i}", text)
+            for i, record in enumerate(history.reschedule_records)
+            for text in _texts(record, now)
+        ]
+    return lines
+
+
+async def _config_map(cluster: Cluster, namespace: str, name: str) -> "ConfigMap | None":
+    """Fetches a ConfigMap; None if it does not exist. Raises CommandError."""
+    from scheduler.api.kinds import CONFIG_MAP
+
+    try:
+        found: ConfigMap | None = read_object(CONFIG_MAP, await cluster.get(CONFIG_MAP, namespace, name))
+    except CommandError as error:
+        if error.status == 404:
+            return None
+        raise
+    return found
+
+
+def _progress(restart: "Restart") -> str:
+    what = "all Pods" if restart.whole else "Pods"
+    names = ", ".join(entry.name for entry in restart.pods[:3])
+    more = f" and {len(restart.pods) - 3} more" if len(restart.pods) > 3 else ""
+    return f"restart {restart.number}: {what} are deleted and replaced ({names}{more})"
+
+
+def _texts(record: "Record", now: float) -> Iterator[str]:
+    from scheduler.api.times import format_timestamp
+
+    when = age(format_timestamp(record.reschedule_time_stamp), now)
+    for reason in record.reason_of_task:
+        where = f" on node {reason.node_name}" if reason.node_name else ""
+        rank = f" (rank {reason.node_rank_index})" if reason.node_rank_index else ""
+        yield f"{when} ago: {reason.reschedule_reason} of Pod {reason.pod_name}{where}{rank}"
+    if not record.reason_of_task:
+        yield f"{when} ago"
