@@ -53,6 +53,7 @@ _COMMANDS: dict[str, Lazy] = {
     "jobflow": ("scheduler.cli.flow", "jobflow_group", "Create, show and delete JobFlows."),
     "jobtemplate": ("scheduler.cli.flow", "jobtemplate_group", "Create, show and delete JobTemplates."),
     "node": ("scheduler.cli.node", "node_group", "Show the chips of nodes."),
+    "playground": ("scheduler.cli.playground", "playground_group", "Run simulated NPU nodes, and break them."),
     "pod": ("scheduler.cli.pod", "pod_group", "Show the Pods of vcjobs."),
     "queue": ("scheduler.cli.queue", "queue_group", "Create, show, open and close queues."),
     "replay": ("scheduler.cli.replay", "replay_command", "Replay the sessions that a scheduler recorded."),

@@ -1,0 +1,117 @@
+"""``playground``: creates simulated Nodes and runs them until it is interrupted."""
+
+import asyncio
+import json
+import signal
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from scheduler.cli.connection import Cluster, Connection
+from scheduler.cli.flags import Duration
+from scheduler.cli.output import JSON, TABLE, output_option
+from scheduler.cli.playground.requests import request
+from scheduler.cli.target import connection_options
+from scheduler.cli.text import echo
+from scheduler.playground.families import FAMILIES, division_problem
+
+if TYPE_CHECKING:
+    from scheduler.cluster.kube.playground.role import Playground
+
+
+@click.group("playground", invoke_without_command=True)
+@click.option("--nodes", type=click.IntRange(0, 5000), default=8, show_default=True, help="Nodes of each family.")
+@click.option(
+    "--family", "families", type=click.Choice(list(FAMILIES)), multiple=True, default=("910b-8",), show_default=True,
+    metavar="FAMILY", help="Kind of the nodes, see playground families. Repeatable.",
+)  # fmt: skip
+@click.option("--prefix", default="npu", show_default=True, help="Beginning of the names of the Nodes.")
+@click.option(
+    "--vnpu", "division", default="", metavar="DIVISION",
+    help="Divide chips: dynamic when Pods start, or beforehand into one kind of virtual NPU, such as 2c.",
+)  # fmt: skip
+@click.option(
+    "--super-pod-size",
+    type=click.IntRange(1),
+    default=4,
+    show_default=True,
+    help="Nodes of a super pod, for a3-*-super-pod.",
+)
+@click.option(
+    "--taint", is_flag=True, help="Keep Pods that do not tolerate playground.volcano-py/family off the Nodes."
+)
+@click.option("--for", "seconds", type=Duration(), help="Stop after this time; by default when interrupted.")
+@click.option("--keep", is_flag=True, help="Leave the Nodes and what runs on them behind.")
+@output_option(TABLE, JSON)
+@connection_options()
+@click.pass_context
+def playground_group(
+    context: click.Context, connection: Connection, nodes: int, families: Sequence[str], prefix: str, division: str,
+    super_pod_size: int, taint: bool, seconds: float | None, keep: bool, output: str,
+) -> None:  # fmt: skip
+    """Run simulated NPU nodes in a cluster, until interrupted.
+
+    Creates Nodes, and does what kubelet, Ascend device plugin, NodeD and ClusterD would do there. Everything is removed
+    at the end. No NPU is needed, and no container runs.
+
+    \b
+    volcano-py playground --nodes 8 --family 910b-8
+    volcano-py playground fail npu-910b-8-0 --chip 3
+    volcano-py playground recover npu-910b-8-0
+    """
+    if context.invoked_subcommand is not None:
+        return
+    chosen = [FAMILIES[name] for name in dict.fromkeys(families)]
+    for family in chosen:
+        if problem := division_problem(family, division):
+            raise click.UsageError(f"--vnpu: {problem}")
+
+    async def work(cluster: Cluster) -> None:
+        from scheduler.cluster.kube.playground.role import Playground
+        from scheduler.playground.node import new_machines
+
+        def progress(kind: str, node: str, text: str) -> None:
+            _print(output, kind, node, text)
+
+        playground = Playground(cluster.client, progress)
+        async with playground.watching():
+            existing = playground.state.nodes
+            machines = new_machines(chosen, nodes, prefix, division, super_pod_size, existing)
+            progress("node", "", f"{len(existing)} simulated nodes exist, {len(machines)} are created")
+            await request("create simulated nodes", cluster, playground.create(machines, taint=taint))
+            await _run(playground, seconds)
+            if not keep:
+                removed = await request("remove simulated nodes", cluster, playground.clean_up())
+                progress("node", "", "removed {} nodes and {} Pods".format(*removed))
+
+    connection.run(work)
+
+
+async def _run(playground: "Playground", seconds: float | None) -> None:
+    """Runs the nodes until a signal, or for a time."""
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stopped.set)
+    running = asyncio.create_task(playground.run())
+    stopping = asyncio.create_task(stopped.wait())
+    try:
+        await asyncio.wait((running, stopping), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        if running.done():
+            running.result()
+    finally:
+        for task in (running, stopping):
+            task.cancel()
+        await asyncio.gather(running, stopping, return_exceptions=True)
+        for number in (signal.SIGINT, signal.SIGTERM):  # the next signal ends the process at once
+            loop.remove_signal_handler(number)
+
+
+def _print(output: str, kind: str, node: str, text: str) -> None:
+    if output == JSON:
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        echo(json.dumps({"time": now, "kind": kind, "node": node, "text": text}))
+    else:
+        echo(f"{datetime.now():%H:%M:%S}  {f'{node}: ' if node else ''}{text}")

@@ -1,0 +1,227 @@
+"""The device plugin's answer when the kubelet starts a Pod: which devices are mounted."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from scheduler.api.names import (
+    ASCEND_910,
+    ASCEND_910_CONFIGURATION,
+    ASCEND_REAL,
+    NPU,
+    NPU_CONFIGURATION,
+    NPU_CORE,
+    PREDICATE_TIME,
+)
+from scheduler.playground.families import Template
+from scheduler.playground.faults import Faults
+from scheduler.playground.holdings import Holdings, chip_number
+from scheduler.playground.names import CONSUMED, KUBELET_DEVICES
+from scheduler.playground.node import Machine
+from scheduler.playground.objects import SimulatedPod, annotations_of
+from scheduler.playground.reports import go_json
+
+_WHOLE: Final = re.compile(r"\d+(,\d+)*")
+_GROUPS: Final = 4
+"""Groups of virtual NPUs on a chip; each has an equal share of the AI cores."""
+
+
+class AdmissionError(Exception):
+    """The kubelet does not start the Pod. The message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """The devices of a Pod."""
+
+    kubelet: list[str]
+    """The devices that the kubelet assigned."""
+    mounted: list[str]
+    """The devices that the device plugin mounted."""
+    chips: list[int]
+    """The chips of these devices."""
+    chosen: SimulatedPod | None
+    """The Pod whose annotation was followed. None: that of no Pod."""
+
+
+def allocate(
+    machine: Machine, faults: Faults, pods: Sequence[SimulatedPod], holdings: Holdings, resource: str, amount: int
+) -> Allocation:
+    """Chooses the devices for a Pod that the kubelet starts. Raises AdmissionError.
+
+    The kubelet says how many devices it wants, but not for which Pod. The device plugin takes the Pod with the smallest
+    ``predicate-time`` among the Pods whose annotation names as many. ``pods``: all Pods of the node.
+    """
+    picked = _pick(machine, faults, holdings, resource, amount)
+    if machine.template is not None and resource != machine.family.resource:
+        devices = machine.devices()
+        return Allocation(picked, picked, [devices[name] for name in picked], None)
+    candidates = [pod for pod in pods if _names_devices(machine, pod, resource, amount)]
+    chosen = min(candidates, key=_predicate_time, default=None)
+    if resource == machine.family.resource and amount == machine.family.chips:
+        _refuse_mounted(holdings, picked)
+        return Allocation(picked, picked, list(range(machine.family.chips)), chosen)
+    if chosen is None:
+        raise AdmissionError(_no_candidate(pods, resource, amount))
+    text = annotations_of(chosen)[resource]
+    if resource == NPU_CORE and not _WHOLE.fullmatch(text):
+        chip, _, template = text.partition("-")
+        return _cut(machine, holdings, picked, int(chip), template, chosen)
+    names = [f"{machine.family.prefix}{chip}" for chip in text.split(",")] if resource == NPU_CORE else text.split(",")
+    chips = []
+    for name in names:
+        chip_id = chip_number(machine.family, name)
+        if chip_id is None:
+            raise AdmissionError(f"{resource} of Pod {chosen.key} is {text!r}: {machine.name} has no chip {name}")
+        if chip_id in holdings.parts:
+            raise AdmissionError(f"{resource} of Pod {chosen.key} is {text!r}: {name} is divided into virtual NPUs")
+        chips.append(chip_id)
+    _refuse_mounted(holdings, names)
+    return Allocation(picked, names, chips, chosen)
+
+
+def annotations_for(machine: Machine, pod: SimulatedPod, found: Allocation) -> dict[str, str]:
+    """The annotations that the device plugin writes onto the Pod that got the devices."""
+    annotations = {KUBELET_DEVICES: ",".join(found.kubelet), ASCEND_REAL: ",".join(found.mounted)}
+    family = machine.family
+    if family.resource not in (ASCEND_910, NPU) and not family.duo:
+        return annotations
+    whole = all(chip_number(family, name) is not None for name in found.mounted)
+    configuration = {
+        "pod_name": pod.metadata.name,
+        "server_id": pod.metadata.uid,
+        "server_ip": machine.address,
+        "host_ip": machine.address,
+        "super_pod_id": machine.super_pod,
+        "rack_id": 0,
+        "devices": [
+            {
+                "device_id": str(chip),
+                "device_ip": machine.chip_address(chip) if whole else "127.0.0.1",
+                "super_device_id": str(chip + max(machine.server, 0) * family.chips),
+            }
+            for chip in found.chips
+        ],
+        "server_index": str(machine.server) if machine.server >= 0 else "",
+    }
+    key = NPU_CONFIGURATION if family.resource == NPU else ASCEND_910_CONFIGURATION
+    return {**annotations, key: go_json(configuration)}
+
+
+def _pick(machine: Machine, faults: Faults, holdings: Holdings, resource: str, amount: int) -> list[str]:
+    """The devices that the kubelet assigns: the first healthy ones that it has not assigned yet."""
+    broken = faults.broken(holdings.used)
+    if resource == machine.family.resource:
+        working = [name for chip, name in enumerate(machine.family.chip_names) if chip not in broken]
+    elif resource == NPU_CORE:
+        cores = (machine.family.chips - len(broken)) * machine.family.cores
+        working = [f"npu-core-{core}" for core in range(cores)]
+    else:
+        working = [name for name, chip in machine.devices().items() if chip not in broken]
+        if amount > 1:
+            raise AdmissionError(f"request num {amount} of {resource} is invalid: a Pod gets one virtual NPU")
+    free = [name for name in working if name not in holdings.kubelet]
+    if len(free) < amount:
+        raise AdmissionError(
+            f"requested number of devices unavailable for {resource}. Requested: {amount}, Available: {len(free)}"
+        )
+    return free[:amount]
+
+
+def _names_devices(machine: Machine, pod: SimulatedPod, resource: str, amount: int) -> bool:
+    """Whether a Pod may be the one that the kubelet starts with an amount of a resource."""
+    annotations = annotations_of(pod)
+    time = annotations.get(PREDICATE_TIME, "")
+    if pod.ended or pod.metadata.deletion_timestamp or not time.isdecimal() or time == CONSUMED:
+        return False
+    return resource in requests_of(pod) and _amount_named(machine, resource, annotations.get(resource, "")) == amount
+
+
+def _amount_named(machine: Machine, resource: str, text: str) -> int:
+    """The amount of devices that an annotation names; 0 if it names none."""
+    if resource != NPU_CORE:
+        return len(text.split(",")) if text else 0
+    if _WHOLE.fullmatch(text):
+        return len(text.split(",")) * machine.family.cores
+    chip, _, name = text.partition("-")
+    template = machine.family.template(name)
+    return template.cores if template and chip.isdecimal() and int(chip) < machine.family.chips else 0
+
+
+def _predicate_time(pod: SimulatedPod) -> int:
+    return int(annotations_of(pod)[PREDICATE_TIME])
+
+
+def _no_candidate(pods: Sequence[SimulatedPod], resource: str, amount: int) -> str:
+    named = [
+        f"{pod.key} has {text!r}"
+        for pod in pods
+        if not pod.ended
+        and (text := annotations_of(pod).get(resource))
+        and annotations_of(pod).get(PREDICATE_TIME, CONSUMED) != CONSUMED
+    ]
+    return f"no Pod of the node has {amount} of {resource} in its annotation and a predicate-time; " + (
+        "; ".join(named) or "no annotation waits"
+    )
+
+
+def _cut(
+    machine: Machine, holdings: Holdings, picked: list[str], chip: int, name: str, chosen: SimulatedPod
+) -> Allocation:
+    """Creates a virtual NPU on a chip."""
+    family = machine.family
+    template = family.template(name)
+    if template is None or chip in holdings.chips:
+        raise AdmissionError(f"NPUSegmentFailed: chip {chip} of {machine.name} is used whole")
+    parts = [
+        (part, group)
+        for suffix, _, group in holdings.parts.get(chip, ())
+        if (part := family.template(suffix)) is not None
+    ]
+    cores = sum(part.cores for part, _ in parts)
+    cpus = sum(part.cpus for part, _ in parts)
+    if cores + template.cores > family.cores or cpus + template.cpus > family.cpus:
+        raise AdmissionError(
+            f"NPUSegmentFailed: {template.name} needs {template.cores} AI cores and {template.cpus} AI CPUs; "
+            f"chip {chip} of {machine.name} has {family.cores - cores} and {family.cpus - cpus} left"
+        )
+    group = _group(family.cores // _GROUPS, parts, template)
+    device = f"{family.prefix}{template.suffix}-{holdings.next_id()}-{chip}_{group}"
+    return Allocation(picked, [device], [chip], chosen)
+
+
+def _group(share: int, parts: Sequence[tuple[Template, int]], template: Template) -> int:
+    """The first group with enough free cores; larger virtual NPUs begin with an empty group."""
+    used = [0] * _GROUPS
+    for part, first in parts:
+        left, group = part.cores, first
+        while left > 0 and group < _GROUPS:
+            taken = min(left, share)
+            used[group] += taken
+            left, group = left - taken, group + 1
+    for group, cores in enumerate(used):
+        if cores + min(template.cores, share) <= share:
+            return group
+    return _GROUPS - 1
+
+
+def _refuse_mounted(holdings: Holdings, names: Sequence[str]) -> None:
+    """Raises AdmissionError if another Pod has one of the devices: stricter than the real device plugin, which would
+    mount it twice."""
+    for name in names:
+        if holder := holdings.devices.get(name):
+            raise AdmissionError(f"{name} is mounted in Pod {holder} already")
+
+
+def requests_of(pod: SimulatedPod) -> dict[str, list[int]]:
+    """By resource of huawei.com, how many devices each container of a Pod wants."""
+    found: dict[str, list[int]] = {}
+    for container in pod.spec.containers or ():
+        resources = container.resources
+        amounts = {**((resources and resources.requests) or {}), **((resources and resources.limits) or {})}
+        for name, amount in amounts.items():
+            number = int(amount) if str(amount).isdecimal() else 0
+            if name.startswith("huawei.com/") and number > 0:
+                found.setdefault(name, []).append(number)
+    return found

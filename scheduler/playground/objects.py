@@ -1,0 +1,130 @@
+"""Nodes and Pods with only the fields that the simulated components read, and the writes that they decide on."""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import msgspec
+
+from scheduler.api.kinds import Kind
+from scheduler.api.objects import KubeObject, ObjectMeta, ResourceList, Wire
+
+Json = dict[str, Any]
+
+
+class Address(Wire):
+    type: str = ""
+    address: str = ""
+
+
+class Condition(Wire):
+    type: str = ""
+    status: str = ""
+
+
+class NodeStatus(Wire):
+    allocatable: ResourceList | None = None
+    conditions: list[Condition] | None = None
+    addresses: list[Address] | None = None
+
+
+class SimulatedNode(KubeObject):
+    status: NodeStatus = msgspec.field(default_factory=NodeStatus)
+
+
+class Resources(Wire):
+    requests: ResourceList | None = None
+    limits: ResourceList | None = None
+
+
+class Container(Wire):
+    name: str = ""
+    image: str = ""
+    resources: Resources | None = None
+    restart_policy: str | None = None
+
+
+class PodSpec(Wire):
+    node_name: str | None = None
+    containers: list[Container] | None = None
+    init_containers: list[Container] | None = None
+
+
+class PodStatus(Wire):
+    phase: str | None = None
+    pod_ip: str | None = msgspec.field(default=None, name="podIP")
+    start_time: str | None = None
+
+
+class SimulatedPod(KubeObject):
+    spec: PodSpec = msgspec.field(default_factory=PodSpec)
+    status: PodStatus = msgspec.field(default_factory=PodStatus)
+
+    @property
+    def key(self) -> str:
+        return f"{self.metadata.namespace}/{self.metadata.name}"
+
+    @property
+    def ended(self) -> bool:
+        return self.status.phase in ("Succeeded", "Failed")
+
+
+NODE = Kind("Node", "v1", "nodes", False, SimulatedNode)
+POD = Kind("Pod", "v1", "pods", True, SimulatedPod)
+LEASE = Kind("Lease", "coordination.k8s.io/v1", "leases", True)
+
+
+def annotations_of(obj: KubeObject) -> dict[str, str]:
+    return obj.metadata.annotations or {}
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """Creates an object, or gives it this content."""
+
+    kind: Kind
+    manifest: Json
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """Changes an object by a JSON merge patch. An object that is gone counts as done."""
+
+    kind: Kind
+    metadata: ObjectMeta
+    body: Json
+    subresource: Literal["", "status"] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    """Deletes an object without grace period. An object that is gone counts as done."""
+
+    kind: Kind
+    namespace: str
+    name: str
+    uid: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Warn:
+    """Records a Warning Event."""
+
+    kind: Kind
+    metadata: ObjectMeta
+    reason: str
+    message: str
+
+
+Write = Put | Patch | Remove | Warn
+
+
+@dataclass(slots=True)
+class Step:
+    """What a node does next."""
+
+    writes: list[Write] = field(default_factory=list)
+    """In this order; if one fails, those after it are left out."""
+    news: list[str] = field(default_factory=list)
+    """What happened, for people."""
+    after: float | None = None
+    """Decide again after so many seconds, even if nothing changes."""

@@ -1,0 +1,77 @@
+"""A playground beside a control plane: simulated NPU nodes for the tests of whole flows."""
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from controlplane.client import ApiError
+from controlplane.run import ControlPlane
+
+
+class Playground:
+    """``volcano-py playground`` on a control plane, as a process."""
+
+    def __init__(self, plane: ControlPlane, directory: Path, *options: str) -> None:
+        self._plane = plane
+        self.log = directory / "playground.log"
+        with self.log.open("ab") as output:
+            self.process = subprocess.Popen(self._command(*options, "-o", "json"), stdout=output, stderr=output)
+
+    def command(self, *arguments: str) -> str:
+        """Runs a command such as ``fail``, and returns what it prints."""
+        done = subprocess.run(self._command(*arguments), capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def stop(self) -> int:
+        """As Ctrl-C does. Returns the exit code."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGINT)
+        return self.process.wait(40)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait(10)
+
+    def news(self) -> list[dict[str, Any]]:
+        """What it has reported."""
+        lines = self.log.read_text(encoding="utf-8").splitlines()
+        return [json.loads(line) for line in lines if line.startswith("{")]
+
+    def device_info(self, node: str) -> dict[str, Any]:
+        """The ConfigMap that the device plugin of a node wrote; empty if there is none."""
+        path = f"/api/v1/namespaces/kube-system/configmaps/mindx-dl-deviceinfo-{node}"
+        try:
+            found: dict[str, Any] = self._plane.admin.get(path)["data"]
+        except ApiError as error:
+            assert error.status == 404
+            return {}
+        return {**found, "DeviceInfoCfg": json.loads(found["DeviceInfoCfg"])}
+
+    def devices(self, node: str) -> dict[str, str]:
+        """The lists of devices that the device plugin of a node reported."""
+        info = self.device_info(node)
+        lists: dict[str, str] = info["DeviceInfoCfg"]["DeviceInfo"]["DeviceList"] if info else {}
+        return lists
+
+    def _command(self, *arguments: str) -> list[str]:
+        given = list(arguments)
+        verb = [given.pop(0)] if given and not given[0].startswith("-") else []
+        program = [sys.executable, "-m", "scheduler.cli.main", "playground", *verb]
+        return [*program, "--kubeconfig", str(self._plane.kubeconfig), *given]
+
+
+@contextmanager
+def playing(plane: ControlPlane, directory: Path, *options: str) -> Iterator[Playground]:
+    """Simulated nodes for the duration of the block; shows what they reported when the test fails."""
+    playground = Playground(plane, directory, *options)
+    try:
+        yield playground
+    finally:
+        playground.stop()
+        print(playground.log.read_text(encoding="utf-8", errors="replace")[-4000:])

@@ -1,0 +1,101 @@
+"""`volcano-py playground` on a real API server: simulated NPU nodes that the scheduler uses as real ones."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controlplane.run import ControlPlane
+from tests.integration.playground import playing
+from tests.integration.stage import Namespace, a_control_plane, running
+
+pytestmark = pytest.mark.controlplane
+
+ASCEND_910 = "huawei.com/Ascend910"
+REAL = "huawei.com/AscendReal"
+CONFIGURATION = "ascend.kubectl.kubernetes.io/ascend-910-configuration"
+CONSUMED = "18446744073709551615"
+
+
+@pytest.fixture(scope="module")
+def plane() -> Iterator[ControlPlane]:
+    """Without KWOK: the playground has kubelets of its own."""
+    with a_control_plane() as found:
+        found.start_controller_manager()
+        yield found
+
+
+@pytest.fixture
+def space(plane: ControlPlane) -> Namespace:
+    return Namespace(plane)
+
+
+def annotations(space: Namespace, pod: str) -> dict[str, str]:
+    found: dict[str, str] = space.api.get(f"{space.path}/pods/{pod}")["metadata"].get("annotations", {})
+    return found
+
+
+def phase(space: Namespace, pod: str) -> Any:
+    return space.api.get(f"{space.path}/pods/{pod}")["status"].get("phase")
+
+
+def ready(space: Namespace, node: str) -> str:
+    """The condition Ready of a Node."""
+    conditions = space.api.get(f"/api/v1/nodes/{node}")["status"]["conditions"]
+    return next(str(each["status"]) for each in conditions if each["type"] == "Ready")
+
+
+def submit(space: Namespace, name: str, chips: int, **metadata: str) -> None:
+    space.group(name, 1)
+    selector = {"accelerator-type": "module-910b-8"}
+    space.pod(name, name, {"cpu": "1", ASCEND_910: str(chips)}, metadata, nodeSelector=selector)
+
+
+def test_pods_run_with_the_chips_that_the_scheduler_chose_and_faults_take_effect(
+    plane: ControlPlane, space: Namespace, tmp_path: Path
+) -> None:
+    with (
+        playing(plane, tmp_path, "--nodes", "2", "--family", "910b-8", "--prefix", "p") as playground,
+        space.scheduled(tmp_path),
+        running("controllers", plane.kubeconfig, tmp_path, "--leader-elect=false"),
+    ):
+        nodes = ("p-910b-8-0", "p-910b-8-1")
+
+        def free_chips() -> int:
+            return sum(playground.devices(node).get(ASCEND_910, "").count("Ascend910-") for node in nodes)
+
+        space.wait(lambda: free_chips() == 16)
+        playground.command("fail", "p-910b-8-0", "--chip", "0", "--chip", "1")
+        space.wait(lambda: playground.devices("p-910b-8-0")[f"{ASCEND_910}-Unhealthy"] == "Ascend910-0,Ascend910-1")
+        node = space.api.get("/api/v1/nodes/p-910b-8-0")["status"]
+        assert (node["capacity"][ASCEND_910], node["allocatable"][ASCEND_910]) == ("8", "6")
+
+        submit(space, "six", 6)
+        submit(space, "two", 2)
+        space.wait(lambda: [phase(space, name) for name in ("six", "two")] == ["Running"] * 2)
+        for name, amount in (("six", 6), ("two", 2)):
+            found = annotations(space, name)
+            assert found[REAL] == found[ASCEND_910]
+            assert found["predicate-time"] == CONSUMED
+            configuration = json.loads(found[CONFIGURATION])
+            assert [device["device_id"] for device in configuration["devices"]] == [
+                chip.removeprefix("Ascend910-") for chip in found[REAL].split(",")
+            ]
+            assert len(configuration["devices"]) == amount
+        space.wait(lambda: free_chips() == 16 - 2 - 8)
+
+        # The node of a Pod stops: the Pod stays as it is, and the node is not ready.
+        stopped = space.bound()["two"]
+        playground.command("fail", stopped, "--kubelet")
+        space.wait(lambda: ready(space, stopped) == "Unknown")
+        assert phase(space, "two") == "Running"
+        playground.command("recover", stopped)
+        space.wait(lambda: ready(space, stopped) == "True")
+
+        space.api.delete(f"{space.path}/pods/six")
+        space.wait(lambda: "six" not in space.bound())
+        assert playground.stop() == 0
+    assert not plane.admin.get("/api/v1/nodes")["items"]
+    assert not space.pods()

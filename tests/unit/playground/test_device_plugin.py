@@ -1,0 +1,178 @@
+"""The simulated device plugin: which Pod gets which chips, and which Pods are refused."""
+
+import json
+
+import pytest
+
+from scheduler.api.names import (
+    ASCEND_310P,
+    ASCEND_910,
+    ASCEND_910_CONFIGURATION,
+    ASCEND_REAL,
+    NPU,
+    NPU_CONFIGURATION,
+    NPU_CORE,
+    PREDICATE_TIME,
+)
+from scheduler.playground.faults import ChipFault, Faults
+from scheduler.playground.names import CONSUMED, KUBELET_DEVICES
+from tests.unit.playground.stage import Stage
+
+
+def chosen(chips: str, time: int, resource: str = ASCEND_910) -> dict[str, str]:
+    return {resource: chips, PREDICATE_TIME: str(time)}
+
+
+def test_a_pod_gets_the_chips_of_its_annotation_and_not_those_of_the_kubelet() -> None:
+    stage = Stage()
+    stage.bind("a", {ASCEND_910: 2}, chosen("Ascend910-5,Ascend910-4", 1))
+    stage.settle()
+    assert stage.annotation("a", ASCEND_REAL) == "Ascend910-5,Ascend910-4"
+    assert stage.annotation("a", KUBELET_DEVICES) == "Ascend910-0,Ascend910-1"
+    assert stage.annotation("a", PREDICATE_TIME) == CONSUMED
+    assert stage.status("a")["phase"] == "Running"
+    assert json.loads(stage.annotation("a", ASCEND_910_CONFIGURATION) or "") == {
+        "pod_name": "a",
+        "server_id": "uid-a",
+        "server_ip": "192.168.0.1",
+        "host_ip": "192.168.0.1",
+        "super_pod_id": -2,
+        "rack_id": 0,
+        "devices": [
+            {"device_id": "5", "device_ip": "10.0.0.6", "super_device_id": "5"},
+            {"device_id": "4", "device_ip": "10.0.0.5", "super_device_id": "4"},
+        ],
+        "server_index": "",
+    }
+
+
+def test_chips_go_to_the_pod_that_the_kubelet_starts_first_in_the_order_of_predicate_times() -> None:
+    stage = Stage()
+    stage.bind("started-first", {ASCEND_910: 1}, chosen("Ascend910-7", 20))
+    stage.bind("started-last", {ASCEND_910: 1}, chosen("Ascend910-3", 10))
+    stage.settle()
+    assert stage.annotation("started-first", ASCEND_REAL) == "Ascend910-3"
+    assert stage.annotation("started-last", ASCEND_REAL) == "Ascend910-7"
+    assert "Ascend910-3 of Pod x/started-last is mounted: its predicate-time is smaller" in stage.warnings[0]
+
+
+def test_pods_with_other_amounts_do_not_get_each_others_chips() -> None:
+    stage = Stage()
+    stage.bind("two", {ASCEND_910: 2}, chosen("Ascend910-6,Ascend910-7", 20))
+    stage.bind("one", {ASCEND_910: 1}, chosen("Ascend910-3", 10))
+    stage.settle()
+    assert stage.annotation("two", ASCEND_REAL) == "Ascend910-6,Ascend910-7"
+    assert stage.annotation("one", ASCEND_REAL) == "Ascend910-3"
+    assert not stage.warnings
+
+
+@pytest.mark.parametrize(
+    ("annotations", "problem"),
+    [
+        (chosen("Ascend910-0", 1), "no Pod of the node has 2 of huawei.com/Ascend910"),
+        ({ASCEND_910: "Ascend910-0,Ascend910-1"}, "no annotation waits"),
+        ({}, "no annotation waits"),
+        ({ASCEND_910: "Ascend910-0,Ascend910-1", PREDICATE_TIME: "soon"}, "no Pod of the node has 2"),
+        (chosen("Ascend910-0,Ascend910-8", 1), "n has no chip Ascend910-8"),
+        (chosen("Ascend310-0,Ascend310-1", 1), "n has no chip Ascend310-0"),
+    ],
+)
+def test_a_pod_whose_annotation_does_not_match_is_rejected(annotations: dict[str, str], problem: str) -> None:
+    stage = Stage()
+    stage.bind("a", {ASCEND_910: 2}, annotations)
+    stage.settle()
+    status = stage.status("a")
+    assert (status["phase"], status["reason"]) == ("Failed", "UnexpectedAdmissionError")
+    assert problem in status["message"]
+    assert problem in stage.warnings[0]
+
+
+def test_a_pod_that_wants_all_chips_of_the_node_needs_no_annotation() -> None:
+    stage = Stage()
+    stage.bind("a", {ASCEND_910: 8})
+    stage.settle()
+    assert stage.annotation("a", ASCEND_REAL) == ",".join(f"Ascend910-{chip}" for chip in range(8))
+
+
+def test_a_chip_is_never_mounted_twice() -> None:
+    stage = Stage()
+    stage.bind("a", {ASCEND_910: 1}, chosen("Ascend910-3", 1))
+    stage.settle()
+    stage.bind("b", {ASCEND_910: 1}, chosen("Ascend910-3", 2))
+    stage.settle()
+    assert "Ascend910-3 is mounted in Pod x/a already" in stage.status("b")["message"]
+    del stage.pods["a"]
+    stage.bind("c", {ASCEND_910: 1}, chosen("Ascend910-3", 3))
+    stage.settle()
+    assert stage.status("c")["phase"] == "Running"
+
+
+def test_the_kubelet_has_no_more_devices_than_healthy_ones() -> None:
+    stage = Stage()
+    stage.faults = Faults(chips={chip: ChipFault() for chip in range(3)})
+    stage.bind("a", {ASCEND_910: 6}, chosen(",".join(f"Ascend910-{chip}" for chip in range(2, 8)), 1))
+    stage.settle()
+    assert "Requested: 6, Available: 5" in stage.status("a")["message"]
+
+
+def test_chips_of_the_npu_resource_have_an_annotation_of_their_own() -> None:
+    stage = Stage("npu-8")
+    stage.bind("a", {NPU: 2}, chosen("npu-1,npu-2", 1, NPU))
+    stage.settle()
+    assert json.loads(stage.annotation("a", NPU_CONFIGURATION) or "")["devices"][0]["device_id"] == "1"
+
+
+def test_a_virtual_npu_is_created_by_the_template_that_the_scheduler_chose() -> None:
+    stage = Stage("310p-8", "dynamic")
+    stage.bind("a", {NPU_CORE: 2}, chosen("3-vir02_1c", 1, NPU_CORE))
+    stage.bind("b", {NPU_CORE: 4}, chosen("3-vir04_3c", 2, NPU_CORE))
+    stage.bind("c", {NPU_CORE: 16}, chosen("0,1", 3, NPU_CORE))
+    stage.settle()
+    assert stage.annotation("a", ASCEND_REAL) == "Ascend310P-2c.1cpu-100-3_0"
+    assert stage.annotation("b", ASCEND_REAL) == "Ascend310P-4c.3cpu-101-3_1"
+    assert stage.annotation("c", ASCEND_REAL) == "Ascend310P-0,Ascend310P-1"
+    free = stage.report().devices[ASCEND_310P].split(",")
+    assert free == [f"Ascend310P-{chip}" for chip in (2, 4, 5, 6, 7)]
+
+
+def test_a_virtual_npu_that_does_not_fit_on_its_chip_is_not_created() -> None:
+    stage = Stage("310p-8", "dynamic")
+    for number in range(3):
+        stage.bind(f"p{number}", {NPU_CORE: 4}, chosen("0-vir04_3c", number + 1, NPU_CORE))
+    stage.settle()
+    assert "NPUSegmentFailed" in stage.status("p2")["message"]
+    assert "0 and 1 left" in stage.status("p2")["message"]
+
+
+def test_of_virtual_npus_that_were_created_beforehand_the_kubelet_chooses() -> None:
+    stage = Stage("910-8", "2c")
+    resource = f"{ASCEND_910}-2c"
+    stage.bind("a", {resource: 1})
+    stage.bind("b", {resource: 1})
+    stage.bind("two", {resource: 2})
+    stage.settle()
+    assert stage.annotation("a", ASCEND_REAL) == "Ascend910-2c-100-0"
+    assert stage.annotation("b", ASCEND_REAL) == "Ascend910-2c-101-0"
+    assert json.loads(stage.annotation("a", ASCEND_910_CONFIGURATION) or "")["devices"][0]["device_ip"] == "127.0.0.1"
+    assert "a Pod gets one virtual NPU" in stage.status("two")["message"]
+    listed = stage.report().devices
+    assert listed[resource].startswith("Ascend910-2c-102-0,")
+    assert listed[ASCEND_910] == ""
+
+
+def test_devices_in_two_containers_are_refused() -> None:
+    stage = Stage()
+    stage.bind("a", {ASCEND_910: 2}, chosen("Ascend910-0,Ascend910-1", 1))
+    stage.pods["a"]["spec"]["containers"] *= 2
+    stage.settle()
+    assert "only one container of a Pod can have devices" in stage.status("a")["message"]
+
+
+def test_a_kubelet_that_was_killed_after_mounting_only_reports_that_the_pod_runs() -> None:
+    stage = Stage()
+    stage.bind(
+        "a", {ASCEND_910: 1}, {**chosen("Ascend910-3", 1), KUBELET_DEVICES: "Ascend910-0", ASCEND_REAL: "Ascend910-3"}
+    )
+    stage.settle()
+    assert stage.status("a")["phase"] == "Running"
+    assert stage.annotation("a", KUBELET_DEVICES) == "Ascend910-0"
