@@ -9,7 +9,7 @@ import click
 from scheduler.cli.completion import names_of
 from scheduler.cli.connection import Cluster, Connection
 from scheduler.cli.errors import CommandError
-from scheduler.cli.playground.requests import request
+from scheduler.cli.playground.requests import request, watching
 from scheduler.cli.target import connection_options
 from scheduler.cli.text import echo
 from scheduler.playground.faults import LEVELS, SEPARATE, ChipFault, FaultOf, Faults, Kubelet, NodeHealth, write_faults
@@ -88,7 +88,7 @@ def clean_command(connection: Connection) -> None:
         from scheduler.cluster.kube.playground.role import Playground
 
         playground = Playground(cluster.client)
-        async with playground.watching():
+        async with watching(cluster, playground):
             nodes, pods = await request("remove simulated nodes", cluster, playground.clean_up())
         echo(f"removed {nodes} nodes and {pods} Pods")
 

@@ -12,7 +12,7 @@ import click
 from scheduler.cli.connection import Cluster, Connection
 from scheduler.cli.flags import Duration
 from scheduler.cli.output import JSON, TABLE, output_option
-from scheduler.cli.playground.requests import request
+from scheduler.cli.playground.requests import request, watching
 from scheduler.cli.target import connection_options
 from scheduler.cli.text import echo
 from scheduler.playground.families import FAMILIES, division_problem
@@ -73,10 +73,10 @@ def playground_group(
         from scheduler.playground.node import new_machines
 
         def progress(kind: str, node: str, text: str) -> None:
-            _print(output, kind, node, text)
+            _show(output, kind, node, text)
 
         playground = Playground(cluster.client, progress)
-        async with playground.watching():
+        async with watching(cluster, playground):
             existing = playground.state.nodes
             machines = new_machines(chosen, nodes, prefix, division, super_pod_size, existing)
             progress("node", "", f"{len(existing)} simulated nodes exist, {len(machines)} are created")
@@ -109,7 +109,7 @@ async def _run(playground: "Playground", seconds: float | None) -> None:
             loop.remove_signal_handler(number)
 
 
-def _print(output: str, kind: str, node: str, text: str) -> None:
+def _show(output: str, kind: str, node: str, text: str) -> None:
     if output == JSON:
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         echo(json.dumps({"time": now, "kind": kind, "node": node, "text": text}))

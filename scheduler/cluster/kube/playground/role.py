@@ -46,6 +46,9 @@ log = structlog.get_logger(__name__)
 class Playground:
     """Runs the simulated nodes of a cluster. Belongs to one event loop."""
 
+    sources: Final = (Source(NODE, labels=FAMILY), Source(POD))
+    """What is watched."""
+
     def __init__(self, client: ApiClient, progress: Progress = lambda kind, node, text: None) -> None:
         self._client = client
         self._progress = progress
@@ -109,10 +112,7 @@ class Playground:
     async def watching(self) -> AsyncIterator[None]:
         """Watches the simulated Nodes and all Pods; both are known from the beginning."""
         metrics = RoleMetrics()
-        informers = [
-            Informer(self._client, source, self.state, self._set_aside, metrics)
-            for source in (Source(NODE, labels=FAMILY), Source(POD))
-        ]
+        informers = [Informer(self._client, source, self.state, self._set_aside, metrics) for source in self.sources]
         tasks = [asyncio.create_task(informer.run()) for informer in informers]
         try:
             await asyncio.gather(*(informer.synced.wait() for informer in informers))
