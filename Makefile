@@ -55,11 +55,12 @@ test: $(READY) ## Lint, build the control plane, run the whole test suite (PYTES
 	$(MAKE) controlplane
 	$(PYTEST) $(PARALLEL) $(PYTEST_ARGS)
 
-# One process more than there are cores: some tests wait for sockets and for programs that they start.
+# One process more than there are cores: some tests wait for sockets and for programs that they start. Property tests
+# try a quarter of their examples; `make test` tries all.
 .PHONY: test-fast
 test-fast: $(READY) ## Run the tests that need no control plane: unit tests and scenarios, in less than a minute
 	$(PYTEST) --numprocesses $$(( $$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN) + 1 )) \
-	  -m 'not controlplane' tests/unit tests/scenarios $(PYTEST_ARGS)
+	  --hypothesis-profile fast -m 'not controlplane' tests/unit tests/scenarios $(PYTEST_ARGS)
 
 .PHONY: test-python
 test-python: controlplane ## The fast tests and those on a real API server, on another Python: PYTHON=python3.13 VENV=.venv-3.13

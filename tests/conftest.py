@@ -6,9 +6,12 @@ import signal
 
 from hypothesis import HealthCheck, settings
 
+from tests.examples import FAST
+
 # A deadline per example, and one for the generation of examples, would fail on a busy machine.
-settings.register_profile("no-deadline", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("no-deadline")
+settings.register_profile("thorough", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(FAST, settings.get_profile("thorough"), max_examples=25)
+settings.load_profile("thorough")
 
 # A shell starts programs in the background with SIGINT ignored, and they pass that on to the programs that they start,
 # so commands that tests interrupt would run for ever.

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.api.cron import CronError, load_zone, parse_cron
+from tests.examples import examples
 
 ZONES = ["UTC", "America/New_York", "Europe/London", "Australia/Lord_Howe", "America/St_Johns", "Asia/Tokyo"]
 
@@ -209,7 +210,7 @@ CHANGES = [
 """The clock changes of one of the zones."""
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     minutes=subset(0, 59),
     hours=subset(0, 23),

@@ -17,6 +17,7 @@ from scheduler.cache import ClusterCache
 from scheduler.framework import registry
 from scheduler.framework.cache_requirements import CacheRequirements
 from tests.builders import NAME, Raw, configuration, feed, group, node, pod, queue
+from tests.examples import examples
 
 PLAIN = configuration(["priority", "gang"])
 HAMI = configuration(["deviceshare"], arguments={"deviceshare": {"deviceshare.AscendHAMiVNPUEnable": True}})
@@ -169,7 +170,7 @@ def from_scratch(there: dict[tuple[str, str], Raw], like: ClusterCache) -> Snaps
 QUEUES = (queue("default"), queue("q", 2, capability="3c+example.com/gpu=1", guarantee="1c"))
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(EVENTS)
 def test_events_in_any_order_lead_to_the_same_state_as_the_final_objects(
     events: list[tuple[str, int, int, bool]],
@@ -182,7 +183,7 @@ def test_events_in_any_order_lead_to_the_same_state_as_the_final_objects(
     assert picture(cache.snapshot(0)) == picture(from_scratch(there, cache))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(EVENTS, EVENTS)
 def test_a_snapshot_does_not_change(
     before: list[tuple[str, int, int, bool]], after: list[tuple[str, int, int, bool]]
@@ -200,7 +201,7 @@ def test_a_snapshot_does_not_change(
     assert picture(snapshot) == taken
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(EVENTS)
 def test_a_relist_leads_to_the_same_state_as_the_missed_events(events: list[tuple[str, int, int, bool]]) -> None:
     cache = ClusterCache([NAME])

@@ -14,6 +14,7 @@ from scheduler.api.task import Task, TaskStatus
 from scheduler.framework.session import Session
 from scheduler.framework.statement import AllocationError, Statement
 from tests.builders import World, configuration, group, node, pod, pods, queue
+from tests.examples import examples
 
 PLUGINS = ("priority", "gang", "drf", "proportion")
 SOME, LATER, EVICT = "allocate", "pipeline", "evict"
@@ -76,7 +77,7 @@ OPERATIONS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(OPERATIONS, OPERATIONS)
 def test_discarding_restores_every_number(kept: list[Operation], discarded: list[Operation]) -> None:
     session = world().session(configuration(PLUGINS))
@@ -94,7 +95,7 @@ def test_discarding_restores_every_number(kept: list[Operation], discarded: list
     assert state(session) == state(world().session(configuration(PLUGINS)))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(OPERATIONS, st.integers(0, 10))
 def test_a_plugin_that_refuses_leaves_everything_as_it_was(operations: list[Operation], patience: int) -> None:
     session = world().session(configuration(PLUGINS))

@@ -12,6 +12,7 @@ from scheduler.api.kinds import CRON_JOB, HYPER_NODE, JOB_FLOW, POD, POD_GROUP, 
 from scheduler.webhooks.configurations import ServiceReference, collection_of, configuration, name_of
 from scheduler.webhooks.contract import Operation, Request
 from scheduler.webhooks.routes import BINARY_DEFAULT, admit, routes
+from tests.examples import examples
 from tests.unit.webhooks.clusters import ALL, VOLCANO, Cluster, queue
 
 KINDS = (VCJOB, QUEUE, POD_GROUP, POD, CRON_JOB, JOB_FLOW, HYPER_NODE)
@@ -30,7 +31,7 @@ ANYTHING = st.recursive(
 
 
 @given(kind=st.sampled_from(KINDS), operation=st.sampled_from(Operation), obj=ANYTHING, old=ANYTHING)
-@hypothesis_settings(max_examples=250)
+@hypothesis_settings(max_examples=examples(250))
 def test_an_object_of_any_shape_is_allowed_or_refused(kind: Kind, operation: Operation, obj: Any, old: Any) -> None:
     body = {"metadata": obj, "spec": obj} if not isinstance(obj, dict) else obj
     before = {"metadata": old, "spec": old} if not isinstance(old, dict) else old

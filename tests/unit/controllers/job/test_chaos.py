@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.api.kinds import COMMAND, POD, POD_GROUP, VCJOB
+from tests.examples import examples
 from tests.unit.controllers.job.world import KilledError, World, job, task
 
 RESTING = {"Pending", "Running", "Aborted", "Completed", "Failed", "Terminated"}
@@ -120,7 +121,7 @@ INCIDENTS = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(policies, policies, st.integers(1, 3), st.integers(1, 3), st.booleans(), INCIDENTS, st.integers(1, 9))
 def test_every_job_ends_in_a_consistent_state(
     of_task: list[Any], of_job: list[Any], first: int, retries: int, lag: bool, incidents: list[Incident], begin: int

@@ -14,6 +14,7 @@ from scheduler.api.task import TaskClass
 from scheduler.framework.class_view import runs
 from scheduler.framework.class_view.view import ClassView
 from scheduler.framework.columns import GRAIN, UNBOUNDED, Counts, Filter, MaskFilter, Scope, Score, StaticScore
+from tests.examples import examples
 
 
 # --- a small world ---
@@ -183,7 +184,7 @@ def build(
 
 
 # --- properties ---
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(worlds(), st.integers(1, 30), st.sampled_from([0, 1, 2, 3]))
 def test_a_run_is_placed_as_its_tasks_would_be_one_by_one(world: World, count: int, limit: int) -> None:
     fast, slow = build(world), build(world)
@@ -192,7 +193,7 @@ def test_a_run_is_placed_as_its_tasks_would_be_one_by_one(world: World, count: i
     assert placed_by(view, fast[0], fast[1], count) == expected
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(worlds(), st.lists(st.tuples(st.integers(0, 8), st.integers(1, 3), st.integers(1, 6)), max_size=5))
 def test_a_view_keeps_up_with_placements_of_others(world: World, others: list[tuple[int, int, int]]) -> None:
     fast, slow = build(world), build(world)
@@ -203,7 +204,7 @@ def test_a_view_keeps_up_with_placements_of_others(world: World, others: list[tu
         assert placed_by(view, fast[0], fast[1], count) == one_at_a_time(*slow, count)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(worlds(), st.integers(1, 6))
 def test_with_a_filter_that_depends_on_other_nodes(world: World, count: int) -> None:
     fast, slow = build(world), build(world)
@@ -214,7 +215,7 @@ def test_with_a_filter_that_depends_on_other_nodes(world: World, count: int) -> 
         assert placed_by(view, fast[0], fast[1], count) == one_at_a_time(*slow, count, limit)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(worlds(), st.integers(1, 6))
 def test_with_a_filter_of_which_each_answer_has_a_price(world: World, count: int) -> None:
     fast, slow = build(world), build(world)
@@ -235,7 +236,7 @@ def test_a_filter_of_which_each_answer_has_a_price_is_asked_about_the_best_nodes
     assert price.asked == [18, 19, 10, 11]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(worlds(), st.integers(1, 5))
 def test_runs_longer_than_a_chunk_give_the_same_result(world: World, chunk: int) -> None:
     whole, parts = build(world), build(world)

@@ -189,14 +189,13 @@ def test_the_table_of_a_request_says_what_choosing_one_by_one_gives(family: Fami
     table.room(np.array([masks[-1]], dtype=np.uint64))
     rooms = table.room(np.array(masks, dtype=np.uint64)).tolist()
     for mask, room in zip(masks, rooms, strict=True):
-        free, placed = mask, 0
+        free, penalties = mask, list[int]()
         while (choice := family.select(free, request)) is not None:
-            ahead = np.array([placed])
-            assert table.penalty(np.array([mask], dtype=np.uint64), ahead).tolist() == [choice.penalty]
+            penalties.append(choice.penalty)
             free &= ~mask_of(choice.chips)
-            placed += 1
-        assert room == placed
-        assert table.penalty(np.array([mask], dtype=np.uint64), np.array([placed])).tolist() == [UNFIT]
+        assert room == len(penalties)
+        ahead = np.arange(room + 1)
+        assert table.penalty(np.full(room + 1, mask, dtype=np.uint64), ahead).tolist() == [*penalties, UNFIT]
 
 
 @given(free=st.integers(0, 2**16 - 1), chips=st.integers(1, 8))

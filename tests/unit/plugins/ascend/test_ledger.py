@@ -14,6 +14,7 @@ from scheduler.framework.statement import AllocationError
 from scheduler.plugins.ascend.ledger import ChipLedger
 from scheduler.plugins.ascend.masks import ids_of
 from tests.builders import World, group
+from tests.examples import examples
 from tests.unit.plugins import statements
 from tests.unit.plugins.ascend.chips import CONFIGURATION, device_info, job, ledger_of, names, npu_node, npu_pod
 
@@ -182,5 +183,5 @@ class ChipsAreConserved(statements.Statements):
             assert sorted(holders + given.free(row)) == there
 
 
-ChipsAreConserved.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+ChipsAreConserved.TestCase.settings = settings(max_examples=examples(60), stateful_step_count=30, deadline=None)
 TestChipsAreConserved = ChipsAreConserved.TestCase

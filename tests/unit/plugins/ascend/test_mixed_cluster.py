@@ -9,6 +9,7 @@ from scheduler.api.names import ACCELERATOR_TYPE, ASCEND_310, ASCEND_910, SCHEDU
 from scheduler.plugins.ascend.families import FAMILIES
 from scheduler.plugins.ascend.family import STRATEGY
 from tests.builders import Raw, World, configuration, group, node, pod
+from tests.examples import examples
 from tests.unit.plugins.ascend.chips import refusal_of
 
 CONFIGURATION: Final = configuration(["priority", "gang"], ["ascend", "predicates", "binpack"])
@@ -41,7 +42,7 @@ def held(world: World) -> dict[str, list[str]]:
     return chips
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(
     servers=st.lists(st.sampled_from(sorted(KINDS)), min_size=1, max_size=5),
     jobs=st.lists(st.tuples(st.sampled_from(sorted(KINDS)), st.integers(1, 16), st.integers(1, 3)), max_size=8),

@@ -13,6 +13,7 @@ from scheduler.api.names import ASCEND_910, HCCL_RANK_INDEX, SP_BLOCK, SUPER_POD
 from scheduler.framework.statement import AllocationError
 from scheduler.plugins.ascend.super_pods import BlockRequest, choose_blocks, numbers_of_parts
 from tests.builders import Raw, World, group, pod
+from tests.examples import examples
 from tests.unit.plugins.ascend.chips import ledger_of
 from tests.unit.plugins.ascend.test_super_pods import CONFIGURATION, SELECTOR, cluster
 
@@ -84,7 +85,7 @@ ASKS = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     sizes=st.lists(st.integers(0, 6), min_size=1, max_size=4),
     asks=st.lists(ASKS, min_size=1, max_size=3),

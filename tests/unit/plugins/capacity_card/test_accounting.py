@@ -13,6 +13,7 @@ from scheduler.plugins.capacity_card.accounting import Needs, compare_with_minim
 from scheduler.plugins.capacity_card.books import QueueBook
 from scheduler.plugins.capacity_card.plugin import CapacityCard
 from tests.builders import Raw, World
+from tests.examples import examples
 from tests.unit.plugins.capacity_card.cards import (
     CONFIGURATION,
     D4090,
@@ -175,7 +176,7 @@ def test_gated_pods_reserve_nothing() -> None:
     st.integers(0, 6),
     st.booleans(),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_no_session_exceeds_the_quota_and_the_next_session_computes_the_same_books(
     jobs: list[tuple[str | None, int]], first: int, second: int, unlimited: bool
 ) -> None:

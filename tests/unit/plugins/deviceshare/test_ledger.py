@@ -22,6 +22,7 @@ from scheduler.plugins.deviceshare.plugin import DeviceShare
 from scheduler.plugins.deviceshare.room import room_by_placement
 from scheduler.plugins.deviceshare.vgpu import Vgpu, VgpuClaim
 from tests.builders import Raw, World
+from tests.examples import examples
 from tests.unit.plugins import statements
 from tests.unit.plugins.deviceshare.devices import VGPU, jobs, limited, slice_of, slices, vgpu_node, vgpu_pods
 
@@ -169,7 +170,7 @@ class CardsAreConserved(statements.Statements):
             assert ledger.cards(row, later=True) == expected
 
 
-CardsAreConserved.TestCase.settings = settings(max_examples=30, stateful_step_count=20, deadline=None)
+CardsAreConserved.TestCase.settings = settings(max_examples=examples(30), stateful_step_count=20, deadline=None)
 TestCardsAreConserved = CardsAreConserved.TestCase
 
 CARDS = st.lists(
@@ -202,7 +203,7 @@ SHARES = st.lists(
 POLICIES = st.sampled_from(["", "binpack", "spread"])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @with_any(cards=CARDS, shares=SHARES, policy=POLICIES, most=st.integers(1, 6), exclusive=st.booleans())
 def test_a_run_equals_placing_tasks_one_by_one(
     cards: Cards, shares: tuple[CardRequest, ...], policy: str, most: int, exclusive: bool
@@ -225,7 +226,7 @@ def test_a_run_equals_placing_tasks_one_by_one(
             eligible &= ~mask_of(placement.grant)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @with_any(cards=CARDS, share=SHARES, policy=POLICIES, number=st.integers(1, 3), soft=st.booleans())
 def test_computed_room_equals_room_by_placement(
     cards: Cards, share: tuple[CardRequest, ...], policy: str, number: int, soft: bool

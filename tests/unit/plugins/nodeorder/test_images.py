@@ -7,13 +7,14 @@ from hypothesis import strategies as st
 from scheduler.api.node import NodeFacts
 from scheduler.api.objects import ContainerImage, Node, NodeStatus, ObjectMeta
 from scheduler.plugins.nodeorder.images import ImageIndex
+from tests.examples import examples
 
 IMAGES = ["a:1", "b:1"]
 REPORTED = st.dictionaries(st.sampled_from(IMAGES), st.integers(1, 1000), max_size=2)
 STATES = st.lists(st.dictionaries(st.sampled_from(["n1", "n2", "n3"]), REPORTED, min_size=1), min_size=1, max_size=4)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(STATES)
 def test_an_updated_index_equals_a_new_index(states: list[dict[str, dict[str, int]]]) -> None:
     followed = ImageIndex()

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.builders import Raw, World, configuration, group, node, pod, pods
+from tests.examples import examples
 
 CONF = configuration(["gang"], ["predicates"])
 
@@ -435,7 +436,7 @@ def admitted(shape: dict[str, Any], placed: list[tuple[dict[str, Any], str]], zo
     return good
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     st.lists(st.sampled_from(["a", "b", ""]), min_size=1, max_size=4),
     st.lists(st.tuples(SHAPE, st.integers(0, 3)), max_size=5),

@@ -7,11 +7,12 @@ from hypothesis import strategies as st
 from scheduler.api.task import TaskClass
 from scheduler.plugins.support.pod_counts import PodCounts
 from tests.builders import World, configuration, group, node, pod, pods
+from tests.examples import examples
 
 CONF = configuration(["predicates"])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.lists(st.sampled_from(["a", "b", ""]), min_size=1, max_size=4),
     st.lists(st.integers(0, 3), max_size=4),

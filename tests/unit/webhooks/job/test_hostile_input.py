@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from scheduler.api.kinds import VCJOB
 from scheduler.webhooks.contract import Json, Operation, Request
 from scheduler.webhooks.job import mutate, validate
+from tests.examples import examples
 from tests.unit.webhooks.job.vcjobs import CLUSTER, SETTINGS, pod_spec, raw_refusal, stored, task, vcjob, with_container
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
@@ -77,13 +78,13 @@ def answers(job: Any, old: Any) -> list[str]:
     return [validate(request, CLUSTER, SETTINGS).text() for request in asked]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.dictionaries(st.sampled_from(["metadata", "spec", "x"]), ANYTHING), st.dictionaries(st.text(), ANYTHING))
 def test_an_object_of_any_shape_gets_an_answer(job: Json, old: Json) -> None:
     assert all(isinstance(answer, str) for answer in answers(job, old))
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=examples(250), deadline=None)
 @given(st.sampled_from(PATHS), ANYTHING)
 def test_any_value_in_any_field_gets_an_answer(path: tuple[Any, ...], value: Any) -> None:
     job = deepcopy(FULL)

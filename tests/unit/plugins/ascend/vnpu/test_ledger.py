@@ -16,6 +16,7 @@ from scheduler.plugins.ascend.vnpu.ledger import PartLedger
 from scheduler.plugins.ascend.vnpu.models import MODELS
 from scheduler.plugins.ascend.vnpu.selection import WHOLE
 from tests.builders import Raw, World, group, pod
+from tests.examples import examples
 from tests.unit.plugins import statements
 from tests.unit.plugins.ascend.chips import CONFIGURATION, ledger_of
 from tests.unit.plugins.ascend.vnpu.parts import core_info, core_job, core_node, part_ledger_of, running
@@ -160,4 +161,4 @@ class PartsAreConserved(statements.Statements):
 
 
 TestPartsAreConserved = PartsAreConserved.TestCase
-TestPartsAreConserved.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+TestPartsAreConserved.settings = settings(max_examples=examples(40), stateful_step_count=25, deadline=None)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from scheduler.api.names import ASCEND_310P, ASCEND_REAL, NPU_CORE
 from scheduler.plugins.ascend.vnpu.models import MODELS
 from tests.builders import Raw, World, group, pod
+from tests.examples import examples
 from tests.unit.plugins.ascend.chips import CONFIGURATION
 from tests.unit.plugins.ascend.vnpu.parts import core_info, core_job, core_node
 
@@ -55,7 +56,7 @@ def check(world: World) -> None:
         assert sum(t.dvpp == "yes" for t in templates if t is not None) <= 1
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     rounds=st.lists(st.tuples(st.lists(pods(), max_size=5), st.booleans(), st.integers(0, 3)), min_size=1, max_size=5)
 )

@@ -16,6 +16,7 @@ from scheduler.framework.statement import AllocationError
 from scheduler.plugins.ascend.masks import ids_of
 from scheduler.plugins.ascend.vnpu.static import DeviceLedger
 from tests.builders import Raw, World, feed, group, node, pod
+from tests.examples import examples
 from tests.unit.plugins import statements
 from tests.unit.plugins.ascend.chips import CONFIGURATION, ledger_of, plugin_of, refusal_of
 
@@ -159,7 +160,7 @@ class DevicesAreConserved(statements.Statements):
             assert len(set(found)) == len(found)
 
 
-DevicesAreConserved.TestCase.settings = settings(max_examples=30, stateful_step_count=20, deadline=None)
+DevicesAreConserved.TestCase.settings = settings(max_examples=examples(30), stateful_step_count=20, deadline=None)
 TestDevicesAreConserved = DevicesAreConserved.TestCase
 
 

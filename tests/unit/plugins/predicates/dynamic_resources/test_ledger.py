@@ -22,6 +22,7 @@ from tests.device_builders import (
     template,
     templated,
 )
+from tests.examples import examples
 from tests.unit.plugins import statements
 
 CONF = configuration(["gang"], ["predicates"])
@@ -106,5 +107,5 @@ class DevicesAreConserved(statements.Statements):
             assert all(0 <= number <= limits[key] for key, number in used.items())
 
 
-DevicesAreConserved.TestCase.settings = settings(max_examples=25, stateful_step_count=20, deadline=None)
+DevicesAreConserved.TestCase.settings = settings(max_examples=examples(25), stateful_step_count=20, deadline=None)
 TestDevicesAreConserved = DevicesAreConserved.TestCase

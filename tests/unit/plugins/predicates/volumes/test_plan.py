@@ -16,6 +16,7 @@ from scheduler.plugins.predicates.volumes.plan import Plan
 from scheduler.plugins.predicates.volumes.pool import VolumePool
 from scheduler.plugins.predicates.volumes.topology import Topology
 from tests.builders import World, group, node
+from tests.examples import examples
 from tests.unit.plugins.predicates.volumes.claims import CONF, ZONE, claim, storage_class, user, volume
 
 NODES = 12
@@ -44,7 +45,7 @@ zonal = st.builds(lambda size, zone: (size, (), zone), st.integers(1, 5), st.sam
 local = st.builds(lambda size, on: (size, (f"n{on:02}",), ""), st.integers(1, 5), st.integers(0, NODES))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     stock=st.lists(st.one_of(zonal, local), max_size=8),
     sizes=st.lists(st.integers(1, 5), min_size=1, max_size=3),
