@@ -267,6 +267,7 @@ ENDED_PHASES: Final = ("Succeeded", "Failed")
 
 class PodStatus(Wire):
     phase: str = ""
+    pod_ip: str = msgspec.field(default="", name="podIP")
     start_time: str | None = None
     nominated_node_name: str = ""
     conditions: list[PodCondition] | None = None

@@ -38,6 +38,13 @@ LOCK = "volcano-py-controllers"
     envvar="RELEASE_NAME",
     help="Name of the release; the ConfigMap is <release-name>-controller-configmap.",
 )
+@click.option(
+    "--rank-table-dir",
+    "files",
+    default="",
+    metavar="DIR",
+    help="Directory in which Pods with a volume called ranktable find their rank table, in NAMESPACE.JOB/hccl.json.",
+)
 @without_effect(
     "--feature-gates",
     "--inherit-owner-annotations",
@@ -55,8 +62,10 @@ def controllers_command(
     writes: int,
     configmap_namespace: str,
     release_name: str,
+    files: str,
 ) -> None:
-    """Run the controllers: vcjobs, CronJobs, JobFlows, PodGroups of bare Pods, Queues, Commands, HyperNodes, clean-up.
+    """Run the controllers: vcjobs, CronJobs, JobFlows, PodGroups of bare Pods, Queues, Commands, HyperNodes, rank
+    tables, clean-up.
 
     Exit codes: 0 stopped, 1 leadership lost or API server not reachable, 2 bad flags.
     """
@@ -76,7 +85,7 @@ def controllers_command(
         make(Store())
     except SelectionError as error:
         raise click.UsageError(f"--controllers: {error}") from None
-    settings = Settings(process=role.process_settings(LOCK), writes=writes, configuration=configuration)
+    settings = Settings(process=role.process_settings(LOCK), writes=writes, configuration=configuration, files=files)
 
     async def main() -> int:
         return await Operator(settings, make, role.credentials()).run()

@@ -13,6 +13,7 @@ from scheduler.controllers.job.plugins import make_plugins
 from scheduler.controllers.jobflow import JobFlowController, JobTemplateController
 from scheduler.controllers.podgroup import PodGroupController
 from scheduler.controllers.queue import QueueController
+from scheduler.controllers.ranktable import RankTableController
 from scheduler.controllers.store import Key, Store
 
 _ABSENT = frozenset({"sharding-controller"})
@@ -49,6 +50,7 @@ def make_controllers(
         PodGroupController(store, scheduler_names),
         QueueController(store),
         HyperNodeController(store, configuration),
+        RankTableController(store),
     ]
     wanted = [text.strip() for text in selection if text.strip()]
     known = {controller.name for controller in everything} | _ABSENT | {"*"}

@@ -65,7 +65,27 @@ class Post:
     event: EventPost
 
 
-Effect = Create | Patch | Delete | Post
+@dataclass(frozen=True, slots=True)
+class WriteFile:
+    """Writes a file that Pods read. Without a directory for files it counts as done."""
+
+    directory: str
+    """Its directory, one level below that of all files."""
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveFile:
+    """Removes a file, and its directory if that is empty then. A file that is gone counts as done."""
+
+    directory: str
+    name: str
+
+
+ObjectEffect = Create | Patch | Delete
+FileEffect = WriteFile | RemoveFile
+Effect = ObjectEffect | FileEffect | Post
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ from scheduler.api.objects import KubeObject
 from scheduler.cluster.manifests import ManifestError
 from scheduler.cluster.memory.cluster import MemoryCluster
 from scheduler.controllers.controller import Controller
-from scheduler.controllers.effects import Create, Delete, Effect, Patch, Post
+from scheduler.controllers.effects import Create, Delete, Effect, Patch, Post, RemoveFile, WriteFile
 from scheduler.controllers.store import Store
 from scheduler.controllers.worklist import Worklist
 
@@ -63,6 +63,8 @@ class MemoryOperator:
                     server.delete(effect.kind, effect.namespace, effect.name)
                 case Post():
                     self._cluster.post(effect.event)
+                case WriteFile() | RemoveFile():
+                    """Pods in memory read no files."""
         except ManifestError as error:
             return effect, str(error)
         return None

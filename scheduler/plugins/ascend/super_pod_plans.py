@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 
 from scheduler.api.job import Job
+from scheduler.api.names import SUPER_POD_AFFINITY, SUPER_POD_SOFT
 from scheduler.api.node import Column, Mask, Rows
 from scheduler.api.task import Task, TaskClass, TaskStatus
 from scheduler.framework.columns import Filter
@@ -25,8 +26,6 @@ from scheduler.plugins.ascend.ranks import is_number
 from scheduler.plugins.ascend.settings import Settings
 from scheduler.plugins.ascend.super_pods import BlockRequest, choose_blocks, numbers_of_parts
 
-AFFINITY: Final = "super-pod-affinity"
-SOFT: Final = "soft"
 ID: Final = "super-pod-id"
 _MOST: Final = 9e8
 """The highest score."""
@@ -228,7 +227,10 @@ def _no_room(request: BlockRequest, free: Mapping[int, Sequence[int]]) -> str:
 
 
 def _is_soft(job: Job) -> bool:
-    return SOFT in (job.labels.get(AFFINITY), *(task.labels.get(AFFINITY) for task in job.tasks()))
+    return SUPER_POD_SOFT in (
+        job.labels.get(SUPER_POD_AFFINITY),
+        *(task.labels.get(SUPER_POD_AFFINITY) for task in job.tasks()),
+    )
 
 
 def _number(rank: str) -> int:

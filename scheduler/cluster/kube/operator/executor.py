@@ -13,10 +13,11 @@ from scheduler.api.decisions import EventPost
 from scheduler.api.kinds import Kind, object_path
 from scheduler.api.objects import KubeObject, ObjectMeta
 from scheduler.cluster.decoding import DECODE_ERRORS
+from scheduler.cluster.kube.operator.files import Files
 from scheduler.cluster.kube.transport.client import JSON, MERGE_PATCH, ApiClient, ApiError
 from scheduler.cluster.kube.transport.fence import Fence
 from scheduler.cluster.kube.transport.ratelimit import Priority
-from scheduler.controllers.effects import Create, Delete, Effect, Patch, Post
+from scheduler.controllers.effects import Create, Delete, Effect, Patch, Post, RemoveFile, WriteFile
 from scheduler.controllers.store import controller_of
 
 _encode = msgspec.json.Encoder().encode
@@ -52,7 +53,11 @@ class _Described(KubeObject):
 class Executor:
     """Belongs to one event loop."""
 
-    def __init__(self, client: ApiClient, fence: Fence, poster: Poster, results: WriteResults) -> None:
+    def __init__(
+        self, client: ApiClient, fence: Fence, poster: Poster, results: WriteResults, files: Files | None = None
+    ) -> None:
+        """``files``: None if no files are written."""
+        self._files = files
         self._client = client
         self._fence = fence
         self._poster = poster
@@ -60,7 +65,8 @@ class Executor:
         self._decoders: dict[Kind, msgspec.json.Decoder[Any]] = {}
 
     async def carry_out(self, effect: Effect) -> None:
-        """Carries out one effect. Raises ApiError, TransportError, and Fenced when this process no longer leads."""
+        """Carries out one effect. Raises ApiError, TransportError, FilesError, and Fenced when this process no
+        longer leads."""
         match effect:
             case Create():
                 await self._create(effect)
@@ -70,6 +76,10 @@ class Executor:
                 await self._delete(effect)
             case Post():
                 self._poster.post(effect.event)
+            case WriteFile() | RemoveFile():
+                if self._files is not None:
+                    self._fence.check()
+                    await self._files.carry_out(effect)
 
     async def _create(self, effect: Create) -> None:
         namespace = effect.manifest["metadata"].get("namespace") or ""

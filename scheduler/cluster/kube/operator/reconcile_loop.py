@@ -10,15 +10,18 @@ import structlog
 from scheduler.cluster.kube.operator.change_receiver import ChangeReceiver
 from scheduler.cluster.kube.operator.deferred_writes import DeferredWrites
 from scheduler.cluster.kube.operator.executor import Executor
+from scheduler.cluster.kube.operator.files import FilesError
 from scheduler.cluster.kube.operator.slots import WriteSlots
 from scheduler.cluster.kube.transport.client import ApiError, TransportError
 from scheduler.cluster.kube.transport.fence import Fenced
-from scheduler.controllers.effects import Create, Delete, Effect, Patch, Plan, Post
+from scheduler.controllers.effects import Effect, FileEffect, ObjectEffect, Patch, Plan, Post, RemoveFile, WriteFile
 from scheduler.controllers.worklist import Item, Worklist
 from scheduler.observability.controller_metrics import ControllerMetrics
 
 BATCH = 50
 """Reconciliations without a pause; after them watches and the lease get their turn."""
+_FILE = "File"
+"""What the metrics call the kind of files."""
 log = structlog.get_logger(__name__)
 
 
@@ -120,27 +123,28 @@ class ReconcileLoop:
         async with self._slots.taken(deferrable=False):
             return await self._write(item, effect)
 
-    async def _write(self, item: Item, effect: Create | Patch | Delete) -> str:
+    async def _write(self, item: Item, effect: ObjectEffect | FileEffect) -> str:
         """Carries out an effect while holding a slot. Returns why it failed, or ""."""
         problem = ""
         try:
             await self._executor.carry_out(effect)
         except ApiError as error:
             problem = error.message or str(error)
-        except (TransportError, Fenced) as error:
+        except (TransportError, FilesError, Fenced) as error:
             problem = str(error)
         except Exception as error:  # an invalid answer, or an object that a controller cannot process
             log.exception("write failed unexpectedly", object="/".join(item.key))
             problem = f"{type(error).__name__}: {error}"
         verb = type(effect).__name__.lower()
+        kind = _FILE if isinstance(effect, WriteFile | RemoveFile) else effect.kind.name
         result = "error" if problem else "done"
-        self._metrics.effects.labels(item.controller.name, verb, effect.kind.name, result).inc()
+        self._metrics.effects.labels(item.controller.name, verb, kind, result).inc()
         if problem:
             log.warning(
                 "write failed",
                 controller=item.controller.name,
                 verb=verb,
-                kind=effect.kind.name,
+                kind=kind,
                 object="/".join(item.key),
                 problem=problem,
             )

@@ -3,12 +3,15 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import structlog
 
 from scheduler.api.kinds import COMMAND, CONFIG_MAP, CRON_JOB, JOB_FLOW, JOB_TEMPLATE, QUEUE, SCHEDULER_KINDS, Kind
+from scheduler.api.names import NPU_JOB_KIND
 from scheduler.cluster.kube.operator.change_receiver import ChangeReceiver, KindSink
 from scheduler.cluster.kube.operator.executor import Executor
+from scheduler.cluster.kube.operator.files import Files
 from scheduler.cluster.kube.operator.handlers import Handlers
 from scheduler.cluster.kube.operator.reconcile_loop import ReconcileLoop
 from scheduler.cluster.kube.process.process import Process, ProcessSettings
@@ -41,7 +44,9 @@ class Settings:
     writes: int = 64
     """Writes in flight."""
     configuration: Key = CONFIGURATION
-    """Namespace and name of the ConfigMap that configures the controllers, the only one that is watched."""
+    """Namespace and name of the ConfigMap that configures the controllers."""
+    files: str = ""
+    """The directory for rank tables; "" if they are not written to files."""
 
 
 class Operator:
@@ -61,7 +66,8 @@ class Operator:
         self._worklist = Worklist(controllers)
         self._receiver = ChangeReceiver(store, self._worklist)
         recorder = Recorder(self._client, self._lanes, self._metrics, self._fence, COMPONENT)
-        executor = Executor(self._client, self._fence, recorder, self._receiver)
+        files = Files(Path(settings.files)) if settings.files else None
+        executor = Executor(self._client, self._fence, recorder, self._receiver, files)
         self._reconcile_loop = ReconcileLoop(
             self._worklist,
             self._receiver,
@@ -74,22 +80,21 @@ class Operator:
         self._busy_kinds = [kind for kind in wanted if kind not in BY_HAND]
         self._informers = InformerSet(
             [
-                Informer(
-                    self._client, self._source(kind), KindSink(self._receiver, kind), recorder.malformed, self._metrics
-                )
+                Informer(self._client, source, KindSink(self._receiver, kind), recorder.malformed, self._metrics)
                 for kind in self._busy_kinds
+                for source in self._sources(kind)
             ]
         )
         by_hand = [kind for kind in wanted if kind in BY_HAND]
         self._handlers = Handlers(by_hand, self._client, credentials, self._receiver, recorder.malformed)
         self._names = ", ".join(controller.name for controller in controllers)
 
-    def _source(self, kind: Kind) -> Source:
-        """The source of a kind: of ConfigMaps, only the configuration."""
+    def _sources(self, kind: Kind) -> list[Source]:
+        """The sources of a kind: of ConfigMaps, only the configuration and those for rank tables."""
         if kind is not CONFIG_MAP:
-            return Source(kind)
+            return [Source(kind)]
         namespace, name = self._settings.configuration
-        return Source(kind, namespace, name=name)
+        return [Source(kind, namespace, name=name), Source(kind, labels=NPU_JOB_KIND, optional=True)]
 
     async def run(self) -> int:
         """Reconciles until stopped. Returns the exit code: 0 when stopped, 1 when leadership was lost."""

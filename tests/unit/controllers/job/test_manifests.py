@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from scheduler.api.kinds import CLAIM, CONFIG_MAP, POD, POD_GROUP, VCJOB
-from scheduler.controllers.effects import Create, Post
+from scheduler.controllers.effects import Create, Delete, Patch
 from scheduler.controllers.job.plugins import make_plugins
 from tests.unit.controllers.job.world import KilledError, Raw, World, job, running, task
 
@@ -256,7 +256,7 @@ def test_the_list_of_hosts_follows_the_job_before_new_pods_need_it() -> None:
     world.settle()
 
     assert world.find(CONFIG_MAP, "j-svc")["data"]["VC_W_NUM"] == "3"
-    kinds = [write.kind for write in world.writes if not isinstance(write, Post)]
+    kinds = [write.kind for write in world.writes if isinstance(write, Create | Patch | Delete)]
     assert kinds.index(CONFIG_MAP) < kinds.index(POD)
 
 
@@ -268,7 +268,7 @@ def test_the_list_of_hosts_is_written_first_when_a_job_is_scaled_down() -> None:
     world.settle()
 
     assert world.find(CONFIG_MAP, "j-svc")["data"]["VC_W_NUM"] == "1"
-    first, *others = [write.kind for write in world.writes if not isinstance(write, (Create, Post))]
+    first, *others = [write.kind for write in world.writes if isinstance(write, Patch | Delete)]
     assert first is CONFIG_MAP
     assert {POD_GROUP, POD} <= set(others)
 

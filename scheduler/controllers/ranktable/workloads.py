@@ -1,0 +1,158 @@
+"""The workloads that may have a rank table, and their Pods: vcjobs, Deployments and StatefulSets."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, NamedTuple, cast
+
+from scheduler.api.batch import FINISHED_PHASES, Job, Workload
+from scheduler.api.kinds import DEPLOYMENT, POD, REPLICA_SET, STATEFUL_SET, VCJOB, Kind, find_kind
+from scheduler.api.names import ACCELERATOR_TYPE, NPU_JOB_KIND, RANK_TABLE_VOLUME
+from scheduler.api.objects import KubeObject, OwnerReference, Pod
+from scheduler.controllers.store import Key, Store, controller_of, key_of
+
+KINDS: Final[tuple[Kind, ...]] = (VCJOB, DEPLOYMENT, STATEFUL_SET)
+"""In the order of precedence, if two have one name: they share one ConfigMap."""
+
+
+class Communicator(NamedTuple):
+    """A workload whose Pods communicate by a rank table."""
+
+    kind: Kind
+    obj: KubeObject
+    size: int
+    """Number of Pods that it should have."""
+    pods: tuple[Pod, ...]
+    """Those that it has, without terminating and failed ones."""
+    in_file: bool
+    """Its Pods read the table from a file."""
+
+    @property
+    def annotations(self) -> Mapping[str, str]:
+        """The annotations of the workload, and of the template of its Pods."""
+        return _merged([*(pod.metadata.annotations for pod in self.pods[:1]), self.obj.metadata.annotations])
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """The labels of the workload, and of the template of its Pods."""
+        return _merged([*(pod.metadata.labels for pod in self.pods[:1]), self.obj.metadata.labels])
+
+    @property
+    def accelerator_types(self) -> list[str]:
+        """The values of ``accelerator-type`` in the node selectors of the Pods."""
+        return sorted({(pod.spec.node_selector or {}).get(ACCELERATOR_TYPE, "") for pod in self.pods})
+
+    @property
+    def own_nodes(self) -> bool:
+        """Whether every Pod has a node of its own."""
+        nodes = [pod.spec.node_name for pod in self.pods]
+        return "" not in nodes and len(set(nodes)) == len(nodes)
+
+
+class Communicators:
+    """Finds the communicators of a store. Belongs to one thread."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._replica_sets: dict[str, set[Key]] = {}
+        """By the uid of the Deployment."""
+
+    def observe(self, kind: Kind, old: KubeObject | None, new: KubeObject | None) -> list[Key]:
+        """An object of ``KINDS``, a ReplicaSet or a Pod was added, changed or deleted. Returns the keys of the
+        workloads that it concerns."""
+        if kind is POD:
+            return self._observe_pod(cast("Pod | None", old), cast("Pod | None", new))
+        if kind is REPLICA_SET:
+            return self._observe_replica_set(old, new)
+        obj = new or old
+        return [] if obj is None else [key_of(obj)]
+
+    def _observe_pod(self, old: Pod | None, new: Pod | None) -> list[Key]:
+        if old is not None and new is not None and _relevant(old) == _relevant(new):
+            return []
+        pod = new or old
+        owner = None if pod is None else controller_of(pod)
+        if pod is None or owner is None:
+            return []
+        namespace, kind = pod.metadata.namespace, find_kind(owner.api_version, owner.kind)
+        name = owner.name
+        if kind is REPLICA_SET:
+            replica_set = self._store.get(REPLICA_SET, Workload, namespace, name)
+            deployment = None if replica_set is None else _deployment(replica_set)
+            if deployment is None:
+                return []
+            kind, name = DEPLOYMENT, deployment.name
+        if kind not in KINDS:
+            return []
+        workload = self._store.get(kind, KubeObject, namespace, name)
+        return [(namespace, name)] if workload is not None and (_is_labelled(workload) or _reads_file(pod)) else []
+
+    def _observe_replica_set(self, old: KubeObject | None, new: KubeObject | None) -> list[Key]:
+        keys: dict[Key, None] = {}
+        for obj in (old, new):
+            owner = None if obj is None else _deployment(obj)
+            if obj is None or owner is None:
+                continue
+            if obj is new:
+                self._replica_sets.setdefault(owner.uid, set()).add(key_of(obj))
+            elif new is None:
+                sets = self._replica_sets.get(owner.uid, set())
+                sets.discard(key_of(obj))
+                if not sets:
+                    self._replica_sets.pop(owner.uid, None)
+            keys[obj.metadata.namespace, owner.name] = None
+        return list(keys)
+
+    def of(self, key: Key) -> Iterator[Communicator]:
+        """The communicators of a name, in the order of precedence."""
+        job = self._store.get(VCJOB, Job, *key)
+        if job is not None and job.status.state.phase not in FINISHED_PHASES:
+            yield from self._communicator(VCJOB, job, sum(max(task.replicas, 0) for task in job.spec.tasks), [job])
+        for kind in (DEPLOYMENT, STATEFUL_SET):
+            workload = self._store.get(kind, Workload, *key)
+            if workload is None:
+                continue
+            owners: list[KubeObject] = [workload]
+            if kind is DEPLOYMENT:
+                sets = sorted(self._replica_sets.get(workload.metadata.uid, ()))
+                found = (self._store.get(REPLICA_SET, Workload, *each) for each in sets)
+                owners = [each for each in found if each is not None]
+            replicas = workload.spec.replicas
+            yield from self._communicator(kind, workload, 1 if replicas is None else replicas, owners)
+
+    def _communicator(
+        self, kind: Kind, obj: KubeObject, size: int, owners: Iterable[KubeObject]
+    ) -> Iterator[Communicator]:
+        if obj.metadata.deletion_timestamp is not None:
+            return
+        pods = [pod for owner in owners for pod in self._store.pods_of(owner.metadata.uid).values()]
+        in_file = any(map(_reads_file, pods[:1]))
+        if in_file or _is_labelled(obj):
+            yield Communicator(kind, obj, size, tuple(pod for pod in pods if _counts(pod)), in_file)
+
+
+def _is_labelled(obj: KubeObject) -> bool:
+    return NPU_JOB_KIND in (obj.metadata.labels or ())
+
+
+def _reads_file(pod: Pod) -> bool:
+    return any(volume.name == RANK_TABLE_VOLUME for volume in pod.spec.volumes or ())
+
+
+def _counts(pod: Pod) -> bool:
+    return pod.metadata.deletion_timestamp is None and pod.status.phase != "Failed"
+
+
+def _relevant(pod: Pod) -> tuple[object, ...]:
+    """What a rank table depends on."""
+    return pod.metadata.uid, pod.metadata.annotations, pod.status.pod_ip, pod.spec.node_name, _counts(pod)
+
+
+def _deployment(obj: KubeObject) -> OwnerReference | None:
+    owner = controller_of(obj)
+    if owner is None or find_kind(owner.api_version, owner.kind) is not DEPLOYMENT:
+        return None
+    return owner
+
+
+def _merged(parts: Iterable[Mapping[str, str] | None]) -> dict[str, str]:
+    """The union; later parts win."""
+    return {key: value for part in parts for key, value in (part or {}).items()}

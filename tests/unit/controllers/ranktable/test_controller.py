@@ -1,0 +1,318 @@
+"""rank-table-controller over a cluster in memory."""
+
+import json
+from typing import Any
+
+import pytest
+
+from scheduler.api.kinds import CONFIG_MAP, DEPLOYMENT, POD, REPLICA_SET, STATEFUL_SET, VCJOB
+from scheduler.api.names import ASCEND_910_CONFIGURATION
+from scheduler.controllers.effects import RemoveFile, WriteFile
+from scheduler.controllers.ranktable import RankTableController
+from scheduler.controllers.store import Store
+from tests.unit.controllers.clusters import Controlled, owner, pod, reference
+
+ATLAS = {"ring-controller.atlas": "ascend-910"}
+NPUS = {"huawei.com/Ascend910": "2"}
+
+
+class Recording(RankTableController):
+    """Keeps the effects of every plan."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store)
+        self.effects: list[Any] = []
+
+    def plan(self, key: tuple[str, str], now: float) -> Any:
+        plan = super().plan(key, now)
+        self.effects += [effect for stage in plan.stages for effect in stage]
+        return plan
+
+
+class World:
+    """A cluster with the controller, and the objects of a job ``train`` in a few words."""
+
+    def __init__(self) -> None:
+        self.controllers: list[Recording] = []
+        self.cluster = Controlled(self._make)
+
+    def _make(self, store: Store) -> list[Recording]:
+        self.controllers.append(Recording(store))
+        return self.controllers
+
+    @property
+    def effects(self) -> list[Any]:
+        return self.controllers[0].effects
+
+    def config_map(self, name: str = "train", labels: dict[str, str] | None = None) -> None:
+        self.cluster.create(
+            {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": {"name": f"rings-config-{name}", "namespace": "default", "labels": labels},
+                "data": {"hccl.json": '{"status":"initializing"}'},
+            }
+        )
+
+    def vcjob(self, replicas: int = 2, labels: dict[str, str] | None = None) -> None:
+        body = {"tasks": [{"name": "worker", "replicas": replicas, "template": {}}]}
+        job = owner(VCJOB, "train") | {"spec": body}
+        job["metadata"]["labels"] = ATLAS if labels is None else labels
+        self.cluster.create(job)
+
+    def pods(
+        self, *ranks: int, of: dict[str, Any] | None = None, node: str = "n{}", uid: str = "uid-p-{}", **more: Any
+    ) -> None:
+        for rank in ranks:
+            raw = pod(f"p-{rank}", of or reference(VCJOB, "train"), requests=NPUS, nodeName=node.format(rank), **more)
+            raw["metadata"]["uid"] = uid.format(rank)
+            raw["metadata"]["annotations"] = {"hccl/rankIndex": str(rank), ASCEND_910_CONFIGURATION: devices(rank)}
+            raw["status"] = {"phase": "Running", "podIP": f"10.9.0.{rank}"}
+            self.cluster.create(raw)
+        self.cluster.wait(2)
+
+    def annotate(self, name: str, annotations: dict[str, str | None]) -> None:
+        self.cluster.patch(POD, name, {"metadata": {"annotations": annotations}})
+        self.cluster.wait(2)
+
+    def table(self, name: str = "train") -> dict[str, Any]:
+        document: dict[str, Any] = json.loads(self.data(name)["hccl.json"])
+        return document
+
+    def data(self, name: str = "train") -> dict[str, str]:
+        raw = self.cluster.find(CONFIG_MAP, f"rings-config-{name}")
+        assert raw is not None
+        data: dict[str, str] = raw["data"]
+        return data
+
+    def warnings(self) -> list[tuple[str, str]]:
+        return [(name, message) for _, name, type, _, message in self.cluster.events() if type == "Warning"]
+
+
+def devices(rank: int) -> str:
+    chips = [{"device_id": str(c), "device_ip": f"10.0.{rank}.{c}", "super_device_id": str(c)} for c in range(2)]
+    return json.dumps({"pod_name": f"p-{rank}", "server_id": "", "host_ip": f"192.168.1.{rank}", "devices": chips})
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def ranks(table: dict[str, Any]) -> list[str]:
+    return [chip["rank_id"] for server in table["server_list"] for chip in server["device"]]
+
+
+# --- from initializing to completed ---
+def test_the_table_is_completed_when_all_pods_have_chips_and_addresses(world: World) -> None:
+    world.config_map()
+    world.vcjob()
+    world.pods(0)
+    assert world.table() == {"status": "initializing"}  # as the user wrote it
+
+    world.pods(1)
+
+    table = world.table()
+    assert (table["status"], table["server_count"], ranks(table)) == ("completed", "2", ["0", "1", "2", "3"])
+    assert [server["server_id"] for server in table["server_list"]] == ["192.168.1.0", "192.168.1.1"]
+    assert world.data()["version"] == "0"
+
+
+def test_two_pods_on_one_node_are_named_by_their_uids(world: World) -> None:
+    world.config_map()
+    world.vcjob()
+    world.pods(0, 1, node="n")
+    assert [server["server_id"] for server in world.table()["server_list"]] == ["uid-p-0", "uid-p-1"]
+
+
+@pytest.mark.parametrize("missing", ["hccl/rankIndex", ASCEND_910_CONFIGURATION])
+def test_a_pod_without_rank_or_chips_keeps_the_table_initializing(world: World, missing: str) -> None:
+    world.config_map()
+    world.vcjob()
+    world.pods(0, 1)
+    world.annotate("p-1", {missing: None})
+    assert world.table() == {"status": "initializing", "version": "1.0"}
+
+
+def test_a_pod_without_chips_needs_a_node_only(world: World) -> None:
+    world.config_map()
+    world.vcjob(replicas=3)
+    world.pods(0, 1)
+    world.cluster.create(pod("launcher", reference(VCJOB, "train")))
+    world.cluster.wait(2)
+    assert world.table()["status"] == "initializing"
+
+    world.cluster.patch(POD, "launcher", {"spec": {"nodeName": "n0"}})
+    world.cluster.wait(2)
+
+    assert world.table()["server_count"] == "2"
+    assert world.table()["server_list"][0]["server_id"] == "uid-p-0"  # it shares a node with the launcher
+
+
+# --- rescheduling ---
+def test_a_pod_that_goes_makes_the_table_initializing_and_its_successor_completes_a_new_version(world: World) -> None:
+    world.config_map()
+    world.vcjob()
+    world.pods(0, 1)
+    before = world.data()
+
+    world.cluster.delete(POD, "p-1")
+    world.cluster.wait(2)
+    assert world.table() == {"status": "initializing", "version": "1.0"}
+
+    world.cluster.delete(POD, "p-1") if world.cluster.find(POD, "p-1") else None
+    for _ in range(2):
+        world.cluster.cluster.run_kubelet()
+        world.cluster.wait(1)
+    world.pods(1, node="other", uid="successor")
+    after = world.data()
+    assert world.table()["status"] == "completed"
+    assert int(after["version"]) > int(before["version"])
+
+
+def test_a_terminating_or_failed_pod_is_missing(world: World) -> None:
+    world.config_map()
+    world.vcjob()
+    world.pods(0, 1)
+    world.cluster.patch(POD, "p-0", {"status": {"phase": "Failed"}})
+    world.cluster.wait(2)
+    assert world.table()["status"] == "initializing"
+
+
+def test_a_job_that_ended_keeps_its_table(world: World) -> None:
+    world.config_map()
+    world.vcjob()
+    world.pods(0, 1)
+    world.cluster.patch(VCJOB, "train", {"status": {"state": {"phase": "Completed"}}})
+    world.cluster.delete(POD, "p-0")
+    world.cluster.wait(2)
+    assert world.table()["status"] == "completed"
+
+
+def test_restarted_controllers_do_not_write_a_table_that_stands(world: World) -> None:
+    world.config_map(labels=ATLAS)
+    world.vcjob()
+    world.pods(0, 1)
+    written = world.data()
+
+    fresh = Recording(world.controllers[0]._store)
+    for raw_kind, obj in world.controllers[0]._store:
+        fresh.observe(raw_kind, None, obj, 0.0)
+    fresh.plan(("default", "train"), 10_000.0)
+
+    assert fresh.effects == []
+    assert world.data() == written
+
+
+# --- how often ---
+def test_a_job_is_planned_once_a_second_however_many_of_its_pods_change(world: World) -> None:
+    world.config_map()
+    world.vcjob(replicas=50)
+    world.pods(*range(49))
+    world.effects.clear()
+    for n in range(40):
+        world.cluster.patch(POD, f"p-{n}", {"metadata": {"annotations": {"other": "value"}}})
+    world.pods(49)
+    assert len([effect for effect in world.effects if getattr(effect, "kind", None) is CONFIG_MAP]) == 1
+
+
+# --- other workloads ---
+def test_a_deployment_has_the_table_of_the_pods_of_its_replica_sets(world: World) -> None:
+    world.config_map("web")
+    deployment = owner(DEPLOYMENT, "web", replicas=2)
+    deployment["metadata"]["labels"] = ATLAS
+    replica_set = owner(REPLICA_SET, "web-1", replicas=2)
+    replica_set["metadata"]["ownerReferences"] = [reference(DEPLOYMENT, "web")]
+    world.cluster.create(deployment, replica_set)
+    world.pods(0, 1, of=reference(REPLICA_SET, "web-1"))
+    assert ranks(world.table("web")) == ["0", "1", "2", "3"]
+
+
+def test_while_a_deployment_has_pods_of_two_replica_sets_the_table_is_not_completed(world: World) -> None:
+    world.config_map("web")
+    deployment = owner(DEPLOYMENT, "web", replicas=2)
+    deployment["metadata"]["labels"] = ATLAS
+    sets = []
+    for name in ("web-1", "web-2"):
+        replica_set = owner(REPLICA_SET, name, replicas=2)
+        replica_set["metadata"]["ownerReferences"] = [reference(DEPLOYMENT, "web")]
+        sets.append(replica_set)
+    world.cluster.create(deployment, *sets)
+    world.pods(0, 1, of=reference(REPLICA_SET, "web-1"))
+    world.pods(2, of=reference(REPLICA_SET, "web-2"))
+    assert world.table("web")["status"] == "initializing"
+
+    world.cluster.delete(POD, "p-0")
+    world.cluster.wait(2)
+    assert world.table("web")["status"] == "completed"
+
+
+def test_a_stateful_set_whose_pods_read_the_table_from_a_file_gets_one(world: World) -> None:
+    world.config_map("sts")
+    world.cluster.create(owner(STATEFUL_SET, "sts", replicas=1))
+    world.pods(0, of=reference(STATEFUL_SET, "sts"), volumes=[{"name": "ranktable"}])
+
+    files = {effect.name: effect for effect in world.effects if isinstance(effect, WriteFile)}
+    assert {effect.directory for effect in files.values()} == {"default.sts"}
+    assert files["hccl.json"].text == world.data("sts")["hccl.json"]
+    assert files["version"].text == "0"
+
+    world.cluster.delete(STATEFUL_SET, "sts")
+    world.cluster.wait(2)
+    assert {effect.name for effect in world.effects if isinstance(effect, RemoveFile)} == {"hccl.json", "version"}
+
+
+def test_a_job_without_label_and_volume_has_no_table(world: World) -> None:
+    world.config_map()
+    world.vcjob(labels={})
+    world.pods(0, 1)
+    assert world.effects == []
+
+
+def test_of_two_workloads_of_one_name_the_vcjob_has_the_config_map_and_the_other_a_warning(world: World) -> None:
+    world.config_map()
+    deployment = owner(DEPLOYMENT, "train", replicas=1)
+    deployment["metadata"]["labels"] = ATLAS
+    world.cluster.create(deployment)
+    world.vcjob()
+    world.pods(0, 1)
+    assert world.table()["server_count"] == "2"
+    message = "it has no rank table: rings-config-train is that of the Job of the same name"
+    assert ("train", message) in world.warnings()
+
+
+# --- hostile input ---
+@pytest.mark.parametrize(
+    ("annotation", "value", "problem"),
+    [
+        ("hccl/rankIndex", "-1", "'-1' is not a rank from 0 to 1000000"),
+        ("hccl/rankIndex", "9" * 40, "is not a rank"),
+        (ASCEND_910_CONFIGURATION, "{", "Input data was truncated"),
+        (ASCEND_910_CONFIGURATION, "[" * 5000, "Expected `object`"),
+        (ASCEND_910_CONFIGURATION, '{"devices": []}', "0 devices, not 1 to 64"),
+        (ASCEND_910_CONFIGURATION, '{"devices": [{"device_id": 1}]}', "Expected `str`"),
+    ],
+)
+def test_a_malformed_annotation_is_reported_with_pod_and_field(
+    world: World, annotation: str, value: str, problem: str
+) -> None:
+    world.config_map()
+    world.vcjob()
+    world.pods(0, 1)
+    world.annotate("p-1", {annotation: value})
+    assert world.table()["status"] == "initializing"
+    (name, message), *others = world.warnings()
+    assert name == "p-1"
+    assert f"metadata.annotations[{annotation}]" in message
+    assert problem in message
+    assert others == []
+
+
+def test_equal_ranks_are_reported_on_the_job_once(world: World) -> None:
+    world.config_map()
+    world.vcjob()
+    world.pods(0, 1)
+    world.annotate("p-1", {"hccl/rankIndex": "0"})
+    world.cluster.wait(5)
+    assert world.table()["status"] == "initializing"
+    assert world.warnings() == [("train", "the rank table is not completed: Pods p-0 and p-1 both have chip rank 0")]
