@@ -1,7 +1,10 @@
 """The reports of ClusterD, which copies those of all nodes into a few ConfigMaps (``mindx-dl/cluster-info-*``).
 
-Such a ConfigMap has one key, its own name, with a JSON object: the name of a node's ConfigMap -> its content. A
-ConfigMap is parsed again only if it changed, and the report on a node remains the same object while its text is the
+Such a ConfigMap has one key, its own name, with a JSON object: the name of a node's ConfigMap -> its content. The text
+is empty if ClusterD has nothing to report: no node has a fault, or the reports need fewer ConfigMaps than before. If
+two ConfigMaps have a report on one node, because ClusterD moved it from one to the other, the newer report counts.
+
+A ConfigMap is parsed again only if it changed, and the report on a node remains the same object while its text is the
 same: ClusterD writes the ConfigMaps every few seconds, and most of their content stays as it is.
 """
 
@@ -55,15 +58,21 @@ def _read(config_maps: Mapping[str, ConfigMap]) -> ClusterReports:
     parts = _by_config_map.of(found.items(), lambda key: _parse(*found[key], before.get(key, NO_REPORTS).reports))
     reports: dict[str, Report] = {}
     for part in parts.values():
+        twice = reports.keys() & part.reports.keys()
+        newest = {name: max(reports[name], part.reports[name], key=_published) for name in twice}
         reports |= part.reports
+        reports |= newest
     return ClusterReports(reports, tuple(problem for part in parts.values() for problem in part.problems))
 
 
 def _parse(config_map: ConfigMap, before: Mapping[str, Report]) -> ClusterReports:
     meta = config_map.metadata
     field = f"data[{meta.name}]"
+    text = (config_map.data or {}).get(meta.name)
+    if text == "":
+        return NO_REPORTS
     try:
-        entries = msgspec.json.decode((config_map.data or {}).get(meta.name, ""), type=dict[str, msgspec.Raw])
+        entries = msgspec.json.decode(text or "", type=dict[str, msgspec.Raw])
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         problem = Malformed("ConfigMap", meta.namespace, meta.name, field, f"not a JSON object: {error}")
         return ClusterReports({}, (problem,))
@@ -73,3 +82,15 @@ def _parse(config_map: ConfigMap, before: Mapping[str, Report]) -> ClusterReport
         kept = before.get(name)
         reports[name] = kept if kept == report else report
     return ClusterReports(reports, ())
+
+
+class _Dated(msgspec.Struct):
+    UpdateTime: int = 0
+
+
+def _published(report: Report) -> int:
+    """The time of a report in seconds; 0 if it has none."""
+    try:
+        return msgspec.json.decode(report.text, type=_Dated).UpdateTime
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return 0

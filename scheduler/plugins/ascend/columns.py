@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from scheduler.api.node import Column, Rows
+from scheduler.api.node import Column, Mask, Rows
 from scheduler.framework.columns import Counts, Scope
 from scheduler.plugins.ascend.demand import Use
 from scheduler.plugins.ascend.ledger import ChipLedger
@@ -17,6 +17,8 @@ _STEP: Final = 1e6
 100): nodeorder gives at most 100 x weight for each of its seven parts, binpack at most 100 x binpack.weight, usage and
 task-topology at most 100 x weight each. So other plugins only choose among nodes that the family ranks equally. float64
 keeps the digits of the other scores in these sums."""
+_SUB_HEALTH: Final = 0.5
+"""What a sub-healthy node costs, in steps: it comes after the other nodes that the family ranks equally."""
 _MOST: Final = 9e8
 """The largest score. Families with many steps have smaller ones."""
 
@@ -61,8 +63,10 @@ class ChipScore:
 
     scope = Scope.NODE
 
-    def __init__(self, ledger: ChipLedger, use: Use, chips: int) -> None:
+    def __init__(self, ledger: ChipLedger, use: Use, chips: int, sub_healthy: Mask | None = None) -> None:
+        """``chips``: the request of one Pod; ``sub_healthy``: of shape (nodes,), None if no node is."""
         family = use.family
+        self._sub_healthy = sub_healthy
         self._ledger = ledger
         self._use = use
         self._placements = placements(family, use.request(chips))
@@ -75,5 +79,7 @@ class ChipScore:
         broken = family.chips - ledger.capacity[rows] if family.missing_is_broken else ledger.broken[rows]
         steps = self._steps - broken * family.broken_cost - penalty
         score: Column = steps.astype(np.float64) * self._weight
+        if self._sub_healthy is not None:
+            score -= self._sub_healthy[rows] * (_SUB_HEALTH * self._weight)
         score[penalty == UNFIT] = 0.0
         return score

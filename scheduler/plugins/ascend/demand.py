@@ -6,7 +6,7 @@ schedulers of a framework) are not of the plugin's concern.
 
 import re
 from collections import Counter
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from scheduler.api.job import Job
@@ -17,10 +17,11 @@ from scheduler.api.names import (
     SKIP_ASCEND_PLUGIN,
     SP_BLOCK,
 )
-from scheduler.api.reasons import Refusal
+from scheduler.api.reasons import Malformed, Refusal
 from scheduler.api.resource import Dimensions, Vector, format_amount
 from scheduler.api.task import Task, TaskClass, TaskStatus
 from scheduler.plugins.ascend.family import Family, JobRequest, Request
+from scheduler.plugins.ascend.rescheduling.policy import SUB_HEALTHY_STRATEGY, SubHealth, has_policy, policy_of
 from scheduler.plugins.ascend.resolve import JOB_LABELS, resolve
 from scheduler.plugins.ascend.resources import MILLI, ChipResource, units
 from scheduler.plugins.ascend.vnpu.models import Model
@@ -48,6 +49,8 @@ class Use(NamedTuple):
     blocks: int = 0
     job: str = ""
     """Key of the job, if its nodes are chosen together."""
+    avoids_sub_health: bool = False
+    """The job does not use sub-healthy nodes."""
 
     def request(self, chips: int) -> Request:
         return Request(chips, self.several)
@@ -79,10 +82,12 @@ class Demand:
         *,
         preset_virtual: bool = False,
         models: Container[Model] = (),
+        report: Callable[[Malformed], None] = lambda _: None,
     ) -> None:
         """``super_pod_size``: the largest number of nodes of a super pod. ``owned_elsewhere``: resources about which
         another plugin decides. ``preset_virtual``: see ``settings``; ``models``: those of the chips in the cluster
-        that can be divided."""
+        that can be divided. ``report``: called for malformed labels of jobs."""
+        self._report = report
         self._models = models
         self._super_pod_size = super_pod_size
         self._preset_virtual = preset_virtual
@@ -220,10 +225,21 @@ class Demand:
         problem = family.check(request)
         if problem:
             return Refusal(REASON_REQUEST, problem)
+        use = Use(family, resource, len(asking) > 1, avoids_sub_health=self._avoids_sub_health(job))
         if not family.super_pods:
-            return Use(family, resource, len(asking) > 1)
+            return use
         nodes = max(block // family.chips, 1)
-        return Use(family, resource, len(asking) > 1, nodes, -(-len(asking) // nodes), job.key)
+        return use._replace(block=nodes, blocks=-(-len(asking) // nodes), job=job.key)
+
+    def _avoids_sub_health(self, job: Job) -> bool:
+        """Whether the job does not use sub-healthy nodes."""
+        first = next(job.tasks(), None)
+        if SUB_HEALTHY_STRATEGY not in job.labels and (first is None or SUB_HEALTHY_STRATEGY not in first.labels):
+            return False
+        policy = policy_of(job)
+        for problem in () if has_policy(job) else policy.problems:  # else the rescheduler reports them
+            self._report(problem)
+        return policy.sub_health is not SubHealth.IGNORE
 
     def _judge_cores(self, job: Job, position: int, asking: list[Task]) -> CoreUse | Refusal:
         resource = resource_of(job, asking, preset=self._preset_virtual)

@@ -3,10 +3,13 @@
 Sources of lists, best first: the device plugin's ConfigMap or ClusterD's copy of it, whichever is newer; the Node's
 annotations with the same keys (older device plugins); the number of allocatable chips. If a source cannot be read, a
 Warning Event reports it and the next source is read; a malformed list counts as empty. Where the Node names its chips
-(``baseDeviceInfos``) and lists are self-maintained, all of these that are healthy are free. The chips that the node's
-Pods hold (``holdings``) are subtracted, including those of terminating Pods: the chips of a Pod are not free as long as
-the Pod exists. A node on which more chips seem free than the Pods leave idle is closed, because a Pod has chips that no
-annotation lists.
+(``baseDeviceInfos``) and lists are self-maintained, all of these that are healthy are free, unless it has virtual
+devices or shared chips. The chips that the node's Pods hold (``holdings``) are subtracted, including those of
+terminating Pods: the chips of a Pod are not free as long as the Pod exists.
+
+Two kinds of nodes are closed: those on which more chips seem free than the Pods leave idle, because a Pod has chips
+that no annotation lists; and those that name their chips but have no readable list, because which of the chips are
+healthy is unknown. The age of a report does not matter: device plugins may be silent while nothing changes.
 
 A chip is assigned to no Pod while it is uncertain which Pod holds it. A list of free chips that the device plugin
 publishes after the Pod has started removes the uncertainty.
@@ -25,6 +28,7 @@ from scheduler.api.names import (
     DEVICE_INFO_KEY,
     DEVICE_INFO_NAMESPACE,
     EVENT_DEVICES_DISAGREE,
+    FAULT_SUFFIX,
     NETWORK_UNHEALTHY_SUFFIX,
     RECOVERING_SUFFIX,
     UNHEALTHY_SUFFIX,
@@ -40,9 +44,11 @@ from scheduler.plugins.ascend.cluster_reports import ClusterReports, Report
 from scheduler.plugins.ascend.holdings import Holding, holding
 from scheduler.plugins.ascend.masks import ALL, NONE, highest, ids_of, lowest
 from scheduler.plugins.ascend.resources import MILLI, ChipRequests, ChipResource
-from scheduler.plugins.support.device_info import DeviceInfoError, base_devices, device_info
+from scheduler.plugins.support.device_info import DeviceInfoError, base_devices, device_info, sub_healthy_chips
 
 _EMPTY: Final = "counts as an empty list"
+SOFT_SHARE: Final = "huawei.com/scheduler.chip1softsharedev.enable"
+"""Label of nodes whose chips several Pods share."""
 SUPER_POD_ID: Final = "superPodID"
 NO_SUPER_POD: Final = -2
 """Of servers that are in no super pod."""
@@ -70,6 +76,8 @@ class NodeChips:
     """Number of chips that are not healthy."""
     contradictory: bool
     """More chips seem free than the Pods on the node leave idle."""
+    unreported: bool
+    """The Node names its chips, and no source lists which are free."""
     countable: int
     """Number of chips that count as free when jobs are admitted to their queues. Where the list of free chips is
     malformed, this is the number that is idle."""
@@ -83,6 +91,8 @@ class NodeChips:
     """uid of a Pod -> mask of the chips that it holds."""
     leaving: int
     """Mask of the chips that only terminating Pods hold."""
+    sub_healthy: int
+    """Mask of the chips with a fault that jobs may ignore."""
 
 
 _readings: dict[str, Readings[str, NodeChips]] = {}
@@ -158,6 +168,7 @@ def read_node(
     problems: list[Malformed] = []
     lists = reported_lists(resource, node, config_map, copied, problems)
     named = named_chips(resource, node, problems)
+    maintained = self_maintain and not _is_divided(node)
     pods = [(task, holding(resource, task, requests, since, problems)) for task in tasks]
     contested = _contested(resource, pods, requests, problems)
     held = staying = doubtful = NONE
@@ -173,11 +184,13 @@ def read_node(
             # A Pod whose chips are unknown may hold any chip that no other Pod provably holds.
             closed = closed or (not settled and (chips.unknown or bool(chips.held & contested)))
     contradictory, malformed = False, lists is not None and lists.malformed
+    unreported = lists is None and named != NONE
     idle = max(allocatable - sum(requests.whole(task.cls) for task in tasks), 0)
     if lists is None:
         # Which chips are missing is unknown. Those held exist; the lowest other ids make up the number.
         there = held | lowest(ALL & ~held, allocatable - held.bit_count())
         network_faults, unusable, recovering, present = NONE, ALL & ~there, NONE, there
+        sub_healthy = NONE
         capacity = size = allocatable
         free = there & ~held & ~doubtful
         # The device plugin chooses the unnamed chips. This plugin assigns the lowest ids first, so assuming the highest
@@ -185,17 +198,17 @@ def read_node(
         free &= ~highest(free, unnamed)
     else:
         network_faults, unusable = lists.network_faults, lists.unusable
-        reported = named if self_maintain and named else lists.free
-        recovering = lists.recovering
+        reported = named if maintained and named else lists.free
+        recovering, sub_healthy = lists.recovering, lists.sub_healthy
         present = reported | held | network_faults | unusable
         present |= lowest(ALL & ~present, allocatable - present.bit_count())
         size = max(allocatable, (reported | held | network_faults | unusable).bit_length())
         capacity = min(allocatable, size - unusable.bit_count())
         free = reported & ~held & ~unusable & ~doubtful
         contradictory = free.bit_count() > idle
-    if closed or contradictory:
+    if closed or contradictory or unreported:
         free = NONE
-    barred = ALL if closed or contradictory else unusable | doubtful
+    barred = ALL if closed or contradictory or unreported else unusable | doubtful
     freed = {task.uid: chips.held & ~barred & ~contested for task, chips in pods if chips.held}
     reported_super_pod = None if lists is None else lists.super_pod
     super_pod = _super_pod(node, problems) if reported_super_pod is None else reported_super_pod
@@ -208,6 +221,7 @@ def read_node(
         capacity,
         size - capacity,
         contradictory,
+        unreported,
         idle if malformed and not free else free.bit_count(),
         super_pod,
         tuple(problems),
@@ -215,6 +229,7 @@ def read_node(
         recovering,
         {task.uid: chips.held for task, chips in pods if chips.held},
         held & ~staying,
+        sub_healthy,
     )
 
 
@@ -274,6 +289,14 @@ def named_chips(resource: ChipResource, node: Node, problems: list[Malformed]) -
     return mask
 
 
+def _is_divided(node: Node) -> bool:
+    """Whether the Node names virtual devices, or several Pods share its chips."""
+    with suppress(DeviceInfoError):
+        names = base_devices((node.metadata.annotations or {}).get(BASE_DEVICE_INFOS, ""))
+        return any(name.count("-") > 1 for name in names) or (node.metadata.labels or {}).get(SOFT_SHARE) == "true"
+    return False
+
+
 class Lists(NamedTuple):
     """The lists of the device plugin, as masks."""
 
@@ -281,6 +304,7 @@ class Lists(NamedTuple):
     network_faults: int
     unusable: int
     recovering: int
+    sub_healthy: int
     published: float
     """Unix time; 0 if unknown."""
     malformed: bool
@@ -336,13 +360,20 @@ def _masks(
     if name not in lists:
         source.report("", f"lists no {name}")
         return None
-    listed, network_faults, unhealthy, recovering = (
-        source.mask(resource, lists, name + suffix)
-        for suffix in ("", NETWORK_UNHEALTHY_SUFFIX, UNHEALTHY_SUFFIX, RECOVERING_SUFFIX)
+    listed = source.free_chips(resource, lists)
+    network_faults, unhealthy, recovering = (
+        source.faulty_chips(resource, lists, name + suffix)
+        for suffix in (NETWORK_UNHEALTHY_SUFFIX, UNHEALTHY_SUFFIX, RECOVERING_SUFFIX)
     )
-    unusable = (unhealthy or NONE) | (recovering or NONE)
     return Lists(
-        listed or NONE, network_faults or NONE, unusable, recovering or NONE, published, listed is None, super_pod
+        listed or NONE,
+        network_faults,
+        unhealthy | recovering,
+        recovering,
+        source.sub_healthy(resource, lists),
+        published,
+        listed is None,
+        super_pod,
     )
 
 
@@ -358,17 +389,51 @@ class _Source:
         field = f"{self._field}[{key}]" if key else self._field
         self._problems.append(Malformed(*self._object, field, problem, consequence))
 
-    def mask(self, resource: ChipResource, lists: Mapping[str, Any], key: str) -> int | None:
-        """Returns the mask of one list; 0 if it is absent, None if it is malformed."""
-        text = lists.get(key, "")
-        if not isinstance(text, str):
-            self.report(key, f"a comma-separated list is wanted, not {type(text).__name__}", _EMPTY)
+    def free_chips(self, resource: ChipResource, lists: Mapping[str, Any]) -> int | None:
+        """Returns the mask of the list of free chips; None if it is malformed."""
+        text = self._text(lists, resource.name)
+        try:
+            return None if text is None else parse_chips(text, resource.prefix)
+        except ChipListError as error:
+            self.report(resource.name, str(error), _EMPTY)
             return None
+
+    def faulty_chips(self, resource: ChipResource, lists: Mapping[str, Any], key: str) -> int:
+        """Returns the mask of a list of chips with a fault; 0 if it is absent. Of a malformed list the valid names
+        count, so that one wrong name does not make the other chips healthy."""
+        text = self._text(lists, key) or ""
         try:
             return parse_chips(text, resource.prefix)
         except ChipListError as error:
+            self.report(key, str(error), "its valid names count")
+        mask = NONE
+        for name in set(text.split(",")):
+            with suppress(ChipListError):
+                mask |= parse_chips(name.strip(), resource.prefix)
+        return mask
+
+    def _text(self, lists: Mapping[str, Any], key: str) -> str | None:
+        text = lists.get(key, "")
+        if isinstance(text, str):
+            return text
+        self.report(key, f"a comma-separated list is wanted, not {type(text).__name__}", _EMPTY)
+        return None
+
+    def sub_healthy(self, resource: ChipResource, lists: Mapping[str, Any]) -> int:
+        """Returns the mask of the chips with sub-health faults; of all chips if such a fault names none."""
+        key = resource.name + FAULT_SUFFIX
+        try:
+            names = sub_healthy_chips(lists.get(key, ""))
+        except DeviceInfoError as error:
             self.report(key, str(error), _EMPTY)
-            return None
+            return NONE
+        mask = NONE
+        for name in names:
+            try:
+                mask |= parse_chips(name, resource.prefix) or ALL
+            except ChipListError:
+                mask = ALL
+        return mask
 
 
 def whole_chips(amounts: np.ndarray[Any, np.dtype[np.float64]]) -> np.ndarray[Any, np.dtype[np.int64]]:

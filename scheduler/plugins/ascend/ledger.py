@@ -58,6 +58,12 @@ class ChipLedger(Ledger[int]):
         self.contradictory = np.zeros(number, dtype=np.bool_)
         """Nodes on which more chips seem free than the Pods leave idle."""
         self.contradictory[rows] = [node.contradictory for node in chips]
+        self.unreported = np.zeros(number, dtype=np.bool_)
+        """Nodes that name their chips, and of which no list of free chips can be read."""
+        self.unreported[rows] = [node.unreported for node in chips]
+        self.sub_healthy = np.zeros(number, dtype=np.bool_)
+        """Nodes with chips that have a fault that jobs may ignore."""
+        self.sub_healthy[rows] = [node.sub_healthy != NONE for node in chips]
         self.countable = sum(node.countable for node in chips)
         """Number of chips in the cluster that count as free when jobs are admitted to their queues."""
         self.super_pods: Counts = np.full(number, -1, dtype=np.int64)

@@ -1,8 +1,9 @@
-"""The health of nodes as NodeD and the device plugin report it, themselves or through ClusterD: which nodes no NPU Pod
-is placed on. The worst report decides.
+"""The health of nodes as NodeD and the device plugin report it, themselves or through ClusterD: which nodes get no NPU
+Pods, and which are sub-healthy. The worst report decides.
 
 NodeD publishes a ConfigMap for a node with hardware faults, and deletes it when there is none. The device plugin of A3
-servers publishes the state of the node's switches with its lists of chips. Without a report a node is healthy.
+servers publishes the state of the node's switches with its lists of chips. Without a report, or with an empty one, a
+node is healthy.
 """
 
 from typing import Any, Final, NamedTuple
@@ -10,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from scheduler.api.names import DEVICE_INFO_CONFIGMAP_PREFIX, DEVICE_INFO_NAMESPACE
-from scheduler.api.node import Codes, Rows
+from scheduler.api.node import Codes, Mask, Rows
 from scheduler.api.objects import ConfigMap
 from scheduler.api.reasons import Malformed
 from scheduler.api.snapshot import Snapshot
@@ -27,10 +28,21 @@ UNHEALTHY: Final = 0
 _CODES: Final = {"UnHealthy": UNHEALTHY, "PreSeparate": 1}
 """Status of a node -> position of the reason; other states do not exclude a node."""
 _HEALTHY: Final = -1
+_SUB_HEALTHY: Final = "SubHealthy"
+
+
+class NodeHealth(NamedTuple):
+    codes: Codes
+    """Shape (nodes,): the position in ``REASONS`` of why a node is excluded, or -1."""
+    sub_healthy: Mask
+    """Shape (nodes,): nodes with a fault that jobs may ignore."""
+    problems: list[Malformed]
+    """The reports that cannot be read."""
 
 
 class _Health(NamedTuple):
     code: int
+    sub_healthy: bool
     problems: tuple[Malformed, ...]
 
 
@@ -38,9 +50,8 @@ _readings: dict[str, Readings[str, _Health]] = {}
 """Name of the resource -> name of the node -> its health."""
 
 
-def read(snapshot: Snapshot, resource: str, rows: Rows, reports: ClusterReports) -> tuple[Codes, list[Malformed]]:
-    """Returns a column of shape (nodes,), the position in ``REASONS`` of why a node is excluded, or -1; and the reports
-    that cannot be read. Only the nodes at ``rows`` are looked at, those with chips of the resource."""
+def read(snapshot: Snapshot, resource: str, rows: Rows, reports: ClusterReports) -> NodeHealth:
+    """Returns the health of the nodes at ``rows``, those with chips of the resource. Other nodes count as healthy."""
     names, maps = snapshot.nodes.names, snapshot.config_maps
     sources = {
         names[row]: (
@@ -56,7 +67,9 @@ def read(snapshot: Snapshot, resource: str, rows: Rows, reports: ClusterReports)
     )
     codes: Codes = np.full(len(names), _HEALTHY, dtype=np.intp)
     codes[rows] = [health.code for health in found]
-    return codes, [problem for health in found for problem in health.problems]
+    sub_healthy = np.zeros(len(names), dtype=np.bool_)
+    sub_healthy[rows] = [health.sub_healthy for health in found]
+    return NodeHealth(codes, sub_healthy, [problem for health in found for problem in health.problems])
 
 
 def _health(
@@ -72,29 +85,28 @@ def _health(
         (copied_node_info, NODE_INFO_KEY),
         (copied_switch_info, SWITCH_INFO_KEY),
     )
-    codes = [_code(report, key, problems) for report, key in reports if report is not None]
-    bad = [code for code in codes if code != _HEALTHY]
-    return _Health(min(bad, default=_HEALTHY), tuple(problems))
+    states = {_state(report, key, problems) for report, key in reports if report is not None}
+    bad = [_CODES[state] for state in states if state in _CODES]
+    return _Health(min(bad, default=_HEALTHY), _SUB_HEALTHY in states, tuple(problems))
 
 
 def _report(config_map: ConfigMap | None, key: str) -> Report | None:
     text = None if config_map is None else (config_map.data or {}).get(key)
-    if config_map is None or text is None:
+    if config_map is None or not text:
         return None
     return Report(config_map.metadata.namespace, config_map.metadata.name, f"data[{key}]", text)
 
 
-def _code(report: Report, key: str, problems: list[Malformed]) -> int:
+def _state(report: Report, key: str, problems: list[Malformed]) -> str:
     try:
-        status = _status(json_object(report.text), key)
+        return _status(json_object(report.text), key)
     except DeviceInfoError as error:
         problems.append(
             Malformed(
                 "ConfigMap", report.namespace, report.name, report.field, str(error), "the node counts as healthy"
             )
         )
-        return _HEALTHY
-    return _CODES.get(status, _HEALTHY)
+        return ""
 
 
 def _status(report: dict[str, Any], key: str) -> str:

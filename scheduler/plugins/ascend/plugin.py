@@ -22,7 +22,7 @@ from scheduler.api.names import (
     NPU_CORE,
     SUPER_POD_RANK,
 )
-from scheduler.api.node import Codes, Rows
+from scheduler.api.node import Mask, Rows
 from scheduler.api.objects import ConfigMap
 from scheduler.api.reasons import Malformed, Refusal
 from scheduler.api.task import Task, TaskClass
@@ -111,11 +111,12 @@ class Ascend:
             owned,
             preset_virtual=self._settings.preset_virtual,
             models={node.model for node in parts if node.model is not None},
+            report=session.malformed_field,
         )
         self._gangs = Gangs(session, self._demand)
-        self._plans = SuperPodPlans(session, self._settings, self._ranks_of)
+        self._plans = SuperPodPlans(session, self._settings, self._ranks_of, self._sub_healthy)
         self._family_filters: dict[tuple[Family, ChipResource], list[Filter]] = {}
-        self._health_codes: dict[ChipResource, Codes] = {}
+        self._health_of: dict[ChipResource, node_health.NodeHealth] = {}
         known = {d: resource for d, resource in self._demand.resources.items() if resource.name in CHIP_RESOURCES}
         self.ledgers |= {resource: self._read(resource, d) for d, resource in known.items()}
         self.devices = [self._read_devices(resource, d) for d, resource in self._demand.virtual.items()]
@@ -136,7 +137,7 @@ class Ascend:
             self.ledgers,
             self._chips,
             self._exhausted,
-            self._health,
+            lambda resource: self._health(resource).codes,
             self._reports,
             self._demand.is_npu_job,
             self._settings.grace_over_time,
@@ -216,15 +217,18 @@ class Ascend:
         return self.use(job) or self._demand.core_use(job)
 
     # --- which nodes are of a family ---
-    def _health(self, resource: ChipResource) -> Codes:
-        """Shape (nodes,): the position in ``node_health.REASONS`` of why a node is excluded, or -1."""
-        if resource not in self._health_codes:
+    def _health(self, resource: ChipResource) -> node_health.NodeHealth:
+        if resource not in self._health_of:
             rows = np.flatnonzero(self.ledgers[resource].allocatable > 0)
-            codes, problems = node_health.read(self._session.snapshot, resource.name, rows, self._reports)
-            for problem in problems:
+            health = node_health.read(self._session.snapshot, resource.name, rows, self._reports)
+            for problem in health.problems:
                 self._session.malformed_field(problem)
-            self._health_codes[resource] = codes
-        return self._health_codes[resource]
+            self._health_of[resource] = health
+        return self._health_of[resource]
+
+    def _sub_healthy(self, resource: ChipResource) -> Mask:
+        """Shape (nodes,): nodes of which a chip or a switch has a fault that jobs may ignore."""
+        return self._health(resource).sub_healthy | self.ledgers[resource].sub_healthy
 
     def _nodes_of(self, family: Family, resource: ChipResource) -> list[Filter]:
         filters = self._family_filters.get((family, resource))
@@ -242,7 +246,8 @@ class Ascend:
                 MaskFilter(~bare, f"node(s) had no {resource.prefix.removesuffix('-')} chips"),
                 MaskFilter(bare | ~others, f"node(s) were not of the family {family.title}"),
                 MaskFilter(bare | others | ~lonely, "node(s) were in no super pod"),
-                CodedFilter(self._health(resource), node_health.REASONS),
+                CodedFilter(self._health(resource).codes, node_health.REASONS),
+                MaskFilter(~self.ledgers[resource].unreported, "node(s) had no list of free chips that can be read"),
                 MaskFilter(~self.ledgers[resource].contradictory, "node(s) listed more free chips than were idle"),
             ]
         return filters
@@ -252,10 +257,10 @@ class Ascend:
         """Refuses nodes with AI cores that are reported as unhealthy."""
         found = {} if self.parts is None else self.parts.parts
         rows = np.array([row for row, node in found.items() if node.model is not None], dtype=np.intp)
-        codes, problems = node_health.read(self._session.snapshot, NPU_CORE, rows, self._reports)
-        for problem in problems:
+        health = node_health.read(self._session.snapshot, NPU_CORE, rows, self._reports)
+        for problem in health.problems:
             self._session.malformed_field(problem)
-        return CodedFilter(codes, node_health.REASONS)
+        return CodedFilter(health.codes, node_health.REASONS)
 
     # --- answers ---
     def _filters(self, cls: TaskClass, use: Use | CoreUse | None) -> list[Filter]:
@@ -268,6 +273,9 @@ class Ascend:
         if not isinstance(use, Use) or chips not in use.family.sizes:
             return [Nowhere("node(s) had no chips of a family that fits the job")]
         filters = [*self._nodes_of(use.family, use.resource), ChipFilter(self.ledgers[use.resource], use, chips)]
+        if use.avoids_sub_health:
+            healthy = ~self._sub_healthy(use.resource)
+            filters.append(MaskFilter(healthy, "node(s) were sub-healthy, which the job's subHealthyStrategy excludes"))
         return filters if not use.job or self._plans.planning else [*filters, *self._planned(cls, use)]
 
     def _planned(self, cls: TaskClass, use: Use) -> list[Filter]:
@@ -290,7 +298,8 @@ class Ascend:
             job = self._session.jobs[use.job]
             plan = self._plans.of(job, use, self.ledgers[use.resource])
             return [StaticScore(self._plans.score(self._plans.rows(plan, job, cls)))]
-        return [ChipScore(self.ledgers[use.resource], use, chips)]
+        sub_healthy = self._sub_healthy(use.resource)
+        return [ChipScore(self.ledgers[use.resource], use, chips, sub_healthy if sub_healthy.any() else None)]
 
     def _enqueueable(self, job: Job) -> Vote:
         """Rejects a job that asks for more chips than are free in the cluster."""

@@ -23,6 +23,7 @@ from scheduler.framework.statement import AllocationError
 from scheduler.plugins.ascend.demand import Use
 from scheduler.plugins.ascend.ledger import ChipLedger
 from scheduler.plugins.ascend.ranks import is_number
+from scheduler.plugins.ascend.resources import ChipResource
 from scheduler.plugins.ascend.settings import Settings
 from scheduler.plugins.ascend.super_pods import BlockRequest, choose_blocks, numbers_of_parts
 
@@ -50,7 +51,16 @@ class Plan:
 class SuperPodPlans:
     """The plans of one session."""
 
-    def __init__(self, session: Session, settings: Settings, ranks: Callable[[Job], Mapping[str, str]]) -> None:
+    def __init__(
+        self,
+        session: Session,
+        settings: Settings,
+        ranks: Callable[[Job], Mapping[str, str]],
+        sub_healthy: Callable[[ChipResource], Mask],
+    ) -> None:
+        """``ranks``: uid -> rank of the Pods of a job; ``sub_healthy``: of shape (nodes,), the nodes that a block uses
+        last."""
+        self._sub_healthy = sub_healthy
         self._session = session
         self._settings = settings
         self._ranks = ranks
@@ -112,6 +122,7 @@ class SuperPodPlans:
         if use.blocks * use.block == 1 and len(rows):
             idle = np.bitwise_count(ledger.usable(rows, use.without_faults))
             rows = rows[idle == idle.min()]
+        rows = rows[np.argsort(self._sub_healthy(use.resource)[rows], kind="stable")]
         plan = Plan(fitting=len(rows))
         free: dict[int, list[int]] = {}
         for row, super_pod in zip(rows.tolist(), ledger.super_pods[rows].tolist(), strict=True):

@@ -11,6 +11,9 @@ _MILLISECONDS: Final = 10**11
 """Update times from this value on are not in seconds and are ignored."""
 
 
+SUB_HEALTH_FAULT: Final = "SubHealthFault"
+
+
 class DeviceInfoError(ValueError):
     """The text is not valid device information. The message says why."""
 
@@ -48,6 +51,25 @@ def base_devices(text: str) -> Mapping[str, Any]:
     """Parses the annotation ``baseDeviceInfos`` of a Node: name of a chip -> its address and ids, which are not
     validated yet. Raises DeviceInfoError."""
     return json_object(text)
+
+
+class _Fault(msgspec.Struct):
+    npu_name: str = ""
+    fault_handling: str = ""
+
+
+def sub_healthy_chips(text: object) -> list[str]:
+    """Parses a list of faults (``huawei.com/Ascend910-Fault``): the names of the chips of sub-health faults. Raises
+    DeviceInfoError."""
+    if text in ("", "[]"):
+        return []
+    if not isinstance(text, str):
+        raise DeviceInfoError(f"a JSON array as text is wanted, not {type(text).__name__}")
+    try:
+        faults = msgspec.json.decode(text, type=list[_Fault] | None) or []
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise DeviceInfoError(f"not a JSON array of faults: {error}") from None
+    return [fault.npu_name for fault in faults if fault.fault_handling == SUB_HEALTH_FAULT]
 
 
 def json_object(text: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from scheduler.api.job import Job
-from scheduler.api.names import DEVICE_INFO_KEY, NPU_CORE
+from scheduler.api.names import DEVICE_INFO_KEY, FAULT_SUFFIX, NPU_CORE
 from scheduler.api.node import Codes
 from scheduler.api.objects import ConfigMap
 from scheduler.api.reasons import Malformed
@@ -37,7 +37,6 @@ from scheduler.plugins.ascend.rescheduling.state import ChipFault, FaultNode
 from scheduler.plugins.support.device_info import DeviceInfoError, device_info
 
 CARD_NETWORK_UNHEALTHY: Final = "CardNetworkUnhealthy"
-FAULT_SUFFIX: Final = "-Fault"
 FAULT_TYPE: Final = "fault-type"
 """Label of a Pod that reports a fault."""
 NOT_READY_TIME: Final = 60.0

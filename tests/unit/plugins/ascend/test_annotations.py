@@ -16,20 +16,21 @@ from scheduler.api.names import (
     PREDICATE_TIME,
 )
 from tests.builders import Raw, World
-from tests.unit.plugins.ascend.chips import CONFIGURATION, job, names, npu_node, npu_pod
+from tests.unit.plugins.ascend.chips import CONFIGURATION, device_info, job, names, npu_node, npu_pod
 
 ADDRESSES = json.dumps({f"Ascend910-{i}": {"IP": f"10.0.0.{i}", "SuperDeviceID": i + 100} for i in range(8)})
 OPERATOR = {ACJOB_OPERATOR_NAME: "ascendjob-controller"}
 
 
-def node_with(addresses: str | None = ADDRESSES, name: str = "n", **annotations: str) -> Raw:
+def node_with(addresses: str | None = ADDRESSES, name: str = "n", **annotations: str) -> list[Raw]:
+    """A node whose chips are all listed as free."""
     more = {} if addresses is None else {BASE_DEVICE_INFOS: addresses}
     raw = npu_node(name, annotations={**more, **annotations})
     raw["status"]["addresses"] = [
         {"type": "Hostname", "address": name},
         {"type": "InternalIP", "address": "192.168.1.10"},
     ]
-    return raw
+    return [raw, device_info(name, list(range(8)))]
 
 
 def bind(*objects: Raw | list[Raw]) -> tuple[World, list[dict[str, str]]]:
@@ -80,7 +81,7 @@ def test_a_predicate_time_that_cannot_be_one_is_ignored_with_a_warning(text: str
 
 
 def test_the_same_snapshot_gives_the_same_annotations() -> None:
-    objects = [node_with(), *job("a", 1), *job("b", 8)]
+    objects = [*node_with(), *job("a", 1), *job("b", 8)]
     assert bind(*objects)[1] == bind(*objects)[1]
 
 
@@ -114,7 +115,10 @@ def test_a_pod_that_takes_a_whole_node_gets_the_device_configuration() -> None:
     assert (configuration["super_pod_id"], configuration["rack_id"], configuration["server_index"]) == (-2, 0, "")
 
 
-@pytest.mark.parametrize("addresses", [None, "{}", json.dumps({"Ascend910-0": {"IP": "10.0.0.1"}})])
+PARTIAL = json.dumps({f"Ascend910-{i}": {} if i else {"IP": "10.0.0.1"} for i in range(8)})
+
+
+@pytest.mark.parametrize("addresses", [None, "{}", PARTIAL])
 def test_without_the_addresses_of_all_chips_the_device_configuration_is_not_written(addresses: str | None) -> None:
     for labels in ({}, OPERATOR):
         world, (annotations,) = bind(node_with(addresses), job("j", 8, labels=labels))

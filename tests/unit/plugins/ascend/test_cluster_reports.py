@@ -61,7 +61,29 @@ def test_a_node_that_is_unhealthy_in_a_copy_gets_no_npu_pod(kind: str, key: str,
     assert not world.bound
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "7", '{"mindx-dl-deviceinfo-n": ', "\ud800"])
+@pytest.mark.parametrize("kind", ["device-1", "switch-0", "node-cm"])
+def test_an_empty_config_map_has_no_reports(kind: str) -> None:
+    reported = aggregate("device-0", {"mindx-dl-deviceinfo-n": devices([2])})
+    session = World(npu_node("n"), reported, aggregate(kind, ""), job("j", 1)).session(CONFIGURATION)
+    assert [ids_of(int(mask)) for mask in ledger_of(session).free] == [[2]]
+    assert session.malformed == []
+
+
+@pytest.mark.parametrize("newer", ["device-1", "device-10", "device-2"])
+def test_of_two_copies_of_one_report_the_newer_counts(newer: str) -> None:
+    copies = {kind: devices([1], 5) for kind in ("device-1", "device-10", "device-2")} | {newer: devices([2], 6)}
+    maps = [aggregate(kind, {"mindx-dl-deviceinfo-n": copy}) for kind, copy in copies.items()]
+    assert free_on(World(npu_node("n"), *maps)) == [[2]]
+
+
+@pytest.mark.parametrize("other", ["text", {"UpdateTime": "late"}])
+def test_a_copy_without_a_time_is_the_oldest(other: Any) -> None:
+    maps = [aggregate("device-0", {"mindx-dl-deviceinfo-n": devices([2])})]
+    maps.append(aggregate("device-1", {"mindx-dl-deviceinfo-n": other}))
+    assert free_on(World(npu_node("n"), *maps)) == [[2]]
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "7", '{"mindx-dl-deviceinfo-n": ', "\ud800"])
 def test_a_malformed_config_map_is_ignored_with_a_warning(text: str) -> None:
     world = World(npu_node("n"), device_info("n", [1]), aggregate("device-0", text), job("j", 1)).run(CONFIGURATION)
     assert world.bound == {"j-0": "n"}

@@ -194,7 +194,7 @@ def test_a_malformed_annotation_of_a_node_counts_as_an_empty_list() -> None:
 
 
 # --- lists that the scheduler maintains itself ---
-NAMED = json.dumps({f"Ascend910-{i}": {"IP": "10.0.0.1"} for i in range(8)} | {"Ascend910-2c-100-0": {}})
+NAMED = json.dumps({f"Ascend910-{i}": {"IP": "10.0.0.1"} for i in range(8)} | {"Ascend310-1": {}})
 
 
 def test_where_the_node_names_its_chips_all_that_no_pod_holds_are_free() -> None:
@@ -208,6 +208,30 @@ def test_by_configuration_the_list_of_the_device_plugin_counts() -> None:
     world = World(node, device_info("n", [4, 5]), holder("p", 2, [0, 1]))
     reported = replace(CONFIGURATION, action_arguments={"init-params": {"self-maintain-available-card": "false"}})
     assert ids_of(int(ledger_of(world.session(reported)).free[0])) == [4, 5]
+
+
+@pytest.mark.parametrize("where", ["annotations", "labels"])
+def test_where_chips_are_divided_or_shared_the_list_of_the_device_plugin_counts(where: str) -> None:
+    more: Raw = {"Ascend910-2c-100-0": {}} if where == "annotations" else {}
+    named = json.dumps(json.loads(NAMED) | more)
+    labels = {"huawei.com/scheduler.chip1softsharedev.enable": "true"} if where == "labels" else {}
+    node = npu_node("n", annotations={BASE_DEVICE_INFOS: named}, labels=labels)
+    assert free_on(World(node, device_info("n", [4, 5]))) == [4, 5]
+
+
+@pytest.mark.parametrize("text", [None, "{", '{"DeviceList":{}}', '{"DeviceList":{"huawei.com/Ascend310":""}}'])
+def test_a_node_that_names_its_chips_but_has_no_list_gets_no_npu_pod(text: str | None) -> None:
+    node = npu_node("n", annotations={BASE_DEVICE_INFOS: NAMED})
+    world = World(node, [] if text is None else config_map("n", text), job("j", 1)).run(CONFIGURATION)
+    assert world.bound == {}
+    assert "1 node(s) had no list of free chips that can be read" in world.message_of("j-0")
+    assert len(world.malformed) == (text is not None)
+
+
+@pytest.mark.parametrize("published", [0, 1, 4_000_000_000])
+def test_the_age_of_a_report_does_not_matter(published: int) -> None:
+    old = json.dumps({"DeviceList": {ASCEND_910: names([3])}, "UpdateTime": published})
+    assert free_on(World(npu_node("n"), config_map("n", old))) == [3]
 
 
 def test_malformed_names_of_chips_are_reported_and_the_list_counts() -> None:
@@ -225,6 +249,15 @@ def test_a_malformed_list_of_unhealthy_chips_does_not_affect_the_other_lists() -
         "ConfigMap mindx-dl-deviceinfo-n data[DeviceInfoCfg][huawei.com/Ascend910-Unhealthy]",
         "ConfigMap mindx-dl-deviceinfo-n data[DeviceInfoCfg][huawei.com/Ascend910-Recovering]",
     ]
+
+
+@pytest.mark.parametrize("kind", ["Unhealthy", "Recovering"])
+def test_the_valid_names_of_a_malformed_list_of_unhealthy_chips_count(kind: str) -> None:
+    lists: dict[str, Any] = {kind: "Ascend910-1, Ascend910-2,Ascend910-2,7,"}
+    world = World(npu_node("n"), device_info("n", ALL, **lists))
+    free, problems, _ = read(world)
+    assert free == [0, 3, 4, 5, 6, 7]
+    assert problems[0].startswith(f"ConfigMap mindx-dl-deviceinfo-n data[DeviceInfoCfg][huawei.com/Ascend910-{kind}]: ")
 
 
 @pytest.mark.parametrize("text", ["Ascend910-64", "Ascend910-1,Ascend910-1", "0,1", "Ascend910-0 ", "x" * 5000])

@@ -7,7 +7,7 @@ import pytest
 
 from scheduler.api.names import SCHEDULE_POLICY
 from tests.builders import Raw, World, feed, group, pod
-from tests.unit.plugins.ascend.chips import CONFIGURATION, job, npu_node
+from tests.unit.plugins.ascend.chips import CONFIGURATION, device_info, job, npu_node
 
 
 def report(text: str, node: str = "n") -> Raw:
@@ -53,7 +53,26 @@ def test_pods_without_chips_do_not_care() -> None:
     assert World(npu_node("n"), report(status("UnHealthy")), plain).run(CONFIGURATION).bound == {"p": "n"}
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"NodeInfo":7}', status(7), status(None)])
+@pytest.mark.parametrize("key", ["NodeInfo", "SwitchInfoCfg"])
+def test_an_empty_report_means_that_there_are_no_faults(key: str) -> None:
+    empty = report("")
+    if key == "SwitchInfoCfg":
+        empty = device_info("n", list(range(8)))
+        empty["data"][key] = ""
+    world = World(npu_node("n"), empty, job("j", 1)).run(CONFIGURATION)
+    assert (world.bound, world.malformed) == ({"j-0": "n"}, [])
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '"UnHealthy"', "null"])
+def test_a_malformed_report_of_the_switches_is_ignored_with_a_warning(text: str) -> None:
+    switches = device_info("n", list(range(8)))
+    switches["data"]["SwitchInfoCfg"] = text
+    world = World(npu_node("n"), switches, job("j", 1)).run(CONFIGURATION)
+    assert world.bound == {"j-0": "n"}
+    assert world.malformed[0].startswith("ConfigMap mindx-dl-deviceinfo-n data[SwitchInfoCfg]: ")
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"NodeInfo":7}', status(7), status(None)])
 def test_a_malformed_report_is_ignored_with_a_warning(text: str) -> None:
     world = World(npu_node("n"), report(text), job("j", 1)).run(CONFIGURATION)
     assert world.bound == {"j-0": "n"}
