@@ -65,7 +65,8 @@ class ClassView:
         self._moving = [s for s in scores if s.scope is Scope.NODE]
         self._wide = [s for s in scores if s.scope is Scope.CLUSTER]
         self._node_filters = [f for f in filters if f.scope is Scope.NODE]
-        self._future_filters = [f.future_room if isinstance(f, FutureFilter) else f.room for f in self._node_filters]
+        # Not with isinstance, which takes as long for a protocol as some columns.
+        self._future_filters = [getattr(f, "future_room", f.room) for f in self._node_filters]
         wide_filters = [f for f in filters if f.scope is Scope.CLUSTER]
         self._wide_filters = [f for f in wide_filters if not isinstance(f, Costly)]
         self._costly = [f for f in wide_filters if isinstance(f, Costly)]

@@ -1,12 +1,13 @@
-"""A process whose command keeps objects ends at once, with its output and exit code."""
+"""How the process of a command starts and ends."""
 
+import os
 import subprocess
 import sys
 import weakref
 
 import pytest
 
-from scheduler.cli.process import keep
+from scheduler.cli.process import keep, run_process
 
 PROGRAM = """
 import atexit, sys
@@ -72,3 +73,14 @@ def test_a_process_that_outlives_the_command_frees_the_objects() -> None:
     keep(large)
     del large
     assert alive() is None
+
+
+@pytest.mark.parametrize(("given", "found"), [(None, "1"), ("4", "4")])
+def test_a_process_has_one_thread_of_linear_algebra_unless_the_environment_says_otherwise(
+    given: str | None, found: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", given or "")
+    if given is None:
+        monkeypatch.delenv("OPENBLAS_NUM_THREADS")
+    run_process(lambda: None)
+    assert os.environ["OPENBLAS_NUM_THREADS"] == found
