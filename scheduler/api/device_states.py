@@ -8,6 +8,8 @@ class DeviceState(Enum):
     FREE = "Free"
     NETWORK_UNHEALTHY = "NetworkUnhealthy"
     """Free, but not for jobs of several Pods."""
+    SUB_HEALTHY = "SubHealthy"
+    """Free, with a fault because of which some jobs do not use the node."""
     USED = "Used"
     TERMINATING = "Terminating"
     """Held by Pods that are being deleted."""
@@ -31,4 +33,10 @@ class Device(NamedTuple):
     name: str
     state: DeviceState
     pods: tuple[str, ...]
-    """``namespace/name`` of the Pods that hold it, or get it."""
+    """``namespace/name`` of the Pods that hold it, and then of those that get it."""
+    group: int = 0
+    """Number of its group among those of the node."""
+    grouped_by: str = ""
+    """What a group is, such as ``HCCS ring``; "" if the devices of the node have no groups."""
+    reported: float = 0.0
+    """Unix time of the report from which the state of the node's devices is known; 0 if unknown."""

@@ -62,7 +62,7 @@ class Table(Generic[T]):
     def __init__(self, columns: Sequence[Column[T]], output: str = TABLE, *, columns_of_terminal: int | None = None):
         """``columns_of_terminal``: the width to fit; None for the terminal's. Without a terminal nothing is cut off."""
         self._columns = [column for column in columns if output == WIDE or not column.wide]
-        self._limit = columns_of_terminal or _columns_of_terminal()
+        self._limit = columns_of_terminal or terminal_width()
         self._widths: list[int] = []
 
     def lines(self, rows: Sequence[T]) -> list[str]:
@@ -101,7 +101,8 @@ class Table(Generic[T]):
         return "".join(shown).rstrip()
 
 
-def _columns_of_terminal() -> int | None:
+def terminal_width() -> int | None:
+    """The width of the terminal; None if standard output is no terminal."""
     return shutil.get_terminal_size().columns if on_terminal() else None
 
 

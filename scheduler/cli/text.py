@@ -126,7 +126,12 @@ def age(time: str | None, now: float) -> str:
     since = timestamp(time)
     if since is None:
         return "<unknown>"
-    seconds = int(now - since)
+    return duration(now - since)
+
+
+def duration(amount: float) -> str:
+    """Seconds in kubectl's notation."""
+    seconds = int(amount)
     if seconds <= _CLOCK_SKEW:
         return "<invalid>"
     seconds = max(0, seconds)

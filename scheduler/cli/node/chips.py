@@ -41,7 +41,7 @@ from scheduler.cli.target import connection_options
 def chips_command(
     connection: Connection, node: str, paths: tuple[str, ...], conf: str | None, names: tuple[str, ...], output: str
 ) -> None:
-    """Show the chips of all nodes, or of one, and the Pods that hold them.
+    """Show the chips of all nodes as a grid, or of one node in detail, and the Pods that hold them.
 
     The next session is run in memory: chips that it would assign to Pods are shown as Binding or Pipelined.
 
@@ -61,4 +61,4 @@ def chips_command(
         if node and node not in simulation.cluster.cache.node_names():
             raise CommandError(f"node {node} not found")
         found = node_devices(simulation.last)
-    print_devices([device for device in found if node in ("", device.node)], output)
+    print_devices([device for device in found if node in ("", device.node)], output, detail=bool(node))

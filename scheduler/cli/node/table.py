@@ -1,10 +1,22 @@
-"""Chips of nodes, as a table or a document; ``node chips`` and ``simulate --chips`` print them."""
+"""Chips of nodes, as a grid, a list or a document; ``node chips`` and ``simulate --chips`` print them."""
 
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from scheduler.api.device_states import Device
-from scheduler.cli.output import JSON, WIDE, YAML, Column, Table, nothing_found, print_object
+from scheduler.cli.node.grid import grid_lines
+from scheduler.cli.output import (
+    JSON,
+    TABLE,
+    WIDE,
+    YAML,
+    Column,
+    Table,
+    nothing_found,
+    print_object,
+    terminal_width,
+)
 from scheduler.cli.text import echo
 
 if TYPE_CHECKING:
@@ -29,15 +41,22 @@ def node_devices(outcome: "Outcome | None") -> list[Device]:
     return [] if outcome is None else [device for part in outcome.session.ask(NODE_DEVICES) for device in part]
 
 
-def print_devices(devices: Sequence[Device], output: str) -> None:
-    """Prints a line for the chips of a node with one state and the same Pods; with ``-o wide`` a line for each chip."""
+def print_devices(devices: Sequence[Device], output: str, *, detail: bool = False) -> None:
+    """Prints the chips: as a grid; with ``-o wide`` a line for each chip. ``detail``: below the grid, a line for the
+    chips of a node with one state and the same Pods."""
     if output in (JSON, YAML):
         print_object(_document(devices), output)
-    elif not devices:
+        return
+    if not devices:
         nothing_found()
-    else:
-        for line in Table(_COLUMNS).lines(_rows(devices, together=output != WIDE)):
-            echo(line)
+        return
+    lines = grid_lines(devices, time.time(), terminal_width()) if output == TABLE else []
+    if detail and lines:
+        lines.append("")
+    if detail or output == WIDE:
+        lines += Table(_COLUMNS).lines(_rows(devices, together=output != WIDE))
+    for line in lines:
+        echo(line)
 
 
 def _rows(devices: Sequence[Device], *, together: bool) -> list[Row]:

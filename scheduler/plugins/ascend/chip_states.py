@@ -1,36 +1,58 @@
 """The state of each chip, for tools that show it."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from scheduler.api.device_states import Device, DeviceState
+from scheduler.api.names import ACCELERATOR_TYPE
+from scheduler.api.objects import Node
 from scheduler.api.task import Task
+from scheduler.plugins.ascend.families.chip_310p_duo import CARD_TYPE
+from scheduler.plugins.ascend.family import DUO, STRATEGY, Family
 from scheduler.plugins.ascend.inventory import NodeChips
 from scheduler.plugins.ascend.ledger import ChipLedger
 from scheduler.plugins.ascend.masks import NONE, ids_of
+from scheduler.plugins.ascend.resolve import resolve
 
 Getting = list[tuple[str, int, bool]]
 """Tasks that the session placed on one node: key, mask of their chips, and whether they are pipelined."""
 
 
 def chip_states(
-    ledger: ChipLedger, names: list[str], chips: Mapping[int, NodeChips], tasks: Mapping[str, Task]
+    ledger: ChipLedger, nodes: Sequence[Node], chips: Mapping[int, NodeChips], tasks: Mapping[str, Task]
 ) -> Iterator[Device]:
-    """Yields the chips of one resource. ``names``: of nodes, by row; ``chips``: by row; ``tasks``: all of the cluster,
-    by uid."""
+    """Yields the chips of one resource. ``nodes``, ``chips``: by row; ``tasks``: all of the cluster, by uid."""
     getting: dict[int, Getting] = defaultdict(list)
     for uid, row, mask, pipelined in ledger.placed():
         getting[row].append((tasks[uid].key, mask, pipelined))
     for row, node in chips.items():
         free, parts = int(ledger.free[row]), int(ledger.in_parts[row])
         held = [(tasks[uid].key if uid in tasks else uid, mask) for uid, mask in node.held.items()]
-        prefix = ledger.resource.prefix
+        resource, name = ledger.resource, nodes[row].metadata.name
+        size, group_name = _groups(resource.name, nodes[row], node.present.bit_length())
         for chip in ids_of(node.present):
             bit = 1 << chip
             state = _state(node, bit, free, parts, getting[row])
-            pods = {key for key, mask in held if mask & bit}
-            pods |= {key for key, mask, _ in getting[row] if mask & bit}
-            yield Device(names[row], ledger.resource.name, f"{prefix}{chip}", state, tuple(sorted(pods)))
+            pods = sorted(key for key, mask in held if mask & bit)
+            pods += sorted(key for key, mask, _ in getting[row] if mask & bit and key not in pods)
+            group = chip // size if size else 0
+            chip_name = f"{resource.prefix}{chip}"
+            yield Device(name, resource.name, chip_name, state, tuple(pods), group, group_name, node.published)
+
+
+def _groups(resource: str, node: Node, chips: int) -> tuple[int, str]:
+    """Number of chips of a group, and its name, in the family that the labels of the node suggest; 0 and "" if the
+    family has no groups, or if the node is larger than its nodes."""
+    labels = node.metadata.labels or {}
+    traits = {STRATEGY: "card"}
+    if ACCELERATOR_TYPE in labels:
+        traits[ACCELERATOR_TYPE] = labels[ACCELERATOR_TYPE]
+    if all(labels.get(label) in values for label, values in CARD_TYPE.items()):
+        traits[DUO] = "true"
+    family = resolve(resource, {}, traits)
+    if not isinstance(family, Family) or not family.group or chips > family.chips:
+        return 0, ""
+    return family.group, family.group_name
 
 
 def _state(node: NodeChips, bit: int, free: int, parts: int, getting: Getting) -> DeviceState:
@@ -49,6 +71,7 @@ def _state(node: NodeChips, bit: int, free: int, parts: int, getting: Getting) -
         (DeviceState.DIVIDED, parts & bit),
         (DeviceState.UNKNOWN, not free & bit),
         (DeviceState.NETWORK_UNHEALTHY, node.network_faults & bit),
+        (DeviceState.SUB_HEALTHY, node.sub_healthy & bit),
     ):
         if applies:
             return state

@@ -93,6 +93,8 @@ class NodeChips:
     """Mask of the chips that only terminating Pods hold."""
     sub_healthy: int
     """Mask of the chips with a fault that jobs may ignore."""
+    published: float
+    """Unix time of the report that counts; 0 if unknown."""
 
 
 _readings: dict[str, Readings[str, NodeChips]] = {}
@@ -230,6 +232,7 @@ def read_node(
         {task.uid: chips.held for task, chips in pods if chips.held},
         held & ~staying,
         sub_healthy,
+        0.0 if lists is None else lists.published,
     )
 
 

@@ -187,7 +187,7 @@ class Ascend:
         tasks = {task.uid: task for of_node in session.snapshot.chips.values() for task in of_node}
         tasks |= {task.uid: task for job in session.jobs.values() for task in job.tasks()}
         for resource, ledger in self.ledgers.items():
-            yield from chip_states(ledger, session.nodes.names, self._chips[resource], tasks)
+            yield from chip_states(ledger, session.nodes.facts.objects, self._chips[resource], tasks)
 
     def _read_devices(self, resource: ChipResource, position: int) -> DeviceLedger:
         """The devices of a resource of virtual NPUs that were created beforehand. Their chips are not assigned

@@ -76,11 +76,13 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_names_are_completed_from_the_cluster(cluster: Cluster) -> None:
     cluster.holds(JOBS, job("train-1"), job("train-2"), job("serve"))
     cluster.holds(QUEUES, {"metadata": {"name": "research"}})
+    cluster.holds("/api/v1/nodes", *({"metadata": {"name": name}} for name in ("node-1", "node-2", "other")))
     access = ("-k", str(cluster.kubeconfig))
 
     assert completions("job", "view", *access, "tr") == ["train-1", "train-2"]
     assert completions("job", "delete", *access, "-N", "s") == ["serve"]
     assert completions("job", "list", *access, "-q", "") == ["research"]
+    assert completions("node", "chips", *access, "node-") == ["node-1", "node-2"]
 
 
 @pytest.mark.usefixtures("patient")

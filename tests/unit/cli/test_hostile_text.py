@@ -192,7 +192,10 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "FLOWS": [{**flow, "kind": "JobFlow"}],
         "TEMPLATES": [{**flow, "kind": "JobTemplate"}],
         "CLUSTER": [*there, *pods, small],
-        "CHIPS": [node(f"n{HOSTILE}", "4c+huawei.com/Ascend910=8")],
+        "CHIPS": [
+            node(f"n{HOSTILE}", "4c+huawei.com/Ascend910=8"),
+            pod(f"p{HOSTILE}", "1c+huawei.com/Ascend910=1", on=f"n{HOSTILE}"),
+        ],
         "CHANGE": [node(f"m{HOSTILE}", "64c")],
         "BROKEN": [{"kind": HOSTILE, HOSTILE: [HOSTILE], "actions": HOSTILE, "resourceGroups": HOSTILE}],
     }

@@ -10,7 +10,7 @@ from typing import Final
 from scheduler.api.names import ACCELERATOR_TYPE, ASCEND_910, NPU
 from scheduler.plugins.ascend.families.a3_x16 import without_chips
 from scheduler.plugins.ascend.family import Family, JobRequest
-from scheduler.plugins.ascend.selection.dies import NO_HALF_CARD, whole_cards
+from scheduler.plugins.ascend.selection.dies import DIES, NO_HALF_CARD, whole_cards
 
 
 def _check(chips: int, job: JobRequest) -> str:
@@ -45,6 +45,7 @@ FAMILIES: Final = tuple(
         traits={ACCELERATOR_TYPE: (f"module-a3-{chips}-super-pod",)},
         check=partial(_check, chips),
         super_pods=True,
+        group=DIES,
     )
     for chips in (16, 8)
 )

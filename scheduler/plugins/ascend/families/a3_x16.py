@@ -40,5 +40,6 @@ FAMILIES: Final = (
         policies=frozenset({"chip2-node8", "chip2-node16", "module-a3-16"}),
         traits={ACCELERATOR_TYPE: ("module-a3-16",)},
         check=_check,
+        group=DIES,
     ),
 )

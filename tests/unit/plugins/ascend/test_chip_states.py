@@ -1,6 +1,8 @@
 """The state of each chip, as ``node chips`` and ``simulate --chips`` show it."""
 
 import json
+import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -8,24 +10,16 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from scheduler.api.names import ASCEND_910
+from scheduler.api.names import ACCELERATOR_TYPE, ASCEND_910
 from scheduler.cli.main import main
 from tests.builders import Raw, node
-from tests.unit.plugins.ascend.chips import device_info, job, names, npu_node, npu_pod
+from tests.unit.plugins.ascend.chips import config_map, device_info, job, names, npu_node, npu_pod
 
 
 def shown(tmp_path: Path, objects: list[Any], *command: str) -> dict[str, list[tuple[str, list[str]]]]:
     """Node -> (state, Pods) of each chip, as JSON shows them."""
-    flat: list[Raw] = [each for part in objects for each in (part if isinstance(part, list) else [part])]
-    path = tmp_path / "cluster.yaml"
-    path.write_text(yaml.safe_dump_all(flat), encoding="utf-8")
-    line = [*command, "-f", str(path), "-o", "json"]
-    result = CliRunner().invoke(main, line, prog_name="volcano-py")
-    assert result.exit_code == 0, (result.output, result.exception)
-    return {
-        each["node"]: [(chip["state"], chip["pods"]) for chip in each["chips"]]
-        for each in json.loads(result.stdout)["nodes"]
-    }
+    document = json.loads(printed(tmp_path, objects, *command, "-o", "json"))
+    return {each["node"]: [(chip["state"], chip["pods"]) for chip in each["chips"]] for each in document["nodes"]}
 
 
 def cluster() -> list[Any]:
@@ -78,9 +72,87 @@ def test_an_unknown_node_is_an_error_and_a_cluster_without_chips_is_not(tmp_path
         assert (result.exit_code, text in result.stderr) == (code, True), result.output
 
 
-def test_a_wide_table_has_a_line_for_each_chip(tmp_path: Path) -> None:
+def printed(tmp_path: Path, objects: list[Any], *command: str) -> str:
+    flat: list[Raw] = [each for part in objects for each in (part if isinstance(part, list) else [part])]
     path = tmp_path / "cluster.yaml"
-    path.write_text(yaml.safe_dump_all([npu_node("n"), device_info("n", list(range(8)))]), encoding="utf-8")
-    for form, lines in (([], 1), (["-o", "wide"], 8)):
-        result = CliRunner().invoke(main, ["node", "chips", "-f", str(path), *form])
-        assert len(result.stdout.splitlines()) == lines + 1
+    path.write_text(yaml.safe_dump_all(flat), encoding="utf-8")
+    result = CliRunner().invoke(main, [*command, "-f", str(path)], prog_name="volcano-py")
+    assert result.exit_code == 0, (result.output, result.exception)
+    return result.stdout
+
+
+def grid(tmp_path: Path, *objects: Any, command: tuple[str, ...] = ("node", "chips")) -> list[str]:
+    """The lines of the grid without the age of reports."""
+    lines = printed(tmp_path, list(objects), *command).splitlines()
+    return [re.sub(r"(/[0-9]+ +)[0-9][0-9a-z]* ", r"\1- ", line) for line in lines]
+
+
+def test_the_grid_has_a_row_for_each_node_and_a_gap_between_rings(tmp_path: Path) -> None:
+    assert [line.split() for line in grid(tmp_path, *cluster())[:4]] == [
+        ["huawei.com/Ascend910,", "by", "HCCS", "ring"],
+        ["Node", "Free", "Report", *"01234567", "Pods"],
+        ["m", "0/8", "-", *"????????"],
+        ["n", "2/8", "-", "a", "b+", "b+", ".", "~", "!", "^", "?", "a", "default/held", "b", "default/new-0"],
+    ]
+
+
+def test_of_one_node_the_chips_are_listed_too(tmp_path: Path) -> None:
+    lines = grid(tmp_path, *cluster(), command=("node", "chips", "n"))
+    assert lines[1].startswith("Node  Free")
+    assert [line.split()[2:] for line in lines[lines.index("") + 3 :]] == [
+        ["Chips", "Number", "State", "Pods"],
+        ["0", "1", "Used", "default/held"],
+        ["1,2", "2", "Binding", "default/new-0"],
+        ["3", "1", "Free"],
+        ["4", "1", "NetworkUnhealthy"],
+        ["5", "1", "Unhealthy"],
+        ["6", "1", "Recovering"],
+        ["7", "1", "Unknown"],
+    ]
+
+
+def test_the_grid_shows_how_old_the_report_of_a_node_is(tmp_path: Path) -> None:
+    hour_ago = int(time.time()) - 3600
+    lists = json.dumps({"DeviceList": {ASCEND_910: names([0])}, "UpdateTime": hour_ago})
+    assert " 60m " in printed(tmp_path, [npu_node("n"), config_map("n", lists)], "node", "chips")
+
+
+@pytest.mark.parametrize(
+    ("resource", "number", "labels", "title", "second"),
+    [
+        ("Ascend910", 8, {}, "by HCCS ring", 4),
+        ("Ascend910", 8, {ACCELERATOR_TYPE: "module"}, "by HCCS ring", 4),
+        ("Ascend910", 8, {ACCELERATOR_TYPE: "module-910b-8"}, "", 0),
+        ("Ascend910", 16, {ACCELERATOR_TYPE: "module-910b-16"}, "by half", 8),
+        ("Ascend910", 16, {ACCELERATOR_TYPE: "module-a3-16"}, "by card", 2),
+        ("Ascend910", 16, {ACCELERATOR_TYPE: "module-a3-16-super-pod"}, "by card", 2),
+        ("Ascend910", 16, {}, "", 0),
+        ("Ascend910", 8, {ACCELERATOR_TYPE: "unknown"}, "", 0),
+        ("Ascend310", 16, {}, "by card", 4),
+        ("Ascend310P", 8, {}, "", 0),
+        ("Ascend310P", 8, {"infer-card-type": "card-300i-duo"}, "by card", 2),
+        ("npu", 8, {}, "", 0),
+    ],
+)
+def test_the_labels_of_a_node_say_how_its_chips_are_grouped(
+    resource: str, number: int, labels: dict[str, str], title: str, second: int, tmp_path: Path
+) -> None:
+    there = node("n", f"4c+huawei.com/{resource}={number}", labels=labels)
+    lines = printed(tmp_path, [there], "node", "chips").splitlines()
+    assert lines[0] == f"huawei.com/{resource}" + (f", {title}" if title else "")
+    assert (f" {second - 1}   {second} " in lines[1]) == bool(second)
+
+
+def test_a_wide_table_has_a_line_for_each_chip(tmp_path: Path) -> None:
+    objects = [npu_node("n"), device_info("n", list(range(8)))]
+    assert len(printed(tmp_path, objects, "node", "chips", "-o", "wide").splitlines()) == 9
+
+
+def test_a_simulation_prints_the_grid_too(tmp_path: Path) -> None:
+    assert "a  b  b  .   ~  !  ^  ?" in printed(tmp_path, cluster(), "simulate", "--chips")
+
+
+def test_a_chip_with_a_sub_health_fault_is_shown(tmp_path: Path) -> None:
+    faults = json.dumps([{"npu_name": "Ascend910-3", "fault_handling": "SubHealthFault"}])
+    info = device_info("n", list(range(8)), Fault=faults)
+    assert ".  .  .  =   .  .  .  ." in printed(tmp_path, [npu_node("n"), info], "node", "chips")
