@@ -67,6 +67,8 @@ class ObjectWrite:
     the next session decides again from that version."""
     new: bool = False
     """The object does not exist, and is created. If it exists by then, the write is dropped."""
+    create: bool = False
+    """If the object does not exist, it is created."""
 
 
 @dataclass(frozen=True, slots=True)

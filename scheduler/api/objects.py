@@ -259,6 +259,7 @@ class ContainerStatus(Wire):
     ready: bool = False
     restart_count: int = 0
     state: ContainerState | None = None
+    last_state: ContainerState | None = None
 
 
 ENDED_PHASES: Final = ("Succeeded", "Failed")

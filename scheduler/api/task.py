@@ -177,6 +177,10 @@ class Task:
     """The annotation ``predicate-time``."""
     super_pod_rank: str = ""
     """The annotation ``super-pod-rank``."""
+    fault_marks: Mapping[str, str] = field(default_factory=dict)
+    """The annotations about a fault of the Pod (``FAULT_ANNOTATIONS``)."""
+    container_failed: bool = False
+    """Whether the last run of a container ended with an exit code other than 0."""
     earlier: tuple[tuple[str, str], ...] = ()
     """Former keys and values of ``annotations`` since the Pod is on its node. Its device plugin may have used them. At
     most ``MAX_EARLIER``; that many mean that there were more."""

@@ -11,8 +11,11 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from scheduler.api.names import (
+    FAULT_ANNOTATIONS,
     GROUP_NAME,
     HCCL_RANK_INDEX,
+    NEED_VOLCANO_OPE,
+    POD_STATUS,
     PREDICATE_TIME,
     PREEMPTABLE,
     SUPER_POD_RANK,
@@ -21,7 +24,7 @@ from scheduler.api.names import (
     TRUE,
 )
 from scheduler.api.node import NONZERO_CPU, NONZERO_MEMORY
-from scheduler.api.objects import Container, ObjectMeta, Pod, PodSpec
+from scheduler.api.objects import Container, ContainerStatus, ObjectMeta, Pod, PodSpec
 from scheduler.api.pod_rules import effective_total
 from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, PODS_INDEX, Dimensions, Vector
 from scheduler.api.signed_records import BindingRecord, device_annotations
@@ -34,6 +37,7 @@ LONGEST_EARLIER: Final = 4096
 """Characters of a changed annotation value that ``Task.earlier`` keeps. A longer value counts as too many values."""
 TOO_MANY_EARLIER: Final = tuple(("", str(number)) for number in range(MAX_EARLIER))
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,10}")
+NO_MARKS: Final[Mapping[str, str]] = {}
 NO_CLAIMS: Final[Mapping[str, str | None]] = {}
 
 
@@ -102,6 +106,8 @@ def task_of(
         rank=annotations.get(HCCL_RANK_INDEX, ""),
         predicate_time=annotations.get(PREDICATE_TIME, ""),
         super_pod_rank=annotations.get(SUPER_POD_RANK, ""),
+        fault_marks=_fault_marks(annotations) if annotations else NO_MARKS,
+        container_failed=any(map(_failed_before, status.container_statuses or ())),
         earlier=earlier,
     )
 
@@ -201,6 +207,8 @@ def is_equivalent(old: Task, new: Task) -> bool:
         and old.record == new.record
         and old.rank == new.rank
         and old.super_pod_rank == new.super_pod_rank
+        and old.fault_marks == new.fault_marks
+        and old.container_failed == new.container_failed
         and old.earlier == new.earlier
         and old.ours == new.ours
         and old.labels == new.labels
@@ -208,6 +216,21 @@ def is_equivalent(old: Task, new: Task) -> bool:
         and old.started_at == new.started_at
         and old.device_claims == new.device_claims
     )
+
+
+def _fault_marks(annotations: Mapping[str, str]) -> Mapping[str, str]:
+    """The annotations about a fault; Pods without one share an empty mapping."""
+    if POD_STATUS in annotations or NEED_VOLCANO_OPE in annotations:
+        return {key: annotations[key] for key in FAULT_ANNOTATIONS if key in annotations}
+    return NO_MARKS
+
+
+def _failed_before(container: ContainerStatus) -> bool:
+    """Whether the last run of a container that was started again failed."""
+    if not container.restart_count or container.last_state is None:
+        return False
+    ended = container.last_state.terminated
+    return ended is not None and ended.exit_code != 0
 
 
 def _parse_bool(text: str | None, default: bool) -> bool:

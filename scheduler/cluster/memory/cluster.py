@@ -262,7 +262,7 @@ class MemoryCluster:
     def _write(self, write: ObjectWrite) -> bool:
         """Writes an object of a plugin. Returns whether it was written."""
         raw = self.server.find(write.kind, write.namespace, write.name)
-        if write.new:
+        if write.new or (write.create and raw is None):
             metadata = {**write.body.get("metadata", {}), "name": write.name, "namespace": write.namespace}
             kind = {"apiVersion": write.kind.api_version, "kind": write.kind.name}
             return self.server.create(write.kind, {**kind, **write.body, "metadata": metadata})

@@ -12,6 +12,7 @@ from typing import ClassVar, Final
 
 import numpy as np
 
+from scheduler.api.decisions import ObjectWrite
 from scheduler.api.device_states import Device
 from scheduler.api.job import Condition, Job
 from scheduler.api.names import (
@@ -44,7 +45,9 @@ from scheduler.plugins.ascend.ledger import ChipLedger
 from scheduler.plugins.ascend.previous_nodes import PreviousNodes
 from scheduler.plugins.ascend.ranks import malformed_ranks, ranks_of
 from scheduler.plugins.ascend.rescheduling import rescheduler
+from scheduler.plugins.ascend.rescheduling.dying_words import dying_words
 from scheduler.plugins.ascend.rescheduling.rescheduler import Rescheduler
+from scheduler.plugins.ascend.rescheduling.state import Restart
 from scheduler.plugins.ascend.resolve import CHIP_RESOURCES
 from scheduler.plugins.ascend.resources import ChipResource
 from scheduler.plugins.ascend.settings import settings_of
@@ -137,10 +140,11 @@ class Ascend:
             self.ledgers,
             self._chips,
             self._exhausted,
-            lambda resource: self._health(resource).codes,
+            self._health,
             self._reports,
             self._demand.is_npu_job,
             self._settings.grace_over_time,
+            words=self._words if self._settings.dying_words else None,
         )
         self.rescheduler.open()
         previous = PreviousNodes(session, self._demand, self.rescheduler, prefer=self._settings.prefer_previous)
@@ -181,6 +185,9 @@ class Ascend:
         position = self._session.dimensions.index(resource.name)
         snapshot, own = self._session.snapshot, self._settings.self_maintain
         return read_exhausted(snapshot, resource, position, self._reports, self_maintain=own)
+
+    def _words(self, job: Job, restart: Restart) -> ObjectWrite | None:
+        return dying_words(job, restart, lambda cls: sum(self._demand.whole_chips(cls.request).values()))
 
     def _node_devices(self) -> Iterable[Device]:
         session = self._session

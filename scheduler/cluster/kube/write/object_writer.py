@@ -5,6 +5,7 @@ decides again. The cache receives the answer of the server before the watch does
 """
 
 import time
+from dataclasses import replace
 
 import msgspec
 import structlog
@@ -55,6 +56,7 @@ class ObjectWriter:
         self._lanes.submit(Urgency.ADMISSION, ("write", *key), work)
 
     async def _write(self, key: _Key, write: ObjectWrite, backoff: Backoff) -> float | None:
+        """Returns the seconds after which to try again; None: the write is done or dropped."""
         method, path, content_type = "PATCH", object_path(write.kind, write.namespace, write.name), MERGE_PATCH
         if write.new:
             method, path, content_type = "POST", write.kind.path_in(write.namespace), JSON
@@ -72,6 +74,8 @@ class ObjectWriter:
         except (ApiError, TransportError) as error:
             if isinstance(error, TransportError) or error.transient:
                 return backoff.next(error.retry_after if isinstance(error, ApiError) else None)
+            if error.status == 404 and write.create:
+                return await self._write(key, replace(write, new=True, create=False), backoff)
             # Another version, or gone, or made meanwhile; a namespace that does not exist is a refusal.
             if error.status != 409 and not (error.status == 404 and not write.new):
                 self._refused(key, error)

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from msgspec.structs import replace
 
 from scheduler.api.job import Job
+from scheduler.api.names import NEED_VOLCANO_OPE, POD_STATUS
 from scheduler.api.task import FINISHED_STATUSES, Task, TaskStatus
 from scheduler.plugins.ascend.rescheduling.policy import Policy, Scope, Strategy, SubHealth
 from scheduler.plugins.ascend.rescheduling.state import Entry, Restart, owner_of
@@ -77,7 +78,7 @@ def next_restart(
         return Next(restart, retries - 1 if failed else retries)
     if last is None or not last.pods:
         return Next(last, retries)
-    if policy.scope is Scope.POD and not listed & live.keys():
+    if policy.scope is Scope.POD and not last.external and not listed & live.keys():
         grown = _grown(job, live, last, now)
         if grown is not None:
             return Next(grown, retries)
@@ -86,6 +87,8 @@ def next_restart(
 
 def deletions(job: Job, restart: Restart, now: float, grace_over_time: float) -> list[Deletion]:
     """Returns the Pods of a recorded restart that are to be deleted now."""
+    if restart.external:
+        return []
     listed = {entry.uid for entry in restart.pods}
     age = now - restart.time
     result = []
@@ -101,10 +104,29 @@ def deletions(job: Job, restart: Restart, now: float, grace_over_time: float) ->
     return result
 
 
+def marks(job: Job, restart: Restart) -> list[tuple[Task, str]]:
+    """Returns the Pods of a recorded restart whose annotation ``POD_STATUS`` is to be written now, and its value."""
+    if not restart.external:
+        return []
+    kinds = {entry.uid: entry.fault for entry in restart.pods}
+    marked = ((task, f"Unhealthy-{kinds[task.uid]}") for task in job.tasks() if task.uid in kinds)
+    return [(task, value) for task, value in marked if task.fault_marks.get(POD_STATUS) != value]
+
+
 def remaining(job: Job, restart: Restart) -> int:
     """The number of Pods of a restart that still exist."""
     listed = {entry.uid for entry in restart.pods}
     return sum(1 for task in job.tasks() if task.uid in listed)
+
+
+def matters(fault: Fault, task: Task, policy: Policy) -> bool:
+    """Whether a fault of its node concerns a Pod: hardware that works with restrictions does not, unless the job says
+    so; for ``hotSwitch``, once another component has prepared a substitute."""
+    if fault.kind != SUB_HEALTH:
+        return True
+    if policy.sub_health is SubHealth.HOT_SWITCH:
+        return task.fault_marks.get(NEED_VOLCANO_OPE) == "delete"
+    return policy.sub_health is not SubHealth.IGNORE
 
 
 def is_forced(policy: Policy, faults: Iterable[Fault]) -> bool:
@@ -122,8 +144,8 @@ def _restart(
     last: Restart | None,
     now: float,
 ) -> Restart:
-    whole = policy.scope is Scope.JOB
-    if policy.scope in (Scope.POD, Scope.PROCESS):
+    whole = policy.scope is Scope.JOB and not policy.strategy.external
+    if not policy.strategy.external and policy.scope in (Scope.POD, Scope.PROCESS):
         whole = any(_is_master(live[uid]) for uid in faults)
     victims = [task for task in live.values() if task.node] if whole else [live[uid] for uid in faults]
     entries = [_entry(task, faults.get(task.uid)) for task in victims]
@@ -135,6 +157,7 @@ def _restart(
         time=int(now),
         force=is_forced(policy, faults.values()) or (bool(kept) and last is not None and last.force),
         whole=whole,
+        external=policy.strategy.external,
         pods=(*kept, *sorted(entries, key=lambda entry: entry.name)),
         reasons=tuple(sorted(reasons, key=lambda entry: entry.name)[:MOST_REASONS]),
     )

@@ -14,7 +14,6 @@ import numpy as np
 
 from scheduler.api.job import Job
 from scheduler.api.names import DEVICE_INFO_KEY, FAULT_SUFFIX, NPU_CORE
-from scheduler.api.node import Codes
 from scheduler.api.objects import ConfigMap
 from scheduler.api.reasons import Malformed
 from scheduler.api.snapshot import Snapshot
@@ -23,14 +22,15 @@ from scheduler.plugins.ascend.chiplist import format_chips
 from scheduler.plugins.ascend.cluster_reports import ClusterReports, Report
 from scheduler.plugins.ascend.inventory import NodeChips, device_reports
 from scheduler.plugins.ascend.ledger import ChipLedger
-from scheduler.plugins.ascend.masks import NONE, WIDTH, ids_of
-from scheduler.plugins.ascend.node_health import UNHEALTHY
+from scheduler.plugins.ascend.masks import ALL, NONE, WIDTH, ids_of
+from scheduler.plugins.ascend.node_health import UNHEALTHY, NodeHealth
 from scheduler.plugins.ascend.rescheduling.decision import (
     CARD_UNHEALTHY,
     NODE_UNHEALTHY,
     POD_FAILED,
     RELATION,
     SOFTWARE,
+    SUB_HEALTH,
     Fault,
 )
 from scheduler.plugins.ascend.rescheduling.state import ChipFault, FaultNode
@@ -58,9 +58,16 @@ class NodeFaults(NamedTuple):
     """Mask of the chips that do not work."""
     network: int = NONE
     """Mask of the chips with a network fault."""
+    sub_healthy: int = NONE
+    """Mask of the chips that work with restrictions; all if the node as a whole does."""
     why: str = ""
     """Why the node as a whole does not work, or ""."""
     devices: tuple[ChipFault, ...] = ()
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether it has an entry in the ConfigMap with the state."""
+        return bool(self.unhealthy or self.network or self.why)
 
     def document(self, since: int) -> FaultNode:
         """Its entry in the ConfigMap with the state."""
@@ -83,14 +90,15 @@ def faulty_nodes(
     ledger: ChipLedger,
     chips: Mapping[int, NodeChips],
     exhausted: Collection[int],
-    health: Codes,
+    health: NodeHealth,
     reports: ClusterReports,
     problems: list[Malformed],
 ) -> Iterator[NodeFaults]:
     """Yields the nodes with a fault, among those with chips of one resource. ``exhausted``: rows of those of which no
-    chip is allocatable; ``health``: as of ``node_health``."""
+    chip is allocatable."""
     names, unready = snapshot.nodes.names, snapshot.nodes.facts.unready
-    rows = set(np.flatnonzero(ledger.faulty | (health == UNHEALTHY)).tolist()) | {*exhausted}
+    suspicious = ledger.faulty | ledger.sub_healthy | (health.codes == UNHEALTHY) | health.sub_healthy
+    rows = set(np.flatnonzero(suspicious).tolist()) | {*exhausted}
     if unready:
         index = snapshot.nodes.index
         rows |= {index[name] for name, since in unready.items() if snapshot.now - since > NOT_READY_TIME}
@@ -98,13 +106,14 @@ def faulty_nodes(
     for row in sorted(rows & chips.keys()):
         node, name = chips[row], names[row]
         unhealthy = node.unusable & ~node.recovering & node.present
-        why = "is reported as unhealthy" if health[row] == UNHEALTHY else ""
+        sub_healthy = ALL if health.sub_healthy[row] else node.sub_healthy
+        why = "is reported as unhealthy" if health.codes[row] == UNHEALTHY else ""
         if name in unready and snapshot.now - unready[name] > NOT_READY_TIME:
             why = f"is not ready for {int(snapshot.now - unready[name])} seconds"
-        if not (unhealthy or node.network_faults or why):
+        if not (unhealthy or node.network_faults or sub_healthy or why):
             continue
         devices = _chip_faults(ledger.resource.name, *device_reports(name, snapshot.config_maps, reports), problems)
-        yield NodeFaults(name, prefix, unhealthy, node.network_faults, why, devices)
+        yield NodeFaults(name, prefix, unhealthy, node.network_faults, sub_healthy, why, devices)
 
 
 def _chip_faults(
@@ -140,15 +149,18 @@ def faults_of_nodes(
 ) -> Iterator[tuple[Task, Fault]]:
     """Yields the Pods that faults of nodes and chips concern. ``chips``: by row, those of the same resource."""
     for node in nodes:
-        if not node.why and not node.unhealthy:
+        if not (node.why or node.unhealthy or node.sub_healthy):
             continue
         by_uid = chips[snapshot.nodes.index[node.name]].held
         for task in snapshot.chips.get(node.name, ()):
+            used = by_uid.get(task.uid, NONE) | _core_chips(task)
             if node.why:
                 yield task, Fault(NODE_UNHEALTHY, f"node {node.name} {node.why}")
-            elif broken := (by_uid.get(task.uid, NONE) | _core_chips(task)) & node.unhealthy:
-                listed = format_chips(ids_of(broken), node.prefix)
+            elif used & node.unhealthy:
+                listed = format_chips(ids_of(used & node.unhealthy), node.prefix)
                 yield task, Fault(CARD_UNHEALTHY, f"{listed} of node {node.name} is unhealthy")
+            elif used & node.sub_healthy:
+                yield task, Fault(SUB_HEALTH, f"hardware of node {node.name} works with restrictions")
 
 
 def faults_of_missing_nodes(snapshot: Snapshot) -> Iterator[tuple[Task, Fault]]:
@@ -164,7 +176,9 @@ def faults_of_pods(job: Job) -> dict[str, Fault]:
     """uid -> fault of the Pods of a job that failed, or whose label reports a fault."""
     found = {uid: Fault(POD_FAILED, "it failed") for uid, task in job.of(TaskStatus.FAILED).items() if task.node}
     for task in job.tasks():
-        fault = _LABELLED.get(task.labels.get(FAULT_TYPE, ""))
+        fault = _LABELLED.get(task.labels.get(FAULT_TYPE, "")) if task.labels else None
+        if fault is None and task.container_failed:
+            fault = Fault(POD_FAILED, "a container of it failed")
         if fault is not None and task.node:
             found.setdefault(task.uid, fault)
     return found

@@ -9,9 +9,8 @@ from typing import Final, NamedTuple
 
 from scheduler.api.decisions import Evict, ObjectWrite, group_ref
 from scheduler.api.job import Job
-from scheduler.api.kinds import CONFIG_MAP
-from scheduler.api.names import EVENT_RESCHEDULED, EVENT_WARNING, SYSTEM_NAMESPACE
-from scheduler.api.node import Codes
+from scheduler.api.kinds import CONFIG_MAP, POD
+from scheduler.api.names import EVENT_RESCHEDULED, EVENT_WARNING, POD_STATUS, SYSTEM_NAMESPACE
 from scheduler.api.objects import ConfigMap
 from scheduler.api.reasons import Malformed, Refusal
 from scheduler.api.task import ALLOCATED_STATUSES
@@ -20,9 +19,18 @@ from scheduler.framework.session import Session
 from scheduler.plugins.ascend.cluster_reports import NAMESPACE, ClusterReports
 from scheduler.plugins.ascend.inventory import NodeChips
 from scheduler.plugins.ascend.ledger import ChipLedger
+from scheduler.plugins.ascend.node_health import NodeHealth
 from scheduler.plugins.ascend.ranks import NO_RANKS, is_number
 from scheduler.plugins.ascend.rescheduling import reasons, state
-from scheduler.plugins.ascend.rescheduling.decision import Fault, deletions, next_restart, remaining
+from scheduler.plugins.ascend.rescheduling.decision import (
+    SUB_HEALTH,
+    Fault,
+    deletions,
+    marks,
+    matters,
+    next_restart,
+    remaining,
+)
 from scheduler.plugins.ascend.rescheduling.faults import (
     NodeFaults,
     faults_of_missing_nodes,
@@ -62,13 +70,15 @@ class Rescheduler:
         ledgers: Mapping[ChipResource, ChipLedger],
         chips: Mapping[ChipResource, Mapping[int, NodeChips]],
         exhausted: Callable[[ChipResource], Mapping[int, NodeChips]],
-        health: Callable[[ChipResource], Codes],
+        health: Callable[[ChipResource], NodeHealth],
         reports: ClusterReports,
         uses_npus: Callable[[Job], bool],
         grace_over_time: float,
+        *,
+        words: Callable[[Job, Restart], ObjectWrite | None] | None = None,
     ) -> None:
-        """``exhausted``: the chips of nodes of which none is allocatable, by row; ``health``: the codes of
-        ``node_health`` for the nodes with chips of a resource."""
+        """``exhausted``: the chips of nodes of which none is allocatable, by row; ``health``: of
+        the nodes with chips of a resource; ``words``: returns the dying words of a job; None: none are written."""
         self._session = session
         self._ledgers = ledgers
         self._chips = chips
@@ -77,6 +87,7 @@ class Rescheduler:
         self._reports = reports
         self._uses_npus = uses_npus
         self._grace_over_time = grace_over_time
+        self._words = words
         self.restarts: Mapping[str, Restart] = {}
         """Key of a job -> its recorded restart."""
 
@@ -152,14 +163,16 @@ class Rescheduler:
             found = [*faulty_nodes(snapshot, ledger, chips, exhausted, health, self._reports, problems)]
             nodes += found
             for task, fault in faults_of_nodes(snapshot, found, chips):
-                if task.job in jobs:
+                if task.job in jobs and matters(fault, task, jobs[task.job].policy):
                     faults.setdefault(task.job, {}).setdefault(task.uid, fault)
         for task, fault in faults_of_missing_nodes(snapshot):
             if task.job in jobs:
                 faults.setdefault(task.job, {}).setdefault(task.uid, fault)
         for key, reading in jobs.items():
             if reading.faults:
-                faults[key] = {**reading.faults, **faults.get(key, {})}
+                others = faults.get(key, {})
+                worse = {uid: fault for uid, fault in others.items() if fault.kind != SUB_HEALTH}
+                faults[key] = {**others, **reading.faults, **worse}
         for problem in problems:
             session.malformed_field(problem)
         return faults, nodes
@@ -205,6 +218,8 @@ class Rescheduler:
             self._postpone(new, known, begun.pop())
             data = state.data_of(new)
         self._write(SYSTEM_NAMESPACE, state.NAME, data, recorded)
+        for key in begun:
+            self._write_words(session.jobs[key], restarts[key])
 
     def _postpone(self, new: State, known: State, key: str) -> None:
         """Takes back a restart for which the ConfigMap has no room. A later session decides it again."""
@@ -217,6 +232,13 @@ class Rescheduler:
         job = self._session.jobs[key]
         text = f"the restart waits until ConfigMap {SYSTEM_NAMESPACE}/{state.NAME} has room for its Pods"
         self._session.event(group_ref(job), EVENT_WARNING, EVENT_RESCHEDULED, text)
+
+    def _write_words(self, job: Job, restart: Restart) -> None:
+        """Writes the dying words of a job: as early as possible, and again with the deletions, in case that the first
+        write did not happen."""
+        write = self._words(job, restart) if self._words is not None else None
+        if write is not None:
+            self._session.decisions.writes.append(write)
 
     def _report(self, job: Job, restart: Restart) -> None:
         what = f"{len(restart.pods)} Pods are" if len(restart.pods) != 1 else f"Pod {restart.pods[0].name} is"
@@ -248,7 +270,8 @@ class Rescheduler:
 
     # --- deletions ---
     def _delete(self) -> None:
-        """Deletes the Pods of recorded restarts that exist."""
+        """Deletes the Pods of recorded restarts that exist. Those that hold no node of the session are no part of its
+        books."""
         session = self._session
         statement = session.statement()
         for key, restart in self.restarts.items():
@@ -256,11 +279,18 @@ class Rescheduler:
             if not restart.pods or job is None:
                 continue
             reason = f"{_EVICTION} ({_reason_text(restart)})"
+            for task, value in marks(job, restart):
+                body = {"metadata": {"annotations": {POD_STATUS: value}}}
+                write = ObjectWrite(POD, task.namespace, task.name, body, uid=task.uid)
+                session.decisions.writes.append(write)
             due = deletions(job, restart, session.now, self._grace_over_time)
             if due:
                 self._report(job, restart)
+                self._write_words(job, restart)
             for task, grace_period in due:
-                if task.uid in job.by_status.get(task.status, ()) and task.status in ALLOCATED_STATUSES:
+                if task.uid not in job.by_status.get(task.status, ()):
+                    continue  # an action of this session has evicted it
+                if task.status in ALLOCATED_STATUSES and task.node in session.nodes.index:
                     statement.evict(job, task, reason, grace_period=grace_period)
                 else:
                     session.decisions.evictions.append(Evict(task, reason, grace_period))
@@ -272,7 +302,7 @@ def _documents(nodes: Iterable[NodeFaults], before: Iterable[FaultNode], now: fl
     """The nodes with a fault. The time of one whose faults are as before is kept."""
     known = {node.node_name: node for node in before}
     result = []
-    for node in nodes:
+    for node in (node for node in nodes if node.is_listed):
         old = known.get(node.name)
         kept = node.document(old.update_time) if old is not None else None
         result.append(old if old is not None and kept == old else node.document(int(now)))

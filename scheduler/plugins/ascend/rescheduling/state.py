@@ -88,6 +88,8 @@ class Restart(msgspec.Struct, frozen=True, omit_defaults=True):
     """The Pods are deleted without a grace period."""
     whole: bool = False
     """All Pods of the job are deleted."""
+    external: bool = False
+    """Another component deletes the Pods; the scheduler marks them."""
     pods: tuple[Entry, ...] = ()
     """The Pods that it deletes. Empty once all of them have replacements with nodes."""
     reasons: tuple[Entry, ...] = ()

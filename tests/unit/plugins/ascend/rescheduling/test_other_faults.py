@@ -1,0 +1,202 @@
+"""Software, relation, container, sub-health and switch faults; external strategies; grace that ends; dying words."""
+
+import hashlib
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from scheduler.api.kinds import CONFIG_MAP, NODE, POD
+from scheduler.api.times import format_timestamp
+from scheduler.framework.cycle import open_session
+from scheduler.framework.session import Session
+from tests.builders import Raw
+from tests.unit.plugins.ascend.rescheduling.faulty import CONFIGURATION, Cluster, vcjob
+
+SUB_HEALTH = [{"npu_name": "Ascend910-2", "fault_handling": "SubHealthFault", "fault_code": "1"}]
+
+
+def running(replicas: int = 2, settings: dict[str, str] | None = None, **labels: Any) -> Cluster:
+    configuration = replace(CONFIGURATION, action_arguments={"init-params": settings or {}})
+    cluster = Cluster(vcjob(replicas=replicas, **labels), settings=configuration)
+    return cluster.run(6)
+
+
+def found(cluster: Cluster, namespace: str, name: str) -> Raw:
+    raw = cluster.server.find(CONFIG_MAP, namespace, name)
+    assert raw is not None
+    return raw
+
+
+def kinds(cluster: Cluster) -> set[str]:
+    """The kinds of faults in the history."""
+    records = [record for history in cluster.history().values() for record in history.reschedule_records]
+    return {reason.reschedule_reason for record in records for reason in record.reason_of_task}
+
+
+# --- faults that Pods report ---
+@pytest.mark.parametrize(
+    "value, kind", [("software", "SoftwareFault"), ("Separate", "RelationFault"), ("SubHealth", ""), ("other", "")]
+)
+def test_a_label_of_a_pod_reports_a_fault(value: str, kind: str) -> None:
+    cluster = running(fault_scheduling="force")
+    cluster.label("train-t-1", fault_type=value)
+    cluster.run(10)
+    assert kinds(cluster) == ({kind} if kind else set())
+    assert cluster.restarts_of() == bool(kind)
+
+
+@pytest.mark.parametrize("code, retries, restarts", [(1, "3", 1), (0, "3", 0), (1, "0", 0)])
+def test_a_container_that_failed_counts_as_a_failed_pod(code: int, retries: str, restarts: int) -> None:
+    cluster = running(fault_scheduling="force", fault_retry_times=retries)
+    ended = {"name": "c", "restartCount": 1, "lastState": {"terminated": {"exitCode": code}}}
+    cluster.server.patch(POD, "default", "train-t-0", {"status": {"containerStatuses": [ended]}})
+    cluster.run(10)
+    assert cluster.restarts_of() == restarts
+    assert kinds(cluster) == ({"pod-failed"} if restarts else set())
+
+
+# --- nodes ---
+@pytest.mark.parametrize("seconds, restarts", [(10, 0), (100, 1)])
+def test_a_node_that_is_not_ready_for_a_minute_is_faulty(seconds: int, restarts: int) -> None:
+    cluster = running(fault_scheduling="force")
+    since = format_timestamp(cluster.simulation.cluster.now - seconds)
+    condition = {"type": "Ready", "status": "Unknown", "lastTransitionTime": since}
+    cluster.server.patch(NODE, "", "a", {"status": {"conditions": [condition]}})
+    cluster.run(10)
+    assert cluster.restarts_of() == restarts
+
+
+def test_the_pods_of_a_node_that_is_gone_restart_with_their_job() -> None:
+    cluster = running(fault_scheduling="force")
+    cluster.server.delete(NODE, "", "a")
+    cluster.run(10)
+    assert sorted(cluster.placed().values()) == ["b", "c"]
+    assert kinds(cluster) == {"NodeUnhealthy"}
+
+
+def switch(cluster: Cluster, node: str, status: str) -> None:
+    """The device plugin reports the state of the node's switch."""
+    text = json.dumps({"FaultCode": [], "FaultLevel": "", "UpdateTime": 0, "NodeStatus": status})
+    name = f"mindx-dl-deviceinfo-{node}"
+    cluster.server.patch(CONFIG_MAP, "kube-system", name, {"data": {"SwitchInfoCfg": text}})
+
+
+def test_an_unhealthy_switch_makes_its_node_faulty() -> None:
+    cluster = running(fault_scheduling="force")
+    switch(cluster, "a", "UnHealthy")
+    cluster.run(10)
+    assert sorted(cluster.placed().values()) == ["b", "c"]
+
+
+# --- sub-health ---
+@pytest.mark.parametrize(
+    "strategy, grace_period",
+    [(None, ()), ("ignore", ()), ("hotSwitch", ()), ("forceExit", (0,)), ("graceExit", (None,)), ("soon", ())],
+)
+@pytest.mark.parametrize("source", ["chip", "switch"])
+def test_sub_health_concerns_jobs_with_a_strategy(
+    strategy: str | None, grace_period: tuple[int | None, ...], source: str
+) -> None:
+    labels = {} if strategy is None else {"subHealthyStrategy": strategy}
+    given: dict[str, Any] = {"fault_scheduling": "grace" if strategy == "forceExit" else "force", **labels}
+    cluster = running(**given)
+    if source == "chip":
+        cluster.chips("a", Fault=json.dumps(SUB_HEALTH))
+    else:
+        switch(cluster, "a", "SubHealthy")
+    cluster.run(10)
+    assert {*cluster.evicted().values()} == {*grace_period}
+    if grace_period:
+        assert sorted(cluster.placed().values()) == ["b", "c"]
+        assert cluster.state().fault_nodes == ()
+
+
+def test_a_pod_with_a_prepared_substitute_is_deleted() -> None:
+    cluster = running(fault_scheduling="force", subHealthyStrategy="hotSwitch")
+    cluster.chips("a", Fault=json.dumps(SUB_HEALTH))
+    cluster.server.patch(POD, "default", "train-t-0", {"metadata": {"annotations": {"needVolcanoOpe": "delete"}}})
+    cluster.run(5)
+    assert cluster.evicted()["train-t-0"] == 0
+
+
+def test_a_sub_healthy_chip_that_no_pod_uses_deletes_nothing() -> None:
+    cluster = running(1, chips=1, fault_scheduling="force", subHealthyStrategy="forceExit")
+    used = cluster.chips_of("train-t-0")
+    other = next(f"Ascend910-{chip}" for chip in range(8) if f"Ascend910-{chip}" != used)
+    cluster.chips("a", Fault=json.dumps([{**SUB_HEALTH[0], "npu_name": other}]))
+    cluster.run(5)
+    assert cluster.evicted() == {}
+
+
+# --- external strategies ---
+@pytest.mark.parametrize("strategy", ["external-force", "external-grace"])
+def test_faulty_pods_are_marked_and_left_to_another_component(strategy: str) -> None:
+    cluster = running(fault_scheduling=strategy)
+    cluster.chips("a", Unhealthy=[1])
+    writes = 0
+    for _ in range(8):
+        cluster.run(1)
+        assert cluster.simulation.last is not None
+        writes += sum(write.kind is POD for write in cluster.simulation.last.decisions.writes)
+    assert cluster.evicted() == {}
+    marks = {
+        pod["metadata"]["name"]: (pod["metadata"]["annotations"]).get("huawei.com/pod-status")
+        for pod in cluster.server.of(POD)
+    }
+    assert marks == {"train-t-0": "Unhealthy-CardUnhealthy", "train-t-1": None}
+    assert writes == 1
+    (history,) = cluster.history().values()
+    assert history.total_reschedule_times == 1
+
+
+# --- grace that ends ---
+def test_a_pod_that_exists_after_grace_over_time_is_deleted_by_force() -> None:
+    cluster = running(fault_scheduling="grace", settings={"grace-over-time": "20"})
+    kubelet = cluster.simulation.cluster._kubelet
+    kubelet.run = lambda: (False, [])  # type: ignore[method-assign]
+    cluster.chips("a", Unhealthy=[1])
+    cluster.run(15)
+    assert {*cluster.evicted().values()} == {None}
+    assert len(cluster.uids()) == 2
+    cluster.run(15)
+    assert {*cluster.evicted().values()} == {0}
+
+
+@pytest.mark.parametrize("text", ["1", "3601", "soon"])
+def test_a_grace_over_time_out_of_range_is_reported(text: str) -> None:
+    cluster = running(settings={"grace-over-time": text})
+    assert cluster.simulation.last is not None
+    configuration = replace(CONFIGURATION, action_arguments={"init-params": {"grace-over-time": text}})
+    session = open_session(Session(cluster.simulation.snapshot(), configuration))
+    assert any("grace-over-time" in problem and "from 2 to 3600" in problem for problem in session.problems)
+
+
+# --- dying words ---
+@pytest.mark.parametrize("exists", [False, True])
+def test_the_ranks_of_faulty_chips_are_written_beside_the_job(exists: bool) -> None:
+    cluster = running(fault_scheduling="grace", settings={"dying-words": "true"})
+    if exists:
+        raw = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "fault-config-train", "namespace": "default"},
+        }
+        cluster.server.create(CONFIG_MAP, raw)
+    cluster.chips("b", Unhealthy=[1])
+    cluster.run(1)
+    data = found(cluster, "default", "fault-config-train")["data"]
+    words = json.loads(data["fault-npus"])
+    assert json.loads(words["FaultRankIds"]) == [str(rank) for rank in range(8, 16)]
+    assert words["CreatTime"] > 0
+    assert data["checkCode"] == hashlib.sha256(data["fault-npus"].encode()).hexdigest()
+    assert cluster.evicted() == {}
+
+
+def test_without_the_option_there_are_no_dying_words() -> None:
+    cluster = running(fault_scheduling="grace")
+    cluster.chips("b", Unhealthy=[1])
+    cluster.run(5)
+    assert cluster.evicted()
+    assert cluster.server.find(CONFIG_MAP, "default", "fault-config-train") is None
