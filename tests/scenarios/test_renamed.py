@@ -13,9 +13,9 @@ import pytest
 from scheduler.api.names import DEVICE_INFO_CONFIGMAP_PREFIX
 from scheduler.api.times import format_timestamp
 from scheduler.cluster.manifests import Manifest
-from scheduler.cluster.memory import Kubelet, read_manifests
+from scheduler.cluster.memory import Kubelet
 from tests.scenarios import test_ascend, test_scenarios
-from tests.scenarios.test_scenarios import HERE, Raw, settled
+from tests.scenarios.test_scenarios import Raw, manifests_of, settled
 
 START = 1_767_258_000.0
 """Unix time: nine in the morning, outside the hours of all zones."""
@@ -52,7 +52,7 @@ def test_the_npu_plugins_decisions_depend_on_no_name_of_a_node_and_no_order_of_d
 def shuffled_outcome(name: str, kubelet: Kubelet) -> list[Raw]:
     """The outcome of a scenario with shuffled documents and renamed nodes, with the nodes' own names again."""
     random = Random(name)
-    manifests = read_manifests([str(HERE / name / "input.yaml")])
+    manifests = manifests_of(name)
     nodes = [manifest.raw["metadata"]["name"] for manifest in manifests if manifest.raw["kind"] == "Node"]
     order = sorted(nodes) if name in EQUAL_NODES else random.sample(nodes, len(nodes))
     names = {node: f"renamed-{number:03d}" for number, node in enumerate(order)}

@@ -64,9 +64,14 @@ def differences_from_record(name: str, items: list[Raw]) -> list[str]:
 
 
 @cache
+def manifests_of(name: str) -> list[Manifest]:
+    """The manifests of a scenario. Cached: read them only."""
+    return read_manifests([str(HERE / name / "input.yaml")])
+
+
 def given(name: str) -> list[Raw]:
-    """The objects of a scenario. Cached: read them only."""
-    return [manifest.raw for manifest in read_manifests([str(HERE / name / "input.yaml")])]
+    """The objects of a scenario. Read them only."""
+    return [manifest.raw for manifest in manifests_of(name)]
 
 
 def compare(expected: Raw, items: list[Raw], started: set[str]) -> list[str]:
