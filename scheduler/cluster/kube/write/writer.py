@@ -11,8 +11,9 @@ from functools import partial
 from scheduler.api.decisions import Bind, Decisions
 from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.fence import Fence
+from scheduler.cluster.kube.write.binding_order import PREDICATE_TIMES, BindingOrder
 from scheduler.cluster.kube.write.events import Recorder
-from scheduler.cluster.kube.write.lanes import URGENT, Lanes, Urgency
+from scheduler.cluster.kube.write.lanes import URGENT, Lanes, Urgency, Work
 from scheduler.cluster.kube.write.object_writer import ObjectWriter
 from scheduler.cluster.kube.write.placements import Binding, Cache, Eviction, WriteContext, not_prepared
 from scheduler.cluster.kube.write.preparation_run import PreparationRun
@@ -44,6 +45,7 @@ class Writer:
         self._statuses = StatusWriter(client, lanes, metrics, fence, signing)
         self._objects = ObjectWriter(client, lanes, metrics, fence, cache)
         self._preparer = Preparer(client, fence, cache, lanes.limit(Urgency.BINDING))
+        self._order = BindingOrder(self._start_binding)
         self._context = WriteContext(
             client, fence, cache, self._preparer, self._statuses, recorder, metrics, scheduler_name, signing
         )
@@ -76,12 +78,20 @@ class Writer:
 
     def _bind(self, bind: Bind, runs: Sequence[PreparationRun] = ()) -> None:
         self._statuses.drop_pod(bind.task)  # the reason why it waited is obsolete
-        self._lanes.submit(Urgency.BINDING, ("bind", bind.task.uid), Binding(self._context, bind, runs))
+        binding = Binding(self._context, bind, runs)
+        if PREDICATE_TIMES.isdisjoint(bind.annotations):
+            self._start_binding(bind, binding)
+        else:
+            self._order.add(bind, binding)
+
+    def _start_binding(self, bind: Bind, work: Work) -> None:
+        self._lanes.submit(Urgency.BINDING, ("bind", bind.task.uid), work)
 
     @property
     def overloaded(self) -> bool:
         """Whether the backlog is too long for another session to help."""
-        return self._lanes.backlog(Urgency.BINDING) + self._lanes.backlog(Urgency.EVICTION) > BACKLOG
+        lanes = self._lanes
+        return self._order.size + lanes.backlog(Urgency.BINDING) + lanes.backlog(Urgency.EVICTION) > BACKLOG
 
     async def close(self) -> None:
         """Gives up bindings that still wait for other objects."""

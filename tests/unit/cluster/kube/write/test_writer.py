@@ -22,7 +22,7 @@ from scheduler.api.decisions import (
     Ungate,
 )
 from scheduler.api.kinds import Kind
-from scheduler.api.names import ADMISSION_RECORD, BINDING_RECORD
+from scheduler.api.names import ADMISSION_RECORD, BINDING_RECORD, PREDICATE_TIME
 from scheduler.api.objects import KubeObject
 from scheduler.api.signed_records import (
     AdmissionRecord,
@@ -111,6 +111,25 @@ def run(scenario: Callable[[World], Awaitable[None]], workers: int = 64, timeout
 
 
 # --- bindings ---
+def test_pods_of_a_node_with_predicate_times_are_bound_in_this_order() -> None:
+    async def scenario(world: World) -> None:
+        bound: list[str] = []
+
+        async def answer(call: Call, request: web.Request) -> Answer:
+            name = call.path.split("/")[-2]
+            await asyncio.sleep(3 - int(name[1:]))  # later ones would overtake
+            bound.append(name)
+            return None
+
+        world.api.on("POST", BINDING, answer)
+        binds = [world.bind(f"p{i}", **{PREDICATE_TIME: str(100 + i)}) for i in range(3)]
+        world.writer.submit(Decisions(binds=[binds[0], binds[2], binds[1]]))
+        assert await world.writer.flush(60)
+        assert bound == ["p0", "p1", "p2"]
+
+    run(scenario)
+
+
 def test_one_request_binds_and_annotates_and_then_an_event_reports_it() -> None:
     async def scenario(world: World) -> None:
         world.api.answer("POST", BINDING, status=201)

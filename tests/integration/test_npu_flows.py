@@ -1,0 +1,277 @@
+"""From a vcjob or a Deployment to Pods that run with NPUs, on a real API server: the objects after each step.
+
+The steps are those of MindCluster's documentation: the device plugin reports chips, a controller creates PodGroup and
+Pods, the scheduler writes the chips of each Pod onto it, and the device plugin mounts them and writes them back.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controlplane.run import ControlPlane
+from scheduler.api.names import (
+    ASCEND_310P,
+    ASCEND_910,
+    ASCEND_910_CONFIGURATION,
+    ASCEND_REAL,
+    DISTRIBUTED_JOB,
+    GROUP_NAME,
+    HCCL_RANK_INDEX,
+    NPU_CORE,
+    PREDICATE_TIME,
+)
+from tests.integration.playground import Playground, playing
+from tests.integration.stage import GROUPS, Namespace, a_control_plane, running
+
+pytestmark = pytest.mark.controlplane
+
+BATCH = "/apis/batch.volcano.sh/v1alpha1"
+CONSUMED = "18446744073709551615"
+CONFIGURATION = """
+actions: "enqueue, allocate, backfill"
+tiers:
+- plugins:
+  - name: gang
+  - name: ascend
+  - name: priority
+- plugins:
+  - name: predicates
+  - name: proportion
+  - name: nodeorder
+configurations:
+- name: init-params
+  arguments: {"presetVirtualDevice": "%s", "grace-over-time": "900"}
+"""
+Raw = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way to use chips."""
+
+    family: str
+    resource: str
+    amount: int
+    """What each of two Pods requests."""
+    labels: Mapping[str, str]
+    division: str = ""
+
+    @property
+    def chips(self) -> str:
+        """The resource of the chips themselves."""
+        return ASCEND_310P if self.family.startswith("310p") else ASCEND_910
+
+
+WHOLE = Way("910b-8", ASCEND_910, 4, {"ring-controller.atlas": "ascend-910b"})
+STATIC = Way("910-8", f"{ASCEND_910}-2c", 1, {"ring-controller.atlas": "ascend-910"}, "2c")
+DYNAMIC = Way("310p-8", NPU_CORE, 2, {"ring-controller.atlas": "ascend-310P"}, "dynamic")
+WAYS = [pytest.param(WHOLE, id="whole-chips"), pytest.param(STATIC, id="static"), pytest.param(DYNAMIC, id="dynamic")]
+
+
+@pytest.fixture(scope="module")
+def plane() -> Iterator[ControlPlane]:
+    """Without KWOK: the playground has kubelets of its own."""
+    with a_control_plane() as found:
+        found.start_controller_manager()
+        found.admin.create("/api/v1/namespaces", {"metadata": {"name": "volcano-system"}})  # of the scheduler
+        yield found
+
+
+class Flow(Namespace):
+    """A namespace beside a running playground of one family, with scheduler and controllers."""
+
+    def __init__(self, plane: ControlPlane, way: Way) -> None:
+        super().__init__(plane)
+        self.way = way
+        self.playground: Playground
+
+    @contextmanager
+    def running(self, directory: Path, nodes: int = 1) -> Iterator[None]:
+        """Until the device plugins have reported (steps 1 and 2) and then for the duration of the block."""
+        way = self.way
+        configuration = directory / "scheduler.conf"
+        configuration.write_text(CONFIGURATION % str(way.division not in ("", "dynamic")).lower(), encoding="utf-8")
+        divided = [f"--vnpu={way.division}"] if way.division else []
+        with ExitStack() as stack:
+            self.playground = stack.enter_context(
+                playing(self.plane, directory, f"--nodes={nodes}", f"--family={way.family}", *divided)
+            )
+            self.nodes = [f"npu-{way.family}-{i}" for i in range(nodes)]
+            self.wait(lambda: all(self.playground.devices(node) for node in self.nodes))
+            stack.enter_context(self.scheduled(directory, f"--scheduler-conf={configuration}"))
+            stack.enter_context(running("controllers", self.plane.kubeconfig, directory, "--leader-elect=false"))
+            try:
+                yield
+            finally:
+                self.emptied()
+
+    def emptied(self) -> None:
+        """Deletes the jobs of the namespace, which would get Pods on the nodes of the next test."""
+        for path in (f"{BATCH}/namespaces/{self.name}/jobs", f"/apis/apps/v1/namespaces/{self.name}/deployments"):
+            self.api.delete(f"{path}?propagationPolicy=Background")
+        self.wait(lambda: not self.pods())
+
+    def template(self, **labels: str) -> Raw:
+        """The template of a Pod."""
+        amounts = {"cpu": "1", self.way.resource: str(self.way.amount)}
+        kind = {"accelerator-type": "module-910b-8"} if self.way.family == WHOLE.family else {}
+        container = {"name": "ascend", "image": "registry.example/train:1"}
+        spec = {
+            "schedulerName": "volcano-py",
+            "nodeSelector": kind,
+            "containers": [{**container, "resources": {"requests": amounts, "limits": amounts}}],
+        }
+        return {"metadata": {"labels": {**self.way.labels, **labels}}, "spec": spec}
+
+    def vcjob(self, name: str, replicas: int, **labels: str) -> None:
+        template = self.template()
+        template["spec"]["restartPolicy"] = "Never"
+        body = {
+            "apiVersion": "batch.volcano.sh/v1alpha1",
+            "kind": "Job",
+            "metadata": {"name": name, "labels": {**self.way.labels, **labels}},
+            "spec": {
+                "schedulerName": "volcano-py",
+                "minAvailable": replicas,
+                "plugins": {"env": [], "svc": []},
+                "tasks": [{"name": "worker", "replicas": replicas, "template": template}],
+            },
+        }
+        self.api.create(f"{BATCH}/namespaces/{self.name}/jobs", body)
+
+    def deployment(self, name: str, replicas: int) -> None:
+        labels = {"app": name, "deploy-name": name}
+        spec = {"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": self.template(**labels)}
+        metadata = {"name": name, "labels": {**self.way.labels, **labels}}
+        self.api.create(f"/apis/apps/v1/namespaces/{self.name}/deployments", {"metadata": metadata, "spec": spec})
+
+    # --- what has become of them ---
+    def groups(self) -> list[Raw]:
+        items: list[Raw] = self.api.get(f"{GROUPS}/namespaces/{self.name}/podgroups")["items"]
+        return items
+
+    def phase(self) -> str:
+        """The phase of the only PodGroup; "" if there is none yet."""
+        return str((self.groups()[0].get("status") or {}).get("phase")) if self.groups() else ""
+
+    def all_run(self, number: int) -> bool:
+        pods = self.pods()
+        real = [ASCEND_REAL in (pod["metadata"].get("annotations") or {}) for pod in pods]
+        return [pod["status"].get("phase") for pod in pods] == ["Running"] * number and all(real)
+
+    def cluster_info(self, node: str) -> Raw:
+        """What ClusterD says of a node's devices."""
+        data = self.api.get("/api/v1/namespaces/mindx-dl/configmaps/cluster-info-device-0")["data"]
+        found: Raw = json.loads(data["cluster-info-device-0"]).get(f"mindx-dl-deviceinfo-{node}", {})
+        return found
+
+
+def annotations(pod: Raw) -> dict[str, str]:
+    found: dict[str, str] = pod["metadata"]["annotations"]
+    return found
+
+
+def check_devices(flow: Flow) -> None:
+    """What scheduler and device plugin wrote onto the Pods (steps 6 and 7), and what is reported after that."""
+    way, pods = flow.way, flow.pods()
+    assert not [news for news in flow.playground.news() if news["kind"] == "error" or "predicate-time" in news["text"]]
+    mounted = [name for pod in pods for name in annotations(pod)[ASCEND_REAL].split(",")]
+    assert len(set(mounted)) == len(mounted)
+    for pod in pods:
+        found = annotations(pod)
+        assert found[DISTRIBUTED_JOB] == "true"
+        if way is WHOLE:
+            assert found[ASCEND_REAL] == found[ASCEND_910]
+            assert found[PREDICATE_TIME] == CONSUMED
+            configuration = json.loads(found[ASCEND_910_CONFIGURATION])
+            assert [f"Ascend910-{device['device_id']}" for device in configuration["devices"]] == found[
+                ASCEND_910
+            ].split(",")
+            assert configuration["server_id"] == pod["metadata"]["uid"]
+            assert configuration["host_ip"] == pod["status"]["hostIP"]
+        elif way is STATIC:
+            assert found[ASCEND_REAL].startswith("Ascend910-2c-")
+            assert json.loads(found[ASCEND_910_CONFIGURATION])["devices"][0]["device_ip"] == "127.0.0.1"
+        else:
+            chip, _, template = found[NPU_CORE].partition("-")
+            assert template == "vir02_1c"
+            assert found[ASCEND_REAL].startswith("Ascend310P-2c.1cpu-")
+            assert found[ASCEND_REAL].rpartition("-")[2].partition("_")[0] == chip
+            assert found[PREDICATE_TIME] == CONSUMED
+    assert sorted(annotations(pod)[HCCL_RANK_INDEX] for pod in pods) == ["0", "1"]
+    node = flow.nodes[0]
+    key = way.resource if way is not DYNAMIC else way.chips
+    used = set(mounted) if way is not DYNAMIC else {f"Ascend310P-{annotations(pod)[NPU_CORE][0]}" for pod in pods}
+    flow.wait(lambda: used.isdisjoint(flow.playground.devices(node)[key].split(",")))
+    flow.wait(lambda: flow.cluster_info(node).get("DeviceList") == flow.playground.devices(node))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_vcjob_gets_its_pods_when_there_is_room_and_they_run_with_their_devices(
+    way: Way, plane: ControlPlane, tmp_path: Path
+) -> None:
+    flow = Flow(plane, way)
+    with flow.running(tmp_path):
+        node = flow.api.get(f"/api/v1/nodes/{flow.nodes[0]}")
+        assert int(node["status"]["allocatable"][way.resource]) >= 2 * way.amount
+        assert json.loads(node["metadata"]["annotations"]["baseDeviceInfos"])
+        # No chip works: the PodGroup exists, and the controller creates no Pod.
+        broken = [f"--chip={chip}" for chip in range(8)]
+        flow.playground.command("fail", flow.nodes[0], *broken)
+        flow.wait(lambda: flow.playground.devices(flow.nodes[0])[way.chips] == "")
+        flow.vcjob("train", 2)
+        flow.wait(lambda: flow.phase() == "Pending")
+        assert flow.groups()[0]["spec"]["minResources"][way.resource] == str(2 * way.amount)
+        assert not flow.pods()
+        # They work again: the PodGroup is admitted, Pods are created and bound, and their devices are mounted.
+        flow.playground.command("recover", flow.nodes[0])
+        flow.wait(lambda: flow.all_run(2))
+        flow.wait(lambda: flow.phase() == "Running")
+        check_devices(flow)
+        ranks = {pod["metadata"]["name"]: annotations(pod)[HCCL_RANK_INDEX] for pod in flow.pods()}
+        assert ranks == {"train-worker-0": "0", "train-worker-1": "1"}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_pods_of_a_deployment_get_one_podgroup_and_run_with_their_devices(
+    way: Way, plane: ControlPlane, tmp_path: Path
+) -> None:
+    flow = Flow(plane, way)
+    with flow.running(tmp_path):
+        flow.deployment("serve", 2)
+        flow.wait(lambda: flow.all_run(2))
+        flow.wait(lambda: flow.phase() == "Running")
+        (group,) = flow.groups()
+        assert [owner["kind"] for owner in group["metadata"]["ownerReferences"]] == ["ReplicaSet"]
+        assert group["spec"]["minMember"] == 1
+        assert group["spec"]["minResources"][way.resource] == str(way.amount)
+        assert {annotations(pod)[GROUP_NAME] for pod in flow.pods()} == {group["metadata"]["name"]}
+        check_devices(flow)
+
+
+def test_a_vcjob_restarts_with_its_ranks_when_a_chip_breaks_in_mid_run(plane: ControlPlane, tmp_path: Path) -> None:
+    way = Way("910b-8", ASCEND_910, 8, WHOLE.labels)
+    flow = Flow(plane, way)
+    with flow.running(tmp_path, nodes=3):
+        flow.vcjob("train", 2, **{"fault-scheduling": "force"})
+        flow.wait(lambda: flow.all_run(2))
+        before = {pod["metadata"]["name"]: pod for pod in flow.pods()}
+        failed = before["train-worker-1"]["spec"]["nodeName"]
+        flow.playground.command("fail", failed, "--chip", "3")
+
+        def restarted() -> bool:
+            pods = {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in flow.pods()}
+            return flow.all_run(2) and pods["train-worker-1"] != before["train-worker-1"]["metadata"]["uid"]
+
+        flow.wait(restarted, timeout=90)
+        after = {pod["metadata"]["name"]: pod for pod in flow.pods()}
+        assert failed not in flow.bound().values()
+        for name, pod in after.items():
+            assert annotations(pod)[HCCL_RANK_INDEX] == annotations(before[name])[HCCL_RANK_INDEX]
+            assert annotations(pod)[ASCEND_REAL] == ",".join(f"Ascend910-{chip}" for chip in range(8))
+            assert json.loads(annotations(pod)[ASCEND_910_CONFIGURATION])["server_id"] == pod["metadata"]["uid"]
