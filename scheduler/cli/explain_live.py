@@ -3,6 +3,7 @@
 import asyncio
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from scheduler.cli.connection import Cluster, Connection, Raw
@@ -82,8 +83,12 @@ def read_cluster(connection: Connection, *, with_configuration: bool, with_names
         reports = cache_requirements_of(parse_configuration(DEFAULT_CONFIGURATION), {}).labelled_config_maps
         more = [Source(CONFIG_MAP, namespace, labels=labels, optional=True) for namespace, labels in sorted(reports)]
         read = asyncio.gather(*(_list(cluster, source) for source in [*sources(), *more, Source(VCJOB)]))
-        (text, source), names, lists = await asyncio.gather(
-            _configuration(cluster, with_configuration), _scheduler_names(cluster, with_names), read
+        (text, source), names, lists, _ = await asyncio.gather(
+            _configuration(cluster, with_configuration),
+            _scheduler_names(cluster, with_names),
+            read,
+            # Importing what the command needs next takes as long as the API server needs for the first bytes.
+            asyncio.to_thread(import_module, "scheduler.explain"),
         )
         found = [manifest for several in lists for manifest in several]
         return LiveCluster(cluster.namespace, found, text, source, names, datetime.now(UTC))

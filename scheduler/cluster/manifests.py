@@ -23,6 +23,8 @@ _SUFFIXES = (".yaml", ".yml", ".json")
 _FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ITEMS: Final = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
 _ANY: Final = msgspec.json.Decoder()
+_FREQUENT_NULLS: Final = (b'"lastProbeTime": null,', b'"lastProbeTime":null,')
+"""Each condition of a Pod has it. Within a string the quotes would be escaped."""
 
 
 class ManifestError(Exception):
@@ -142,8 +144,13 @@ def _fields(raw: dict[str, msgspec.Raw], level: int) -> dict[str, Any]:
 def _value(raw: msgspec.Raw, level: int) -> Any:
     """Decodes a value at a level of a document without null fields. Raises as ``_decode_json``."""
     text = bytes(raw)
+    nulls = b"null" in text
+    if nulls:
+        for null in _FREQUENT_NULLS:
+            text = text.replace(null, b"")
+        nulls = b"null" in text
     value = _ANY.decode(text)
-    if b"null" in text or level + text.count(b"{") + text.count(b"[") > DEEPEST:
+    if nulls or level + text.count(b"{") + text.count(b"[") > DEEPEST:
         _drop_nulls(value, level)
     return value
 

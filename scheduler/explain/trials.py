@@ -41,8 +41,8 @@ class TrialRunner:
     """Runs trials for one goal and caches their results."""
 
     def __init__(self, settled: Simulation, goal: Goal, pod: str) -> None:
-        """``settled``: the cluster after its sessions; it is not modified."""
-        self._settled = settled.fork()
+        """``settled``: the cluster after its sessions. It is not modified, and must not be during the trials."""
+        self._settled = settled
         self._goal = goal
         self._pod = pod
         self._results: dict[str, _TrialResult] = {}
