@@ -67,6 +67,7 @@ def explain_command(
     from scheduler.cluster.external_calls import HttpCalls
     from scheduler.explain import NotFoundError, explain
     from scheduler.explain.document import explanation_document
+    from scheduler.framework.failures import PluginError
 
     with without_garbage_collection(), closing(HttpCalls()) as external_calls:
         try:
@@ -77,6 +78,10 @@ def explain_command(
             raise CommandError(str(error)) from None
         except RecursionError:
             raise CommandError("an object of the cluster is nested too deeply to be simulated") from None
+        except PluginError as error:
+            raise CommandError(str(error)) from error
+    for failed in found.remedy_errors:
+        echo(f"note: {failed}; its changes are not tried", err=True)
     if output == TABLE:
         for line in lines(found):
             echo(line)

@@ -55,6 +55,7 @@ _COMMANDS: dict[str, Lazy] = {
     "node": ("scheduler.cli.node", "node_group", "Show the chips of nodes."),
     "playground": ("scheduler.cli.playground", "playground_group", "Run simulated NPU nodes, and break them."),
     "pod": ("scheduler.cli.pod", "pod_group", "Show the Pods of vcjobs."),
+    "podgroup": ("scheduler.cli.podgroup", "podgroup_group", "Show PodGroups."),
     "queue": ("scheduler.cli.queue", "queue_group", "Create, show, open and close queues."),
     "replay": ("scheduler.cli.replay", "replay_command", "Replay the sessions that a scheduler recorded."),
     "scheduler": ("scheduler.cli.scheduler", "scheduler_command", "Schedule the Pods of a cluster."),

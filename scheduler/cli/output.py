@@ -36,6 +36,7 @@ class Column(Generic[T]):
 
     title: str
     cell: Callable[[T], object]
+    """Returns what the row shows; None is shown as ``<none>``."""
     width: int = 0
     """Minimum width, including the gap to the next column."""
     gap: int = _GAP
@@ -67,7 +68,7 @@ class Table(Generic[T]):
 
     def lines(self, rows: Sequence[T]) -> list[str]:
         """The rows as text; the first call begins with a line of titles."""
-        cells = [[printable(column.cell(row)) for column in self._columns] for row in rows]
+        cells = [[_shown(column.cell(row)) for column in self._columns] for row in rows]
         lines = []
         if not self._widths:
             self._widths = self._measure(cells)
@@ -99,6 +100,10 @@ class Table(Generic[T]):
             padding = " " * max(1, width - len(cut))
             shown.append((coloured_by_phase(text, cut) if column.phase and not titles else cut) + padding)
         return "".join(shown).rstrip()
+
+
+def _shown(cell: object) -> str:
+    return "<none>" if cell is None else printable(cell)
 
 
 def terminal_width() -> int | None:

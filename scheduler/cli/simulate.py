@@ -27,7 +27,9 @@ _EXPONENT: Final = re.compile(rb"e-?[0-9]+[],}]")
     "-f", "--filename", "paths", multiple=True, required=True, help="File, directory or - with manifests (repeatable)."
 )
 @click.option("--what-if", "changes", multiple=True, metavar="FILE", help="Manifests of a what-if change (repeatable).")
-@click.option("--scheduler-conf", "conf", help="Scheduler configuration in the format of volcano-scheduler.conf.")
+@click.option(
+    "--scheduler-conf", "conf", metavar="FILE", help="Scheduler configuration in the format of volcano-scheduler.conf."
+)
 @click.option("--scheduler-name", "names", multiple=True, help="schedulerName of Pods to schedule (repeatable).")
 @click.option(
     "-k",

@@ -55,7 +55,7 @@ def explain(simulation: Simulation, kind: str, namespace: str, name: str, *, sea
     _report(result, simulation, run, goal, target)
     if result.outlook is Outlook.WAITS and search:
         result.searched = True
-        result.changes = smallest_changes(simulation, goal, target.pod)
+        result.changes, result.remedy_errors = smallest_changes(simulation, goal, target.pod)
     return result
 
 

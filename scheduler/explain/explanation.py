@@ -6,6 +6,7 @@ from typing import Any
 
 from scheduler.api.reasons import Shortage
 from scheduler.framework.remedies.gates import Gate
+from scheduler.framework.remedies.registry import RemedyError
 
 Raw = dict[str, Any]
 
@@ -129,3 +130,5 @@ class Explanation:
     """Changes that would let it run, preferred ones first."""
     searched: bool = False
     """Whether changes were searched for."""
+    remedy_errors: list[RemedyError] = field(default_factory=list)
+    """The remedies of plugins that raised an exception. Their changes were not tried."""

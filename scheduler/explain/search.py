@@ -25,6 +25,7 @@ from scheduler.explain.gates import gates
 from scheduler.explain.target import Goal
 from scheduler.explain.traced_session import TracedSession
 from scheduler.explain.trials import OutOfTrialsError, TrialRunner, merged_arguments
+from scheduler.framework.remedies.registry import RemedyError
 
 MAX_CHANGES: Final = 3
 """The search ends when it has found this many changes."""
@@ -38,9 +39,15 @@ _EXCLUSIVE: Final = frozenset({ChangeKind.QUEUE_OF_JOB})
 """Kinds of which a change can contain only one plan."""
 
 
-def smallest_changes(settled: Simulation, goal: Goal, pod: str) -> list[Change]:
-    """Changes that let the job run, preferred ones first. The last session of ``settled`` is a TracedSession."""
-    return _Search(settled, goal, pod).run()
+def smallest_changes(settled: Simulation, goal: Goal, pod: str) -> tuple[list[Change], list[RemedyError]]:
+    """Changes that let the job run, preferred ones first, and the remedies of plugins that raised an exception. The
+    last session of ``settled`` is a TracedSession."""
+    search = _Search(settled, goal, pod)
+    while True:
+        try:
+            return search.run(), search.remedy_errors
+        except RemedyError as error:
+            search.remedy_errors.append(error)  # search again without this remedy; results of trials are kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +73,13 @@ class _Search:
         self._trials = TrialRunner(settled, goal, pod)
         self._least_amounts: dict[Key, int] = {}
         """Adjustment -> the smallest amount at which it works alone. Smaller ones are not tried again."""
+        self.remedy_errors: list[RemedyError] = []
+        """Remedies that raised an exception; they are left out."""
 
     def run(self) -> list[Change]:
         found: list[_VerifiedChange] = []
         evidence = self._evidence(self._settled)
-        plans = [] if evidence is None else list(catalogue(evidence))
+        plans = [] if evidence is None else self._plans(evidence)
         too_large_for_nodes = evidence is not None and evidence.too_large_for_nodes
         others = [plan for plan in plans if not _reduces_requests(plan)]
         useful = [] if too_large_for_nodes and all(map(_only_redistributes, others)) else others
@@ -130,6 +139,9 @@ class _Search:
             return None
         return Evidence(self._settled.cluster.server, session, job, self._goal, gates(session, job, self._goal))
 
+    def _plans(self, evidence: Evidence) -> list[Plan]:
+        return list(catalogue(evidence, {error.function for error in self.remedy_errors}))
+
     def _try_together(
         self, plans: list[Plan], skipped: Callable[[Plan], bool] = lambda plan: False
     ) -> list[_VerifiedChange]:
@@ -157,7 +169,7 @@ class _Search:
                 return [] if minimal is None else [minimal]
             after = self._trials.after(at_maximum)
             evidence = None if after is None else self._evidence(after)
-            plans = [] if evidence is None else [plan for plan in catalogue(evidence) if not skipped(plan)]
+            plans = [] if evidence is None else [plan for plan in self._plans(evidence) if not skipped(plan)]
         return []
 
     def _without_unneeded_plans(self, tried: list[Plan], attempt: int) -> list[Plan]:

@@ -213,7 +213,8 @@ class Registration(Answers):
 
     def add_allocatable(self, room: Callable[[Queue, Job, TaskClass], int]) -> None:
         """Registers a function that returns how many more tasks of a class the queue may get. If it returns 0, it calls
-        ``refuse`` for the job. Terminating tasks need not be counted."""
+        ``refuse`` for the job. Terminating tasks need not be counted: a queue may use their part again. (On a node
+        they count until they exit; see ``node_limit``.)"""
         self.register(points.ALLOCATABLE, room)
 
     def add_allocatable_now(self, room: Callable[[Queue, Job, TaskClass], int]) -> None:

@@ -8,7 +8,9 @@ import scheduler.plugins  # noqa: F401  both register what they hold
 from scheduler.api.decisions import Decisions
 from scheduler.api.names import SCHEDULING_API_VERSION
 from scheduler.cache import ClusterCache
-from scheduler.cluster.memory import MemoryCluster
+from scheduler.cluster.memory import MemoryCluster, Simulation
+from scheduler.explain import explain
+from scheduler.framework import registry
 from scheduler.framework.configuration import Configuration, PluginOption
 from scheduler.framework.cycle import Outcome, open_session, run_cycle
 from scheduler.framework.extension import FLAGS
@@ -39,17 +41,20 @@ class World:
 
     def __init__(self, *objects: Raw | Sequence[Raw]) -> None:
         self.cluster = MemoryCluster(ClusterCache([NAME]), [NAME])
-        self.cluster.load(manifests(*objects))
+        self._manifests = manifests(*objects)
+        self.cluster.load(self._manifests)
         self.outcome: Outcome | None = None
 
     def session(self, configuration: Configuration) -> Session:
-        """A session opened over the present state; nothing is carried out."""
+        """A session opened over the present state; nothing is carried out. Raises LookupError as ``run``."""
+        _check_names(configuration)
         self.cluster.cache.configure(configuration)
         return open_session(Session(self.cluster.cache.snapshot(self.cluster.now), configuration))
 
     def run(self, configuration: Configuration, cycles: int = 1, *, kubelet: bool = False) -> Self:
-        """Run cycles, carrying out what they decide. ``kubelet``: Pods with a node run after each cycle. Raises
-        PluginError where a plugin or action raises."""
+        """Runs cycles and carries out what they decide. ``kubelet``: Pods with a node run after each cycle, and evicted
+        Pods exit. Raises PluginError if a plugin or action raises, and LookupError if one is not registered."""
+        _check_names(configuration)
         for _ in range(cycles):
             cache = self.cluster.cache
             cache.configure(configuration)
@@ -100,6 +105,22 @@ class World:
         assert self.outcome is not None
         return [f"{m.kind} {m.name} {m.field}: {m.problem}" for m in self.outcome.malformed]
 
+    @property
+    def problems(self) -> list[str]:
+        """The invalid and unknown arguments of the last cycle's configuration."""
+        assert self.outcome is not None
+        return self.outcome.session.problems
+
+    def changes(self, group: str, configuration: Configuration) -> list[str]:
+        """What ``explain`` finds: the changes that would let a PodGroup run, in words. They are tried on a copy of the
+        objects with which the world was created. Raises PluginError if the remedy of a plugin raises."""
+        _check_names(configuration)
+        simulation = Simulation(self._manifests, configuration, [NAME])
+        found = explain(simulation, "podgroup", "default", group)
+        for error in found.remedy_errors:
+            raise error
+        return [change.text for change in found.changes]
+
     def phase(self, name: str) -> str:
         """Of a PodGroup."""
         return str((self.get("PodGroup", name).get("status") or {}).get("phase", ""))
@@ -107,3 +128,12 @@ class World:
     def events(self, reason: str) -> list[str]:
         """Messages of the Events with a reason."""
         return [o["message"] for o in self.cluster.objects() if o["kind"] == "Event" and o["reason"] == reason]
+
+
+def _check_names(configuration: Configuration) -> None:
+    """Raises LookupError for plugins and actions that are not registered, which a scheduler skips."""
+    plugins = [option.name for tier in configuration.tiers for option in tier if registry.plugin(option.name) is None]
+    actions = [name for name in configuration.actions if registry.action(name) is None]
+    for what, names in (("plugin", plugins), ("action", actions)):
+        for name in names:
+            raise LookupError(f"no {what} {name!r} is registered: is its module imported, and is the name right?")

@@ -1,7 +1,7 @@
 """The catalogue of changes, in the order of ``ChangeKind``."""
 
-from collections.abc import Callable, Iterator
-from typing import Final
+from collections.abc import Callable, Collection, Iterator
+from typing import Any, Final
 
 from scheduler.explain.changes.jobs import (
     delete_others,
@@ -51,9 +51,9 @@ _KINDS: Final[tuple[tuple[ChangeKind, Callable[[Evidence], Iterator[Plan]]], ...
 )
 
 
-def catalogue(evidence: Evidence) -> Iterator[Plan]:
+def catalogue(evidence: Evidence, without: Collection[Callable[..., Any]] = ()) -> Iterator[Plan]:
     """The plans that the evidence suggests, of explain and of the configured plugins, preferred ones first. A trial
-    shows whether a plan helps."""
+    shows whether a plan helps. ``without``: remedies of plugins to leave out. Raises RemedyError."""
     order = list(ChangeKind)
-    for _, plans in sorted([*_KINDS, *remedies_of(evidence.session)], key=lambda entry: order.index(entry[0])):
+    for _, plans in sorted([*_KINDS, *remedies_of(evidence.session, without)], key=lambda entry: order.index(entry[0])):
         yield from plans(evidence)

@@ -1,13 +1,15 @@
 """Registers what plugins offer about their refusals: remedies and details. A decorated function belongs to a plugin
 class; it is called only if that plugin is configured, with the plugin instance of the session."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from scheduler.api.job import Job
 from scheduler.api.task import Task
-from scheduler.framework.failures import PluginError, words_of
-from scheduler.framework.remedies.adjustments import ChangeKind, Plan
+from scheduler.framework.failures import PluginError, name_of, words_of
+from scheduler.framework.remedies.adjustments import Adjustment, ChangeKind, Edit, Plan, Raw, Step
 from scheduler.framework.remedies.evidence import Evidence
 from scheduler.framework.remedies.gates import Gate
 from scheduler.framework.session import Plugin, Session
@@ -16,6 +18,14 @@ from scheduler.framework.signatures import check
 P = TypeVar("P", bound=Plugin)
 F = TypeVar("F", bound=Callable[..., Any])
 PlanSource = Callable[[Evidence], Iterator[Plan]]
+
+
+class RemedyError(PluginError):
+    """The remedy of a plugin, or a function in one of its plans, raised an exception."""
+
+    def __init__(self, plugin: Plugin, function: Callable[..., Any], problem: str) -> None:
+        super().__init__(f"plugin {plugin.name}", f"remedy {name_of(function)}", problem)
+        self.function = function
 
 
 _remedies: list[tuple[type[Plugin], ChangeKind, Callable[..., Any]]] = []
@@ -72,13 +82,14 @@ def node_labels(plugin: type[P]) -> Callable[[F], F]:
 
 
 # --- for explain ---
-def remedies_of(session: Session) -> list[tuple[ChangeKind, PlanSource]]:
-    """The remedies of all configured plugins: their kind, and the function that yields plans."""
+def remedies_of(session: Session, without: Collection[Callable[..., Any]] = ()) -> list[tuple[ChangeKind, PlanSource]]:
+    """The remedies of all configured plugins, except the functions ``without``: their kind, and the function that
+    yields plans. It, and the functions in the plans, raise RemedyError."""
     return [
         (kind, _plan_source(plugin, function))
         for plugin in session.plugins
         for cls, kind, function in _remedies
-        if type(plugin) is cls
+        if type(plugin) is cls and function not in without
     ]
 
 
@@ -109,7 +120,45 @@ def node_labels_of(evidence: Evidence) -> dict[str, str]:
 
 
 def _plan_source(plugin: Plugin, function: Callable[..., Any]) -> PlanSource:
-    return lambda evidence: _with_plugin_name(plugin, "remedies", function, evidence, plugin)
+    """Returns the function that yields the plans of a remedy. A plan holds functions that are called later; their
+    exceptions name the remedy, too."""
+
+    @contextmanager
+    def naming() -> Iterator[None]:
+        try:
+            yield
+        except RemedyError:
+            raise
+        except Exception as error:  # an external plugin may raise anything
+            raise RemedyError(plugin, function, words_of(error)) from error
+
+    def plans(evidence: Evidence) -> Iterator[Plan]:
+        with naming():
+            for plan in function(evidence, plugin):
+                yield tuple(map(named, plan))
+
+    def named(adjustment: Adjustment) -> Adjustment:
+        at, split = adjustment.at, adjustment.split
+
+        def named_step(amount: int) -> Step:
+            with naming():
+                step = at(amount)
+                return replace(step, edits=tuple(map(named_edit, step.edits)))
+
+        def named_split(amount: int) -> Plan:
+            with naming():
+                return () if split is None else tuple(map(named, split(amount)))
+
+        return replace(adjustment, at=named_step, split=split and named_split)
+
+    def named_edit(edit: Edit) -> Edit:
+        def transform(raw: Raw) -> Raw | None:
+            with naming():
+                return edit.transform(raw)
+
+        return replace(edit, transform=transform)
+
+    return plans
 
 
 def _with_plugin_name(

@@ -7,9 +7,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import yaml
 from aiohttp import web
+from click.shell_completion import ShellComplete
 from click.testing import CliRunner, Result
 
 from scheduler.cli.main import main
@@ -31,16 +33,24 @@ EVENTS = "/api/v1/namespaces/default/events"
 
 @dataclass
 class Cluster:
-    """An API server, and the command line pointed at it."""
+    """An API server, and the command line pointed at it. Words after the first two are flags and arguments."""
 
     api: FakeApi
     kubeconfig: Path
 
     def holds(self, path: str, *objects: Raw) -> None:
-        """Answer a list with the objects, and a get with each."""
+        """Answers a list at this path with the objects, and a get with each. Other paths answer "not found": for
+        ``-A``, hold the path without ``namespaces/NAME``, too."""
         self.api.answer("GET", path, {"metadata": {"resourceVersion": "7"}, "items": list(objects)})
         for each in objects:
             self.api.answer("GET", f"{path}/{each['metadata']['name']}", each)
+
+    def completes(self, *words: str) -> list[str]:
+        """What a shell offers for the last word, with more time than a shell gives."""
+        before, incomplete = [*words[:2], "--kubeconfig", str(self.kubeconfig), *words[2:-1]], words[-1]
+        with patch("scheduler.cli.completion._SECONDS", 30.0):
+            found = ShellComplete(main, {}, "volcano-py", "_VOLCANO_PY_COMPLETE").get_completions(before, incomplete)
+        return [item.value for item in found]
 
     def run(self, *arguments: str, stdin: str | None = None) -> Result:
         line = [*arguments[:2], "--kubeconfig", str(self.kubeconfig), *arguments[2:]]

@@ -77,6 +77,7 @@ LIVE: dict[tuple[str, ...], list[list[str]]] = {
     ("playground", "fail"): [["n1", "--chip", "3"]],
     ("playground", "recover"): [["n1"]],
     ("pod", "list"): LISTS,
+    ("podgroup", "list"): LISTS,
     ("queue", "create"): [["-n", "q"]],
     ("queue", "delete"): [["q"]],
     ("queue", "get"): [["q", *more] for more in LISTS],

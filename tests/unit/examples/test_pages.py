@@ -4,6 +4,7 @@ built-in one."""
 import re
 from pathlib import Path
 
+import click
 import pytest
 import yaml
 from click.testing import CliRunner
@@ -53,6 +54,35 @@ def test_every_plugin_and_every_action_is_documented() -> None:
     text = read("docs/plugins.md")
     assert set(registry._plugins) <= set(re.findall(r"^## (.*)$", text, re.MULTILINE))
     assert set(registry._actions) <= set(re.findall(r"`([a-z]+)`", text[text.index("\n## Actions\n") :]))
+
+
+def test_every_plugin_is_in_the_contents_of_its_page() -> None:
+    contents, _, _ = read("docs/plugins.md").partition("\n## ")
+    missing = {name for name in registry._plugins if f"[{name}](#{name})" not in contents}
+    assert not missing
+
+
+def commands(group: click.Group, *path: str) -> list[tuple[str, ...]]:
+    context, found = click.Context(group), []
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        found += commands(command, *path, name) if isinstance(command, click.Group) else [(*path, name)]
+    return found
+
+
+ROLES = {"controllers", "scheduler", "webhooks"}  # processes of the cluster: install.md
+
+
+@pytest.mark.parametrize("path", [path for path in commands(main) if path[0] not in ROLES], ids=" ".join)
+def test_every_command_has_a_section_with_an_entry_in_the_contents(path: tuple[str, ...]) -> None:
+    """Its own section, or that of its group if the group is not divided into sections."""
+    page = read("docs/cli.md")
+    titles = re.findall(r"^##+ (.*)$", page, re.MULTILINE)
+    divided = any(re.search(rf"\b{path[0]} \w", title) for title in titles if " and " not in title)
+    title = next((t for t in titles if re.search(rf"\b{' '.join(path if divided else path[:1])}\b", t)), None)
+    assert title is not None
+    link = re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")
+    assert f"](#{link})" in page.partition("\n## ")[0]
 
 
 def test_the_configuration_shown_is_the_built_in_one() -> None:

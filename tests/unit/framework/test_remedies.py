@@ -1,15 +1,20 @@
 """Remedies and details of plugins: only configured plugins are called, and an exception names its plugin."""
 
+import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+from click.testing import CliRunner
 
+from scheduler.api.kinds import NODE
+from scheduler.cli.main import main
 from scheduler.framework import registry
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.failures import PluginError, RegistrationError
 from scheduler.framework.remedies import registry as offers
-from scheduler.framework.remedies.adjustments import ChangeKind, Step, indivisible
+from scheduler.framework.remedies.adjustments import Adjustment, ChangeKind, Edit, Step, indivisible
 from scheduler.framework.remedies.gates import Gate, GateKind
 from scheduler.framework.session import Session
 from tests.builders import World, configuration, group, node, pod
@@ -71,13 +76,61 @@ def test_a_plugin_that_is_not_configured_offers_nothing() -> None:
     assert offers.remedies_of(session) == []
 
 
-def test_an_exception_in_a_remedy_names_the_plugin() -> None:
-    @offers.remedies(Fake)
-    def open_it(evidence: Any, plugin: Fake) -> Iterator[Any]:
+def _broken_remedy(evidence: Any, plugin: Fake) -> Iterator[Any]:
+    raise KeyError("x")
+
+
+def _broken_amount(evidence: Any, plugin: Fake) -> Iterator[Any]:
+    def at(amount: int) -> Step:
         raise KeyError("x")
 
-    with pytest.raises(PluginError, match="plugin fake: remedies: KeyError: 'x'"):
-        changes("g", *WORLD, conf=PLAN)
+    yield (Adjustment(ChangeKind.PLUGIN, 1, 1, at),)
+
+
+def _broken_edit(evidence: Any, plugin: Fake) -> Iterator[Any]:
+    def transform(raw: Any) -> Any:
+        raise KeyError("x")
+
+    yield (indivisible(ChangeKind.PLUGIN, Step("edit", edits=(Edit(NODE, "", "n", transform),))),)
+
+
+@pytest.mark.parametrize("broken", [_broken_remedy, _broken_amount, _broken_edit])
+def test_explain_goes_on_without_a_remedy_that_raises(broken: Any) -> None:
+    offers.remedies(Fake)(broken)
+
+    @offers.remedies(Fake)
+    def open_it(evidence: Any, plugin: Fake) -> Iterator[Any]:
+        yield (indivisible(ChangeKind.PLUGIN, Step("open fake", arguments={"fake": {"open": True}})),)
+
+    found = explained("podgroup", "g", *WORLD, conf=PLAN, search=True)
+    assert [change.text for change in found.changes] == ["open fake"]
+    assert [str(error) for error in found.remedy_errors] == [f"plugin fake: remedy {broken.__name__}: KeyError: 'x'"]
+
+
+def test_a_test_of_a_plugin_sees_the_exception_of_a_remedy() -> None:
+    offers.remedies(Fake)(_broken_remedy)
+    with pytest.raises(PluginError, match="plugin fake: remedy _broken_remedy: KeyError: 'x'"):
+        World(*WORLD).changes("g", PLAN)
+
+
+def test_the_command_prints_one_line_about_a_remedy_that_raises(tmp_path: Path) -> None:
+    offers.remedies(Fake)(_broken_amount)
+    (tmp_path / "cluster.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": WORLD}))
+    (tmp_path / "conf").write_text("actions: allocate\ntiers: [{plugins: [{name: gang}, {name: fake}]}]")
+    files = ["-f", str(tmp_path / "cluster.json"), "--scheduler-conf", str(tmp_path / "conf")]
+    result = CliRunner().invoke(main, ["explain", "podgroup", "g", *files])
+    assert result.exit_code == 0, result.output
+    assert result.stderr == "note: plugin fake: remedy _broken_amount: KeyError: 'x'; its changes are not tried\n"
+
+
+def test_explain_prints_one_line_about_a_plugin_that_raises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Fake, "open", lambda self, session: {}["x"])
+    (tmp_path / "cluster.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": WORLD}))
+    (tmp_path / "conf").write_text("actions: allocate\ntiers: [{plugins: [{name: gang}, {name: fake}]}]")
+    files = ["-f", str(tmp_path / "cluster.json"), "--scheduler-conf", str(tmp_path / "conf")]
+    result = CliRunner().invoke(main, ["explain", "podgroup", "g", *files])
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "plugin fake: open: KeyError: 'x'" in result.stderr and "Traceback" not in result.stderr
 
 
 def test_a_remedy_with_another_signature_is_refused() -> None:

@@ -10,6 +10,7 @@ from scheduler.api.task import Task
 from scheduler.framework import registry
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.configuration import Configuration, PluginOption
+from scheduler.framework.cycle import open_session
 from scheduler.framework.extension import (
     ALLOCATABLE,
     BEST_NODE,
@@ -39,7 +40,7 @@ from scheduler.framework.extension import (
     Vote,
 )
 from scheduler.framework.session import Session
-from tests.builders import World, group, node, pod, queue
+from tests.builders import World, configuration, group, node, pod, queue
 
 PERMIT, ABSTAIN, REJECT = Vote.PERMIT, Vote.ABSTAIN, Vote.REJECT
 Answers = Sequence[Sequence[Any]]
@@ -225,9 +226,9 @@ def test_no_flag_switches_validity_off() -> None:
 
 
 def test_an_unknown_plugin_is_passed_over() -> None:
-    world = World(node("n"))
-    session = world.session(Configuration((), ((PluginOption("no-such-plugin"),),)))
-    assert session.plugins == []
+    unknown = Configuration((), ((PluginOption("no-such-plugin"),),))
+    snapshot = World(node("n")).session(configuration([])).snapshot
+    assert open_session(Session(snapshot, unknown)).plugins == []
 
 
 # --- any point, by its combinator ---

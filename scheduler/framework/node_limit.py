@@ -1,0 +1,147 @@
+"""A limit of what the tasks of a queue or job hold on each node, with the books that it needs.
+
+The books follow every placement, eviction and rollback of the session. A terminating task keeps what it holds: no task
+is bound in its place before it has exited, but one can be pipelined.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Final
+
+import numpy as np
+
+from scheduler.api.job import Job
+from scheduler.api.node import Rows
+from scheduler.api.queue import Queue
+from scheduler.api.reasons import Shortage
+from scheduler.api.task import FINISHED_STATUSES, Task, TaskClass, TaskStatus
+from scheduler.framework.columns import Counts, Filter, Scope
+from scheduler.framework.session import Session
+
+_UNIT: Final = 1000
+"""Shortages of anything but memory and Pods are in thousandths."""
+
+
+def limit_per_node(
+    session: Session,
+    *,
+    per_queue: Callable[[Queue], int | None] | None = None,
+    per_job: Callable[[Job], int | None] | None = None,
+    amount: Callable[[TaskClass], int] = lambda cls: 1,
+    what: str = "Pods",
+) -> None:
+    """Registers a filter: on each node, the tasks of a queue (or of a job) hold at most the limit. Call it in ``open``.
+
+    ``per_queue(queue)`` or ``per_job(job)``, one of them, returns the limit; None: no limit. ``amount``: what one task
+    of a class holds; tasks that hold 0 are neither counted nor refused. ``what``: the name of the amount in messages,
+    and the resource of the filter's Shortages, in thousandths.
+    """
+    if (per_queue is None) == (per_job is None):
+        raise TypeError("limit_per_node takes either per_queue or per_job")
+    books = _Books(session, amount, (lambda job: job.queue) if per_queue is not None else (lambda job: job.key))
+    session.add_handlers(books.allocated, books.deallocated)
+
+    def filters(cls: TaskClass, key: str, owner: str, limit: int | None) -> list[Filter]:
+        asked = amount(cls)
+        return [] if limit is None or asked <= 0 else [_NodeLimit(books, key, asked, limit, what, owner)]
+
+    if per_queue is not None:
+        limit_of_queue = per_queue
+        session.add_filter(
+            lambda cls, queue: filters(cls, queue.name, f"queue {queue.name}", limit_of_queue(queue)), per_queue=True
+        )
+    elif per_job is not None:
+        limit_of_job = per_job
+        session.add_filter(lambda cls, job: filters(cls, job.key, f"job {job.key}", limit_of_job(job)), per_job=True)
+
+
+class _Held:
+    """What the tasks of one queue or job hold; columns of shape (nodes,)."""
+
+    def __init__(self, nodes: int) -> None:
+        self.staying: Counts = np.zeros(nodes, dtype=np.int64)
+        self.releasing: Counts = np.zeros(nodes, dtype=np.int64)
+        self.pipelined: Counts = np.zeros(nodes, dtype=np.int64)
+
+
+class _Books:
+    """What is held on each node, by queue or job."""
+
+    def __init__(self, session: Session, amount: Callable[[TaskClass], int], key: Callable[[Job], Hashable]) -> None:
+        size, index = len(session.nodes), session.nodes.index
+        self.held: defaultdict[Hashable, _Held] = defaultdict(lambda: _Held(size))
+        self._amount, self._key = amount, key
+        self._evicted: set[str] = set()
+        """uids of the tasks that are evicted in this session."""
+        for job in session.jobs.values():
+            for status, tasks in job.by_status.items():
+                if status is TaskStatus.PENDING or status in FINISHED_STATUSES:
+                    continue
+                for task in tasks.values():
+                    row = job.placed.get(task.uid, index.get(task.node))
+                    if row is not None and (number := amount(task.cls)) > 0:
+                        held = self.held[key(job)]
+                        (held.releasing if status is TaskStatus.RELEASING else held.staying)[row] += number
+
+    def allocated(self, job: Job, tasks: Sequence[Task], rows: Sequence[int], pipelined: bool) -> None:
+        number = self._amount(tasks[0].cls)
+        if number <= 0:
+            return
+        held = self.held[self._key(job)]
+        for task, row in zip(tasks, rows, strict=True):
+            if task.uid in self._evicted:  # its eviction is undone
+                self._evicted.remove(task.uid)
+                held.releasing[row] -= number
+                held.staying[row] += number
+            else:
+                (held.pipelined if pipelined else held.staying)[row] += number
+
+    def deallocated(self, job: Job, tasks: Sequence[Task], rows: Sequence[int]) -> None:
+        number = self._amount(tasks[0].cls)
+        if number <= 0:
+            return
+        held, releasing, pipelined = (
+            self.held[self._key(job)],
+            job.of(TaskStatus.RELEASING),
+            job.of(TaskStatus.PIPELINED),
+        )
+        for task, row in zip(tasks, rows, strict=True):
+            if task.uid in releasing:  # it is evicted
+                self._evicted.add(task.uid)
+                held.staying[row] -= number
+                held.releasing[row] += number
+            else:  # its placement is undone
+                (held.pipelined if task.uid in pipelined else held.staying)[row] -= number
+
+
+class _NodeLimit:
+    scope = Scope.NODE
+    unresolvable = False
+
+    def __init__(self, books: _Books, key: Hashable, asked: int, limit: int, what: str, owner: str) -> None:
+        self._held, self._asked, self._limit = books.held[key], asked, limit
+        self._what, self._owner = what, owner
+
+    def _used(self, rows: Rows) -> Counts:
+        """What is held now; pipelined tasks take the places of terminating ones."""
+        held = self._held
+        used: Counts = held.staying[rows] + np.maximum(held.releasing[rows], held.pipelined[rows])
+        return used
+
+    def room(self, rows: Rows) -> Counts:
+        room: Counts = np.maximum(self._limit - self._used(rows), 0) // self._asked
+        return room
+
+    def future_room(self, rows: Rows) -> Counts:
+        future = self._held.staying[rows] + self._held.pipelined[rows]
+        room: Counts = np.maximum(self._limit - future, 0) // self._asked
+        return room
+
+    def reasons(self, rows: Rows) -> Iterable[tuple[str, int]]:
+        text = f"of at most {self._limit} {self._what} of {self._owner}"
+        used, numbers = np.unique(self._used(rows), return_counts=True)
+        return [(f"node(s) hold {u} {text}", n) for u, n in zip(used.tolist(), numbers.tolist(), strict=True)]
+
+    def shortages(self, rows: Rows) -> Iterable[Shortage]:
+        used = int(self._used(rows).min())
+        return (Shortage(self._what, self._asked * _UNIT, used * _UNIT, self._limit * _UNIT, "Node"),)

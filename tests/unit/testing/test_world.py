@@ -1,0 +1,34 @@
+"""What scheduler.testing offers to tests of plugins."""
+
+import pytest
+
+from scheduler.testing import World, configuration, gang, node
+
+OBJECTS = (node("n", "1c+8Gi"), gang("train", 2, "1c"))
+
+
+@pytest.mark.parametrize("method", ["run", "session"])
+def test_a_plugin_that_is_not_registered_is_an_error(method: str) -> None:
+    with pytest.raises(LookupError, match="no plugin 'team' is registered: is its module imported"):
+        getattr(World(*OBJECTS), method)(configuration(["gang", "team"]))
+    with pytest.raises(LookupError, match="no plugin 'team' is registered"):
+        World(*OBJECTS).changes("train", configuration(["team"]))
+
+
+def test_an_action_that_is_not_registered_is_an_error() -> None:
+    with pytest.raises(LookupError, match="no action 'drain' is registered"):
+        World(*OBJECTS).run(configuration(["gang"], actions="allocate, drain"))
+
+
+def test_problems_are_invalid_and_unknown_arguments() -> None:
+    arguments = {"binpack": {"binpack.weight": "much", "binpack.wait": 3}}
+    problems = World(*OBJECTS).run(configuration(["gang", "binpack"], arguments=arguments)).problems
+    assert problems == [
+        "plugin binpack: argument binpack.weight: 'much' is not an integer; using 1",
+        "plugin binpack: argument binpack.wait is not known; it is ignored",
+    ]
+
+
+def test_changes_are_what_explain_finds() -> None:
+    plan = configuration(["priority", "gang", "predicates", "nodeorder"])
+    assert "1 node like n more" in World(*OBJECTS).changes("train", plan)
