@@ -8,9 +8,15 @@ from pathlib import Path
 from types import FunctionType
 
 import pytest
+from click.testing import CliRunner
 
+from scheduler.api.reasons import Malformed, Shortage
+from scheduler.cli.main import main
+from scheduler.explain.target import Goal
 from scheduler.framework import registry
 from scheduler.framework.configuration_file import parse_configuration
+from scheduler.framework.remedies.evidence import Evidence
+from scheduler.framework.remedies.gates import Gate, GateKind
 from scheduler.testing import World, configuration, gang, group, node, pod, queue
 from tests.unit.explain.small_clusters import changes
 
@@ -54,7 +60,7 @@ def test_the_tests_of_the_guide_pass(name: str) -> None:
 
 
 def test_the_configuration_of_the_guide_has_no_warnings() -> None:
-    (text,) = re.findall(r"^```yaml\n(.*?)^```$", PAGES, re.MULTILINE | re.DOTALL)
+    text = re.findall(r"^```yaml\n(.*?)^```$", PAGES, re.MULTILINE | re.DOTALL)[0]
     parsed = parse_configuration(text)
     assert parsed.warnings == ()
     assert parsed.tiers[0][2].arguments == {"price.weight": 2}
@@ -110,3 +116,36 @@ def test_the_job_with_the_earlier_deadline_comes_first() -> None:
     pods = [gang(name, 1, "4c")[1] for name in ("late", "soon")]
     world = World(node("n", "4c+8Gi"), late, soon, *pods).run(configuration(["gang", "predicates", "deadline"]))
     assert world.bound == {"soon-0": "n"}
+
+
+def test_the_manifests_of_the_guide_are_scheduled_with_its_plugins(tmp_path: Path) -> None:
+    cluster, conf = tmp_path / "cluster.yaml", tmp_path / "conf"
+    cluster.write_text(re.findall(r"^```yaml\n(# cluster.yaml.*?)^```$", PAGES, re.MULTILINE | re.DOTALL)[0])
+    conf.write_text("actions: allocate\ntiers: [{plugins: [{name: gang}, {name: predicates}, {name: spread}]}]")
+    result = CliRunner().invoke(main, ["simulate", "-f", str(cluster), "--scheduler-conf", str(conf), "-o", "json"])
+    assert result.exit_code == 0, result.output
+    assert '"nodeName": "n1"' in result.stdout
+
+
+def test_the_table_of_objects_names_classes_and_attributes_that_exist() -> None:
+    world = World(node("n"), queue("lab"), gang("train", 1, "1c", "lab"))
+    session = world.session(configuration(["gang"]))
+    job = session.jobs["default/train"]
+    task = next(job.tasks())
+    gate = Gate(GateKind.NODES, "no")
+    found = {
+        "session": session, "queue": session.queues["lab"], "job": job, "task": task, "cls": task.cls,
+        "nodes": session.nodes, "facts": session.nodes.facts, "dimensions": session.dimensions, "gate": gate,
+        "evidence": Evidence(world.cluster.server, session, job, Goal(job.key, "", 0), [gate]),
+        "shortage": Shortage("cpu", 1, 1, 1, "Node"), "malformed": Malformed("Queue", "", "lab", "spec", "no"),
+    }  # fmt: skip
+    rows = re.findall(r"^\| `(\w+)` \| `scheduler\.([\w.]+)` \| (.*) \|$", PAGES, re.MULTILINE)
+    assert {name for name, _, _ in rows} == set(found)
+    for name, path, text in rows:
+        assert f"{type(found[name]).__module__}.{type(found[name]).__qualname__}" == f"scheduler.{path}"
+        for attribute, call in re.findall(r"`(\w+)(\(\))?`", re.sub(r"\([^)]+\)", "", text)):
+            assert callable(getattr(found[name], attribute)) == bool(call), f"{name}.{attribute}"
+
+
+def test_the_guide_stays_short() -> None:
+    assert len((DOCS / "writing-plugins.md").read_text(encoding="utf-8").splitlines()) <= 280

@@ -124,7 +124,8 @@ def test_the_command_prints_one_line_about_a_remedy_that_raises(tmp_path: Path) 
 
 
 def test_explain_prints_one_line_about_a_plugin_that_raises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Fake, "open", lambda self, session: {}["x"])
+    no_values: dict[str, int] = {}
+    monkeypatch.setattr(Fake, "open", lambda self, session: no_values["x"])
     (tmp_path / "cluster.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": WORLD}))
     (tmp_path / "conf").write_text("actions: allocate\ntiers: [{plugins: [{name: gang}, {name: fake}]}]")
     files = ["-f", str(tmp_path / "cluster.json"), "--scheduler-conf", str(tmp_path / "conf")]
