@@ -23,7 +23,7 @@ def test_a_session_leaves_the_figures_of_queues_and_jobs_in_the_metrics() -> Non
         group("waits", "research", 1),
         pods("waits", 1, "64c", "waits"),
     )
-    world.run(configuration("gang", "predicates", actions="allocate"))
+    world.run(configuration(["gang", "predicates"], actions="allocate"))
     assert world.outcome is not None
     session = world.outcome.session
     metrics = Metrics()
