@@ -84,6 +84,8 @@ class Snapshot:
     signed_since: float = math.inf
     """Unix time since which the scheduler records its bindings of Pods with extended resources (``Task.record``).
     Infinity: it writes no records, so annotations count without one."""
+    all_nodes: bool = True
+    """Whether ``nodes`` has all nodes of the cluster; False with a node selector."""
     usage: UsageColumns | None = None
     """Measured usage of nodes; None: no source is configured, or it has not answered yet."""
     tasks_without_job: Collection[Task] = ()

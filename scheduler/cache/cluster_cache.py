@@ -302,6 +302,7 @@ class ClusterCache:
             tasks_without_job=[*self._tasks.without_job(), *orphans] if orphans else self._tasks.without_job(),
             preparing=self._in_flight.preparing(),
             signed_since=self._signed_since,
+            all_nodes=self._nodes.has_all,
             version=self.version,
         )
 

@@ -63,6 +63,11 @@ class NodeTable:
     def __contains__(self, name: str) -> bool:
         return name in self._objects
 
+    @property
+    def has_all(self) -> bool:
+        """Whether nodes are stored whatever labels they have."""
+        return not self._selector
+
     def names(self) -> list[str]:
         return list(self._objects)
 

@@ -179,7 +179,7 @@ def faults_of_pods(job: Job) -> dict[str, Fault]:
         fault = _LABELLED.get(task.labels.get(FAULT_TYPE, "")) if task.labels else None
         if fault is None and task.container_failed:
             fault = Fault(POD_FAILED, "a container of it failed")
-        if fault is not None and task.node:
+        if fault is not None and task.node and task.status is not TaskStatus.SUCCEEDED:
             found.setdefault(task.uid, fault)
     return found
 

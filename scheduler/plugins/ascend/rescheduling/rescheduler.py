@@ -7,6 +7,8 @@ each job is looked up.
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
+from msgspec.structs import replace
+
 from scheduler.api.decisions import Evict, ObjectWrite, group_ref
 from scheduler.api.job import Job
 from scheduler.api.kinds import CONFIG_MAP, POD
@@ -77,8 +79,8 @@ class Rescheduler:
         *,
         words: Callable[[Job, Restart], ObjectWrite | None] | None = None,
     ) -> None:
-        """``exhausted``: the chips of nodes of which none is allocatable, by row; ``health``: of
-        the nodes with chips of a resource; ``words``: returns the dying words of a job; None: none are written."""
+        """``exhausted``: the chips of nodes of which none is allocatable, by row; ``health``: of the nodes with chips
+        of a resource; ``words``: returns the dying words of a job; None: none are written."""
         self._session = session
         self._ledgers = ledgers
         self._chips = chips
@@ -88,13 +90,15 @@ class Rescheduler:
         self._uses_npus = uses_npus
         self._grace_over_time = grace_over_time
         self._words = words
+        self._policies: Mapping[str, _Reading] = {}
+        """The jobs with a policy, by key."""
         self.restarts: Mapping[str, Restart] = {}
         """Key of a job -> its recorded restart."""
 
     def open(self) -> None:
         """Decides, and registers with the session."""
         session = self._session
-        jobs = self._jobs()
+        jobs = self._policies = self._jobs()
         recorded = self._recorded(state.NAME, SYSTEM_NAMESPACE)
         if not jobs and recorded is None:
             return
@@ -111,7 +115,7 @@ class Rescheduler:
     def check(self, job: Job) -> Refusal | None:
         """Refuses a job that restarts as a whole while Pods of before exist."""
         restart = self.restarts.get(job.key)
-        if restart is None or not restart.whole or not restart.pods:
+        if restart is None or not restart.whole or not restart.pods or job.key not in self._policies:
             return None
         left = remaining(job, restart)
         if not left:
@@ -143,7 +147,7 @@ class Rescheduler:
         for key, reading in found.items():
             for problem in reading.policy.problems:
                 session.malformed_field(problem)
-            if reading.policy.strategy is not Strategy.OFF and self._uses_npus(session.jobs[key]):
+            if reading.policy.strategy is not Strategy.OFF:
                 result[key] = reading
         return result
 
@@ -165,7 +169,7 @@ class Rescheduler:
             for task, fault in faults_of_nodes(snapshot, found, chips):
                 if task.job in jobs and matters(fault, task, jobs[task.job].policy):
                     faults.setdefault(task.job, {}).setdefault(task.uid, fault)
-        for task, fault in faults_of_missing_nodes(snapshot):
+        for task, fault in faults_of_missing_nodes(snapshot) if snapshot.all_nodes else ():
             if task.job in jobs:
                 faults.setdefault(task.job, {}).setdefault(task.uid, fault)
         for key, reading in jobs.items():
@@ -194,9 +198,9 @@ class Rescheduler:
         begun: list[str] = []
         for key, reading in jobs.items():
             job, last = session.jobs[key], restarts.get(key)
-            if key not in retries and job.count(*ALLOCATED_STATUSES):
+            if key not in retries and job.count(*ALLOCATED_STATUSES) and self._uses_npus(job):
                 retries[key] = Retries(owner_of(job), reading.policy.retries)
-            if key not in faults and (last is None or not last.pods):
+            if (key not in faults and (last is None or not last.pods)) or not self._uses_npus(job):
                 continue
             left = retries[key].times if key in retries else reading.policy.retries
             decided = next_restart(job, faults.get(key, {}), reading.policy, last, left, session.now)
@@ -206,6 +210,8 @@ class Rescheduler:
                     begun.append(key)
             if decided.retries != left:
                 retries[key] = Retries(owner_of(job), decided.retries)
+        for key in restarts.keys() & session.jobs.keys() - jobs.keys():
+            restarts[key] = replace(restarts[key], pods=())  # its label was removed
         new = State(_documents(nodes, known.fault_nodes, session.now), retries, restarts)
         if recorded is not None and (new.fault_nodes, retries, restarts) == (
             known.fault_nodes,
@@ -276,7 +282,7 @@ class Rescheduler:
         statement = session.statement()
         for key, restart in self.restarts.items():
             job = session.jobs.get(key)
-            if not restart.pods or job is None:
+            if not restart.pods or job is None or key not in self._policies:
                 continue
             reason = f"{_EVICTION} ({_reason_text(restart)})"
             for task, value in marks(job, restart):

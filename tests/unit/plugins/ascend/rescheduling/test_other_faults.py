@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from scheduler.api.kinds import CONFIG_MAP, NODE, POD
+from scheduler.api.kinds import CONFIG_MAP, NODE, POD, POD_GROUP, SCHEDULER_KINDS
 from scheduler.api.times import format_timestamp
+from scheduler.cache import ClusterCache
 from scheduler.framework.cycle import open_session
 from scheduler.framework.session import Session
-from tests.builders import Raw
+from tests.builders import NAME, Raw
 from tests.unit.plugins.ascend.rescheduling.faulty import CONFIGURATION, Cluster, vcjob
 
 SUB_HEALTH = [{"npu_name": "Ascend910-2", "fault_handling": "SubHealthFault", "fault_code": "1"}]
@@ -57,6 +58,29 @@ def test_a_container_that_failed_counts_as_a_failed_pod(code: int, retries: str,
     assert kinds(cluster) == ({"pod-failed"} if restarts else set())
 
 
+def test_a_pod_that_has_ended_well_is_not_faulty() -> None:
+    cluster = running(fault_scheduling="force", fault_retry_times="2")
+    cluster.label("train-t-0", fault_type="software")
+    cluster.server.patch(POD, "default", "train-t-0", {"status": {"phase": "Succeeded"}})
+    cluster.run(5)
+    assert cluster.evicted() == {}
+
+
+def test_a_restart_ends_when_its_job_loses_the_label() -> None:
+    cluster = running(fault_scheduling="grace")
+    cluster.chips("a", Unhealthy=[1])
+    cluster.run(1)
+    assert any(restart.pods for restart in cluster.state().restarts.values())
+    for group in cluster.server.of(POD_GROUP):
+        meta = group["metadata"]
+        cluster.server.patch(
+            POD_GROUP, meta["namespace"], meta["name"], {"metadata": {"labels": {"fault-scheduling": "off"}}}
+        )
+    cluster.run(5)
+    assert cluster.evicted() == {}
+    assert not any(restart.pods for restart in cluster.state().restarts.values())
+
+
 # --- nodes ---
 @pytest.mark.parametrize("seconds, restarts", [(10, 0), (100, 1)])
 def test_a_node_that_is_not_ready_for_a_minute_is_faulty(seconds: int, restarts: int) -> None:
@@ -74,6 +98,17 @@ def test_the_pods_of_a_node_that_is_gone_restart_with_their_job() -> None:
     cluster.run(10)
     assert sorted(cluster.placed().values()) == ["b", "c"]
     assert kinds(cluster) == {"NodeUnhealthy"}
+
+
+def test_a_node_that_the_node_selector_hides_is_not_missing() -> None:
+    cluster = running(fault_scheduling="force")
+    cache = ClusterCache([NAME], node_selector=[("pool", "train")])
+    for kind in SCHEDULER_KINDS:
+        for obj in cluster.server.structs(kind):
+            cache.upsert(kind.name, obj)
+    cluster.simulation.cluster.cache = cache
+    cluster.run(5)
+    assert cluster.evicted() == {}
 
 
 def switch(cluster: Cluster, node: str, status: str) -> None:

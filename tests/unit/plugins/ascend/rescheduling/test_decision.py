@@ -1,0 +1,150 @@
+"""The decision about one job, apart from sessions: which Pods, how often, and what remains of a restart."""
+
+from typing import Any
+
+import pytest
+
+from scheduler.api.job import Job
+from scheduler.api.names import HCCL_RANK_INDEX, SUPER_POD_RANK
+from scheduler.plugins.ascend.rescheduling.decision import (
+    CARD_UNHEALTHY,
+    NODE_UNHEALTHY,
+    POD_FAILED,
+    Fault,
+    deletions,
+    next_restart,
+)
+from scheduler.plugins.ascend.rescheduling.policy import Policy, Scope, Strategy
+from scheduler.plugins.ascend.rescheduling.state import Entry, Restart
+from tests.builders import Raw, World, group
+from tests.unit.plugins.ascend.chips import CONFIGURATION, npu_node, npu_pod
+
+FORCE = Policy(Strategy.FORCE, retries=3)
+NOW = 1_600_000_000.0
+BROKEN = Fault(CARD_UNHEALTHY, "")
+
+
+def job(*pods: Raw, phase: str = "Running") -> Job:
+    nodes = [npu_node(f"n{i}") for i in range(8)]
+    session = World(nodes, group("j", minimum=len(pods), phase=phase), *pods).session(CONFIGURATION)
+    return session.jobs["default/j"]
+
+
+def running(name: str, rank: int, block: str = "", **rest: Any) -> Raw:
+    annotations = {HCCL_RANK_INDEX: str(rank), **({SUPER_POD_RANK: block} if block else {})}
+    return npu_pod(name, 8, "j", on=f"n{rank}", annotations=annotations, **rest)
+
+
+def uid(found: Job, name: str) -> str:
+    return next(task.uid for task in found.tasks() if task.name == name)
+
+
+def names(restart: Restart | None) -> list[str]:
+    assert restart is not None
+    return sorted(entry.name for entry in restart.pods)
+
+
+@pytest.mark.parametrize(
+    "phase, decided", [("Running", True), ("Unknown", True), ("Pending", False), ("Inqueue", False)]
+)
+def test_only_jobs_that_were_started_restart(phase: str, decided: bool) -> None:
+    found = job(running("a", 0), running("b", 1), phase=phase)
+    restart, _ = next_restart(found, {uid(found, "a"): BROKEN}, FORCE, None, 3, NOW)
+    assert (restart is not None) is decided
+
+
+@pytest.mark.parametrize(
+    "kinds, left", [([POD_FAILED], 2), ([POD_FAILED, CARD_UNHEALTHY], 3), ([CARD_UNHEALTHY], 3), ([NODE_UNHEALTHY], 3)]
+)
+def test_a_retry_is_spent_if_all_faults_are_failed_pods(kinds: list[str], left: int) -> None:
+    found = job(running("a", 0), running("b", 1))
+    faults = {uid(found, name): Fault(kind, "") for name, kind in zip("ab", kinds, strict=False)}
+    assert next_restart(found, faults, FORCE, None, 3, NOW).retries == left
+
+
+def test_a_fault_that_is_recorded_decides_nothing_new() -> None:
+    found = job(running("a", 0), running("b", 1))
+    faults = {uid(found, "a"): BROKEN}
+    first = next_restart(found, faults, FORCE, None, 3, NOW)
+    assert first.restart is not None and first.restart.number == 1
+    assert next_restart(found, faults, FORCE, first.restart, 3, NOW + 5) == first
+
+
+def waiting_in_a_block(seconds: float, scope: Scope = Scope.POD) -> tuple[Restart | None, Restart]:
+    """A Pod of the logical super pod 1 is gone, and its replacement waits. Returns the next restart, and the last."""
+    replacement = npu_pod("d", 8, "j")
+    pods = [running("a", 0, "0"), running("b", 1, "0"), running("c", 2, "1"), replacement]
+    found = job(*pods, phase="Unknown")
+    created = next(task.creation for task in found.tasks() if task.name == "d")
+    entry = Entry("gone", "d", "n3", "3", CARD_UNHEALTHY, "1")
+    last = Restart(found.uid, 1, int(created) - 2, force=True, pods=(entry,), reasons=(entry,))
+    policy = FORCE._replace(scope=scope)
+    return next_restart(found, {}, policy, last, 3, created + seconds).restart, last
+
+
+def test_the_scope_grows_to_the_logical_super_pod_and_then_to_the_job() -> None:
+    unchanged, last = waiting_in_a_block(5)
+    assert unchanged == last
+    assert names(waiting_in_a_block(6)[0]) == ["c", "d"]
+    grown, last = waiting_in_a_block(12)
+    assert grown is not None
+    assert (names(grown), grown.number, grown.whole) == (["a", "b", "c", "d"], 2, True)
+    assert grown.reasons == last.reasons
+
+
+@pytest.mark.parametrize("scope", [Scope.PROCESS, Scope.FAULTY_ONLY, Scope.JOB])
+def test_other_scopes_do_not_grow(scope: Scope) -> None:
+    grown, last = waiting_in_a_block(60, scope)
+    assert grown == last
+
+
+def test_a_worker_with_rank_0_is_not_the_master() -> None:
+    labels = {"replica-type": "Worker"}
+    policy = FORCE._replace(scope=Scope.POD)
+    for given, whole in (({}, True), (labels, False)):
+        found = job(running("a", 0, labels=given), running("b", 1))
+        restart, _ = next_restart(found, {uid(found, "a"): BROKEN}, policy, None, 3, NOW)
+        assert restart is not None and restart.whole is whole
+
+
+def test_pods_with_a_kubelet_get_their_grace_period_and_others_are_removed() -> None:
+    found = job(running("a", 0), running("b", 1, phase="Failed"))
+    entries = tuple(Entry(task.uid, task.name) for task in found.tasks())
+    restart = Restart(found.uid, 1, int(NOW), pods=entries)
+    due = {each.task.name: each.grace_period for each in deletions(found, restart, NOW, 900)}
+    assert due == {"a": None, "b": 0}
+    late = {each.task.name: each.grace_period for each in deletions(found, restart, NOW + 901, 900)}
+    assert late == {"a": 0, "b": 0}
+
+
+def test_only_the_pods_of_the_record_are_deleted() -> None:
+    found = job(running("a", 0), running("b", 1))
+    restart = Restart(found.uid, 1, int(NOW), force=True, pods=(Entry(uid(found, "a"), "a"), Entry("gone", "b")))
+    assert [each.task.name for each in deletions(found, restart, NOW, 900)] == ["a"]
+
+
+def test_a_restart_ends_when_every_pod_has_a_replacement_on_a_node() -> None:
+    found = job(running("a", 0), running("new", 1))
+    entries = (Entry("x", "a", "n0", "0"), Entry("y", "b", "n1", "1", CARD_UNHEALTHY))
+    last = Restart(found.uid, 4, int(NOW), pods=entries, reasons=entries[1:])
+    ended = next_restart(found, {}, FORCE, last, 3, NOW + 9).restart
+    assert ended is not None
+    assert (ended.pods, ended.number, ended.reasons) == ((), 4, last.reasons)
+    found = job(running("a", 0), npu_pod("new", 8, "j"))
+    assert next_restart(found, {}, FORCE, last, 3, NOW + 9).restart is last
+
+
+def test_a_pod_that_never_had_a_rank_does_not_keep_a_restart_open() -> None:
+    found = job(running("a", 0))
+    last = Restart(found.uid, 1, int(NOW), pods=(Entry("y", "b", "n1"),))
+    ended = next_restart(found, {}, FORCE, last, 3, NOW + 9).restart
+    assert ended is not None and ended.pods == ()
+
+
+def test_the_ranks_of_an_unfinished_restart_are_part_of_the_next() -> None:
+    found = job(running("a", 0), running("b", 1))
+    last = Restart(found.uid, 1, int(NOW), pods=(Entry("y", "c", "n2", "2", CARD_UNHEALTHY),))
+    policy = FORCE._replace(scope=Scope.PROCESS)
+    restart, _ = next_restart(found, {uid(found, "b"): BROKEN}, policy, last, 3, NOW + 9)
+    assert restart is not None
+    assert {entry.name: entry.rank for entry in restart.pods} == {"b": "1", "c": "2"}
