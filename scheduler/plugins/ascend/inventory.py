@@ -125,12 +125,20 @@ def read_nodes(
 
 
 def read_exhausted(
-    snapshot: Snapshot, resource: ChipResource, position: int, reports: ClusterReports, *, self_maintain: bool
+    snapshot: Snapshot,
+    resource: ChipResource,
+    position: int,
+    reports: ClusterReports,
+    *,
+    self_maintain: bool,
+    with_pods: bool = True,
 ) -> dict[int, NodeChips]:
-    """Returns row -> chips of the nodes with Pods on which no chip is allocatable, because none is healthy. They are
-    few, and their problems are not reported. ``position``: that of the resource in resource vectors."""
+    """Returns row -> chips of the nodes on which no chip is allocatable, because none is healthy. Their problems are
+    not reported. ``position``: that of the resource in resource vectors; ``with_pods``: only nodes with Pods that
+    request it, which are few."""
     nodes, requests = snapshot.nodes, ChipRequests(resource, snapshot.dimensions)
-    rows = np.flatnonzero((whole_chips(nodes.allocatable[position]) <= 0) & (nodes.used[position] > 0))
+    exhausted = whole_chips(nodes.allocatable[position]) <= 0
+    rows = np.flatnonzero(exhausted & (nodes.used[position] > 0) if with_pods else exhausted)
     return {
         row: read_node(
             resource,

@@ -64,7 +64,10 @@ class ChipLedger(Ledger[int]):
         self.sub_healthy = np.zeros(number, dtype=np.bool_)
         """Nodes with chips that have a fault that jobs may ignore."""
         self.sub_healthy[rows] = [node.sub_healthy != NONE for node in chips]
-        self.countable = sum(node.countable for node in chips)
+        unready = session.nodes.facts.unready
+        self.countable = sum(
+            node.countable for row, node in zip(rows.tolist(), chips, strict=True) if self._names[row] not in unready
+        )
         """Number of chips in the cluster that count as free when jobs are admitted to their queues."""
         self.super_pods: Counts = np.full(number, -1, dtype=np.int64)
         """The id of the super pod of each node; negative: none."""

@@ -1,5 +1,6 @@
 """The health of nodes as NodeD and the device plugin report it, themselves or through ClusterD: which nodes get no NPU
-Pods, and which are sub-healthy. The worst report decides.
+Pods, and which are sub-healthy. The worst report decides. Nodes that are not ready get none either, whether they have
+the taint or not.
 
 NodeD publishes a ConfigMap for a node with hardware faults, and deletes it when there is none. The device plugin of A3
 servers publishes the state of the node's switches with its lists of chips. Without a report, or with an empty one, a
@@ -23,9 +24,14 @@ NODE_INFO_PREFIX: Final = "mindx-dl-nodeinfo-"
 NODE_INFO_KEY: Final = "NodeInfo"
 SWITCH_INFO_PREFIX: Final = "mindx-dl-switchinfo-"
 SWITCH_INFO_KEY: Final = "SwitchInfoCfg"
-REASONS: Final = ("node(s) were reported as unhealthy", "node(s) were reported as about to be isolated")
+REASONS: Final = (
+    "node(s) were reported as unhealthy",
+    "node(s) were reported as about to be isolated",
+    "node(s) were not ready",
+)
 UNHEALTHY: Final = 0
 _CODES: Final = {"UnHealthy": UNHEALTHY, "PreSeparate": 1}
+_NOT_READY: Final = 2
 """Status of a node -> position of the reason; other states do not exclude a node."""
 _HEALTHY: Final = -1
 _SUB_HEALTHY: Final = "SubHealthy"
@@ -67,6 +73,9 @@ def read(snapshot: Snapshot, resource: str, rows: Rows, reports: ClusterReports)
     )
     codes: Codes = np.full(len(names), _HEALTHY, dtype=np.intp)
     codes[rows] = [health.code for health in found]
+    for name in snapshot.nodes.facts.unready:
+        row = snapshot.nodes.index[name]
+        codes[row] = _NOT_READY if codes[row] == _HEALTHY else codes[row]
     sub_healthy = np.zeros(len(names), dtype=np.bool_)
     sub_healthy[rows] = [health.sub_healthy for health in found]
     return NodeHealth(codes, sub_healthy, [problem for health in found for problem in health.problems])

@@ -180,11 +180,12 @@ class Ascend:
         self._chips[resource] = dict(zip(rows.tolist(), chips, strict=True))
         return ChipLedger(session, resource, self._demand, rows, chips, allocatable)
 
-    def _exhausted(self, resource: ChipResource) -> Mapping[int, NodeChips]:
-        """Row -> chips of the nodes with Pods of which no chip is allocatable."""
+    def _exhausted(self, resource: ChipResource, *, with_pods: bool = True) -> Mapping[int, NodeChips]:
+        """Row -> chips of the nodes of which no chip is allocatable. ``with_pods``: only those with Pods that request
+        the resource."""
         position = self._session.dimensions.index(resource.name)
         snapshot, own = self._session.snapshot, self._settings.self_maintain
-        return read_exhausted(snapshot, resource, position, self._reports, self_maintain=own)
+        return read_exhausted(snapshot, resource, position, self._reports, self_maintain=own, with_pods=with_pods)
 
     def _words(self, job: Job, restart: Restart) -> ObjectWrite | None:
         return dying_words(job, restart, lambda cls: sum(self._demand.whole_chips(cls.request).values()))
@@ -194,7 +195,8 @@ class Ascend:
         tasks = {task.uid: task for of_node in session.snapshot.chips.values() for task in of_node}
         tasks |= {task.uid: task for job in session.jobs.values() for task in job.tasks()}
         for resource, ledger in self.ledgers.items():
-            yield from chip_states(ledger, session.nodes.facts.objects, self._chips[resource], tasks)
+            chips = {**self._chips[resource], **self._exhausted(resource, with_pods=False)}
+            yield from chip_states(ledger, session.nodes.facts.objects, dict(sorted(chips.items())), tasks)
 
     def _read_devices(self, resource: ChipResource, position: int) -> DeviceLedger:
         """The devices of a resource of virtual NPUs that were created beforehand. Their chips are not assigned

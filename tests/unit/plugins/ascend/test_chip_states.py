@@ -143,6 +143,13 @@ def test_the_labels_of_a_node_say_how_its_chips_are_grouped(
     assert (f" {second - 1}   {second} " in lines[1]) == bool(second)
 
 
+def test_a_node_of_which_no_chip_is_allocatable_is_shown(tmp_path: Path) -> None:
+    broken = [npu_node("broken", 0), device_info("broken", [], Unhealthy=[0, 1, 2, 3])]
+    found = shown(tmp_path, [npu_node("n"), node("plain"), *broken], "node", "chips")
+    assert found["broken"] == [("Unhealthy", [])] * 4
+    assert list(found) == ["broken", "n"]
+
+
 def test_a_wide_table_has_a_line_for_each_chip(tmp_path: Path) -> None:
     objects = [npu_node("n"), device_info("n", list(range(8)))]
     assert len(printed(tmp_path, objects, "node", "chips", "-o", "wide").splitlines()) == 9

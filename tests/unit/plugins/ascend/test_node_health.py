@@ -7,7 +7,7 @@ import pytest
 
 from scheduler.api.names import SCHEDULE_POLICY
 from tests.builders import Raw, World, feed, group, pod
-from tests.unit.plugins.ascend.chips import CONFIGURATION, device_info, job, npu_node
+from tests.unit.plugins.ascend.chips import CONFIGURATION, device_info, job, ledger_of, npu_node
 
 
 def report(text: str, node: str = "n") -> Raw:
@@ -48,9 +48,27 @@ def test_switches_can_make_a_node_unhealthy() -> None:
     assert World(npu_node("n"), switches, job("j", 1)).run(CONFIGURATION).bound == {}
 
 
+def unready(name: str) -> Raw:
+    raw = npu_node(name)
+    raw["status"]["conditions"] = [{"type": "Ready", "status": "Unknown"}]
+    return raw
+
+
+def test_a_node_that_is_not_ready_gets_no_npu_pod_although_it_has_no_taint() -> None:
+    world = World(unready("a"), npu_node("b"), job("i", 8), job("j", 8)).run(CONFIGURATION)
+    assert world.bound == {"i-0": "b"}
+    assert "1 node(s) were not ready" in world.message_of("j-0")
+
+
+def test_chips_of_a_node_that_is_not_ready_do_not_count_at_the_gate() -> None:
+    for there, free in (([unready("a")], 0), ([unready("a"), npu_node("b")], 8)):
+        assert ledger_of(World(*there).session(CONFIGURATION)).countable == free
+
+
 def test_pods_without_chips_do_not_care() -> None:
     plain = [group("g", minimum=1), pod("p", "1c+1Gi", "g")]
     assert World(npu_node("n"), report(status("UnHealthy")), plain).run(CONFIGURATION).bound == {"p": "n"}
+    assert World(unready("n"), plain).run(CONFIGURATION).bound == {"p": "n"}
 
 
 @pytest.mark.parametrize("key", ["NodeInfo", "SwitchInfoCfg"])
