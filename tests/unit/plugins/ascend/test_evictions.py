@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from scheduler.api.names import ACCELERATOR_TYPE, ASCEND_310, ASCEND_310P, ASCEND_910
+from scheduler.api.names import ACCELERATOR_TYPE, ASCEND_310, ASCEND_310P, ASCEND_910, NPU, SCHEDULE_POLICY
 from scheduler.framework.configuration import Configuration
 from scheduler.plugins.ascend.family import Family, Request
 from scheduler.plugins.ascend.masks import mask_of
@@ -38,11 +38,12 @@ def evicted(
     ``size``. ``traits``: those of the family of all Pods."""
     labels = dict(traits or {})
     selector = {ACCELERATOR_TYPE: labels.pop(ACCELERATOR_TYPE)} if ACCELERATOR_TYPE in labels else {}
+    policy = {SCHEDULE_POLICY: labels.pop(SCHEDULE_POLICY)} if SCHEDULE_POLICY in labels else {}
     prefix = resource.removeprefix("huawei.com/")
 
     def member(name: str, number: int, job: str, ids: list[int], on: str = "") -> Raw:
         listed = {resource: ",".join(f"{prefix}-{i}" for i in ids)} if ids else {}
-        annotations = {**listed, "volcano.sh/preemptable": "true"}
+        annotations = {**listed, **policy, "volcano.sh/preemptable": "true"}
         asks = f"1c+1Gi+{resource}={number}"
         return pod(name, asks, job, on=on, annotations=annotations, labels=labels, selector=selector)
 
@@ -73,6 +74,12 @@ FAMILIES = [
     (ASCEND_910, 8, {ACCELERATOR_TYPE: "module-910b-8"}, (1, 3, 8)),
     (ASCEND_910, 16, {ACCELERATOR_TYPE: "module-910b-16"}, (2, 8, 10, 16)),
     (ASCEND_910, 16, {ACCELERATOR_TYPE: "module-a3-16"}, (1, 2, 6, 16)),
+    (ASCEND_910, 8, {ACCELERATOR_TYPE: "card"}, (1, 3, 8)),
+    (ASCEND_310, 8, {}, (1, 5)),
+    (ASCEND_310P, 8, {"duo": "true", "distributed": "true"}, (1, 2, 3, 6)),
+    (NPU, 8, {SCHEDULE_POLICY: "chip4-node8"}, (1, 3, 4, 6, 8)),
+    (NPU, 16, {SCHEDULE_POLICY: "chip4-node16"}, (2, 8, 12)),
+    (NPU, 8, {SCHEDULE_POLICY: "chip1-node8"}, (1, 5)),
     (ASCEND_310, 8, {"npu-310-strategy": "card"}, (1, 2, 4)),
     (ASCEND_310P, 8, {"duo": "true", "npu-310-strategy": "card"}, (1, 2)),
     (ASCEND_310P, 8, {"duo": "true"}, (1, 4)),
@@ -85,7 +92,8 @@ FAMILIES = [
 def test_in_every_family_each_evicted_pod_is_needed(
     action: str, resource: str, size: int, traits: dict[str, str], sizes: tuple[int, ...]
 ) -> None:
-    family = resolve(resource, {}, traits)
+    policy = {SCHEDULE_POLICY: traits[SCHEDULE_POLICY]} if SCHEDULE_POLICY in traits else {}
+    family = resolve(resource, policy, traits)
     assert isinstance(family, Family)
     size = min(size, family.chips)
     random = Random(f"{action} {family.name}")
@@ -100,3 +108,10 @@ def test_in_every_family_each_evicted_pod_is_needed(
         assert family.select(free | mask_of(tuple(gone)), Request(chips)) is not None
         for i in gone:
             assert family.select(free | mask_of(tuple(gone - {i})), Request(chips)) is None
+
+
+@pytest.mark.parametrize("action", ["preempt", "reclaim"])
+def test_no_pod_is_evicted_for_a_block_of_a_super_pod(action: str) -> None:
+    traits = {ACCELERATOR_TYPE: "module-a3-16-super-pod"}
+    for chips in (2, 16):
+        assert not evicted(action, chips, [[i, i + 1] for i in range(0, 16, 2)], size=16, traits=traits)
