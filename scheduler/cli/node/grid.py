@@ -33,7 +33,7 @@ _SIGNS: Final = {
     DeviceState.TERMINATING: _Sign("-", "used by a Pod that is being deleted", "yellow", marks_pod=True),
     DeviceState.BINDING: _Sign("+", "assigned by the next session", "cyan", marks_pod=True),
     DeviceState.PIPELINED: _Sign(">", "promised to a Pod that waits", "magenta", marks_pod=True),
-    DeviceState.DIVIDED: _Sign("/", "divided among Pods", None, marks_pod=True),
+    DeviceState.DIVIDED: _Sign("/", "divided; * for several Pods", None, marks_pod=True),
     DeviceState.UNHEALTHY: _Sign("!", "unhealthy", "red"),
     DeviceState.RECOVERING: _Sign("^", "recovering", "yellow"),
     DeviceState.UNKNOWN: _Sign("?", "given to no Pod", "red"),
@@ -42,6 +42,8 @@ FREE_STATES: Final = frozenset({DeviceState.FREE, DeviceState.NETWORK_UNHEALTHY,
 _LETTERS: Final = string.ascii_letters + string.digits
 _MORE: Final = "#"
 """Stands for every Pod after those that have a letter."""
+_SEVERAL: Final = "*"
+"""Stands for the Pods that have parts of one chip."""
 _CELL: Final = 3
 """Width of a cell: letter and mark, or a number of two digits; and a blank."""
 _UNIT: Final = 8
@@ -159,6 +161,8 @@ class _Grid:
 def _cell(chip: Device, letters: dict[str, str]) -> tuple[str, str | None]:
     sign = _SIGNS[chip.state]
     pod = letters[chip.pods[-1]] if sign.marks_pod and chip.pods else ""
+    if chip.state is DeviceState.DIVIDED and len(chip.pods) > 1:
+        pod = _SEVERAL
     return pod + sign.text or _MORE, sign.colour
 
 

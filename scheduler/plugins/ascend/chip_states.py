@@ -1,7 +1,7 @@
 """The state of each chip, for tools that show it."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from scheduler.api.device_states import Device, DeviceState
 from scheduler.api.names import ACCELERATOR_TYPE
@@ -11,15 +11,24 @@ from scheduler.plugins.ascend.families.chip_310p_duo import CARD_TYPE
 from scheduler.plugins.ascend.family import DUO, STRATEGY, Family
 from scheduler.plugins.ascend.inventory import NodeChips
 from scheduler.plugins.ascend.ledger import ChipLedger
-from scheduler.plugins.ascend.masks import NONE, ids_of
+from scheduler.plugins.ascend.masks import NONE, ids_of, mask_of
 from scheduler.plugins.ascend.resolve import resolve
+from scheduler.plugins.ascend.resources import ChipResource
+from scheduler.plugins.ascend.vnpu.inventory import NodeParts
+from scheduler.plugins.ascend.vnpu.ledger import PartLedger
+from scheduler.plugins.ascend.vnpu.selection import Use
+from scheduler.plugins.ascend.vnpu.static import DeviceLedger, parse_devices
 
 Getting = list[tuple[str, int, bool]]
 """Tasks that the session placed on one node: key, mask of their chips, and whether they are pipelined."""
 
 
+Shares = Mapping[int, Mapping[str, int]]
+"""Row of a node -> uid of a Pod -> mask of the chips of which it has parts."""
+
+
 def chip_states(
-    ledger: ChipLedger, nodes: Sequence[Node], chips: Mapping[int, NodeChips], tasks: Mapping[str, Task]
+    ledger: ChipLedger, nodes: Sequence[Node], chips: Mapping[int, NodeChips], shares: Shares, tasks: Mapping[str, Task]
 ) -> Iterator[Device]:
     """Yields the chips of one resource. ``nodes``, ``chips``: by row; ``tasks``: all of the cluster, by uid."""
     getting: dict[int, Getting] = defaultdict(list)
@@ -27,7 +36,8 @@ def chip_states(
         getting[row].append((tasks[uid].key, mask, pipelined))
     for row, node in chips.items():
         free, parts = int(ledger.free[row]), int(ledger.in_parts[row])
-        held = [(tasks[uid].key if uid in tasks else uid, mask) for uid, mask in node.held.items()]
+        holders = [*node.held.items(), *shares.get(row, {}).items()]
+        held = [(tasks[uid].key if uid in tasks else uid, mask) for uid, mask in holders]
         resource, name = ledger.resource, nodes[row].metadata.name
         size, group_name = _groups(resource.name, nodes[row], node.present.bit_length())
         for chip in ids_of(node.present):
@@ -38,6 +48,41 @@ def chip_states(
             group = chip // size if size else 0
             chip_name = f"{resource.prefix}{chip}"
             yield Device(name, resource.name, chip_name, state, tuple(pods), group, group_name, node.published)
+
+
+def shares_of(
+    resource: ChipResource,
+    parts: PartLedger | None,
+    devices: Iterable[DeviceLedger],
+    placed: Iterable[tuple[Task, int]],
+) -> Shares:
+    """Returns who has parts of the chips of a resource: virtual NPUs that are created on demand (``parts``) or were
+    created beforehand (``devices``). ``placed``: the tasks that the session placed, and the rows of their nodes."""
+    found: dict[int, dict[str, int]] = defaultdict(dict)
+    own = [ledger for ledger in devices if ledger.resource.name.startswith(f"{resource.name}-")]
+    for ledger in own:
+        for row, node in ledger.nodes.items():
+            held = {uid: parse_devices(",".join(names), ledger.resource)[1] for uid, names in node.held.items()}
+            found[row] |= held
+    divided = {row: node for row, node in ({} if parts is None else parts.parts).items() if _is_of(resource, node)}
+    for row, there in divided.items():
+        found[row] |= {uid: _chips(holding.uses) for uid, holding in there.holdings.items() if holding.uses}
+    for task, row in placed:
+        choice = None if parts is None or row not in divided else parts.taken(task)
+        if choice is not None:
+            found[row][task.uid] = _chips(choice.uses)
+        for ledger in own:
+            if ledger.taken(task):
+                found[row][task.uid] = parse_devices(ledger.taken(task), ledger.resource)[1]
+    return found
+
+
+def _is_of(resource: ChipResource, node: NodeParts) -> bool:
+    return node.model is not None and node.model.resource == resource.name
+
+
+def _chips(uses: Iterable[Use]) -> int:
+    return mask_of(use.chip for use in uses)
 
 
 def _groups(resource: str, node: Node, chips: int) -> tuple[int, str]:

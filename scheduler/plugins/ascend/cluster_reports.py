@@ -21,7 +21,7 @@ from scheduler.framework.readings import Readings
 NAMESPACE: Final = "mindx-dl"
 LABELS: Final = ("mx-consumer-cim=true", "mx-consumer-volcano=true")
 """Selectors of the ConfigMaps of NodeD, and of those of ClusterD."""
-_PREFIX: Final = f"{NAMESPACE}/cluster-info-"
+_PREFIXES: Final = tuple(f"{NAMESPACE}/cluster-info-{kind}" for kind in ("device-", "switch-", "node-cm"))
 
 
 class Report(NamedTuple):
@@ -52,7 +52,7 @@ def read(snapshot: Snapshot) -> ClusterReports:
 
 def _read(config_maps: Mapping[str, ConfigMap]) -> ClusterReports:
     before = _by_config_map.last()
-    found = {key: (each,) for key, each in sorted(config_maps.items()) if key.startswith(_PREFIX)}
+    found = {key: (each,) for key, each in sorted(config_maps.items()) if key.startswith(_PREFIXES)}
     if not found and not before:
         return NO_REPORTS
     parts = _by_config_map.of(found.items(), lambda key: _parse(*found[key], before.get(key, NO_REPORTS).reports))

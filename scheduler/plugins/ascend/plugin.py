@@ -35,7 +35,7 @@ from scheduler.framework.registry import register_plugin, register_prefix
 from scheduler.framework.session import Session
 from scheduler.plugins.ascend import cluster_reports, node_health
 from scheduler.plugins.ascend.annotations import PodAnnotations
-from scheduler.plugins.ascend.chip_states import chip_states
+from scheduler.plugins.ascend.chip_states import chip_states, shares_of
 from scheduler.plugins.ascend.columns import ChipFilter, ChipScore
 from scheduler.plugins.ascend.demand import CoreUse, Demand, Use
 from scheduler.plugins.ascend.family import Family
@@ -194,9 +194,11 @@ class Ascend:
         session = self._session
         tasks = {task.uid: task for of_node in session.snapshot.chips.values() for task in of_node}
         tasks |= {task.uid: task for job in session.jobs.values() for task in job.tasks()}
+        placed = [(tasks[uid], row) for job in session.jobs.values() for uid, row in job.placed.items()]
         for resource, ledger in self.ledgers.items():
             chips = {**self._chips[resource], **self._exhausted(resource, with_pods=False)}
-            yield from chip_states(ledger, session.nodes.facts.objects, dict(sorted(chips.items())), tasks)
+            shares = shares_of(resource, self.parts, self.devices, placed)
+            yield from chip_states(ledger, session.nodes.facts.objects, dict(sorted(chips.items())), shares, tasks)
 
     def _read_devices(self, resource: ChipResource, position: int) -> DeviceLedger:
         """The devices of a resource of virtual NPUs that were created beforehand. Their chips are not assigned

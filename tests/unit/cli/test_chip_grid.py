@@ -58,6 +58,15 @@ def test_a_row_shows_states_and_pods_and_gaps_between_groups() -> None:
     ]
 
 
+def test_a_chip_that_several_pods_share_has_a_sign_of_its_own() -> None:
+    special: dict[int, tuple[DeviceState, Sequence[str]]] = {
+        0: (DeviceState.DIVIDED, ["p/a", "p/b"]),
+        1: (DeviceState.DIVIDED, ["p/b"]),
+        2: (DeviceState.DIVIDED, []),
+    }
+    assert grid_lines(chips("n", 3, special), NOW, None)[2] == "n     0/3   -       */ b/ /    a p/a  b p/b"
+
+
 def test_kinds_of_nodes_have_tables_of_their_own() -> None:
     lines = grid_lines([*chips("a", 4, size=2, grouped_by="card"), *chips("b", 4)], NOW, None)
     assert lines[:7] == [

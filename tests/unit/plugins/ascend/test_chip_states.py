@@ -12,8 +12,10 @@ from click.testing import CliRunner
 
 from scheduler.api.names import ACCELERATOR_TYPE, ASCEND_910
 from scheduler.cli.main import main
-from tests.builders import Raw, node
+from tests.builders import Raw, group, node, pod
 from tests.unit.plugins.ascend.chips import config_map, device_info, job, names, npu_node, npu_pod
+
+RING = {"ring-controller.atlas": "ascend-310P"}
 
 
 def shown(tmp_path: Path, objects: list[Any], *command: str) -> dict[str, list[tuple[str, list[str]]]]:
@@ -148,6 +150,32 @@ def test_a_node_of_which_no_chip_is_allocatable_is_shown(tmp_path: Path) -> None
     found = shown(tmp_path, [npu_node("n"), node("plain"), *broken], "node", "chips")
     assert found["broken"] == [("Unhealthy", [])] * 4
     assert list(found) == ["broken", "n"]
+
+
+def test_parts_of_a_chip_name_the_pods_that_have_them(tmp_path: Path) -> None:
+    listed = {"huawei.com/Ascend910-2c": "Ascend910-2c-100-0,Ascend910-2c-101-1,Ascend910-2c-102-2"}
+    there = node("n", f"64c+512Gi+huawei.com/Ascend910-2c=3+{ASCEND_910}=8")
+    there["metadata"]["annotations"] = listed
+    old = pod("old", "1c+huawei.com/Ascend910-2c=1", on="n", annotations={next(iter(listed)): "Ascend910-2c-100-0"})
+    new = [group("j", minimum=1), pod("j-0", "1c+huawei.com/Ascend910-2c=1", "j")]
+    found = shown(tmp_path, [there, old, new], "node", "chips")
+    assert found["n"][:4] == [
+        ("Divided", ["default/old"]),
+        ("Divided", ["default/j-0"]),
+        ("Divided", []),
+        ("Free", []),
+    ]
+
+
+@pytest.mark.parametrize("command", [("node", "chips"), ("simulate", "--chips")])
+def test_chips_divided_on_demand_name_their_pods(command: tuple[str, ...], tmp_path: Path) -> None:
+    labels = {"accelerator": "huawei-Ascend310P", "servertype": "Ascend310P-8"}
+    labels["node.kubernetes.io/npu.chip.name"] = "310P3"
+    there = node("n", "64c+512Gi+huawei.com/npu-core=16+huawei.com/Ascend310P=2", labels=labels)
+    held = pod("held", "1c+huawei.com/npu-core=2", on="n", annotations={"huawei.com/npu-core": "0-vir02"})
+    new = [group("j", minimum=1), pod("j-0", "1c+huawei.com/npu-core=8", "j", labels=RING)]
+    found = shown(tmp_path, [there, held, new], *command)
+    assert found["n"] == [("Divided", ["default/held"]), ("Divided", ["default/j-0"])]
 
 
 def test_a_wide_table_has_a_line_for_each_chip(tmp_path: Path) -> None:
