@@ -38,5 +38,7 @@ class Device(NamedTuple):
     """Number of its group among those of the node."""
     grouped_by: str = ""
     """What a group is, such as ``HCCS ring``; "" if the devices of the node have no groups."""
+    note: str = ""
+    """What is wrong with the node as a whole, or ""."""
     reported: float = 0.0
     """Unix time of the report from which the state of the node's devices is known; 0 if unknown."""

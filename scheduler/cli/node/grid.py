@@ -1,8 +1,8 @@
 """Chips of nodes as a grid: a row for each node, a column for each chip, and a gap between rings, cards or halves.
 
-A cell is a sign for the state of a chip without Pods, or a letter for the Pod that holds or gets it; the letters begin
-again on each node, and its last column names the Pods. On a terminal that is too narrow, the chips of a node take
-several lines.
+A cell is a sign for the state of a chip without Pods, or a letter for the Pod that holds or gets it. The letters begin
+again on each node, and the last column names the Pods, after what is wrong with the node as a whole. On a terminal that
+is too narrow, the chips of a node take several lines.
 """
 
 import string
@@ -120,7 +120,8 @@ class _Grid:
     ) -> Iterator[str]:
         letters = _letters(chips)
         cells = {_number(chip): _cell(chip, letters) for chip in chips}
-        names = [f"{letter} {printable(pod)}" for pod, letter in letters.items()]
+        names = [f"[{printable(chips[0].note)}]"] if chips[0].note else []
+        names += [f"{letter} {printable(pod)}" for pod, letter in letters.items()]
         start = indent + room + len(_GAP) if beside else len(_GAP)
         pods = _wrapped(names, None if self._limit is None else self._limit - start)
         for i, block in enumerate(blocks):
@@ -160,7 +161,7 @@ class _Grid:
 
 def _cell(chip: Device, letters: dict[str, str]) -> tuple[str, str | None]:
     sign = _SIGNS[chip.state]
-    pod = letters[chip.pods[-1]] if sign.marks_pod and chip.pods else ""
+    pod = letters[chip.pods[-1]] if chip.pods else ""
     if chip.state is DeviceState.DIVIDED and len(chip.pods) > 1:
         pod = _SEVERAL
     return pod + sign.text or _MORE, sign.colour

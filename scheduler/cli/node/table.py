@@ -68,8 +68,12 @@ def _rows(devices: Sequence[Device], *, together: bool) -> list[Row]:
 
 
 def _document(devices: Sequence[Device]) -> dict[str, Any]:
-    nodes: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    nodes: dict[tuple[str, str], dict[str, Any]] = {}
     for device in devices:
+        key = device.node, device.resource
+        if key not in nodes:
+            nodes[key] = {"node": device.node, "resource": device.resource, "chips": []}
+            nodes[key] |= {"note": device.note} if device.note else {}
         chip = {"name": device.name, "state": device.state.value, "pods": list(device.pods)}
-        nodes.setdefault((device.node, device.resource), []).append(chip)
-    return {"nodes": [{"node": node, "resource": name, "chips": chips} for (node, name), chips in nodes.items()]}
+        nodes[key]["chips"].append(chip)
+    return {"nodes": list(nodes.values())}

@@ -12,6 +12,7 @@ from scheduler.plugins.ascend.family import DUO, STRATEGY, Family
 from scheduler.plugins.ascend.inventory import NodeChips
 from scheduler.plugins.ascend.ledger import ChipLedger
 from scheduler.plugins.ascend.masks import NONE, ids_of, mask_of
+from scheduler.plugins.ascend.node_health import HEALTHY, REASONS, NodeHealth
 from scheduler.plugins.ascend.resolve import resolve
 from scheduler.plugins.ascend.resources import ChipResource
 from scheduler.plugins.ascend.vnpu.inventory import NodeParts
@@ -28,14 +29,21 @@ Shares = Mapping[int, Mapping[str, int]]
 
 
 def chip_states(
-    ledger: ChipLedger, nodes: Sequence[Node], chips: Mapping[int, NodeChips], shares: Shares, tasks: Mapping[str, Task]
+    ledger: ChipLedger,
+    nodes: Sequence[Node],
+    health: NodeHealth,
+    chips: Mapping[int, NodeChips],
+    shares: Shares,
+    tasks: Mapping[str, Task],
 ) -> Iterator[Device]:
     """Yields the chips of one resource. ``nodes``, ``chips``: by row; ``tasks``: all of the cluster, by uid."""
     getting: dict[int, Getting] = defaultdict(list)
     for uid, row, mask, pipelined in ledger.placed():
         getting[row].append((tasks[uid].key, mask, pipelined))
     for row, node in chips.items():
-        free, parts = int(ledger.free[row]), int(ledger.in_parts[row])
+        excluded = health.codes[row] != HEALTHY
+        free, parts = NONE if excluded else int(ledger.free[row]), int(ledger.in_parts[row])
+        note = _note(row, node, health)
         holders = [*node.held.items(), *shares.get(row, {}).items()]
         held = [(tasks[uid].key if uid in tasks else uid, mask) for uid, mask in holders]
         resource, name = ledger.resource, nodes[row].metadata.name
@@ -47,7 +55,18 @@ def chip_states(
             pods += sorted(key for key, mask, _ in getting[row] if mask & bit and key not in pods)
             group = chip // size if size else 0
             chip_name = f"{resource.prefix}{chip}"
-            yield Device(name, resource.name, chip_name, state, tuple(pods), group, group_name, node.published)
+            yield Device(name, resource.name, chip_name, state, tuple(pods), group, group_name, note, node.published)
+
+
+def _note(row: int, node: NodeChips, health: NodeHealth) -> str:
+    """What is wrong with the node as a whole."""
+    if health.codes[row] != HEALTHY:
+        return REASONS[health.codes[row]].removeprefix("node(s) were ")
+    if node.unreported:
+        return "no list of free chips that can be read"
+    if node.contradictory:
+        return "more free chips are listed than are idle"
+    return "sub-healthy" if health.sub_healthy[row] or node.sub_healthy else ""
 
 
 def shares_of(

@@ -33,7 +33,8 @@ UNHEALTHY: Final = 0
 _CODES: Final = {"UnHealthy": UNHEALTHY, "PreSeparate": 1}
 _NOT_READY: Final = 2
 """Status of a node -> position of the reason; other states do not exclude a node."""
-_HEALTHY: Final = -1
+HEALTHY: Final = -1
+"""The code of a node that is not excluded."""
 _SUB_HEALTHY: Final = "SubHealthy"
 
 
@@ -71,11 +72,11 @@ def read(snapshot: Snapshot, resource: str, rows: Rows, reports: ClusterReports)
     found = list(
         _readings.setdefault(resource, Readings()).of(sources.items(), lambda name: _health(*sources[name])).values()
     )
-    codes: Codes = np.full(len(names), _HEALTHY, dtype=np.intp)
+    codes: Codes = np.full(len(names), HEALTHY, dtype=np.intp)
     codes[rows] = [health.code for health in found]
     for name in snapshot.nodes.facts.unready:
         row = snapshot.nodes.index[name]
-        codes[row] = _NOT_READY if codes[row] == _HEALTHY else codes[row]
+        codes[row] = _NOT_READY if codes[row] == HEALTHY else codes[row]
     sub_healthy = np.zeros(len(names), dtype=np.bool_)
     sub_healthy[rows] = [health.sub_healthy for health in found]
     return NodeHealth(codes, sub_healthy, [problem for health in found for problem in health.problems])
@@ -96,7 +97,7 @@ def _health(
     )
     states = {_state(report, key, problems) for report, key in reports if report is not None}
     bad = [_CODES[state] for state in states if state in _CODES]
-    return _Health(min(bad, default=_HEALTHY), _SUB_HEALTHY in states, tuple(problems))
+    return _Health(min(bad, default=HEALTHY), _SUB_HEALTHY in states, tuple(problems))
 
 
 def _report(config_map: ConfigMap | None, key: str) -> Report | None:

@@ -198,7 +198,8 @@ class Ascend:
         for resource, ledger in self.ledgers.items():
             chips = {**self._chips[resource], **self._exhausted(resource, with_pods=False)}
             shares = shares_of(resource, self.parts, self.devices, placed)
-            yield from chip_states(ledger, session.nodes.facts.objects, dict(sorted(chips.items())), shares, tasks)
+            nodes, health = session.nodes.facts.objects, self._health(resource)
+            yield from chip_states(ledger, nodes, health, dict(sorted(chips.items())), shares, tasks)
 
     def _read_devices(self, resource: ChipResource, position: int) -> DeviceLedger:
         """The devices of a resource of virtual NPUs that were created beforehand. Their chips are not assigned

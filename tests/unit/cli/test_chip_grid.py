@@ -30,7 +30,9 @@ def chips(
     for i in range(number):
         state, pods = (special or {}).get(i, (DeviceState.FREE, ()))
         group = (i // size, grouped_by) if size else (0, "")
-        found.append(Device(node, "huawei.com/Ascend910", f"Ascend910-{i}", state, tuple(pods), *group, reported))
+        found.append(
+            Device(node, "huawei.com/Ascend910", f"Ascend910-{i}", state, tuple(pods), *group, reported=reported)
+        )
     return found
 
 
@@ -65,6 +67,16 @@ def test_a_chip_that_several_pods_share_has_a_sign_of_its_own() -> None:
         2: (DeviceState.DIVIDED, []),
     }
     assert grid_lines(chips("n", 3, special), NOW, None)[2] == "n     0/3   -       */ b/ /    a p/a  b p/b"
+
+
+def test_a_pod_with_an_unhealthy_chip_is_shown() -> None:
+    special = {0: (DeviceState.UNHEALTHY, ["p/a"]), 1: (DeviceState.RECOVERING, ["p/a"])}
+    assert grid_lines(chips("n", 2, special), NOW, None)[2] == "n     0/2   -       a! a^   a p/a"
+
+
+def test_what_is_wrong_with_a_node_comes_before_its_pods() -> None:
+    devices = [device._replace(note="not ready") for device in chips("n", 2, {0: (DeviceState.USED, ["p/a"])})]
+    assert grid_lines(devices, NOW, None)[2] == "n     1/2   -       a  .    [not ready]  a p/a"
 
 
 def test_kinds_of_nodes_have_tables_of_their_own() -> None:

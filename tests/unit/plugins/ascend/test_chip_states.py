@@ -178,6 +178,32 @@ def test_chips_divided_on_demand_name_their_pods(command: tuple[str, ...], tmp_p
     assert found["n"] == [("Divided", ["default/held"]), ("Divided", ["default/j-0"])]
 
 
+def node_info(status: str) -> Raw:
+    meta = {"name": "mindx-dl-nodeinfo-n", "namespace": "mindx-dl"}
+    text = json.dumps({"NodeInfo": {"NodeStatus": status}})
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"NodeInfo": text}}
+
+
+@pytest.mark.parametrize(
+    ("objects", "note", "free"),
+    [
+        ([device_info("n", list(range(8))), node_info("UnHealthy")], "reported as unhealthy", 0),
+        ([device_info("n", list(range(8))), node_info("PreSeparate")], "reported as about to be isolated", 0),
+        ([device_info("n", list(range(8))), node_info("SubHealthy")], "sub-healthy", 8),
+        ([device_info("n", list(range(8))), npu_pod("p", 2, on="n")], "more free chips are listed than are idle", 0),
+        ([], "no list of free chips that can be read", 0),
+    ],
+)
+def test_the_grid_says_what_is_wrong_with_a_node(objects: list[Raw], note: str, free: int, tmp_path: Path) -> None:
+    named = json.dumps({f"Ascend910-{i}": {} for i in range(8)})
+    there = npu_node("n", annotations={} if objects else {"baseDeviceInfos": named})
+    text = printed(tmp_path, [there, *objects], "node", "chips")
+    assert f"[{note}]" in text
+    (document,) = json.loads(printed(tmp_path, [there, *objects], "node", "chips", "-o", "json"))["nodes"]
+    assert document["note"] == note
+    assert f"n     {free}/8 " in text
+
+
 def test_a_wide_table_has_a_line_for_each_chip(tmp_path: Path) -> None:
     objects = [npu_node("n"), device_info("n", list(range(8)))]
     assert len(printed(tmp_path, objects, "node", "chips", "-o", "wide").splitlines()) == 9
