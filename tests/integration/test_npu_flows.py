@@ -150,6 +150,11 @@ class Flow(Namespace):
         metadata = {"name": name, "labels": {**self.way.labels, **labels}}
         self.api.create(f"/apis/apps/v1/namespaces/{self.name}/deployments", {"metadata": metadata, "spec": spec})
 
+    def rank_table(self, job: str) -> None:
+        """The ConfigMap that a user creates for the rank table of a job."""
+        metadata = {"name": f"rings-config-{job}", "labels": dict(self.way.labels)}
+        self.api.create(f"{self.path}/configmaps", {"metadata": metadata, "data": {"hccl.json": ""}})
+
     # --- what has become of them ---
     def groups(self) -> list[Raw]:
         items: list[Raw] = self.api.get(f"{GROUPS}/namespaces/{self.name}/podgroups")["items"]
@@ -163,6 +168,31 @@ class Flow(Namespace):
         pods = self.pods()
         real = [ASCEND_REAL in (pod["metadata"].get("annotations") or {}) for pod in pods]
         return [pod["status"].get("phase") for pod in pods] == ["Running"] * number and all(real)
+
+    def table(self, job: str) -> Raw:
+        """The rank table of a job; empty before it is written."""
+        found: Raw = json.loads(self.api.get(f"{self.path}/configmaps/rings-config-{job}")["data"]["hccl.json"] or "{}")
+        return found
+
+    def table_of_pods(self, *, by_host: bool) -> Raw:
+        """The rank table that the annotations of the Pods give. ``by_host``: every Pod has a node of its own."""
+        servers = []
+        for pod in sorted(self.pods(), key=lambda pod: int(annotations(pod)[HCCL_RANK_INDEX])):
+            configuration = json.loads(annotations(pod)[ASCEND_910_CONFIGURATION])
+            first = int(annotations(pod)[HCCL_RANK_INDEX]) * len(configuration["devices"])
+            servers.append(
+                {
+                    "server_id": pod["status"]["hostIP"] if by_host else pod["metadata"]["uid"],
+                    "host_ip": pod["status"]["hostIP"],
+                    "container_ip": pod["status"]["podIP"],
+                    "device": [
+                        {key: device[key] for key in ("device_id", "device_ip")} | {"rank_id": str(first + i)}
+                        for i, device in enumerate(configuration["devices"])
+                    ],
+                }
+            )
+        head = {"status": "completed", "version": "1.0", "server_count": str(len(servers))}
+        return {**head, "server_list": servers}
 
     def cluster_info(self, node: str) -> Raw:
         """What ClusterD says of a node's devices."""
@@ -224,6 +254,7 @@ def test_a_vcjob_gets_its_pods_when_there_is_room_and_they_run_with_their_device
         broken = [f"--chip={chip}" for chip in range(8)]
         flow.playground.command("fail", flow.nodes[0], *broken)
         flow.wait(lambda: flow.playground.devices(flow.nodes[0])[way.chips] == "")
+        flow.rank_table("train")
         flow.vcjob("train", 2)
         flow.wait(lambda: flow.phase() == "Pending")
         assert flow.groups()[0]["spec"]["minResources"][way.resource] == str(2 * way.amount)
@@ -235,6 +266,8 @@ def test_a_vcjob_gets_its_pods_when_there_is_room_and_they_run_with_their_device
         check_devices(flow)
         ranks = {pod["metadata"]["name"]: annotations(pod)[HCCL_RANK_INDEX] for pod in flow.pods()}
         assert ranks == {"train-worker-0": "0", "train-worker-1": "1"}
+        if way is WHOLE:
+            flow.wait(lambda: flow.table("train") == flow.table_of_pods(by_host=False))
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -243,6 +276,7 @@ def test_the_pods_of_a_deployment_get_one_podgroup_and_run_with_their_devices(
 ) -> None:
     flow = Flow(plane, way)
     with flow.running(tmp_path):
+        flow.rank_table("serve")
         flow.deployment("serve", 2)
         flow.wait(lambda: flow.all_run(2))
         flow.wait(lambda: flow.phase() == "Running")
@@ -252,14 +286,18 @@ def test_the_pods_of_a_deployment_get_one_podgroup_and_run_with_their_devices(
         assert group["spec"]["minResources"][way.resource] == str(way.amount)
         assert {annotations(pod)[GROUP_NAME] for pod in flow.pods()} == {group["metadata"]["name"]}
         check_devices(flow)
+        if way is WHOLE:
+            flow.wait(lambda: flow.table("serve") == flow.table_of_pods(by_host=False))
 
 
 def test_a_vcjob_restarts_with_its_ranks_when_a_chip_breaks_in_mid_run(plane: ControlPlane, tmp_path: Path) -> None:
     way = Way("910b-8", ASCEND_910, 8, WHOLE.labels)
     flow = Flow(plane, way)
     with flow.running(tmp_path, nodes=3):
+        flow.rank_table("train")
         flow.vcjob("train", 2, **{"fault-scheduling": "force"})
         flow.wait(lambda: flow.all_run(2))
+        flow.wait(lambda: flow.table("train") == flow.table_of_pods(by_host=True))
         before = {pod["metadata"]["name"]: pod for pod in flow.pods()}
         failed = before["train-worker-1"]["spec"]["nodeName"]
         flow.playground.command("fail", failed, "--chip", "3")
@@ -275,3 +313,7 @@ def test_a_vcjob_restarts_with_its_ranks_when_a_chip_breaks_in_mid_run(plane: Co
             assert annotations(pod)[HCCL_RANK_INDEX] == annotations(before[name])[HCCL_RANK_INDEX]
             assert annotations(pod)[ASCEND_REAL] == ",".join(f"Ascend910-{chip}" for chip in range(8))
             assert json.loads(annotations(pod)[ASCEND_910_CONFIGURATION])["server_id"] == pod["metadata"]["uid"]
+        flow.wait(lambda: flow.table("train") == flow.table_of_pods(by_host=True))
+        assert {server["host_ip"] for server in flow.table("train")["server_list"]}.isdisjoint(
+            {before["train-worker-1"]["status"]["hostIP"]}
+        )
