@@ -99,3 +99,45 @@ def test_pods_run_with_the_chips_that_the_scheduler_chose_and_faults_take_effect
         assert playground.stop() == 0
     assert not plane.admin.get("/api/v1/nodes")["items"]
     assert not space.pods()
+
+
+def test_a_playground_that_is_killed_goes_on_where_it_was(
+    plane: ControlPlane, space: Namespace, tmp_path: Path
+) -> None:
+    options = ("--nodes", "2", "--family", "910b-8", "--prefix", "k")
+    with space.scheduled(tmp_path):
+        with playing(plane, tmp_path, *options) as playground:
+            space.wait(lambda: all(playground.devices(node) for node in ("k-910b-8-0", "k-910b-8-1")))
+            submit(space, "before", 4)
+            space.wait(lambda: phase(space, "before") == "Running")
+            playground.kill()
+        found = annotations(space, "before")
+        submit(space, "while", 4)
+        space.wait(lambda: "while" in space.bound())
+        space.api.delete(f"{space.path}/pods/before")
+        with playing(plane, tmp_path, *options) as playground:
+            space.wait(lambda: phase(space, "while") == "Running" and "before" not in space.bound())
+            assert annotations(space, "while")[REAL] == annotations(space, "while")[ASCEND_910]
+            assert annotations(space, "while")[REAL] != found[REAL]
+            assert len(plane.admin.get("/api/v1/nodes")["items"]) == 2
+            playground.kill()
+        assert "removed 2 nodes and 1 Pods" in playground.command("clean")
+    assert not plane.admin.get("/api/v1/nodes")["items"]
+
+
+def test_a_malformed_node_gets_a_warning_and_the_others_work(
+    plane: ControlPlane, space: Namespace, tmp_path: Path
+) -> None:
+    with playing(plane, tmp_path, "--nodes", "2", "--family", "910b-8", "--prefix", "m") as playground:
+        space.wait(lambda: all(playground.devices(node) for node in ("m-910b-8-0", "m-910b-8-1")))
+        broken = {"metadata": {"annotations": {"playground.volcano-py/faults": "{"}}}
+        plane.admin.patch("/api/v1/nodes/m-910b-8-0", broken)
+
+        def warned() -> bool:
+            events = plane.admin.get("/api/v1/namespaces/default/events")["items"]
+            messages = [event["message"] for event in events if event["involvedObject"]["name"] == "m-910b-8-0"]
+            return any("metadata.annotations[playground.volcano-py/faults]" in message for message in messages)
+
+        space.wait(warned)
+        playground.command("fail", "m-910b-8-1", "--chip", "7")
+        space.wait(lambda: playground.devices("m-910b-8-1")[f"{ASCEND_910}-Unhealthy"] == "Ascend910-7")

@@ -3,8 +3,9 @@
 from scheduler.cli.playground.change import clean_command, fail_command, recover_command
 from scheduler.cli.playground.families import families_command
 from scheduler.cli.playground.serve import playground_group
+from scheduler.cli.playground.shapes import nodes_command
 
-for _command in (clean_command, fail_command, families_command, recover_command):
+for _command in (clean_command, fail_command, families_command, nodes_command, recover_command):
     playground_group.add_command(_command)
 
 __all__ = ["playground_group"]

@@ -13,32 +13,16 @@ from scheduler.cli.connection import Cluster, Connection
 from scheduler.cli.flags import Duration
 from scheduler.cli.output import JSON, TABLE, output_option
 from scheduler.cli.playground.requests import request, watching
+from scheduler.cli.playground.shapes import chosen_families, node_options
 from scheduler.cli.target import connection_options
 from scheduler.cli.text import echo
-from scheduler.playground.families import FAMILIES, division_problem
 
 if TYPE_CHECKING:
     from scheduler.cluster.kube.playground.role import Playground
 
 
 @click.group("playground", invoke_without_command=True)
-@click.option("--nodes", type=click.IntRange(0, 5000), default=8, show_default=True, help="Nodes of each family.")
-@click.option(
-    "--family", "families", type=click.Choice(list(FAMILIES)), multiple=True, default=("910b-8",), show_default=True,
-    metavar="FAMILY", help="Kind of the nodes, see playground families. Repeatable.",
-)  # fmt: skip
-@click.option("--prefix", default="npu", show_default=True, help="Beginning of the names of the Nodes.")
-@click.option(
-    "--vnpu", "division", default="", metavar="DIVISION",
-    help="Divide chips: dynamic when Pods start, or beforehand into one kind of virtual NPU, such as 2c.",
-)  # fmt: skip
-@click.option(
-    "--super-pod-size",
-    type=click.IntRange(1),
-    default=4,
-    show_default=True,
-    help="Nodes of a super pod, for a3-*-super-pod.",
-)
+@node_options
 @click.option(
     "--taint", is_flag=True, help="Keep Pods that do not tolerate playground.volcano-py/family off the Nodes."
 )
@@ -63,10 +47,7 @@ def playground_group(
     """
     if context.invoked_subcommand is not None:
         return
-    chosen = [FAMILIES[name] for name in dict.fromkeys(families)]
-    for family in chosen:
-        if problem := division_problem(family, division):
-            raise click.UsageError(f"--vnpu: {problem}")
+    chosen = chosen_families(families, division)
 
     async def work(cluster: Cluster) -> None:
         from scheduler.cluster.kube.playground.role import Playground

@@ -37,10 +37,12 @@ from scheduler.cluster.memory.admission import MemoryAdmission
 from scheduler.cluster.memory.device_plugin import release_node_locks
 from scheduler.cluster.memory.event_log import EventLog
 from scheduler.cluster.memory.kubelet import SimulatedKubelet
+from scheduler.cluster.memory.playground import run_playground
 from scheduler.cluster.memory.preparer import MemoryPreparer
 from scheduler.cluster.memory.server import EPOCH, Json, Key, MemoryServer, format_time, key_name, set_condition
 from scheduler.cluster.memory.storage import provision, sync_volumes
 from scheduler.cluster.messages import binding_message, eviction_message, pod_group_conditions
+from scheduler.playground.objects import Warn
 
 _CACHED = frozenset(SCHEDULER_KINDS)
 
@@ -305,10 +307,12 @@ class MemoryCluster:
         """Does the work of provisioners, kubelets, the taint eviction controller and device plugins.
 
         Provisions volumes, removes Pods that were evicted before this cycle, runs bound Pods, deletes Pods on nodes
-        with a NoExecute taint that they do not tolerate, and removes node locks of Pods that have their devices.
+        with a NoExecute taint that they do not tolerate, and removes node locks of Pods that have their devices. Nodes
+        of the playground have device plugins of their own.
         Returns whether anything changed.
         """
         provisioned = provision(self.server) and self._run_preparations()
+        simulated = run_playground(self.server, self._warn)
         changed, taint_evicted = self._kubelet.run()
         for raw in taint_evicted:
             text = f"Marking for deletion Pod {raw['metadata']['namespace']}/{raw['metadata']['name']}"
@@ -316,7 +320,13 @@ class MemoryCluster:
         released = release_node_locks(self.server)
         if released:
             self._run_preparations()
-        return changed or provisioned or released
+        return changed or provisioned or released or simulated
+
+    def _warn(self, warning: Warn) -> None:
+        """Records a Warning Event of a simulated node."""
+        kind, meta = warning.kind, warning.metadata
+        about = ObjectRef(kind.api_version, kind.name, meta.namespace, meta.name, meta.uid)
+        self.post(EventPost(about, EVENT_WARNING, warning.reason, warning.message))
 
 
 def _ref(raw: Json) -> ObjectRef:

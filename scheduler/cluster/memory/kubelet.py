@@ -6,6 +6,7 @@ from scheduler.api.kinds import NODE, POD
 from scheduler.api.objects import Pod, Taint
 from scheduler.api.pod_rules import NO_EXECUTE, tolerates
 from scheduler.cluster.memory.index import node_of
+from scheduler.cluster.memory.playground import is_simulated
 from scheduler.cluster.memory.server import Json, Key, MemoryServer
 
 
@@ -32,6 +33,8 @@ class SimulatedKubelet:
             if server.find(POD, key[1], key[2]) is not None:
                 server.remove(key)
         for raw in server.by_index(POD, _is_starting):
+            if is_simulated(server.find(NODE, "", raw["spec"]["nodeName"]) or {"metadata": {}}):
+                continue  # its node has a kubelet of its own
             meta = raw["metadata"]
             running = {**raw, "status": {**raw["status"], "phase": "Running"}}
             server.update(POD, meta["namespace"], meta["name"], running)

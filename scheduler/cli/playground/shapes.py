@@ -1,0 +1,63 @@
+"""The flags that say which nodes are simulated, and ``playground nodes``, which prints their manifests."""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import click
+
+from scheduler.cli.output import JSON, YAML, output_option, print_object
+from scheduler.playground.families import FAMILIES, Family, division_problem
+
+_OPTIONS: Final = (
+    click.option("--nodes", type=click.IntRange(0, 5000), default=8, show_default=True, help="Nodes of each family."),
+    click.option(
+        "--family", "families", type=click.Choice(list(FAMILIES)), multiple=True, default=("910b-8",),
+        show_default=True, metavar="FAMILY", help="Kind of the nodes, see playground families. Repeatable.",
+    ),
+    click.option("--prefix", default="npu", show_default=True, help="Beginning of the names of the Nodes."),
+    click.option(
+        "--vnpu", "division", default="", metavar="DIVISION",
+        help="Divide chips: dynamic when Pods start, or beforehand into one kind of virtual NPU, such as 2c.",
+    ),
+    click.option(
+        "--super-pod-size", type=click.IntRange(1), default=4, show_default=True,
+        help="Nodes of a super pod, for a3-*-super-pod.",
+    ),
+)  # fmt: skip
+
+
+def node_options(function: Callable[..., None]) -> Callable[..., None]:
+    """Adds the flags, with the parameters ``nodes``, ``families``, ``prefix``, ``division`` and ``super_pod_size``."""
+    for option in reversed(_OPTIONS):
+        function = option(function)
+    return function
+
+
+def chosen_families(names: Sequence[str], division: str) -> list[Family]:
+    """The families with the names. Raises UsageError if the chips of one cannot be divided so."""
+    chosen = [FAMILIES[name] for name in dict.fromkeys(names)]
+    for family in chosen:
+        if problem := division_problem(family, division):
+            raise click.UsageError(f"--vnpu: {problem}")
+    return chosen
+
+
+@click.command("nodes")
+@node_options
+@output_option(YAML, JSON, default=YAML)
+def nodes_command(
+    nodes: int, families: Sequence[str], prefix: str, division: str, super_pod_size: int, output: str
+) -> None:
+    """Print the manifests of simulated nodes, for simulate.
+
+    \b
+    volcano-py playground nodes --nodes 2 > nodes.yaml
+    volcano-py simulate -f nodes.yaml -f train.yaml
+    """
+    from scheduler.api.kinds import NODE
+    from scheduler.playground.kubelet import ready_conditions
+    from scheduler.playground.node import new_machines, node_manifest
+
+    machines = new_machines(chosen_families(families, division), nodes, prefix, division, super_pod_size, {})
+    items = [node_manifest(machine, ready_conditions(0)) for machine in machines]
+    print_object({"apiVersion": "v1", "kind": "List", "items": items}, output, NODE)

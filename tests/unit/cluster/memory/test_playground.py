@@ -1,0 +1,108 @@
+"""Simulated NPU nodes in memory: Pods get their devices between two cycles, and chips fail on command."""
+
+from typing import Any
+
+from scheduler.api.kinds import CONFIG_MAP, NODE, POD
+from scheduler.api.names import ASCEND_310P, ASCEND_910, ASCEND_REAL, HCCL_RANK_INDEX, NPU_CORE
+from scheduler.cluster.memory import Simulation
+from scheduler.framework.configuration_file import parse_configuration
+from scheduler.playground.families import FAMILIES
+from scheduler.playground.kubelet import ready_conditions
+from scheduler.playground.names import FAULTS
+from scheduler.playground.node import new_machines, node_manifest
+from tests.builders import NAME, manifests
+
+CONFIGURATION = """
+actions: "enqueue, allocate, backfill"
+tiers:
+- plugins: [{name: gang}, {name: ascend}, {name: priority}]
+- plugins: [{name: predicates}, {name: proportion}, {name: nodeorder}]
+configurations:
+- name: init-params
+  arguments: {"presetVirtualDevice": "false"}
+"""
+WHOLE = "Ascend910-0,Ascend910-1,Ascend910-2,Ascend910-3,Ascend910-4,Ascend910-5,Ascend910-6,Ascend910-7"
+Raw = dict[str, Any]
+
+
+def job(name: str, replicas: int, resource: str, amount: int, **labels: str) -> Raw:
+    requests = {resource: str(amount)}
+    containers = [{"name": "main", "image": "i", "resources": {"requests": requests, "limits": requests}}]
+    selector = {"accelerator-type": "module-910b-8"} if resource == ASCEND_910 else {}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": containers, "nodeSelector": selector}}
+    tasks = [{"name": "w", "replicas": replicas, "template": template}]
+    spec = {"schedulerName": NAME, "minAvailable": replicas, "tasks": tasks}
+    metadata = {"name": name, "namespace": "default", "labels": labels}
+    return {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": metadata, "spec": spec}
+
+
+def simulated(family: str, number: int, *objects: Raw, division: str = "") -> Simulation:
+    machines = new_machines([FAMILIES[family]], number, "npu", division, 4, {})
+    nodes = [node_manifest(machine, ready_conditions(0)) for machine in machines]
+    return Simulation(manifests(*nodes, *objects), parse_configuration(CONFIGURATION, "test"), [NAME])
+
+
+def pods(simulation: Simulation) -> dict[str, Raw]:
+    return {pod["metadata"]["name"]: pod for pod in simulation.cluster.server.of(POD)}
+
+
+def annotation(simulation: Simulation, key: str) -> dict[str, str]:
+    return {name: pod["metadata"]["annotations"].get(key) for name, pod in pods(simulation).items()}
+
+
+def test_pods_get_the_devices_that_the_scheduler_chose_and_nothing_is_written_after_that() -> None:
+    simulation = simulated("910b-8", 1, job("train", 2, ASCEND_910, 4))
+    report = simulation.run()
+    assert report.cycles < 10
+    assert annotation(simulation, ASCEND_REAL) == annotation(simulation, ASCEND_910)
+    assert [pod["status"]["phase"] for pod in pods(simulation).values()] == ["Running"] * 2
+    names = {config_map["metadata"]["name"] for config_map in simulation.cluster.server.of(CONFIG_MAP)}
+    assert {"mindx-dl-deviceinfo-npu-910b-8-0", "cluster-info-device-0"} <= names
+
+
+def test_a_job_restarts_elsewhere_with_its_ranks_when_a_chip_fails() -> None:
+    labels = {"fault-scheduling": "force"}
+    simulation = simulated("910b-8", 3, job("train", 2, ASCEND_910, 8, **labels))
+    simulation.run()
+    before = {name: pod["spec"]["nodeName"] for name, pod in pods(simulation).items()}
+    ranks = annotation(simulation, HCCL_RANK_INDEX)
+    failed = before["train-w-1"]
+    faults = {"metadata": {"annotations": {FAULTS: '{"chips":{"3":{}}}'}}}
+    simulation.cluster.server.patch(NODE, "", failed, faults)
+    simulation.run(15)
+    after = {name: pod["spec"]["nodeName"] for name, pod in pods(simulation).items()}
+    assert after.keys() == before.keys()
+    assert failed not in after.values()
+    assert annotation(simulation, HCCL_RANK_INDEX) == ranks
+    assert set(annotation(simulation, ASCEND_REAL).values()) == {WHOLE}
+
+
+def test_a_chip_takes_further_virtual_npus_once_the_device_plugin_has_created_the_first() -> None:
+    atlas = {"ring-controller.atlas": "ascend-310P"}
+    jobs = [job(f"j{i}", 1, NPU_CORE, amount, **atlas) for i, amount in enumerate((4, 2, 2))]
+    simulation = simulated("310p-8", 1, *jobs, division="dynamic")
+    simulation.run()
+    assert [pod["status"]["phase"] for pod in pods(simulation).values()] == ["Running"] * 3
+    mounted = annotation(simulation, ASCEND_REAL)
+    assert sum(name.startswith("Ascend310P-2c.1cpu-") for name in mounted.values()) == 2
+    chosen = annotation(simulation, NPU_CORE)
+    assert {name: f"-{chosen[name][0]}_" in mounted[name] for name in mounted} == dict.fromkeys(mounted, True)
+
+
+def test_pods_on_a_node_whose_kubelet_has_stopped_do_not_start() -> None:
+    simulation = simulated("310p-8", 1, job("infer", 1, ASCEND_310P, 1))
+    node = {"metadata": {"annotations": {FAULTS: '{"kubelet":"Stopped"}'}}}
+    simulation.run(1)
+    simulation.cluster.server.patch(NODE, "", "npu-310p-8-0", node)
+    simulation.run(3)
+    assert all(pod["status"].get("phase") != "Running" for pod in pods(simulation).values())
+    assert simulation.cluster.server.of(NODE)[0]["status"]["conditions"][0]["status"] == "Unknown"
+
+
+def test_a_malformed_node_or_pod_stops_no_other() -> None:
+    simulation = simulated("910b-8", 2, job("train", 1, ASCEND_910, 4))
+    broken = {"metadata": {"annotations": {FAULTS: "{"}}}
+    simulation.cluster.server.patch(NODE, "", "npu-910b-8-0", broken)
+    simulation.run()
+    (pod,) = pods(simulation).values()
+    assert (pod["status"]["phase"], pod["spec"]["nodeName"]) == ("Running", "npu-910b-8-1")
