@@ -44,7 +44,7 @@ from scheduler.plugins.ascend.inventory import NodeChips, read_exhausted, read_n
 from scheduler.plugins.ascend.ledger import ChipLedger
 from scheduler.plugins.ascend.previous_nodes import PreviousNodes
 from scheduler.plugins.ascend.ranks import malformed_ranks, ranks_of
-from scheduler.plugins.ascend.rescheduling import rescheduler
+from scheduler.plugins.ascend.rescheduling import graceful_exit, rescheduler
 from scheduler.plugins.ascend.rescheduling.dying_words import dying_words
 from scheduler.plugins.ascend.rescheduling.rescheduler import Rescheduler
 from scheduler.plugins.ascend.rescheduling.state import Restart
@@ -83,7 +83,12 @@ class Ascend:
         del arguments, config_maps
         return CacheRequirements(
             optional_config_maps=rescheduler.CONFIG_MAPS,
-            labelled_config_maps=frozenset((cluster_reports.NAMESPACE, labels) for labels in cluster_reports.LABELS),
+            labelled_config_maps=frozenset(
+                [
+                    ("", graceful_exit.LABELS),
+                    *((cluster_reports.NAMESPACE, labels) for labels in cluster_reports.LABELS),
+                ]
+            ),
         )
 
     def open(self, session: Session) -> None:
@@ -151,6 +156,7 @@ class Ascend:
         if previous.matters:
             session.add_score(previous.scores, per_job=previous.rows)
             session.add_node_assignment(previous.assign)
+            session.add_task_order(previous.last)
         session.add_close(self._close)
         session.add_handlers(
             self._plans.allocate, self._plans.deallocate

@@ -52,6 +52,8 @@ class PreviousNodes:
         self._restarts = restarts
         self._prefer = prefer
         self._rows: dict[str, Rows] = {}
+        self._faulty: dict[str, set[str]] = {}
+        """Key of a job -> names of the faulty Pods of its restart."""
 
     @property
     def matters(self) -> bool:
@@ -73,6 +75,15 @@ class PreviousNodes:
         column[list(rows.preferred)] = _BONUS
         column[list(rows.avoided)] = -_BONUS
         return [StaticScore(column)]
+
+    def last(self, task: Task) -> bool:
+        """Whether a task is placed after the others of its job: its Pod was faulty, so it takes a node that none of
+        them returns to."""
+        if task.job not in self._faulty:
+            restart = self._restarts.restarts.get(task.job)
+            entries = restart.pods if restart is not None else ()
+            self._faulty[task.job] = {entry.name for entry in entries if entry.fault}
+        return task.name in self._faulty[task.job]
 
     def assign(self, job: Job, tasks: Sequence[Task], rows: Sequence[int]) -> Sequence[int] | None:
         """Gives each task the node of the Pod of its name that a restart deleted, if that was chosen for the job, and a

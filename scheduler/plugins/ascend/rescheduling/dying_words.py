@@ -22,20 +22,25 @@ NAME_LABELS: Final = (JOB_NAME, "training.kubeflow.org/job-name", "deploy-name")
 _LONGEST_NAME: Final = 253
 
 
+def name_of(job: Job) -> str:
+    """The name by which other components know a job: that of its vcjob, AscendJob or Deployment."""
+    labels = (task.labels for task in job.tasks())
+    return next((each[label] for each in labels for label in NAME_LABELS if label in each), job.name)
+
+
 def dying_words(job: Job, restart: Restart, chips: Callable[[TaskClass], int]) -> ObjectWrite | None:
     """Returns the write of the ConfigMap for a restart; None if no faulty Pod of it has a rank and chips. ``chips``:
     the number of chips of the Pods of a class."""
     faulty = {entry.uid: entry.rank for entry in restart.pods if entry.fault and is_number(entry.rank)}
-    name, ranks = "", list[int]()
+    ranks: list[int] = []
     for task in job.tasks():
-        name = name or next((task.labels[label] for label in NAME_LABELS if label in task.labels), "")
         if task.uid in faulty:
             number, first = chips(task.cls), int(faulty[task.uid])
             ranks += range(first * number, (first + 1) * number)
-    full = f"{PREFIX}{name or job.name}"
-    if not ranks or len(full) > _LONGEST_NAME:
+    name = f"{PREFIX}{name_of(job)}"
+    if not ranks or len(name) > _LONGEST_NAME:
         return None
     listed = json.dumps([str(rank) for rank in sorted(ranks)], separators=(",", ":"))
     text = json.dumps({"FaultRankIds": listed, "CreatTime": restart.time}, separators=(",", ":"))
     data = {FAULT_NPUS: text, CHECK_CODE: hashlib.sha256(text.encode()).hexdigest()}
-    return ObjectWrite(CONFIG_MAP, job.namespace, full, {"data": data}, create=True)
+    return ObjectWrite(CONFIG_MAP, job.namespace, name, {"data": data}, create=True)

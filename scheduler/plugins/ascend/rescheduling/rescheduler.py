@@ -23,7 +23,7 @@ from scheduler.plugins.ascend.inventory import NodeChips
 from scheduler.plugins.ascend.ledger import ChipLedger
 from scheduler.plugins.ascend.node_health import NodeHealth
 from scheduler.plugins.ascend.ranks import NO_RANKS, is_number
-from scheduler.plugins.ascend.rescheduling import reasons, state
+from scheduler.plugins.ascend.rescheduling import graceful_exit, reasons, state
 from scheduler.plugins.ascend.rescheduling.decision import (
     SUB_HEALTH,
     Fault,
@@ -33,6 +33,7 @@ from scheduler.plugins.ascend.rescheduling.decision import (
     next_restart,
     remaining,
 )
+from scheduler.plugins.ascend.rescheduling.dying_words import name_of
 from scheduler.plugins.ascend.rescheduling.faults import (
     NodeFaults,
     faults_of_missing_nodes,
@@ -109,6 +110,7 @@ class Rescheduler:
         faults, nodes = self._faults(jobs)
         self._decide(jobs, faults, nodes, known, recorded)
         self._complete_history()
+        self._ask_to_exit()
         session.add_job_valid(self.check)
         session.add_close(self._delete)
 
@@ -245,6 +247,20 @@ class Rescheduler:
         write = self._words(job, restart) if self._words is not None else None
         if write is not None:
             self._session.decisions.writes.append(write)
+
+    def _ask_to_exit(self) -> None:
+        """Sets or resets the field of the ``reset-config`` ConfigMaps of jobs whose hardware is sub-healthy."""
+        session, problems = self._session, list[Malformed]()
+        for key in self.restarts.keys() & self._policies.keys():
+            restart, job = self.restarts[key], session.jobs[key]
+            if graceful_exit.concerns(restart):
+                name = f"{job.namespace}/{graceful_exit.PREFIX}{name_of(job)}"
+                config_map = session.snapshot.config_maps.get(name)
+                write = graceful_exit.written(config_map, restart, problems) if config_map is not None else None
+                if write is not None:
+                    session.decisions.writes.append(write)
+        for problem in problems:
+            session.malformed_field(problem)
 
     def _report(self, job: Job, restart: Restart) -> None:
         what = f"{len(restart.pods)} Pods are" if len(restart.pods) != 1 else f"Pod {restart.pods[0].name} is"

@@ -121,5 +121,6 @@ def test_the_scheduler_watches_the_config_maps_of_noded_and_clusterd() -> None:
     assert cache_requirements_of(CONFIGURATION, {}).labelled_config_maps == {
         ("mindx-dl", "mx-consumer-cim=true"),
         ("mindx-dl", "mx-consumer-volcano=true"),
+        ("", "reset=true"),
     }
     assert not cache_requirements_of(configuration(["priority", "gang"]), {}).labelled_config_maps

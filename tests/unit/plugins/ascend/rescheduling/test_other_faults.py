@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from scheduler.api.kinds import CONFIG_MAP, NODE, POD, POD_GROUP, SCHEDULER_KINDS
+from scheduler.api.names import ASCEND_910
 from scheduler.api.times import format_timestamp
 from scheduler.cache import ClusterCache
 from scheduler.framework.cycle import open_session
@@ -165,6 +166,38 @@ def test_a_sub_healthy_chip_that_no_pod_uses_deletes_nothing() -> None:
     assert cluster.evicted() == {}
 
 
+@pytest.mark.parametrize("strategy, values", [("graceExit", [1, 0]), ("forceExit", [0, 0])])
+def test_the_processes_of_a_job_are_asked_to_exit_before_its_pods_are_deleted(strategy: str, values: list[int]) -> None:
+    cluster = running(fault_scheduling="force", subHealthyStrategy=strategy)
+    reset = {"RankList": [], "UpdateTime": 5, "RetryTime": 0, "FaultFlushing": False, "GracefulExit": 0}
+    metadata = {"name": "reset-config-train", "namespace": "default", "labels": {"reset": "true"}}
+    raw = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"reset.json": json.dumps(reset)}}
+    cluster.server.create(CONFIG_MAP, raw)
+    cluster.chips("a", Fault=json.dumps(SUB_HEALTH))
+    cluster.run(2)
+    during = found(cluster, "default", "reset-config-train")["data"]
+    assert json.loads(during["reset.json"]) == {**reset, "GracefulExit": values[0]}
+    if values[0]:
+        assert during["checkCode"] == hashlib.sha256(during["reset.json"].encode()).hexdigest()
+    cluster.run(12)
+    assert len(cluster.placed()) == 2
+    after = found(cluster, "default", "reset-config-train")["data"]
+    assert json.loads(after["reset.json"]) == {**reset, "GracefulExit": values[1]}
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "[" * 100_000])
+def test_a_malformed_reset_config_is_left_as_it_is(text: str) -> None:
+    cluster = running(fault_scheduling="force", subHealthyStrategy="graceExit")
+    metadata = {"name": "reset-config-train", "namespace": "default", "labels": {"reset": "true"}}
+    raw = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"reset.json": text}}
+    cluster.server.create(CONFIG_MAP, raw)
+    cluster.chips("a", Fault=json.dumps(SUB_HEALTH))
+    cluster.run(12)
+    assert found(cluster, "default", "reset-config-train")["data"] == {"reset.json": text}
+    assert any("reset.json" in message for message in cluster.events("Malformed"))
+    assert len(cluster.placed()) == 2
+
+
 # --- external strategies ---
 @pytest.mark.parametrize("strategy", ["external-force", "external-grace"])
 def test_faulty_pods_are_marked_and_left_to_another_component(strategy: str) -> None:
@@ -235,3 +268,26 @@ def test_without_the_option_there_are_no_dying_words() -> None:
     cluster.run(5)
     assert cluster.evicted()
     assert cluster.server.find(CONFIG_MAP, "default", "fault-config-train") is None
+
+
+# --- Deployments ---
+def test_a_deployment_restarts_after_a_fault_with_the_ranks_it_had() -> None:
+    labels = {"app": "serve", "fault-scheduling": "force"}
+    container = {"name": "c", "image": "x", "resources": {"requests": {"cpu": "1", ASCEND_910: "8"}}}
+    template = {"metadata": {"labels": labels}, "spec": {"schedulerName": NAME, "containers": [container]}}
+    deployment = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "serve", "namespace": "default"},
+        "spec": {"replicas": 2, "selector": {"matchLabels": {"app": "serve"}}, "template": template},
+    }
+    cluster = Cluster(deployment).run(8)
+    assert sorted(cluster.ranks().values()) == ["0", "1"]
+    before = cluster.uids()
+    cluster.chips("a", Unhealthy=[0])
+    cluster.run(12)
+    assert not {*before.values()} & {*cluster.uids().values()}
+    assert sorted(cluster.placed().values()) == ["b", "c"]
+    assert sorted(cluster.ranks().values()) == ["0", "1"]
+    (history,) = cluster.history().values()
+    assert history.total_reschedule_times == 1

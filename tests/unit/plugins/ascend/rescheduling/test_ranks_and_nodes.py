@@ -120,3 +120,13 @@ def test_pods_with_ranks_of_their_own_resume_with_them() -> None:
     cluster.chips("a", Unhealthy=[0])
     cluster.run(10)
     assert cluster.ranks() == {"train-t-0": "7"}
+
+
+def test_of_a_large_job_only_the_faulty_pod_changes_its_node() -> None:
+    """Equal Pods are placed in portions, so the faulty one must not take the node of one that is placed later."""
+    cluster = running(nodes=tuple(f"n{i:03d}" for i in range(301)), replicas=300, fault_scheduling="force")
+    before = cluster.placed()
+    cluster.chips("n003", Unhealthy=[0])
+    cluster.run(8)
+    after = cluster.placed()
+    assert {name for name in before if after[name] != before[name]} == {"train-t-3"}
