@@ -65,6 +65,7 @@ REASON_ENQUEUE: Final = "JobEnqueueFailed"
 REASON_PREDICATE: Final = "NodePredicateFailed"
 REASON_ORDER: Final = "BatchOrderFailed"
 """Reasons of the condition Unschedulable of PodGroups."""
+NOT_READY: Final = "node(s) were not ready"
 NO_ANNOTATIONS: Final[Mapping[str, str]] = {}
 
 
@@ -265,10 +266,19 @@ class Ascend:
                 MaskFilter(bare | ~others, f"node(s) were not of the family {family.title}"),
                 MaskFilter(bare | others | ~lonely, "node(s) were in no super pod"),
                 CodedFilter(self._health(resource).codes, node_health.REASONS),
+                MaskFilter(self._ready, NOT_READY),
                 MaskFilter(~self.ledgers[resource].unreported, "node(s) had no list of free chips that can be read"),
                 MaskFilter(~self.ledgers[resource].contradictory, "node(s) listed more free chips than were idle"),
             ]
         return filters
+
+    @cached_property
+    def _ready(self) -> Mask:
+        """Shape (nodes,)."""
+        nodes = self._session.nodes
+        ready = np.ones(len(nodes), dtype=np.bool_)
+        ready[[nodes.index[name] for name in nodes.facts.unready]] = False
+        return ready
 
     @cached_property
     def _part_health(self) -> Filter:
@@ -284,7 +294,11 @@ class Ascend:
     def _filters(self, cls: TaskClass, use: Use | CoreUse | None) -> list[Filter]:
         if self.parts is not None and isinstance(use, CoreUse) and self._demand.cores(cls):
             request = request_of(cls, self._demand.cores(cls))
-            return [self._part_health, *part_filters(self.parts, use.resource, request)]
+            return [
+                self._part_health,
+                MaskFilter(self._ready, NOT_READY),
+                *part_filters(self.parts, use.resource, request),
+            ]
         if not self._demand.asks(cls) and not self._demand.cores(cls):
             return [DeviceFilter(devices) for devices in self.devices if devices.nodes and devices.concerns(cls)]
         chips = self._demand.chips(cls, use.resource) if isinstance(use, Use) else 0

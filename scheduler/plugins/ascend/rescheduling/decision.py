@@ -85,14 +85,14 @@ def next_restart(
     return Next(replace(last, pods=()) if _has_resumed(live.values(), last) else last, retries)
 
 
-def deletions(job: Job, restart: Restart, now: float, grace_over_time: float) -> list[Deletion]:
-    """Returns the Pods of a recorded restart that are to be deleted now."""
+def deletions(tasks: Iterable[Task], restart: Restart, now: float, grace_over_time: float) -> list[Deletion]:
+    """Returns those of the Pods of a job that a recorded restart deletes now."""
     if restart.external:
         return []
     listed = {entry.uid for entry in restart.pods}
     age = now - restart.time
     result = []
-    for task in job.tasks():
+    for task in tasks:
         if task.uid not in listed or task.status is TaskStatus.BINDING:
             continue
         force = restart.force or age > grace_over_time
@@ -151,11 +151,15 @@ def _restart(
     entries = [_entry(task, faults.get(task.uid)) for task in victims]
     kept = _unfinished(last, entries, live)
     reasons = [_entry(live[uid], fault, uid="") for uid, fault in faults.items()]
+    if last is not None and any(entry.uid in live for entry in kept):
+        whole, force = whole or last.whole, is_forced(policy, faults.values()) or last.force
+    else:
+        force = is_forced(policy, faults.values())
     return Restart(
         uid=owner_of(job),
         number=1 if last is None else last.number + 1,
         time=int(now),
-        force=is_forced(policy, faults.values()) or (bool(kept) and last is not None and last.force),
+        force=force,
         whole=whole,
         external=policy.strategy.external,
         pods=(*kept, *sorted(entries, key=lambda entry: entry.name)),

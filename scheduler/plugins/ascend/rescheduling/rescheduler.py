@@ -106,7 +106,8 @@ class Rescheduler:
         known = _states.of([(state.NAME, (recorded,))], lambda _: state.read(recorded))[state.NAME]
         for problem in known.problems:
             session.malformed_field(problem)
-        self.restarts = state.present(known.restarts, session.jobs, session.now)
+        kept_time = state.KEPT_TIME + self._grace_over_time
+        self.restarts = state.present(known.restarts, session.jobs, session.now, kept_time)
         faults, nodes = self._faults(jobs)
         self._decide(jobs, faults, nodes, known, recorded)
         self._complete_history()
@@ -298,6 +299,8 @@ class Rescheduler:
         statement = session.statement()
         for key, restart in self.restarts.items():
             job = session.jobs.get(key)
+            if restart.pods and job is None:
+                self._delete_late(key, restart)
             if not restart.pods or job is None or key not in self._policies:
                 continue
             reason = f"{_EVICTION} ({_reason_text(restart)})"
@@ -305,7 +308,7 @@ class Rescheduler:
                 body = {"metadata": {"annotations": {POD_STATUS: value}}}
                 write = ObjectWrite(POD, task.namespace, task.name, body, uid=task.uid)
                 session.decisions.writes.append(write)
-            due = deletions(job, restart, session.now, self._grace_over_time)
+            due = deletions(job.tasks(), restart, session.now, self._grace_over_time)
             if due:
                 self._report(job, restart)
                 self._write_words(job, restart)
@@ -318,6 +321,16 @@ class Rescheduler:
                     session.decisions.evictions.append(Evict(task, reason, grace_period))
         if statement:
             statement.commit()
+
+    def _delete_late(self, key: str, restart: Restart) -> None:
+        """Deletes by force the Pods of a job without a PodGroup that had time to stop. Controllers create the PodGroup
+        again once the Pods are gone, which a Pod on a broken node never is by itself."""
+        session = self._session
+        tasks = (task for task in session.snapshot.tasks_without_job if task.job == key)
+        for task, grace_period in deletions(tasks, restart, session.now, self._grace_over_time):
+            if grace_period == 0:
+                reason = f"{_EVICTION} ({_reason_text(restart)})"
+                session.decisions.evictions.append(Evict(task, reason, grace_period))
 
 
 def _documents(nodes: Iterable[NodeFaults], before: Iterable[FaultNode], now: float) -> tuple[FaultNode, ...]:

@@ -23,7 +23,8 @@ FAULT_NODE: Final = "fault-node"
 REMAIN_RETRY_TIMES: Final = "remain-retry-times"
 RESTARTS: Final = "restarts"
 KEPT_TIME: Final = 300
-"""Seconds for which the restart of a job without a PodGroup is kept."""
+"""Seconds for which the restart of a job without a PodGroup is kept, in addition to the time that Pods have to
+stop."""
 LARGEST: Final = 950 * 1024
 """Bytes of data that a ConfigMap of this package may have; the API server stores up to a MiB."""
 T = TypeVar("T")
@@ -113,8 +114,10 @@ def owner_of(job: Job) -> str:
     return job.owner_uid or job.uid
 
 
-def present(restarts: Mapping[str, Restart], jobs: Mapping[str, Job], now: float) -> dict[str, Restart]:
-    """Returns the restarts of jobs that exist, or did until recently."""
+def present(
+    restarts: Mapping[str, Restart], jobs: Mapping[str, Job], now: float, kept_time: float
+) -> dict[str, Restart]:
+    """Returns the restarts of jobs that exist, or did until ``kept_time`` seconds ago."""
     result = {}
     for key, restart in restarts.items():
         job = jobs.get(key)
@@ -122,7 +125,7 @@ def present(restarts: Mapping[str, Restart], jobs: Mapping[str, Job], now: float
             result[key] = structs.replace(restart, gone=0) if restart.gone else restart
         elif job is None and not restart.gone:
             result[key] = structs.replace(restart, gone=int(now))
-        elif job is None and now - restart.gone < KEPT_TIME:
+        elif job is None and now - restart.gone < kept_time:
             result[key] = restart
     return result
 

@@ -111,16 +111,16 @@ def test_pods_with_a_kubelet_get_their_grace_period_and_others_are_removed() -> 
     found = job(running("a", 0), running("b", 1, phase="Failed"))
     entries = tuple(Entry(task.uid, task.name) for task in found.tasks())
     restart = Restart(found.uid, 1, int(NOW), pods=entries)
-    due = {each.task.name: each.grace_period for each in deletions(found, restart, NOW, 900)}
+    due = {each.task.name: each.grace_period for each in deletions(found.tasks(), restart, NOW, 900)}
     assert due == {"a": None, "b": 0}
-    late = {each.task.name: each.grace_period for each in deletions(found, restart, NOW + 901, 900)}
+    late = {each.task.name: each.grace_period for each in deletions(found.tasks(), restart, NOW + 901, 900)}
     assert late == {"a": 0, "b": 0}
 
 
 def test_only_the_pods_of_the_record_are_deleted() -> None:
     found = job(running("a", 0), running("b", 1))
     restart = Restart(found.uid, 1, int(NOW), force=True, pods=(Entry(uid(found, "a"), "a"), Entry("gone", "b")))
-    assert [each.task.name for each in deletions(found, restart, NOW, 900)] == ["a"]
+    assert [each.task.name for each in deletions(found.tasks(), restart, NOW, 900)] == ["a"]
 
 
 def test_a_restart_ends_when_every_pod_has_a_replacement_on_a_node() -> None:

@@ -89,8 +89,26 @@ def test_a_node_that_is_not_ready_for_a_minute_is_faulty(seconds: int, restarts:
     since = format_timestamp(cluster.simulation.cluster.now - seconds)
     condition = {"type": "Ready", "status": "Unknown", "lastTransitionTime": since}
     cluster.server.patch(NODE, "", "a", {"status": {"conditions": [condition]}})
-    cluster.run(10)
+    cluster.run(20)
     assert cluster.restarts_of() == restarts
+    assert ("a" in cluster.placed().values()) is not bool(restarts)
+
+
+def test_a_pod_on_a_broken_node_does_not_keep_its_job_from_restarting() -> None:
+    """The PodGroup of a vcjob is deleted when it restarts, and created again once all Pods are gone."""
+    cluster = running(fault_scheduling="grace", settings={"grace-over-time": "30"})
+    cluster.simulation.cluster._kubelet.run = lambda: (False, [])  # type: ignore[method-assign]
+    cluster.node_status("a", "UnHealthy")
+    cluster.run(3)
+    cluster.server.delete(POD, "default", "train-t-1", force=True)
+    cluster.run(17)
+    assert [*cluster.uids()] == ["train-t-0"]
+    assert cluster.server.of(POD_GROUP) == []
+    cluster.run(25)
+    assert [*cluster.uids()] == ["train-t-0", "train-t-1"]
+    assert not any(pod["metadata"].get("deletionTimestamp") for pod in cluster.server.of(POD))
+    (restart,) = cluster.state().restarts.values()
+    assert restart.number == 1
 
 
 def test_the_pods_of_a_node_that_is_gone_restart_with_their_job() -> None:
