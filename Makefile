@@ -62,6 +62,10 @@ test-fast: $(READY) ## Run the tests that need no control plane: unit tests and 
 	$(PYTEST) --numprocesses $$(( $$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN) + 1 )) \
 	  --hypothesis-profile fast -m 'not controlplane' tests/unit tests/scenarios $(PYTEST_ARGS)
 
+.PHONY: test-npu
+test-npu: $(READY) ## Run the property tests of NPU chips with 1,000 random clusters per family
+	NPU_EXAMPLES=1000 $(PYTEST) --dist load $(PARALLEL) tests/property/test_npu_sessions.py $(PYTEST_ARGS)
+
 .PHONY: test-python
 test-python: controlplane ## The fast tests and those on a real API server, on another Python: PYTHON=python3.13 VENV=.venv-3.13
 	$(PYTEST) $(PARALLEL) tests/unit tests/scenarios tests/integration $(PYTEST_ARGS)

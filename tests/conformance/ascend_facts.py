@@ -17,20 +17,21 @@ from scheduler.api.names import (
     BASE_DEVICE_INFOS,
     DISTRIBUTED_JOB,
     HCCL_RANK_INDEX,
+    NPU_CORE,
     PREDICATE_TIME,
 )
 
 Raw = dict[str, Any]
 
 
-def live_facts(listed: Callable[[Kind], list[Raw]], nodes: Mapping[str, Raw]) -> Raw:
-    """The facts now. ``nodes``: the Nodes of the scenario."""
+def live_facts(listed: Callable[[Kind], list[Raw]], nodes: Mapping[str, Raw], *, kubelet: bool) -> Raw:
+    """The facts now. ``nodes``: the Nodes of the scenario; ``kubelet``: when it was recorded, bound Pods ran."""
     pods = [
         {
             "name": pod["metadata"]["name"],
             "uid": pod["metadata"]["uid"],
             "node": pod["spec"].get("nodeName"),
-            "phase": pod["status"].get("phase"),
+            "phase": pod["status"].get("phase") if kubelet else "Pending",
             "annotations": pod["metadata"].get("annotations") or {},
         }
         for pod in listed(POD)
@@ -46,8 +47,13 @@ def live_facts(listed: Callable[[Kind], list[Raw]], nodes: Mapping[str, Raw]) ->
     return _facts(pods, groups, nodes)
 
 
-def recorded_facts(record: Raw, nodes: Mapping[str, Raw]) -> Raw:
-    pods = [{**pod, "name": name, "uid": f"<uid:{name}>"} for name, pod in record["pods"].items()]
+def recorded_facts(record: Raw, nodes: Mapping[str, Raw]) -> list[Raw]:
+    """The facts of each run that was recorded; one if the runs agreed."""
+    return [_recorded(record, run, nodes) for run in record["variants"] or [record]]
+
+
+def _recorded(record: Raw, run: Raw, nodes: Mapping[str, Raw]) -> Raw:
+    pods = [{**record["pods"][name], **pod, "name": name, "uid": f"<uid:{name}>"} for name, pod in run["pods"].items()]
     groups = [{key: group[key] for key in ("phase", "spec", "owner")} for group in record["podgroups"].values()]
     return _facts(pods, groups, nodes)
 
@@ -56,7 +62,7 @@ def _facts(pods: list[Raw], groups: list[Raw], nodes: Mapping[str, Raw]) -> Raw:
     return {
         "pods": sorted(json.dumps(_pod(pod, nodes), sort_keys=True) for pod in pods),
         "nodes": sorted(Counter(str(pod["node"]) for pod in pods).values()),
-        "ranks": sorted(str(pod["annotations"].get(HCCL_RANK_INDEX)) for pod in pods),
+        "ranks": sorted(str(pod["annotations"].get(HCCL_RANK_INDEX)) for pod in pods if pod["node"]),
         "podgroups": sorted(json.dumps(group, sort_keys=True) for group in groups),
     }
 
@@ -66,7 +72,7 @@ def _pod(pod: Raw, nodes: Mapping[str, Raw]) -> Raw:
     time = annotations.get(PREDICATE_TIME, "")
     return {
         "phase": pod["phase"],
-        **{key: annotations.get(key) for key in (ASCEND_910, ASCEND_REAL, DISTRIBUTED_JOB)},
+        **{key: annotations.get(key) for key in (ASCEND_910, NPU_CORE, ASCEND_REAL, DISTRIBUTED_JOB)},
         PREDICATE_TIME: bool(re.fullmatch(r"<ns>|\d{15,20}", time)),
         "configuration": _configuration(pod, nodes) if ASCEND_910_CONFIGURATION in annotations else None,
     }

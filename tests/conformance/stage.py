@@ -87,6 +87,10 @@ class Stage:
                 self._start(role, options)
         if "webhooks" in components:
             self._start_webhooks(scenario, meta)
+        if "controllers" not in components:  # these open queues
+            for queue in self.listed(QUEUE):
+                path = f"{object_path(QUEUE, '', queue['metadata']['name'])}/status"
+                self.api.patch(path, {"status": {"state": "Open"}})
         self.until(lambda: all(queue.get("status", {}).get("state") for queue in self.listed(QUEUE)), "queues open")
 
     def ended(self) -> list[str]:
