@@ -9,6 +9,7 @@ from scheduler.api.names import (
     ASCEND_910,
     ASCEND_910_CONFIGURATION,
     ASCEND_REAL,
+    HUAWEI_PREFIX,
     NPU,
     NPU_CONFIGURATION,
     NPU_CORE,
@@ -19,7 +20,7 @@ from scheduler.playground.faults import Faults
 from scheduler.playground.holdings import Holdings, chip_number
 from scheduler.playground.names import CONSUMED, KUBELET_DEVICES
 from scheduler.playground.node import Machine
-from scheduler.playground.objects import SimulatedPod, annotations_of
+from scheduler.playground.objects import SimulatedPod, annotations_of, whole_number
 from scheduler.playground.reports import go_json
 
 _WHOLE: Final = re.compile(r"\d+(,\d+)*")
@@ -66,8 +67,8 @@ def allocate(
         raise AdmissionError(_no_candidate(pods, resource, amount))
     text = annotations_of(chosen)[resource]
     if resource == NPU_CORE and not _WHOLE.fullmatch(text):
-        chip, _, template = text.partition("-")
-        return _cut(machine, holdings, picked, int(chip), template, chosen)
+        number, _, template = text.partition("-")
+        return _cut(machine, holdings, picked, int(number), template, chosen)
     names = [f"{machine.family.prefix}{chip}" for chip in text.split(",")] if resource == NPU_CORE else text.split(",")
     chips = []
     for name in names:
@@ -133,7 +134,7 @@ def _names_devices(machine: Machine, pod: SimulatedPod, resource: str, amount: i
     """Whether a Pod may be the one that the kubelet starts with an amount of a resource."""
     annotations = annotations_of(pod)
     time = annotations.get(PREDICATE_TIME, "")
-    if pod.ended or pod.metadata.deletion_timestamp or not time.isdecimal() or time == CONSUMED:
+    if pod.ended or pod.metadata.deletion_timestamp or whole_number(time) is None or time == CONSUMED:
         return False
     return resource in requests_of(pod) and _amount_named(machine, resource, annotations.get(resource, "")) == amount
 
@@ -144,9 +145,9 @@ def _amount_named(machine: Machine, resource: str, text: str) -> int:
         return len(text.split(",")) if text else 0
     if _WHOLE.fullmatch(text):
         return len(text.split(",")) * machine.family.cores
-    chip, _, name = text.partition("-")
-    template = machine.family.template(name)
-    return template.cores if template and chip.isdecimal() and int(chip) < machine.family.chips else 0
+    number, _, name = text.partition("-")
+    chip, template = whole_number(number), machine.family.template(name)
+    return template.cores if template and chip is not None and chip < machine.family.chips else 0
 
 
 def _predicate_time(pod: SimulatedPod) -> int:
@@ -221,7 +222,7 @@ def requests_of(pod: SimulatedPod) -> dict[str, list[int]]:
         resources = container.resources
         amounts = {**((resources and resources.requests) or {}), **((resources and resources.limits) or {})}
         for name, amount in amounts.items():
-            number = int(amount) if str(amount).isdecimal() else 0
-            if name.startswith("huawei.com/") and number > 0:
+            number = whole_number(str(amount))
+            if name.startswith(HUAWEI_PREFIX) and number:
                 found.setdefault(name, []).append(number)
     return found

@@ -8,10 +8,10 @@ from typing import Final
 from scheduler.api.names import ASCEND_REAL
 from scheduler.playground.families import Family
 from scheduler.playground.names import KUBELET_DEVICES
-from scheduler.playground.objects import SimulatedPod, annotations_of
+from scheduler.playground.objects import SimulatedPod, annotations_of, whole_number
 
 _PART: Final = re.compile(
-    r"(?P<type>[A-Za-z0-9]+)-(?P<suffix>\d+c[a-z0-9.]*)-(?P<id>\d+)-(?P<chip>\d+)(_(?P<group>\d+))?"
+    r"(?P<type>[A-Za-z0-9]+)-(?P<suffix>\d+c[a-z0-9.]*)-(?P<id>[0-9]{1,9})-(?P<chip>[0-9]{1,3})(_(?P<group>[0-9]))?"
 )
 FIRST_ID: Final = 100
 """The lowest number of a virtual NPU."""
@@ -62,7 +62,7 @@ def read_holdings(family: Family, pods: Iterable[SimulatedPod]) -> Holdings:
 
 def chip_number(family: Family, name: str) -> int | None:
     """The number of a chip, or None if the name is no chip of the family."""
-    number = name.removeprefix(family.prefix)
-    if name.startswith(family.prefix) and number.isascii() and number.isdecimal() and int(number) < family.chips:
-        return int(number)
-    return None
+    if not name.startswith(family.prefix):
+        return None
+    number = whole_number(name.removeprefix(family.prefix))
+    return number if number is not None and number < family.chips else None

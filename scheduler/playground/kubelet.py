@@ -27,6 +27,7 @@ from scheduler.playground.objects import (
     Step,
     Warn,
     annotations_of,
+    whole_number,
 )
 
 MALFORMED = "MalformedAnnotation"
@@ -163,8 +164,8 @@ def _end_if_due(step: Step, pod: SimulatedPod, now: float) -> None:
     if left > 0:
         step.after = left if step.after is None else min(step.after, left)
         return
-    text = annotations.get(EXIT_CODE, "0")
-    code = int(text) if text.isascii() and text.isdecimal() and len(text) < 4 else 1
+    code = _exit_code(pod)
+    code = 1 if code is None else code
     step.writes.append(Patch(POD, pod.metadata, {"status": _ended(pod, code, now)}, "status"))
     step.news.append(f"Pod {pod.key} ended with exit code {code}")
 
@@ -176,10 +177,15 @@ def pod_problem(pod: SimulatedPod) -> tuple[str, str] | None:
         parse_duration(annotations.get(RUNS_FOR, "0"))
     except DurationError as error:
         return RUNS_FOR, str(error)
-    text = annotations.get(EXIT_CODE, "0")
-    if not (text.isascii() and text.isdecimal() and int(text) < 256):
-        return EXIT_CODE, f"{text!r} is not a number from 0 to 255"
+    if _exit_code(pod) is None:
+        return EXIT_CODE, f"{annotations[EXIT_CODE]!r:.66} is not a number from 0 to 255"
     return None
+
+
+def _exit_code(pod: SimulatedPod) -> int | None:
+    """The exit code with which a Pod ends; None if the annotation is malformed."""
+    code = whole_number(annotations_of(pod).get(EXIT_CODE, "0"))
+    return code if code is not None and code < 256 else None
 
 
 def _running(machine: Machine, pod: SimulatedPod, taken: set[str], now: float) -> Json:

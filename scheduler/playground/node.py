@@ -10,7 +10,7 @@ from scheduler.playground.families import DYNAMIC, FAMILIES, Family, Template, d
 from scheduler.playground.faults import Faults, read_faults
 from scheduler.playground.holdings import FIRST_ID
 from scheduler.playground.names import FAMILY, FAULTS, INDEX, VNPU
-from scheduler.playground.objects import NODE, Json, SimulatedNode, annotations_of
+from scheduler.playground.objects import NODE, Json, SimulatedNode, annotations_of, whole_number
 
 UNSUPPORTED: Final = -2
 """The super pod of a node that is in none."""
@@ -83,8 +83,8 @@ def new_machines(
     numbers and super pods differ from those of existing ones. Raises ValueError if these are too many nodes."""
     taken = {annotations_of(node).get(INDEX, "") for node in existing.values()}
     indexes = (index for index in range(_MOST_NODES) if str(index) not in taken)
-    super_pods = [annotations_of(node).get("superPodID", "") for node in existing.values()]
-    first = max((int(text) + 1 for text in super_pods if text.isdecimal()), default=0)
+    super_pods = [whole_number(annotations_of(node).get("superPodID", "")) for node in existing.values()]
+    first = max((number + 1 for number in super_pods if number is not None), default=0)
     found = []
     for family in families:
         pods_of_family = -(-number // super_pod_size) if family.super_pods else 0
@@ -124,10 +124,15 @@ def machine_of(node: SimulatedNode) -> Machine:
 
 def faults_of(node: SimulatedNode) -> Faults:
     """Reads the faults of a Node. Raises ValueError, with the field and the problem."""
+    chips = machine_of(node).family.chips
     try:
-        return read_faults(annotations_of(node).get(FAULTS))
+        found = read_faults(annotations_of(node).get(FAULTS))
     except ValueError as error:
         raise ValueError(f"metadata.annotations[{FAULTS}]: {error}") from None
+    for chip in found.chips:
+        if not 0 <= chip < chips:
+            raise ValueError(f"metadata.annotations[{FAULTS}]: the node has no chip {chip}")
+    return found
 
 
 def node_manifest(machine: Machine, ready: Json, *, taint: bool = False) -> Json:
@@ -194,7 +199,7 @@ def _super_device(machine: Machine, chip: int) -> int:
 
 
 def _number(annotations: Mapping[str, str], key: str, limit: int) -> int:
-    text = annotations.get(key, "")
-    if not (text.isascii() and text.isdecimal() and len(text) < 12 and int(text) < limit):
-        raise ValueError(f"metadata.annotations[{key}]: {text!r} is not a number below {limit}")
-    return int(text)
+    number = whole_number(annotations.get(key, ""))
+    if number is None or number >= limit:
+        raise ValueError(f"metadata.annotations[{key}]: {annotations.get(key)!r:.66} is not a number below {limit}")
+    return number

@@ -73,6 +73,11 @@ POD = Kind("Pod", "v1", "pods", True, SimulatedPod)
 LEASE = Kind("Lease", "coordination.k8s.io/v1", "leases", True)
 
 
+def whole_number(text: str) -> int | None:
+    """The number that a text consists of; None if it is not 1 to 20 ASCII digits."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= 20 else None
+
+
 def annotations_of(obj: KubeObject) -> dict[str, str]:
     return obj.metadata.annotations or {}
 

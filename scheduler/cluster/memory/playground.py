@@ -126,5 +126,4 @@ def _pods(server: MemoryServer, node: str) -> list[SimulatedPod]:
 
 
 def _predicate_time(pod: SimulatedPod) -> int:
-    text = objects.annotations_of(pod).get(PREDICATE_TIME, "")
-    return int(text) if text.isascii() and text.isdecimal() and len(text) <= 20 else 0
+    return objects.whole_number(objects.annotations_of(pod).get(PREDICATE_TIME, "")) or 0

@@ -15,8 +15,8 @@ from scheduler.api.names import (
     PREDICATE_TIME,
 )
 from scheduler.playground.faults import ChipFault, Faults
-from scheduler.playground.names import CONSUMED, KUBELET_DEVICES
-from tests.unit.playground.stage import Stage
+from scheduler.playground.names import CONSUMED, EXIT_CODE, KUBELET_DEVICES, RUNS_FOR
+from tests.unit.playground.stage import NOW, Stage
 
 
 def chosen(chips: str, time: int, resource: str = ASCEND_910) -> dict[str, str]:
@@ -176,3 +176,33 @@ def test_a_kubelet_that_was_killed_after_mounting_only_reports_that_the_pod_runs
     stage.settle()
     assert stage.status("a")["phase"] == "Running"
     assert stage.annotation("a", KUBELET_DEVICES) == "Ascend910-0"
+
+
+LONG = "9" * 5000
+
+
+@pytest.mark.parametrize(
+    "annotations",
+    [
+        {KUBELET_DEVICES: "x", ASCEND_REAL: f"Ascend910-{LONG}"},
+        {KUBELET_DEVICES: "x", ASCEND_REAL: f"Ascend910-2c-{LONG}-{LONG}_{LONG}"},
+        {KUBELET_DEVICES: "x", ASCEND_REAL: "Ascend910-\u0663,,\x00"},
+        chosen(f"Ascend910-{LONG}", 9),
+        {ASCEND_910: "Ascend910-1", PREDICATE_TIME: LONG},
+        {ASCEND_910: "Ascend910-1", PREDICATE_TIME: "\u0663"},
+        {RUNS_FOR: LONG, EXIT_CODE: LONG},
+        chosen(f"{LONG}-vir05_1c_16g", 1, NPU_CORE),
+        chosen(LONG, 1, NPU_CORE),
+    ],
+)
+def test_a_pod_with_hostile_annotations_harms_no_other(annotations: dict[str, str]) -> None:
+    stage = Stage("910b-8", "dynamic")
+    stage.bind("before", {ASCEND_910: 1}, chosen("Ascend910-3", 7))
+    for resource, amount in ((ASCEND_910, 1), (NPU_CORE, 5), ("cpu", 1)):
+        stage.bind(f"hostile-{resource[-3:]}", {resource: amount}, annotations)
+    stage.settle()
+    stage.bind("after", {ASCEND_910: 2}, chosen("Ascend910-4,Ascend910-5", 8))
+    stage.settle(NOW + 10)
+    assert stage.annotation("before", ASCEND_REAL) == "Ascend910-3"
+    assert stage.annotation("after", ASCEND_REAL) == "Ascend910-4,Ascend910-5"
+    assert "Ascend910-6" in stage.report().devices[ASCEND_910]

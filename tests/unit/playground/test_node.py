@@ -68,7 +68,8 @@ def test_a_node_with_a_malformed_annotation_is_named(key: str, text: str, proble
 
 
 @pytest.mark.parametrize(
-    "text", ["{", "[]", '{"chips":{"x":{}}}', '{"chips":{"1":{"level":"worst"}}}', '{"node":"sick"}']
+    "text",
+    ["{", "[]", '{"chips":{"x":{}}}', '{"chips":{"1":{"level":"worst"}}}', '{"node":"sick"}', '{"chips":{"8":{}}}'],
 )
 def test_malformed_faults_are_named(text: str) -> None:
     stage = Stage()

@@ -29,7 +29,7 @@ from scheduler.playground.holdings import read_holdings
 from scheduler.playground.kubelet import MALFORMED, next_step, pod_problem, ready_conditions
 from scheduler.playground.names import CREATED, FAMILY, NODE_INFO_PREFIX
 from scheduler.playground.node import Machine, faults_of, machine_of, node_manifest
-from scheduler.playground.objects import LEASE, NODE, POD, Remove, SimulatedNode, Warn
+from scheduler.playground.objects import LEASE, NODE, POD, Patch, Remove, SimulatedNode, Warn
 from scheduler.playground.reports import NODE_INFO_NAMESPACE, Report, cluster_writes, report_of, report_writes
 
 REFRESH_SECONDS: Final = 300.0
@@ -179,6 +179,9 @@ class Playground:
                 self.state.upsert(write.kind.name, stored)
             elif isinstance(write, Remove):
                 self.state.delete_removed(write)
+            elif isinstance(write, Patch):  # the object is gone: the watch will say so
+                self._again_after(name, RETRY_SECONDS)
+                return False
         for text in step.news:
             self._progress("pod", name, text)
         if not step.writes and faults.kubelet is Kubelet.RUNNING:
