@@ -141,3 +141,18 @@ def test_a_malformed_node_gets_a_warning_and_the_others_work(
         space.wait(warned)
         playground.command("fail", "m-910b-8-1", "--chip", "7")
         space.wait(lambda: playground.devices("m-910b-8-1")[f"{ASCEND_910}-Unhealthy"] == "Ascend910-7")
+
+
+def test_nodes_that_are_not_simulated_are_left_alone(plane: ControlPlane, tmp_path: Path) -> None:
+    node = plane.admin.create("/api/v1/nodes", {"metadata": {"name": "real-910b-8-0"}})
+    with playing(plane, tmp_path, "--nodes", "1", "--prefix", "real", "--for", "1s") as playground:
+        assert playground.process.wait(30) == 1
+        assert "Node real-910b-8-0 exists and is not simulated" in playground.log.read_text(encoding="utf-8")
+    with playing(plane, tmp_path, "--nodes", "1", "--prefix", "kept", "--for", "1s", "--keep") as playground:
+        assert playground.process.wait(30) == 0
+        names = {each["metadata"]["name"] for each in plane.admin.get("/api/v1/nodes")["items"]}
+        assert names == {"real-910b-8-0", "kept-910b-8-0"}
+        playground.command("clean")
+    (left,) = plane.admin.get("/api/v1/nodes")["items"]
+    assert left["metadata"]["uid"] == node["metadata"]["uid"]
+    plane.admin.delete("/api/v1/nodes/real-910b-8-0")

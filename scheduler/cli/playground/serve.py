@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from scheduler.cli.connection import Cluster, Connection
+from scheduler.cli.errors import CommandError
 from scheduler.cli.flags import Duration
 from scheduler.cli.output import JSON, TABLE, output_option
 from scheduler.cli.playground.requests import request, watching
@@ -61,7 +62,8 @@ def playground_group(
             existing = playground.state.nodes
             machines = new_machines(chosen, nodes, prefix, division, super_pod_size, existing)
             progress("node", "", f"{len(existing)} simulated nodes exist, {len(machines)} are created")
-            await request("create simulated nodes", cluster, playground.create(machines, taint=taint))
+            if taken := await request("create simulated nodes", cluster, playground.create(machines, taint=taint)):
+                raise CommandError(f"Node {taken[0]} exists and is not simulated: choose other names with --prefix")
             await _run(playground, seconds)
             if not keep:
                 removed = await request("remove simulated nodes", cluster, playground.clean_up())

@@ -66,8 +66,9 @@ class Playground:
         self._slots = asyncio.Semaphore(CONCURRENT)
 
     # --- Nodes --------------------------------------------------------------------------------------------------------
-    async def create(self, machines: Sequence[Machine], *, taint: bool = False) -> int:
-        """Creates Nodes; those that exist are kept. Returns how many were created. Raises ApiError, TransportError."""
+    async def create(self, machines: Sequence[Machine], *, taint: bool = False) -> list[str]:
+        """Creates Nodes. Returns the names of those that exist already, which are left alone. Raises ApiError,
+        TransportError."""
         await self._writer.create(NAMESPACE, "", {"metadata": {"name": NODE_INFO_NAMESPACE}})
 
         async def create(machine: Machine) -> bool:
@@ -75,7 +76,8 @@ class Playground:
                 manifest = node_manifest(machine, ready_conditions(time.time()), taint=taint)
                 return await self._writer.create(NODE, "", manifest)
 
-        return sum(await asyncio.gather(*(create(machine) for machine in machines)))
+        created = await asyncio.gather(*(create(machine) for machine in machines))
+        return [machine.name for machine, new in zip(machines, created, strict=True) if not new]
 
     async def clean_up(self) -> tuple[int, int]:
         """Removes all simulated Nodes, the Pods on them, and all that was reported about them. Returns the numbers of
