@@ -69,6 +69,8 @@ class CoreUse(NamedTuple):
     """The resource of the chips that are divided."""
     several: bool
     """More than one active Pod of the job requests AI cores."""
+    avoids_sub_health: bool = False
+    """The job does not use sub-healthy nodes."""
 
 
 class Demand:
@@ -253,7 +255,7 @@ class Demand:
                 refusal = Refusal(REASON_REQUEST, text)
             if refusal is not None:
                 return refusal
-        return CoreUse(resource, len(asking) > 1)
+        return CoreUse(resource, len(asking) > 1, self._avoids_sub_health(job))
 
     def _check_virtual(self, cls: TaskClass) -> Refusal | None:
         requests = [d for d in self.virtual if units(cls, d)]

@@ -65,7 +65,7 @@ REASON_ENQUEUE: Final = "JobEnqueueFailed"
 REASON_PREDICATE: Final = "NodePredicateFailed"
 REASON_ORDER: Final = "BatchOrderFailed"
 """Reasons of the condition Unschedulable of PodGroups."""
-NOT_READY: Final = "node(s) were not ready"
+_SUB_HEALTHY: Final = "node(s) were sub-healthy, which the job's subHealthyStrategy excludes"
 NO_ANNOTATIONS: Final[Mapping[str, str]] = {}
 
 
@@ -266,39 +266,35 @@ class Ascend:
                 MaskFilter(bare | ~others, f"node(s) were not of the family {family.title}"),
                 MaskFilter(bare | others | ~lonely, "node(s) were in no super pod"),
                 CodedFilter(self._health(resource).codes, node_health.REASONS),
-                MaskFilter(self._ready, NOT_READY),
                 MaskFilter(~self.ledgers[resource].unreported, "node(s) had no list of free chips that can be read"),
                 MaskFilter(~self.ledgers[resource].contradictory, "node(s) listed more free chips than were idle"),
             ]
         return filters
 
     @cached_property
-    def _ready(self) -> Mask:
-        """Shape (nodes,)."""
-        nodes = self._session.nodes
-        ready = np.ones(len(nodes), dtype=np.bool_)
-        ready[[nodes.index[name] for name in nodes.facts.unready]] = False
-        return ready
-
-    @cached_property
-    def _part_health(self) -> Filter:
-        """Refuses nodes with AI cores that are reported as unhealthy."""
+    def _part_health(self) -> node_health.NodeHealth:
+        """The health of the nodes with AI cores."""
         found = {} if self.parts is None else self.parts.parts
         rows = np.array([row for row, node in found.items() if node.model is not None], dtype=np.intp)
         health = node_health.read(self._session.snapshot, NPU_CORE, rows, self._reports)
         for problem in health.problems:
             self._session.malformed_field(problem)
-        return CodedFilter(health.codes, node_health.REASONS)
+        return health
+
+    def _part_filters(self, use: CoreUse) -> list[Filter]:
+        """The filters by the health of nodes, for jobs that request AI cores."""
+        health, whole = self._part_health, self.ledgers.get(ChipResource(use.resource))
+        filters: list[Filter] = [CodedFilter(health.codes, node_health.REASONS)]
+        if use.avoids_sub_health:
+            sub_healthy = health.sub_healthy if whole is None else health.sub_healthy | whole.sub_healthy
+            filters.append(MaskFilter(~sub_healthy, _SUB_HEALTHY))
+        return filters
 
     # --- answers ---
     def _filters(self, cls: TaskClass, use: Use | CoreUse | None) -> list[Filter]:
         if self.parts is not None and isinstance(use, CoreUse) and self._demand.cores(cls):
             request = request_of(cls, self._demand.cores(cls))
-            return [
-                self._part_health,
-                MaskFilter(self._ready, NOT_READY),
-                *part_filters(self.parts, use.resource, request),
-            ]
+            return [*self._part_filters(use), *part_filters(self.parts, use.resource, request)]
         if not self._demand.asks(cls) and not self._demand.cores(cls):
             return [DeviceFilter(devices) for devices in self.devices if devices.nodes and devices.concerns(cls)]
         chips = self._demand.chips(cls, use.resource) if isinstance(use, Use) else 0
@@ -306,8 +302,7 @@ class Ascend:
             return [Nowhere("node(s) had no chips of a family that fits the job")]
         filters = [*self._nodes_of(use.family, use.resource), ChipFilter(self.ledgers[use.resource], use, chips)]
         if use.avoids_sub_health:
-            healthy = ~self._sub_healthy(use.resource)
-            filters.append(MaskFilter(healthy, "node(s) were sub-healthy, which the job's subHealthyStrategy excludes"))
+            filters.append(MaskFilter(~self._sub_healthy(use.resource), _SUB_HEALTHY))
         return filters if not use.job or self._plans.planning else [*filters, *self._planned(cls, use)]
 
     def _planned(self, cls: TaskClass, use: Use) -> list[Filter]:

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from scheduler.api.names import ACCELERATOR_TYPE, ASCEND_910, SP_BLOCK
+from scheduler.api.names import ACCELERATOR_TYPE, ASCEND_310P, ASCEND_910, SP_BLOCK
 from tests.builders import Raw, World, group, pod
 from tests.unit.plugins.ascend import test_super_pods
 from tests.unit.plugins.ascend.chips import CONFIGURATION, chips_of, config_map, device_info, job, names, npu_node
 from tests.unit.plugins.ascend.test_cluster_reports import aggregate
+from tests.unit.plugins.ascend.vnpu.parts import core_info, core_job, core_node
 
 ALL = list(range(8))
 STRATEGY = "subHealthyStrategy"
@@ -111,6 +112,22 @@ def test_a_block_of_a_super_pod_uses_sub_healthy_nodes_last(pods: int, sub_healt
     world = World(*(node(f"sp0-{i}") for i in range(3)), whole).run(CONFIGURATION)
     assert len(world.bound) == pods
     assert not sub_healthy & set(world.bound.values())
+
+
+@pytest.mark.parametrize(("strategy", "bound"), [("ignore", {"j-0": "n"}), ("forceExit", {})])
+@pytest.mark.parametrize("source", ["switch", "chip"])
+def test_jobs_that_request_ai_cores_avoid_sub_healthy_nodes_too(
+    source: str, strategy: str, bound: dict[str, str]
+) -> None:
+    info = core_info("n", [0, 1])
+    if source == "switch":
+        info["data"]["SwitchInfoCfg"] = json.dumps({"NodeStatus": "SubHealthy"})
+    else:
+        content = json.loads(info["data"]["DeviceInfoCfg"])
+        content["DeviceInfo"]["DeviceList"][f"{ASCEND_310P}-Fault"] = json.dumps([fault("Ascend310P-1")])
+        info["data"]["DeviceInfoCfg"] = json.dumps(content)
+    whole = core_job("j", 4, labels={STRATEGY: strategy})
+    assert World(core_node("n", whole=2), info, whole).run(CONFIGURATION).bound == bound
 
 
 def test_other_families_have_the_same_order() -> None:
