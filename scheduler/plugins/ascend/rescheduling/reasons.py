@@ -10,7 +10,7 @@ import msgspec
 from scheduler.api.objects import ConfigMap
 from scheduler.api.reasons import Malformed
 from scheduler.plugins.ascend.cluster_reports import NAMESPACE
-from scheduler.plugins.ascend.rescheduling.state import LARGEST, Restart
+from scheduler.plugins.ascend.rescheduling.state import LARGEST, Moment, Number, Restart
 
 NAME: Final = "job-reschedule-reason"
 RECORDS: Final = "recent-reschedule-records"
@@ -32,7 +32,7 @@ class Record(msgspec.Struct, frozen=True, rename="pascal"):
     """One restart."""
 
     log_file_format_time: str = ""
-    reschedule_time_stamp: int = 0
+    reschedule_time_stamp: Moment = 0
     reason_of_task: tuple[TaskReason, ...] = ()
 
 
@@ -40,7 +40,7 @@ class History(msgspec.Struct, frozen=True, rename="pascal", omit_defaults=True):
     """The restarts of one job, the latest first."""
 
     job_id: str = msgspec.field(name="JobID")
-    total_reschedule_times: int
+    total_reschedule_times: Number
     reschedule_records: tuple[Record, ...]
     additional_info: str = ""
 

@@ -8,7 +8,7 @@ remain and the restart that took one of them never disagree.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, TypeVar
+from typing import Annotated, Final, TypeVar
 
 import msgspec
 from msgspec import structs
@@ -28,6 +28,9 @@ stop."""
 LARGEST: Final = 950 * 1024
 """Bytes of data that a ConfigMap of this package may have; the API server stores up to a MiB."""
 T = TypeVar("T")
+Number = Annotated[int, msgspec.Meta(ge=0, lt=10**6)]
+Moment = Annotated[int, msgspec.Meta(ge=0, lt=2**33)]
+"""Unix seconds; larger values are no dates."""
 
 
 class ChipFault(msgspec.Struct, frozen=True):
@@ -50,7 +53,7 @@ class FaultNode(msgspec.Struct, frozen=True, rename="pascal"):
     """Names of chips; None: there are none."""
     network_unhealthy: tuple[str, ...] | None = msgspec.field(name="NetworkUnhealthyNPU")
     node_health_state: str
-    update_time: int
+    update_time: Moment
     """Unix time since when this is so."""
 
 
@@ -59,7 +62,7 @@ class Retries(msgspec.Struct, frozen=True):
 
     uuid: str = msgspec.field(name="UUID")
     """uid of the owner of the PodGroup."""
-    times: int = msgspec.field(name="Times")
+    times: Number = msgspec.field(name="Times")
 
 
 class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -81,9 +84,9 @@ class Restart(msgspec.Struct, frozen=True, omit_defaults=True):
     uid: str
     """Of the owner of the PodGroup, or of the PodGroup if it has none. Controllers create the PodGroup again when a job
     restarts."""
-    number: int
+    number: Number
     """1 for the first restart of the job."""
-    time: int
+    time: Moment
     """Unix time of the decision."""
     force: bool = False
     """The Pods are deleted without a grace period."""
@@ -95,7 +98,7 @@ class Restart(msgspec.Struct, frozen=True, omit_defaults=True):
     """The Pods that it deletes. Empty once all of them have replacements with nodes."""
     reasons: tuple[Entry, ...] = ()
     """Its faulty Pods, without uids."""
-    gone: int = 0
+    gone: Moment = 0
     """Unix time since when the PodGroup does not exist; 0: it exists."""
 
 

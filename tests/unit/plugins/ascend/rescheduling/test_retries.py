@@ -7,7 +7,7 @@ import pytest
 
 from scheduler.api.kinds import CONFIG_MAP
 from scheduler.framework.cycle import Outcome
-from scheduler.plugins.ascend.rescheduling import state
+from scheduler.plugins.ascend.rescheduling import reasons, state
 from tests.unit.plugins.ascend.rescheduling.faulty import Cluster, vcjob
 
 
@@ -123,8 +123,13 @@ def test_only_pods_of_the_recorded_restart_are_deleted_after_a_kill() -> None:
 
 
 # --- a state that others changed ---
+HUGE = json.dumps({"default/x": {"uid": "u", "number": 1, "time": 10**30, "UUID": "u", "Times": -5}})
+
+
 @pytest.mark.parametrize("key", [state.RESTARTS, state.REMAIN_RETRY_TIMES, state.FAULT_NODE])
-@pytest.mark.parametrize("text", ["{", "[]", "[1]", '{"a": 1}', "9" * 5000, "[" * 100_000, '{"default/x":{"uid":5}}'])
+@pytest.mark.parametrize(
+    "text", ["{", "[]", "[1]", '{"a": 1}', "9" * 5000, "[" * 100_000, '{"default/x":{"uid":5}}', HUGE]
+)
 def test_a_malformed_state_is_reported_and_replaced(key: str, text: str) -> None:
     cluster = running(fault_scheduling="force", fault_retry_times="2")
     cluster.server.patch(CONFIG_MAP, "volcano-system", state.NAME, {"data": {key: text}})
@@ -132,6 +137,21 @@ def test_a_malformed_state_is_reported_and_replaced(key: str, text: str) -> None
     cluster.run(12)
     assert len(cluster.placed()) == 2
     assert left(cluster) == [1]
+
+
+@pytest.mark.parametrize(
+    "text", ["{", "[1]", '{"default/x":{"JobID":"x","TotalRescheduleTimes":-1,"RescheduleRecords":[]}}']
+)
+def test_a_malformed_history_is_reported_and_replaced(text: str) -> None:
+    cluster = running(fault_scheduling="force", fault_retry_times="2")
+    metadata = {"name": reasons.NAME, "namespace": "mindx-dl"}
+    raw = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {reasons.RECORDS: text}}
+    cluster.server.create(CONFIG_MAP, raw)
+    cluster.fail("train-t-0")
+    cluster.run(12)
+    assert any(reasons.RECORDS in message for message in cluster.events("Malformed"))
+    (history,) = cluster.history().values()
+    assert history.total_reschedule_times == 1
 
 
 def test_a_restart_of_another_job_of_the_name_does_not_count() -> None:
