@@ -156,11 +156,16 @@ class Session(Registration):
         self.decisions.ungates += map(Ungate, tasks)
         self.ask(UNGATED, job, tasks)
 
-    def view(self, cls: TaskClass, job: Job) -> ClassView:
-        """Returns the view of a class; kept for the session."""
+    def view_key(self, cls: TaskClass, job: Job) -> tuple[object, ...]:
+        """Returns a key that is equal for classes and jobs with equal filters and scores."""
         key: tuple[object, ...] = (cls.id, *[part(job) for part in self._parts])
         if cls.claims:
             key = (cls.shape_id, *key[1:], *(situation(cls) for situation in self._situations))
+        return key
+
+    def view(self, cls: TaskClass, job: Job) -> ClassView:
+        """Returns the view of a class; kept for the session."""
+        key = self.view_key(cls, job)
         try:
             view = self._views.get(key)
         except TypeError:

@@ -18,6 +18,7 @@ from scheduler.api.names import (
     EVENT_SCHEDULED,
     EVENT_UNSCHEDULABLE,
     EVENT_WARNING,
+    POD_REASON_UNSCHEDULABLE,
     REASON_GANG_READY,
     REASON_NOT_ENOUGH_RESOURCES,
     REASON_QUEUE_NOT_FOUND,
@@ -234,11 +235,15 @@ def _explain_tasks(session: Session, job: Job) -> None:
     """Sets PodScheduled=False with the reason on waiting tasks, unless they have this message."""
     shared: str | None = None
     messages = {cls: errors.message() for cls, errors in job.fit_errors.items()}
+    nowhere = not job.placed and not job.transaction
     for status in (TaskStatus.ALLOCATED, TaskStatus.PENDING, TaskStatus.PIPELINED):
         for task in job.of(status).values():
             if task.gated or not task.ours:
                 continue
-            reason, message = task_reason(session, job, task, status, messages)
+            if nowhere:
+                reason, message = POD_REASON_UNSCHEDULABLE, messages.get(task.cls.id, "")
+            else:
+                reason, message = task_reason(session, job, task, status, messages)
             if not message:
                 shared = gang_message(job) if shared is None else shared
                 message = shared

@@ -17,11 +17,17 @@ def gang_message(job: Job) -> str:
     text = f"pod group is {'ready' if ready else 'not ready'}, {', '.join(parts)}"
     pending = job.of(TaskStatus.PENDING)
     if pending:
-        schedulable = sum(1 for uid in pending if job.transaction.get(uid, (None,))[0] is TaskStatus.ALLOCATED)
+        schedulable = tried_with_success(job)
         reasons = ((schedulable, POD_REASON_SCHEDULABLE), (len(pending) - schedulable, POD_REASON_UNSCHEDULABLE))
         text += "; Pending: " + ", ".join(sorted(f"{number} {reason}" for number, reason in reasons if number))
     origin = origin_reason(job)
     return f"{text}. Origin reason is{origin}" if origin else text
+
+
+def tried_with_success(job: Job) -> int:
+    """Returns the number of pending tasks that found a node in this session, which they gave back."""
+    pending = job.of(TaskStatus.PENDING)
+    return sum(1 for uid, (status, _) in job.transaction.items() if status is TaskStatus.ALLOCATED and uid in pending)
 
 
 def origin_reason(job: Job) -> str:

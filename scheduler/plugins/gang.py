@@ -22,7 +22,7 @@ from scheduler.framework.extension import (
 )
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
-from scheduler.framework.waiting import gang_message
+from scheduler.framework.waiting import gang_message, tried_with_success
 
 _SCHEDULED = (TaskStatus.BOUND, TaskStatus.RUNNING, TaskStatus.SUCCEEDED, TaskStatus.FAILED)
 
@@ -112,9 +112,7 @@ class Gang:
             if job.missing > 0:
                 if _is_terminating(job):
                     continue
-                pending = job.of(TaskStatus.PENDING)
-                allocated = sum(1 for u in pending if job.transaction.get(u, (None,))[0] is TaskStatus.ALLOCATED)
-                short = job.min_member - allocated - job.ready_count
+                short = job.min_member - tried_with_success(job) - job.ready_count
                 message = f"{max(short, 0)}/{job.size} tasks in gang unschedulable: {gang_message(job)}"
                 job.new_conditions.append(Condition(CONDITION_UNSCHEDULABLE, REASON_NOT_ENOUGH_RESOURCES, message))
             elif job.changed or not any(

@@ -49,6 +49,8 @@ class Use(NamedTuple):
     blocks: int = 0
     job: str = ""
     """Key of the job, if its nodes are chosen together."""
+    failure: str = ""
+    """Why no nodes could be chosen for the job in this session, or ""."""
     avoids_sub_health: bool = False
     """The job does not use sub-healthy nodes."""
 

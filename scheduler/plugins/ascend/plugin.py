@@ -66,6 +66,7 @@ REASON_PREDICATE: Final = "NodePredicateFailed"
 REASON_ORDER: Final = "BatchOrderFailed"
 """Reasons of the condition Unschedulable of PodGroups."""
 _SUB_HEALTHY: Final = "node(s) were sub-healthy, which the job's subHealthyStrategy excludes"
+_NOT_CHOSEN: Final = "node(s) were not chosen for the job in its super pods"
 NO_ANNOTATIONS: Final[Mapping[str, str]] = {}
 
 
@@ -134,8 +135,8 @@ class Ascend:
             for problem in () if NPU_CORE in owned else (problem for node in parts for problem in node.problems):
                 session.malformed_field(problem)
         session.add_job_valid(self._demand.check)
-        session.add_filter(self._filters, per_job=self._any_use)
-        session.add_score(self._scores, per_job=self._any_use)
+        session.add_filter(self._filters, per_job=self._shared_use)
+        session.add_score(self._scores, per_job=self._shared_use)
         session.add_bind_annotations(self._bind)
         session.add_job_enqueueable(self._enqueueable)
         session.add_job_valid(self._gangs.check)
@@ -232,8 +233,20 @@ class Ascend:
         """How a job of the session uses chips; None if it uses none, or if it is refused."""
         return self._demand.use(job) if self.ledgers else None
 
-    def _any_use(self, job: Job) -> Use | CoreUse | None:
-        return self.use(job) or self._demand.core_use(job)
+    def _shared_use(self, job: Job) -> Use | CoreUse | None:
+        """How a job uses chips; equal for jobs with equal filters and scores. Most jobs that wait for nodes in super
+        pods share their refusal, and so are refused at the cost of one."""
+        use = self.use(job)
+        if use is None:
+            return self._demand.core_use(job)
+        if not use.job:
+            return use
+        if self._plans.planning:
+            return use._replace(job="")
+        plan = self._plans.of(job, use, self.ledgers[use.resource])
+        if not plan.failure:
+            return use
+        return use._replace(job="", failure=plan.failure if plan.fitting else _NOT_CHOSEN)
 
     # --- which nodes are of a family ---
     def _health(self, resource: ChipResource) -> node_health.NodeHealth:
@@ -303,23 +316,26 @@ class Ascend:
         filters = [*self._nodes_of(use.family, use.resource), ChipFilter(self.ledgers[use.resource], use, chips)]
         if use.avoids_sub_health:
             filters.append(MaskFilter(~self._sub_healthy(use.resource), _SUB_HEALTHY))
-        return filters if not use.job or self._plans.planning else [*filters, *self._planned(cls, use)]
+        if use.failure and use.failure != _NOT_CHOSEN:
+            filters.append(Nowhere(use.failure))
+        elif use.job or use.failure:
+            filters.append(self._planned(cls, use))
+        return filters
 
-    def _planned(self, cls: TaskClass, use: Use) -> list[Filter]:
+    def _planned(self, cls: TaskClass, use: Use) -> Filter:
         """The filter of the nodes that were chosen for a job as a whole. Without a choice it passes no node, so that no
         Pods are evicted for a part of the job."""
-        job = self._session.jobs[use.job]
-        plan = self._plans.of(job, use, self.ledgers[use.resource])
-        if plan.failure and plan.fitting:
-            return [Nowhere(plan.failure)]
-        mask = self._plans.mask(self._plans.rows(plan, job, cls))
-        return [MaskFilter(mask, "node(s) were not chosen for the job in its super pods")]
+        rows: Rows = np.zeros(0, dtype=np.intp)
+        if not use.failure:
+            job = self._session.jobs[use.job]
+            rows = self._plans.rows(self._plans.of(job, use, self.ledgers[use.resource]), job, cls)
+        return MaskFilter(self._plans.mask(rows), _NOT_CHOSEN)
 
     def _scores(self, cls: TaskClass, use: Use | CoreUse | None) -> list[Score]:
         if self.parts is not None and isinstance(use, CoreUse) and self._demand.cores(cls):
             return [PartScore(self.parts, self._session.nodes, request_of(cls, self._demand.cores(cls)))]
         chips = self._demand.chips(cls, use.resource) if isinstance(use, Use) else 0
-        if not isinstance(use, Use) or chips not in use.family.sizes:
+        if not isinstance(use, Use) or chips not in use.family.sizes or use.failure:
             return []
         if use.job:
             job = self._session.jobs[use.job]

@@ -5,7 +5,7 @@ waiting Pod its node; the filter lets the Pod use no other. If some Pods of a bl
 others go to their super pod.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
@@ -65,6 +65,10 @@ class SuperPodPlans:
         self._settings = settings
         self._ranks = ranks
         self._plans: dict[str, Plan] = {}
+        self._found: dict[tuple[object, ...], Mapping[int, Sequence[int]]] = {}
+        """Keys of the views of a job's classes -> super pod -> rows of nodes that take them."""
+        self._changes = 0
+        """Number of changes of nodes for which ``_found`` holds."""
         self.planning = False
         """Filters are asked for, to find the nodes of a plan."""
 
@@ -118,19 +122,13 @@ class SuperPodPlans:
         asking = [cls for cls in classes.values() if ledger.concerns(cls)]
         if not asking:
             return Plan()
-        rows = self._fitting(job, asking)
-        if use.blocks * use.block == 1 and len(rows):
-            idle = np.bitwise_count(ledger.usable(rows, use.without_faults))
-            rows = rows[idle == idle.min()]
-        rows = rows[np.argsort(self._sub_healthy(use.resource)[rows], kind="stable")]
-        plan = Plan(fitting=len(rows))
-        free: dict[int, list[int]] = {}
-        for row, super_pod in zip(rows.tolist(), ledger.super_pods[rows].tolist(), strict=True):
-            free.setdefault(super_pod, []).append(row)
+        found = self._fitting(job, use, ledger, asking)
+        plan = Plan(fitting=sum(map(len, found.values())))
         request = BlockRequest(use.blocks, use.block, self._settings.reserve_nodes, _is_soft(job))
-        if len(pending) == job.size and not request.fits(free):  # most jobs that wait: their ranks do not matter
-            plan.failure = _no_room(request, free)
+        if len(pending) == job.size and not request.fits(found):  # most jobs that wait: their ranks do not matter
+            plan.failure = _no_room(request, found)
             return plan
+        free = {super_pod: list(rows) for super_pod, rows in found.items()}
         members = self._members(job, ledger)
         near = self._super_pods_held(job, members, ledger)
         running = ((i, task.super_pod_rank) for i, task in enumerate(members) if task.uid in near)
@@ -187,16 +185,41 @@ class SuperPodPlans:
         tasks = [task for task in job.tasks() if task.uid in ranks and ledger.concerns(task.cls)]
         return sorted(tasks, key=lambda task: (_number(ranks[task.uid]), task.name))
 
-    def _fitting(self, job: Job, classes: Iterable[TaskClass]) -> Rows:
-        """The nodes that take a task of each class now, by amounts and by all filters."""
+    def _fitting(
+        self, job: Job, use: Use, ledger: ChipLedger, classes: Sequence[TaskClass]
+    ) -> Mapping[int, Sequence[int]]:
+        """Super pod -> rows of the nodes that take a task of each class now, by amounts and by all filters. Jobs with
+        equal requests share it while nothing is placed."""
+        session = self._session
+        if self._changes != len(session.nodes.log):
+            self._changes = len(session.nodes.log)
+            self._found.clear()
+        self.planning = True
+        try:
+            key = tuple(session.view_key(cls, job) for cls in classes)
+            if key not in self._found:
+                self._found[key] = self._by_super_pod(self._search(job, classes), use, ledger)
+        finally:
+            self.planning = False
+        return self._found[key]
+
+    def _by_super_pod(self, rows: Rows, use: Use, ledger: ChipLedger) -> dict[int, list[int]]:
+        """The rows in the order in which they are used."""
+        if use.blocks * use.block == 1 and len(rows):
+            idle = np.bitwise_count(ledger.usable(rows, use.without_faults))
+            rows = rows[idle == idle.min()]
+        rows = rows[np.argsort(self._sub_healthy(use.resource)[rows], kind="stable")]
+        found: dict[int, list[int]] = {}
+        for row, super_pod in zip(rows.tolist(), ledger.super_pods[rows].tolist(), strict=True):
+            found.setdefault(super_pod, []).append(row)
+        return found
+
+    def _search(self, job: Job, classes: Sequence[TaskClass]) -> Rows:
+        """The nodes that take a task of each class."""
         session = self._session
         rows: Rows = np.arange(len(session.nodes))
         for cls in classes:
-            self.planning = True
-            try:
-                filters: Sequence[Filter] = session.filters(cls, job)
-            finally:
-                self.planning = False
+            filters: Sequence[Filter] = session.filters(cls, job)
             asked = np.flatnonzero(cls.request > 0)
             idle = session.nodes.idle[asked][:, rows]
             rows = rows[(idle >= cls.request[asked][:, np.newaxis]).all(axis=0)]

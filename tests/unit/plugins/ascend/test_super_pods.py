@@ -85,12 +85,14 @@ def cluster(*sizes: int) -> list[Raw]:
     return [server(super_pod, number) for super_pod, size in enumerate(sizes) for number in range(size)]
 
 
-def job(pods: int, block: str | int | None, chips: int = 16, labels: dict[str, str] | None = None) -> list[Raw]:
+def job(
+    pods: int, block: str | int | None, chips: int = 16, labels: dict[str, str] | None = None, name: str = "j"
+) -> list[Raw]:
     annotations = {} if block is None else {SP_BLOCK: str(block)}
-    whole = group("j", minimum=pods, annotations=annotations)
+    whole = group(name, minimum=pods, annotations=annotations)
     whole["metadata"]["labels"] = labels or {}
     request = f"1c+1Gi+{ASCEND_910}={chips}"
-    return [whole, *(pod(f"j-{i}", request, "j", selector=SELECTOR) for i in range(pods))]
+    return [whole, *(pod(f"{name}-{i}", request, name, selector=SELECTOR) for i in range(pods))]
 
 
 def bound(world: World) -> dict[str, tuple[str, str | None, str | None]]:
@@ -180,13 +182,30 @@ def test_no_pods_are_evicted_for_a_part_of_a_job() -> None:
 
 
 def test_two_jobs_do_not_share_a_node() -> None:
-    second = job(2, 32)
-    second[0]["metadata"]["name"] = "k"
-    for i, each in enumerate(second[1:]):
-        each["metadata"]["name"] = f"k-{i}"
-        each["metadata"]["annotations"]["scheduling.k8s.io/group-name"] = "k"
-    world = World(cluster(2, 2), job(2, 32), second).run(CONFIGURATION)
+    world = World(cluster(2, 2), job(2, 32), job(2, 32, name="k")).run(CONFIGURATION)
     assert len(set(world.bound.values())) == 4
+
+
+def test_jobs_that_wait_for_equal_blocks_share_their_refusal() -> None:
+    world = World(cluster(3, 3), job(4, 64), job(4, 64, name="k"), job(2, 64, name="l"), job(2, 32, name="m"))
+    session = world.session(CONFIGURATION)
+    j, k, m = (session.jobs[f"default/{name}"] for name in "jkm")
+    cls = next(j.tasks()).cls
+    assert session.view(cls, j) is session.view(cls, k)
+    assert session.view(cls, j) is not session.view(cls, m)
+    full = World(job(2, 32), job(2, 32, name="k"), cluster(1)).session(CONFIGURATION)
+    full.nodes.idle[:] = 0
+    j, k = (full.jobs[f"default/{name}"] for name in "jk")
+    assert full.view(cls, j) is full.view(cls, k)
+    world.run(CONFIGURATION)
+    assert {bind.task.job for bind in world.decisions.binds} == {"default/m"}
+    assert "there is room for 0" in world.message_of("k-0")
+
+
+def test_the_nodes_that_one_job_got_are_not_planned_for_an_equal_one() -> None:
+    world = World(cluster(3, 3), *(job(2, 32, name=name) for name in "jkl")).run(CONFIGURATION)
+    assert len(set(world.bound.values())) == len(world.bound) == 4
+    assert "there is room for 0" in world.message_of("l-0")
 
 
 def test_network_faults_count_for_several_blocks_only() -> None:
