@@ -6,10 +6,10 @@ Equal nodes may change places, and with them the ranks of equal Pods. Addresses 
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from scheduler.api.kinds import POD, POD_GROUP, Kind
+from scheduler.api.kinds import POD, POD_GROUP, VCJOB, Kind
 from scheduler.api.names import (
     ASCEND_910,
     ASCEND_910_CONFIGURATION,
@@ -22,10 +22,20 @@ from scheduler.api.names import (
 )
 
 Raw = dict[str, Any]
+RETRIES = ("volcano-system", "vcjob-fault-npu-cm")
+"""Namespace and name of the ConfigMap with the retries that remain to jobs."""
 
 
-def live_facts(listed: Callable[[Kind], list[Raw]], nodes: Mapping[str, Raw], *, kubelet: bool) -> Raw:
-    """The facts now. ``nodes``: the Nodes of the scenario; ``kubelet``: when it was recorded, bound Pods ran."""
+def live_facts(
+    listed: Callable[[Kind], list[Raw]],
+    nodes: Mapping[str, Raw],
+    broken: Collection[str],
+    retries: str,
+    *,
+    kubelet: bool,
+) -> Raw:
+    """The facts now. ``nodes``: the Nodes of the scenario; ``broken``: those that break; ``retries``: the record of the
+    retries that remain; ``kubelet``: when it was recorded, bound Pods ran."""
     pods = [
         {
             "name": pod["metadata"]["name"],
@@ -44,26 +54,43 @@ def live_facts(listed: Callable[[Kind], list[Raw]], nodes: Mapping[str, Raw], *,
         }
         for group in listed(POD_GROUP)
     ]
-    return _facts(pods, groups, nodes)
+    jobs = [
+        {**status, "state": status["state"].get("phase")}
+        for job in listed(VCJOB)
+        if (status := job.get("status") or {}).get("state")
+    ]
+    return _facts(pods, groups, jobs, nodes, broken, retries)
 
 
-def recorded_facts(record: Raw, nodes: Mapping[str, Raw]) -> list[Raw]:
-    """The facts of each run that was recorded; one if the runs agreed."""
-    return [_recorded(record, run, nodes) for run in record["variants"] or [record]]
+def recorded_facts(record: Raw, nodes: Mapping[str, Raw], broken: Collection[str], label: str = "") -> list[Raw]:
+    """The facts of each run that was recorded, at the end or of an observation; one if the runs agreed."""
+    runs = record["variants"] or [record]
+    if label:
+        record, runs = record["observations"][label], [run.get("observations", {}).get(label, {}) for run in runs]
+    return [_recorded(record, run, nodes, broken) for run in runs]
 
 
-def _recorded(record: Raw, run: Raw, nodes: Mapping[str, Raw]) -> Raw:
-    pods = [{**record["pods"][name], **pod, "name": name, "uid": f"<uid:{name}>"} for name, pod in run["pods"].items()]
+def _recorded(record: Raw, run: Raw, nodes: Mapping[str, Raw], broken: Collection[str]) -> Raw:
+    pods = [
+        {**pod, **run.get("pods", {}).get(name, {}), "name": name, "uid": f"<uid:{name}>"}
+        for name, pod in record["pods"].items()
+    ]
     groups = [{key: group[key] for key in ("phase", "spec", "owner")} for group in record["podgroups"].values()]
-    return _facts(pods, groups, nodes)
+    retries = record.get("configmaps", {}).get(f"{RETRIES[0]}/{RETRIES[1]}", {}).get("remain-retry-times", "")
+    return _facts(pods, groups, list(record.get("vcjobs", {}).values()), nodes, broken, retries)
 
 
-def _facts(pods: list[Raw], groups: list[Raw], nodes: Mapping[str, Raw]) -> Raw:
+def _facts(
+    pods: list[Raw], groups: list[Raw], jobs: list[Raw], nodes: Mapping[str, Raw], broken: Collection[str], retries: str
+) -> Raw:
     return {
         "pods": sorted(json.dumps(_pod(pod, nodes), sort_keys=True) for pod in pods),
         "nodes": sorted(Counter(str(pod["node"]) for pod in pods).values()),
+        "on broken nodes": sorted(str(pod["node"]) for pod in pods if pod["node"] in broken),
         "ranks": sorted(str(pod["annotations"].get(HCCL_RANK_INDEX)) for pod in pods if pod["node"]),
         "podgroups": sorted(json.dumps(group, sort_keys=True) for group in groups),
+        "vcjobs": [{key: job.get(key) for key in ("state", "retryCount", "version")} for job in jobs],
+        "retries": [job["Times"] for job in json.loads(retries or "{}").values()],
     }
 
 

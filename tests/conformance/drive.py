@@ -8,7 +8,7 @@
 - ``outcomes``: which Pods end by themselves (``match``, a pattern of names), how long after they began to run
   (``after``, seconds), and with which exit code (``exit``);
 - ``settle``: before the first step, and after each, nothing must have changed for ``quiet`` seconds, ``min`` seconds
-  must have gone by, and no more than ``max``; a step may have figures of its own;
+  must have gone by, and no more than ``max``; a step may have figures of its own, or go on at once (``nowait``);
 - ``admissions``, ``admission_conf``: the webhooks' paths and resource groups, where they are not the usual ones;
 - ``kubelet``: false where no Pod is to run, which none does without a scheduler.
 """
@@ -60,7 +60,8 @@ class Play:
                 self._observations[label] = self._facts(label)
             else:
                 self._take(i, step)
-                self._settle(step)
+                if not step.get("nowait"):
+                    self._settle(step)
         return {**self._facts(""), "results": self._results, "observations": self._observations}
 
     # --- steps --------------------------------------------------------------------------------------------------------
@@ -72,7 +73,9 @@ class Play:
             case {"delete": it}:
                 self._ask(i, "delete", it, "DELETE", f"{_path(it)}?propagationPolicy=Background")
             case {"patch": it}:
-                self._ask(i, "patch", it, "PATCH", _path(it), it["body"], "application/merge-patch+json")
+                it = {"apiVersion": "v1", **it}
+                path = "/".join(filter(None, (_path(it), it.get("subresource"))))
+                self._ask(i, "patch", it, "PATCH", path, it["body"], "application/merge-patch+json")
             case {"pod": it}:
                 it = {"apiVersion": "v1", "kind": "Pod", **it}
                 path = _path(it)

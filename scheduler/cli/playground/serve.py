@@ -60,7 +60,10 @@ def playground_group(
         playground = Playground(cluster.client, progress)
         async with watching(cluster, playground):
             existing = playground.state.nodes
-            machines = new_machines(chosen, nodes, prefix, division, super_pod_size, existing)
+            try:
+                machines = new_machines(chosen, nodes, prefix, division, super_pod_size, existing)
+            except ValueError as error:
+                raise CommandError(str(error)) from None
             progress("node", "", f"{len(existing)} simulated nodes exist, {len(machines)} are created")
             if taken := await request("create simulated nodes", cluster, playground.create(machines, taint=taint)):
                 raise CommandError(f"Node {taken[0]} exists and is not simulated: choose other names with --prefix")

@@ -5,6 +5,7 @@ from typing import Final
 
 import click
 
+from scheduler.cli.errors import CommandError
 from scheduler.cli.output import JSON, YAML, output_option, print_object
 from scheduler.playground.families import FAMILIES, Family, division_problem
 
@@ -58,6 +59,10 @@ def nodes_command(
     from scheduler.playground.kubelet import ready_conditions
     from scheduler.playground.node import new_machines, node_manifest
 
-    machines = new_machines(chosen_families(families, division), nodes, prefix, division, super_pod_size, {})
+    chosen = chosen_families(families, division)
+    try:
+        machines = new_machines(chosen, nodes, prefix, division, super_pod_size, {})
+    except ValueError as error:
+        raise CommandError(str(error)) from None
     items = [node_manifest(machine, ready_conditions(0)) for machine in machines]
     print_object({"apiVersion": "v1", "kind": "List", "items": items}, output, NODE)

@@ -91,3 +91,9 @@ def test_families_are_listed_with_their_resource() -> None:
 
 def test_the_decoder_of_faults_ignores_what_it_does_not_know() -> None:
     assert read_faults(msgspec.json.encode({"later": 1}).decode()) == Faults()
+
+
+def test_more_nodes_than_have_addresses_are_refused() -> None:
+    families = [f"--family={name}" for name in FAMILIES]
+    result = CliRunner().invoke(main, ["playground", "nodes", "--nodes", "5000", *families])
+    assert (result.exit_code, "more than 16384 nodes cannot be simulated" in result.stderr) == (1, True)
