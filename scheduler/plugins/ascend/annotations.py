@@ -22,7 +22,7 @@ from scheduler.plugins.ascend.chiplist import format_chips
 from scheduler.plugins.ascend.ledger import ChipLedger
 from scheduler.plugins.ascend.resources import ChipResource
 from scheduler.plugins.support.device_info import DeviceInfoError, base_devices
-from scheduler.plugins.support.predicate_times import PredicateTimes
+from scheduler.plugins.support.predicate_times import NodeTimes
 
 RACK_ID: Final = "rackID"
 SERVER_INDEX: Final = "serverIndex"
@@ -32,19 +32,19 @@ _INTERNAL_IP: Final = "InternalIP"
 class PodAnnotations:
     """Builds the annotations of the Pods that one session binds."""
 
-    def __init__(self, now: float) -> None:
-        self._times = PredicateTimes(now)
+    def __init__(self, times: NodeTimes) -> None:
+        self._times = times
 
     def for_task(
-        self, task: Task, node: Node, row: int, ledger: ChipLedger, *, distributed: bool, after: int
+        self, task: Task, node: Node, row: int, ledger: ChipLedger, *, distributed: bool
     ) -> tuple[dict[str, str], list[Malformed]]:
         """Returns the annotations of a task to which the ledger allocated chips of the node at a row, and the malformed
-        fields of the node's annotations. ``after``: the latest predicate time on the node."""
+        fields of the node's annotations."""
         resource, chips = ledger.resource, ledger.taken(task)
         names = format_chips(chips, resource.prefix)
         result = {
             resource.name: names,
-            PREDICATE_TIME: self._times.next(after),
+            PREDICATE_TIME: self._times.next(node.metadata.name),
             DISTRIBUTED_JOB: "true" if distributed else "false",
         }
         number = len(chips)
@@ -60,12 +60,12 @@ class PodAnnotations:
             result[NPU_CONFIGURATION if resource.name == NPU else ASCEND_910_CONFIGURATION] = configuration
         return result, problem
 
-    def for_parts(self, key: str, value: str, *, distributed: bool, after: int) -> dict[str, str]:
-        """Returns the annotations of a task with a part of a chip. ``key``, ``value``: the annotation that names it;
-        ``after``: as for ``for_task``."""
+    def for_parts(self, key: str, value: str, node: str, *, distributed: bool) -> dict[str, str]:
+        """Returns the annotations of a task with a part of a chip of a node. ``key``, ``value``: the annotation that
+        names it."""
         return {
             key: value,
-            PREDICATE_TIME: self._times.next(after),
+            PREDICATE_TIME: self._times.next(node),
             DISTRIBUTED_JOB: "true" if distributed else "false",
         }
 

@@ -16,6 +16,7 @@ from scheduler.api.decisions import ObjectWrite
 from scheduler.api.device_states import Device
 from scheduler.api.job import Condition, Job
 from scheduler.api.names import (
+    ASCEND_310P,
     CONDITION_UNSCHEDULABLE,
     DISTRIBUTED_JOB,
     HCCL_RANK_INDEX,
@@ -25,7 +26,7 @@ from scheduler.api.names import (
 )
 from scheduler.api.node import Mask, Rows
 from scheduler.api.objects import ConfigMap
-from scheduler.api.reasons import Malformed, Refusal
+from scheduler.api.reasons import Refusal
 from scheduler.api.task import Task, TaskClass
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.cache_requirements import CacheRequirements, cache_requirements_of
@@ -53,12 +54,13 @@ from scheduler.plugins.ascend.resources import ChipResource
 from scheduler.plugins.ascend.settings import settings_of
 from scheduler.plugins.ascend.super_pod_plans import ID, SuperPodPlans
 from scheduler.plugins.ascend.vnpu.columns import PartScore, part_filters
+from scheduler.plugins.ascend.vnpu.exclusion import Exclusion
 from scheduler.plugins.ascend.vnpu.inventory import NodeParts
 from scheduler.plugins.ascend.vnpu.inventory import read_nodes as read_part_nodes
 from scheduler.plugins.ascend.vnpu.ledger import PartLedger
 from scheduler.plugins.ascend.vnpu.requests import request_of
 from scheduler.plugins.ascend.vnpu.static import DeviceFilter, DeviceLedger
-from scheduler.plugins.support.predicate_times import latest_time
+from scheduler.plugins.support.predicate_times import NodeTimes
 
 REASON_VALIDATE: Final = "JobValidateFailed"
 REASON_ENQUEUE: Final = "JobEnqueueFailed"
@@ -110,8 +112,6 @@ class Ascend:
             session.malformed_field(problem)
         self._ranks: dict[str, Mapping[str, str]] = {}
         """Key of a job -> uid -> rank."""
-        self._latest_times: dict[int, int] = {}
-        """Row of a node -> the latest predicate time on it."""
         owned = cache_requirements_of(session.configuration, session.snapshot.config_maps).devices
         position = session.dimensions.find(NPU_CORE)
         rows, parts = self._part_nodes(position)
@@ -170,6 +170,10 @@ class Ascend:
         session.add_node_devices(self._node_devices)
         if self.parts is not None:
             session.add_handlers(self.parts.allocate, self.parts.deallocate)
+        if NPU_CORE in owned and position is not None:
+            exclusion = Exclusion(session, ASCEND_310P)
+            session.add_filter(exclusion.filters)
+            session.add_handlers(exclusion.allocate, exclusion.deallocate)
 
     def _read(self, resource: ChipResource, position: int) -> ChipLedger:
         session = self._session
@@ -401,7 +405,7 @@ class Ascend:
     def _of_parts(self, task: Task, row: int, key: str, value: str) -> dict[str, str]:
         """The annotations of a task with a part of a chip, which the annotation ``key`` names."""
         distributed = self._demand.is_distributed(self._session.jobs[task.job])
-        return self._annotations.for_parts(key, value, distributed=distributed, after=self._latest_time(row))
+        return self._annotations.for_parts(key, value, self._session.nodes.names[row], distributed=distributed)
 
     def _of_device(self, task: Task, row: int) -> dict[str, str]:
         """The annotations of a task with a virtual NPU that was created beforehand."""
@@ -418,26 +422,13 @@ class Ascend:
         if use is None:
             return {}
         ledger, node = self.ledgers[use.resource], self._session.nodes.facts.objects[row]
-        after = self._latest_time(row)
-        annotations, problems = self._annotations.for_task(
-            task, node, row, ledger, distributed=use.several, after=after
-        )
+        annotations, problems = self._annotations.for_task(task, node, row, ledger, distributed=use.several)
         for problem in problems:
             self._session.malformed_field(problem)
         plan = self._plans.known(job) if use.job else None
         if plan is not None and task.uid in plan.blocks:
             annotations |= {SUPER_POD_RANK: str(plan.blocks[task.uid]), ID: str(int(ledger.super_pods[row]))}
         return annotations
-
-    def _latest_time(self, row: int) -> int:
-        """The latest predicate time of the Pods that were on the node when the session began."""
-        if row not in self._latest_times:
-            session, problems = self._session, list[Malformed]()
-            pods = session.snapshot.chips.get(session.nodes.names[row], ())
-            self._latest_times[row] = latest_time(pods, session.now, problems)
-            for problem in problems:
-                session.malformed_field(problem)
-        return self._latest_times[row]
 
     def _ranks_of(self, job: Job) -> Mapping[str, str]:
         if job.key not in self._ranks:
@@ -448,7 +439,7 @@ class Ascend:
 
     @cached_property
     def _annotations(self) -> PodAnnotations:
-        return PodAnnotations(self._session.now)
+        return PodAnnotations(self._session.once(NodeTimes))
 
 
 register_prefix("volcano-npu", Ascend.name)

@@ -41,7 +41,7 @@ from scheduler.plugins.deviceshare.cards import (
     Placement,
     Use,
 )
-from scheduler.plugins.deviceshare.family import Inventory, limit_of, pod_problem
+from scheduler.plugins.deviceshare.family import Inventory, limit_of, limit_or_request, pod_problem
 from scheduler.plugins.deviceshare.npu_templates import (
     CPUS,
     CUTTING,
@@ -56,7 +56,7 @@ from scheduler.plugins.deviceshare.npu_templates import (
 )
 from scheduler.plugins.deviceshare.room import room_by_placement
 from scheduler.plugins.support.device_info import DeviceInfoError, device_info
-from scheduler.plugins.support.predicate_times import PredicateTimes
+from scheduler.plugins.support.predicate_times import NodeTimes
 
 KIND: Final = "Ascend310P"
 JOB_KIND: Final = "ascend-310P"
@@ -87,8 +87,8 @@ class MindClusterNpu:
     title = f"{KIND} chips"
     lock = ""
 
-    def __init__(self, now: float) -> None:
-        self._times = PredicateTimes(now)
+    def __init__(self, times: NodeTimes) -> None:
+        self._times = times
 
     @property
     def key(self) -> Hashable:
@@ -114,7 +114,7 @@ class MindClusterNpu:
         part = uses[0].part
         chips = ",".join(inventory.names[use.card] for use in uses)
         cut = f"-{part.name}" if part is not None and part.name != WHOLE else ""
-        return {PREDICATE_TIME: self._times.next(), NPU_CORE: f"{chips}{cut}"}
+        return {PREDICATE_TIME: self._times.next(node.metadata.name), NPU_CORE: f"{chips}{cut}"}
 
     # --- nodes ---
     def has(self, node: Node) -> bool:
@@ -130,10 +130,11 @@ class MindClusterNpu:
         listed, broken = _lists(node, source, problems)
         chip = Card(UNLIMITED, CPUS, cores)
         held = {task.uid: _held(task, chip, problems) for task in tasks if NPU_CORE in task.annotations}
+        unusable = broken.union(*map(_assigned_whole, tasks))
         there = sorted({*listed, *(use.card for uses in held.values() for use in uses)})[:MAX_CARDS]
         places = {number: i for i, number in enumerate(there)}
         return Inventory(
-            tuple(chip._replace(slots=0) if number in broken else chip for number in there),
+            tuple(chip._replace(slots=0) if number in unusable else chip for number in there),
             tuple(map(str, there)),
             {
                 uid: (tuple(u._replace(card=places[u.card]) for u in uses if u.card in places),)
@@ -213,3 +214,15 @@ def _held(task: Task, chip: Card, problems: list[Malformed]) -> tuple[Use, ...]:
     group = _VGROUP.fullmatch(real)
     part = Part(name, state="" if real else CUTTING, group=-1 if group is None else int(group.group(1)))
     return (Use(int(numbers[0]), template.cpus, template.cores, part),)
+
+
+def _assigned_whole(task: Task) -> set[int]:
+    """Returns the chips that a Pod has by their own resource: those of its annotation and of the record of its binding.
+    Lists of more chips than it requests are ignored."""
+    requested = sum(limit_or_request(container, ASCEND_310P) or 0 for container in task.cls.spec.containers)
+    if not requested:
+        return set()
+    recorded = "" if task.record is None else task.record.chips.get(ASCEND_310P, "")
+    lists = [text.split(",") for text in (recorded, task.annotations.get(ASCEND_310P, ""))]
+    names = [name for listed in lists if len(listed) <= requested for name in listed]
+    return {int(match.group(1)) for name in names if (match := _CHIP.fullmatch(name))}

@@ -29,6 +29,7 @@ from scheduler.plugins.deviceshare.node_lock import LockFilter, lock_for
 from scheduler.plugins.deviceshare.settings import Settings
 from scheduler.plugins.deviceshare.usage import DEVICE_USAGE, DeviceUsage
 from scheduler.plugins.deviceshare.vgpu import Vgpu
+from scheduler.plugins.support.predicate_times import NodeTimes
 
 
 @register_plugin
@@ -109,7 +110,7 @@ class DeviceShare:
         if settings.vgpu:
             families.append(Vgpu(config.vgpu, policy, now, locks=locks))
         if settings.mindcluster:
-            families.append(MindClusterNpu(now))
+            families.append(MindClusterNpu(session.once(NodeTimes)))
         if settings.hami:
             families += [HamiNpu(npu, policy, now, soft=config.soft_npus, locks=locks) for npu in config.npus]
         return families

@@ -6,6 +6,7 @@ from typing import Final
 from scheduler.api.names import PREDICATE_TIME
 from scheduler.api.reasons import Malformed
 from scheduler.api.task import Task
+from scheduler.framework.session import Session
 
 _NANOSECONDS: Final = 1_000_000_000
 _SERVED: Final = str(2**64 - 1)
@@ -30,6 +31,26 @@ class PredicateTimes:
         """Returns a time later than ``after`` and than all times returned before."""
         self._last = max(self._last, after) + 1
         return str(self._last)
+
+
+class NodeTimes:
+    """The predicate times of Pods whose device plugin serves the Pods of a node in the order of these times: later than
+    those of all Pods on the node. ``session.once(NodeTimes)`` returns the one that all plugins of a session share."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._times = PredicateTimes(session.now)
+        self._latest: dict[str, int] = {}
+        """Node -> the latest predicate time of its Pods when the session began."""
+
+    def next(self, node: str) -> str:
+        """Returns a time later than those of all Pods on the node."""
+        if node not in self._latest:
+            problems: list[Malformed] = []
+            self._latest[node] = latest_time(self._session.snapshot.chips.get(node, ()), self._session.now, problems)
+            for problem in problems:
+                self._session.malformed_field(problem)
+        return self._times.next(self._latest[node])
 
 
 def latest_time(tasks: Iterable[Task], now: float, problems: list[Malformed]) -> int:

@@ -59,6 +59,14 @@ def test_each_pod_gets_a_unique_time_with_its_template() -> None:
     assert int(first.annotations["predicate-time"]) < int(second.annotations["predicate-time"])
 
 
+def test_the_time_is_later_than_those_of_the_pods_on_the_node_although_the_clock_was_set_back() -> None:
+    held = holder(1, "0-vir01", "Ascend310P-1c-100-0_0")
+    later = int((World().cluster.now + 60) * 1e9)
+    held["metadata"]["annotations"]["predicate-time"] = str(later)
+    (bind,) = World(cluster(1), held, jobs(npu_pod("p", 1))).run(MINDCLUSTER).decisions.binds
+    assert int(bind.annotations["predicate-time"]) > later
+
+
 def test_a_multiple_of_a_chips_cores_means_whole_chips() -> None:
     world = World(cluster(3), jobs(npu_pod("p", 16), npu_pod("q", 8), npu_pod("r", 8))).run(MINDCLUSTER)
     assert cores(world) == {"p": "0,1", "q": "2"}

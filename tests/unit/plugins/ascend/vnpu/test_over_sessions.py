@@ -2,12 +2,13 @@
 
 from collections import defaultdict
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.api.names import ASCEND_310P, ASCEND_REAL, NPU_CORE
+from scheduler.api.names import ASCEND_310P, ASCEND_REAL, NPU_CORE, PREDICATE_TIME
 from scheduler.plugins.ascend.vnpu.models import MODELS
-from tests.builders import Raw, World, group, pod
+from tests.builders import Raw, World, configuration, group, pod
 from tests.examples import examples
 from tests.unit.plugins.ascend.chips import CONFIGURATION
 from tests.unit.plugins.ascend.vnpu.parts import core_info, core_job, core_node
@@ -16,6 +17,14 @@ MODEL = MODELS["Ascend310P"]
 CHIPS = 3
 ALL = list(range(CHIPS))
 KINDS = ("Node", "ConfigMap", "PodGroup", "Pod")
+SHARING = {"deviceshare": {"deviceshare.AscendMindClusterVNPUEnable": True}}
+GPUS = {"deviceshare": {"deviceshare.GPUSharingEnable": True}}
+CONFIGURATIONS = {
+    "ascend": CONFIGURATION,
+    "deviceshare, which owns AI cores": configuration(["gang"], ["ascend", "deviceshare"], arguments=SHARING),
+    "deviceshare first": configuration(["gang", "deviceshare"], ["ascend"], arguments=SHARING),
+    "deviceshare for other devices": configuration(["gang"], ["deviceshare", "ascend"], arguments=GPUS),
+}
 LEVELS = st.sampled_from(["low", "high"])
 DVPP = st.sampled_from(["yes", "no", "null"])
 
@@ -49,6 +58,10 @@ def check(world: World) -> None:
             whole[node, int(name.rpartition("-")[2])] += 1
     assert not whole.keys() & parts.keys()
     assert set(whole.values()) <= {1}
+    times: dict[str, list[int]] = defaultdict(list)
+    for node, annotations in placed(world).values():
+        times[node].append(int(annotations[PREDICATE_TIME]))
+    assert all(len(set(found)) == len(found) for found in times.values())
     for names in parts.values():
         templates = [MODEL.named(name) for name in names]
         assert sum(t.cores for t in templates if t is not None) <= 8
@@ -56,11 +69,14 @@ def check(world: World) -> None:
         assert sum(t.dvpp == "yes" for t in templates if t is not None) <= 1
 
 
+@pytest.mark.parametrize("plugins", list(CONFIGURATIONS))
 @settings(max_examples=examples(40), deadline=None)
 @given(
     rounds=st.lists(st.tuples(st.lists(pods(), max_size=5), st.booleans(), st.integers(0, 3)), min_size=1, max_size=5)
 )
-def test_no_chip_gives_more_than_it_has(rounds: list[tuple[list[tuple[int, dict[str, str]]], bool, int]]) -> None:
+def test_no_chip_gives_more_than_it_has(
+    plugins: str, rounds: list[tuple[list[tuple[int, dict[str, str]]], bool, int]]
+) -> None:
     objects: list[Raw] = [each for n in "ab" for each in (core_node(n, CHIPS, whole=CHIPS), core_info(n, ALL))]
     number = 0
     for waiting, confirms, ends in rounds:
@@ -68,7 +84,7 @@ def test_no_chip_gives_more_than_it_has(rounds: list[tuple[list[tuple[int, dict[
             name, number = f"j{number}", number + 1
             whole = [group(name, minimum=1), pod(f"{name}-0", f"1c+1Gi+{ASCEND_310P}=1", name)]
             objects += core_job(name, cores, labels=labels) if cores else whole
-        world = World(*objects).run(CONFIGURATION)  # a scheduler that has just started
+        world = World(*objects).run(CONFIGURATIONS[plugins])  # a scheduler that has just started
         check(world)
         ended = set(sorted(placed(world))[:ends])
         objects = [

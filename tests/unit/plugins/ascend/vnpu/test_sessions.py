@@ -6,6 +6,7 @@ import pytest
 
 from scheduler.api.names import ASCEND_310P, DISTRIBUTED_JOB, NPU_CORE, PREDICATE_TIME
 from scheduler.framework.configuration import Configuration
+from scheduler.framework.extension import Vote
 from tests.builders import Raw, World, configuration, group, node, pod
 from tests.unit.plugins.ascend.chips import CONFIGURATION, plugin_of, refusal_of
 from tests.unit.plugins.ascend.vnpu.parts import core_info, core_job, core_node, core_pod, cores_of, running
@@ -189,6 +190,11 @@ def test_a_malformed_list_of_chips_is_set_aside_with_a_warning() -> None:
     assert any(m.startswith("ConfigMap mindx-dl-deviceinfo-n data[DeviceInfoCfg]") for m in world.malformed)
 
 
+def test_the_queue_plugins_alone_decide_whether_a_job_with_ai_cores_is_admitted() -> None:
+    session = World(core_node("n"), core_info("n", [0, 1]), core_job("j", 16, 2)).session(CONFIGURATION)
+    assert plugin_of(session)._enqueueable(session.jobs["default/j"]) is Vote.ABSTAIN
+
+
 # --- who decides ---
 def test_with_deviceshare_one_plugin_alone_decides_about_ai_cores() -> None:
     """The list of owned resources names deviceshare's: ascend neither filters nor books them."""
@@ -204,6 +210,32 @@ def test_with_deviceshare_one_plugin_alone_decides_about_ai_cores() -> None:
         for b in World(core_node("n"), core_info("n", [0, 1]), core_job("j", 4, 2)).run(BOTH).decisions.binds
     }
     assert bound == {"j-0": "0-vir04_3c", "j-1": "0-vir04_3c"}
+
+
+def test_what_one_plugin_assigned_whole_the_other_does_not_divide() -> None:
+    nodes = [core_node("n", whole=2), core_info("n", [0, 1])]
+    whole = [group("w", minimum=1), pod("w-0", f"1c+1Gi+{ASCEND_310P}=1", "w")]
+    world = World(nodes, whole, core_job("x", 4)).run(BOTH)
+    assert set(world.bound) == {"w-0"}
+    assert "just got Pods with whole chips" in world.message_of("x-0")
+    world.run(BOTH)
+    assert cores_of(world) == {"x-0": "n:1-vir04_3c"}
+
+
+def test_with_two_plugins_a_pod_does_not_get_whole_chips_and_ai_cores() -> None:
+    raw = core_pod("x-0", 4, "x")
+    raw["spec"]["containers"][0]["resources"]["requests"][ASCEND_310P] = "1"
+    world = World(core_node("n", whole=2), core_info("n", [0, 1]), group("x", minimum=1), raw).run(BOTH)
+    assert world.bound == {}
+    assert "a Pod that asks for whole chips and AI cores fits no node" in world.message_of("x-0")
+
+
+def test_with_two_plugins_the_pods_of_a_node_have_different_times() -> None:
+    nodes = [core_node("n", whole=2), core_info("n", [0, 1])]
+    whole = [group("w", minimum=1), pod("w-0", f"1c+1Gi+{ASCEND_310P}=1", "w")]
+    world = World(nodes, whole, core_job("x", 4), core_node("m", whole=1), core_info("m", [0])).run(BOTH)
+    times = [bind.annotations[PREDICATE_TIME] for bind in world.decisions.binds]
+    assert len(set(times)) == len(times) == 2
 
 
 def test_what_deviceshare_decides_about_is_reported_by_it_alone() -> None:
