@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass, field
 
-from scheduler.api import batch, dra, objects, scheduling, storage
+from scheduler.api import acjob, batch, dra, objects, scheduling, storage
 from scheduler.api.names import (
+    ACJOB_API_VERSION,
     BATCH_API_VERSION,
     BUS_API_VERSION,
     FLOW_API_VERSION,
@@ -91,6 +92,7 @@ CRON_JOB = Kind("CronJob", BATCH_API_VERSION, "cronjobs", True, batch.CronJob)
 COMMAND = Kind("Command", BUS_API_VERSION, "commands", True, batch.Command)
 JOB_FLOW = Kind("JobFlow", FLOW_API_VERSION, "jobflows", True, batch.JobFlow)
 JOB_TEMPLATE = Kind("JobTemplate", FLOW_API_VERSION, "jobtemplates", True, batch.JobTemplate)
+ACJOB = Kind("AscendJob", ACJOB_API_VERSION, "ascendjobs", True, acjob.AscendJob)
 HYPER_NODE = Kind("HyperNode", TOPOLOGY_API_VERSION, "hypernodes", False, scheduling.HyperNode)
 NUMATOPOLOGY = Kind("Numatopology", NODEINFO_API_VERSION, "numatopologies", False, scheduling.Numatopology)
 
@@ -131,7 +133,7 @@ KINDS: tuple[Kind, ...] = (
     COMMAND,
     JOB_FLOW,
     JOB_TEMPLATE,
-    Kind("AscendJob", "mindxdl.gitee.com/v1", "ascendjobs", True),
+    ACJOB,
     HYPER_NODE,
     NUMATOPOLOGY,
 )
@@ -168,7 +170,7 @@ SCHEDULER_KINDS: tuple[Kind, ...] = (
 ORIGINAL_KINDS: tuple[Kind, ...] = (NODE, QUEUE, POD_GROUP, POD)
 """The kinds whose original objects plugins may send to other programs."""
 
-OPTIONAL: frozenset[Kind] = frozenset({NUMATOPOLOGY, HYPER_NODE, DEVICE_CLASS, RESOURCE_SLICE, RESOURCE_CLAIM})
+OPTIONAL: frozenset[Kind] = frozenset({NUMATOPOLOGY, HYPER_NODE, DEVICE_CLASS, RESOURCE_SLICE, RESOURCE_CLAIM, ACJOB})
 """Kinds that an API server may lack."""
 
 _BY_GROUP_AND_NAME = {(kind.group, kind.name): kind for kind in KINDS}

@@ -368,6 +368,7 @@ class PodDisruptionBudget(KubeObject):
 
 class ServiceSpec(Wire):
     selector: dict[str, str] | None = None
+    cluster_ip: str = msgspec.field(default="", name="clusterIP")
 
 
 class Service(KubeObject):

@@ -64,8 +64,8 @@ def controllers_command(
     release_name: str,
     files: str,
 ) -> None:
-    """Run the controllers: vcjobs, CronJobs, JobFlows, PodGroups of bare Pods, Queues, Commands, HyperNodes, rank
-    tables, clean-up.
+    """Run the controllers: vcjobs, AscendJobs, CronJobs, JobFlows, PodGroups of bare Pods, Queues, Commands,
+    HyperNodes, rank tables, clean-up.
 
     Exit codes: 0 stopped, 1 leadership lost or API server not reachable, 2 bad flags.
     """

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from scheduler.api.names import DEFAULT_SCHEDULER_NAME, SYSTEM_NAMESPACE
+from scheduler.controllers.acjob import AscendJobController
 from scheduler.controllers.controller import Controller
 from scheduler.controllers.cronjob import CronJobController
 from scheduler.controllers.garbage import GarbageController
@@ -50,6 +51,7 @@ def make_controllers(
         PodGroupController(store, scheduler_names),
         QueueController(store),
         HyperNodeController(store, configuration),
+        AscendJobController(store, scheduler_names[0]),
         RankTableController(store),
     ]
     wanted = [text.strip() for text in selection if text.strip()]

@@ -16,6 +16,7 @@ from controlplane.client import ApiError
 from controlplane.process import Process, free_ports
 from controlplane.run import ControlPlane
 from scheduler.api.kinds import (
+    ACJOB,
     BATCH_JOB,
     CLAIM,
     COMMAND,
@@ -52,7 +53,7 @@ _STAYS = {
 _QUEUES = ("default", "root")
 # Owners before what they own; objects that the owners' controllers create again are deleted in the next round.
 _WIPED = (
-    *(VCJOB, DEPLOYMENT, BATCH_JOB, REPLICA_SET, COMMAND, POD, POD_GROUP, SERVICE, CONFIG_MAP, SECRET, CLAIM),
+    *(VCJOB, ACJOB, DEPLOYMENT, BATCH_JOB, REPLICA_SET, COMMAND, POD, POD_GROUP, SERVICE, CONFIG_MAP, SECRET, CLAIM),
     *(NETWORK_POLICY, NODE, PRIORITY_CLASS, QUEUE, EVENT, NAMESPACE),
 )
 # The admission plugins that Volcano's chart enables.

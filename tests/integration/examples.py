@@ -12,7 +12,7 @@ from typing import Any
 
 from controlplane.client import ApiError
 from controlplane.run import ControlPlane
-from scheduler.api.kinds import CRON_JOB, HYPER_NODE, JOB_FLOW, POD, POD_GROUP, SERVICE, VCJOB, Kind, object_path
+from scheduler.api.kinds import ACJOB, CRON_JOB, HYPER_NODE, JOB_FLOW, POD, POD_GROUP, SERVICE, VCJOB, Kind, object_path
 from scheduler.api.names import JOB_NAME, TASK_SPEC
 from tests.integration.installation import EXAMPLES
 
@@ -222,7 +222,22 @@ def _status(found: Json | None) -> Json:
 
 NEEDS_CARDS = (cards,)
 """Examples that need the plugin capacity-card."""
+
+
+def acjob(stage: Stage) -> None:
+    stage.create("acjob")
+
+    job = stage.until(lambda: (found := stage.get(ACJOB, "resnet")) and "status" in found and found)
+    group = stage.until(lambda: stage.get(POD_GROUP, f"resnet-{job['metadata']['uid']}"))
+    assert group["spec"]["minTaskMember"] == {"master": 1, "worker": 1}
+    assert group["spec"]["minResources"] == {"huawei.com/Ascend910": "16"}
+    service = stage.until(lambda: stage.get(SERVICE, "resnet-master-0"))
+    assert service["spec"]["selector"]["replica-type"] == "master"
+    assert stage.pods(running=False) == []  # the cluster of these tests has no chips, so the PodGroup waits
+
+
 OTHERS = (
+    acjob,
     vcjob,
     mpi,
     pytorch,

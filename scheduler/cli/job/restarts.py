@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from scheduler.api.names import FAULT_RETRY_TIMES
 from scheduler.cli.connection import Cluster
 from scheduler.cli.errors import CommandError
 from scheduler.cli.text import age
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from scheduler.plugins.ascend.rescheduling.state import Restart
 
 FAULT_SCHEDULING = "fault-scheduling"
-FAULT_RETRY_TIMES = "fault-retry-times"
 Line = tuple[int, str, object]
 """Depth, key and value. A heading has the value None."""
 

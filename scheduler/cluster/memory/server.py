@@ -14,7 +14,7 @@ from functools import lru_cache
 from hashlib import sha1
 from typing import Any
 
-from scheduler.api.kinds import POD, PRIORITY_CLASS, QUEUE, Kind
+from scheduler.api.kinds import POD, PRIORITY_CLASS, QUEUE, SERVICE, Kind
 from scheduler.api.names import DEFAULT_NAMESPACE, DEFAULT_QUEUE, POD_SCHEDULED
 from scheduler.api.objects import KubeObject
 from scheduler.cluster.manifests import Manifest, ManifestError, decode
@@ -366,6 +366,9 @@ def set_defaults(kind: Kind, raw: Json, server: MemoryServer) -> bool:
         changed = _set_default(spec, "weight", 1)
         changed |= _set_default(spec, "reclaimable", True)
         changed |= _set_default(raw.setdefault("status", {}), "state", "Open")
+    elif kind is SERVICE:
+        number = len(server.of(SERVICE)) + 1
+        changed = _set_default(raw.setdefault("spec", {}), "clusterIP", f"10.96.{number // 250}.{number % 250 + 1}")
     return changed
 
 

@@ -1,15 +1,16 @@
-"""The workloads that may have a rank table, and their Pods: vcjobs, Deployments and StatefulSets."""
+"""The workloads that may have a rank table, and their Pods: vcjobs, AscendJobs, Deployments and StatefulSets."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple, cast
 
+from scheduler.api.acjob import AscendJob
 from scheduler.api.batch import FINISHED_PHASES, Job, Workload
-from scheduler.api.kinds import DEPLOYMENT, POD, REPLICA_SET, STATEFUL_SET, VCJOB, Kind, find_kind
+from scheduler.api.kinds import ACJOB, DEPLOYMENT, POD, REPLICA_SET, STATEFUL_SET, VCJOB, Kind, find_kind
 from scheduler.api.names import ACCELERATOR_TYPE, NPU_JOB_KIND, RANK_TABLE_VOLUME
 from scheduler.api.objects import KubeObject, OwnerReference, Pod
 from scheduler.controllers.store import Key, Store, controller_of, key_of
 
-KINDS: Final[tuple[Kind, ...]] = (VCJOB, DEPLOYMENT, STATEFUL_SET)
+KINDS: Final[tuple[Kind, ...]] = (VCJOB, ACJOB, DEPLOYMENT, STATEFUL_SET)
 """In the order of precedence, if two have one name: they share one ConfigMap."""
 
 
@@ -83,7 +84,11 @@ class Communicators:
         if kind not in KINDS:
             return []
         workload = self._store.get(kind, KubeObject, namespace, name)
-        return [(namespace, name)] if workload is not None and (_is_labelled(workload) or _reads_file(pod)) else []
+        return (
+            [(namespace, name)]
+            if workload is not None and (kind is ACJOB or _is_labelled(workload) or _reads_file(pod))
+            else []
+        )
 
     def _observe_replica_set(self, old: KubeObject | None, new: KubeObject | None) -> list[Key]:
         keys: dict[Key, None] = {}
@@ -106,6 +111,11 @@ class Communicators:
         job = self._store.get(VCJOB, Job, *key)
         if job is not None and job.status.state.phase not in FINISHED_PHASES:
             yield from self._communicator(VCJOB, job, sum(max(task.replicas, 0) for task in job.spec.tasks), [job])
+        acjob = self._store.get(ACJOB, AscendJob, *key)
+        if acjob is not None and not acjob.is_finished:
+            specs = (acjob.spec.replica_specs or {}).values()
+            size = sum(1 if spec.replicas is None else max(spec.replicas, 0) for spec in specs)
+            yield from self._communicator(ACJOB, acjob, size, [acjob])
         for kind in (DEPLOYMENT, STATEFUL_SET):
             workload = self._store.get(kind, Workload, *key)
             if workload is None:
@@ -125,7 +135,7 @@ class Communicators:
             return
         pods = [pod for owner in owners for pod in self._store.pods_of(owner.metadata.uid).values()]
         in_file = any(map(_reads_file, pods[:1]))
-        if in_file or _is_labelled(obj):
+        if in_file or kind is ACJOB or _is_labelled(obj):
             yield Communicator(kind, obj, size, tuple(pod for pod in pods if _counts(pod)), in_file)
 
 

@@ -19,6 +19,7 @@ FILES = {
     "bus.volcano.sh_commands.yaml": kinds.COMMAND,
     "flow.volcano.sh_jobflows.yaml": kinds.JOB_FLOW,
     "flow.volcano.sh_jobtemplates.yaml": kinds.JOB_TEMPLATE,
+    "mindxdl.gitee.com_ascendjobs.yaml": kinds.ACJOB,
     "nodeinfo.volcano.sh_numatopologies.yaml": kinds.NUMATOPOLOGY,
     "scheduling.volcano.sh_podgroups.yaml": kinds.POD_GROUP,
     "scheduling.volcano.sh_queues.yaml": kinds.QUEUE,
@@ -147,7 +148,7 @@ def test_the_columns_are_those_of_volcano(file: str, columns: dict[str, str]) ->
 
 def test_status_is_a_subresource_of_what_the_controllers_report_on_and_not_of_podgroups() -> None:
     having = {FILES[file].name for file in FILES if "status" in version(file).get("subresources", {})}
-    assert having == {"Job", "CronJob", "JobFlow", "JobTemplate", "Queue", "HyperNode"}
+    assert having == {"AscendJob", "Job", "CronJob", "JobFlow", "JobTemplate", "Queue", "HyperNode"}
 
 
 JOB_DEFAULTS = {

@@ -6,11 +6,11 @@ from itertools import islice
 from typing import Final, NamedTuple, TypeVar
 
 from scheduler.api.job import Job
+from scheduler.api.names import FAULT_RETRY_TIMES
 from scheduler.api.reasons import Malformed
 from scheduler.api.task import Task
 
 FAULT_SCHEDULING: Final = "fault-scheduling"
-FAULT_RETRY_TIMES: Final = "fault-retry-times"
 POD_RESCHEDULING: Final = "pod-rescheduling"
 PROCESS_RECOVER: Final = "process-recover-enable"
 SUB_HEALTHY_STRATEGY: Final = "subHealthyStrategy"

@@ -1,0 +1,73 @@
+"""AscendJobs (``mindxdl.gitee.com/v1``): training jobs of MindSpore, PyTorch and TensorFlow on Ascend chips."""
+
+from typing import Any, Final
+
+import msgspec
+
+from scheduler.api.objects import KubeObject, ResourceList, Wire
+
+CREATED: Final = "Created"
+RUNNING: Final = "Running"
+RESTARTING: Final = "Restarting"
+SUSPENDED: Final = "Suspended"
+SUCCEEDED: Final = "Succeeded"
+FAILED: Final = "Failed"
+"""Types of conditions."""
+
+
+class ReplicaSpec(Wire):
+    replicas: int | None = None
+    restart_policy: str = ""
+    template: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+class SchedulingPolicy(Wire):
+    min_available: int | None = None
+    min_resources: ResourceList | None = None
+    priority_class: str = ""
+    queue: str = ""
+
+
+class RunPolicy(Wire):
+    active_deadline_seconds: int | None = None
+    backoff_limit: int | None = None
+    clean_pod_policy: str = ""
+    ttl_seconds_after_finished: int | None = None
+    scheduling_policy: SchedulingPolicy | None = None
+    suspend: bool = False
+
+
+class AscendJobSpec(Wire):
+    replica_specs: dict[str, ReplicaSpec] | None = None
+    run_policy: RunPolicy = msgspec.field(default_factory=RunPolicy)
+    scheduler_name: str = ""
+    success_policy: str = ""
+
+
+class JobCondition(Wire):
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+    last_update_time: str | None = None
+    last_transition_time: str | None = None
+
+
+class AscendJobStatus(Wire):
+    conditions: list[JobCondition] | None = None
+    replica_statuses: dict[str, dict[str, Any]] | None = None
+    start_time: str | None = None
+    completion_time: str | None = None
+
+
+class AscendJob(KubeObject):
+    spec: AscendJobSpec = msgspec.field(default_factory=AscendJobSpec)
+    status: AscendJobStatus = msgspec.field(default_factory=AscendJobStatus)
+
+    def has(self, condition: str) -> bool:
+        """Whether a condition of this type is True."""
+        return any(c.type == condition and c.status == "True" for c in self.status.conditions or ())
+
+    @property
+    def is_finished(self) -> bool:
+        return self.has(SUCCEEDED) or self.has(FAILED)

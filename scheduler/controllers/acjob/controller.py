@@ -1,0 +1,250 @@
+"""acjob-controller: an AscendJob gets its PodGroup, then the Service of its leader and its Pods, and a status.
+
+As with vcjobs, Pods are created once the PodGroup is admitted to its queue. A key is an AscendJob.
+"""
+
+from collections.abc import Mapping
+from typing import Final, cast
+
+from scheduler.api.acjob import CREATED, FAILED, RESTARTING, RUNNING, SUSPENDED, AscendJob
+from scheduler.api.job import PENDING_PHASES
+from scheduler.api.kinds import ACJOB, POD, POD_GROUP, QUEUE, SERVICE, Kind, find_kind
+from scheduler.api.names import ACJOB_RESTARTS, FAULT_RETRY_TIMES
+from scheduler.api.objects import KubeObject, Pod, Service
+from scheduler.api.quantity import QuantityError
+from scheduler.api.scheduling import PodGroup, Queue
+from scheduler.api.times import parse_timestamp
+from scheduler.controllers.acjob.environment import CLUSTERD, CLUSTERD_DOMAIN, CLUSTERD_NAMESPACE, Addresses
+from scheduler.controllers.acjob.manifests import VERSION, group_name, members, pod, pod_group, pod_name, service
+from scheduler.controllers.acjob.roles import InvalidJobError, JobRoles, roles_of
+from scheduler.controllers.acjob.status import (
+    Json,
+    Verdict,
+    created,
+    replica_statuses,
+    status_patch,
+    verdict,
+)
+from scheduler.controllers.controller import Controller
+from scheduler.controllers.effects import Create, Delete, Effect, Patch, Plan, normal, warning
+from scheduler.controllers.store import Key, Store, controller_of, key_of
+
+_LONGEST: Final = 30 * 86400.0
+"""Seconds after which a job is checked again at the latest."""
+_NO_ADDRESS: Final = "None"
+"""Cluster IP of a headless Service."""
+
+
+class AscendJobController(Controller):
+    """See Controller."""
+
+    name = "acjob-controller"
+    kinds: tuple[Kind, ...] = (ACJOB, POD, POD_GROUP, SERVICE, QUEUE)
+
+    def __init__(self, store: Store, scheduler: str) -> None:
+        """``scheduler``: the schedulerName of Pods whose job names none."""
+        self._store = store
+        self._scheduler = scheduler
+        self._lost: dict[Key, int] = {}
+        """Job -> the newest version of its Pods that were deleted."""
+
+    # --- what concerns whom -------------------------------------------------------------------------------------------
+    def observe(self, kind: Kind, old: KubeObject | None, new: KubeObject | None, now: float) -> list[Key]:
+        obj = new or old
+        if obj is None or kind is QUEUE:
+            return []
+        if kind is ACJOB:
+            return [key_of(obj)]
+        owner = controller_of(obj)
+        if owner is None or find_kind(owner.api_version, owner.kind) is not ACJOB:
+            return []
+        key = obj.metadata.namespace, owner.name
+        if kind is POD:
+            if not _concerns(cast("Pod | None", old), cast("Pod | None", new)):
+                return []
+            if new is None:
+                self._lost[key] = max(self._lost.get(key, 0), _number((obj.metadata.labels or {}).get(VERSION, "")))
+        return [key]
+
+    # --- what to do ---------------------------------------------------------------------------------------------------
+    def plan(self, key: Key, now: float) -> Plan:
+        job = self._store.get(ACJOB, AscendJob, *key)
+        if job is None or job.metadata.deletion_timestamp is not None:
+            return Plan()
+        if job.is_finished:
+            return self._clean_up(job, now)
+        try:
+            roles = roles_of(job)
+            self._check_queue(job)
+            group = pod_group(job, roles)
+        except (InvalidJobError, QuantityError) as error:
+            return self._conclude(job, now, Verdict(FAILED, "JobValidFailed", str(error)), None)
+        if job.spec.run_policy.suspend:
+            return self._suspend(job, roles, now)
+        deadline = self._seconds_left(job, job.spec.run_policy.active_deadline_seconds, job.status.start_time, now)
+        if deadline is not None and deadline <= 0:
+            limit = job.spec.run_policy.active_deadline_seconds
+            message = f"Job {key[0]}/{key[1]} has failed because it was active longer than {limit} seconds."
+            return self._conclude(job, now, Verdict(FAILED, "DeadlineExceeded", message), None)
+        plan = self._advance(job, roles, group, now)
+        if deadline is not None:
+            plan.after = min(deadline, _LONGEST)
+        return plan
+
+    def _check_queue(self, job: AscendJob) -> None:
+        policy = job.spec.run_policy.scheduling_policy
+        if policy is not None and policy.queue and self._store.get(QUEUE, Queue, "", policy.queue) is None:
+            raise InvalidJobError("InvalidQueue", f"queue {policy.queue[:64]} does not exist")
+
+    def _advance(self, job: AscendJob, roles: JobRoles, manifest: Json, now: float) -> Plan:
+        """Creates what is missing, and writes the status."""
+        group = self._store.get(POD_GROUP, PodGroup, job.metadata.namespace, group_name(job))
+        plan = Plan()
+        if group is None:
+            plan.then(Create(POD_GROUP, manifest, job.metadata.uid))
+        leader = roles.leader
+        found = None if leader is None else self._store.get(SERVICE, Service, *self._service_key(job, roles))
+        if leader is not None and found is None:
+            plan.then(Create(SERVICE, service(job, roles, leader), job.metadata.uid))
+        existing = self._store.pods_of(job.metadata.uid)
+        if group is None or group.status.phase in PENDING_PHASES:
+            if existing:
+                return self._report(job, roles, existing, plan, now)
+            return plan.then(*self._status(job, now, [_waiting(job, group)], replica_statuses(job, roles, existing)))
+        address = "" if found is None else found.spec.cluster_ip
+        if leader is not None and (not address or address == _NO_ADDRESS):
+            return plan  # the Service is observed when it has an address
+        missing = [(name, role, index) for name, role, index in members(job, roles) if name not in existing]
+        version = _restarts(group)
+        if missing and (self._lost[key_of(job)] >= version if key_of(job) in self._lost else job.has(RUNNING)):
+            version += 1
+            stop = self._restart(job, group, version, len(missing), roles.total, plan, now)
+            if stop is not None:
+                return stop
+        addresses = Addresses(address, self._clusterd())
+        manifests = (pod(job, roles, role, i, addresses, version, self._scheduler) for _, role, i in missing)
+        plan.then(*(Create(POD, each, job.metadata.uid) for each in manifests))
+        return plan if missing else self._report(job, roles, existing, plan, now)
+
+    def done(self, key: Key, now: float) -> None:
+        self._lost.pop(key, None)
+
+    def _restart(
+        self, job: AscendJob, group: PodGroup, version: int, missing: int, total: int, plan: Plan, now: float
+    ) -> Plan | None:
+        """Counts a restart before its Pods are created. Returns the plan of a job that has no restarts left."""
+        where = f"{job.metadata.namespace}/{job.metadata.name}"
+        limit = _backoff_limit(job)
+        if 0 < limit < version:
+            text = f"Job {where} has failed because it has reached its limit of {limit} restarts."
+            return self._conclude(job, now, Verdict(FAILED, "JobFailed", text), None)
+        body = {"metadata": {"annotations": {ACJOB_RESTARTS: str(version)}}}
+        plan.then(Patch(POD_GROUP, *key_of(group), body, group.metadata.uid))
+        text = f"Job {where} restarts for the {version}. time: {missing} of {total} Pods are gone."
+        plan.then(*self._status(job, now, [Verdict(RESTARTING, "JobRestarting", text)], None))
+        return None
+
+    def _report(self, job: AscendJob, roles: JobRoles, pods: Mapping[str, Pod], plan: Plan, now: float) -> Plan:
+        counts = replica_statuses(job, roles, pods)
+        group = self._store.get(POD_GROUP, PodGroup, job.metadata.namespace, group_name(job))
+        retries = max(_retry_times(job) - (0 if group is None else _restarts(group)), 0)
+        found = verdict(job, roles, counts, retries)
+        changes = [created(job)] if not job.has(CREATED) else []
+        return plan.then(*self._status(job, now, [*changes, *([found] if found else [])], counts))
+
+    def _conclude(self, job: AscendJob, now: float, change: Verdict, counts: dict[str, Json] | None) -> Plan:
+        changes = [change] if job.has(CREATED) else [created(job), change]
+        return Plan().then(*self._status(job, now, changes, counts))
+
+    def _status(
+        self, job: AscendJob, now: float, changes: list[Verdict], counts: dict[str, Json] | None
+    ) -> list[Effect]:
+        """The write of the status with an Event for each condition that becomes True; nothing if nothing changes."""
+        patch = status_patch(job, changes, counts, now)
+        if not patch:
+            return []
+        events: list[Effect] = [
+            (warning if change.type == FAILED else normal)(ACJOB, job, change.reason, change.message)
+            for change in changes
+            if not job.has(change.type)
+        ]
+        return [Patch(ACJOB, *key_of(job), {"status": patch}, job.metadata.uid, subresource="status"), *events]
+
+    # --- the end ------------------------------------------------------------------------------------------------------
+    def _suspend(self, job: AscendJob, roles: JobRoles, now: float) -> Plan:
+        text = f"Job {job.metadata.namespace}/{job.metadata.name} is suspended."
+        plan = Plan().then(*self._deletions(job, "All"))
+        return plan.then(
+            *self._status(job, now, [Verdict(SUSPENDED, "JobSuspended", text)], {r.type: {} for r in roles.roles})
+        )
+
+    def _clean_up(self, job: AscendJob, now: float) -> Plan:
+        """Of a finished job: Pods by its clean-up policy, the PodGroup, and in the end the job itself."""
+        policy = job.spec.run_policy
+        plan = Plan().then(*self._deletions(job, policy.clean_pod_policy))
+        left = self._seconds_left(job, policy.ttl_seconds_after_finished, job.status.completion_time, now)
+        if left is not None and left <= 0:
+            return plan.then(Delete(ACJOB, *key_of(job), job.metadata.uid, foreground=True))
+        plan.after = None if left is None else min(left, _LONGEST)
+        return plan
+
+    def _deletions(self, job: AscendJob, policy: str) -> list[Effect]:
+        """``policy``: All, Running, or None (the default) for no Pods."""
+        effects: list[Effect] = []
+        group = self._store.get(POD_GROUP, PodGroup, job.metadata.namespace, group_name(job))
+        if group is not None:
+            effects.append(Delete(POD_GROUP, *key_of(group), group.metadata.uid))
+        for each in self._store.pods_of(job.metadata.uid).values():
+            ended = each.status.phase in ("Succeeded", "Failed")
+            if each.metadata.deletion_timestamp is None and (policy == "All" or (policy == "Running" and not ended)):
+                effects.append(Delete(POD, *key_of(each), each.metadata.uid))
+        return effects
+
+    @staticmethod
+    def _seconds_left(job: AscendJob, seconds: int | None, since: str | None, now: float) -> float | None:
+        """Seconds until a limit is reached; None: there is none."""
+        start = parse_timestamp(since)
+        return None if seconds is None or start is None else start + seconds - now
+
+    # --- what is there ------------------------------------------------------------------------------------------------
+    def _service_key(self, job: AscendJob, roles: JobRoles) -> Key:
+        leader = roles.leader
+        assert leader is not None
+        return job.metadata.namespace, pod_name(job, leader, 0)
+
+    def _clusterd(self) -> str:
+        found = self._store.get(SERVICE, Service, CLUSTERD_NAMESPACE, CLUSTERD)
+        return found.spec.cluster_ip if found is not None and found.spec.cluster_ip else CLUSTERD_DOMAIN
+
+
+def _concerns(old: Pod | None, new: Pod | None) -> bool:
+    return old is None or new is None or (old.status.phase, old.metadata.uid) != (new.status.phase, new.metadata.uid)
+
+
+def _waiting(job: AscendJob, group: PodGroup | None) -> Verdict:
+    if group is None:
+        return created(job)
+    reasons = [c.message for c in group.status.conditions or () if c.type == "Unschedulable" and c.status == "True"]
+    text = f": {reasons[-1]}" if reasons and reasons[-1] else ""
+    return Verdict(CREATED, "PodGroupPending", f"PodGroup {group.metadata.name} is not admitted to its queue yet{text}")
+
+
+def _restarts(group: PodGroup) -> int:
+    """How often the job restarted."""
+    return _number((group.metadata.annotations or {}).get(ACJOB_RESTARTS, ""))
+
+
+def _retry_times(job: AscendJob) -> int:
+    """Restarts after failures of Pods, which the scheduler carries out."""
+    return _number((job.metadata.labels or {}).get(FAULT_RETRY_TIMES, ""))
+
+
+def _number(text: str) -> int:
+    """A number of up to seven digits; 0 for any other text."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 8 else 0
+
+
+def _backoff_limit(job: AscendJob) -> int:
+    """The largest number of restarts; 0: no limit."""
+    limit = job.spec.run_policy.backoff_limit
+    return _retry_times(job) if limit is None else limit

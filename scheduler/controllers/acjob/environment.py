@@ -1,0 +1,138 @@
+"""The environment variables of the container ``ascend``, by which the frameworks find each other.
+
+As the Ascend operator sets them. A variable that the template sets is replaced.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from scheduler.api.acjob import AscendJob
+from scheduler.api.names import (
+    ASCEND_310,
+    ASCEND_310P,
+    ASCEND_910,
+    NPU,
+    SP_BLOCK,
+    SUPER_POD_AFFINITY,
+    SUPER_POD_RANK,
+    SUPER_POD_SOFT,
+)
+from scheduler.controllers.acjob.roles import (
+    MINDSPORE,
+    PORT,
+    PORT_NAME,
+    PYTORCH,
+    WORKER,
+    JobRoles,
+    Role,
+    requested_keys,
+)
+
+Json = dict[str, Any]
+CLUSTERD: Final = "clusterd-grpc-svc"
+CLUSTERD_NAMESPACE: Final = "mindx-dl"
+CLUSTERD_DOMAIN: Final = f"{CLUSTERD}.{CLUSTERD_NAMESPACE}.svc.cluster.local"
+_WHOLE_CHIPS: Final = frozenset({ASCEND_910, ASCEND_310, ASCEND_310P, NPU})
+
+
+class Addresses(NamedTuple):
+    """The addresses of Services."""
+
+    leader: str
+    """Cluster IP of the Service of the leader, or ""."""
+    clusterd: str
+    """Cluster IP of ClusterD's Service, or its domain name."""
+
+
+def environment(job: AscendJob, roles: JobRoles, role: Role, index: int, addresses: Addresses) -> list[Json]:
+    """The variables of one Pod; none for a MindSpore job of a single worker."""
+    if roles.framework == MINDSPORE and roles.leader is None:
+        return []
+    rank = roles.rank(role, index)
+    variables = [*_common(job, role, rank, addresses)]
+    if roles.framework == PYTORCH:
+        variables += _pytorch(roles, role, rank, addresses)
+    elif roles.framework == MINDSPORE:
+        variables += _mindspore(roles, role, rank, addresses)
+    else:
+        variables += _tensorflow(roles, role, rank, addresses)
+    return variables
+
+
+def _value(name: str, value: object) -> Json:
+    return {"name": name, "value": str(value)}
+
+
+def _field(name: str, path: str) -> Json:
+    return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
+
+
+def _common(job: AscendJob, role: Role, rank: int, addresses: Addresses) -> Iterator[Json]:
+    keys = requested_keys(role.template)
+    if role.resource in _WHOLE_CHIPS and _WHOLE_CHIPS.issuperset(keys):
+        yield _field("ASCEND_VISIBLE_DEVICES", f"metadata.annotations['{role.resource}']")
+    yield _value("MINDX_TASK_ID", job.metadata.uid)
+    yield _value("MINDX_SERVER_IP", addresses.clusterd)
+    yield _value("MINDX_SERVER_DOMAIN", CLUSTERD_DOMAIN)
+    yield _value("HostNetwork", str(bool((role.template.get("spec") or {}).get("hostNetwork"))).lower())
+    if role.chips:
+        if (job.metadata.labels or {}).get(SUPER_POD_AFFINITY) == SUPER_POD_SOFT:
+            yield _field("HCCL_LOGIC_SUPERPOD_ID", f"metadata.annotations['{SUPER_POD_RANK}']")
+        else:
+            yield _value("HCCL_LOGIC_SUPERPOD_ID", _super_pod(job, role, rank))
+    yield _value("REPLICA_TYPE", role.type)
+
+
+def _super_pod(job: AscendJob, role: Role, rank: int) -> int:
+    """Number of the logical super pod of a Pod."""
+    block = (job.metadata.annotations or {}).get(SP_BLOCK, "")
+    chips = int(block) if block.isascii() and block.isdecimal() and len(block) < 8 else 0
+    return rank // (chips // role.chips) if chips >= role.chips else 0
+
+
+def _sizes(roles: JobRoles, role: Role, local: str, world: str) -> Iterator[Json]:
+    """Chips of the Pod and of the job, where the Pod has whole chips."""
+    if not role.cuts_chips:
+        yield _value(local, role.chips)
+        yield _value(world, role.chips * roles.chip_pods)
+
+
+def _pytorch(roles: JobRoles, role: Role, rank: int, addresses: Addresses) -> Iterator[Json]:
+    yield from _sizes(roles, role, "LOCAL_WORLD_SIZE", "WORLD_SIZE")
+    if not role.cuts_chips:
+        yield _value("LOCAL_RANK", ",".join(map(str, range(role.chips))))
+    yield _value("MASTER_ADDR", addresses.leader)
+    yield _value("MASTER_PORT", leader_port(roles))
+    yield _value("RANK", rank)
+
+
+def _mindspore(roles: JobRoles, role: Role, rank: int, addresses: Addresses) -> Iterator[Json]:
+    leads = role.type != WORKER
+    yield _field("MS_SCHED_HOST", "status.podIP") if leads else _value("MS_SCHED_HOST", addresses.leader)
+    yield from _sizes(roles, role, "MS_LOCAL_WORKER", "MS_WORKER_NUM")
+    yield _value("MS_NODE_RANK", rank)
+    yield _value("MS_SCHED_PORT", leader_port(roles))
+    yield _value("MS_SERVER_NUM", 0)
+    yield _value("MS_ROLE", "MS_SCHED" if leads else "MS_WORKER")
+    yield _value("NPU_POD", str(bool(role.chips)).lower())
+
+
+def _tensorflow(roles: JobRoles, role: Role, rank: int, addresses: Addresses) -> Iterator[Json]:
+    leads = role.type != WORKER
+    yield _field("CM_CHIEF_IP", "status.podIP") if leads else _value("CM_CHIEF_IP", addresses.leader)
+    yield from _sizes(roles, role, "CM_LOCAL_WORKER", "CM_WORKER_SIZE")
+    yield _value("CM_CHIEF_PORT", leader_port(roles))
+    yield _value("CM_RANK", rank)
+    yield _value("CM_CHIEF_DEVICE", 0)
+    yield _field("CM_WORKER_IP", "status.podIP")
+
+
+def leader_port(roles: JobRoles) -> int:
+    """The port that the leader listens on."""
+    leader = roles.leader
+    spec: Mapping[str, Any] = {} if leader is None else leader.template.get("spec") or {}
+    for container in spec.get("containers") or ():
+        for port in container.get("ports") or ():
+            if port.get("name") == PORT_NAME and isinstance(port.get("containerPort"), int):
+                return int(port["containerPort"])
+    return PORT

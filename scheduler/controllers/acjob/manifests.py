@@ -1,0 +1,130 @@
+"""The objects of an AscendJob: PodGroup, Service of the leader, Pods. Names and labels are those of the Ascend
+operator, since device plugins and dashboards read them."""
+
+import copy
+from collections.abc import Iterator
+from typing import Any, Final
+
+from scheduler.api.acjob import AscendJob, SchedulingPolicy
+from scheduler.api.kinds import ACJOB, POD, POD_GROUP, SERVICE
+from scheduler.api.names import ACJOB_GROUP, ACJOB_OPERATOR_NAME, GROUP_NAME, HCCL_RANK_INDEX, PODS, TASK_SPEC
+from scheduler.controllers.acjob.environment import Addresses, environment, leader_port
+from scheduler.controllers.acjob.roles import CONTAINER, PORT, PORT_NAME, WORKER, JobRoles, Role
+from scheduler.controllers.owners import owned
+from scheduler.controllers.resources import pod_usage, printed, scaled, summed
+
+Json = dict[str, Any]
+OPERATOR: Final = "ascendjob-controller"
+VERSION: Final = "version"
+"""Label of a Pod: how often the job had restarted when it was created."""
+_TRAINING: Final = "training.kubeflow.org/"
+_COUNTED: Final = ("requests.", "limits.", "count/")
+
+
+def group_name(job: AscendJob) -> str:
+    return f"{job.metadata.name}-{job.metadata.uid}"
+
+
+def pod_name(job: AscendJob, role: Role, index: int) -> str:
+    return f"{job.metadata.name}-{role.label}-{index}"
+
+
+def identity(job: AscendJob, role: Role, index: int) -> dict[str, str]:
+    """The labels that tell the Pods of a job apart."""
+    return {
+        "group-name": ACJOB_GROUP,
+        "job-name": job.metadata.name,
+        "replica-type": role.label,
+        "replica-index": str(index),
+        f"{_TRAINING}job-name": job.metadata.name,
+        ACJOB_OPERATOR_NAME: OPERATOR,
+        f"{_TRAINING}replica-type": role.label,
+        f"{_TRAINING}replica-index": str(index),
+    }
+
+
+def pod_group(job: AscendJob, roles: JobRoles) -> Json:
+    """Raises QuantityError for malformed amounts."""
+    policy = job.spec.run_policy.scheduling_policy or SchedulingPolicy()
+    minimum = roles.total if policy.min_available is None else policy.min_available
+    spec: Json = {
+        "minMember": minimum,
+        "minTaskMember": {role.label: role.replicas for role in roles.roles},
+        "minResources": policy.min_resources or _min_resources(roles, minimum),
+    }
+    if policy.queue:
+        spec["queue"] = policy.queue
+    if policy.priority_class:
+        spec["priorityClassName"] = policy.priority_class
+    manifest = owned(POD_GROUP, group_name(job), ACJOB, job, spec=spec)
+    for field, values in (("labels", job.metadata.labels), ("annotations", job.metadata.annotations)):
+        if values:
+            manifest["metadata"][field] = dict(values)
+    return manifest
+
+
+def _min_resources(roles: JobRoles, minimum: int) -> dict[str, str]:
+    """What the first ``minimum`` Pods request, the leader before the workers."""
+    total: dict[str, Any] = {}
+    for role in roles.roles:
+        count = min(role.replicas, minimum)
+        minimum -= count
+        usage = pod_usage(role.template.get("spec") or {})
+        plain = {name: amount for name, amount in usage.items() if name != PODS and not name.startswith(_COUNTED)}
+        total = summed(total, scaled(plain, count))
+    return printed(total)
+
+
+def service(job: AscendJob, roles: JobRoles, leader: Role) -> Json:
+    """The Service of the leader, whose cluster IP the other Pods connect to."""
+    labels = identity(job, leader, 0)
+    port = leader_port(roles)
+    spec = {"selector": labels, "ports": [{"name": PORT_NAME, "port": port, "targetPort": port, "protocol": "TCP"}]}
+    manifest = owned(SERVICE, pod_name(job, leader, 0), ACJOB, job, spec=spec)
+    manifest["metadata"]["labels"] = labels
+    return manifest
+
+
+def members(job: AscendJob, roles: JobRoles) -> Iterator[tuple[str, Role, int]]:
+    """Name, role and index of every Pod."""
+    for role in roles.roles:
+        for index in range(role.replicas):
+            yield pod_name(job, role, index), role, index
+
+
+def pod(
+    job: AscendJob, roles: JobRoles, role: Role, index: int, addresses: Addresses, version: int, scheduler: str
+) -> Json:
+    """One Pod. ``scheduler``: its schedulerName if neither template nor job has one."""
+    template: Json = copy.deepcopy(dict(role.template))
+    meta, spec = template.get("metadata") or {}, template.get("spec") or {}
+    spec.setdefault("schedulerName", job.spec.scheduler_name or scheduler)
+    restart = (job.spec.replica_specs or {}).get(role.type)
+    policy = "" if restart is None else restart.restart_policy
+    spec["restartPolicy"] = policy if policy in ("Always", "OnFailure") else "Never"
+    if priority := (job.spec.run_policy.scheduling_policy or SchedulingPolicy()).priority_class:
+        spec.setdefault("priorityClassName", priority)
+    variables = environment(job, roles, role, index, addresses)
+    names = {variable["name"] for variable in variables}
+    for container in spec["containers"]:
+        if container.get("name") == CONTAINER:
+            kept = [each for each in container.get("env") or () if each.get("name") not in names]
+            container["env"] = [*kept, *variables]
+            _add_port(container, role)
+    manifest = owned(POD, pod_name(job, role, index), ACJOB, job, spec=spec)
+    manifest["metadata"]["labels"] = {**(meta.get("labels") or {}), **identity(job, role, index), VERSION: str(version)}
+    if role.type != WORKER:
+        manifest["metadata"]["labels"][f"{_TRAINING}job-role"] = "master"
+    manifest["metadata"]["annotations"] = {
+        **(meta.get("annotations") or {}),
+        GROUP_NAME: group_name(job),
+        TASK_SPEC: role.label,
+        HCCL_RANK_INDEX: str(roles.rank(role, index)),
+    }
+    return manifest
+
+
+def _add_port(container: Json, role: Role) -> None:
+    ports = container.get("ports") or []
+    if role.type != WORKER and all(port.get("name") != PORT_NAME for port in ports):
+        container["ports"] = [*ports, {"name": PORT_NAME, "containerPort": PORT}]

@@ -1,0 +1,58 @@
+"""Which AscendJobs are valid, and what their roles are."""
+
+from typing import Any
+
+import pytest
+
+from scheduler.controllers.acjob.roles import InvalidJobError, roles_of
+from tests.unit.controllers.acjob.jobs import acjob, decoded, role
+
+SINGLE = "when scheduler not found, the req num must be 1"
+
+
+def test_the_leader_comes_first_and_names_of_roles_may_have_any_case() -> None:
+    found = roles_of(decoded(acjob({"worker": role(3), "MASTER": role(None)})))
+    assert [(each.type, each.replicas, each.chips) for each in found.roles] == [("Master", 1, 8), ("Worker", 3, 8)]
+    assert (found.total, found.workers, found.chip_pods) == (4, 3, 4)
+
+
+def test_workers_follow_a_leader_that_has_chips() -> None:
+    found = roles_of(decoded(acjob({"Master": role(), "Worker": role(2)})))
+    assert [found.rank(each, i) for each in found.roles for i in range(each.replicas)] == [0, 1, 2]
+
+
+def test_workers_begin_with_rank_zero_where_the_leader_has_no_chips() -> None:
+    found = roles_of(decoded(acjob({"Scheduler": role(chips=0), "Worker": role(2)}, "mindspore")))
+    assert [found.rank(each, i) for each in found.roles for i in range(each.replicas)] == [0, 0, 1]
+
+
+def test_a_mindspore_job_of_one_chip_needs_no_scheduler() -> None:
+    assert roles_of(decoded(acjob({"Worker": role(chips=1)}, "mindspore"))).leader is None
+
+
+NO_CONTAINER = {"template": {"spec": {"containers": [{"name": "other", "image": "x"}]}}}
+NO_IMAGE = {"template": {"spec": {"containers": [{"name": "ascend"}]}}}
+
+
+@pytest.mark.parametrize(
+    ("raw", "message"),
+    [
+        (acjob({}), "InvalidSpecs: replicaSpecs is empty"),
+        (acjob({"Master": role()}, "caffe"), "InvalidFramework: label framework=caffe is none of mindspore, "),
+        (acjob({"Master": role()}, successPolicy="Some"), "InvalidSuccessPolicy: "),
+        (acjob({"Chief": role()}), "InvalidReplicaType: replicaType is Chief but must be one of Master, Worker"),
+        (acjob({"Master": role(), "master": role()}), "InvalidReplicaType: a role is given twice"),
+        (acjob({"Master": role(0)}), "InvalidReplicaSpec: Master has 0 replicas, not 1 to 20000"),
+        (acjob({"Master": role(2)}), "InvalidReplicaSpec: replicas of Master is 2, it must be only 1"),
+        (acjob({"Worker": role(2)}), "InvalidReplicaSpec: replicaSpec is not valid: a pytorch job needs the role Mast"),
+        (acjob({"Worker": role(chips=4)}, "mindspore"), f"InvalidReplicaSpec: replicaSpec is not valid: {SINGLE}"),
+        (acjob({"Master": role(chips=0)}), "InvalidContainer: container ascend of Master requests no chips"),
+        (acjob({"Master": NO_CONTAINER}), "InvalidContainer: there is no container named ascend in Master"),
+        (acjob({"Master": NO_IMAGE}), "InvalidContainer: a container of Master has no image"),
+        (acjob({"Master": {"template": {"spec": {"containers": 5}}}}), "InvalidContainer: Master: template.spec: "),
+    ],
+)
+def test_an_invalid_job_is_refused_with_a_reason(raw: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidJobError) as refused:
+        roles_of(decoded(raw))
+    assert str(refused.value).startswith(message)
