@@ -11,7 +11,14 @@ from enum import Enum
 from operator import attrgetter
 from typing import Final
 
-from scheduler.api.names import PREEMPTABLE, QUEUE_ALLOCATION_GATE, REVOCABLE_ZONE, TRUE
+from scheduler.api.names import (
+    GPU_PREDICATE_TIME,
+    PREDICATE_TIME,
+    PREEMPTABLE,
+    QUEUE_ALLOCATION_GATE,
+    REVOCABLE_ZONE,
+    TRUE,
+)
 from scheduler.api.objects import Affinity, PodSpec
 from scheduler.api.resource import Vector
 from scheduler.api.signed_records import BindingRecord
@@ -174,7 +181,7 @@ class Task:
     rank: str = ""
     """The annotation ``hccl/rankIndex``."""
     predicate_time: str = ""
-    """The annotation ``predicate-time``."""
+    """The annotation ``predicate-time``, or that of shared GPUs (``predicate_time_of``)."""
     super_pod_rank: str = ""
     """The annotation ``super-pod-rank``."""
     fault_marks: Mapping[str, str] = field(default_factory=dict)
@@ -200,6 +207,11 @@ class Task:
 
 
 _FIELDS: Final = attrgetter(*(field.name for field in fields(Task)))
+
+
+def predicate_time_of(annotations: Mapping[str, str]) -> str:
+    """Returns the time by which device plugins order the Pods of a node, or ""."""
+    return annotations.get(PREDICATE_TIME) or annotations.get(GPU_PREDICATE_TIME, "")
 
 
 def revocable(annotations: Mapping[str, str]) -> bool:

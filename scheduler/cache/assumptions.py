@@ -5,7 +5,7 @@ from dataclasses import replace
 from scheduler.api.decisions import Bind, Decisions, Evict, PodUnschedulable
 from scheduler.api.names import HCCL_RANK_INDEX, PREDICATE_TIME, SUPER_POD_RANK
 from scheduler.api.signed_records import device_annotations
-from scheduler.api.task import Task, TaskStatus
+from scheduler.api.task import Task, TaskStatus, predicate_time_of
 from scheduler.cache.job_table import JobTable
 from scheduler.cache.pod_intake import PodIntake
 from scheduler.cache.pod_tasks import holds_node
@@ -52,7 +52,7 @@ class Assumptions:
                 bind.record,
             )
             bound.rank = bind.annotations.get(HCCL_RANK_INDEX, task.rank)
-            bound.predicate_time = bind.annotations.get(PREDICATE_TIME, task.predicate_time)
+            bound.predicate_time = predicate_time_of(bind.annotations) or task.predicate_time
             bound.super_pod_rank = bind.annotations.get(SUPER_POD_RANK, task.super_pod_rank)
             self._tasks.replace(task, bound)
             if bind.preparations:

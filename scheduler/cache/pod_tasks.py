@@ -16,7 +16,6 @@ from scheduler.api.names import (
     HCCL_RANK_INDEX,
     NEED_VOLCANO_OPE,
     POD_STATUS,
-    PREDICATE_TIME,
     PREEMPTABLE,
     SUPER_POD_RANK,
     TASK_PRIORITY,
@@ -28,7 +27,16 @@ from scheduler.api.objects import Container, ContainerStatus, ObjectMeta, Pod, P
 from scheduler.api.pod_rules import effective_total
 from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, PODS_INDEX, Dimensions, Vector
 from scheduler.api.signed_records import BindingRecord, device_annotations
-from scheduler.api.task import FINISHED_STATUSES, MAX_EARLIER, Task, TaskClass, TaskStatus, index_in_name, pod_status
+from scheduler.api.task import (
+    FINISHED_STATUSES,
+    MAX_EARLIER,
+    Task,
+    TaskClass,
+    TaskStatus,
+    index_in_name,
+    pod_status,
+    predicate_time_of,
+)
 from scheduler.api.times import parse_timestamp
 
 POD_SCHEDULED: Final = "PodScheduled"
@@ -104,7 +112,7 @@ def task_of(
         device_claims=generated_claims(pod),
         record=record,
         rank=annotations.get(HCCL_RANK_INDEX, ""),
-        predicate_time=annotations.get(PREDICATE_TIME, ""),
+        predicate_time=predicate_time_of(annotations),
         super_pod_rank=annotations.get(SUPER_POD_RANK, ""),
         fault_marks=_fault_marks(annotations) if annotations else NO_MARKS,
         container_failed=any(map(_failed_before, status.container_statuses or ())),

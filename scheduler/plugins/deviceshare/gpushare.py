@@ -35,7 +35,7 @@ from scheduler.plugins.deviceshare.cards import (
 )
 from scheduler.plugins.deviceshare.family import Inventory, limit_of, node_problem, pod_problem
 from scheduler.plugins.deviceshare.room import pod_room
-from scheduler.plugins.support.predicate_times import PredicateTimes
+from scheduler.plugins.support.predicate_times import NodeTimes
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +58,10 @@ class GpuShare:
     name = "GpuShare"
     title = "GPUs"
 
-    def __init__(self, now: float, *, whole: bool, locks: bool) -> None:
+    def __init__(self, times: NodeTimes, *, whole: bool, locks: bool) -> None:
         self.whole = whole
         self.lock = GPU_NODE_LOCK if locks and not whole else ""
-        self._times = PredicateTimes(now)
+        self._times = times
 
     @property
     def key(self) -> Hashable:
@@ -129,7 +129,7 @@ class GpuShare:
         self, task: Task, claim: GpuClaim, node: Node, inventory: Inventory, grant: Grant
     ) -> dict[str, str]:
         return {
-            GPU_PREDICATE_TIME: self._times.next(),
+            GPU_PREDICATE_TIME: self._times.next(node.metadata.name),
             GPU_INDEX: ",".join(str(use.card) for uses in grant for use in uses),
         }
 

@@ -100,17 +100,18 @@ class DeviceShare:
     def _families(self) -> list[Family[Any]]:
         settings, session = self._settings, self._session
         now, locks, policy = session.now, settings.node_lock, settings.policy
+        times = session.once(NodeTimes)
         config, problems = _read_config(settings, session.snapshot.config_maps)
         namespace, name = settings.config_map
         for problem in problems:
             session.malformed_field(Malformed("ConfigMap", namespace, name, f"data[{KEY}]", problem))
         families: list[Family[Any]] = []
         if settings.gpu_sharing or settings.gpu_number:
-            families.append(GpuShare(now, whole=settings.gpu_number, locks=locks))
+            families.append(GpuShare(times, whole=settings.gpu_number, locks=locks))
         if settings.vgpu:
             families.append(Vgpu(config.vgpu, policy, now, locks=locks))
         if settings.mindcluster:
-            families.append(MindClusterNpu(session.once(NodeTimes)))
+            families.append(MindClusterNpu(times))
         if settings.hami:
             families += [HamiNpu(npu, policy, now, soft=config.soft_npus, locks=locks) for npu in config.npus]
         return families

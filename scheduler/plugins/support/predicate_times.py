@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Final
 
-from scheduler.api.names import PREDICATE_TIME
+from scheduler.api.names import GPU_INDEX, GPU_PREDICATE_TIME, PREDICATE_TIME
 from scheduler.api.reasons import Malformed
 from scheduler.api.task import Task
 from scheduler.framework.session import Session
@@ -15,42 +15,29 @@ _AHEAD: Final = 86_400
 """Seconds that a time may be ahead of the session's, because clocks differ or were set back."""
 
 
-class PredicateTimes:
-    """The predicate times of one session. Some device plugins serve the Pods of a node in the order of these times.
-
-    A predicate time is the session's time plus the number of the placement, or more where a Pod has a later one. It is
-    unique as long as the time between two sessions, in nanoseconds, exceeds the number of placements in one. A snapshot
-    always yields the same times.
-    """
-
-    def __init__(self, now: float) -> None:
-        """``now``: the session's time, in seconds since the epoch."""
-        self._last = int(now * _NANOSECONDS)
-
-    def next(self, after: int = 0) -> str:
-        """Returns a time later than ``after`` and than all times returned before."""
-        self._last = max(self._last, after) + 1
-        return str(self._last)
-
-
 class NodeTimes:
-    """The predicate times of Pods whose device plugin serves the Pods of a node in the order of these times: later than
-    those of all Pods on the node. ``session.once(NodeTimes)`` returns the one that all plugins of a session share."""
+    """The predicate times of one session. Device plugins serve the Pods of a node in the order of these times.
+
+    A predicate time is the session's time plus the number of the placement, or more where a Pod on the node has a later
+    one. It is unique as long as the time between two sessions, in nanoseconds, exceeds the number of placements in one.
+    A snapshot always yields the same times. ``session.once(NodeTimes)`` returns the one that all plugins share.
+    """
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._times = PredicateTimes(session.now)
+        self._last = int(session.now * _NANOSECONDS)
         self._latest: dict[str, int] = {}
         """Node -> the latest predicate time of its Pods when the session began."""
 
     def next(self, node: str) -> str:
-        """Returns a time later than those of all Pods on the node."""
+        """Returns a time later than those of all Pods on the node and than all times returned before."""
         if node not in self._latest:
             problems: list[Malformed] = []
             self._latest[node] = latest_time(self._session.snapshot.chips.get(node, ()), self._session.now, problems)
             for problem in problems:
                 self._session.malformed_field(problem)
-        return self._times.next(self._latest[node])
+        self._last = max(self._last, self._latest[node]) + 1
+        return str(self._last)
 
 
 def latest_time(tasks: Iterable[Task], now: float, problems: list[Malformed]) -> int:
@@ -65,7 +52,7 @@ def latest_time(tasks: Iterable[Task], now: float, problems: list[Malformed]) ->
         if time <= limit:
             latest = max(latest, time)
         else:
-            field = f"metadata.annotations[{PREDICATE_TIME}]"
+            field = f"metadata.annotations[{GPU_PREDICATE_TIME if GPU_INDEX in task.annotations else PREDICATE_TIME}]"
             problem = f"{text[:32]!r} is not a time in nanoseconds before tomorrow"
             problems.append(Malformed("Pod", task.namespace, task.name, field, problem))
     return latest

@@ -60,6 +60,14 @@ def test_pods_of_one_session_have_different_times_in_the_order_of_their_bindings
     assert len(times) == 2 and int(times["p-0"]) < int(times["p-1"])
 
 
+def test_a_time_is_later_than_those_of_the_pods_on_the_node_although_the_clock_was_set_back() -> None:
+    later = int((World().cluster.now + 60) * 1e9)
+    old = {GPU_INDEX: "0", GPU_PREDICATE_TIME: str(later)}
+    holder = limited("old", {GPU_MEMORY: 3000}, on="n", annotations=old)
+    times = given(World(gpu_node("n", 1, 8000), holder, jobs(*slices(1, 3000))).run(GPU_SHARING), GPU_PREDICATE_TIME)
+    assert int(times["p-0"]) > later
+
+
 def test_pods_that_ask_for_no_gpu_are_not_annotated() -> None:
     world = World(gpu_node("n", 1, 8000), jobs(limited("p", {"cpu": 1}))).run(GPU_SHARING)
     assert world.bound == {"p": "n"} and gpus(world) == {}

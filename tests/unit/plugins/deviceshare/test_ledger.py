@@ -21,7 +21,8 @@ from scheduler.plugins.deviceshare.ledger import CardLedger
 from scheduler.plugins.deviceshare.plugin import DeviceShare
 from scheduler.plugins.deviceshare.room import room_by_placement
 from scheduler.plugins.deviceshare.vgpu import Vgpu, VgpuClaim
-from tests.builders import Raw, World
+from scheduler.plugins.support.predicate_times import NodeTimes
+from tests.builders import Raw, World, configuration
 from tests.examples import examples
 from tests.unit.plugins import statements
 from tests.unit.plugins.deviceshare.devices import VGPU, jobs, limited, slice_of, slices, vgpu_node, vgpu_pods
@@ -234,8 +235,9 @@ def test_computed_room_equals_room_by_placement(
     npus = HamiNpu(NPU, policy, 0, soft=False, locks=False)
     npu_claim = NpuClaim(share, soft, "NPU")
     assert npus.room(cards, npu_claim, ALL_CARDS, False) == room_by_placement(npus, cards, npu_claim, ALL_CARDS, False)
+    times = NodeTimes(World().session(configuration(["gang"])))
     for whole in (False, True):
-        gpus = GpuShare(0, whole=whole, locks=False)
+        gpus = GpuShare(times, whole=whole, locks=False)
         gpu_claim = GpuClaim(number=number) if whole else GpuClaim(memory=share[0].memory)
         assert gpus.room(cards, gpu_claim, ALL_CARDS, False) == room_by_placement(
             gpus, cards, gpu_claim, ALL_CARDS, False
