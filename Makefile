@@ -114,6 +114,7 @@ bench-workloads: controlplane ## Run kube-scheduler's performance workloads besi
 .PHONY: bench-vcjobs
 bench-vcjobs: controlplane ## Benchmark the controllers with a thousand vcjobs at once on a real API server
 	$(PY) -m benchmarks.vcjobs
+	$(PY) -m benchmarks.vcjobs --acjob --jobs 128 --replicas 8 --nodes 100
 
 .PHONY: controlplane
 controlplane: $(READY) ## Build the control plane for the integration tests (needs Go; slow once, then cached)

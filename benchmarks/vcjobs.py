@@ -1,5 +1,5 @@
-"""Many vcjobs at once on a real API server: the time until all their Pods exist, compared with a loop that only creates
-Pods.
+"""Many vcjobs at once, or (``--acjob``) one AscendJob, on a real API server: the time until all their Pods exist,
+compared with a loop that only creates Pods.
 
 Each contender gets a new kube-apiserver and etcd. "controllers" runs the controllers alone, and opens every PodGroup as
 soon as it is seen, as a scheduler with room for all would; "controllers and scheduler" runs both, so that Pods are also
@@ -27,6 +27,7 @@ from controlplane.run import ControlPlane
 from scheduler.api.names import GROUP_NAME
 
 JOBS = "/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs"
+ACJOBS = "/apis/mindxdl.gitee.com/v1/namespaces/default/ascendjobs"
 GROUPS = "/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups"
 CONTROLLERS = "controllers"
 SCHEDULER = "scheduler"
@@ -74,6 +75,26 @@ def job_bodies(jobs: int, replicas: int) -> Iterable[tuple[str, bytes]]:
             },
         }
         yield JOBS, msgspec.json.encode(job)
+
+
+def acjob_bodies(jobs: int, replicas: int) -> Iterable[tuple[str, bytes]]:
+    """One AscendJob with as many Pods of eight chips."""
+    container = {
+        "name": "ascend",
+        "image": "registry.example/train:1",
+        "resources": {"requests": {"huawei.com/Ascend910": "8"}, "limits": {"huawei.com/Ascend910": "8"}},
+    }
+    role: dict[str, object] = {"template": {"spec": {"terminationGracePeriodSeconds": 0, "containers": [container]}}}
+    job = {
+        "apiVersion": "mindxdl.gitee.com/v1",
+        "kind": "AscendJob",
+        "metadata": {"name": "train", "labels": {"framework": "pytorch"}},
+        "spec": {
+            "schedulerName": "volcano-py",
+            "replicaSpecs": {"Master": role, "Worker": {"replicas": jobs * replicas - 1, **role}},
+        },
+    }
+    yield ACJOBS, msgspec.json.encode(job)
 
 
 def pod_bodies(jobs: int, replicas: int) -> Iterable[tuple[str, bytes]]:
@@ -145,7 +166,8 @@ async def run(name: str, arguments: argparse.Namespace) -> Result:
                 await asyncio.sleep(4)
                 begun = time.perf_counter()
                 if roles:
-                    await api.post_all(job_bodies(arguments.jobs, arguments.replicas))
+                    bodies = acjob_bodies if arguments.acjob else job_bodies
+                    await api.post_all(bodies(arguments.jobs, arguments.replicas))
                     result.jobs_created = time.perf_counter() - begun
                 else:
                     await api.post_all(pod_bodies(arguments.jobs, arguments.replicas))
@@ -173,15 +195,17 @@ def main() -> None:
     parser.add_argument("--rest", type=float, default=15.0, help="seconds to let things settle afterwards")
     parser.add_argument("--idle", type=float, default=30.0, help="seconds over which the cost at rest is measured")
     parser.add_argument("--only", nargs="*", choices=list(CONTENDERS), default=list(CONTENDERS))
+    parser.add_argument("--acjob", action="store_true", help="one AscendJob with all the Pods")
     arguments = parser.parse_args()
+    what = "an AscendJob for" if arguments.acjob else "vcjobs for"
     console = Console(width=120)
     results = []
     for name in arguments.only:
-        console.print(f"{name}: {arguments.jobs:,} vcjobs of {arguments.replicas} Pods ...")
+        console.print(f"{name}: {what} {arguments.jobs:,} × {arguments.replicas} Pods ...")
         results.append(uvloop.run(run(name, arguments)))
         console.print(f"  {results[-1].all_exist:.1f} s")
     bare = next((result.all_exist for result in results if result.name == "bare loop"), 0.0)
-    table = Table(title=f"{arguments.jobs:,} vcjobs of {arguments.replicas} Pods, {arguments.nodes:,} nodes")
+    table = Table(title=f"{what} {arguments.jobs:,} × {arguments.replicas} Pods, {arguments.nodes:,} nodes")
     for column in ("", "Pods", "jobs created", "all Pods exist", "of bare loop", "cpu", "peak memory", "cpu at rest"):
         table.add_column(column, justify="right" if column else "left")
     for result in results:

@@ -29,6 +29,9 @@ from scheduler.controllers.controller import Controller
 from scheduler.controllers.effects import Create, Delete, Effect, Patch, Plan, normal, warning
 from scheduler.controllers.store import Key, Store, controller_of, key_of
 
+_PAUSE: Final = 1.0
+"""Seconds between two plans for a job that has all its Pods. A job of a thousand Pods changes thousands of times while
+it starts."""
 _LONGEST: Final = 30 * 86400.0
 """Seconds after which a job is checked again at the latest."""
 _NO_ADDRESS: Final = "None"
@@ -47,6 +50,8 @@ class AscendJobController(Controller):
         self._scheduler = scheduler
         self._lost: dict[Key, int] = {}
         """Job -> the newest version of its Pods that were deleted."""
+        self._due: dict[Key, float] = {}
+        """Job that has all its Pods -> when the next plan may be made."""
 
     # --- what concerns whom -------------------------------------------------------------------------------------------
     def observe(self, kind: Kind, old: KubeObject | None, new: KubeObject | None, now: float) -> list[Key]:
@@ -70,9 +75,12 @@ class AscendJobController(Controller):
     def plan(self, key: Key, now: float) -> Plan:
         job = self._store.get(ACJOB, AscendJob, *key)
         if job is None or job.metadata.deletion_timestamp is not None:
+            self._due.pop(key, None)
             return Plan()
         if job.is_finished:
             return self._clean_up(job, now)
+        if now < self._due.get(key, 0.0):
+            return Plan(after=self._due[key] - now)
         try:
             roles = roles_of(job)
             self._check_queue(job)
@@ -145,6 +153,7 @@ class AscendJobController(Controller):
         return None
 
     def _report(self, job: AscendJob, roles: JobRoles, pods: Mapping[str, Pod], plan: Plan, now: float) -> Plan:
+        self._due[key_of(job)] = now + _PAUSE
         counts = replica_statuses(job, roles, pods)
         group = self._store.get(POD_GROUP, PodGroup, job.metadata.namespace, group_name(job))
         retries = max(_retry_times(job) - (0 if group is None else _restarts(group)), 0)

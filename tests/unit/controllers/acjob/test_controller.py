@@ -27,6 +27,12 @@ class World(Controlled):
     def end(self, phase: str, *names: str) -> None:
         for name in names:
             self.patch(POD, name, {"status": {"phase": phase}})
+        self.wait(2)
+
+    def delete_pods(self, *names: str) -> None:
+        for name in names:
+            self.delete(POD, name)
+        self.wait(2)
 
     def status(self) -> Raw:
         raw = self.find(ACJOB, "train")
@@ -170,8 +176,7 @@ def test_with_retries_a_job_restarts_and_counts_them() -> None:
 @pytest.mark.parametrize("gone", [PODS, PODS[1:2]], ids=["all Pods", "one Pod"])
 def test_pods_that_are_deleted_are_created_again_with_the_next_version(gone: list[str]) -> None:
     world = running()
-    for name in gone:
-        world.delete(POD, name)
+    world.delete_pods(*gone)
     made = world.pods()
     assert sorted(made) == PODS
     assert {made[name]["metadata"]["labels"]["version"] for name in gone} == {"1"}
@@ -182,9 +187,9 @@ def test_pods_that_are_deleted_are_created_again_with_the_next_version(gone: lis
 
 def test_a_job_fails_when_it_has_no_restarts_left() -> None:
     world = running(run_policy={"backoffLimit": 1})
-    world.delete(POD, PODS[1])
+    world.delete_pods(PODS[1])
     world.end("Running", PODS[1])
-    world.delete(POD, PODS[1])
+    world.delete_pods(PODS[1])
     assert world.state() == ["Failed"]
     assert "its limit of 1 restarts" in world.status()["conditions"][-1]["message"]
 
@@ -214,8 +219,10 @@ def test_a_finished_job_is_deleted_when_its_time_is_over() -> None:
 def test_a_suspended_job_has_no_pods_until_it_is_resumed() -> None:
     world = running()
     world.patch(ACJOB, "train", {"spec": {"runPolicy": {"suspend": True}}})
+    world.wait(2)
     assert (world.pods(), world.state()) == ({}, ["Suspended"])
     world.patch(ACJOB, "train", {"spec": {"runPolicy": {"suspend": False}}})
+    world.wait(2)
     world.admit()
     world.end("Running", *PODS)
     assert world.state() == ["Running"]
