@@ -1,4 +1,5 @@
-"""From a vcjob or a Deployment to Pods that run with NPUs, on a real API server: the objects after each step.
+"""From a vcjob, an AscendJob or a Deployment to Pods that run with NPUs, on a real API server: the objects after each
+step.
 
 The steps are those of MindCluster's documentation: the device plugin reports chips, a controller creates PodGroup and
 Pods, the scheduler writes the chips of each Pod onto it, and the device plugin mounts them and writes them back.
@@ -30,6 +31,7 @@ from tests.integration.stage import GROUPS, Namespace, a_control_plane, running
 
 pytestmark = pytest.mark.controlplane
 
+ACJOBS = "/apis/mindxdl.gitee.com/v1"
 BATCH = "/apis/batch.volcano.sh/v1alpha1"
 CONSUMED = "18446744073709551615"
 CONFIGURATION = """
@@ -112,8 +114,9 @@ class Flow(Namespace):
 
     def emptied(self) -> None:
         """Deletes the jobs of the namespace, which would get Pods on the nodes of the next test."""
-        for path in (f"{BATCH}/namespaces/{self.name}/jobs", f"/apis/apps/v1/namespaces/{self.name}/deployments"):
-            self.api.delete(f"{path}?propagationPolicy=Background")
+        apps = "/apis/apps/v1"
+        for group, kind in ((BATCH, "jobs"), (ACJOBS, "ascendjobs"), (apps, "deployments")):
+            self.api.delete(f"{group}/namespaces/{self.name}/{kind}?propagationPolicy=Background")
         self.wait(lambda: not self.pods())
 
     def template(self, **labels: str) -> Raw:
@@ -143,6 +146,26 @@ class Flow(Namespace):
             },
         }
         self.api.create(f"{BATCH}/namespaces/{self.name}/jobs", body)
+
+    def acjob(self, name: str, **labels: str) -> None:
+        """A PyTorch job of a Master and a Worker."""
+        role = {"replicas": 1, "restartPolicy": "Never", "template": self.template()}
+        body = {
+            "apiVersion": "mindxdl.gitee.com/v1",
+            "kind": "AscendJob",
+            "metadata": {"name": name, "labels": {"framework": "pytorch", **self.way.labels, **labels}},
+            "spec": {
+                "schedulerName": "volcano-py",
+                "runPolicy": {"schedulingPolicy": {"minAvailable": 2, "queue": "default"}},
+                "replicaSpecs": {"Master": role, "Worker": role},
+            },
+        }
+        self.api.create(f"{ACJOBS}/namespaces/{self.name}/ascendjobs", body)
+
+    def states(self, acjob: str) -> list[str]:
+        """The conditions of an AscendJob that are True."""
+        found = self.api.get(f"{ACJOBS}/namespaces/{self.name}/ascendjobs/{acjob}")
+        return [c["type"] for c in (found.get("status") or {}).get("conditions", ()) if c["status"] == "True"]
 
     def deployment(self, name: str, replicas: int) -> None:
         labels = {"app": name, "deploy-name": name}
@@ -288,6 +311,59 @@ def test_the_pods_of_a_deployment_get_one_podgroup_and_run_with_their_devices(
         check_devices(flow)
         if way is WHOLE:
             flow.wait(lambda: flow.table("serve") == flow.table_of_pods(by_host=False))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_an_acjob_gets_its_objects_and_its_pods_run_with_their_devices(
+    way: Way, plane: ControlPlane, tmp_path: Path
+) -> None:
+    flow = Flow(plane, way)
+    with flow.running(tmp_path):
+        flow.rank_table("train")
+        flow.acjob("train")
+        flow.wait(lambda: flow.all_run(2))
+        flow.wait(lambda: flow.states("train") == ["Created", "Running"])
+        (group,) = flow.groups()
+        assert [owner["kind"] for owner in group["metadata"]["ownerReferences"]] == ["AscendJob"]
+        assert group["spec"]["minTaskMember"] == {"master": 1, "worker": 1}
+        assert group["spec"]["minResources"][way.resource] == str(2 * way.amount)
+        check_devices(flow)
+        pods = {pod["metadata"]["name"]: pod for pod in flow.pods()}
+        assert {name: annotations(pod)[HCCL_RANK_INDEX] for name, pod in pods.items()} == {
+            "train-master-0": "0",
+            "train-worker-0": "1",
+        }
+        service = flow.api.get(f"{flow.path}/services/train-master-0")
+        variables = {v["name"]: v.get("value") for v in pods["train-worker-0"]["spec"]["containers"][0]["env"]}
+        assert (variables["MASTER_ADDR"], variables["RANK"]) == (service["spec"]["clusterIP"], "1")
+        if way is WHOLE:
+            flow.wait(lambda: flow.table("train") == flow.table_of_pods(by_host=False))
+
+
+def test_an_acjob_restarts_with_its_ranks_when_a_chip_breaks_in_mid_run(plane: ControlPlane, tmp_path: Path) -> None:
+    flow = Flow(plane, Way("910b-8", ASCEND_910, 8, WHOLE.labels))
+    with flow.running(tmp_path, nodes=3):
+        flow.rank_table("train")
+        flow.acjob("train", **{"fault-scheduling": "force"})
+        flow.wait(lambda: flow.all_run(2))
+        flow.wait(lambda: flow.table("train") == flow.table_of_pods(by_host=True))
+        flow.wait(lambda: "Running" in flow.states("train"))
+        before = {pod["metadata"]["name"]: pod for pod in flow.pods()}
+        failed = before["train-worker-0"]["spec"]["nodeName"]
+        flow.playground.command("fail", failed, "--chip", "3")
+
+        def restarted() -> bool:
+            pods = {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in flow.pods()}
+            return flow.all_run(2) and all(pods[name] != pod["metadata"]["uid"] for name, pod in before.items())
+
+        flow.wait(restarted, timeout=90)
+        assert failed not in flow.bound().values()
+        for pod in flow.pods():
+            name = pod["metadata"]["name"]
+            assert annotations(pod)[HCCL_RANK_INDEX] == annotations(before[name])[HCCL_RANK_INDEX]
+            assert pod["metadata"]["labels"]["version"] == "1"
+        flow.wait(lambda: flow.table("train") == flow.table_of_pods(by_host=True))
+        flow.wait(lambda: flow.states("train") == ["Created", "Running"])
 
 
 def test_a_vcjob_restarts_with_its_ranks_when_a_chip_breaks_in_mid_run(plane: ControlPlane, tmp_path: Path) -> None:
