@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Final
 
-from scheduler.api.kinds import CRON_JOB, HYPER_NODE, JOB_FLOW, POD, POD_GROUP, QUEUE, VCJOB, Kind
-from scheduler.webhooks import cronjob, hypernode, job, jobflow, pod, podgroup, queue
+from scheduler.api.kinds import ACJOB, CRON_JOB, HYPER_NODE, JOB_FLOW, POD, POD_GROUP, QUEUE, VCJOB, Kind
+from scheduler.webhooks import ascendjob, cronjob, hypernode, job, jobflow, pod, podgroup, queue
 from scheduler.webhooks.contract import ClusterView, Json, Mutator, Operation, Request, Settings, Validator
 from scheduler.webhooks.validation_result import ValidationResult
 
@@ -56,6 +56,7 @@ def routes() -> dict[str, Route]:
         Route("/jobflows/validate", JOB_FLOW, _WRITE, validate=jobflow.validate),
         Route("/hypernodes/validate", HYPER_NODE, _WRITE, validate=hypernode.validate),
         Route("/cronjobs/validate", CRON_JOB, _WRITE, validate=cronjob.validate),
+        Route("/ascendjobs/validate", ACJOB, _WRITE, validate=ascendjob.validate),
     )
     return {route.path: route for route in table}
 

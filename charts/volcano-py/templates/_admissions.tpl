@@ -11,6 +11,7 @@
 /jobflows/validate: {kind: jobflow, group: flow.volcano.sh, version: v1alpha1, resource: jobflows, operations: [CREATE, UPDATE]}
 /hypernodes/validate: {kind: hypernode, group: topology.volcano.sh, version: v1alpha1, resource: hypernodes, operations: [CREATE, UPDATE]}
 /cronjobs/validate: {kind: cronjob, group: batch.volcano.sh, version: v1alpha1, resource: cronjobs, operations: [CREATE, UPDATE]}
+/ascendjobs/validate: {kind: ascendjob, group: mindxdl.gitee.com, version: v1, resource: ascendjobs, operations: [CREATE, UPDATE]}
 {{- end -}}
 
 {{/* The name of the configuration of a path. */}}

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Final, cast
 
 from scheduler.api.acjob import CREATED, FAILED, RESTARTING, RUNNING, SUSPENDED, AscendJob
+from scheduler.api.acjob_roles import InvalidJobError, JobRoles, roles_of
 from scheduler.api.job import PENDING_PHASES
 from scheduler.api.kinds import ACJOB, POD, POD_GROUP, QUEUE, SERVICE, Kind, find_kind
 from scheduler.api.names import ACJOB_RESTARTS, FAULT_RETRY_TIMES
@@ -16,7 +17,6 @@ from scheduler.api.scheduling import PodGroup, Queue
 from scheduler.api.times import parse_timestamp
 from scheduler.controllers.acjob.environment import CLUSTERD, CLUSTERD_DOMAIN, CLUSTERD_NAMESPACE, Addresses
 from scheduler.controllers.acjob.manifests import VERSION, group_name, members, pod, pod_group, pod_name, service
-from scheduler.controllers.acjob.roles import InvalidJobError, JobRoles, roles_of
 from scheduler.controllers.acjob.status import (
     Json,
     Verdict,

@@ -7,6 +7,16 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from scheduler.api.acjob import AscendJob
+from scheduler.api.acjob_roles import (
+    MINDSPORE,
+    PORT,
+    PORT_NAME,
+    PYTORCH,
+    WORKER,
+    JobRoles,
+    Role,
+    requested_keys,
+)
 from scheduler.api.names import (
     ASCEND_310,
     ASCEND_310P,
@@ -16,16 +26,6 @@ from scheduler.api.names import (
     SUPER_POD_AFFINITY,
     SUPER_POD_RANK,
     SUPER_POD_SOFT,
-)
-from scheduler.controllers.acjob.roles import (
-    MINDSPORE,
-    PORT,
-    PORT_NAME,
-    PYTORCH,
-    WORKER,
-    JobRoles,
-    Role,
-    requested_keys,
 )
 
 Json = dict[str, Any]

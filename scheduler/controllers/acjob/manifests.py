@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from scheduler.api.acjob import AscendJob, SchedulingPolicy
+from scheduler.api.acjob_roles import CONTAINER, PORT, PORT_NAME, WORKER, JobRoles, Role
 from scheduler.api.kinds import ACJOB, POD, POD_GROUP, SERVICE
 from scheduler.api.names import ACJOB_GROUP, ACJOB_OPERATOR_NAME, GROUP_NAME, HCCL_RANK_INDEX, PODS, TASK_SPEC
 from scheduler.controllers.acjob.environment import Addresses, environment, leader_port
-from scheduler.controllers.acjob.roles import CONTAINER, PORT, PORT_NAME, WORKER, JobRoles, Role
 from scheduler.controllers.owners import owned
 from scheduler.controllers.resources import pod_usage, printed, scaled, summed
 

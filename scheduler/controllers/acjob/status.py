@@ -15,10 +15,10 @@ from scheduler.api.acjob import (
     AscendJob,
     JobCondition,
 )
+from scheduler.api.acjob_roles import WORKER, JobRoles
 from scheduler.api.objects import Pod
 from scheduler.api.times import format_timestamp
 from scheduler.controllers.acjob.manifests import members
-from scheduler.controllers.acjob.roles import WORKER, JobRoles
 
 Json = dict[str, Any]
 _EXCLUSIVE: Final = frozenset({RUNNING, RESTARTING, SUSPENDED, SUCCEEDED, FAILED})

@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from scheduler.api.acjob_roles import roles_of
 from scheduler.controllers.acjob.environment import CLUSTERD_DOMAIN, Addresses, environment
-from scheduler.controllers.acjob.roles import roles_of
 from tests.unit.controllers.acjob.jobs import acjob, decoded, role
 
 ADDRESSES = Addresses("10.0.0.9", CLUSTERD_DOMAIN)
