@@ -74,7 +74,7 @@ def status_patch(job: AscendJob, changes: Iterable[Verdict], counts: Mapping[str
     """The merge patch of the status; empty if nothing changes."""
     time = format_timestamp(now)
     old = job.status.conditions or []
-    conditions = list(old)
+    conditions = [_resumed(each, time) for each in old] if not job.spec.run_policy.suspend else list(old)
     for change in changes:
         conditions = _with_condition(conditions, change, time)
     patch: Json = {}
@@ -89,7 +89,9 @@ def status_patch(job: AscendJob, changes: Iterable[Verdict], counts: Mapping[str
         }
     elif known is None:
         patch["replicaStatuses"] = {}
-    if patch and job.status.start_time is None:
+    if patch and job.spec.run_policy.suspend:
+        patch["startTime"] = None  # the time until the deadline begins again when the job is resumed
+    elif patch and job.status.start_time is None:
         patch["startTime"] = time
     if job.status.completion_time is None and any(c.type in _FINISHED and c.status == "True" for c in conditions):
         patch["completionTime"] = time
@@ -118,6 +120,12 @@ def _with_condition(conditions: list[JobCondition], change: Verdict, time: str) 
     unchanged = old is not None and msgspec.structs.replace(new, last_update_time=old.last_update_time) == old
     result.insert(place, old if old is not None and unchanged else new)
     return result
+
+
+def _resumed(condition: JobCondition, time: str) -> JobCondition:
+    if (condition.type, condition.status) != (SUSPENDED, "True"):
+        return condition
+    return msgspec.structs.replace(condition, status="False", last_update_time=time, last_transition_time=time)
 
 
 def _other(condition: JobCondition, change: Verdict, time: str) -> JobCondition:

@@ -228,6 +228,21 @@ def test_a_suspended_job_has_no_pods_until_it_is_resumed() -> None:
     assert world.state() == ["Running"]
 
 
+def test_a_resumed_job_is_suspended_no_longer_and_has_its_whole_time() -> None:
+    world = running(run_policy={"activeDeadlineSeconds": 20})
+    world.patch(ACJOB, "train", {"spec": {"runPolicy": {"suspend": True}}})
+    world.wait(30)
+    assert world.state() == ["Suspended"]
+    world.patch(ACJOB, "train", {"spec": {"runPolicy": {"suspend": False}}})
+    world.wait(2)
+    assert world.state() == []
+    world.admit()
+    world.end("Running", *PODS)
+    assert world.state() == ["Running"]
+    world.wait(20)
+    assert world.state() == ["Failed"]
+
+
 # --- hostile input ---
 def test_an_invalid_job_fails_with_a_reason_and_gets_no_objects() -> None:
     world = World()
