@@ -71,7 +71,6 @@ class Stage:
         self._kubeconfig = plane.kubeconfig
         self._directory = directory
         self._roles: dict[str, tuple[Process, list[str]]] = {}
-        self.api.create(NAMESPACE.path, {"metadata": {"name": OURS}})
 
     def prepare(self, scenario: Path, meta: Raw) -> None:
         """Empties the control plane, and runs exactly the components that ``meta`` names."""

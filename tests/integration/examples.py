@@ -235,6 +235,10 @@ def acjob(stage: Stage) -> None:
     assert service["spec"]["selector"]["replica-type"] == "master"
     assert stage.pods(running=False) == []  # the cluster of these tests has no chips, so the PodGroup waits
 
+    limits = {"activeDeadlineSeconds": 1, "ttlSecondsAfterFinished": 0}
+    stage.api.patch(object_path(ACJOB, stage.namespace, "resnet"), {"spec": {"runPolicy": limits}})
+    stage.until(lambda: stage.get(ACJOB, "resnet") is None)
+
 
 OTHERS = (
     acjob,

@@ -247,7 +247,7 @@ def test_uninstalling_leaves_only_the_resource_definitions(installation: Install
     )  # fmt: skip
     wait(lambda: left() == "", said=left)  # the garbage collector deletes what Deployments and Services made
     assert installation.plane.kubectl("get", "secrets,leases", "--namespace", NAMESPACE, "--output=name") == ""
-    assert len(installation.plane.kubectl("get", "crds", "--output=name").splitlines()) == 9
+    assert len(installation.plane.kubectl("get", "crds", "--output=name").splitlines()) == 10
 
 
 def webhook(installation: Installation, path: str) -> dict[str, Any]:
