@@ -22,11 +22,11 @@ from scheduler.api.names import (
     ASCEND_310P,
     ASCEND_910,
     NPU,
-    SP_BLOCK,
     SUPER_POD_AFFINITY,
     SUPER_POD_RANK,
     SUPER_POD_SOFT,
 )
+from scheduler.controllers.ranktable.table import block_chips
 
 Json = dict[str, Any]
 CLUSTERD: Final = "clusterd-grpc-svc"
@@ -85,8 +85,7 @@ def _common(job: AscendJob, role: Role, rank: int, addresses: Addresses) -> Iter
 
 def _super_pod(job: AscendJob, role: Role, rank: int) -> int:
     """Number of the logical super pod of a Pod."""
-    block = (job.metadata.annotations or {}).get(SP_BLOCK, "")
-    chips = int(block) if block.isascii() and block.isdecimal() and len(block) < 8 else 0
+    chips = block_chips(job.metadata.annotations or {})
     return rank // (chips // role.chips) if chips >= role.chips else 0
 
 

@@ -161,7 +161,7 @@ def _completed(communicator: Communicator, servers: list[Server], layout: Layout
 
 def _conflict(communicator: Communicator, first: Communicator) -> Post:
     name = communicator.obj.metadata.name
-    message = f"it has no rank table: {RANK_TABLE_PREFIX}{name} is that of the {first.kind.name} of the same name"
+    message = f"it has no rank table: {RANK_TABLE_PREFIX}{name} is that of the {first.kind.name} with this name"
     return warning(communicator.kind, communicator.obj, EVENT_RANK_TABLE, message)
 
 

@@ -36,8 +36,6 @@ class TableError(ValueError):
 
 def layout_of(labels: Mapping[str, str], annotations: Mapping[str, str], selectors: Sequence[str]) -> Layout:
     """``selectors``: the values of ``accelerator-type`` in the node selectors of the Pods."""
-    block = annotations.get(SP_BLOCK, "")
-    chips = int(block) if block.isascii() and block.isdecimal() and len(block) < 8 else 0
     if SCHEDULE_POLICY in annotations:
         super_pods = annotations[SCHEDULE_POLICY] in _SUPER_POD_POLICIES
     else:
@@ -45,7 +43,13 @@ def layout_of(labels: Mapping[str, str], annotations: Mapping[str, str], selecto
         super_pods = SP_BLOCK in annotations or any(s.startswith(prefix) and s.endswith(suffix) for s in selectors)
     if not super_pods:
         return Layout(PLAIN)
-    return Layout(SUPER_PODS, chips, labels.get(SUPER_POD_AFFINITY) == SUPER_POD_SOFT)
+    return Layout(SUPER_PODS, block_chips(annotations), labels.get(SUPER_POD_AFFINITY) == SUPER_POD_SOFT)
+
+
+def block_chips(annotations: Mapping[str, str]) -> int:
+    """Chips of a logical super pod; 0 if the job has none, or if the annotation is malformed."""
+    block = annotations.get(SP_BLOCK, "")
+    return int(block) if _is_number(block) else 0
 
 
 def initializing(layout: Layout) -> str:

@@ -147,7 +147,7 @@ def _chip_faults(
 def faults_of_nodes(
     snapshot: Snapshot, nodes: Iterable[NodeFaults], chips: Mapping[int, NodeChips]
 ) -> Iterator[tuple[Task, Fault]]:
-    """Yields the Pods that faults of nodes and chips concern. ``chips``: by row, those of the same resource."""
+    """Yields the Pods that faults of nodes and chips concern. ``chips``: the chips of the resource by row."""
     for node in nodes:
         if not (node.why or node.unhealthy or node.sub_healthy):
             continue

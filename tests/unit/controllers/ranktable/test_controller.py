@@ -277,7 +277,7 @@ def test_of_two_workloads_of_one_name_the_vcjob_has_the_config_map_and_the_other
     world.vcjob()
     world.pods(0, 1)
     assert world.table()["server_count"] == "2"
-    message = "it has no rank table: rings-config-train is that of the Job of the same name"
+    message = "it has no rank table: rings-config-train is that of the Job with this name"
     assert ("train", message) in world.warnings()
 
 

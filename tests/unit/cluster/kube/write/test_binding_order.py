@@ -12,7 +12,7 @@ from tests.unit.cluster.kube.fake_api import a_task
 
 
 class Sent:
-    """Bindings that were submitted; each ends when it is told to."""
+    """Bindings that were submitted; each ends when the test lets it."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
