@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 
 from scheduler.api.decisions import Bind, Decisions, Evict
-from scheduler.api.kinds import POD, RESOURCE_CLAIM, Kind
+from scheduler.api.kinds import ORIGINAL_KINDS, POD, RESOURCE_CLAIM, Kind
 from scheduler.api.names import DEFAULT_QUEUE
 from scheduler.api.objects import ConfigMap, KubeObject, Node, PriorityClass
 from scheduler.api.reasons import Malformed
@@ -203,14 +203,17 @@ class ClusterCache:
             self._version.increment()
 
     # --- requirements of plugins ---
-    def configure(self, configuration: Configuration) -> None:
+    def configure(self, configuration: Configuration) -> Collection[Kind]:
         """Applies what the plugins of a configuration require of the cache, unless neither the configuration nor a
         ConfigMap has changed since. Must not run while a session reads.
+
+        Returns the kinds whose objects must be stored again before the next session, because the cache did not keep
+        all that plugins now require of them.
 
         If a plugin raises, so does every further call, so that no session runs without the requirements."""
         config_maps = self._stores.config_maps.read()
         if configuration is self._configured_with[0] and config_maps is self._configured_with[1]:
-            return
+            return ()
         requirements = cache_requirements_of(configuration, config_maps)
         if requirements.uncounted != self._dimensions.uncounted:
             self._dimensions.uncounted = requirements.uncounted
@@ -219,8 +222,13 @@ class ClusterCache:
             self._queues.recount()
             self._jobs.recount()
         self._pods.add_label_keys(requirements.pod_labels)
-        self._originals.enable(requirements.originals)
         self._configured_with = configuration, config_maps
+        again = set(ORIGINAL_KINDS) if self._originals.enable(requirements.originals) else set()
+        return again | {POD} if self.keep_annotations(requirements.pod_annotations) else again
+
+    def keep_annotations(self, keys: Collection[str]) -> bool:
+        """Keeps these annotations of Pods from now on. Returns whether Pods stored before must be stored again."""
+        return self._pods.add_annotation_keys(keys)
 
     # --- binding records ---
     def set_signing_key(self, key: SigningKey) -> None:

@@ -110,10 +110,12 @@ class OriginalObjects:
         self._stores: dict[str, SnapshotDict[object]] = {}
         """Empty while no plugin needs originals."""
 
-    def enable(self, enabled: bool) -> None:
-        """Keeps originals from now on, or drops them."""
-        if enabled != bool(self._stores):
+    def enable(self, enabled: bool) -> bool:
+        """Keeps originals from now on, or drops them. Returns whether objects stored before have to be stored again."""
+        changed = enabled != bool(self._stores)
+        if changed:
             self._stores = {kind.name: SnapshotDict() for kind in ORIGINAL_KINDS} if enabled else {}
+        return changed and enabled
 
     def __contains__(self, kind: str) -> bool:
         return kind in self._stores

@@ -134,6 +134,13 @@ class PodIntake:
         """Makes the next ``reclassify`` put Pods that differ in one of these labels into different classes."""
         self._classes.label_keys.update(label_keys)
 
+    def add_annotation_keys(self, annotation_keys: Collection[str]) -> bool:
+        """Puts Pods stored from now on that differ in one of these annotations into different classes. Returns whether
+        Pods stored before have to be stored again, because one of the keys is new."""
+        new = sorted(set(annotation_keys) - set(self._classes.annotation_keys))
+        self._classes.annotation_keys += tuple(new)
+        return bool(new)
+
     def reclassify(self) -> None:
         """Updates the classes of tasks whose relevant labels have changed: a selector has named a label key for the
         first time, or selectors of Services or workloads have changed. Must be called before a snapshot."""

@@ -3,7 +3,8 @@
 The shape of a Pod is its spec (without the fields that say where it runs), its claims, its namespace, and the labels
 and annotations that a selector or a plugin reads. Labels that no selector names, such as the index of a task, do not
 split a class. When a selector in some Pod first names a key, ``label_keys`` grows and the cache classifies all Pods
-again before the next snapshot. Keys that a Service names count only for the Pods that it selects.
+again before the next snapshot. Keys that a Service names count only for the Pods that it selects. The cache keeps no
+other annotations of a Pod: a new annotation key counts for the Pods that are stored from then on.
 
 Each Pod of a gang has its own ResourceClaims, made from a template. While these request the same and are not allocated,
 the Pods stay in one class. When one of the claims is created, allocated or deleted, its Pod is classified again. Claims
@@ -53,6 +54,8 @@ class ClassTable:
         self._affinity_classes: dict[int, TaskClass] = {}
         self.label_keys: set[str] = set(CLASS_LABELS)
         """Label keys that split classes."""
+        self.annotation_keys: tuple[str, ...] = CLASS_ANNOTATIONS
+        """Annotation keys that split classes. Only the classes of Pods stored afterwards consider a new key."""
 
     def of(self, pod: Pod, device_claims: tuple[PodClaim, ...] = ()) -> TaskClass:
         """Returns the class of a Pod. Raises QuantityError if its requests are malformed."""
@@ -70,7 +73,9 @@ class ClassTable:
             msgspec.json.encode(spec),
             spec,
             pod.metadata.labels or {},
-            tuple([(key, annotations[key]) for key in CLASS_ANNOTATIONS if key in annotations]) if annotations else (),
+            tuple([(key, annotations[key]) for key in self.annotation_keys if key in annotations])
+            if annotations
+            else (),
             mounted_claims(pod) if pod.spec.volumes else (),
             device_claims,
             workload_of(pod.metadata.owner_references),

@@ -23,7 +23,9 @@ class CacheRequirements:
     devices: frozenset[str] = frozenset()
     """Resources whose devices only this plugin chooses."""
     pod_labels: frozenset[str] = frozenset()
-    """Labels by which filters and scores distinguish Pods."""
+    """Labels of Pods that plugins read: Pods that differ in one of them are in different classes."""
+    pod_annotations: frozenset[str] = frozenset()
+    """Annotations of Pods that plugins read, besides ``CLASS_ANNOTATIONS``; they split classes as ``pod_labels`` do."""
     config_maps: frozenset[tuple[str, str]] = frozenset()
     """(namespace, name) of ConfigMaps to read, besides those with the state of nodes."""
     optional_config_maps: frozenset[tuple[str, str]] = frozenset()
@@ -38,6 +40,7 @@ class CacheRequirements:
             self.uncounted | other.uncounted,
             self.devices | other.devices,
             self.pod_labels | other.pod_labels,
+            self.pod_annotations | other.pod_annotations,
             self.config_maps | other.config_maps,
             self.optional_config_maps | other.optional_config_maps,
             self.labelled_config_maps | other.labelled_config_maps,

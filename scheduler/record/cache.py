@@ -5,7 +5,7 @@ memory until a session begins or ends.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -35,6 +35,7 @@ from scheduler.record.frames import (
     Guarded,
     Opened,
     Original,
+    PodAnnotations,
     Put,
     Remembered,
     Since,
@@ -65,6 +66,8 @@ class RecordedCache(ClusterCache):
         self._original_frames: dict[tuple[str, str, str], Original] = {}
         """Kind, namespace and name -> the original of every object that other programs receive whole."""
         self._recorded_usage: dict[str, NodeUsage] = {}
+        self._annotations: set[str] = set()
+        """The keys of the annotations of Pods that plugins require."""
         self._since = math.inf
         self._frames: list[AnyFrame] = []
         self._answered = Answered()
@@ -96,10 +99,18 @@ class RecordedCache(ClusterCache):
         self._add_frame(frame)
         super().keep_original(kind, namespace, name, original)
 
-    def configure(self, configuration: Configuration) -> None:
-        super().configure(configuration)
+    def configure(self, configuration: Configuration) -> Collection[Kind]:
+        again = super().configure(configuration)
         if not self.wants_original(POD.name):
             self._original_frames.clear()
+        return again
+
+    def keep_annotations(self, keys: Collection[str]) -> bool:
+        again = super().keep_annotations(keys)
+        if again:
+            self._annotations.update(keys)
+            self._add_frame(PodAnnotations(sorted(self._annotations)))
+        return again
 
     def confirm(self, kind: Kind, obj: KubeObject) -> None:
         data, meta = packed(obj), obj.metadata
@@ -175,6 +186,7 @@ class RecordedCache(ClusterCache):
     def _from_the_beginning(self) -> Iterable[AnyFrame]:
         yield self._begin
         yield Since(self._since)
+        yield PodAnnotations(sorted(self._annotations))
         yield from self._objects.values()
         yield from self._original_frames.values()
         if self._recorded_usage:

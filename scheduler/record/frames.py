@@ -79,6 +79,12 @@ class Guarded(Frame):
     admitted: list[Admitted]
 
 
+class PodAnnotations(Frame):
+    """The annotations of Pods that plugins require, by which the Pods that follow are classified."""
+
+    keys: list[str]
+
+
 class Usage(Frame):
     """The usage of nodes."""
 
@@ -163,6 +169,7 @@ class Standing(Frame):
 AnyFrame = (
     Begin
     | Since
+    | PodAnnotations
     | Put
     | Remembered
     | Original

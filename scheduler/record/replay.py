@@ -30,6 +30,7 @@ from scheduler.record.frames import (
     Guarded,
     Opened,
     Original,
+    PodAnnotations,
     Put,
     RecordingError,
     Remembered,
@@ -118,6 +119,8 @@ class _Replayer:
                 obj = msgspec.msgpack.decode(data, type=_STRUCTS[kind])
                 with suppress(Exception):  # as an informer continues when the cache cannot process an object
                     cache.upsert(kind, obj)
+            case PodAnnotations(keys):
+                cache.keep_annotations(keys)
             case Since(moment):
                 cache.expect_records(moment)
             case Remembered(pod, uid, record, earlier):

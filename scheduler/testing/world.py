@@ -48,7 +48,7 @@ class World:
     def session(self, configuration: Configuration) -> Session:
         """A session opened over the present state; nothing is carried out. Raises LookupError as ``run``."""
         _check_names(configuration)
-        self.cluster.cache.configure(configuration)
+        self.cluster.configure(configuration)
         return open_session(Session(self.cluster.cache.snapshot(self.cluster.now), configuration))
 
     def run(self, configuration: Configuration, cycles: int = 1, *, kubelet: bool = False) -> Self:
@@ -57,7 +57,7 @@ class World:
         _check_names(configuration)
         for _ in range(cycles):
             cache = self.cluster.cache
-            cache.configure(configuration)
+            self.cluster.configure(configuration)
             self.outcome = run_cycle(cache.snapshot(self.cluster.now), configuration)
             cache.assume(self.outcome.decisions)
             self.cluster.carry_out(self.outcome.decisions, cache.take_malformed() + self.outcome.malformed)

@@ -42,6 +42,7 @@ from scheduler.cluster.memory.preparer import MemoryPreparer
 from scheduler.cluster.memory.server import EPOCH, Json, Key, MemoryServer, format_time, key_name, set_condition
 from scheduler.cluster.memory.storage import provision, sync_volumes
 from scheduler.cluster.messages import binding_message, eviction_message, pod_group_conditions
+from scheduler.framework.configuration import Configuration
 from scheduler.playground.objects import Warn
 
 _CACHED = frozenset(SCHEDULER_KINDS)
@@ -127,6 +128,12 @@ class MemoryCluster:
             return []
         raw = {"apiVersion": kind.api_version, "kind": kind.name, "metadata": {"name": name}, **rest}
         return [self.server.load(Manifest("default objects", kind, raw))]
+
+    def configure(self, configuration: Configuration) -> None:
+        """Applies what the plugins of a configuration require of the cache."""
+        for kind in self.cache.configure(configuration):
+            for obj in self.server.structs(kind):
+                self._update_cache(kind, None, obj)
 
     def _update_cache(self, kind: Kind, old: KubeObject | None, new: KubeObject | None) -> None:
         if kind not in _CACHED:

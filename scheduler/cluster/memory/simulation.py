@@ -84,7 +84,7 @@ class Simulation:
         self._workloads = Workloads(self.cluster.server)
         self._budgets = DisruptionBudgets(self.cluster.server)
         self._kubelet = kubelet
-        self.cluster.cache.configure(configuration)
+        self.cluster.configure(configuration)
         self.cluster.load(manifests, lenient=lenient)
 
     def run_controllers(self) -> bool:
@@ -124,7 +124,7 @@ class Simulation:
 
     def snapshot(self) -> Snapshot:
         """The snapshot that a session would get now."""
-        self.cluster.cache.configure(self.configuration)
+        self.cluster.configure(self.configuration)
         return self.cluster.cache.snapshot(self.cluster.now)
 
     def run(self, cycles: int | None = None, *, progress: Callable[[int], None] | None = None) -> Report:

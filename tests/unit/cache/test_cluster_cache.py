@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from scheduler.api.decisions import Bind, Decisions, Evict, PodGroupStatusUpdate
 from scheduler.api.job import Condition
+from scheduler.api.kinds import POD
 from scheduler.api.names import ASCEND_REAL
 from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import Task, TaskStatus
@@ -558,6 +559,24 @@ def test_requirements_are_applied_once_the_plugin_that_raised_returns_them(
             cache.configure(requiring)
     cache.configure(requiring)
     assert cache.snapshot(0).dimensions.uncounted == {MEMORY}
+
+
+def test_pods_are_stored_again_once_a_plugin_requires_an_annotation_that_was_not_kept(
+    required: list[CacheRequirements | Exception],
+) -> None:
+    cache, requiring = small(), configuration(["requiring"])
+    required += [CacheRequirements(pod_annotations=frozenset({"example.com/stage"}))]
+    both = [pod(f"p-{stage}", "1c", "g", annotations={"example.com/stage": stage}) for stage in "12"]
+
+    def annotations() -> dict[str, dict[str, str]]:
+        return {task.name: task.cls.annotations for task in cache.tasks() if task.name.startswith("p-")}
+
+    feed(cache, group("g"), *both)
+    assert annotations() == {"p-1": {}, "p-2": {}}
+    assert cache.configure(requiring) == {POD}
+    feed(cache, *both)
+    assert annotations() == {"p-1": {"example.com/stage": "1"}, "p-2": {"example.com/stage": "2"}}
+    assert not cache.configure(configuration(["requiring"]))  # kept already
 
 
 def test_requirements_are_read_again_only_after_a_change_of_the_configuration_or_of_a_config_map(

@@ -66,6 +66,15 @@ def test_the_configuration_of_the_guide_has_no_warnings() -> None:
     assert parsed.tiers[0][2].arguments == {"price.weight": 2}
 
 
+def test_pods_of_a_job_start_in_the_order_of_their_stages() -> None:
+    """The annotation is known although the Pods are stored before the configuration names it."""
+    staged = [pod(f"p{i}", "1c", "g", annotations={"example.com/at": text}) for i, text in enumerate(["2", "x", "1"])]
+    conf = configuration(["gang", "predicates", "stage"], arguments={"stage": {"stage.annotation": "example.com/at"}})
+    world = World(node("n", "2c"), group("g", minimum=1), staged).run(conf)
+    assert world.bound == {"p2": "n", "p0": "n"}
+    assert world.malformed == ["Pod p1 metadata.annotations[example.com/at]: 'x' is not a number"]
+
+
 def test_a_pod_goes_to_the_cheaper_node() -> None:
     nodes = [node(name, labels={"example.com/price": price}) for name, price in (("a", "9"), ("b", "4"))]
     conf = configuration(["gang", "predicates", "price"], arguments={"price": {"price.weight": 2}})

@@ -13,9 +13,13 @@ from scheduler.api.signed_records import BindingRecord, SigningKey
 from scheduler.api.storage import PersistentVolumeClaim
 from scheduler.cache import ClusterCache
 from scheduler.cluster.memory import MemoryCluster
+from scheduler.framework import registry
+from scheduler.framework.arguments import Arguments
+from scheduler.framework.cache_requirements import CacheRequirements
 from scheduler.framework.configuration import Configuration
 from scheduler.framework.cycle import run_cycle
 from scheduler.framework.external_calls import NO_EXTERNAL_CALLS, ExternalCalls
+from scheduler.framework.session import Session
 from scheduler.record.cache import RecordedCache
 from scheduler.record.frames import Begin, RecordingError, Remembered, Since, joined, read_frames
 from scheduler.record.journal import SUFFIX, Journal
@@ -53,7 +57,7 @@ class Recorded:
 
     def run(self, cycles: int = 1, *, carried_out: bool = True) -> "Recorded":
         for _ in range(cycles):
-            self.cache.configure(self.plan)
+            self.cluster.configure(self.plan)
             snapshot = self.cache.snapshot(self.cluster.now)
             self.cache.opened(snapshot, self.plan, 0)
             outcome = run_cycle(snapshot, self.plan, external_calls=self._external_calls)
@@ -85,6 +89,37 @@ def test_every_session_replays_to_the_same_decisions(tmp_path: Path) -> None:
     assert len(sessions) == 6 and all(session.same for session in sessions)
     bound = [len(session.recorded.binds) for session in sessions if session.recorded]
     assert bound[0] == 8 and sum(bound) == 12
+
+
+class Stages:
+    """Orders the tasks of a job by an annotation of the Pods."""
+
+    name = "stages"
+
+    @classmethod
+    def cache_requirements(cls, arguments: Arguments, config_maps: object) -> CacheRequirements:
+        return CacheRequirements(pod_annotations=frozenset({"example.com/stage"}))
+
+    def __init__(self, arguments: Arguments) -> None:
+        pass
+
+    def open(self, session: Session) -> None:
+        session.add_task_order(lambda task: task.cls.annotations.get("example.com/stage", ""))
+
+
+@pytest.mark.parametrize("configured_later", [False, True])
+def test_annotations_of_pods_that_plugins_require_are_in_the_replay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, configured_later: bool
+) -> None:
+    monkeypatch.setitem(registry._plugins, "stages", Stages)
+    staged = [pod(f"p{i}", "1c", "g", annotations={"example.com/stage": str(9 - i)}) for i in range(3)]
+    by_stage = configuration(["gang", "predicates", "stages"])
+    recorded = Recorded(tmp_path, [node("n1", "0c"), group("g"), *staged], plan=PLAN if configured_later else by_stage)
+    recorded.run()
+    recorded.plan = by_stage
+    recorded.cluster.load(manifests(node("n2", "1c")))
+    sessions = recorded.run().replayed()
+    assert [list(s.recorded.binds) for s in sessions if s.recorded and s.same] == [[], ["default/p2"]]
 
 
 def test_what_was_assumed_and_never_seen_counts_in_the_replay_too(tmp_path: Path) -> None:

@@ -9,14 +9,14 @@ import asyncio
 import contextlib
 import functools
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
 import structlog
 
 from scheduler.api.decisions import Decisions
-from scheduler.api.kinds import CONFIG_MAP, ORIGINAL_KINDS, POD, POD_GROUP
+from scheduler.api.kinds import CONFIG_MAP, POD, POD_GROUP, Kind
 from scheduler.api.names import DEFAULT_QUEUE, SYSTEM_NAMESPACE
 from scheduler.api.reasons import Malformed
 from scheduler.api.signed_records import SigningKey
@@ -80,7 +80,7 @@ class Cache(Sink, OriginalStore, WriterCache, TimerNodes, Protocol):
 
     def take_usage(self, usages: Mapping[str, NodeUsage]) -> None: ...
 
-    def configure(self, configuration: Configuration) -> None: ...
+    def configure(self, configuration: Configuration) -> Collection[Kind]: ...
 
     def set_signing_key(self, key: SigningKey) -> None: ...
 
@@ -167,7 +167,7 @@ class Daemon:
         self._http = HttpCalls()
         self._external_calls: ExternalCalls = self._http if sessions is None else sessions.recording(self._http)
         self._relisting: list[asyncio.Task[bool]] = []
-        """Lists that are repeated because a new configuration shows whole objects to other programs."""
+        """Lists that are repeated because the plugins of a new configuration require more of the objects."""
         self._usage = UsagePoller(cache.node_names, cache.take_usage, self._metrics, getter(self._client))
         self._cycle_timer = CycleTimer(settings.schedule_period, cache)
         self._last = _Last()
@@ -259,13 +259,14 @@ class Daemon:
         try:
             if self._configuration.poll(self._metrics):
                 self._last.version = -1
-                self._apply_configuration(self._configuration.current)
+                self._usage.set_source(self._configuration.current.metrics)
                 await self._watch_plugin_config_maps()
             if self._nothing_changed():
                 self._metrics.cycles_skipped.inc()
                 return
             version = self._cache.version
-            self._cache.configure(self._configuration.current)
+            if not self._configure():
+                return
             snapshot = self._cache.snapshot(time.time())
             configuration, limit = self._configuration.current, self._nodes_limit(snapshot)
             if self._sessions is not None:
@@ -308,13 +309,14 @@ class Daemon:
             with contextlib.suppress(TimeoutError):
                 await unless_stopped(self._stop, self._plugin_config_maps.listed(), timeout=PREPARATION)
 
-    def _apply_configuration(self, configuration: Configuration) -> None:
-        """Applies a new configuration."""
-        self._usage.set_source(configuration.metrics)
-        kept = self._cache.wants_original(POD.name)
-        self._cache.configure(configuration)
-        if self._cache.wants_original(POD.name) and not kept:
-            self._relisting.append(asyncio.create_task(self._informers.list_again(ORIGINAL_KINDS, self._stop)))
+    def _configure(self) -> bool:
+        """Applies the present configuration to the cache. Returns whether the cache has all that its plugins require;
+        otherwise the objects concerned are being listed again."""
+        kinds = self._cache.configure(self._configuration.current)
+        if kinds:
+            self._relisting.append(asyncio.create_task(self._informers.list_again(kinds, self._stop)))
+        self._relisting = [listing for listing in self._relisting if not listing.done()]
+        return not self._relisting
 
     def _nothing_changed(self) -> bool:
         """Whether the last cycle decided nothing and nothing has changed since it began."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -14,13 +14,15 @@ from structlog.testing import capture_logs
 import scheduler.actions
 import scheduler.plugins  # noqa: F401
 from scheduler.api.decisions import ObjectRef
-from scheduler.cache import ClusterCache
+from scheduler.api.kinds import POD, Kind
+from scheduler.cache import ClusterCache, cluster_cache
 from scheduler.cluster.kube.process import liveness
 from scheduler.cluster.kube.process.lease import LeaseSettings
 from scheduler.cluster.kube.process.process import ProcessSettings
 from scheduler.cluster.kube.process.reload import ConfigurationFile
 from scheduler.cluster.kube.scheduler import daemon as daemons
 from scheduler.cluster.kube.scheduler.daemon import Daemon, Settings
+from scheduler.framework.cache_requirements import CacheRequirements
 from scheduler.framework.configuration_file import DEFAULT_CONFIGURATION
 from scheduler.framework.failures import PluginError
 from scheduler.observability.metrics import Metrics
@@ -156,6 +158,35 @@ def test_a_plugin_that_fails_over_a_new_configuration_does_not_end_the_scheduler
             w.path.write_text(f"{DEFAULT_CONFIGURATION}\n# changed\n", encoding="utf-8")
             await until(lambda: w.value("volcano_py_cycle_errors_total"))
             before = w.cycles
+            await until(lambda: w.cycles > before)
+            w.daemon.process.stop()
+            assert await running == 0
+
+    asyncio.run(scenario())
+
+
+def test_no_session_runs_until_what_a_new_configuration_requires_is_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        async with started(tmp_path / "scheduler.conf") as w:
+            running = asyncio.create_task(w.daemon.run())
+            await until(lambda: w.cycles)
+            listed, asked = asyncio.Event(), []
+
+            async def list_again(kinds: Collection[Kind], stop: asyncio.Event) -> bool:
+                asked.append(kinds)
+                return await listed.wait()
+
+            monkeypatch.setattr(w.daemon._informers, "list_again", list_again)
+            required = CacheRequirements(pod_annotations=frozenset({"example.com/stage"}))
+            monkeypatch.setattr(cluster_cache, "cache_requirements_of", lambda *_: required)
+            w.path.write_text(f"{DEFAULT_CONFIGURATION}\n# changed\n", encoding="utf-8")
+            await until(lambda: asked)
+            before = w.cycles
+            await asyncio.sleep(0.1)
+            assert w.cycles == before and asked == [{POD}]
+            listed.set()
             await until(lambda: w.cycles > before)
             w.daemon.process.stop()
             assert await running == 0
