@@ -105,6 +105,7 @@ bench-commands: $(READY) ## Benchmark explain and simulate as whole commands ove
 .PHONY: bench-cluster
 bench-cluster: controlplane ## Benchmark against a real API server on this machine
 	$(PY) -m benchmarks.cluster
+	$(PY) -m benchmarks.refused
 
 .PHONY: bench-workloads
 bench-workloads: controlplane ## Run kube-scheduler's performance workloads beside kube-scheduler; table in build/workloads.md

@@ -1,44 +1,56 @@
-"""Limits how often a status is written of which only the numbers change.
+"""Limits how many statuses of waiting Pods and PodGroups a session writes.
 
 "most free on one node 7500m" changes with every Pod that is added or removed; writing it on each of thousands of
-waiting Pods in every session would overload the API server for no gain. A new reason is written at once; new numbers of
-a recently written reason are written after a delay. A withheld status is not assumed either, so the first session after
-the delay decides it again, with current numbers.
+waiting Pods in every session would overload the API server for no gain. New numbers of a recently written reason are
+written after a delay. New reasons are written at once, but only a limited number in one session: an autoscaler may
+create ten thousand Pods that the quota of their queue refuses. A withheld status is not assumed either, so a later
+session decides it again, with current numbers.
 """
 
 import re
 from collections.abc import Sequence
+from typing import Final
 
-from scheduler.api.decisions import Decisions, PodGroupStatusUpdate
+from scheduler.api.decisions import Decisions, PodGroupStatusUpdate, PodUnschedulable
 from scheduler.api.names import EVENT_FAILED_SCHEDULING, EVENT_UNSCHEDULABLE
 from scheduler.api.scheduling import PodGroupCondition
 
-HOLD_SECONDS = 30.0
+HOLD_SECONDS: Final = 60.0
+"""Least number of seconds between two statuses of an object that differ only in numbers."""
+LIMIT: Final = 500
+"""Number of statuses of waiting Pods, and of waiting PodGroups, that one session writes."""
 _NUMBERS = re.compile(r"\d+")
 
 
 class StatusThrottle:
     """Remembers the status last written on each waiting Pod and PodGroup."""
 
-    def __init__(self, hold: float = HOLD_SECONDS) -> None:
+    def __init__(self, hold: float = HOLD_SECONDS, limit: int = LIMIT) -> None:
         self._hold = hold
+        self._limit = limit
         self._written: dict[str, tuple[object, float]] = {}
         """uid -> (the status without its numbers, the time of writing)."""
 
     def throttle(self, decisions: Decisions, now: float) -> None:
-        """Removes from the decisions the statuses that say nothing new. ``now``: seconds of a monotonic clock."""
+        """Removes from the decisions the statuses that say nothing new, and those beyond the limit. ``now``: seconds of
+        a monotonic clock."""
         self._forget(now)
         held: set[tuple[str, str]] = set()
-        pods = []
+        pods: list[PodUnschedulable] = []
         for update in decisions.pods:
             said = (update.reason, update.nominated, _NUMBERS.sub("#", update.message))
-            if self._new(update.task.uid, said, now):
+            if self._is_new(update.task.uid, said) and len(pods) < self._limit:
+                self._written[update.task.uid] = (said, now)
                 pods.append(update)
             else:
                 held.add((update.task.uid, EVENT_FAILED_SCHEDULING))
-        groups = []
+        groups, waiting = [], 0
         for group in decisions.pod_groups:
-            if self._new(group.uid, _saying(group), now):
+            content = _without_numbers(group)
+            only_waits = not group.admits and not group.running + group.succeeded + group.failed
+            if self._is_new(group.uid, content) and not (only_waits and waiting >= self._limit):
+                self._written[group.uid] = (content, now)
+                waiting += only_waits
                 groups.append(group)
             else:
                 held.add((group.uid, EVENT_UNSCHEDULABLE))
@@ -46,19 +58,16 @@ class StatusThrottle:
             decisions.pods, decisions.pod_groups = pods, groups
             decisions.events = [e for e in decisions.events if (e.about.uid, e.reason) not in held]
 
-    def _new(self, uid: str, said: object, now: float) -> bool:
+    def _is_new(self, uid: str, said: object) -> bool:
         before = self._written.get(uid)
-        if before is not None and before[0] == said:
-            return False
-        self._written[uid] = (said, now)
-        return True
+        return before is None or before[0] != said
 
     def _forget(self, now: float) -> None:
         """Forgets statuses that may be written again."""
         self._written = {uid: entry for uid, entry in self._written.items() if now - entry[1] < self._hold}
 
 
-def _saying(group: PodGroupStatusUpdate) -> tuple[object, ...]:
+def _without_numbers(group: PodGroupStatusUpdate) -> tuple[object, ...]:
     """A status without the numbers in its conditions, and without their times."""
     counts = (group.running, group.succeeded, group.failed)
     return (group.phase, group.admission, counts, _conditions(group.conditions))

@@ -1,13 +1,17 @@
 """Core v1 Events, counted instead of repeated.
 
-An Event equal to an earlier one (object, type, reason, message) increases the count of that one, at most once per
-interval. A burst beyond the limits is dropped and counted: Events inform, and never delay anything else.
+An object has one Event for each cause: type, reason, and message without its numbers. Its count and its message are
+updated at most once per interval. The name of an Event is a digest of object and cause, so a restarted scheduler
+continues to count where its predecessor stopped. A burst beyond the limits is dropped and counted: Events inform, and
+never delay anything else.
 """
 
 import asyncio
+import re
 import time
 from collections import OrderedDict
-from itertools import count
+from hashlib import blake2b
+from typing import Final
 
 import msgspec
 import structlog
@@ -29,19 +33,33 @@ REMEMBERED = 16_384
 ATTEMPTS = 4
 LONGEST = 1024
 """Characters of a message; the API server's limit."""
+INTERVAL: Final = 60.0
+"""Least number of seconds between two updates of an Event."""
+_NUMBER = re.compile(r"(?<![\w.-])\d[\d.]*(?:[numkKMGTPE]i?\b)?")
+"""A number or amount, but not the number in a name such as ``train-0``."""
 _API_VERSIONS = {kind.name: kind.api_version for kind in reversed(KINDS)}
 _encode = msgspec.json.Encoder().encode
 log = structlog.get_logger(__name__)
 
 
+class _Existing(msgspec.Struct, rename="camel"):
+    """What an update of an Event returns."""
+
+    first_timestamp: str | None = None
+    count: int | None = None
+
+
 class _Series:
     """One Event and its number of occurrences."""
 
-    __slots__ = ("backoff", "count", "event", "first", "last", "name", "posted", "sent_at", "timer")
+    __slots__ = ("backoff", "cause", "count", "event", "first", "last", "name", "posted", "sent_at", "timer")
 
-    def __init__(self, event: EventPost, name: str, now: float) -> None:
+    def __init__(self, event: EventPost, cause: EventPost, component: str, now: float) -> None:
         self.event = event
-        self.name = name
+        """The latest occurrence."""
+        self.cause = cause
+        digest = blake2b(_encode((component, cause)), digest_size=8)
+        self.name = f"{event.about.name[:230]}.{digest.hexdigest()}"
         self.first = self.last = now
         self.count = 1
         self.posted = False
@@ -63,7 +81,7 @@ class Recorder:
         fence: Fence,
         component: str,
         *,
-        interval: float = 30.0,
+        interval: float = INTERVAL,
         remembered: int = REMEMBERED,
     ) -> None:
         """``component``: the scheduler's name; ``interval``: seconds between two updates of one Event."""
@@ -75,22 +93,22 @@ class Recorder:
         self._interval = interval
         self._remembered = remembered
         self._series: OrderedDict[EventPost, _Series] = OrderedDict()
-        self._numbers = count(time.time_ns())
 
     def post(self, event: EventPost) -> None:
-        """Posts an Event, or increases the count of an equal one."""
+        """Posts an Event, or increases the count of the Event with the same object and cause."""
         now = time.time()
-        series = self._series.get(event)
+        cause = msgspec.structs.replace(event, message=_NUMBER.sub("#", event.message))
+        series = self._series.get(cause)
         if series is None:
-            name = f"{event.about.name[:230]}.{next(self._numbers):x}"
-            series = self._series[event] = _Series(event, name, now)
+            series = self._series[cause] = _Series(event, cause, self._component, now)
             if len(self._series) > self._remembered:
                 _, forgotten = self._series.popitem(last=False)
                 if forgotten.timer is not None:
                     forgotten.timer.cancel()
             self._send(series)
             return
-        self._series.move_to_end(event)
+        self._series.move_to_end(cause)
+        series.event = event
         series.count += 1
         series.last = now
         if series.posted and series.timer is None:
@@ -121,7 +139,7 @@ class Recorder:
         if not self._lanes.submit(Urgency.EVENT, id(series), work):
             self._metrics.dropped_events.inc()
             if not series.posted:
-                self._series.pop(series.event, None)
+                self._series.pop(series.cause, None)
 
     async def _write(self, series: _Series) -> float | None:
         namespace = series.event.about.namespace or DEFAULT_NAMESPACE
@@ -129,24 +147,19 @@ class Recorder:
         counted = series.count
         try:
             if series.posted:
-                body = _encode({"count": counted, "lastTimestamp": format_timestamp(series.last)})
-                await self._client.request(
-                    "PATCH",
-                    f"{path}/{series.name}",
-                    body=body,
-                    content_type=MERGE_PATCH,
-                    priority=Priority.EVENT,
-                    fence=self._fence,
-                )
+                await self._patch(series, path, {"count": counted, "message": series.event.message[:LONGEST]})
             else:
-                body = self._body(series, namespace)
-                await self._client.request("POST", path, body=body, priority=Priority.EVENT, fence=self._fence)
+                try:
+                    body = self._body(series, namespace)
+                    await self._client.request("POST", path, body=body, priority=Priority.EVENT, fence=self._fence)
+                except ApiError as error:
+                    if error.status != 409:
+                        raise
+                    counted = await self._continue(series, path)
         except Fenced:
             return None
         except (ApiError, TransportError) as error:
-            done = isinstance(error, ApiError) and error.status == 409 and not series.posted
-            if not done:  # 409 on creation: an earlier attempt, whose answer was lost, came about
-                return self._failed(series, error)
+            return self._failed(series, error)
         series.posted = True
         series.sent_at = asyncio.get_running_loop().time()
         series.backoff.reset()
@@ -154,11 +167,35 @@ class Recorder:
             series.timer = asyncio.get_running_loop().call_later(self._interval, self._send, series)
         return None
 
+    async def _continue(self, series: _Series, path: str) -> int:
+        """Adds the count of a series to the existing Event of its name. Returns the sum. Raises ApiError,
+        TransportError, Fenced."""
+        reply = await self._patch(series, path, {"message": series.event.message[:LONGEST]})
+        existing = msgspec.json.decode(reply, type=_Existing)
+        written = existing.count or 0
+        series.posted = True
+        if existing.first_timestamp == format_timestamp(series.first):
+            return written  # created by an attempt of this series whose answer was lost
+        series.count += written
+        counted = series.count
+        await self._patch(series, path, {"count": counted})
+        return counted
+
+    async def _patch(self, series: _Series, path: str, changes: dict[str, object]) -> bytes:
+        return await self._client.request(
+            "PATCH",
+            f"{path}/{series.name}",
+            body=_encode({**changes, "lastTimestamp": format_timestamp(series.last)}),
+            content_type=MERGE_PATCH,
+            priority=Priority.EVENT,
+            fence=self._fence,
+        )
+
     def _failed(self, series: _Series, error: ApiError | TransportError) -> float | None:
         transient = isinstance(error, TransportError) or error.transient
         if transient and series.backoff.failures + 1 < ATTEMPTS:
             return series.backoff.next(error.retry_after if isinstance(error, ApiError) else None)
-        self._series.pop(series.event, None)  # an equal Event starts a new series
+        self._series.pop(series.cause, None)  # an equal Event starts a new series
         if isinstance(error, ApiError) and error.status == 404 and series.posted:
             return None  # the old one has expired on the server
         self._metrics.dropped_events.inc()

@@ -62,6 +62,28 @@ def test_an_admission_with_something_else_is_written_at_once() -> None:
         assert [update.phase for update in decisions.pod_groups] == ["Inqueue"]
 
 
+def test_a_session_writes_a_limited_number_of_new_statuses_and_the_next_ones_the_others() -> None:
+    """As with ten thousand Pods of an autoscaler that the quota of their queue refuses."""
+    damper = StatusThrottle(limit=3)
+    lone = [[group(f"g{i}", phase="Inqueue"), pod(f"p{i}", "4c", f"g{i}")] for i in range(8)]
+    written: list[set[str]] = []
+    for now in range(4):
+        decisions = World(node("n", "1c"), *lone).run(CONF).decisions  # nothing of the sessions before was carried out
+        damper.throttle(decisions, float(now))
+        pods = {update.task.name for update in decisions.pods}
+        assert {e.about.name for e in decisions.events if e.about.kind == "Pod"} == pods
+        assert len(decisions.pod_groups) == len(pods)
+        written.append(pods)
+    assert [len(pods) for pods in written] == [3, 3, 2, 0] and len(set.union(*written)) == 8
+
+
+def test_the_limit_does_not_concern_admissions_and_running_jobs() -> None:
+    waiting = [[group(f"g{i}", minimum=1), pod(f"p{i}", "1c", f"g{i}")] for i in range(3)]
+    decisions = World(node("n", "4c"), *waiting).run(configuration(["gang"], ["predicates"])).decisions
+    StatusThrottle(limit=1).throttle(decisions, 0.0)
+    assert len(decisions.binds) == 3 and len(decisions.pod_groups) == 3
+
+
 def test_bindings_are_never_held_back() -> None:
     damper = StatusThrottle()
     for now in (0.0, 1.0):

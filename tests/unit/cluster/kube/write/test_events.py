@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import pytest
 from aiohttp import web
 
 from scheduler.api.decisions import EventPost, ObjectRef
@@ -76,8 +77,56 @@ def test_other_messages_are_other_events_and_the_oldest_are_forgotten() -> None:
             for message in ("a", "b", "c", "a"):
                 recorder.post(event(message))
             await until(lambda: len(api.to("POST", EVENTS)) == 4)
-            names = [call.body["metadata"]["name"] for call in api.to("POST", EVENTS)]
-            assert len(set(names)) == 4
+            first, *others, again = [call.body["metadata"]["name"] for call in api.to("POST", EVENTS)]
+            assert again == first and len({first, *others}) == 3
+
+    virtual_time.run(scenario())
+
+
+def test_other_numbers_are_the_same_cause_and_the_event_has_the_latest_message() -> None:
+    async def scenario() -> None:
+        async with recording(interval=0.3) as (api, recorder):
+            recorder.post(event("train-1: 0/5 nodes are available, most free on one node 7500m"))
+            await until(lambda: api.to("POST", EVENTS))
+            recorder.post(event("train-1: 0/6 nodes are available, most free on one node 1.5Gi"))
+            recorder.post(event("train-1: 2/6 nodes are available, most free on one node 500m"))
+            await until(lambda: api.to("PATCH", f"{EVENTS}/.*"))
+            recorder.post(event("train-2: 2/6 nodes are available, most free on one node 500m"))
+            await until(lambda: len(api.to("POST", EVENTS)) == 2)
+            (update,) = api.to("PATCH", f"{EVENTS}/.*")
+            assert update.body["count"] == 3
+            assert update.body["message"] == "train-1: 2/6 nodes are available, most free on one node 500m"
+
+    virtual_time.run(scenario())
+
+
+@pytest.mark.parametrize("answered", [True, False])
+def test_a_restarted_scheduler_continues_the_event_of_its_predecessor(answered: bool) -> None:
+    """An attempt whose answer was lost is not counted twice."""
+
+    async def scenario() -> None:
+        async with recording(interval=30) as (api, recorder):
+            recorder.post(event())
+            await until(lambda: api.to("POST", EVENTS))
+            (first,) = api.to("POST", EVENTS)
+            created = "2020-01-01T00:00:00Z" if answered else first.body["firstTimestamp"]
+
+            async def exists(call: Call, request: web.Request) -> Answer:
+                return refusal(409, "AlreadyExists")
+
+            async def patched(call: Call, request: web.Request) -> Answer:
+                return {"firstTimestamp": created, "count": 7, **call.body}
+
+            api.on("POST", EVENTS, exists)
+            api.on("PATCH", f"{EVENTS}/.*", patched)
+            recorder._series.clear()
+            recorder.post(event("no room"))
+            await until(lambda: len(api.to("PATCH", f"{EVENTS}/.*")) == (2 if answered else 1))
+            await asyncio.sleep(0.05)
+            counts = [call.body.get("count") for call in api.to("PATCH", f"{EVENTS}/.*")]
+            assert counts == ([None, 8] if answered else [None])
+            names = {call.body["metadata"]["name"] for call in api.to("POST", EVENTS)}
+            assert {call.path.rpartition("/")[2] for call in api.to("PATCH", f"{EVENTS}/.*")} == names
 
     virtual_time.run(scenario())
 

@@ -285,7 +285,7 @@ def test_a_flood_of_events_does_not_delay_a_binding() -> None:
         world.api.on("POST", EVENTS, slow)
         world.api.answer("POST", BINDING, status=201)
         about = ObjectRef("v1", "Pod", "ns", "x")
-        events = [EventPost(about, "Warning", "Noise", f"message {i}") for i in range(3000)]
+        events = [EventPost(about, "Warning", "Noise", f"message m{i}") for i in range(3000)]
         world.writer.submit(Decisions(events=events))
         await until(lambda: len(world.api.to("POST", EVENTS)) >= 8)
         world.writer.submit(Decisions(binds=[world.bind(f"p{i}") for i in range(50)]))
@@ -299,7 +299,7 @@ def test_a_full_queue_of_events_drops_and_counts_instead_of_growing() -> None:
     async def scenario(world: World) -> None:
         about = ObjectRef("v1", "Pod", "ns", "x")
         for i in range(20_100):
-            world.recorder.post(EventPost(about, "Warning", "Noise", f"message {i}"))
+            world.recorder.post(EventPost(about, "Warning", "Noise", f"message m{i}"))
         assert world.metrics.registry.get_sample_value("volcano_py_dropped_events_total") == 100
 
     run(scenario)
