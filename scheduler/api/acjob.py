@@ -58,6 +58,8 @@ class AscendJobStatus(Wire):
     replica_statuses: dict[str, dict[str, Any]] | None = None
     start_time: str | None = None
     completion_time: str | None = None
+    restarts: int = 0
+    """Restarts before the job was suspended. While it has a PodGroup, that counts them."""
 
 
 class AscendJob(KubeObject):

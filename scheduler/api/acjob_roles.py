@@ -32,6 +32,7 @@ class Role(NamedTuple):
     """The resource of its chips, or ""."""
     chips: int
     """Amount of that resource in the container ``ascend``."""
+    restart_policy: str
 
     @property
     def label(self) -> str:
@@ -66,6 +67,11 @@ class JobRoles(NamedTuple):
     def chip_pods(self) -> int:
         """Number of Pods with chips."""
         return sum(role.replicas for role in self.roles if role.chips)
+
+    def sized(self, role: Role) -> Role:
+        """The role whose chips the environment of a Pod states: its own, or if it has none that of the Pods with
+        chips."""
+        return role if role.chips else next((each for each in self.roles if each.chips), role)
 
     def rank(self, role: Role, index: int) -> int:
         """The rank of a Pod. If the leader has chips, it has rank 0 and the workers follow."""
@@ -107,11 +113,13 @@ def roles_of(job: AscendJob) -> JobRoles:
 
 def _check_without_leader(job: JobRoles) -> None:
     if job.framework != MINDSPORE:
-        text = f"replicaSpec is not valid: a {job.framework} job needs the role {LEADERS[job.framework]}"
-        raise InvalidJobError("InvalidReplicaSpec", text)
+        text = f"replicaType is not valid: a {job.framework} job needs the role {LEADERS[job.framework]}"
+        raise InvalidJobError("InvalidReplicaType", text)
     if sum(role.chips * role.replicas for role in job.roles) > 1:
         text = "replicaSpec is not valid: when scheduler not found, the req num must be 1"
         raise InvalidJobError("InvalidReplicaSpec", text)
+    if not job.total:
+        raise InvalidJobError("InvalidReplicaSpec", "replicaSpec is not valid: the job has no Pods")
 
 
 def _role(framework: str, name: str, spec: ReplicaSpec) -> Role:
@@ -121,14 +129,12 @@ def _role(framework: str, name: str, spec: ReplicaSpec) -> Role:
         text = f"replicaType is {name[:64]} but must be one of {', '.join(known)}"
         raise InvalidJobError("InvalidReplicaType", text)
     replicas = 1 if spec.replicas is None else spec.replicas
-    if not 1 <= replicas <= MAX_REPLICAS:
-        raise InvalidJobError("InvalidReplicaSpec", f"{type} has {replicas} replicas, not 1 to {MAX_REPLICAS}")
+    if not 0 <= replicas <= MAX_REPLICAS:
+        raise InvalidJobError("InvalidReplicaSpec", f"{type} has {replicas} replicas, not 0 to {MAX_REPLICAS}")
     if type != WORKER and replicas != 1:
         raise InvalidJobError("InvalidReplicaSpec", f"replicas of {type} is {replicas}, it must be only 1")
     resource, chips = _chips(type, spec)
-    if not chips and type != "Scheduler":
-        raise InvalidJobError("InvalidContainer", f"container {CONTAINER} of {type} requests no chips")
-    return Role(type, replicas, spec.template, resource, chips)
+    return Role(type, replicas, spec.template, resource, chips, spec.restart_policy)
 
 
 def _chips(type: str, spec: ReplicaSpec) -> tuple[str, int]:
@@ -156,7 +162,14 @@ def _chips(type: str, spec: ReplicaSpec) -> tuple[str, int]:
 
 def requested_keys(template: Mapping[str, Any]) -> Sequence[str]:
     """The names of the resources that the container ``ascend`` requests."""
-    for container in (template.get("spec") or {}).get("containers") or ():
-        if container.get("name") == CONTAINER:
-            return list((container.get("resources") or {}).get("requests") or ())
-    return ()
+    return list((_container(template).get("resources") or {}).get("requests") or ())
+
+
+def variables_of(template: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """The environment variables of the container ``ascend``."""
+    return list(_container(template).get("env") or ())
+
+
+def _container(template: Mapping[str, Any]) -> Mapping[str, Any]:
+    containers: Sequence[Mapping[str, Any]] = (template.get("spec") or {}).get("containers") or ()
+    return next((each for each in containers if each.get("name") == CONTAINER), {})

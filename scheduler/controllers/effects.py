@@ -5,7 +5,7 @@ An effect names its object by kind, namespace and name, and by uid where a names
 """
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from scheduler.api.decisions import EventPost, ObjectRef
 from scheduler.api.kinds import Kind
@@ -40,8 +40,15 @@ class Patch:
     owner: str = ""
     """UID of the controller that the object must have; any other object of that name is left alone."""
     subresource: Literal["", "status"] = ""
+    data_key: str = ""
+    """A key that the data of a ConfigMap must have already. The patch of any other ConfigMap fails with the reason
+    NOT_OURS."""
     deferrable: bool = False
     """It only informs: all other writes go first, and the plan continues without it."""
+
+
+NOT_OURS: Final = "NotOurs"
+"""Reason of a failed patch of an object that is used for something else."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,15 +3,15 @@
 As with vcjobs, Pods are created once the PodGroup is admitted to its queue. A key is an AscendJob.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, cast
 
 from scheduler.api.acjob import CREATED, FAILED, RESTARTING, RUNNING, SUSPENDED, AscendJob
-from scheduler.api.acjob_roles import InvalidJobError, JobRoles, roles_of
+from scheduler.api.acjob_roles import FRAMEWORK, LEADERS, InvalidJobError, JobRoles, roles_of
 from scheduler.api.job import PENDING_PHASES
 from scheduler.api.kinds import ACJOB, POD, POD_GROUP, QUEUE, SERVICE, Kind, find_kind
 from scheduler.api.names import ACJOB_RESTARTS, FAULT_RETRY_TIMES
-from scheduler.api.objects import KubeObject, Pod, Service
+from scheduler.api.objects import ENDED_PHASES, KubeObject, Pod, Service
 from scheduler.api.quantity import QuantityError
 from scheduler.api.scheduling import PodGroup, Queue
 from scheduler.api.times import parse_timestamp
@@ -22,6 +22,7 @@ from scheduler.controllers.acjob.status import (
     Verdict,
     created,
     replica_statuses,
+    retryable,
     status_patch,
     verdict,
 )
@@ -76,6 +77,7 @@ class AscendJobController(Controller):
         job = self._store.get(ACJOB, AscendJob, *key)
         if job is None or job.metadata.deletion_timestamp is not None:
             self._due.pop(key, None)
+            self._lost.pop(key, None)
             return Plan()
         if job.is_finished:
             return self._clean_up(job, now)
@@ -107,24 +109,28 @@ class AscendJobController(Controller):
     def _advance(self, job: AscendJob, roles: JobRoles, manifest: Json, now: float) -> Plan:
         """Creates what is missing, and writes the status."""
         group = self._store.get(POD_GROUP, PodGroup, job.metadata.namespace, group_name(job))
+        existing = self._store.pods_of(job.metadata.uid)
         plan = Plan()
         if group is None:
+            if any(each.metadata.deletion_timestamp is not None for each in existing.values()):
+                return plan  # a resumed job waits for the Pods of before, whose end is no restart
+            self._lost.pop(key_of(job), None)  # Pods of before it was suspended
             plan.then(Create(POD_GROUP, manifest, job.metadata.uid))
-        leader = roles.leader
-        found = None if leader is None else self._store.get(SERVICE, Service, *self._service_key(job, roles))
-        if leader is not None and found is None:
-            plan.then(Create(SERVICE, service(job, roles, leader), job.metadata.uid))
-        existing = self._store.pods_of(job.metadata.uid)
         if group is None or group.status.phase in PENDING_PHASES:
             if existing:
                 return self._report(job, roles, existing, plan, now)
             return plan.then(*self._status(job, now, [_waiting(job, group)], replica_statuses(job, roles, existing)))
+        leader = roles.leader
+        found = None if leader is None else self._service(job, pod_name(job, leader, 0))
+        if leader is not None and found is None:
+            return plan.then(Create(SERVICE, service(job, roles, leader), job.metadata.uid))
         address = "" if found is None else found.spec.cluster_ip
         if leader is not None and (not address or address == _NO_ADDRESS):
             return plan  # the Service is observed when it has an address
         missing = [(name, role, index) for name, role, index in members(job, roles) if name not in existing]
         version = _restarts(group)
-        if missing and (self._lost[key_of(job)] >= version if key_of(job) in self._lost else job.has(RUNNING)):
+        lost = self._lost.get(key_of(job))
+        if missing and (job.has(RUNNING) if lost is None else lost >= version):
             version += 1
             stop = self._restart(job, group, version, len(missing), roles.total, plan, now)
             if stop is not None:
@@ -133,9 +139,6 @@ class AscendJobController(Controller):
         manifests = (pod(job, roles, role, i, addresses, version, self._scheduler) for _, role, i in missing)
         plan.then(*(Create(POD, each, job.metadata.uid) for each in manifests))
         return plan if missing else self._report(job, roles, existing, plan, now)
-
-    def done(self, key: Key, now: float) -> None:
-        self._lost.pop(key, None)
 
     def _restart(
         self, job: AscendJob, group: PodGroup, version: int, missing: int, total: int, plan: Plan, now: float
@@ -154,6 +157,11 @@ class AscendJobController(Controller):
 
     def _report(self, job: AscendJob, roles: JobRoles, pods: Mapping[str, Pod], plan: Plan, now: float) -> Plan:
         self._due[key_of(job)] = now + _PAUSE
+        ended = list(retryable(job, roles, pods))
+        if ended:
+            text = f"Job {job.metadata.name} is restarting because {len(ended)} of {roles.total} Pods failed."
+            plan.then(*self._status(job, now, [Verdict(RESTARTING, "JobRestarting", text)], None))
+            return plan.then(*(Delete(POD, *key_of(each), each.metadata.uid) for each in ended))
         counts = replica_statuses(job, roles, pods)
         group = self._store.get(POD_GROUP, PodGroup, job.metadata.namespace, group_name(job))
         retries = max(_retry_times(job) - (0 if group is None else _restarts(group)), 0)
@@ -166,10 +174,15 @@ class AscendJobController(Controller):
         return Plan().then(*self._status(job, now, changes, counts))
 
     def _status(
-        self, job: AscendJob, now: float, changes: list[Verdict], counts: dict[str, Json] | None
+        self,
+        job: AscendJob,
+        now: float,
+        changes: list[Verdict],
+        counts: dict[str, Json] | None,
+        restarts: int | None = None,
     ) -> list[Effect]:
         """The write of the status with an Event for each condition that becomes True; nothing if nothing changes."""
-        patch = status_patch(job, changes, counts, now)
+        patch = status_patch(job, changes, counts, now, restarts)
         if not patch:
             return []
         events: list[Effect] = [
@@ -181,33 +194,49 @@ class AscendJobController(Controller):
 
     # --- the end ------------------------------------------------------------------------------------------------------
     def _suspend(self, job: AscendJob, roles: JobRoles, now: float) -> Plan:
+        """The number of restarts goes into the status before the PodGroup, which counts them, is deleted."""
         text = f"Job {job.metadata.namespace}/{job.metadata.name} is suspended."
-        plan = Plan().then(*self._deletions(job, "All"))
-        return plan.then(
-            *self._status(job, now, [Verdict(SUSPENDED, "JobSuspended", text)], {r.type: {} for r in roles.roles})
-        )
+        group = self._store.get(POD_GROUP, PodGroup, job.metadata.namespace, group_name(job))
+        counts: dict[str, Json] = {role.type: {} for role in roles.roles}
+        restarts = None if group is None else _restarts(group)
+        plan = Plan().then(*self._status(job, now, [Verdict(SUSPENDED, "JobSuspended", text)], counts, restarts))
+        return plan.then(*self._deletions(job, lambda pod: True))
 
     def _clean_up(self, job: AscendJob, now: float) -> Plan:
-        """Of a finished job: Pods by its clean-up policy, the PodGroup, and in the end the job itself."""
+        """Of a finished job: Pods by its clean-up policy and those that wait, the PodGroup, and in the end the job
+        itself."""
         policy = job.spec.run_policy
-        plan = Plan().then(*self._deletions(job, policy.clean_pod_policy))
+        effects = self._deletions(job, lambda pod: _is_cleaned(pod, policy.clean_pod_policy))
+        effects += self._unused_service(job, effects)
+        plan = Plan().then(*effects)
         left = self._seconds_left(job, policy.ttl_seconds_after_finished, job.status.completion_time, now)
         if left is not None and left <= 0:
             return plan.then(Delete(ACJOB, *key_of(job), job.metadata.uid, foreground=True))
         plan.after = None if left is None else min(left, _LONGEST)
         return plan
 
-    def _deletions(self, job: AscendJob, policy: str) -> list[Effect]:
-        """``policy``: All, Running, or None (the default) for no Pods."""
+    def _deletions(self, job: AscendJob, is_deleted: Callable[[Pod], bool]) -> list[Effect]:
         effects: list[Effect] = []
         group = self._store.get(POD_GROUP, PodGroup, job.metadata.namespace, group_name(job))
         if group is not None:
             effects.append(Delete(POD_GROUP, *key_of(group), group.metadata.uid))
-        for each in self._store.pods_of(job.metadata.uid).values():
-            ended = each.status.phase in ("Succeeded", "Failed")
-            if each.metadata.deletion_timestamp is None and (policy == "All" or (policy == "Running" and not ended)):
-                effects.append(Delete(POD, *key_of(each), each.metadata.uid))
+        pods = self._store.pods_of(job.metadata.uid).values()
+        found = (each for each in pods if each.metadata.deletion_timestamp is None and is_deleted(each))
+        effects += (Delete(POD, *key_of(each), each.metadata.uid) for each in found)
         return effects
+
+    def _unused_service(self, job: AscendJob, effects: list[Effect]) -> list[Effect]:
+        """The deletion of the leader's Service, if its Pod is gone or is deleted with it."""
+        leader = LEADERS.get((job.metadata.labels or {}).get(FRAMEWORK, ""), "")
+        name = f"{job.metadata.name}-{leader.lower()}-0"
+        found = self._service(job, name)
+        owner = None if found is None else controller_of(found)
+        if found is None or owner is None or owner.uid != job.metadata.uid:
+            return []
+        leads = self._store.pods_of(job.metadata.uid).get(name)
+        if leads is not None and Delete(POD, *key_of(leads), leads.metadata.uid) not in effects:
+            return []
+        return [Delete(SERVICE, *key_of(found), found.metadata.uid)]
 
     @staticmethod
     def _seconds_left(job: AscendJob, seconds: int | None, since: str | None, now: float) -> float | None:
@@ -216,14 +245,20 @@ class AscendJobController(Controller):
         return None if seconds is None or start is None else start + seconds - now
 
     # --- what is there ------------------------------------------------------------------------------------------------
-    def _service_key(self, job: AscendJob, roles: JobRoles) -> Key:
-        leader = roles.leader
-        assert leader is not None
-        return job.metadata.namespace, pod_name(job, leader, 0)
+    def _service(self, job: AscendJob, leader: str) -> Service | None:
+        """The Service of a leader."""
+        return self._store.get(SERVICE, Service, job.metadata.namespace, leader)
 
     def _clusterd(self) -> str:
         found = self._store.get(SERVICE, Service, CLUSTERD_NAMESPACE, CLUSTERD)
         return found.spec.cluster_ip if found is not None and found.spec.cluster_ip else CLUSTERD_DOMAIN
+
+
+def _is_cleaned(pod: Pod, policy: str) -> bool:
+    """Whether a Pod of a finished job is deleted. ``policy``: All, Running, or None (the default); Pods that wait are
+    deleted in any case, as they would run later."""
+    phase = pod.status.phase
+    return phase in ("", "Pending") or policy == "All" or (policy == "Running" and phase not in ENDED_PHASES)
 
 
 def _concerns(old: Pod | None, new: Pod | None) -> bool:

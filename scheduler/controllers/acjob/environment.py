@@ -16,17 +16,22 @@ from scheduler.api.acjob_roles import (
     JobRoles,
     Role,
     requested_keys,
+    variables_of,
 )
 from scheduler.api.names import (
     ASCEND_310,
     ASCEND_310P,
     ASCEND_910,
+    MINDIE_APP,
+    MINDIE_JOB,
     NPU,
+    SOFT_SHARE,
     SUPER_POD_AFFINITY,
     SUPER_POD_RANK,
     SUPER_POD_SOFT,
 )
-from scheduler.controllers.ranktable.table import block_chips
+from scheduler.controllers.acjob.recovery import recovery
+from scheduler.controllers.ranktable.layout import block_chips
 
 Json = dict[str, Any]
 CLUSTERD: Final = "clusterd-grpc-svc"
@@ -45,18 +50,52 @@ class Addresses(NamedTuple):
 
 
 def environment(job: AscendJob, roles: JobRoles, role: Role, index: int, addresses: Addresses) -> list[Json]:
-    """The variables of one Pod; none for a MindSpore job of a single worker."""
+    """The variables of one Pod; none for a MindSpore job without a Scheduler."""
+    if is_mindie(job):
+        return [*_mindie(job, addresses)]
     if roles.framework == MINDSPORE and roles.leader is None:
         return []
     rank = roles.rank(role, index)
     variables = [*_common(job, role, rank, addresses)]
+    if not roles.chip_pods:
+        return variables
+    sizes = _Sizes.of(job, roles, role)
     if roles.framework == PYTORCH:
-        variables += _pytorch(roles, role, rank, addresses)
+        variables += _pytorch(roles, sizes, rank, addresses)
     elif roles.framework == MINDSPORE:
-        variables += _mindspore(roles, role, rank, addresses)
+        variables += _mindspore(roles, role, sizes, rank, addresses)
     else:
-        variables += _tensorflow(roles, role, rank, addresses)
-    return variables
+        variables += _tensorflow(roles, role, sizes, rank, addresses)
+    own = {each["name"]: each.get("value") or "" for each in variables_of(role.template)}
+    return [*variables, *(_value(*each) for each in recovery(job, roles.framework, own).items())]
+
+
+class _Sizes(NamedTuple):
+    """What the environment says of the chips of the job."""
+
+    local: int
+    """Ranks of a Pod."""
+    world: int
+    """Ranks of the job."""
+    known: bool
+    """Pods have whole chips, or share them."""
+
+    @classmethod
+    def of(cls, job: AscendJob, roles: JobRoles, role: Role) -> "_Sizes":
+        sized = roles.sized(role)
+        local = 1 if shares_chips(job) else sized.chips
+        return cls(local, local * roles.chip_pods, not sized.cuts_chips)
+
+
+def is_mindie(job: AscendJob) -> bool:
+    """Whether the job is one of MindIE, an inference service."""
+    labels = job.metadata.labels or {}
+    return MINDIE_JOB in labels and MINDIE_APP in labels
+
+
+def shares_chips(job: AscendJob) -> bool:
+    """Whether the Pods have quotas of chips that they share."""
+    return all(label in (job.metadata.labels or {}) for label in SOFT_SHARE)
 
 
 def _value(name: str, value: object) -> Json:
@@ -67,16 +106,27 @@ def _field(name: str, path: str) -> Json:
     return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
 
 
-def _common(job: AscendJob, role: Role, rank: int, addresses: Addresses) -> Iterator[Json]:
-    keys = requested_keys(role.template)
-    if role.resource in _WHOLE_CHIPS and _WHOLE_CHIPS.issuperset(keys):
-        yield _field("ASCEND_VISIBLE_DEVICES", f"metadata.annotations['{role.resource}']")
-    yield _value("MINDX_TASK_ID", job.metadata.uid)
+def _mindie(job: AscendJob, addresses: Addresses) -> Iterator[Json]:
+    labels = job.metadata.labels or {}
+    yield _value("MINDX_TASK_ID", labels[MINDIE_JOB])
+    yield _value("APP_TYPE", labels[MINDIE_APP])
+    yield from _clusterd(addresses)
+
+
+def _clusterd(addresses: Addresses) -> Iterator[Json]:
     yield _value("MINDX_SERVER_IP", addresses.clusterd)
     yield _value("MINDX_SERVER_DOMAIN", CLUSTERD_DOMAIN)
+
+
+def _common(job: AscendJob, role: Role, rank: int, addresses: Addresses) -> Iterator[Json]:
+    keys = requested_keys(role.template)
+    if role.resource in _WHOLE_CHIPS and _WHOLE_CHIPS.issuperset(keys) and not shares_chips(job):
+        yield _field("ASCEND_VISIBLE_DEVICES", f"metadata.annotations['{role.resource}']")
+    yield _value("MINDX_TASK_ID", job.metadata.uid)
+    yield from _clusterd(addresses)
     yield _value("HostNetwork", str(bool((role.template.get("spec") or {}).get("hostNetwork"))).lower())
-    if role.chips:
-        if (job.metadata.labels or {}).get(SUPER_POD_AFFINITY) == SUPER_POD_SOFT:
+    if role.resource:
+        if (job.metadata.labels or {}).get(SUPER_POD_AFFINITY) == SUPER_POD_SOFT and role.resource != NPU:
             yield _field("HCCL_LOGIC_SUPERPOD_ID", f"metadata.annotations['{SUPER_POD_RANK}']")
         else:
             yield _value("HCCL_LOGIC_SUPERPOD_ID", _super_pod(job, role, rank))
@@ -85,30 +135,26 @@ def _common(job: AscendJob, role: Role, rank: int, addresses: Addresses) -> Iter
 
 def _super_pod(job: AscendJob, role: Role, rank: int) -> int:
     """Number of the logical super pod of a Pod."""
-    chips = block_chips(job.metadata.annotations or {})
-    return rank // (chips // role.chips) if chips >= role.chips else 0
+    chips = block_chips(job.metadata.annotations or {}, role.chips)
+    return rank // max(1, chips // role.chips) if chips and role.chips else 0
 
 
-def _sizes(roles: JobRoles, role: Role, local: str, world: str) -> Iterator[Json]:
-    """Chips of the Pod and of the job, where the Pod has whole chips."""
-    if not role.cuts_chips:
-        yield _value(local, role.chips)
-        yield _value(world, role.chips * roles.chip_pods)
-
-
-def _pytorch(roles: JobRoles, role: Role, rank: int, addresses: Addresses) -> Iterator[Json]:
-    yield from _sizes(roles, role, "LOCAL_WORLD_SIZE", "WORLD_SIZE")
-    if not role.cuts_chips:
-        yield _value("LOCAL_RANK", ",".join(map(str, range(role.chips))))
+def _pytorch(roles: JobRoles, sizes: _Sizes, rank: int, addresses: Addresses) -> Iterator[Json]:
+    if sizes.known:
+        yield _value("LOCAL_WORLD_SIZE", sizes.local)
+        yield _value("WORLD_SIZE", sizes.world)
+        yield _value("LOCAL_RANK", ",".join(map(str, range(sizes.local))))
     yield _value("MASTER_ADDR", addresses.leader)
     yield _value("MASTER_PORT", leader_port(roles))
     yield _value("RANK", rank)
 
 
-def _mindspore(roles: JobRoles, role: Role, rank: int, addresses: Addresses) -> Iterator[Json]:
+def _mindspore(roles: JobRoles, role: Role, sizes: _Sizes, rank: int, addresses: Addresses) -> Iterator[Json]:
     leads = role.type != WORKER
     yield _field("MS_SCHED_HOST", "status.podIP") if leads else _value("MS_SCHED_HOST", addresses.leader)
-    yield from _sizes(roles, role, "MS_LOCAL_WORKER", "MS_WORKER_NUM")
+    if sizes.known:
+        yield _value("MS_LOCAL_WORKER", sizes.local)
+        yield _value("MS_WORKER_NUM", sizes.world)
     yield _value("MS_NODE_RANK", rank)
     yield _value("MS_SCHED_PORT", leader_port(roles))
     yield _value("MS_SERVER_NUM", 0)
@@ -116,10 +162,12 @@ def _mindspore(roles: JobRoles, role: Role, rank: int, addresses: Addresses) -> 
     yield _value("NPU_POD", str(bool(role.chips)).lower())
 
 
-def _tensorflow(roles: JobRoles, role: Role, rank: int, addresses: Addresses) -> Iterator[Json]:
+def _tensorflow(roles: JobRoles, role: Role, sizes: _Sizes, rank: int, addresses: Addresses) -> Iterator[Json]:
     leads = role.type != WORKER
     yield _field("CM_CHIEF_IP", "status.podIP") if leads else _value("CM_CHIEF_IP", addresses.leader)
-    yield from _sizes(roles, role, "CM_LOCAL_WORKER", "CM_WORKER_SIZE")
+    if sizes.known:
+        yield _value("CM_LOCAL_WORKER", sizes.local)
+        yield _value("CM_WORKER_SIZE", sizes.world)
     yield _value("CM_CHIEF_PORT", leader_port(roles))
     yield _value("CM_RANK", rank)
     yield _value("CM_CHIEF_DEVICE", 0)

@@ -8,7 +8,17 @@ from typing import Any, Final
 from scheduler.api.acjob import AscendJob, SchedulingPolicy
 from scheduler.api.acjob_roles import CONTAINER, PORT, PORT_NAME, WORKER, JobRoles, Role
 from scheduler.api.kinds import ACJOB, POD, POD_GROUP, SERVICE
-from scheduler.api.names import ACJOB_GROUP, ACJOB_OPERATOR_NAME, GROUP_NAME, HCCL_RANK_INDEX, PODS, TASK_SPEC
+from scheduler.api.names import (
+    ACJOB_GROUP,
+    ACJOB_OPERATOR_NAME,
+    ACJOB_RESTARTS,
+    GROUP_NAME,
+    HCCL_RANK_INDEX,
+    PODS,
+    PROCESS_RECOVER,
+    RECOVER_STRATEGY,
+    TASK_SPEC,
+)
 from scheduler.controllers.acjob.environment import Addresses, environment, leader_port
 from scheduler.controllers.owners import owned
 from scheduler.controllers.resources import pod_usage, printed, scaled, summed
@@ -43,10 +53,16 @@ def identity(job: AscendJob, role: Role, index: int) -> dict[str, str]:
     }
 
 
+def min_available(job: AscendJob, roles: JobRoles) -> int:
+    """The smallest number of Pods with which the job runs."""
+    policy = job.spec.run_policy.scheduling_policy
+    return roles.total if policy is None or policy.min_available is None else policy.min_available
+
+
 def pod_group(job: AscendJob, roles: JobRoles) -> Json:
     """Raises QuantityError for malformed amounts."""
     policy = job.spec.run_policy.scheduling_policy or SchedulingPolicy()
-    minimum = roles.total if policy.min_available is None else policy.min_available
+    minimum = min_available(job, roles)
     spec: Json = {
         "minMember": minimum,
         "minTaskMember": {role.label: role.replicas for role in roles.roles},
@@ -57,9 +73,15 @@ def pod_group(job: AscendJob, roles: JobRoles) -> Json:
     if policy.priority_class:
         spec["priorityClassName"] = policy.priority_class
     manifest = owned(POD_GROUP, group_name(job), ACJOB, job, spec=spec)
-    for field, values in (("labels", job.metadata.labels), ("annotations", job.metadata.annotations)):
+    labels, annotations = dict(job.metadata.labels or {}), dict(job.metadata.annotations or {})
+    annotations.pop(ACJOB_RESTARTS, None)
+    if RECOVER_STRATEGY in annotations:
+        labels[PROCESS_RECOVER] = "on"
+    if job.status.restarts > 0:
+        annotations[ACJOB_RESTARTS] = str(job.status.restarts)
+    for field, values in (("labels", labels), ("annotations", annotations)):
         if values:
-            manifest["metadata"][field] = dict(values)
+            manifest["metadata"][field] = values
     return manifest
 
 
@@ -99,9 +121,7 @@ def pod(
     template: Json = copy.deepcopy(dict(role.template))
     meta, spec = template.get("metadata") or {}, template.get("spec") or {}
     spec.setdefault("schedulerName", job.spec.scheduler_name or scheduler)
-    restart = (job.spec.replica_specs or {}).get(role.type)
-    policy = "" if restart is None else restart.restart_policy
-    spec["restartPolicy"] = policy if policy in ("Always", "OnFailure") else "Never"
+    spec["restartPolicy"] = role.restart_policy if role.restart_policy in ("Always", "OnFailure") else "Never"
     if priority := (job.spec.run_policy.scheduling_policy or SchedulingPolicy()).priority_class:
         spec.setdefault("priorityClassName", priority)
     variables = environment(job, roles, role, index, addresses)

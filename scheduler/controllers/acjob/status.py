@@ -1,6 +1,6 @@
 """The status of an AscendJob: conditions, numbers of Pods by role, times."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -15,14 +15,16 @@ from scheduler.api.acjob import (
     AscendJob,
     JobCondition,
 )
-from scheduler.api.acjob_roles import WORKER, JobRoles
+from scheduler.api.acjob_roles import CONTAINER, JobRoles
 from scheduler.api.objects import Pod
 from scheduler.api.times import format_timestamp
-from scheduler.controllers.acjob.manifests import members
+from scheduler.controllers.acjob.manifests import members, min_available
 
 Json = dict[str, Any]
 _EXCLUSIVE: Final = frozenset({RUNNING, RESTARTING, SUSPENDED, SUCCEEDED, FAILED})
-"""Conditions of which one is True at a time."""
+"""Conditions of which one is True at a time. The newest is the last: ``kubectl get`` shows its type."""
+SIGNALLED: Final = 128
+"""The smallest exit code that means a signal."""
 _FINISHED: Final = (SUCCEEDED, FAILED)
 
 
@@ -35,15 +37,35 @@ class Verdict(NamedTuple):
 
 
 def replica_statuses(job: AscendJob, roles: JobRoles, pods: Mapping[str, Pod]) -> dict[str, Json]:
-    """Role -> numbers of active, succeeded and failed Pods, without zeros."""
+    """Role -> numbers of active, succeeded and failed Pods, without zeros. A Pod that fails while it terminates was
+    stopped, and does not count."""
     result: dict[str, Json] = {role.type: {} for role in roles.roles}
     words = {"Running": "active", "Succeeded": "succeeded", "Failed": "failed"}
     for name, role, _ in members(job, roles):
         word = words.get(pods[name].status.phase) if name in pods else None
-        if word is not None:
+        if word is not None and not (word == "failed" and pods[name].metadata.deletion_timestamp is not None):
             counts = result[role.type]
             counts[word] = counts.get(word, 0) + 1
     return result
+
+
+def retryable(job: AscendJob, roles: JobRoles, pods: Mapping[str, Pod]) -> Iterator[Pod]:
+    """The failed Pods that are replaced: those of roles with ``restartPolicy: ExitCode`` whose container ``ascend``
+    was ended by a signal (exit code 128 or more)."""
+    for name, role, _ in members(job, roles):
+        pod = pods.get(name)
+        if pod is None or pod.status.phase != "Failed" or pod.metadata.deletion_timestamp is not None:
+            continue
+        if role.restart_policy == "ExitCode" and _exit_code(pod) >= SIGNALLED:
+            yield pod
+
+
+def _exit_code(pod: Pod) -> int:
+    """Of the container ``ascend``; 0 while it is unknown."""
+    for status in pod.status.container_statuses or ():
+        if status.name == CONTAINER and status.state is not None and status.state.terminated is not None:
+            return status.state.terminated.exit_code
+    return 0
 
 
 def verdict(job: AscendJob, roles: JobRoles, counts: Mapping[str, Mapping[str, int]], retries: int) -> Verdict | None:
@@ -56,13 +78,11 @@ def verdict(job: AscendJob, roles: JobRoles, counts: Mapping[str, Mapping[str, i
         return Verdict(RESTARTING, "JobRestarting", text)
     if failed:
         return Verdict(FAILED, "JobFailed", f"Job {where} has failed because {failed} of {roles.total} Pods failed.")
-    succeeded = _sum(counts.values(), "succeeded")
-    workers = counts.get(WORKER, {}).get("succeeded", 0)
-    all_workers = job.spec.success_policy == "AllWorkers" and 0 < roles.workers == workers
-    if succeeded == roles.total or all_workers:
-        return Verdict(SUCCEEDED, "JobSucceeded", f"Job {where} successfully completed.")
     if _sum(counts.values(), "active"):
         return Verdict(RUNNING, "JobRunning", f"Job {where} is running.")
+    succeeded = _sum(counts.values(), "succeeded")
+    if succeeded and succeeded >= min_available(job, roles):  # the others of an elastic job never got a node
+        return Verdict(SUCCEEDED, "JobSucceeded", f"Job {where} successfully completed.")
     return None
 
 
@@ -70,11 +90,17 @@ def _sum(counts: Iterable[Mapping[str, int]], word: str) -> int:
     return sum(each.get(word, 0) for each in counts)
 
 
-def status_patch(job: AscendJob, changes: Iterable[Verdict], counts: Mapping[str, Json] | None, now: float) -> Json:
-    """The merge patch of the status; empty if nothing changes."""
+def status_patch(
+    job: AscendJob,
+    changes: Iterable[Verdict],
+    counts: Mapping[str, Json] | None,
+    now: float,
+    restarts: int | None = None,
+) -> Json:
+    """The merge patch of the status; empty if nothing changes. ``restarts``: None if their number stays."""
     time = format_timestamp(now)
     old = job.status.conditions or []
-    conditions = [_resumed(each, time) for each in old] if not job.spec.run_policy.suspend else list(old)
+    conditions = [each for each in old if each.type != SUSPENDED or job.spec.run_policy.suspend]
     for change in changes:
         conditions = _with_condition(conditions, change, time)
     patch: Json = {}
@@ -89,6 +115,8 @@ def status_patch(job: AscendJob, changes: Iterable[Verdict], counts: Mapping[str
         }
     elif known is None:
         patch["replicaStatuses"] = {}
+    if restarts not in (None, job.status.restarts):
+        patch["restarts"] = restarts
     if patch and job.spec.run_policy.suspend:
         patch["startTime"] = None  # the time until the deadline begins again when the job is resumed
     elif patch and job.status.start_time is None:
@@ -105,31 +133,33 @@ def _replaced(old: Mapping[str, Any] | None, new: Json) -> Json:
 
 
 def _with_condition(conditions: list[JobCondition], change: Verdict, time: str) -> list[JobCondition]:
-    """The conditions with one that became True; others that exclude it become False."""
-    result = [_other(each, change, time) for each in conditions if each.type != change.type]
+    """The conditions with one that became True. Others that exclude it are removed, but for Running, which a finished
+    job keeps as False."""
     old = next((each for each in conditions if each.type == change.type), None)
-    place = len(result) if old is None else conditions.index(old)
+    is_true = old is not None and old.status == "True"
     new = JobCondition(
         type=change.type,
         status="True",
         reason=change.reason,
         message=change.message,
         last_update_time=time,
-        last_transition_time=old.last_transition_time if old is not None and old.status == "True" else time,
+        last_transition_time=old.last_transition_time if old is not None and is_true else time,
     )
-    unchanged = old is not None and msgspec.structs.replace(new, last_update_time=old.last_update_time) == old
-    result.insert(place, old if old is not None and unchanged else new)
-    return result
+    if old is not None and msgspec.structs.replace(new, last_update_time=old.last_update_time) == old:
+        new = old
+    if change.type not in _EXCLUSIVE:
+        return [new if each is old else each for each in conditions] if old is not None else [*conditions, new]
+    others = (_other(each, change, time) for each in conditions if each is not old)
+    return [*(each for each in others if each is not None), new]
 
 
-def _resumed(condition: JobCondition, time: str) -> JobCondition:
-    if (condition.type, condition.status) != (SUSPENDED, "True"):
+def _other(condition: JobCondition, change: Verdict, time: str) -> JobCondition | None:
+    """What becomes of a condition when one that is exclusive becomes True; None: it is removed."""
+    if condition.type not in _EXCLUSIVE:
         return condition
-    return msgspec.structs.replace(condition, status="False", last_update_time=time, last_transition_time=time)
-
-
-def _other(condition: JobCondition, change: Verdict, time: str) -> JobCondition:
-    if condition.status != "True" or not _EXCLUSIVE.issuperset((condition.type, change.type)):
+    if condition.type != RUNNING or change.type not in _FINISHED:
+        return None
+    if condition.status != "True":
         return condition
     return msgspec.structs.replace(condition, status="False", last_update_time=time, last_transition_time=time)
 

@@ -6,34 +6,71 @@ one of them goes, it is ``initializing`` again.
 """
 
 import json
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from scheduler.api.kinds import CONFIG_MAP, POD, REPLICA_SET, Kind
 from scheduler.api.names import (
     EVENT_RANK_TABLE,
+    NPU_JOB_KIND,
     RANK_TABLE,
     RANK_TABLE_PREFIX,
     RANK_TABLE_VERSION,
+    RANK_TABLE_VOLUME,
 )
 from scheduler.api.objects import ConfigMap, KubeObject, Pod
 from scheduler.controllers.controller import Controller
-from scheduler.controllers.effects import Effect, Patch, Plan, Post, RemoveFile, WriteFile, malformed, warning
-from scheduler.controllers.ranktable.servers import Server, ServerError, has_chips, read_server
-from scheduler.controllers.ranktable.table import COMPLETED, Layout, TableError, completed, initializing, layout_of
+from scheduler.controllers.effects import (
+    NOT_OURS,
+    Effect,
+    Patch,
+    Plan,
+    Post,
+    RemoveFile,
+    WriteFile,
+    malformed,
+    warning,
+)
+from scheduler.controllers.ranktable.layout import layout_of
+from scheduler.controllers.ranktable.servers import Server, ServerError, TableError, read_server, requested_chips
+from scheduler.controllers.ranktable.table import COMPLETED, INITIALIZING, completed, doubts, initializing
 from scheduler.controllers.ranktable.workloads import KINDS, Communicator, Communicators
 from scheduler.controllers.store import Key, Store
 
 PAUSE: Final = 1.0
-"""Seconds between two plans for one job, so that a table is written once a second at most. A job of a thousand Pods
-changes thousands of times while it starts."""
+"""Seconds between two writes of one table."""
+PLAN_PAUSE: Final = 0.1
+"""Seconds between two plans for one workload. One of a thousand Pods changes thousands of times while it starts."""
 FIRST_VERSION: Final = "0"
+MAX_BYTES: Final = 1_048_576
+"""Size of the data of a ConfigMap that the API server accepts."""
+_VERSION_BYTES: Final = 20
 
 
 class _Written(NamedTuple):
     """What was written last."""
 
     text: str
+    """Of the file, and of the ConfigMap if it fits."""
+    in_map: str
     version: str
+
+
+class _Table(NamedTuple):
+    """The table as it is to be."""
+
+    text: str
+    initializing: str
+    """The table while Pods are missing; equal to ``text`` then."""
+
+
+class _Entry(NamedTuple):
+    """What was read from a Pod."""
+
+    pod: Pod
+    has_chips: bool
+    server: Server | None
+    """None while something is missing, or if something is malformed."""
+    problem: Post | None
 
 
 class RankTableController(Controller):
@@ -46,8 +83,14 @@ class RankTableController(Controller):
         self._store = store
         self._communicators = Communicators(store)
         self._written: dict[Key, _Written] = {}
+        self._entries: dict[Key, dict[str, _Entry]] = {}
+        """By the uid of the Pod. A Pod is read again when it has changed."""
         self._planned: dict[Key, float] = {}
         """When the last plan for a workload was made."""
+        self._changed: dict[Key, float] = {}
+        """When its table was written last."""
+        self._refused: dict[Key, str] = {}
+        """The table that a ConfigMap used for something else did not get."""
         self._reported: dict[Key, tuple[Post, ...]] = {}
 
     # --- what concerns whom -------------------------------------------------------------------------------------------
@@ -61,7 +104,7 @@ class RankTableController(Controller):
 
     # --- what to do ---------------------------------------------------------------------------------------------------
     def plan(self, key: Key, now: float) -> Plan:
-        due = self._planned.get(key, 0.0) + PAUSE
+        due = self._planned.get(key, 0.0) + PLAN_PAUSE
         if now < due:
             return Plan(after=due - now)
         communicators = list(self._communicators.of(key))
@@ -69,100 +112,151 @@ class RankTableController(Controller):
             return self._forget(key)
         self._planned[key] = now
         first, *others = communicators
-        text, events = _table(first)
+        table, events = self._table(key, first)
         events += [_conflict(each, first) for each in others]
-        plan = Plan()
+        plan = self._write(key, first, table, events, now)
         if tuple(events) != self._reported.get(key, ()):
             self._reported[key] = tuple(events)
             plan.then(*events)
-        return self._write(key, first, text, now, plan)
+        return plan
 
-    def _write(self, key: Key, communicator: Communicator, text: str, now: float, plan: Plan) -> Plan:
-        """Adds the writes to a plan, if there are any."""
-        last = self._last(key)
-        if last is not None and last.text == text:
-            return plan
-        if not _is_completed(text) and not (last is not None and _is_completed(last.text)):
-            return plan  # the user's own "initializing" stands
-        fresh = last is None or (last.version in ("", FIRST_VERSION) and not _is_completed(last.text))
+    def _write(self, key: Key, communicator: Communicator, table: _Table, events: list[Post], now: float) -> Plan:
+        """Plans the writes, if there are any, and reports what prevents them."""
+        last, written = self._last(key), self._written.get(key)
+        in_map = self._in_map(key, communicator, table, events)
+        in_file = written.text if written is not None else last.in_map if last is not None else ""
+        writes_file = communicator.in_file and in_file != table.text
+        writes_map = in_map is not None and (last is None or last.in_map != in_map)
+        if writes_map and in_map == table.initializing and not (last is not None and _is_completed(last.in_map)):
+            writes_map = False  # the user's own "initializing" stands
+        if not writes_map and not writes_file:
+            return Plan()
+        due = self._changed.get(key, 0.0) + PAUSE
+        if now < due:
+            return Plan(after=due - now)
+        self._changed[key] = now
+        fresh = last is None or (last.version in ("", FIRST_VERSION) and not _is_completed(last.in_map))
         version = FIRST_VERSION if fresh else str(int(now))
-        self._written[key] = _Written(text, version)
-        namespace, name = key
-        data = {RANK_TABLE: text, RANK_TABLE_VERSION: version}
-        effects: list[Effect] = [Patch(CONFIG_MAP, namespace, f"{RANK_TABLE_PREFIX}{name}", {"data": data})]
-        if communicator.in_file:
-            effects += [WriteFile(_directory(key), file, content) for file, content in data.items()]
-        return plan.then(*effects)
+        self._written[key] = _Written(table.text, table.initializing if in_map is None else in_map, version)
+        effects: list[Effect] = []
+        if writes_map:
+            body = {"data": {RANK_TABLE: in_map, RANK_TABLE_VERSION: version}}
+            key_in_data = "" if self._config_map(key) is not None else RANK_TABLE
+            effects.append(Patch(CONFIG_MAP, key[0], _name(key), body, data_key=key_in_data))
+        if writes_file:
+            files = {RANK_TABLE: table.text, RANK_TABLE_VERSION: version}
+            effects += [WriteFile(_directory(key), file, content) for file, content in files.items()]
+        return Plan().then(*effects)
+
+    def _in_map(self, key: Key, communicator: Communicator, table: _Table, events: list[Post]) -> str | None:
+        """What the ConfigMap is to contain; None if it is used for something else."""
+        config_map = self._config_map(key)
+        data = {} if config_map is None else config_map.data or {}
+        if config_map is not None:
+            is_ours = NPU_JOB_KIND in (config_map.metadata.labels or ()) or RANK_TABLE in data
+        else:
+            is_ours = self._refused.get(key) != table.text
+        if not is_ours:
+            problem = f"{_name(key)} has neither the label {NPU_JOB_KIND} nor the key {RANK_TABLE}, and is left alone"
+            events.append(_warning(communicator, f"it has no rank table in a ConfigMap: {problem}"))
+            return None
+        others = sum(
+            len(value.encode()) for name, value in data.items() if name not in (RANK_TABLE, RANK_TABLE_VERSION)
+        )
+        size = len(table.text.encode()) + others + _VERSION_BYTES
+        if size <= MAX_BYTES:
+            return table.text
+        advice = (
+            "it is only in the file" if communicator.in_file else f"Pods can read it from a volume {RANK_TABLE_VOLUME}"
+        )
+        problem = f"the rank table makes it {size:,} bytes long, and a ConfigMap has at most {MAX_BYTES:,}"
+        events.append(_warning(communicator, f"{_name(key)} stays {INITIALIZING}: {problem}; {advice}"))
+        return table.initializing
+
+    def _config_map(self, key: Key) -> ConfigMap | None:
+        """The ConfigMap, if it is known: only those with the label are watched."""
+        return self._store.get(CONFIG_MAP, ConfigMap, key[0], _name(key))
 
     def _last(self, key: Key) -> _Written | None:
         """The table as it stands: in the ConfigMap if it is known, otherwise as it was written last."""
-        namespace, name = key
-        config_map = self._store.get(CONFIG_MAP, ConfigMap, namespace, f"{RANK_TABLE_PREFIX}{name}")
+        config_map = self._config_map(key)
         if config_map is None:
             return self._written.get(key)
-        data = config_map.data or {}
-        return _Written(data.get(RANK_TABLE, ""), data.get(RANK_TABLE_VERSION, ""))
+        text = (config_map.data or {}).get(RANK_TABLE, "")
+        return _Written(text, text, (config_map.data or {}).get(RANK_TABLE_VERSION, ""))
 
     def _forget(self, key: Key) -> Plan:
         """The workload is gone or has ended. Its file is removed; the ConfigMap is the user's."""
-        self._reported.pop(key, None)
-        self._planned.pop(key, None)
+        states: tuple[dict[Key, Any], ...] = (
+            self._entries,
+            self._reported,
+            self._planned,
+            self._changed,
+            self._refused,
+        )
+        for state in states:
+            state.pop(key, None)
         if self._written.pop(key, None) is None:
             return Plan()
         return Plan().then(*(RemoveFile(_directory(key), file) for file in (RANK_TABLE, RANK_TABLE_VERSION)))
 
     # --- what came of it ----------------------------------------------------------------------------------------------
     def failed(self, key: Key, effect: Effect, error: str, now: float) -> None:
-        self._written.pop(key, None)
+        written = self._written.pop(key, None)
+        if written is not None and NOT_OURS in error:
+            self._refused[key] = written.text
+
+    # --- the table ----------------------------------------------------------------------------------------------------
+    def _table(self, key: Key, communicator: Communicator) -> tuple[_Table, list[Post]]:
+        """The table of a workload, and the Events about what is wrong with it."""
+        layout = layout_of(
+            communicator.labels, communicator.annotations, communicator.accelerator_types, communicator.chips
+        )
+        entries = self._read(key, communicator)
+        events = [entry.problem for entry in entries if entry.problem is not None]
+        start = initializing(layout)
+        is_missing = len(entries) != communicator.size or any(
+            entry.server is None if entry.has_chips else not entry.pod.spec.node_name for entry in entries
+        )
+        servers = [entry.server for entry in entries if entry.server is not None]
+        if is_missing or not servers:
+            return _Table(start, start), events
+        own_nodes = communicator.own_nodes
+        try:
+            text = completed(servers, layout, own_nodes=own_nodes)
+        except TableError as error:
+            events.append(_warning(communicator, f"the rank table is not completed: {error}"))
+            return _Table(start, start), events
+        events += [_warning(communicator, f"the rank table is doubtful: {each}") for each in doubts(servers, own_nodes)]
+        return _Table(text, start), events
+
+    def _read(self, key: Key, communicator: Communicator) -> list[_Entry]:
+        """What the Pods say. Only Pods that have changed are decoded again."""
+        known = self._entries.get(key, {})
+        entries: dict[str, _Entry] = {}
+        for pod in communicator.pods:
+            entry = known.get(pod.metadata.uid)
+            entries[pod.metadata.uid] = entry if entry is not None and entry.pod is pod else _entry(pod)
+        self._entries[key] = entries
+        return list(entries.values())
 
 
-def _table(communicator: Communicator) -> tuple[str, list[Post]]:
-    """The table of a workload, and the Events about what is wrong with it."""
-    layout = layout_of(communicator.labels, communicator.annotations, communicator.accelerator_types)
-    events: list[Post] = []
-    servers = _servers(communicator, events)
-    if servers is None:
-        return initializing(layout), events
-    return _completed(communicator, servers, layout, events), events
-
-
-def _servers(communicator: Communicator, events: list[Post]) -> list[Server] | None:
-    """The entries of all Pods with chips; None if there are none, or if one is missing."""
-    servers: list[Server] = []
-    missing = len(communicator.pods) != communicator.size
-    for pod in communicator.pods:
-        if not has_chips(pod):
-            missing = missing or not pod.spec.node_name
-            continue
-        server = _server(pod, events)
-        if server is None:
-            missing = True
-        else:
-            servers.append(server)
-    return None if missing or not servers else servers
-
-
-def _server(pod: Pod, events: list[Post]) -> Server | None:
+def _entry(pod: Pod) -> _Entry:
+    if not requested_chips(pod):
+        return _Entry(pod, False, None, None)
     try:
-        return read_server(pod)
+        return _Entry(pod, True, read_server(pod), None)
     except ServerError as error:
-        events.append(malformed(POD, pod, error.field, str(error)))
-        return None
+        return _Entry(pod, True, None, malformed(POD, pod, error.field, str(error)))
 
 
-def _completed(communicator: Communicator, servers: list[Server], layout: Layout, events: list[Post]) -> str:
-    try:
-        return completed(servers, layout, own_nodes=communicator.own_nodes)
-    except TableError as error:
-        message = f"the rank table is not completed: {error}"
-        events.append(warning(communicator.kind, communicator.obj, EVENT_RANK_TABLE, message))
-        return initializing(layout)
+def _warning(communicator: Communicator, message: str) -> Post:
+    return warning(communicator.kind, communicator.obj, EVENT_RANK_TABLE, message)
 
 
 def _conflict(communicator: Communicator, first: Communicator) -> Post:
-    name = communicator.obj.metadata.name
-    message = f"it has no rank table: {RANK_TABLE_PREFIX}{name} is that of the {first.kind.name} with this name"
-    return warning(communicator.kind, communicator.obj, EVENT_RANK_TABLE, message)
+    name = f"{RANK_TABLE_PREFIX}{communicator.obj.metadata.name}"
+    return _warning(communicator, f"it has no rank table: {name} is that of the {first.kind.name} with this name")
 
 
 def _is_completed(text: str) -> bool:
@@ -171,6 +265,11 @@ def _is_completed(text: str) -> bool:
     except (ValueError, RecursionError):
         return False
     return isinstance(document, dict) and document.get("status") == COMPLETED
+
+
+def _name(key: Key) -> str:
+    """The name of the ConfigMap."""
+    return f"{RANK_TABLE_PREFIX}{key[1]}"
 
 
 def _directory(key: Key) -> str:

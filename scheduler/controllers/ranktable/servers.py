@@ -1,24 +1,57 @@
 """The entry of a Pod in a rank table: its rank and its chips, read from its annotations."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import msgspec
 
 from scheduler.api.names import (
     ASCEND_910_CONFIGURATION,
+    HARDWARE_TYPE,
     HCCL_RANK_INDEX,
     HUAWEI_PREFIX,
     NPU_CONFIGURATION,
+    SUPER_POD_ID,
     SUPER_POD_RANK,
 )
 from scheduler.api.objects import Pod, Wire
+from scheduler.api.quantity import QuantityError, parse_amount
 
 UNKNOWN_ADDRESS: Final = "-1"
 """What the device plugin writes for a chip whose address it does not know."""
 MAX_RANK: Final = 1_000_000
 MAX_CHIPS: Final = 64
+MAX_CHARACTERS: Final = 262_144
+"""Length of the annotation with the chips. The API server accepts no more for all annotations of an object."""
 _CONFIGURATIONS: Final = (ASCEND_910_CONFIGURATION, NPU_CONFIGURATION)
+
+
+class RankAddress(msgspec.Struct):
+    """An address of a chip on one level of the network."""
+
+    addr_type: str
+    addr: str
+    ports: list[str] | None
+    plane_id: str
+
+
+class NetElement(msgspec.Struct):
+    """How a chip is connected on one level of the network: an entry of ``level_list``, as the device plugin wrote
+    it."""
+
+    net_layer: int
+    net_instance_id: str
+    net_type: str
+    net_attr: str
+    rank_addr_list: list[RankAddress] | None
+
+
+class NetLevel(msgspec.Struct):
+    """The connections of a chip on one level of the network."""
+
+    level: int
+    info: dict[str, NetElement]
+    """By the type of the ports: ROCE, UBOE, UBG ..."""
 
 
 class Chip(NamedTuple):
@@ -27,6 +60,7 @@ class Chip(NamedTuple):
     device_id: str
     device_ip: str
     super_device_id: str
+    levels: Sequence[NetLevel] = ()
 
 
 class Server(NamedTuple):
@@ -43,6 +77,10 @@ class Server(NamedTuple):
     """In the order of the annotation."""
     super_pod_rank: str
     """Number of the logical super pod that the scheduler assigned, or ""."""
+    super_pod_id: str = ""
+    """Number of the super pod of the node, or ""."""
+    hardware_type: str = ""
+    """Model of the server, or ""."""
 
 
 class ServerError(ValueError):
@@ -53,10 +91,15 @@ class ServerError(ValueError):
         self.field = field
 
 
+class TableError(ValueError):
+    """The entries of the Pods do not form a rank table."""
+
+
 class _Device(msgspec.Struct):
     device_id: str
-    device_ip: str
+    device_ip: str = ""
     super_device_id: str = ""
+    level_list: list[NetLevel] | None = msgspec.field(default=None, name="levelList")
 
 
 class _Configuration(Wire, rename=None):
@@ -68,19 +111,24 @@ class _Configuration(Wire, rename=None):
 _decoder: Final = msgspec.json.Decoder(_Configuration)
 
 
-def has_chips(pod: Pod) -> bool:
-    """Whether the Pod requests chips or parts of chips."""
+def requested_chips(pod: Pod) -> dict[str, int]:
+    """Resource -> amount of the chips or parts of chips that the Pod requests. A malformed amount counts as 0."""
+    chips: dict[str, int] = {}
     for container in pod.spec.containers:
         resources = container.resources
         if resources is None:
             continue
-        if _names_chips(resources.limits or ()) or _names_chips(resources.requests or ()):
-            return True
-    return False
+        for name, quantity in {**(resources.limits or {}), **(resources.requests or {})}.items():
+            if name.startswith(HUAWEI_PREFIX):
+                chips[name] = chips.get(name, 0) + _units(quantity)
+    return chips
 
 
-def _names_chips(names: Iterable[str]) -> bool:
-    return any(name.startswith(HUAWEI_PREFIX) for name in names)
+def _units(quantity: str | int | float) -> int:
+    try:
+        return parse_amount(quantity).nano // 10**9
+    except QuantityError:
+        return 0
 
 
 def read_server(pod: Pod) -> Server | None:
@@ -93,11 +141,16 @@ def read_server(pod: Pod) -> Server | None:
         return None
     if not (rank.isascii() and rank.isdecimal() and len(rank) < 8 and int(rank) <= MAX_RANK):
         raise ServerError(_field(HCCL_RANK_INDEX), f"{rank[:32]!r} is not a rank from 0 to {MAX_RANK}")
+    if len(annotations[key]) > MAX_CHARACTERS:
+        raise ServerError(_field(key), f"{len(annotations[key])} characters, more than {MAX_CHARACTERS}")
     try:
         configuration = _decoder.decode(annotations[key])
     except (msgspec.DecodeError, RecursionError) as error:
         raise ServerError(_field(key), str(error)[:200]) from None
-    chips = tuple(Chip(each.device_id, each.device_ip, each.super_device_id) for each in configuration.devices)
+    chips = tuple(
+        Chip(each.device_id, each.device_ip, each.super_device_id, each.level_list or ())
+        for each in configuration.devices
+    )
     if not 1 <= len(chips) <= MAX_CHIPS:
         raise ServerError(_field(key), f"{len(chips)} devices, not 1 to {MAX_CHIPS}")
     return Server(
@@ -108,6 +161,8 @@ def read_server(pod: Pod) -> Server | None:
         pod.status.pod_ip,
         chips,
         annotations.get(SUPER_POD_RANK, ""),
+        annotations.get(SUPER_POD_ID, ""),
+        annotations.get(HARDWARE_TYPE, ""),
     )
 
 

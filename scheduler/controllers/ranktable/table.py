@@ -1,55 +1,21 @@
 """The rank table: the JSON document ``hccl.json`` of Ascend's collective communication library.
 
 Version 1.0 lists the servers, which are the Pods with chips. Version 1.2 also says which servers share a logical super
-pod. The rank of a chip is the rank of its Pod times the number of chips per Pod, plus its position.
+pod. Version 2.0 lists the ranks with their networks. The rank of a chip is the rank of its Pod times the number of
+chips per Pod, plus its position.
 """
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
 
-from scheduler.api.names import SCHEDULE_POLICY, SP_BLOCK, SUPER_POD_AFFINITY, SUPER_POD_SOFT
-from scheduler.controllers.ranktable.servers import UNKNOWN_ADDRESS, Server
+from scheduler.controllers.ranktable.layout import NETWORK_LEVELS, PLAIN, SUPER_PODS, Layout, is_number
+from scheduler.controllers.ranktable.network_levels import rank_list
+from scheduler.controllers.ranktable.servers import UNKNOWN_ADDRESS, Server, TableError
 
-PLAIN: Final = "1.0"
-SUPER_PODS: Final = "1.2"
 INITIALIZING: Final = "initializing"
 COMPLETED: Final = "completed"
-_SUPER_POD_POLICIES: Final = frozenset({"chip2-node16-sp", "chip2-node8-sp"})
-_SUPER_POD_SERVERS: Final = ("module-a3-", "-super-pod")
 _SHOWN: Final = 5
-
-
-class Layout(NamedTuple):
-    """What the settings of a job say about its rank table."""
-
-    version: str
-    block_chips: int = 0
-    """Chips of a logical super pod; 0: all chips of the job are in one."""
-    soft: bool = False
-    """The scheduler chose the logical super pods, and wrote them onto the Pods."""
-
-
-class TableError(ValueError):
-    """The entries of the Pods do not form a rank table."""
-
-
-def layout_of(labels: Mapping[str, str], annotations: Mapping[str, str], selectors: Sequence[str]) -> Layout:
-    """``selectors``: the values of ``accelerator-type`` in the node selectors of the Pods."""
-    if SCHEDULE_POLICY in annotations:
-        super_pods = annotations[SCHEDULE_POLICY] in _SUPER_POD_POLICIES
-    else:
-        prefix, suffix = _SUPER_POD_SERVERS
-        super_pods = SP_BLOCK in annotations or any(s.startswith(prefix) and s.endswith(suffix) for s in selectors)
-    if not super_pods:
-        return Layout(PLAIN)
-    return Layout(SUPER_PODS, block_chips(annotations), labels.get(SUPER_POD_AFFINITY) == SUPER_POD_SOFT)
-
-
-def block_chips(annotations: Mapping[str, str]) -> int:
-    """Chips of a logical super pod; 0 if the job has none, or if the annotation is malformed."""
-    block = annotations.get(SP_BLOCK, "")
-    return int(block) if _is_number(block) else 0
 
 
 def initializing(layout: Layout) -> str:
@@ -63,9 +29,11 @@ def completed(servers: Sequence[Server], layout: Layout, *, own_nodes: bool) -> 
     if two chips have one rank, or if a chip that needs an address has none."""
     ordered = sorted(servers, key=lambda server: server.rank * len(server.chips))
     _check_ranks(ordered)
-    document: dict[str, Any] = {
-        "status": COMPLETED,
-        "version": layout.version,
+    head: dict[str, Any] = {"status": COMPLETED, "version": layout.version}
+    if layout.version == NETWORK_LEVELS:
+        ranks = rank_list(ordered, layout.scale_out)
+        return _text(head | {"rank_count": len(ranks), "rank_list": ranks})
+    document = head | {
         "server_count": str(len(ordered)),
         "server_list": [_server(server, layout, own_nodes) for server in ordered],
     }
@@ -86,13 +54,15 @@ def _server(server: Server, layout: Layout, own_nodes: bool) -> dict[str, Any]:
     devices = []
     for position, chip in enumerate(server.chips):
         device = {"device_id": chip.device_id, "device_ip": chip.device_ip}
-        if layout.version == SUPER_PODS:
+        if layout.version == SUPER_PODS and chip.super_device_id:
             device["super_device_id"] = chip.super_device_id
         devices.append(device | {"rank_id": str(server.rank * len(server.chips) + position)})
+    model = {"hardware_type": server.hardware_type} if layout.mindie and server.hardware_type else {}
     return {
         "server_id": _name(server, own_nodes),
         "host_ip": server.host_ip,
         "container_ip": server.pod_ip,
+        **model,
         "device": devices,
     }
 
@@ -102,20 +72,35 @@ def _name(server: Server, own_nodes: bool) -> str:
 
 
 def _super_pods(servers: Sequence[Server], layout: Layout) -> dict[str, list[Server]]:
-    """Number of each logical super pod -> its servers, in the order of the numbers."""
-    if layout.soft:
-        numbered = [server for server in servers if _is_number(server.super_pod_rank)]
-        if len(numbered) == len(servers):
-            groups: dict[str, list[Server]] = {}
-            for server in sorted(servers, key=lambda server: int(server.super_pod_rank)):
-                groups.setdefault(str(int(server.super_pod_rank)), []).append(server)
-            return groups
+    """Number of each super pod -> its servers, in the order of the numbers. They are logical ones, but for MindIE."""
+    if layout.soft and all(is_number(server.super_pod_rank) for server in servers):
+        return _grouped(servers, lambda server: int(server.super_pod_rank))
+    if layout.mindie and not layout.soft and all(is_number(server.super_pod_id) for server in servers):
+        return _grouped(servers, lambda server: int(server.super_pod_id))
     size = max(1, layout.block_chips // len(servers[0].chips)) if layout.block_chips and servers else len(servers)
     return {str(start // size): list(servers[start : start + size]) for start in range(0, len(servers), max(1, size))}
 
 
-def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdecimal() and len(text) < 8
+def _grouped(servers: Sequence[Server], number: Callable[[Server], int]) -> dict[str, list[Server]]:
+    groups: dict[str, list[Server]] = {}
+    for server in sorted(servers, key=number):
+        groups.setdefault(str(number(server)), []).append(server)
+    return groups
+
+
+def doubts(servers: Sequence[Server], own_nodes: bool) -> Iterator[str]:
+    """What is unusual about the entries of a complete table, which is written nevertheless, as by the Ascend
+    operator."""
+    owner: dict[str, str] = {}
+    for server in servers:
+        name = _name(server, own_nodes)
+        other = owner.setdefault(name, server.pod)
+        if other != server.pod:
+            yield f"Pods {other} and {server.pod} both have the server_id {name[:64]}"
+            break
+    ranks = sorted(server.rank for server in servers)
+    if ranks != list(range(len(ranks))):
+        yield f"the ranks of the {len(ranks)} Pods with chips are {ranks[0]} to {ranks[-1]}, not 0 to {len(ranks) - 1}"
 
 
 def _check_ranks(servers: Sequence[Server]) -> None:

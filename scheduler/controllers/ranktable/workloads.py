@@ -8,6 +8,7 @@ from scheduler.api.batch import FINISHED_PHASES, Job, Workload
 from scheduler.api.kinds import ACJOB, DEPLOYMENT, POD, REPLICA_SET, STATEFUL_SET, VCJOB, Kind, find_kind
 from scheduler.api.names import ACCELERATOR_TYPE, NPU_JOB_KIND, RANK_TABLE_VOLUME
 from scheduler.api.objects import KubeObject, OwnerReference, Pod
+from scheduler.controllers.ranktable.servers import requested_chips
 from scheduler.controllers.store import Key, Store, controller_of, key_of
 
 KINDS: Final[tuple[Kind, ...]] = (VCJOB, ACJOB, DEPLOYMENT, STATEFUL_SET)
@@ -40,6 +41,11 @@ class Communicator(NamedTuple):
     def accelerator_types(self) -> list[str]:
         """The values of ``accelerator-type`` in the node selectors of the Pods."""
         return sorted({(pod.spec.node_selector or {}).get(ACCELERATOR_TYPE, "") for pod in self.pods})
+
+    @property
+    def chips(self) -> Mapping[str, int]:
+        """Resource of chips -> amount, as the first Pod with chips requests them."""
+        return next((chips for pod in self.pods if (chips := requested_chips(pod))), {})
 
     @property
     def own_nodes(self) -> bool:

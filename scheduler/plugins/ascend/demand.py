@@ -16,12 +16,13 @@ from scheduler.api.names import (
     SCHEDULE_POLICY,
     SKIP_ASCEND_PLUGIN,
     SP_BLOCK,
+    SUB_HEALTHY_STRATEGY,
 )
 from scheduler.api.reasons import Malformed, Refusal
 from scheduler.api.resource import Dimensions, Vector, format_amount
 from scheduler.api.task import Task, TaskClass, TaskStatus
 from scheduler.plugins.ascend.family import Family, JobRequest, Request
-from scheduler.plugins.ascend.rescheduling.policy import SUB_HEALTHY_STRATEGY, SubHealth, has_policy, policy_of
+from scheduler.plugins.ascend.rescheduling.policy import SubHealth, has_policy, policy_of
 from scheduler.plugins.ascend.resolve import JOB_LABELS, resolve
 from scheduler.plugins.ascend.resources import MILLI, ChipResource, units
 from scheduler.plugins.ascend.vnpu.models import Model

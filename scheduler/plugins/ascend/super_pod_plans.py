@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from scheduler.api.job import Job
-from scheduler.api.names import SUPER_POD_AFFINITY, SUPER_POD_SOFT
+from scheduler.api.names import SUPER_POD_AFFINITY, SUPER_POD_ID, SUPER_POD_SOFT
 from scheduler.api.node import Column, Mask, Rows
 from scheduler.api.task import Task, TaskClass, TaskStatus
 from scheduler.framework.columns import Filter
@@ -27,7 +27,7 @@ from scheduler.plugins.ascend.resources import ChipResource
 from scheduler.plugins.ascend.settings import Settings
 from scheduler.plugins.ascend.super_pods import BlockRequest, choose_blocks, numbers_of_parts
 
-ID: Final = "super-pod-id"
+ID: Final = SUPER_POD_ID
 _MOST: Final = 9e8
 """The highest score."""
 _STEP: Final = 1e6

@@ -30,6 +30,11 @@ def test_a_mindspore_job_of_one_chip_needs_no_scheduler() -> None:
     assert roles_of(decoded(acjob({"Worker": role(chips=1)}, "mindspore"))).leader is None
 
 
+def test_a_job_may_have_no_chips_and_no_workers() -> None:
+    found = roles_of(decoded(acjob({"Master": role(chips=0), "Worker": role(0, chips=0)})))
+    assert (found.total, found.chip_pods) == (1, 0)
+
+
 NO_CONTAINER = {"template": {"spec": {"containers": [{"name": "other", "image": "x"}]}}}
 NO_IMAGE = {"template": {"spec": {"containers": [{"name": "ascend"}]}}}
 
@@ -42,11 +47,15 @@ NO_IMAGE = {"template": {"spec": {"containers": [{"name": "ascend"}]}}}
         (acjob({"Master": role()}, successPolicy="Some"), "InvalidSuccessPolicy: "),
         (acjob({"Chief": role()}), "InvalidReplicaType: replicaType is Chief but must be one of Master, Worker"),
         (acjob({"Master": role(), "master": role()}), "InvalidReplicaType: a role is given twice"),
-        (acjob({"Master": role(0)}), "InvalidReplicaSpec: Master has 0 replicas, not 1 to 20000"),
+        (acjob({"Master": role(0)}), "InvalidReplicaSpec: replicas of Master is 0, it must be only 1"),
         (acjob({"Master": role(2)}), "InvalidReplicaSpec: replicas of Master is 2, it must be only 1"),
-        (acjob({"Worker": role(2)}), "InvalidReplicaSpec: replicaSpec is not valid: a pytorch job needs the role Mast"),
+        (acjob({"Master": role(), "Worker": role(-1)}), "InvalidReplicaSpec: Worker has -1 replicas, not 0 to 20000"),
+        (
+            acjob({"Worker": role(0, chips=1)}, "mindspore"),
+            "InvalidReplicaSpec: replicaSpec is not valid: the job has ",
+        ),
+        (acjob({"Worker": role(2)}), "InvalidReplicaType: replicaType is not valid: a pytorch job needs the role Mast"),
         (acjob({"Worker": role(chips=4)}, "mindspore"), f"InvalidReplicaSpec: replicaSpec is not valid: {SINGLE}"),
-        (acjob({"Master": role(chips=0)}), "InvalidContainer: container ascend of Master requests no chips"),
         (acjob({"Master": NO_CONTAINER}), "InvalidContainer: there is no container named ascend in Master"),
         (acjob({"Master": NO_IMAGE}), "InvalidContainer: a container of Master has no image"),
         (acjob({"Master": {"template": {"spec": {"containers": 5}}}}), "InvalidContainer: Master: template.spec: "),

@@ -32,7 +32,7 @@ def test_a_valid_job_is_admitted() -> None:
     [
         (
             acjob({"Worker": role(2)}),
-            "InvalidReplicaSpec: replicaSpec is not valid: a pytorch job needs the role ",
+            "InvalidReplicaType: replicaType is not valid: a pytorch job needs the role ",
         ),
         (scheduled(queue="nowhere"), "InvalidQueue: queue nowhere does not exist"),
         (scheduled(minAvailable=5), "InvalidSpecs: schedulingPolicy.minAvailable is 5, not 1 to the number of Pods, 4"),
@@ -41,6 +41,10 @@ def test_a_valid_job_is_admitted() -> None:
 )
 def test_an_invalid_job_is_refused_with_the_reason(job: dict[str, Any], text: str) -> None:
     assert text in refusal(job)
+
+
+def test_a_scheduling_policy_need_not_name_a_queue() -> None:
+    assert refusal(scheduled(minAvailable=4)) == ""
 
 
 def test_other_changes_of_a_stored_invalid_job_pass() -> None:

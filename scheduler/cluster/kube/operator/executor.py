@@ -17,7 +17,7 @@ from scheduler.cluster.kube.operator.files import Files
 from scheduler.cluster.kube.transport.client import JSON, MERGE_PATCH, ApiClient, ApiError
 from scheduler.cluster.kube.transport.fence import Fence
 from scheduler.cluster.kube.transport.ratelimit import Priority
-from scheduler.controllers.effects import Create, Delete, Effect, Patch, Post, RemoveFile, WriteFile
+from scheduler.controllers.effects import NOT_OURS, Create, Delete, Effect, Patch, Post, RemoveFile, WriteFile
 from scheduler.controllers.store import controller_of
 
 _encode = msgspec.json.Encoder().encode
@@ -48,6 +48,10 @@ class _Described(KubeObject):
     """An object in an answer; an answer without metadata is invalid."""
 
     metadata: ObjectMeta
+
+
+class _Map(_Described):
+    data: dict[str, str] | None = None
 
 
 class Executor:
@@ -118,6 +122,8 @@ class Executor:
                 uid = await self._uid_if_owned(path, effect.owner)
                 if not uid:
                     return
+            if effect.data_key:
+                uid = await self._uid_if_holding(path, effect.data_key)
             if uid:  # a namesake made meanwhile refuses a patch that would change its uid
                 body = {**body, "metadata": {**(body.get("metadata") or {}), "uid": uid}}
             answer = await self._call("PATCH", path, _encode(body), MERGE_PATCH)
@@ -160,6 +166,14 @@ class Executor:
         found = await self._metadata(path)
         controller = controller_of(found)
         return found.metadata.uid if controller is not None and controller.uid == owner else ""
+
+    async def _uid_if_holding(self, path: str, key: str) -> str:
+        """The uid of a ConfigMap that has a key. Raises ApiError if it has not."""
+        body = await self._client.request("GET", path, priority=Priority.WRITE, fence=self._fence)
+        found = msgspec.json.decode(body, type=_Map)
+        if key not in (found.data or {}):
+            raise ApiError(409, NOT_OURS, f"the ConfigMap has no key {key}")
+        return found.metadata.uid
 
     async def _metadata(self, path: str) -> KubeObject:
         body = await self._client.request("GET", path, accept=_METADATA, priority=Priority.WRITE, fence=self._fence)

@@ -96,6 +96,20 @@ def test_pods_are_created_once_the_pod_group_is_admitted() -> None:
     assert sorted(world.pods()) == PODS
 
 
+def test_the_service_of_the_leader_is_created_once_the_pod_group_is_admitted() -> None:
+    world = World()
+    world.create(acjob({"Master": role(), "Worker": role(2)}))
+    assert world.find(SERVICE, "train-master-0") is None
+    world.admit()
+    assert world.find(SERVICE, "train-master-0") is not None
+
+
+def test_the_pod_group_of_a_job_with_a_recover_strategy_says_that_processes_recover() -> None:
+    world = World()
+    world.create(acjob({"Master": role()}, annotations={"recover-strategy": "recover"}))
+    assert world.groups()[GROUP]["metadata"]["labels"]["process-recover-enable"] == "on"
+
+
 def test_a_pod_has_the_labels_the_rank_and_the_address_of_the_leader() -> None:
     world = started()
     found = world.pods()["train-worker-1"]
@@ -154,10 +168,29 @@ def test_a_job_runs_and_succeeds_when_all_pods_have() -> None:
     assert GROUP not in world.groups()
 
 
-def test_with_all_workers_the_leader_need_not_have_succeeded() -> None:
-    world = running(successPolicy="AllWorkers")
+@pytest.mark.parametrize("policy", ["", "AllWorkers"])
+def test_whatever_the_success_policy_the_leader_must_have_succeeded_too(policy: str) -> None:
+    world = running(successPolicy=policy)
     world.end("Succeeded", *PODS[1:])
+    assert world.state() == ["Running"]
+    world.end("Failed", PODS[0])
+    assert world.state() == ["Failed"]
+
+
+def test_an_elastic_job_succeeds_without_the_pods_that_never_got_a_node() -> None:
+    world = started(run_policy={"schedulingPolicy": {"minAvailable": 2}})
+    world.end("Running", *PODS[:2])
+    world.end("Succeeded", PODS[0])
+    assert world.state() == ["Running"]
+    world.end("Succeeded", PODS[1])
     assert world.state() == ["Succeeded"]
+    assert sorted(world.pods()) == PODS[:2]
+
+
+def test_a_job_whose_other_pods_wait_has_not_succeeded() -> None:
+    world = started()
+    world.end("Succeeded", *PODS[:2])
+    assert world.state() == []
 
 
 def test_a_failed_pod_fails_a_job_without_retries() -> None:
@@ -194,6 +227,82 @@ def test_a_job_fails_when_it_has_no_restarts_left() -> None:
     assert "its limit of 1 restarts" in world.status()["conditions"][-1]["message"]
 
 
+@pytest.mark.parametrize(
+    ("limit", "retries", "restarts"),
+    [(2, None, 2), (0, None, 9), (-1, None, 9), (None, None, 9), (None, "2", 2), (1, "3", 1), (0, "2", 9)],
+)
+def test_the_backoff_limit_is_by_default_the_number_of_retries_and_none_if_it_is_not_positive(
+    limit: int | None, retries: str | None, restarts: int
+) -> None:
+    policy = {} if limit is None else {"backoffLimit": limit}
+    world = running(run_policy=policy, labels={} if retries is None else {"fault-retry-times": retries})
+    for number in range(9):
+        world.delete_pods(PODS[1])
+        assert (world.state() == ["Failed"]) == (number >= restarts)
+        if world.state() == ["Failed"]:
+            break
+        world.end("Running", PODS[1])
+    assert world.state() == (["Failed"] if restarts < 9 else ["Running"])
+
+
+def test_a_pod_that_fails_while_it_terminates_does_not_fail_the_job() -> None:
+    world = running()
+    world.patch(POD, PODS[1], {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}})
+    world.end("Failed", PODS[1])
+    assert world.state() == ["Running"]
+    assert world.status()["replicaStatuses"]["Worker"] == {"active": 1}
+
+
+@pytest.mark.parametrize(
+    ("policy", "code", "state"),
+    [("ExitCode", 137, "Running"), ("ExitCode", 128, "Running"), ("ExitCode", 127, "Failed"), ("Never", 137, "Failed")],
+)
+@pytest.mark.parametrize("name", ["Worker", "worker"])
+def test_with_the_restart_policy_exit_code_a_pod_that_a_signal_ended_is_replaced(
+    policy: str, code: int, state: str, name: str
+) -> None:
+    world = World()
+    world.create(acjob({"Master": role(), name: role(2) | {"restartPolicy": policy}}))
+    world.admit()
+    world.end("Running", *PODS)
+    assert world.pods()[PODS[1]]["spec"]["restartPolicy"] == "Never"
+    terminated = [{"name": "ascend", "state": {"terminated": {"exitCode": code}}}]
+    world.patch(POD, PODS[1], {"status": {"containerStatuses": terminated}})
+    before = world.pods()[PODS[1]]["metadata"]["uid"]
+    world.end("Failed", PODS[1])
+    world.wait(2)
+    replaced = world.pods()[PODS[1]]["metadata"]["uid"] != before
+    assert replaced == (state == "Running")
+    if replaced:
+        assert world.pods()[PODS[1]]["metadata"]["labels"]["version"] == "1"
+        world.end("Running", PODS[1])
+    assert world.state() == [state]
+
+
+def test_a_pod_that_failed_by_itself_fails_the_job_although_another_is_replaced() -> None:
+    world = World()
+    world.create(acjob({"Master": role(), "Worker": role(2) | {"restartPolicy": "ExitCode"}}))
+    world.admit()
+    world.end("Running", *PODS)
+    for name, code in ((PODS[1], 137), (PODS[2], 1)):
+        terminated = [{"name": "ascend", "state": {"terminated": {"exitCode": code}}}]
+        world.patch(POD, name, {"status": {"containerStatuses": terminated}})
+    world.end("Failed", *PODS[1:])
+    world.wait(2)
+    assert world.state() == ["Failed"]
+
+
+def test_the_newest_condition_is_the_last_because_kubectl_shows_its_type() -> None:
+    world = running()
+    assert [type for type, _, _ in world.conditions()] == ["Created", "Running"]
+    world.delete_pods(*PODS)
+    assert [type for type, _, _ in world.conditions()] == ["Created", "Restarting"]
+    world.end("Running", *PODS)
+    assert [type for type, _, _ in world.conditions()] == ["Created", "Running"]
+    world.end("Failed", PODS[1])
+    assert world.conditions()[1:] == [("Running", "False", "JobRunning"), ("Failed", "True", "JobFailed")]
+
+
 def test_a_job_that_is_active_too_long_fails() -> None:
     world = running(run_policy={"activeDeadlineSeconds": 5})
     world.wait(6)
@@ -206,6 +315,28 @@ def test_the_pods_of_a_finished_job_are_deleted_by_its_policy(policy: str, left:
     world = running(run_policy={"cleanPodPolicy": policy})
     world.end("Failed", PODS[0])
     assert sorted(world.pods()) == left
+
+
+@pytest.mark.parametrize(("policy", "kept"), [("None", True), ("Running", True), ("All", False)])
+def test_the_service_of_a_finished_job_is_deleted_with_the_pod_of_the_leader(policy: str, kept: bool) -> None:
+    world = running(run_policy={"cleanPodPolicy": policy})
+    world.end("Failed", PODS[0])
+    assert (world.find(SERVICE, "train-master-0") is not None) == kept
+
+
+@pytest.mark.parametrize("policy", ["", "None", "Running", "All"])
+def test_the_waiting_pods_of_a_finished_job_are_deleted(policy: str) -> None:
+    world = started(run_policy={"cleanPodPolicy": policy})
+    world.end("Failed", PODS[0])
+    assert set(world.pods()) <= {PODS[0]}
+
+
+@pytest.mark.parametrize("seconds", [0, 5])
+def test_a_finished_job_is_kept_for_its_time_and_no_longer(seconds: int) -> None:
+    world = running(run_policy={"ttlSecondsAfterFinished": seconds})
+    world.end("Failed", PODS[0])
+    world.wait(seconds + 1)
+    assert world.find(ACJOB, "train") is None
 
 
 def test_a_finished_job_is_deleted_when_its_time_is_over() -> None:
@@ -241,6 +372,81 @@ def test_a_resumed_job_is_suspended_no_longer_and_has_its_whole_time() -> None:
     assert world.state() == ["Running"]
     world.wait(20)
     assert world.state() == ["Failed"]
+
+
+def suspend(world: World, value: bool = True) -> None:
+    world.patch(ACJOB, "train", {"spec": {"runPolicy": {"suspend": value}}})
+    world.wait(2)
+
+
+def resume(world: World) -> None:
+    """Resumes a job, and lets its Pods run."""
+    suspend(world, False)
+    world.admit()
+    world.end("Running", *PODS)
+
+
+def test_a_resumed_job_counts_its_restarts_from_where_it_was_suspended() -> None:
+    world = running(run_policy={"backoffLimit": 2})
+    world.delete_pods(PODS[1])
+    world.end("Running", PODS[1])
+    suspend(world)
+    assert world.status()["restarts"] == 1
+    resume(world)
+    assert {each["metadata"]["labels"]["version"] for each in world.pods().values()} == {"1"}
+    world.delete_pods(PODS[1])
+    world.end("Running", PODS[1])
+    assert world.state() == ["Running"]
+    world.delete_pods(PODS[1])
+    assert world.state() == ["Failed"]
+    assert "its limit of 2 restarts" in world.status()["conditions"][-1]["message"]
+
+
+def test_to_suspend_and_resume_a_job_is_no_restart() -> None:
+    world = running(run_policy={"backoffLimit": 1})
+    for _ in range(3):
+        suspend(world)
+        resume(world)
+    assert world.state() == ["Running"]
+    assert {each["metadata"]["labels"]["version"] for each in world.pods().values()} == {"0"}
+
+
+def test_a_job_that_is_resumed_while_its_pods_terminate_waits_for_their_end() -> None:
+    world = running()
+    world.patch(POD, PODS[1], {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}})
+    suspend(world)
+    suspend(world, False)
+    assert (sorted(world.pods()), world.groups()) == ([PODS[1]], {})
+    world.delete_pods(PODS[1])
+    assert GROUP in world.groups()
+    world.admit()
+    assert {each["metadata"]["labels"]["version"] for each in world.pods().values()} == {"0"}
+
+
+@pytest.mark.parametrize("moment", ["new", "waiting", "created", "restarting", "failing"])
+def test_a_job_can_be_suspended_at_any_moment_and_runs_when_it_is_resumed(moment: str) -> None:
+    world = World()
+    policy = {"suspend": moment == "new"}
+    world.create(acjob({"Master": role(), "Worker": role(2)}, run_policy=policy, labels={"fault-retry-times": "3"}))
+    if moment not in ("new", "waiting"):
+        world.admit()
+    if moment in ("restarting", "failing"):
+        world.end("Running", *PODS)
+    if moment == "restarting":
+        world.delete_pods(*PODS)
+    if moment == "failing":
+        world.end("Failed", PODS[1])
+    suspend(world)
+    assert (world.pods(), world.groups(), world.state()) == ({}, {}, ["Suspended"])
+    resume(world)
+    assert world.state() == ["Running"]
+
+
+def test_a_finished_job_is_not_suspended() -> None:
+    world = running()
+    world.end("Succeeded", *PODS)
+    suspend(world)
+    assert (world.state(), sorted(world.pods())) == (["Succeeded"], PODS)
 
 
 # --- hostile input ---

@@ -3,12 +3,18 @@
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from scheduler.api.kinds import CONFIG_MAP, DEPLOYMENT, POD, REPLICA_SET, STATEFUL_SET, VCJOB
 from scheduler.api.names import ASCEND_910_CONFIGURATION
-from scheduler.controllers.effects import RemoveFile, WriteFile
+from scheduler.api.objects import Pod
+from scheduler.controllers.effects import NOT_OURS, Patch, Post, RemoveFile, WriteFile
 from scheduler.controllers.ranktable import RankTableController
+from scheduler.controllers.ranktable import controller as ranktable
+from scheduler.controllers.ranktable.layout import Layout
+from scheduler.controllers.ranktable.servers import Chip, Server, read_server
+from scheduler.controllers.ranktable.table import completed
 from scheduler.controllers.store import Store
 from tests.unit.controllers.clusters import Controlled, owner, pod, reference
 
@@ -118,6 +124,14 @@ def test_the_table_is_completed_when_all_pods_have_chips_and_addresses(world: Wo
     assert world.data()["version"] == "0"
 
 
+def test_a_config_map_that_is_created_last_gets_the_table(world: World) -> None:
+    world.vcjob()
+    world.pods(0, 1)
+    world.config_map(labels=ATLAS)
+    world.cluster.wait(2)
+    assert world.table()["status"] == "completed"
+
+
 def test_two_pods_on_one_node_are_named_by_their_uids(world: World) -> None:
     world.config_map()
     world.vcjob()
@@ -216,6 +230,46 @@ def test_a_job_is_planned_once_a_second_however_many_of_its_pods_change(world: W
     assert len([effect for effect in world.effects if getattr(effect, "kind", None) is CONFIG_MAP]) == 1
 
 
+def test_the_last_pod_completes_the_table_without_a_pause(world: World) -> None:
+    world.config_map()
+    world.vcjob()
+    world.pods(0)
+    controller = world.controllers[0]
+    start = world.cluster.cluster.now
+    controller.plan(("default", "train"), start + 10)
+    assert (controller.plan(("default", "train"), start + 10.05).after or 0) <= 0.1
+
+
+def test_two_writes_of_a_table_are_a_second_apart(world: World) -> None:
+    world.config_map()
+    world.vcjob()
+    world.pods(0, 1)
+    key, start = ("default", "train"), world.cluster.cluster.now + 10
+    store = world.controllers[0]._store
+    moment = start
+    writes = []
+    for number in range(20):  # the table changes ten times a second
+        pod = store.get(POD, Pod, "default", "p-1")
+        assert pod is not None
+        status = msgspec.structs.replace(pod.status, pod_ip=f"10.9.1.{number}")
+        meta = msgspec.structs.replace(pod.metadata, resource_version=str(10**6 + number))
+        store.upsert(POD, msgspec.structs.replace(pod, metadata=meta, status=status))
+        moment = start + number * 0.11
+        if world.controllers[0].plan(key, moment).stages:
+            writes.append(round(moment - start, 2))
+    assert writes == [0.0, 1.1]
+
+
+def test_only_a_pod_that_changed_is_read_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.config_map()
+    world.vcjob(replicas=50)
+    world.pods(*range(50))
+    read: list[str] = []
+    monkeypatch.setattr(ranktable, "read_server", lambda pod: read.append(pod.metadata.name) or read_server(pod))
+    world.annotate("p-7", {"other": "value"})
+    assert read == ["p-7"]
+
+
 # --- other workloads ---
 def test_a_deployment_has_the_table_of_the_pods_of_its_replica_sets(world: World) -> None:
     world.config_map("web")
@@ -306,6 +360,145 @@ def test_a_malformed_annotation_is_reported_with_pod_and_field(
     assert f"metadata.annotations[{annotation}]" in message
     assert problem in message
     assert others == []
+
+
+def test_an_annotation_of_ten_megabytes_is_not_decoded(world: World) -> None:
+    world.config_map()
+    world.vcjob()
+    world.pods(0, 1)
+    world.annotate("p-1", {ASCEND_910_CONFIGURATION: devices(1) + " " * 10_000_000})
+    assert world.table()["status"] == "initializing"
+    ((name, message),) = world.warnings()
+    assert name == "p-1"
+    assert f"{10_000_000 + len(devices(1))} characters, more than 262144" in message
+
+
+@pytest.mark.parametrize(
+    "devices",
+    [
+        '{"devices": [{"device_id": "0", "device_ip": "10.0.0.1", "levelList": 5}]}',
+        '{"devices": [{"device_id": "0", "levelList": [{"level": "0", "info": {}}]}]}',
+        '{"devices": [{"device_id": "0", "levelList": [{"level": 0, "info": {"UB": {}}}]}]}',
+        '{"devices": null}',
+        "null",
+        '"' + "\\u0000" * 100 + '"',
+    ],
+)
+def test_malformed_devices_are_reported_and_the_other_workload_gets_its_table(world: World, devices: str) -> None:
+    world.config_map()
+    world.vcjob()
+    world.pods(0, 1)
+    world.annotate("p-1", {ASCEND_910_CONFIGURATION: devices})
+    world.config_map("sts", labels=ATLAS)
+    world.cluster.create(owner(STATEFUL_SET, "sts", replicas=1) | {"metadata": meta("sts", ATLAS)})
+    world.pods(5, of=reference(STATEFUL_SET, "sts"))
+    assert world.table()["status"] == "initializing"
+    assert world.table("sts")["status"] == "completed"
+    assert "p-1" in [name for name, _ in world.warnings()]
+
+
+def meta(name: str, labels: dict[str, str]) -> dict[str, Any]:
+    return {"name": name, "namespace": "default", "uid": f"uid-{name}", "labels": labels}
+
+
+def test_a_config_map_that_is_used_for_something_else_is_left_alone_with_a_warning(world: World) -> None:
+    raw = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "rings-config-train", "namespace": "default"}}
+    world.cluster.create(raw | {"data": {"mine": "1"}})
+    world.vcjob()
+    world.pods(0, 1)
+    assert world.data() == {"mine": "1"}
+    ((name, message),) = world.warnings()
+    assert name == "train"
+    assert "neither the label ring-controller.atlas nor the key hccl.json" in message
+
+    world.cluster.patch(CONFIG_MAP, "rings-config-train", {"metadata": {"labels": ATLAS}})
+    world.cluster.wait(2)
+    assert (world.table()["status"], world.data()["mine"]) == ("completed", "1")
+
+
+def test_a_refused_write_is_reported_and_not_repeated(world: World) -> None:
+    world.vcjob()
+    world.pods(0, 1)
+    controller, key, now = world.controllers[0], ("default", "train"), world.cluster.cluster.now
+    (patch,) = [effect for effect in world.effects if isinstance(effect, Patch)]
+    assert patch.data_key == "hccl.json"
+    controller.failed(key, patch, f"409 {NOT_OURS}: the ConfigMap has no key hccl.json", now)
+    again = [effect for stage in controller.plan(key, now + 10).stages for effect in stage]
+    assert [type(effect) for effect in again] == [Post]
+    assert controller.plan(key, now + 20).stages == []
+
+
+BIG = 64
+"""Chips of a Pod in a table that is too large."""
+
+
+def big(world: World, name: str = "train", **more: Any) -> None:
+    """A job whose table does not fit into a ConfigMap."""
+    chips = [{"device_id": str(c), "device_ip": "10.0.0.1" + "0" * 1000, "super_device_id": ""} for c in range(BIG)]
+    world.config_map(name)
+    world.vcjob(replicas=20)
+    world.pods(*range(20), **more)
+    for rank in range(20):
+        configuration = json.dumps({"host_ip": f"192.168.1.{rank}", "devices": chips})
+        world.cluster.patch(POD, f"p-{rank}", {"metadata": {"annotations": {ASCEND_910_CONFIGURATION: configuration}}})
+    world.cluster.wait(3)
+
+
+def test_a_table_that_is_too_large_for_a_config_map_is_only_written_into_the_file(world: World) -> None:
+    big(world, volumes=[{"name": "ranktable"}])
+    assert world.table()["status"] == "initializing"
+    text = [effect.text for effect in world.effects if isinstance(effect, WriteFile) and effect.name == "hccl.json"][-1]
+    assert json.loads(text)["server_count"] == "20"
+    assert len(text) > 1_048_576
+    message = next(message for name, message in world.warnings() if name == "train")
+    assert "rings-config-train stays initializing: the rank table makes it" in message
+    assert "at most 1,048,576; it is only in the file" in message
+
+    world.effects.clear()
+    world.annotate("p-0", {"other": "value"})
+    assert [effect for effect in world.effects if not isinstance(effect, Post)] == []
+
+    world.cluster.delete(POD, "p-3")
+    world.cluster.wait(2)
+    texts = [effect.text for effect in world.effects if isinstance(effect, WriteFile) and effect.name == "hccl.json"]
+    assert json.loads(texts[-1])["status"] == "initializing"
+
+
+def test_a_table_that_is_too_large_and_has_no_file_is_refused_with_advice(world: World) -> None:
+    big(world)
+    assert world.table()["status"] == "initializing"
+    assert any("Pods can read it from a volume ranktable" in message for _, message in world.warnings())
+
+
+def test_a_thousand_servers_of_eight_chips_fit_into_a_config_map() -> None:
+    chips = tuple(Chip(str(c), "100.100.100.100", "100000000") for c in range(8))
+    servers = [Server(f"p-{r}", "u" * 36, r, "100.100.100.100", "100.100.100.100", chips, "") for r in range(1024)]
+    assert len(completed(servers, Layout("1.0"), own_nodes=False)) < 900_000
+    assert len(completed(servers, Layout("1.2", 64), own_nodes=False)) < 1_000_000
+
+
+def test_two_pods_with_the_address_of_one_host_are_reported(world: World) -> None:
+    world.config_map()
+    world.vcjob()
+    world.pods(0, 1)
+    world.annotate("p-1", {ASCEND_910_CONFIGURATION: devices(0)})
+    assert world.table()["status"] == "completed"
+    text = "the rank table is doubtful: Pods p-0 and p-1 both have the server_id 192.168.1.0"
+    assert ("train", text) in world.warnings()
+
+
+def test_a_pod_that_goes_before_the_table_is_completed_keeps_it_initializing(world: World) -> None:
+    world.config_map()
+    world.vcjob(replicas=3)
+    world.pods(0, 1)
+    world.cluster.delete(POD, "p-0")
+    world.pods(2)
+    assert world.table()["status"] == "initializing"
+    for _ in range(2):
+        world.cluster.cluster.run_kubelet()
+        world.cluster.wait(1)
+    world.pods(0, uid="successor")
+    assert (world.table()["status"], world.data()["version"]) == ("completed", "0")
 
 
 def test_equal_ranks_are_reported_on_the_job_once(world: World) -> None:

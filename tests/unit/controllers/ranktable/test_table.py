@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from scheduler.controllers.ranktable.servers import Chip, Server
-from scheduler.controllers.ranktable.table import Layout, TableError, completed, initializing, layout_of
+from scheduler.controllers.ranktable.layout import Layout, layout_of
+from scheduler.controllers.ranktable.servers import Chip, Server, TableError
+from scheduler.controllers.ranktable.table import completed, doubts, initializing
 
 PLAIN = Layout("1.0")
 SUPER_PODS = Layout("1.2", 16)
@@ -111,6 +112,7 @@ def test_while_pods_are_missing_the_document_has_a_status_and_a_version_only() -
 @pytest.mark.parametrize(
     ("annotations", "selectors", "version"),
     [
+        ({"huawei.com/schedule_policy": "multilevel"}, [], "1.2"),
         ({}, [], "1.0"),
         ({"sp-block": "16"}, [], "1.2"),
         ({"huawei.com/schedule_policy": "chip2-node16-sp"}, [], "1.2"),
@@ -122,12 +124,54 @@ def test_while_pods_are_missing_the_document_has_a_status_and_a_version_only() -
 def test_the_settings_of_the_job_decide_about_the_version(
     annotations: dict[str, str], selectors: list[str], version: str
 ) -> None:
-    assert layout_of({}, annotations, selectors).version == version
+    assert layout_of({}, annotations, selectors, {}).version == version
+
+
+def test_pods_that_request_npus_have_version_2_0_whatever_else_is_set() -> None:
+    annotations = {"sp-block": "16", "huawei.com/schedule_policy": "chip2-node16-sp"}
+    assert layout_of({}, annotations, ["module-a3-16-super-pod"], {"huawei.com/npu": 8}).version == "2.0"
+
+
+def test_with_the_policy_multilevel_a_block_is_the_nodes_of_the_first_level() -> None:
+    annotations = {"huawei.com/schedule_policy": "multilevel", "huawei.com/affinity-config": "level1=2,level2=4"}
+    assert layout_of({}, annotations, [], {"huawei.com/Ascend910": 8}) == Layout("1.2", 16)
 
 
 def test_a_malformed_block_counts_as_none() -> None:
-    assert layout_of({}, {"sp-block": "many"}, []) == Layout("1.2", 0)
+    assert layout_of({}, {"sp-block": "many"}, [], {}) == Layout("1.2", 0)
 
 
 def test_the_label_for_soft_affinity_is_part_of_the_layout() -> None:
-    assert layout_of({"super-pod-affinity": "soft"}, {"sp-block": "32"}, []) == Layout("1.2", 32, soft=True)
+    assert layout_of({"super-pod-affinity": "soft"}, {"sp-block": "32"}, [], {}) == Layout("1.2", 32, soft=True)
+
+
+# --- MindIE ---
+MINDIE = {"jobID": "service-1", "app": "mindie-ms-server"}
+
+
+def test_the_table_of_a_mindie_job_names_the_models_of_its_servers() -> None:
+    named = server(0)._replace(hardware_type="800I-A2-64G")
+    layout = layout_of(MINDIE, {}, [], {})
+    assert [s.get("hardware_type") for s in table(named, server(1), layout=layout)["server_list"]] == [
+        "800I-A2-64G",
+        None,
+    ]
+    assert "hardware_type" not in table(named)["server_list"][0]
+
+
+def test_the_super_pods_of_a_mindie_job_are_those_of_the_nodes() -> None:
+    servers = [server(rank)._replace(super_pod_id=number) for rank, number in enumerate(("7", "3", "7"))]
+    layout = layout_of(MINDIE, {"sp-block": "2"}, [], {"huawei.com/Ascend910": 2})
+    groups = table(*servers, layout=layout)["super_pod_list"]
+    assert [(group["super_pod_id"], len(group["server_list"])) for group in groups] == [("3", 1), ("7", 2)]
+
+
+# --- what is written although it is unusual ---
+def test_one_name_for_two_servers_is_doubtful() -> None:
+    both = [server(0), server(1)._replace(host_ip="192.168.1.0")]
+    assert list(doubts(both, True)) == ["Pods p-0 and p-1 both have the server_id 192.168.1.0"]
+    assert list(doubts(both, False)) == []
+
+
+def test_ranks_with_gaps_are_doubtful() -> None:
+    assert list(doubts([server(3), server(5)], True)) == ["the ranks of the 2 Pods with chips are 3 to 5, not 0 to 1"]

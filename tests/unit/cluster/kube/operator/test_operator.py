@@ -21,7 +21,7 @@ from scheduler.cluster.kube.operator.reconcile_loop import ReconcileLoop
 from scheduler.cluster.kube.transport.client import ApiClient, ApiError
 from scheduler.cluster.kube.transport.credentials import Credentials
 from scheduler.cluster.kube.transport.fence import Fence
-from scheduler.controllers.effects import Create, Delete, Effect, Patch, Plan, Post
+from scheduler.controllers.effects import NOT_OURS, Create, Delete, Effect, Patch, Plan, Post
 from scheduler.controllers.store import Key, Store
 from scheduler.controllers.worklist import Worklist
 from scheduler.observability.controller_metrics import ControllerMetrics
@@ -263,6 +263,24 @@ def test_only_what_a_certain_object_controls_is_changed(owner: str, patches: lis
             await w.executor.carry_out(Patch(CONFIG_MAP, "ns", "c", {"data": {}}, owner="job"))
 
             assert [call.body for call in w.api.to("PATCH", path)] == patches
+
+    virtual_time.run(scenario())
+
+
+@pytest.mark.parametrize("data", [{"hccl.json": ""}, {"mine": "1"}, None])
+def test_a_config_map_without_the_expected_key_is_left_alone_and_the_patch_fails(data: dict[str, str] | None) -> None:
+    async def scenario() -> None:
+        async with world() as w:
+            path = "/api/v1/namespaces/ns/configmaps/c"
+            w.api.answer("GET", path, {"metadata": {"name": "c", "uid": "u"}, "data": data})
+            w.api.answer("PATCH", path, {})
+            patch = Patch(CONFIG_MAP, "ns", "c", {"data": {}}, data_key="hccl.json")
+            ours = data is not None and "hccl.json" in data
+
+            with nullcontext() if ours else pytest.raises(ApiError, match=NOT_OURS):
+                await w.executor.carry_out(patch)
+
+            assert [call.body["metadata"]["uid"] for call in w.api.to("PATCH", path)] == (["u"] if ours else [])
 
     virtual_time.run(scenario())
 
