@@ -265,7 +265,12 @@ def test_only_a_pod_that_changed_is_read_again(world: World, monkeypatch: pytest
     world.vcjob(replicas=50)
     world.pods(*range(50))
     read: list[str] = []
-    monkeypatch.setattr(ranktable, "read_server", lambda pod: read.append(pod.metadata.name) or read_server(pod))
+
+    def noted(pod: Pod) -> Server | None:
+        read.append(pod.metadata.name)
+        return read_server(pod)
+
+    monkeypatch.setattr(ranktable, "read_server", noted)
     world.annotate("p-7", {"other": "value"})
     assert read == ["p-7"]
 
