@@ -137,6 +137,9 @@ class JobCondition(Wire):
     status: str = ""
     """The phase entered."""
     last_transition_time: str | None = None
+    reason: str = ""
+    message: str = ""
+    """What the job waits for in this phase."""
 
 
 class TaskState(Wire):

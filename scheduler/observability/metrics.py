@@ -5,20 +5,14 @@ give; resources other than cpu and memory in thousandths, as Volcano has them.
 """
 
 import collections
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from prometheus_client import Counter, Gauge, Histogram
 from prometheus_client.core import UnknownMetricFamily
 from prometheus_client.registry import Collector
 
-from scheduler.observability.role_metrics import RoleMetrics
+from scheduler.observability.role_metrics import RoleMetrics, exponential_buckets
 from scheduler.observability.session_figures import DeviceFigures, SessionFigures, ShareFigures
-
-
-def exponential_buckets(smallest: float, largest: float, number: int) -> Sequence[float]:
-    """``number`` bounds, each the same multiple of the one before."""
-    factor = (largest / smallest) ** (1 / (number - 1))
-    return [round(smallest * factor**i, 6) for i in range(number)]
 
 
 class AttemptFigures(Collector):

@@ -1,8 +1,16 @@
 """The metrics of every long-running role: requests to the API server, watches, and malformed objects."""
 
+from collections.abc import Sequence
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, disable_created_metrics, generate_latest
 
 disable_created_metrics()  # type: ignore[no-untyped-call]  # they would add an unused second series per counter
+
+
+def exponential_buckets(smallest: float, largest: float, number: int) -> Sequence[float]:
+    """``number`` bounds, each the same multiple of the one before."""
+    factor = (largest / smallest) ** (1 / (number - 1))
+    return [round(smallest * factor**i, 6) for i in range(number)]
 
 
 class RoleMetrics:

@@ -30,7 +30,7 @@ from scheduler.controllers.job.plugins.contract import JobPlugin, PluginError
 from scheduler.controllers.job.podgroup import admitted, find_group, group_spec, min_resources
 from scheduler.controllers.job.pods import SUCCEEDED, Member, count_pods, members_of
 from scheduler.controllers.job.state import PendingAction, ReconcileState
-from scheduler.controllers.job.status import counted, due_in, entered, patch, phase_of
+from scheduler.controllers.job.status import counted, due_in, entered, explained, message_due_in, patch, phase_of
 from scheduler.controllers.job.sync import (
     PLUGIN_KEY,
     Context,
@@ -220,6 +220,8 @@ class JobReconciler:
             # The objects that the job needs could not be created: its status still has to say that it is pending.
             plan.then(patch(self._job, status))
         missing = self._find_missing(status, any(not member.wanted for member in to_delete))
+        why = "" if self._group is None else why_pending(self._group)
+        status = self._explain(status, why, missing.obstacles)
         # The list of hosts is updated first: a user who has scaled the job may read it at once.
         plan.then(*missing.objects, *missing.refresh)
         self._write(status, pending, remarks, missing)
@@ -227,10 +229,18 @@ class JobReconciler:
         if missing.objects or missing.refresh:
             state.refreshed = True
         self._report_obstacles(missing.obstacles)
-        why = "" if self._group is None else why_pending(self._group)
         meta = self._job.metadata
         text = f"PodGroup {meta.namespace}:{meta.name} unschedulable, reason: {why}" if why else ""
         self._recorder.warn("PodGroup", EVENT_POD_GROUP_PENDING, text)
+
+    def _explain(self, status: batch.JobStatus, why: str, obstacles: list[Obstacle]) -> batch.JobStatus:
+        """The status with what the job waits for: objects that cannot be created, or what its PodGroup waits for."""
+        message = "; ".join(obstacle.message for obstacle in obstacles if obstacle.reason) or why
+        pause = message_due_in(status.state.message, message, self._state, self._now)
+        if pause:
+            self._requeue_after(pause)
+            return status
+        return explained(status, message)
 
     def _find_missing(self, status: batch.JobStatus, surplus: bool) -> MissingObjects:
         state = self._state

@@ -48,6 +48,8 @@ class ReconcileState:
     """The plugins' objects are up to date for this version of the spec."""
     written: float = float("-inf")
     """When the status was last written, in seconds since the epoch."""
+    explained: float = float("-inf")
+    """When the message of the status last changed, in seconds since the epoch."""
     stale: float | None = None
     """Since when the counts in the status are out of date."""
     failures: int = 0

@@ -110,6 +110,7 @@ def test_the_short_names_are_those_of_volcano(file: str, names: list[str] | None
                 "RUNNINGS": ".status.running",
                 "AGE": ".metadata.creationTimestamp",
                 "QUEUE": ".spec.queue",
+                "MESSAGE": ".status.state.message",
             },
         ),
         (
@@ -139,7 +140,7 @@ def test_the_short_names_are_those_of_volcano(file: str, names: list[str] | None
         ("nodeinfo.volcano.sh_numatopologies.yaml", {}),
     ],
 )
-def test_the_columns_are_those_of_volcano(file: str, columns: dict[str, str]) -> None:
+def test_the_columns_are_those_of_volcano_and_the_message_of_a_job(file: str, columns: dict[str, str]) -> None:
     shown = version(file).get("additionalPrinterColumns", ())
     assert {each["name"]: each["jsonPath"] for each in shown} == columns
     # The queue is shown by `kubectl get -o wide` only.

@@ -9,7 +9,8 @@ import structlog
 
 from scheduler.observability import logs
 from scheduler.observability.logs import level_of, without_secrets
-from scheduler.observability.metrics import Metrics, exponential_buckets
+from scheduler.observability.metrics import Metrics
+from scheduler.observability.role_metrics import exponential_buckets
 from scheduler.observability.server import AddressError, Server, parse_address
 from tests.builders import World, configuration, group, node, pods, queue
 

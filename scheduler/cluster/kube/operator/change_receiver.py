@@ -6,21 +6,31 @@ as if it had just been added.
 
 import asyncio
 import time
+from collections.abc import Callable
 
 from scheduler.api.kinds import Kind
 from scheduler.api.objects import KubeObject
 from scheduler.controllers.store import Key, Store
 from scheduler.controllers.worklist import Worklist
 
+Observer = Callable[[Kind, KubeObject | None, KubeObject | None], None]
+
+
+def _ignore(kind: Kind, old: KubeObject | None, new: KubeObject | None) -> None:
+    pass
+
 
 class ChangeReceiver:
     """Belongs to one event loop."""
 
-    def __init__(self, store: Store, worklist: Worklist) -> None:
+    def __init__(self, store: Store, worklist: Worklist, observer: Observer = _ignore) -> None:
+        """``observer``: takes the kind and two versions of an object for each change while this process leads; None:
+        the object was not known, or is gone."""
         self.changed = asyncio.Event()
         """Set whenever the worklist may have changed."""
         self._store = store
         self._worklist = worklist
+        self._observer = observer
         self._leading = False
 
     def lead(self) -> None:
@@ -36,6 +46,7 @@ class ChangeReceiver:
         fresh, old = self._store.upsert(kind, obj)
         if fresh and self._leading:
             self._worklist.observe(kind, old, obj, time.time())
+            self._observer(kind, old, obj)
             self.changed.set()
 
     def terminating(self, kind: Kind, obj: KubeObject) -> None:
@@ -50,6 +61,7 @@ class ChangeReceiver:
         old = self._store.delete(kind, namespace, name, uid)
         if old is not None and self._leading:
             self._worklist.observe(kind, old, None, time.time())
+            self._observer(kind, old, None)
             self.changed.set()
 
 

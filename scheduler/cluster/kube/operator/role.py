@@ -13,6 +13,7 @@ from scheduler.cluster.kube.operator.change_receiver import ChangeReceiver, Kind
 from scheduler.cluster.kube.operator.executor import Executor
 from scheduler.cluster.kube.operator.files import Files
 from scheduler.cluster.kube.operator.handlers import Handlers
+from scheduler.cluster.kube.operator.job_observer import JobObserver
 from scheduler.cluster.kube.operator.reconcile_loop import ReconcileLoop
 from scheduler.cluster.kube.process.process import Process, ProcessSettings
 from scheduler.cluster.kube.process.waiting import wait_with_progress
@@ -64,7 +65,8 @@ class Operator:
         store = Store()
         controllers = make_controllers(store)
         self._worklist = Worklist(controllers)
-        self._receiver = ChangeReceiver(store, self._worklist)
+        observer = JobObserver(store, self._metrics)
+        self._receiver = ChangeReceiver(store, self._worklist, observer.observe)
         recorder = Recorder(self._client, self._lanes, self._metrics, self._fence, COMPONENT)
         files = Files(Path(settings.files)) if settings.files else None
         executor = Executor(self._client, self._fence, recorder, self._receiver, files)
