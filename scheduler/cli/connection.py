@@ -169,6 +169,7 @@ class Cluster:
                 body=None if body is None else msgspec.json.encode(body),
                 params=params,
                 content_type=MERGE_PATCH if method == "PATCH" else JSON,
+                compressed=method == "GET",
             )
             return decode(msgspec.json.Decoder(answer), received)
         except (ApiError, TransportError) as error:

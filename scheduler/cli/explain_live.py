@@ -1,9 +1,9 @@
 """Reads the objects that the scheduler watches once from the API server, with the configuration of the scheduler."""
 
 import asyncio
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from scheduler.cli.connection import Cluster, Connection, Raw
@@ -67,33 +67,47 @@ class LiveCluster:
     now: datetime
 
 
-def read_cluster(connection: Connection, *, with_configuration: bool, with_names: bool) -> LiveCluster:
+def read_cluster(
+    connection: Connection, *, with_configuration: bool, with_names: bool, load: Callable[[], None]
+) -> LiveCluster:
     """Reads the cluster.
 
-    ``with_configuration``, ``with_names``: whether to read the configuration, the names of the scheduler. Raises
-    CommandError.
+    ``with_configuration``, ``with_names``: whether to read the configuration, the names of the scheduler. ``load``:
+    loads all plugins and the rest of the program. It runs in a thread while the API server answers, which takes as
+    long. Raises CommandError.
     """
 
     async def work(cluster: Cluster) -> LiveCluster:
         from scheduler.api.kinds import CONFIG_MAP, VCJOB
         from scheduler.cluster.kube.transport.sources import Source, sources
-        from scheduler.framework.cache_requirements import cache_requirements_of
-        from scheduler.framework.configuration_file import DEFAULT_CONFIGURATION, parse_configuration
 
-        reports = cache_requirements_of(parse_configuration(DEFAULT_CONFIGURATION), {}).labelled_config_maps
-        more = [Source(CONFIG_MAP, namespace, labels=labels, optional=True) for namespace, labels in sorted(reports)]
-        read = asyncio.gather(*(_list(cluster, source) for source in [*sources(), *more, Source(VCJOB)]))
-        (text, source), names, lists, _ = await asyncio.gather(
+        async def reports() -> "list[Manifest]":
+            await asyncio.to_thread(load)
+            from scheduler.framework.cache_requirements import cache_requirements_of
+            from scheduler.framework.configuration_file import DEFAULT_CONFIGURATION, parse_configuration
+
+            wanted = cache_requirements_of(parse_configuration(DEFAULT_CONFIGURATION), {}).labelled_config_maps
+            return await _lists(
+                cluster,
+                [Source(CONFIG_MAP, namespace, labels=labels, optional=True) for namespace, labels in sorted(wanted)],
+            )
+
+        objects, more, (text, source), names = await asyncio.gather(
+            _lists(cluster, [*sources(), Source(VCJOB)]),
+            reports(),
             _configuration(cluster, with_configuration),
             _scheduler_names(cluster, with_names),
-            read,
-            # Importing what the command needs next takes as long as the API server needs for the first bytes.
-            asyncio.to_thread(import_module, "scheduler.explain"),
         )
-        found = [manifest for several in lists for manifest in several]
+        found = [*objects, *more]
         return LiveCluster(cluster.namespace, found, text, source, names, datetime.now(UTC))
 
     return connection.run(work, timeout=_TIMEOUT)
+
+
+async def _lists(cluster: Cluster, found: "Sequence[Source]") -> "list[Manifest]":
+    """Returns the objects of several sources."""
+    lists = await asyncio.gather(*(_list(cluster, source) for source in found))
+    return [manifest for several in lists for manifest in several]
 
 
 async def _list(cluster: Cluster, source: "Source") -> "list[Manifest]":

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,9 +33,19 @@ def with_plugins(command: Callable[..., None]) -> Callable[..., None]:
     """Adds ``--plugins-dir`` to a command, and loads all plugins before it is called."""
 
     @wraps(command)
-    def called(plugins_dir: str, **given: Any) -> None:
-        load_plugins(Path(plugins_dir) if plugins_dir else None)
+    def called(load: Callable[[], None], **given: Any) -> None:
+        load()
         command(**given)
+
+    return plugins_option(called)
+
+
+def plugins_option(command: Callable[..., None]) -> Callable[..., None]:
+    """Adds ``--plugins-dir`` to a command, whose parameter ``load`` is a function that loads all plugins."""
+
+    @wraps(command)
+    def called(plugins_dir: str, **given: Any) -> None:
+        command(load=partial(load_plugins, Path(plugins_dir) if plugins_dir else None), **given)
 
     return click.option(
         "--plugins-dir",

@@ -153,15 +153,22 @@ class ApiClient:
         params: Mapping[str, str] | None = None,
         content_type: str = JSON,
         accept: str = JSON,
+        compressed: bool = False,
         timeout: float | None = None,
         fence: Fence | None = None,
     ) -> bytes:
         """Sends a request and returns the body of a successful answer. Raises ApiError, TransportError, and Fenced
-        before anything is sent."""
+        before anything is sent.
+
+        ``compressed``: whether the API server may compress the answer. It costs the server time, but a list of many
+        objects shrinks to a tenth.
+        """
         await self._limiter.acquire(priority)
         for again in (False, True):
             headers = await self._headers()
             headers["Accept"] = accept
+            if compressed:
+                headers["Accept-Encoding"] = "gzip"
             if body is not None:
                 headers["Content-Type"] = content_type
             seconds = self._timeout if timeout is None else timeout

@@ -1,0 +1,153 @@
+"""The cluster that ``explain`` and ``node chips`` examine in memory: manifests, or what an API server has now."""
+
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from functools import wraps
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from scheduler.api.names import DEFAULT_NAMESPACE, DEFAULT_SCHEDULER_NAME
+from scheduler.cli.connection import Connection
+from scheduler.cli.errors import CommandError
+from scheduler.cli.plugins import plugins_option
+from scheduler.cli.process import keep
+from scheduler.cli.simulation import query_usage, without_garbage_collection
+from scheduler.cli.target import connection_options
+from scheduler.cli.text import echo
+
+if TYPE_CHECKING:
+    from scheduler.cluster.memory import Simulation
+    from scheduler.framework.external_calls import ExternalCalls
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSource:
+    """Where a command reads a cluster from, as its flags say."""
+
+    connection: Connection
+    paths: tuple[str, ...]
+    """Files with manifests; empty: the API server."""
+    conf: str | None
+    """The configuration file; None: that of the scheduler in the cluster, else the built-in one."""
+    names: tuple[str, ...]
+    """The names of the scheduler; empty: those of the scheduler in the cluster, else the default."""
+    load_plugins: Callable[[], None]
+
+    @contextmanager
+    def simulated(self, program: str) -> "Iterator[tuple[str, Simulation]]":
+        """Yields the namespace that the flags or the context name, and the cluster in memory.
+
+        ``program``: the module that the command needs next; it is imported while the API server answers. Raises
+        CommandError.
+        """
+
+        from scheduler.cluster.external_calls import HttpCalls
+
+        def load() -> None:
+            self.load_plugins()
+            import_module(program)
+
+        with without_garbage_collection(), closing(HttpCalls()) as external_calls:
+            try:
+                namespace, simulation = self._simulation(load, external_calls)
+                keep(simulation)
+                yield namespace, simulation
+            except RecursionError:
+                raise CommandError("an object of the cluster is nested too deeply to be simulated") from None
+
+    def _simulation(self, load: Callable[[], None], external_calls: "ExternalCalls") -> "tuple[str, Simulation]":
+        """Raises CommandError."""
+        from scheduler.cli.explain_live import read_cluster
+
+        settings: dict[str, Any] = {}
+        names, live = self.names, None
+        if not self.paths:
+            live = read_cluster(
+                self.connection, with_configuration=self.conf is None, with_names=not self.names, load=load
+            )
+            names = names or live.scheduler_names
+            settings = {"start": live.now, "lenient": True}
+        else:
+            load()
+
+        from scheduler.cluster.memory import ManifestError, Simulation, read_manifests
+        from scheduler.framework.configuration_file import (
+            DEFAULT_CONFIGURATION,
+            ConfigurationError,
+            parse_configuration,
+        )
+
+        try:
+            if live is None:
+                namespace = self.connection.namespace or DEFAULT_NAMESPACE
+                manifests, text, source = read_manifests(self.paths), DEFAULT_CONFIGURATION, "built-in configuration"
+            else:
+                namespace, manifests, text, source = live.namespace, live.manifests, live.text, live.source
+            if self.conf is not None:
+                text, source = Path(self.conf).read_text(encoding="utf-8"), self.conf
+            configuration = parse_configuration(text, source)
+            for warning in configuration.warnings:
+                echo(f"warning: {warning}", err=True)
+            simulation = Simulation(
+                manifests, configuration, names or (DEFAULT_SCHEDULER_NAME,), external_calls=external_calls, **settings
+            )
+        except (ManifestError, ConfigurationError) as error:
+            raise CommandError(str(error)) from None
+        except (OSError, UnicodeDecodeError) as error:
+            raise CommandError(f"{self.conf}: {error}") from None
+        for refusal in simulation.cluster.undecodable:
+            echo(f"warning: {refusal}; left out", err=True)
+        simulation.take_usage(query_usage(configuration.metrics, simulation.cluster.cache.node_names()))
+        return namespace, simulation
+
+
+def cluster_source_options(*, namespaced: bool = False) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Adds the flags that name a cluster to a command, whose function takes the parameter ``source``.
+
+    ``namespaced``: adds ``-n``.
+    """
+    options: list[Callable[[Callable[..., None]], Callable[..., None]]] = [
+        click.option(
+            "-f",
+            "--filename",
+            "paths",
+            multiple=True,
+            metavar="FILE",
+            type=click.Path(),
+            help="File, directory or - with manifests, instead of the cluster. Repeatable.",
+        ),
+        click.option(
+            "--scheduler-conf",
+            "conf",
+            metavar="FILE",
+            type=click.Path(),
+            help="Scheduler configuration; by default that of the scheduler in the cluster, else built in.",
+        ),
+        click.option(
+            "--scheduler-name", "names", multiple=True, help="schedulerName of Pods to schedule (repeatable)."
+        ),
+        plugins_option,
+        connection_options(namespaced=namespaced),
+    ]
+
+    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+        @wraps(function)
+        def called(
+            connection: Connection,
+            paths: tuple[str, ...],
+            conf: str | None,
+            names: tuple[str, ...],
+            load: Callable[[], None],
+            **given: Any,
+        ) -> None:
+            function(source=ClusterSource(connection, paths, conf, names, load), **given)
+
+        for option in reversed(options):
+            called = option(called)
+        return called
+
+    return decorate
