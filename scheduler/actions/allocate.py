@@ -7,6 +7,7 @@ tries other task orders before a gang is refused.
 """
 
 from collections.abc import Iterable
+from functools import partial
 from typing import ClassVar
 
 from scheduler.actions.order import Worklist
@@ -66,20 +67,32 @@ class Allocate:
             if refusal is not None:
                 session.refuse(job, refusal)
                 continue
-            tasks = waiting_tasks(job)
-            if ungates:
-                tasks += gated_tasks(job)
-            if tasks:
-                self._work[job.key] = self._split(job, tasks)
+            work = self._work_of(job, ungates)
+            if work:
+                self._work[job.key] = work
                 yield job
 
-    def _split(self, job: Job, tasks: list[Task]) -> PendingBySubJob:
-        """Returns the tasks per sub-job; under the key of the job if it has no sub-jobs."""
+    def _work_of(self, job: Job, ungates: bool) -> PendingBySubJob:
+        """Returns the tasks to place per sub-job; under the key of the job if it has no sub-jobs."""
+        session = self._session
+        compute = partial(self._split, job, ungates)
+        if not session.task_order_is_fixed:
+            return compute()
+        kept = job.remember("tasks to place", (session.configuration, ungates), compute)
+        return {key: pending.copy() for key, pending in kept.items()}
+
+    def _split(self, job: Job, ungates: bool) -> PendingBySubJob:
+        tasks = waiting_tasks(job)
+        if ungates:
+            tasks += gated_tasks(job)
         parts: dict[str, list[Task]] = {}
         for task in sorted(tasks, key=self._session.task_key):
             sub_job = job.sub_job_of.get(task.uid)
             parts.setdefault(job.key if sub_job is None else sub_job.key, []).append(task)
-        return {key: PendingTasks(part) for key, part in parts.items()}
+        found = {key: PendingTasks(part) for key, part in parts.items()}
+        for pending in found.values():
+            pending.run()  # its copies know the end of the first run
+        return found
 
     def _serve(self, queue: Queue, job: Job, worklist: Worklist) -> None:
         session = self._session

@@ -7,7 +7,7 @@ PodGroup, Pod and Queue status; then Events.
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -100,8 +100,7 @@ class PodGroupStatusUpdate:
     """Whether to remove an admission record that no longer counts."""
 
 
-@dataclass(frozen=True, slots=True)
-class PodUnschedulable:
+class PodUnschedulable(NamedTuple):
     """Set the PodScheduled condition of a Pod to False, and its nominated node if there is one."""
 
     task: Task

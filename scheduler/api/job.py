@@ -7,9 +7,9 @@ The cache builds a Job for a snapshot, and reuses it for the next one unless the
 session moves tasks between statuses with ``move``, which marks the Job as changed.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from scheduler.api.names import CARD_REQUEST, PREEMPTABLE, TRUE
 from scheduler.api.objects import ResourceList
@@ -18,6 +18,8 @@ from scheduler.api.resource import Vector
 from scheduler.api.scheduling import NetworkTopology, PodGroupCondition
 from scheduler.api.signed_records import AdmissionRecord
 from scheduler.api.task import ALLOCATED_STATUSES, READY_STATUSES, Task, TaskStatus
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True, eq=False)
@@ -137,6 +139,8 @@ class Job:
     """uids of tasks pipelined in this session for which other tasks are evicted."""
     changed: bool = False
     """A session has moved tasks or set the phase, so the cache must not reuse the Job."""
+    remembered: dict[str, tuple[object, Any]] = field(default_factory=dict)
+    """Name of a result -> what it depends on besides the PodGroup and its tasks, and the result (``remember``)."""
     fit_errors: dict[int, FitErrors] = field(default_factory=dict)
     """Class id -> why its tasks found no node in this session."""
     refusals: list[Refusal] = field(default_factory=list)
@@ -226,6 +230,18 @@ class Job:
     def preemptable(self) -> bool:
         """The PodGroup allows its preemption as a whole."""
         return self.annotations.get(PREEMPTABLE, self.labels.get(PREEMPTABLE)) in TRUE
+
+    def remember(self, name: str, basis: object, compute: Callable[[], T]) -> T:
+        """Returns the result of ``compute``, which depends on nothing but ``basis`` and the PodGroup and its tasks. It
+        is computed again in a later session only if one of these has changed. After a session has moved tasks of the
+        job, it is computed at each call."""
+        if self.changed:
+            return compute()
+        known = self.remembered.get(name)
+        if known is None or known[0] != basis:
+            known = self.remembered[name] = basis, compute()
+        result: T = known[1]
+        return result
 
     def move(self, task: Task, old: TaskStatus, new: TaskStatus) -> None:
         """Moves a task to another status and updates the sums. Raises KeyError if the task is not in ``old``."""

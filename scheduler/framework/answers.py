@@ -56,6 +56,7 @@ class Answers(PluginFunctions):
         super().__init__(tiers)
         self._bounds: dict[Function, Bound] = {}
         self._moving: set[ExtensionPoint] = set()
+        self._task_order_is_fixed = True
         self._by_task: set[ExtensionPoint] = set()
         self._owners: dict[Function, str] = {}
         self._sources: list[Source] = []
@@ -70,6 +71,12 @@ class Answers(PluginFunctions):
     def moves(self, point: ExtensionPoint) -> bool:
         """Returns whether a placement may change the keys of other jobs or queues in this order."""
         return point in self._moving
+
+    @property
+    def task_order_is_fixed(self) -> bool:
+        """Returns whether the tasks of a job that waits have the same order in every session with the same
+        configuration."""
+        return self._task_order_is_fixed
 
     @cached_property
     def job_rank(self) -> Callable[[Job], Key]:

@@ -159,9 +159,11 @@ class Registration(Answers):
         """Registers key(queue, queue of the preemptor): tasks of the smaller are evicted first."""
         self.register(points.VICTIM_QUEUE_ORDER, key)
 
-    def add_task_order(self, key: Callable[[Task], Any]) -> None:
-        """Registers the key that orders the tasks of a job."""
-        self.register(points.TASK_ORDER, key)
+    def add_task_order(self, key: Callable[[Task], Any], *, fixed: bool = False) -> None:
+        """Registers the key that orders the tasks of a job. ``fixed``: the key of a task is the same in every session
+        with the same configuration, so the order of a job that waits need not be computed in each."""
+        if self.register(points.TASK_ORDER, key) and not fixed:
+            self._task_order_is_fixed = False
 
     def add_sub_job_order(self, key: Callable[[SubJob], Any]) -> None:
         """Registers the key that orders the sub-jobs of a job."""

@@ -247,10 +247,11 @@ def _explain_tasks(session: Session, job: Job) -> None:
             if not message:
                 shared = gang_message(job) if shared is None else shared
                 message = shared
+            changed = message != task.message
             nominated = session.nodes.names[job.placed[task.uid]] if task.uid in job.nominated else ""
-            if message != task.message or nominated not in ("", task.nominated):
+            if changed or (nominated and nominated != task.nominated):
                 session.decisions.pods.append(PodUnschedulable(task, reason, message, nominated))
-            if message != task.message:
+            if changed:
                 session.event(pod_ref(task), EVENT_WARNING, EVENT_FAILED_SCHEDULING, message)
 
 

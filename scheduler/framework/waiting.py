@@ -1,6 +1,7 @@
 """The messages of conditions and Events about waiting gangs and tasks."""
 
 from collections.abc import Mapping
+from functools import partial
 
 from scheduler.api.job import Job
 from scheduler.api.names import POD_REASON_SCHEDULABLE, POD_REASON_UNSCHEDULABLE
@@ -35,12 +36,15 @@ def origin_reason(job: Job) -> str:
     nowhere."""
     if job.refusals:
         return f": {'; '.join(dict.fromkeys(r.message for r in job.refusals))}"
-    pending = job.of(TaskStatus.PENDING).values() if job.fit_errors else ()
-    misfits = [task for task in pending if task.cls.id in job.fit_errors and task.uid not in job.transaction]
-    if not misfits:
-        return ""
-    first = min(misfits, key=lambda task: (task.index, task.name))
-    return f" {first.name}: {job.fit_errors[first.cls.id].message()}"
+    pending = job.remember("pending by name", None, partial(_by_name, job)) if job.fit_errors else []
+    misfits = (task for task in pending if task.cls.id in job.fit_errors and task.uid not in job.transaction)
+    first = next(misfits, None)
+    return "" if first is None else f" {first.name}: {job.fit_errors[first.cls.id].message()}"
+
+
+def _by_name(job: Job) -> list[Task]:
+    """Returns the pending tasks by the number in their name, then by name."""
+    return sorted(job.of(TaskStatus.PENDING).values(), key=lambda task: (task.index, task.name))
 
 
 def task_reason(

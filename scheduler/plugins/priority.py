@@ -31,7 +31,7 @@ class Priority:
 
     def open(self, session: Session) -> None:
         self._session = session
-        session.add_task_order(lambda task: -task.priority)
+        session.add_task_order(lambda task: -task.priority, fixed=True)
         session.add_job_order(lambda job: -job.priority)
         session.add_sub_job_order(lambda sub_job: -sub_job.priority)
         session.add_preemptable(self._victims, bound=self._lower, by_demand=True)

@@ -7,6 +7,7 @@ schedulers of a framework) are not of the plugin's concern.
 import re
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 from scheduler.api.job import Job
@@ -76,6 +77,13 @@ class CoreUse(NamedTuple):
     """The job does not use sub-healthy nodes."""
 
 
+class _CoreTasks(NamedTuple):
+    """The tasks of a job that request AI cores, and the position of that resource."""
+
+    position: int
+    tasks: list[Task]
+
+
 class Demand:
     """The chips that the jobs of one session request."""
 
@@ -105,6 +113,8 @@ class Demand:
         others_of = (*self.virtual, self._cores)
         self._chips = {d: ChipResource(name) for d, name in npus.items() if d not in others_of}
         self._watched = list(npus)
+        self._basis = super_pod_size, tuple(sorted(others)), preset_virtual, tuple(npus.items())
+        """What the use of chips by a job depends on besides the job."""
         self._numbers: dict[str, int] = {}
         """Key of a job -> number of its Pods that request NPUs."""
         self._classes: dict[int, dict[ChipResource, int]] = {}
@@ -187,11 +197,17 @@ class Demand:
 
     def _of(self, job: Job) -> Use | CoreUse | Refusal | None:
         if job.key not in self._known:
-            self._known[job.key] = self._judge(job)
+            found = job.remember("use of chips", self._basis, partial(self._judge, job))
+            if isinstance(found, _CoreTasks):
+                self._known[job.key] = self._judge_cores(job, found)
+            elif isinstance(found, Use):
+                self._known[job.key] = found._replace(avoids_sub_health=self._avoids_sub_health(job))
+            else:
+                self._known[job.key] = found
         return self._known[job.key]
 
     # --- judging ---
-    def _judge(self, job: Job) -> Use | CoreUse | Refusal | None:
+    def _judge(self, job: Job) -> "Use | _CoreTasks | Refusal | None":
         tasks = _active_tasks(job)
         classes = {task.cls.id: task.cls for task in tasks}
         for cls in classes.values():
@@ -209,7 +225,7 @@ class Demand:
             return Refusal(REASON_REQUEST, f"the Pods of the job ask for {names}; they may ask for one of them only")
         (position,) = positions
         if position == self._cores:
-            return self._judge_cores(job, position, asking)
+            return _CoreTasks(position, asking)
         resource = self._chips[position]
         traits = _traits(job, asking)
         policies = _policies(job, asking)
@@ -230,7 +246,7 @@ class Demand:
         problem = family.check(request)
         if problem:
             return Refusal(REASON_REQUEST, problem)
-        use = Use(family, resource, len(asking) > 1, avoids_sub_health=self._avoids_sub_health(job))
+        use = Use(family, resource, len(asking) > 1)
         if not family.super_pods:
             return use
         nodes = max(block // family.chips, 1)
@@ -246,7 +262,8 @@ class Demand:
             self._report(problem)
         return policy.sub_health is not SubHealth.IGNORE
 
-    def _judge_cores(self, job: Job, position: int, asking: list[Task]) -> CoreUse | Refusal:
+    def _judge_cores(self, job: Job, found: "_CoreTasks") -> CoreUse | Refusal:
+        position, asking = found
         resource = resource_of(job, asking, preset=self._preset_virtual)
         if isinstance(resource, Refusal):
             return resource

@@ -261,10 +261,11 @@ def _no_room(request: BlockRequest, free: Mapping[int, Sequence[int]]) -> str:
 
 
 def _is_soft(job: Job) -> bool:
-    return SUPER_POD_SOFT in (
-        job.labels.get(SUPER_POD_AFFINITY),
-        *(task.labels.get(SUPER_POD_AFFINITY) for task in job.tasks()),
-    )
+    def asks_for_it() -> bool:
+        values = (job.labels.get(SUPER_POD_AFFINITY), *(task.labels.get(SUPER_POD_AFFINITY) for task in job.tasks()))
+        return SUPER_POD_SOFT in values
+
+    return job.remember("soft super pods", None, asks_for_it)
 
 
 def _number(rank: str) -> int:
