@@ -14,8 +14,8 @@ import pytest
 import uvloop
 from aiohttp import web
 
-from scheduler.cluster.kube.admission.certificates import renewed, to_pem
-from scheduler.cluster.kube.admission.tls import serving_context
+from scheduler.cluster.kube.serving.certificates import renewed, to_pem
+from scheduler.cluster.kube.serving.tls import serving_context
 from scheduler.observability import connections
 from scheduler.observability.connections import BODY, CHUNK, Connections, Limits
 from tests.unit.virtual_time import VirtualTimeLoop

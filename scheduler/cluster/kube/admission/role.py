@@ -12,19 +12,19 @@ from scheduler.api.decisions import ObjectRef
 from scheduler.api.kinds import NAMESPACE, QUEUE
 from scheduler.api.reasons import Malformed
 from scheduler.cluster.kube.admission.bundle_injector import BundleInjector
-from scheduler.cluster.kube.admission.certificate_reloader import CertificateReloader
-from scheduler.cluster.kube.admission.certificate_sources import CertificateSource, FileSource, SecretSource
 from scheduler.cluster.kube.admission.cluster_view import WatchedView
 from scheduler.cluster.kube.admission.queue_reader import QueueReader
 from scheduler.cluster.kube.admission.review_handler import ReviewHandler
 from scheduler.cluster.kube.admission.review_queue import ReviewQueue
 from scheduler.cluster.kube.admission.server import AdmissionServer
 from scheduler.cluster.kube.admission.templates import TemplateValidator
-from scheduler.cluster.kube.admission.tls import ServingContext
 from scheduler.cluster.kube.process.liveness import STOPPING, Phase
 from scheduler.cluster.kube.process.process import Process, ProcessSettings
 from scheduler.cluster.kube.process.reload import ReloadedFile
 from scheduler.cluster.kube.process.waiting import unless_stopped
+from scheduler.cluster.kube.serving.certificate_reloader import CertificateReloader
+from scheduler.cluster.kube.serving.certificate_sources import CertificateSource, FileSource, SecretSource
+from scheduler.cluster.kube.serving.tls import ServingContext
 from scheduler.cluster.kube.transport.backoff import Backoff
 from scheduler.cluster.kube.transport.credentials import Credentials
 from scheduler.cluster.kube.transport.sources import Source
@@ -118,7 +118,7 @@ class Admission:
             review_handler, settings.routes, settings.host, settings.port, shutdown_timeout=settings.graceful_shutdown
         )
         bundles = BundleInjector(client, settings.routes, settings.url, settings.namespace, metrics)
-        self._certificates = CertificateReloader(self._source(), bundles, self._tls, metrics)
+        self._certificates = CertificateReloader(self._source(), bundles, self._tls, metrics.certificate_end)
 
     def _source(self) -> CertificateSource:
         certificates = self._settings.certificates

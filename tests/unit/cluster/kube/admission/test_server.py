@@ -19,7 +19,6 @@ from aiohttp import web
 from scheduler.api.kinds import QUEUE
 from scheduler.api.objects import ObjectMeta
 from scheduler.api.scheduling import Queue, QueueSpec, QueueStatus
-from scheduler.cluster.kube.admission.certificates import KeyMaterial, renewed, to_pem
 from scheduler.cluster.kube.admission.cluster_view import DecisionView, WatchedView
 from scheduler.cluster.kube.admission.decision import Outcome, decide
 from scheduler.cluster.kube.admission.queue_reader import QueueReader
@@ -27,8 +26,9 @@ from scheduler.cluster.kube.admission.review_handler import ReviewHandler
 from scheduler.cluster.kube.admission.review_queue import MAX_INLINE_BYTES, MAX_INLINE_OBJECTS, BusyError, ReviewQueue
 from scheduler.cluster.kube.admission.server import MAX_BODY_BYTES, AdmissionServer
 from scheduler.cluster.kube.admission.templates import TemplateValidator
-from scheduler.cluster.kube.admission.tls import ServingContext, serving_context
 from scheduler.cluster.kube.admission.worker_process import BATCH_SIZE
+from scheduler.cluster.kube.serving.certificates import KeyMaterial, renewed, to_pem
+from scheduler.cluster.kube.serving.tls import ServingContext, serving_context
 from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.observability.admission_metrics import AdmissionMetrics
 from scheduler.webhooks.contract import ClusterView, Json, Request, Settings

@@ -12,15 +12,15 @@ import pytest
 from aiohttp import web
 
 from scheduler.cluster.kube.admission.bundle_injector import BundleInjector
-from scheduler.cluster.kube.admission.certificate_reloader import CertificateReloader
-from scheduler.cluster.kube.admission.certificate_sources import (
+from scheduler.cluster.kube.serving.certificate_reloader import CertificateReloader
+from scheduler.cluster.kube.serving.certificate_sources import (
     CertificateSource,
     FileSource,
     SecretSource,
     ServingCertificate,
 )
-from scheduler.cluster.kube.admission.certificates import CertificateError, from_pem, renewed, to_pem
-from scheduler.cluster.kube.admission.tls import ServingContext
+from scheduler.cluster.kube.serving.certificates import CertificateError, from_pem, renewed, to_pem
+from scheduler.cluster.kube.serving.tls import ServingContext
 from scheduler.cluster.kube.transport.client import ApiClient, ApiError
 from scheduler.observability.admission_metrics import AdmissionMetrics
 from scheduler.webhooks.configurations import ServiceReference, configuration
@@ -299,7 +299,7 @@ class FixedSource:
 
 def reloader(w: World, source: CertificateSource) -> tuple[CertificateReloader, ServingContext]:
     tls = ServingContext()
-    return CertificateReloader(source, w.bundles(), tls, AdmissionMetrics()), tls
+    return CertificateReloader(source, w.bundles(), tls, AdmissionMetrics().certificate_end), tls
 
 
 def a_serving_certificate() -> ServingCertificate:

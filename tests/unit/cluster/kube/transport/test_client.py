@@ -12,14 +12,14 @@ import pytest
 import yaml
 from aiohttp import web
 
-from scheduler.cluster.kube.admission.certificates import (
+from scheduler.cluster.kube.serving.certificates import (
     AUTHORITY_CERTIFICATES,
     SERVING_CERTIFICATE,
     SERVING_KEY,
     renewed,
     to_pem,
 )
-from scheduler.cluster.kube.admission.tls import serving_context
+from scheduler.cluster.kube.serving.tls import serving_context
 from scheduler.cluster.kube.transport import client as clients
 from scheduler.cluster.kube.transport.backoff import Backoff
 from scheduler.cluster.kube.transport.client import ApiClient, ApiError, TransportError

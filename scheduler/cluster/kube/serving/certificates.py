@@ -31,7 +31,7 @@ AUTHORITY_CERTIFICATES: Final = "ca.crt"
 AUTHORITY_KEY: Final = "ca.key"
 SERVING_CERTIFICATE: Final = "tls.crt"
 SERVING_KEY: Final = "tls.key"
-_NAME: Final = "volcano-py admission"
+_NAME: Final = "volcano-py"
 Certificate = x509.Certificate
 Key = ec.EllipticCurvePrivateKey
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from cryptography import x509
 
-from scheduler.cluster.kube.admission.certificates import (
+from scheduler.cluster.kube.serving.certificates import (
     AUTHORITY_LIFETIME,
     SERVING_LIFETIME,
     SERVING_RENEW_BEFORE,

@@ -7,9 +7,15 @@ import ssl
 class ServingContext:
     """The TLS context of a listening server, with a replaceable certificate."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, client_certificates: bool = False) -> None:
+        """``client_certificates``: whether clients may authenticate with a certificate. One that is presented must be
+        signed by the authority of ``trust_clients``."""
         self.tls = _context()
         self.tls.sni_callback = self._select_context
+        if client_certificates:  # OpenSSL reads the mode from this context, the authority from the selected one
+            self.tls.verify_mode = ssl.CERT_OPTIONAL
+        self._client_authority = ""
+        self._pair: tuple[bytes, bytes] | None = None
         self._current: ssl.SSLContext | None = None
 
     @property
@@ -17,9 +23,21 @@ class ServingContext:
         """Whether there is a certificate."""
         return self._current is not None
 
+    def load(self, certificate: bytes, key: bytes) -> None:
+        """Uses a certificate chain and its key, both PEM, for new connections. Raises ssl.SSLError."""
+        self.use(serving_context(certificate, key, self._client_authority))
+        self._pair = certificate, key
+
     def use(self, context: ssl.SSLContext) -> None:
         """Uses the certificate of a ``serving_context`` for new connections."""
         self._current = context
+
+    def trust_clients(self, authority: str) -> None:
+        """Accepts certificates of clients that these authorities (PEM) have signed, and no others. Raises
+        ssl.SSLError."""
+        if self._pair is not None:
+            self.use(serving_context(*self._pair, authority))
+        self._client_authority = authority
 
     def _select_context(
         self, connection: ssl.SSLSocket | ssl.SSLObject, name: str | None, _: ssl.SSLContext
@@ -31,9 +49,13 @@ class ServingContext:
         return None
 
 
-def serving_context(certificate: bytes, key: bytes) -> ssl.SSLContext:
-    """A context with a certificate chain and its key, both PEM. Raises ssl.SSLError."""
+def serving_context(certificate: bytes, key: bytes, client_authority: str = "") -> ssl.SSLContext:
+    """A context with a certificate chain and its key, both PEM; with ``client_authority`` (PEM), clients may present a
+    certificate. Raises ssl.SSLError."""
     context = _context()
+    if client_authority:
+        context.verify_mode = ssl.CERT_OPTIONAL
+        context.load_verify_locations(cadata=client_authority)
     # OpenSSL loads a chain from files only; this file exists in memory only.
     descriptor = os.memfd_create("certificate")
     try:

@@ -14,7 +14,7 @@ import structlog
 from scheduler.api.kinds import SECRET, object_path
 from scheduler.api.objects import Secret
 from scheduler.cluster.decoding import DECODE_ERRORS
-from scheduler.cluster.kube.admission.certificates import (
+from scheduler.cluster.kube.serving.certificates import (
     AUTHORITY_CERTIFICATES,
     SERVING_CERTIFICATE,
     SERVING_KEY,

@@ -1,30 +1,38 @@
-"""Loads the certificate of a source into the server, and its CA bundle into the webhook configurations."""
+"""Loads the certificate of a source into the server, and its CA bundle into the objects that name the server."""
 
 import ssl
+from typing import Protocol
 
 import structlog
 from cryptography import x509
+from prometheus_client import Gauge
 
-from scheduler.cluster.kube.admission.bundle_injector import BundleInjector
-from scheduler.cluster.kube.admission.certificate_sources import CertificateSource, ServingCertificate
-from scheduler.cluster.kube.admission.certificates import CertificateError
-from scheduler.cluster.kube.admission.tls import ServingContext, serving_context
+from scheduler.cluster.kube.serving.certificate_sources import CertificateSource, ServingCertificate
+from scheduler.cluster.kube.serving.certificates import CertificateError
+from scheduler.cluster.kube.serving.tls import ServingContext
 from scheduler.cluster.kube.transport.client import ApiError, TransportError
-from scheduler.observability.admission_metrics import AdmissionMetrics
 
 log = structlog.get_logger(__name__)
+
+
+class Bundles(Protocol):
+    """The objects by which API servers trust the server."""
+
+    async def ensure(self, bundle: bytes) -> bool:
+        """Checks and corrects the CA bundle (PEM) of all objects. Returns whether all are correct."""
 
 
 class CertificateReloader:
     """Belongs to one event loop."""
 
     def __init__(
-        self, source: CertificateSource, bundles: BundleInjector, tls: ServingContext, metrics: AdmissionMetrics
+        self, source: CertificateSource, bundles: Bundles, tls: ServingContext, certificate_end: Gauge
     ) -> None:
+        """``certificate_end``: the metric with the end of the certificate in use, in seconds since the epoch."""
         self._source = source
         self._bundles = bundles
         self._tls = tls
-        self._metrics = metrics
+        self._certificate_end = certificate_end
         self._serving: ServingCertificate | None = None
         self.problem = ""
         """Why the last load failed; "" if it succeeded."""
@@ -43,9 +51,9 @@ class CertificateReloader:
         return self._serving is not None
 
     async def ensure_trust(self) -> bool:
-        """Writes the CA bundle into the webhook configurations. Returns whether all have it.
+        """Writes the CA bundle into the objects. Returns whether all have it.
 
-        Does nothing where another program maintains the configurations.
+        Does nothing where another program maintains them.
         """
         if self._serving is None or not self._serving.bundle:
             return True
@@ -55,11 +63,11 @@ class CertificateReloader:
         """Serves new connections with the certificate. Raises CertificateError."""
         try:
             certificate = x509.load_pem_x509_certificate(serving.certificate)
-            self._tls.use(serving_context(serving.certificate, serving.key))
+            self._tls.load(serving.certificate, serving.key)
         except (ValueError, OSError) as error:  # ssl.SSLError is an OSError
             reason = error.reason if isinstance(error, ssl.SSLError) else error
             raise CertificateError(f"the certificate cannot be served: {reason}") from None
         self._serving = serving
         end = certificate.not_valid_after_utc
-        self._metrics.certificate_end.set(end.timestamp())
+        self._certificate_end.set(end.timestamp())
         log.info("serving with a certificate", serial=f"{certificate.serial_number:x}", until=end.isoformat())
