@@ -48,6 +48,7 @@ class Authority:
     """A certificate authority whose certificate is at `path`; what it signs is valid for a few days on loopback."""
 
     def __init__(self, directory: Path) -> None:
+        directory.mkdir(exist_ok=True)
         self._directory = directory
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "control plane for tests")])
@@ -72,15 +73,17 @@ class Authority:
         self.path = directory / "ca.crt"
         self.path.write_text(self.pem, encoding="ascii")
 
-    def issue(self, name: str, hosts: Sequence[str] = ()) -> ServerCertificate:
-        """Write and return a certificate for a server on 127.0.0.1 and localhost, and under the DNS names `hosts`."""
+    def issue(self, name: str, hosts: Sequence[str] = (), *, client: bool = False) -> ServerCertificate:
+        """Write and return a certificate for a server on 127.0.0.1 and localhost, and under the DNS names `hosts`; with
+        `client`, for a client of that name."""
         key = ec.generate_private_key(ec.SECP256R1())
         alternatives: list[x509.GeneralName] = [x509.DNSName(host) for host in ("localhost", *hosts)]
         alternatives.append(x509.IPAddress(_LOOPBACK))
+        usage = ExtendedKeyUsageOID.CLIENT_AUTH if client else ExtendedKeyUsageOID.SERVER_AUTH
         certificate = (
             self._builder(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]), key.public_key())
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-            .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+            .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
             .add_extension(x509.SubjectAlternativeName(alternatives), critical=False)
             .sign(self._key, hashes.SHA256())
         )

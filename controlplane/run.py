@@ -159,6 +159,9 @@ class ControlPlane:
 
     def _apiserver_command(self, port: int, etcd_port: int) -> list[str]:
         serving = self.authority.issue("kube-apiserver")
+        # Aggregated APIs trust the API server by a certificate of this authority.
+        self.front_proxy = Authority(self.directory / "front-proxy")
+        proxy = self.front_proxy.issue("front-proxy-client", client=True)
         signing_key = self.directory / "service-accounts.key"
         write_signing_key(signing_key)
         options = [
@@ -175,6 +178,13 @@ class ControlPlane:
             # The other end of this webhook is Python in the parent process, which may be busy with a benchmark.
             "--authentication-token-webhook-cache-ttl=1h",
             "--authorization-mode=RBAC",
+            f"--requestheader-client-ca-file={self.front_proxy.path}",
+            "--requestheader-allowed-names=front-proxy-client",
+            "--requestheader-username-headers=X-Remote-User",
+            "--requestheader-group-headers=X-Remote-Group",
+            "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+            f"--proxy-client-cert-file={proxy.certificate}",
+            f"--proxy-client-key-file={proxy.key}",
             "--service-cluster-ip-range=10.96.0.0/16",
             "--endpoint-reconciler-type=none",
             "--allow-privileged",

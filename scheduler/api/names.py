@@ -21,6 +21,8 @@ BUS_API_VERSION: Final = "bus.volcano.sh/v1alpha1"
 FLOW_API_VERSION: Final = "flow.volcano.sh/v1alpha1"
 TOPOLOGY_API_VERSION: Final = "topology.volcano.sh/v1alpha1"
 NODEINFO_API_VERSION: Final = "nodeinfo.volcano.sh/v1alpha1"
+VISIBILITY_API_VERSION: Final = "visibility.volcano-py.io/v1alpha1"
+"""The aggregated API with which the scheduler answers tenants."""
 RESOURCE_API_VERSION: Final = "resource.k8s.io/v1"
 
 # --- Pods and PodGroups ---

@@ -6,6 +6,7 @@ import click
 
 from scheduler.cli.text import echo
 
+FORBIDDEN: Final = 403
 NOT_FOUND: Final = 404
 
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from scheduler.cli.connection import Cluster, Connection, Raw
-from scheduler.cli.errors import NOT_FOUND, CommandError
+from scheduler.cli.errors import FORBIDDEN, NOT_FOUND, CommandError
 from scheduler.cli.output import key_in, mapping_in
 from scheduler.cli.text import echo
 
@@ -19,7 +19,6 @@ _LABELS: Final = "app.kubernetes.io/part-of=volcano-py,app.kubernetes.io/compone
 """The labels with which the chart marks objects of the scheduler."""
 _FILE: Final = "volcano-scheduler.conf"
 _FLAG: Final = "--scheduler-name="
-_FORBIDDEN: Final = 403
 _PAGE: Final = 30_000
 """Objects per page. The API server reads the first page from its cache and the others from etcd, which takes longer."""
 _TIMEOUT: Final = 300.0
@@ -78,7 +77,7 @@ def read_cluster(
     """
 
     async def work(cluster: Cluster) -> LiveCluster:
-        from scheduler.api.kinds import CONFIG_MAP, VCJOB
+        from scheduler.api.kinds import CONFIG_MAP, NODE, VCJOB
         from scheduler.cluster.kube.transport.sources import Source, sources
 
         async def reports() -> "list[Manifest]":
@@ -92,6 +91,7 @@ def read_cluster(
                 [Source(CONFIG_MAP, namespace, labels=labels, optional=True) for namespace, labels in sorted(wanted)],
             )
 
+        await cluster.fetch(Source(NODE), at_most=1)  # without this right, nothing else is read
         objects, more, (text, source), names = await asyncio.gather(
             _lists(cluster, [*sources(), Source(VCJOB)]),
             reports(),
@@ -120,7 +120,7 @@ async def _list(cluster: Cluster, source: "Source") -> "list[Manifest]":
         parts = _Object if kind in (NODE, POD, POD_GROUP) else Raw
         items = await cluster.fetch(source, page=_PAGE, parts=parts)
     except CommandError as failed:
-        if kind in (NODE, POD, POD_GROUP, QUEUE) or failed.status not in (NOT_FOUND, _FORBIDDEN):
+        if kind in (NODE, POD, POD_GROUP, QUEUE) or failed.status not in (NOT_FOUND, FORBIDDEN):
             raise
         if not source.optional and (failed.status != NOT_FOUND or kind not in OPTIONAL):
             echo(f"warning: {failed.message}; explained without", err=True)
@@ -171,7 +171,7 @@ async def _scheduler_objects(cluster: Cluster, kind: Any) -> list[Raw]:
         try:
             found = await cluster.fetch(Source(kind, namespace, labels=_LABELS))
         except CommandError as failed:
-            if failed.status not in (NOT_FOUND, _FORBIDDEN):
+            if failed.status not in (NOT_FOUND, FORBIDDEN):
                 raise
             continue
         return found

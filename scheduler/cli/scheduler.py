@@ -13,10 +13,13 @@ import structlog
 
 from scheduler.api.names import DEFAULT_QUEUE, DEFAULT_SCHEDULER_NAME, SIGNING_KEY_SECRET
 from scheduler.cli.feature_gates import feature_gates
-from scheduler.cli.flags import DURATION, KEY_VALUE, QUANTITY, boolean, without_effect
+from scheduler.cli.flags import ADDRESS, DURATION, KEY_VALUE, QUANTITY, boolean, without_effect
 from scheduler.cli.plugins import with_plugins
 from scheduler.cli.role_flags import BAD_CONFIGURATION, RoleFlags, role_flags, serve
 from scheduler.cli.text import echo
+
+SERVICE = "volcano-py-scheduler"
+VISIBILITY_SECRET = "volcano-py-scheduler-certificate"
 
 
 @click.command("scheduler", context_settings={"max_content_width": 120, "show_default": True})
@@ -69,6 +72,25 @@ from scheduler.cli.text import echo
 @click.option(
     "--record-limit", type=QUANTITY, default="1Gi", help="Space for recordings; the oldest are removed first."
 )
+@click.option(
+    "--visibility-address",
+    type=ADDRESS,
+    default="",
+    show_default="none",
+    help="Address at which to answer tenants over TLS, for an APIService; see docs/visibility.md.",
+)
+@click.option(
+    "--visibility-service",
+    metavar="[NAMESPACE/]NAME",
+    default=SERVICE,
+    help="Service through which API servers reach that address; by default in the namespace of the Lease.",
+)
+@click.option(
+    "--visibility-certificate-secret",
+    metavar="NAME",
+    default=VISIBILITY_SECRET,
+    help="Secret of the certificate, in the namespace of the Service.",
+)
 @feature_gates
 @with_plugins
 @without_effect(
@@ -99,6 +121,9 @@ def scheduler_command(
     features: frozenset[str],
     bind_workers: int,
     signing_key_secret: str,
+    visibility_address: str,
+    visibility_service: str,
+    visibility_certificate_secret: str,
     record: str,
     record_limit: int,
 ) -> None:
@@ -107,9 +132,13 @@ def scheduler_command(
     Exit codes: 0 stopped, 1 leadership lost or API server not reachable, 2 bad configuration.
     """
     from scheduler.cache import ClusterCache
+    from scheduler.cli.visibility_worker import COMMAND
     from scheduler.cluster.kube.process.reload import ConfigurationFile
     from scheduler.cluster.kube.scheduler.daemon import Daemon, Settings
+    from scheduler.cluster.kube.scheduler.visibility.answers import Worker
+    from scheduler.cluster.kube.scheduler.visibility.role import VisibilitySettings
     from scheduler.framework.configuration_file import ConfigurationError
+    from scheduler.observability.server import parse_address
     from scheduler.record.cache import RecordedCache
     from scheduler.record.journal import Journal
 
@@ -122,6 +151,20 @@ def scheduler_command(
         echo(f"volcano-py scheduler: {error}", err=True)
         sys.exit(BAD_CONFIGURATION)
     secret_namespace, _, secret_name = signing_key_secret.rpartition("/")
+    visibility = None
+    if visibility_address:
+        service_namespace, _, service = visibility_service.rpartition("/")
+        host, port = parse_address(visibility_address)
+        question = {
+            "kubeconfig": role.kubeconfig,
+            "master": role.master,
+            "configuration": scheduler_conf,
+            "scheduler_names": names,
+            "plugins_dir": str(click.get_current_context().params.get("plugins_dir") or ""),
+        }
+        namespace = service_namespace or role.leader_elect_resource_namespace
+        worker = Worker(COMMAND, question)
+        visibility = VisibilitySettings(host, port, namespace, service, visibility_certificate_secret, worker)
     settings = Settings(
         scheduler_names=names,
         process=process,
@@ -133,6 +176,7 @@ def scheduler_command(
         csi_storage=csi_storage,
         signing_key_namespace=secret_namespace or role.leader_elect_resource_namespace,
         signing_key_secret=secret_name,
+        visibility=visibility,
     )
 
     def ended(why: str) -> None:

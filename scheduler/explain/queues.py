@@ -12,22 +12,25 @@ from scheduler.framework.session import Session
 
 def queue_position(session: Session, job: Job) -> QueuePosition | None:
     """The position among the jobs of its queue that wait for the same: admission to the queue, or nodes."""
-    if job.queue not in session.queues:
-        return None
-    waiting = sorted(
-        (other for other in session.jobs.values() if other.queue == job.queue and _waits(other, job)),
-        key=session.job_key,
-    )
+    waiting = waiting_in_order(session, job.queue).get((job.queue, job.waiting_for_queue), [])
     position = next((i for i, other in enumerate(waiting) if other is job), None)
     if position is None:
         return None
     return QueuePosition(job.queue, position + 1, len(waiting), tuple(other.key for other in waiting[:position]))
 
 
-def _waits(other: Job, job: Job) -> bool:
-    if job.waiting_for_queue or other.waiting_for_queue:
-        return job.waiting_for_queue and other.waiting_for_queue
-    return bool(other.count(TaskStatus.PENDING, TaskStatus.PIPELINED))
+def waiting_in_order(session: Session, queue: str = "") -> dict[tuple[str, bool], list[Job]]:
+    """The jobs that wait, by queue and whether they wait for admission to it (or else for nodes), in the order in which
+    the session considers them. ``queue``: only of this queue; "": of all."""
+    found: dict[tuple[str, bool], list[Job]] = {}
+    for job in session.jobs.values():
+        if job.queue not in session.queues or queue not in ("", job.queue):
+            continue
+        if job.waiting_for_queue or job.count(TaskStatus.PENDING, TaskStatus.PIPELINED):
+            found.setdefault((job.queue, job.waiting_for_queue), []).append(job)
+    for jobs in found.values():
+        jobs.sort(key=session.job_key)
+    return found
 
 
 def queue_amounts(session: Session, job: Job) -> list[QueueAmounts]:
@@ -36,16 +39,31 @@ def queue_amounts(session: Session, job: Job) -> list[QueueAmounts]:
         return []
     requested = job.pending if job.min_resources is None else np.maximum(job.pending, job.min_resources)
     dims = [int(d) for d in np.flatnonzero(requested) if d != PODS_INDEX]
+    return [
+        amounts for amounts in _amounts(session, job.queue, dims) if amounts.queue == job.queue or _limited(amounts)
+    ]
+
+
+def all_amounts(session: Session, name: str) -> list[QueueAmounts]:
+    """Used, deserved and capability of a queue and its ancestors, for the resources that are used or limited there."""
+    dims = [d for d in range(len(session.dimensions.names)) if d != PODS_INDEX]
+    return [amounts for amounts in _amounts(session, name, dims) if amounts.used or _limited(amounts)]
+
+
+def _limited(amounts: QueueAmounts) -> bool:
+    return amounts.deserved is not None or amounts.capability is not None
+
+
+def _amounts(session: Session, name: str, dims: list[int]) -> list[QueueAmounts]:
+    """Of a queue, and then of its ancestors."""
     result = []
-    for name in (job.queue, *ancestors(session.queues, job.queue)):
-        queue = session.queues[name]
-        used = used_in_queue(session, name)
+    for each in (name, *ancestors(session.queues, name)):
+        queue = session.queues[each]
+        used = used_in_queue(session, each)
         for d in dims:
             capability = None if np.isinf(queue.capability[d]) else float(queue.capability[d])
             deserved = float(queue.deserved[d]) if queue.deserved[d] >= SMALLEST else None
-            if name != job.queue and capability is None and deserved is None:
-                continue
-            result.append(QueueAmounts(name, session.dimensions.names[d], float(used[d]), deserved, capability))
+            result.append(QueueAmounts(each, session.dimensions.names[d], float(used[d]), deserved, capability))
     return result
 
 

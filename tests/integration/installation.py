@@ -132,6 +132,11 @@ class Installation:
             self._network.connect(service, "webhook", metrics)
         else:
             arguments.append(f"--listen-address=127.0.0.1:{metrics}")
+        if any(word.startswith("--visibility-address=") for word in arguments):
+            (self.visibility_port,) = free_ports(1)
+            arguments.append(f"--visibility-address=127.0.0.1:{self.visibility_port}")
+            service = self.api.get(f"/api/v1/namespaces/{NAMESPACE}/services/{name}")
+            self._network.connect(service, "visibility", self.visibility_port)
         process = Process(name, [sys.executable, "-m", "scheduler.cli.main", *arguments], self.directory)
         started = self.roles[role] = Role(process, health)
         for probe in ("startupProbe", "livenessProbe", "readinessProbe"):

@@ -24,6 +24,11 @@
 {{ include "volcano-py.fullname" . }}-signing-key
 {{- end -}}
 
+{{/* The Secret of the certificate with which the scheduler answers tenants. */}}
+{{- define "volcano-py.visibilitySecret" -}}
+{{ include "volcano-py.fullname" . }}-scheduler-certificate
+{{- end -}}
+
 {{/* Labels of an object. Takes a dict of `root`, the chart's scope, and `role` ("" of what belongs to no role). */}}
 {{- define "volcano-py.labels" -}}
 {{ include "volcano-py.selector" . }}

@@ -9,7 +9,7 @@ from scheduler.cli.completion import names_of
 from scheduler.cli.connection import Cluster, Connection
 from scheduler.cli.listing import ListFlags, list_flags, show_list
 from scheduler.cli.output import Column
-from scheduler.cli.view import View
+from scheduler.cli.view import View, key_of
 
 if TYPE_CHECKING:
     from scheduler.api.batch import Job
@@ -46,11 +46,25 @@ _NAMESPACE: "Column[Job]" = Column("Namespace", lambda job: job.metadata.namespa
 @click.option("-q", "--queue", default="", help="Only vcjobs of this queue.", shell_complete=names_of("QUEUE"))
 @click.option("-S", "--scheduler", default="", help="Only vcjobs of this scheduler.")
 @click.option("--selector", default="", help="Only vcjobs whose name contains this text.")
+@click.option(
+    "--position", is_flag=True, help="Show the position of waiting jobs in their queue; reads the whole cluster."
+)
 @list_flags()
-def list_command(connection: Connection, flags: ListFlags, queue: str, scheduler: str, selector: str) -> None:
+def list_command(
+    connection: Connection, flags: ListFlags, queue: str, scheduler: str, selector: str, position: bool
+) -> None:
     """List vcjobs."""
     from scheduler.api.kinds import VCJOB
     from scheduler.cluster.kube.transport.sources import Source
+
+    columns = _COLUMNS
+    if position:
+        if flags.watch:
+            raise click.UsageError("--position is computed once: leave out --watch")
+        from scheduler.cli.visibility import positions
+
+        known = positions(connection)
+        columns = (*_COLUMNS, Column("Position", lambda job: known.get(key_of(job), ""), 10))
 
     def wanted(job: "Job") -> bool:
         return (
@@ -63,7 +77,7 @@ def list_command(connection: Connection, flags: ListFlags, queue: str, scheduler
         return View(
             (Source(VCJOB, cluster.scope, labels=flags.labels),),
             lambda objects: [job for job in objects[VCJOB.name] if wanted(job)],
-            _COLUMNS if cluster.scope else (_NAMESPACE, *_COLUMNS),
+            columns if cluster.scope else (_NAMESPACE, *columns),
         )
 
     show_list(connection, flags, view)

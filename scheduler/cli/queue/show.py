@@ -9,6 +9,7 @@ import click
 
 from scheduler.api.names import DEFAULT_QUEUE
 from scheduler.cli.connection import Cluster, Connection
+from scheduler.cli.errors import FORBIDDEN, CommandError
 from scheduler.cli.listing import ListFlags, list_flags, show_list, show_once
 from scheduler.cli.output import TABLE, WIDE, Column, output_option, print_object
 from scheduler.cli.target import connection_options, name_argument
@@ -67,8 +68,11 @@ def _rows(queues: "list[Queue]", groups: "list[PodGroup]") -> list[QueueRow]:
 @click.command("list")
 @list_flags(namespaced=False)
 def list_command(connection: Connection, flags: ListFlags) -> None:
-    """List queues."""
-    show_list(connection, flags, lambda _: queue_view(lambda _: True, flags.labels))
+    """List queues; without the right to read them, those that the namespace of the context uses."""
+    try:
+        show_list(connection, flags, lambda _: queue_view(lambda _: True, flags.labels))
+    except CommandError as error:
+        _show_answer(connection, error, flags.output, "")
 
 
 @click.command("get")
@@ -86,4 +90,23 @@ def get_command(connection: Connection, name: str, output: str) -> None:
         else:
             print_object(raw, output, QUEUE)
 
-    connection.run(work)
+    try:
+        connection.run(work)
+    except CommandError as error:
+        _show_answer(connection, error, output, name)
+
+
+def _show_answer(connection: Connection, error: CommandError, output: str, name: str) -> None:
+    """Prints what the scheduler answers to a user who may not read queues; raises any other error. ``name``: only this
+    queue."""
+    if error.status != FORBIDDEN:
+        raise error
+    from scheduler.cli.visibility import quotas, show_quotas
+
+    items = [item for item in quotas(connection, error).get("items", ()) if name in ("", item.get("queue"))]
+    if name and not items:
+        raise error
+    if output in (TABLE, WIDE):
+        show_quotas(items)
+    else:
+        print_object(items[0] if name else {"items": items}, output)

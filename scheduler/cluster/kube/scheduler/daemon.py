@@ -33,6 +33,7 @@ from scheduler.cluster.kube.scheduler.cycle_timer import CycleTimer
 from scheduler.cluster.kube.scheduler.cycle_timer import Nodes as TimerNodes
 from scheduler.cluster.kube.scheduler.report import CycleReport
 from scheduler.cluster.kube.scheduler.status_throttle import StatusThrottle
+from scheduler.cluster.kube.scheduler.visibility.role import Visibility, VisibilitySettings
 from scheduler.cluster.kube.transport.client import CredentialSource
 from scheduler.cluster.kube.transport.sources import Source, sources
 from scheduler.cluster.kube.watch.informer import Informer, OriginalStore, Sink
@@ -114,6 +115,8 @@ class Settings:
     signing_key_namespace: str = SYSTEM_NAMESPACE
     signing_key_secret: str = ""
     """Name of the Secret with the key that signs decisions; "": there is none."""
+    visibility: VisibilitySettings | None = None
+    """None: tenants are not answered."""
 
 
 @dataclass(slots=True)
@@ -169,6 +172,8 @@ class Daemon:
         self._relisting: list[asyncio.Task[bool]] = []
         """Lists that are repeated because the plugins of a new configuration require more of the objects."""
         self._usage = UsagePoller(cache.node_names, cache.take_usage, self._metrics, getter(self._client))
+        wanted = settings.visibility
+        self._visibility = None if wanted is None else Visibility(wanted, self._client, self._metrics)
         self._cycle_timer = CycleTimer(settings.schedule_period, cache)
         self._last = _Last()
         self._throttle = StatusThrottle()
@@ -178,6 +183,8 @@ class Daemon:
         """Schedules until stopped. Returns the exit code: 0 when stopped, 1 when leadership was lost."""
         async with self.process.running(schedulers=", ".join(self._settings.scheduler_names)):
             try:
+                if self._visibility is not None:
+                    await self._visibility.start()
                 self._cache.configure(self._configuration.current)
                 await wait_with_progress(self._stop, self._signing.load, self._liveness.progress)
                 self._cache.set_signing_key(self._signing.key)
@@ -189,6 +196,8 @@ class Daemon:
                 for listing in self._relisting:
                     listing.cancel()
                 await asyncio.gather(*self._relisting, return_exceptions=True)
+                if self._visibility is not None:
+                    await self._visibility.close()
                 await self._usage.close()
                 await asyncio.to_thread(self._http.close)
                 await self._informers.close()

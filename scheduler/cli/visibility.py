@@ -1,0 +1,123 @@
+"""Questions to the scheduler, for users who may not read nodes and queues: see ``docs/visibility.md``."""
+
+from typing import TYPE_CHECKING, Any, Final
+
+from scheduler.cli.connection import Cluster, Connection
+from scheduler.cli.errors import FORBIDDEN, NOT_FOUND, CommandError
+from scheduler.cli.output import Column, Table
+from scheduler.cli.text import echo
+
+if TYPE_CHECKING:
+    from scheduler.cluster.kube.transport.client import ApiError
+
+Raw = dict[str, Any]
+RESOURCES: Final = {"job": "jobs", "podgroup": "podgroups", "pod": "pods"}
+_TIMEOUT: Final = 60.0
+"""Seconds; API servers give up after as many."""
+
+
+def explanation(connection: Connection, kind: str, name: str, forbidden: CommandError) -> Raw:
+    """The scheduler's answer why an object waits: ``explanation``, and the ``lines`` of the table. ``forbidden``: the
+    refusal of a direct read. Raises CommandError."""
+    return _ask(connection, f"{RESOURCES[kind]}/{name}/explain", forbidden)
+
+
+def quotas(connection: Connection, forbidden: CommandError) -> Raw:
+    """The scheduler's answer about the queues of a namespace: ``items``, and the jobs that are ``waiting``.
+    ``forbidden``: the refusal of a direct read. Raises CommandError."""
+    return _ask(connection, "queuequotas", forbidden)
+
+
+def _ask(connection: Connection, what: str, forbidden: CommandError) -> Raw:
+    async def work(cluster: Cluster) -> Raw:
+        import msgspec
+
+        from scheduler.api.names import VISIBILITY_API_VERSION
+        from scheduler.cluster.kube.transport.client import ApiError, TransportError
+        from scheduler.cluster.kube.transport.ratelimit import Priority
+
+        path = f"/apis/{VISIBILITY_API_VERSION}/namespaces/{cluster.namespace}/{what}"
+        try:
+            received = await cluster.client.request("GET", path, priority=Priority.READ, timeout=_TIMEOUT)
+            return msgspec.json.decode(received, type=Raw)
+        except ApiError as error:
+            raise _error(error, forbidden) from None
+        except (TransportError, msgspec.MsgspecError) as error:
+            raise CommandError(f"{forbidden.message}; the scheduler did not answer either: {error}") from None
+
+    return connection.run(work, timeout=_TIMEOUT)
+
+
+def _error(error: "ApiError", forbidden: CommandError) -> CommandError:
+    if error.status == NOT_FOUND and error.reason == "NotFound":
+        return CommandError(error.message, NOT_FOUND)
+    if error.status in (FORBIDDEN, NOT_FOUND):
+        why = (
+            "the scheduler does not answer users here (scheduler.visibility of the chart)"
+            if error.status == NOT_FOUND
+            else "and so is the question to the scheduler"
+        )
+        return CommandError(f"{forbidden.message}; {why}", FORBIDDEN)
+    return CommandError(f"{error.message or error}; it was asked because direct reads are forbidden", error.status)
+
+
+# --- queues -----------------------------------------------------------------------------------------------------------
+_QUEUES: tuple[Column[Raw], ...] = (
+    Column("Name", lambda row: row.get("queue"), 25),
+    Column("Weight", lambda row: row.get("weight"), 8),
+    Column("State", lambda row: row.get("state"), 8, phase=True),
+    Column("Parent", lambda row: row.get("parent"), 8),
+    Column("Running", lambda row: row.get("jobs", {}).get("running"), 8),
+    Column("Waiting", lambda row: row.get("jobs", {}).get("waiting"), 8),
+)
+_AMOUNTS: tuple[Column[Raw], ...] = (
+    Column("Queue", lambda row: row.get("queue")),
+    Column("Resource", lambda row: row.get("resource")),
+    Column("Used", lambda row: row.get("used")),
+    Column("Deserved", lambda row: row.get("deserved")),
+    Column("Capability", lambda row: row.get("capability")),
+)
+
+
+def show_quotas(items: list[Raw]) -> None:
+    """Prints queues, and the amounts of each and of the queues above it."""
+    for line in Table(_QUEUES).lines(items):
+        echo(line)
+    amounts = [numbers for item in items for numbers in item.get("amounts", ())]
+    distinct = list({(numbers.get("queue"), numbers.get("resource")): numbers for numbers in amounts}.values())
+    if distinct:
+        echo()
+        for line in Table(_AMOUNTS).lines(distinct):
+            echo(line)
+
+
+# --- positions --------------------------------------------------------------------------------------------------------
+def positions(connection: Connection) -> dict[tuple[str, str], str]:
+    """Namespace and name of each waiting vcjob -> its position in its queue, such as ``3/12``.
+
+    Reads the cluster and runs a session in memory; where that is forbidden, asks the scheduler about the namespace.
+    Raises CommandError.
+    """
+    try:
+        lists = _positions_in_memory(connection)
+    except CommandError as forbidden:
+        if forbidden.status != FORBIDDEN:
+            raise
+        answer = quotas(connection, forbidden)
+        lists = {answer.get("namespace", ""): answer}
+    return {
+        (namespace, entry["job"]): f"{entry['position']}/{entry['of']}"
+        for namespace, answer in lists.items()
+        for entry in answer.get("waiting", ())
+        if "job" in entry
+    }
+
+
+def _positions_in_memory(connection: Connection) -> dict[str, Raw]:
+    from scheduler.cli.cluster_source import ClusterSource
+    from scheduler.cli.plugins import load_plugins
+
+    with ClusterSource(connection, (), None, (), load_plugins).simulated("scheduler.explain.queue_quotas") as found:
+        from scheduler.explain.queue_quotas import queue_quotas
+
+        return queue_quotas(found[1])

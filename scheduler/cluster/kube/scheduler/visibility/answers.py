@@ -1,0 +1,157 @@
+"""Answers to questions about the cluster, each from a process of its own.
+
+To explain a job takes seconds of processor time and the memory of a second cluster. A separate process keeps that away
+from the scheduler: its sessions are not slowed down, and a process that takes too long or too much ends without it. One
+process runs at a time, and after it there is a pause as long as it ran, at most ten seconds.
+"""
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+import structlog
+
+KEEP: Final = 10.0
+"""Seconds for which the figures of the queues are kept."""
+WAITING: Final = 16
+"""Questions that may wait for their turn."""
+TIMEOUT: Final = 50.0
+"""Seconds for an answer, with the wait for the turn: API servers give up after 60."""
+LONGEST_PAUSE: Final = 10.0
+"""Seconds."""
+MAX_ANSWER: Final = 64 * 1024 * 1024
+"""Bytes of an answer."""
+_CHUNK: Final = 64 * 1024
+log = structlog.get_logger(__name__)
+
+
+class Answer(msgspec.Struct):
+    """The answer of a process."""
+
+    status: int = 500
+    """As in HTTP."""
+    message: str = ""
+    """Why there is no body."""
+    body: msgspec.Raw = msgspec.Raw(b"{}")
+    trace: str = ""
+    """The traceback of an unexpected error, for the log."""
+
+
+class BusyError(Exception):
+    """Too many questions wait, or the answer takes too long."""
+
+    def __init__(self, message: str, retry_after: float) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """The program that answers: it reads a question (JSON) from its input and writes an ``Answer`` (JSON)."""
+
+    command: Sequence[str]
+    settings: dict[str, Any]
+    """Fields of every question: where the cluster is, and how its scheduler is configured."""
+
+
+class Answers:
+    """Belongs to one event loop."""
+
+    def __init__(
+        self, worker: Worker, *, timeout: float = TIMEOUT, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._worker = worker
+        self._timeout = timeout
+        self._clock = clock
+        self._turn = asyncio.Lock()
+        self._waiting = 0
+        self._rest_until = float("-inf")
+        self._queues: dict[str, msgspec.Raw] = {}
+        """Namespace -> the figures of its queues."""
+        self._queues_at = float("-inf")
+
+    async def explain(self, kind: str, namespace: str, name: str) -> Answer:
+        """Why a job, PodGroup or Pod waits. Raises BusyError."""
+        return await self._in_turn(lambda: self._ask({"kind": kind, "namespace": namespace, "name": name}))
+
+    async def queues(self, namespace: str, nothing: bytes) -> Answer:
+        """The queues of a namespace and the positions of its jobs there, at most ``KEEP`` seconds old. ``nothing``: the
+        body if it has no jobs. Raises BusyError."""
+        if self._clock() - self._queues_at > KEEP:
+            answer = await self._in_turn(self._refresh)
+            if answer.status != 200:
+                return answer
+        return Answer(200, body=self._queues.get(namespace, msgspec.Raw(nothing)))
+
+    async def _refresh(self) -> Answer:
+        if self._clock() - self._queues_at <= KEEP:  # another question has refreshed them meanwhile
+            return Answer(200)
+        answer = await self._ask({})
+        if answer.status == 200:
+            self._queues = msgspec.json.decode(answer.body, type=dict[str, msgspec.Raw])
+            self._queues_at = self._clock()
+        return answer
+
+    async def _in_turn(self, work: Callable[[], Awaitable[Answer]]) -> Answer:
+        """Waits until no other question is worked on. Raises BusyError."""
+        if self._waiting >= WAITING:
+            raise BusyError(f"{self._waiting} questions wait for an answer", self._timeout)
+        self._waiting += 1
+        try:
+            async with asyncio.timeout(self._timeout), self._turn:
+                return await work()
+        except TimeoutError:
+            raise BusyError(f"no answer within {self._timeout:g} s", self._timeout) from None
+        finally:
+            self._waiting -= 1
+
+    async def _ask(self, question: dict[str, str]) -> Answer:
+        """Runs the process, after the pause that the last one calls for."""
+        await asyncio.sleep(max(0.0, self._rest_until - self._clock()))
+        began = self._clock()
+        try:
+            return await self._run(msgspec.json.encode({**self._worker.settings, **question}))
+        finally:
+            now = self._clock()
+            self._rest_until = now + min(now - began, LONGEST_PAUSE)
+
+    async def _run(self, question: bytes) -> Answer:
+        process = await asyncio.create_subprocess_exec(
+            *self._worker.command,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+            env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+            start_new_session=True,
+        )
+        try:
+            assert process.stdin is not None and process.stdout is not None
+            with suppress(ConnectionError):
+                process.stdin.write(question)
+                await process.stdin.drain()
+                process.stdin.close()
+            written = bytearray()
+            while chunk := await process.stdout.read(_CHUNK):
+                written += chunk
+                if len(written) > MAX_ANSWER:
+                    return Answer(500, f"the answer has more than {MAX_ANSWER} bytes")
+            code = await process.wait()
+        finally:
+            if process.returncode is None:
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                await asyncio.shield(process.wait())
+        try:
+            answer = msgspec.json.decode(written, type=Answer)
+        except msgspec.MsgspecError:
+            log.warning("a question about the cluster was not answered", code=code)
+            return Answer(500, f"the process that answers ended with code {code}")
+        if answer.trace:
+            log.error("a question about the cluster failed", trace=answer.trace)
+        return answer

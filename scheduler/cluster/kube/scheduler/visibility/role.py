@@ -1,0 +1,142 @@
+"""The aggregated API as a part of the scheduler's process: certificate, trust of API servers, and server.
+
+Every replica answers, also those that do not lead: an answer is made from a list of the cluster, not from a session.
+"""
+
+import asyncio
+import base64
+import ssl
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+import msgspec
+import structlog
+
+from scheduler.api.names import VISIBILITY_API_VERSION
+from scheduler.cluster.decoding import DECODE_ERRORS
+from scheduler.cluster.kube.scheduler.visibility.answers import Answers, Worker
+from scheduler.cluster.kube.scheduler.visibility.front_proxy import FrontProxyError, read_front_proxy
+from scheduler.cluster.kube.scheduler.visibility.server import VisibilityServer
+from scheduler.cluster.kube.serving.certificate_reloader import CertificateReloader
+from scheduler.cluster.kube.serving.certificate_sources import SecretSource
+from scheduler.cluster.kube.serving.tls import ServingContext
+from scheduler.cluster.kube.transport.backoff import Backoff
+from scheduler.cluster.kube.transport.client import MERGE_PATCH, ApiClient, ApiError, TransportError
+from scheduler.cluster.kube.transport.ratelimit import Priority
+from scheduler.observability.role_metrics import RoleMetrics
+from scheduler.observability.visibility_metrics import VisibilityMetrics
+
+CHECK: Final = 60.0
+"""Seconds between two checks of the certificate, the APIService and the front proxy."""
+_GROUP, _, _VERSION = VISIBILITY_API_VERSION.partition("/")
+API_SERVICE: Final = f"/apis/apiregistration.k8s.io/v1/apiservices/{_VERSION}.{_GROUP}"
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class VisibilitySettings:
+    """How the API is served."""
+
+    host: str | None
+    """The address to listen on; None: all."""
+    port: int
+    namespace: str
+    """Of the Service and of the Secret."""
+    service: str
+    """Name of the Service through which API servers reach this process."""
+    secret: str
+    """Name of the Secret of the certificate, which the replicas share."""
+    worker: Worker
+
+
+class _Spec(msgspec.Struct):
+    ca_bundle: str = msgspec.field(default="", name="caBundle")
+
+
+class _ApiService(msgspec.Struct):
+    spec: _Spec = msgspec.field(default_factory=_Spec)
+
+
+class ApiServiceBundle:
+    """Writes the CA bundle of the server into its APIService."""
+
+    def __init__(self, client: ApiClient) -> None:
+        self._client = client
+        self._problem = ""
+
+    async def ensure(self, bundle: bytes) -> bool:
+        """Checks and corrects the CA bundle (PEM). Returns whether it is correct."""
+        problem, wanted = "", base64.b64encode(bundle).decode()
+        try:
+            body = await self._client.request("GET", API_SERVICE, priority=Priority.CONTROL)
+            if msgspec.json.decode(body, type=_ApiService).spec.ca_bundle != wanted:
+                patch = msgspec.json.encode({"spec": {"caBundle": wanted}})
+                await self._client.request(
+                    "PATCH", API_SERVICE, body=patch, content_type=MERGE_PATCH, priority=Priority.CONTROL
+                )
+                log.info("CA bundle written", path=API_SERVICE)
+        except (ApiError, TransportError, *DECODE_ERRORS) as error:
+            problem = str(error)
+        if problem and problem != self._problem:
+            log.warning("the API server may not trust this server", path=API_SERVICE, problem=problem)
+        self._problem = problem
+        return not problem
+
+
+class Visibility:
+    """Belongs to one event loop. Call ``start``, then ``close``."""
+
+    def __init__(self, settings: VisibilitySettings, client: ApiClient, metrics: RoleMetrics) -> None:
+        self._settings = settings
+        self._client = client
+        own = VisibilityMetrics(metrics.registry)
+        self._server = VisibilityServer(client, Answers(settings.worker), own)
+        self._tls = ServingContext(client_certificates=True)
+        hosts = tuple(f"{settings.service}.{settings.namespace}.{end}" for end in ("svc", "svc.cluster.local"))
+        source = SecretSource(client, settings.namespace, settings.secret, hosts, lambda: datetime.now(UTC))
+        self._certificates = CertificateReloader(source, ApiServiceBundle(client), self._tls, own.certificate_end)
+        self._maintaining: asyncio.Task[None] | None = None
+        self._problem = ""
+
+    async def start(self) -> None:
+        """Starts to listen; without a certificate, connections fail until there is one. Raises OSError."""
+        await self._server.start(self._settings.host, self._settings.port, self._tls)
+        self._maintaining = asyncio.create_task(self._maintain())
+
+    async def close(self) -> None:
+        if self._maintaining is not None:
+            self._maintaining.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._maintaining
+        await self._server.stop()
+
+    async def _maintain(self) -> None:
+        backoff = Backoff(0.5, CHECK)
+        while True:
+            try:
+                ready = await self._certificates.load()
+                ready &= await self._read_front_proxy()
+                ready &= await self._certificates.ensure_trust()
+            except Exception:  # scheduling does not depend on this, and the next attempt may succeed
+                log.exception("maintaining the API for tenants failed")
+                ready = False
+            if ready:
+                backoff.reset()
+            await asyncio.sleep(CHECK if ready else backoff.next())
+
+    async def _read_front_proxy(self) -> bool:
+        """Learns how API servers authenticate. After an error, what was last learned stays in force."""
+        problem = ""
+        try:
+            found = await read_front_proxy(self._client)
+            if found != self._server.front_proxy:
+                self._tls.trust_clients(found.authority)
+                self._server.front_proxy = found
+        except (FrontProxyError, ApiError, TransportError, ssl.SSLError) as error:
+            problem = str(error)
+        if problem and problem != self._problem:
+            log.warning("it is not known how API servers authenticate", problem=problem)
+        self._problem = problem
+        return not problem

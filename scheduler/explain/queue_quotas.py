@@ -1,0 +1,102 @@
+"""The queues of each namespace, with their quota, and the positions of its waiting jobs."""
+
+from typing import Any, Final
+
+from scheduler.api.job import Job
+from scheduler.api.kinds import POD_GROUP, VCJOB
+from scheduler.api.names import VISIBILITY_API_VERSION
+from scheduler.api.resource import format_amount
+from scheduler.cluster.memory import Simulation
+from scheduler.explain.explanation import QueueAmounts
+from scheduler.explain.queues import all_amounts, subtree, waiting_in_order
+from scheduler.framework.session import Session
+
+Raw = dict[str, Any]
+_AMOUNTS: Final = ("used", "deserved", "capability")
+
+
+def queue_quotas(simulation: Simulation) -> dict[str, Raw]:
+    """Namespace -> its ``QueueQuotaList``. Runs one session; jobs that it starts do not wait.
+
+    An item has the amounts of a queue of the namespace and of the queues above it. ``waiting`` has the PodGroups of the
+    namespace that wait, in the order in which the scheduler considers them; positions count the jobs of all namespaces
+    that wait in the queue for the same.
+    """
+    simulation.cycle()
+    if simulation.last is None:
+        return {}
+    session = simulation.last.session
+    queues: dict[str, set[str]] = {}
+    for job in session.jobs.values():
+        if job.queue in session.queues:
+            queues.setdefault(job.namespace, set()).add(job.queue)
+    waiting = _waiting(session, _owners(simulation))
+    items = {name: _queue(session, name) for name in {name for names in queues.values() for name in names}}
+    return {
+        namespace: {
+            "apiVersion": VISIBILITY_API_VERSION,
+            "kind": "QueueQuotaList",
+            "namespace": namespace,
+            "items": [items[name] for name in sorted(names)],
+            "waiting": waiting.get(namespace, []),
+        }
+        for namespace, names in queues.items()
+    }
+
+
+def _waiting(session: Session, owners: dict[str, str]) -> dict[str, list[Raw]]:
+    found: dict[str, list[Raw]] = {}
+    for (queue, admission), jobs in sorted(waiting_in_order(session).items()):
+        for number, job in enumerate(jobs, 1):
+            entry = {
+                "podGroup": job.name,
+                **({"job": owners[job.key]} if job.key in owners else {}),
+                "queue": queue,
+                "for": "admission" if admission else "nodes",
+                "position": number,
+                "of": len(jobs),
+            }
+            found.setdefault(job.namespace, []).append(entry)
+    return found
+
+
+def _owners(simulation: Simulation) -> dict[str, str]:
+    """PodGroup (``namespace/name``) -> the vcjob that owns it."""
+    found = {}
+    for raw in simulation.cluster.server.of(POD_GROUP):
+        meta = raw["metadata"]
+        for owner in meta.get("ownerReferences") or ():
+            if owner.get("kind") == VCJOB.name and str(owner.get("apiVersion", "")).startswith(f"{VCJOB.group}/"):
+                found[f"{meta['namespace']}/{meta['name']}"] = str(owner.get("name", ""))
+    return found
+
+
+def _queue(session: Session, name: str) -> Raw:
+    queue = session.queues[name]
+    inside = subtree(session, name)
+    jobs = [job for job in session.jobs.values() if job.queue in inside]
+    running = sum(map(_runs, jobs))
+    return {
+        "queue": name,
+        "parent": queue.parent,
+        "state": queue.state,
+        "weight": queue.weight,
+        "amounts": [_amounts(numbers) for numbers in all_amounts(session, name)],
+        "jobs": {"running": running, "waiting": len(jobs) - running},
+    }
+
+
+def _runs(job: Job) -> bool:
+    return job.ready_count >= max(job.min_member, 1)
+
+
+def _amounts(numbers: QueueAmounts) -> Raw:
+    return {
+        "queue": numbers.queue,
+        "resource": numbers.resource,
+        **{
+            key: format_amount(numbers.resource, amount)
+            for key in _AMOUNTS
+            if (amount := getattr(numbers, key)) is not None
+        },
+    }

@@ -1,0 +1,275 @@
+"""Tenants with the ClusterRole `edit` in one namespace, on a real control plane with the chart: they get the reasons of
+their own jobs, the quota of their queues and their positions, and nothing of anybody else's."""
+
+import json
+import ssl
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from controlplane.client import ApiError, Client
+from controlplane.credentials import Authority
+from controlplane.manifests import NAMESPACE, RELEASE
+from controlplane.run import CONTROLLERS
+from scheduler.api.kinds import QUEUE, VCJOB
+from scheduler.api.names import VISIBILITY_API_VERSION
+from scheduler.cli.main import main
+from tests.integration.installation import ROLES, Installation
+from tests.integration.stage import client_of, or_skipped, wait
+
+pytestmark = pytest.mark.controlplane
+
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+API = f"/apis/{VISIBILITY_API_VERSION}"
+API_SERVICE = "/apis/apiregistration.k8s.io/v1/apiservices/v1alpha1.visibility.volcano-py.io"
+OTHERS = ("secret-team", "secret-running", "secret-waiting", "secret-queue", "secret-node")
+MINE = f"{API}/namespaces/research"
+
+
+def queue(name: str, cpu: str) -> dict[str, Any]:
+    head = {"apiVersion": QUEUE.api_version, "kind": "Queue", "metadata": {"name": name}}
+    return {**head, "spec": {"weight": 1, "capability": {"cpu": cpu}}}
+
+
+def vcjob(name: str, cpu: str, queue: str) -> dict[str, Any]:
+    container = {"name": "main", "image": "busybox", "resources": {"requests": {"cpu": cpu}}}
+    template = {"spec": {"containers": [container], "restartPolicy": "Never"}}
+    task = {"name": "w", "replicas": 1, "template": template}
+    spec = {"schedulerName": "volcano-py", "minAvailable": 1, "queue": queue, "tasks": [task]}
+    return {"apiVersion": VCJOB.api_version, "kind": "Job", "metadata": {"name": name}, "spec": spec}
+
+
+def phase_of(api: Client, namespace: str, name: str) -> str:
+    job = api.get(f"{VCJOB.path_in(namespace)}/{name}")
+    return str(((job.get("status") or {}).get("state") or {}).get("phase"))
+
+
+@pytest.fixture(scope="module")
+def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+    """One node of 8 cpu; queue `gold` of 4 cpu, in which a job of another team runs and one waits before ours."""
+    installed = Installation(tmp_path_factory.mktemp("visibility"))
+    with or_skipped():
+        installed.__enter__()
+    with installed:
+        api = installed.api
+        for name in (NAMESPACE, "research", "secret-team"):
+            api.create("/api/v1/namespaces", {"metadata": {"name": name}})
+        amounts = {"cpu": "8", "memory": "16Gi", "pods": "110"}
+        api.create("/api/v1/nodes", {"metadata": {"name": "secret-node"}, "status": {"capacity": amounts}})
+        options = ["--set=scheduler.visibility.enabled=true", "--timeout=90s"]
+        installed.helm("install", RELEASE, installed.package(), *options)
+        slices = "/apis/discovery.k8s.io/v1/namespaces/volcano-system/endpointslices"
+        for name, port in ((f"{RELEASE}-scheduler", "visibility"), (f"{RELEASE}-webhooks", "webhook")):
+            ports = [{"name": port, "port": 8443, "protocol": "TCP"}]
+            ready = {"addresses": ["10.0.0.1"], "conditions": {"ready": True}}
+            meta = {"name": name, "labels": {"kubernetes.io/service-name": name}}
+            api.create(slices, {"metadata": meta, "addressType": "IPv4", "ports": ports, "endpoints": [ready]})
+        for role in ROLES:
+            installed.start(role)
+        wait(lambda: is_available(api), 60)
+        for name, cpu in (("gold", "4"), ("secret-queue", "1")):
+            api.create(QUEUE.path, queue(name, cpu))
+        for namespace, name, cpu in (
+            ("secret-team", "secret-running", "3"),
+            ("secret-team", "secret-waiting", "2"),
+            ("research", "train", "2"),
+        ):
+            time.sleep(1.1)  # the older job is the first one, and times are whole seconds
+            api.create(VCJOB.path_in(namespace), vcjob(name, cpu, "gold"))
+            expected = "Running" if name == "secret-running" else "Pending"
+            wait(lambda ns=namespace, n=name, e=expected: phase_of(api, ns, n) == e, 60)  # type: ignore[misc]
+        api.create(VCJOB.path_in("secret-team"), vcjob("secret-other", "1", "secret-queue"))
+        for namespace, user in (("research", "alice"), ("secret-team", "bob")):
+            subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}
+            edit = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edit"}
+            binding = {"metadata": {"name": "edit"}, "roleRef": edit, "subjects": [subject]}
+            api.create(f"{RBAC}/namespaces/{namespace}/rolebindings", binding)
+        yield installed
+
+
+def is_available(api: Client) -> bool:
+    conditions = api.get(API_SERVICE).get("status", {}).get("conditions", ())
+    return any(each["type"] == "Available" and each["status"] == "True" for each in conditions)
+
+
+@pytest.fixture(scope="module")
+def alice(installation: Installation) -> Client:
+    client = client_of(installation.plane, "alice")
+    wait(lambda: bool(get(client, f"{MINE}/queuequotas")), 60)
+    return client
+
+
+@pytest.fixture(scope="module")
+def kubeconfig(installation: Installation, alice: Client) -> Path:
+    return installation.plane.kubeconfig_for("alice")
+
+
+def get(client: Client, path: str) -> Any:
+    """The answer; None while it is refused."""
+    try:
+        return client.get(path)
+    except ApiError:
+        return None
+
+
+def run(kubeconfig: Path, *arguments: str) -> Result:
+    return CliRunner().invoke(main, [*arguments, "--kubeconfig", str(kubeconfig)], prog_name="volcano-py")
+
+
+def assert_nothing_of_others(text: str) -> None:
+    assert [name for name in OTHERS if name in text] == []
+
+
+def test_direct_reads_are_forbidden_to_the_tenant(alice: Client) -> None:
+    for path in ("/api/v1/nodes", QUEUE.path, VCJOB.path_in("secret-team"), "/api/v1/pods"):
+        with pytest.raises(ApiError, match="403"):
+            alice.get(path)
+
+
+def test_the_tenant_gets_the_reason_and_the_position_of_the_own_job(kubeconfig: Path) -> None:
+    result = run(kubeconfig, "explain", "job", "train", "-n", "research")
+
+    assert result.exit_code == 0, result.output
+    assert "number 2 of 2 that wait" in result.stdout
+    assert "gold" in result.stdout and "cpu" in result.stdout
+    assert_nothing_of_others(result.output)
+
+
+def test_the_answer_as_json_has_the_numbers_of_the_queue_and_no_names_of_others(kubeconfig: Path) -> None:
+    result = run(kubeconfig, "explain", "job", "train", "-n", "research", "-o", "json")
+
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert found["turn"] == {"position": 2, "waiting": 2, "before": []}
+    assert {"queue": "gold", "resource": "cpu", "used": "3", "capability": "4"} in found["queues"]
+    assert_nothing_of_others(result.output)
+
+
+def test_the_tenant_gets_the_quota_of_the_own_queue_and_sees_no_other_queue(kubeconfig: Path) -> None:
+    listed = run(kubeconfig, "queue", "list", "-o", "json")
+    assert listed.exit_code != 0  # the context has no namespace, so it is `default`, where alice has no rights
+    document = json.loads(run(with_namespace(kubeconfig, "research"), "queue", "list", "-o", "json").stdout)
+
+    (item,) = document["items"]
+    assert (item["queue"], item["state"], item["jobs"]) == ("gold", "Open", {"running": 1, "waiting": 2})
+    assert {"queue": "gold", "resource": "cpu", "used": "3", "capability": "4"} in item["amounts"]
+    assert_nothing_of_others(json.dumps(document))
+    table = run(with_namespace(kubeconfig, "research"), "queue", "get", "gold")
+    assert table.exit_code == 0 and "Capability" in table.stdout, table.output
+    other = run(with_namespace(kubeconfig, "research"), "queue", "get", "secret-queue")
+    assert other.exit_code == 1 and "forbidden" in other.output
+
+
+def with_namespace(kubeconfig: Path, namespace: str) -> Path:
+    content = json.loads(kubeconfig.read_text(encoding="utf-8"))
+    content["contexts"][0]["context"]["namespace"] = namespace
+    path = kubeconfig.with_name(f"{namespace}-{kubeconfig.name}")
+    path.write_text(json.dumps(content), encoding="utf-8")
+    return path
+
+
+def test_the_tenant_gets_the_position_in_the_list_of_jobs(kubeconfig: Path) -> None:
+    result = run(kubeconfig, "job", "list", "--position", "-n", "research")
+
+    assert result.exit_code == 0, result.output
+    header, row = result.stdout.strip().splitlines()
+    assert header.split()[-1] == "Position" and row.split()[-1] == "2/2"
+    assert_nothing_of_others(result.output)
+
+
+def test_the_administrator_gets_the_same_position_without_the_scheduler(installation: Installation) -> None:
+    result = run(installation.plane.kubeconfig, "job", "list", "--position", "-n", "research")
+
+    assert result.exit_code == 0, result.output
+    assert result.stdout.strip().splitlines()[-1].split()[-1] == "2/2"
+
+
+def test_kubectl_and_the_wide_list_show_the_owner_what_the_job_waits_for(
+    installation: Installation, kubeconfig: Path
+) -> None:
+    shown = installation.plane.kubectl("get", "vcjob", "train", "-n", "research", "--as=alice")
+
+    assert "MESSAGE" in shown and "cpu" in shown.splitlines()[1]
+    wide = run(kubeconfig, "job", "list", "-n", "research", "-o", "wide")
+    assert "cpu" in wide.stdout.splitlines()[1]
+    assert_nothing_of_others(shown + wide.output)
+
+
+@pytest.mark.parametrize("what", ["jobs/secret-waiting/explain", "queuequotas", "pods/secret-running-w-0/explain"])
+def test_questions_about_another_namespace_are_refused_by_rbac(alice: Client, what: str) -> None:
+    with pytest.raises(ApiError, match="403"):
+        alice.get(f"{API}/namespaces/secret-team/{what}")
+
+
+def test_a_user_without_rights_gets_nothing(installation: Installation) -> None:
+    with pytest.raises(ApiError, match="403"):
+        client_of(installation.plane, "mallory").get(f"{MINE}/queuequotas")
+
+
+def test_a_job_of_another_namespace_is_not_found_in_the_own(alice: Client) -> None:
+    with pytest.raises(ApiError, match="404 there is no job secret-waiting in namespace research"):
+        alice.get(f"{MINE}/jobs/secret-waiting/explain")
+
+
+# --- direct connections, without the API server's proxy ---------------------------------------------------------------
+def direct(installation: Installation, token: str = "", **headers: str) -> Client:
+    tls = ssl.create_default_context()
+    tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
+    client = Client("127.0.0.1", installation.visibility_port, token, tls)
+    client._headers.update(headers)
+    if not token:
+        del client._headers["Authorization"]
+    return client
+
+
+def token_of(kubeconfig: Path) -> str:
+    return str(json.loads(kubeconfig.read_text(encoding="utf-8"))["users"][0]["user"]["token"])
+
+
+def test_a_bearer_token_is_reviewed_and_its_user_authorized(installation: Installation, kubeconfig: Path) -> None:
+    client = direct(installation, token_of(kubeconfig))
+
+    assert client.get(f"{MINE}/queuequotas")["items"][0]["queue"] == "gold"
+    with pytest.raises(ApiError, match=r"403.*alice.*secret-team"):
+        client.get(f"{API}/namespaces/secret-team/queuequotas")
+
+
+def test_headers_that_name_a_user_count_only_from_an_api_server(installation: Installation, tmp_path: Path) -> None:
+    admin = {"X-Remote-User": "test-administrator", "X-Remote-Group": "system:masters"}
+    for client in (direct(installation, **admin), direct(installation, "invalid", **admin)):
+        with pytest.raises(ApiError, match="401"):
+            client.get(f"{MINE}/queuequotas")
+    forged = Authority(tmp_path / "forged").issue("front-proxy-client", client=True)
+    client = direct(installation, **admin)
+    client._tls.load_cert_chain(forged.certificate, forged.key)
+    with pytest.raises((OSError, ssl.SSLError)):
+        client.get(f"{MINE}/queuequotas")
+
+
+def test_a_certificate_of_another_name_does_not_speak_for_users(installation: Installation) -> None:
+    issued = installation.plane.front_proxy.issue("somebody", client=True)
+    client = direct(installation, **{"X-Remote-User": "test-administrator", "X-Remote-Group": "system:masters"})
+    client._tls.load_cert_chain(issued.certificate, issued.key)
+    with pytest.raises(ApiError, match="401"):
+        client.get(f"{MINE}/queuequotas")
+
+
+def test_the_scheduler_has_every_right_that_it_needs_for_this(installation: Installation, alice: Client) -> None:
+    optional = ("configmaps", "deployments")
+    denied = [
+        (verb, group, resource)
+        for (account, verb, group, resource, status) in installation.requests()
+        if account == f"{RELEASE}-scheduler" and status == 403 and resource not in optional
+    ]
+    assert denied == []
+
+
+def test_the_controllers_that_collect_namespaces_find_the_api(installation: Installation) -> None:
+    assert "endpointslice-controller" not in CONTROLLERS  # the test makes the EndpointSlices itself
+    installation.api.create("/api/v1/namespaces", {"metadata": {"name": "short-lived"}})
+    installation.api.delete("/api/v1/namespaces/short-lived")
+    wait(lambda: get(installation.api, "/api/v1/namespaces/short-lived") is None, 60)
