@@ -75,7 +75,7 @@ VISIBILITY_SECRET = "volcano-py-scheduler-certificate"
 @click.option(
     "--visibility-address",
     type=ADDRESS,
-    default="",
+    default=None,
     show_default="none",
     help="Address at which to answer tenants over TLS, for an APIService; see docs/visibility.md.",
 )
@@ -121,7 +121,7 @@ def scheduler_command(
     features: frozenset[str],
     bind_workers: int,
     signing_key_secret: str,
-    visibility_address: str,
+    visibility_address: str | None,
     visibility_service: str,
     visibility_certificate_secret: str,
     record: str,

@@ -14,12 +14,13 @@ from typing import Any, Final
 import msgspec
 
 from scheduler.cli.connection import Connection
-from scheduler.cli.errors import CommandError
+from scheduler.cli.errors import NOT_FOUND, CommandError
 
 COMMAND: Final = (sys.executable, "-P", "-m", "scheduler.cli.visibility_worker")
 _NICE: Final = 10
 """The scheduler's sessions have priority."""
-_NOT_FOUND: Final = 404
+_OUTPUT: Final = 1
+"""File descriptor of the answer, which is read by a program: nothing in it is escaped for a terminal."""
 Raw = dict[str, Any]
 
 
@@ -45,12 +46,12 @@ def main() -> None:
     try:
         answer = {"status": 200, "body": _answer(question)}
     except CommandError as error:
-        answer = {"status": error.status if error.status == _NOT_FOUND else 500, "message": error.message}
+        answer = {"status": error.status if error.status == NOT_FOUND else 500, "message": error.message}
     except Exception as error:
         answer = {"status": 500, "message": f"the cluster could not be simulated: {type(error).__name__}"}
         answer["trace"] = traceback.format_exc(limit=-20)
-    sys.stdout.buffer.write(msgspec.json.encode(answer))
-    sys.stdout.flush()
+    with open(_OUTPUT, "wb", closefd=False) as output:
+        output.write(msgspec.json.encode(answer))
     os._exit(0)  # without freeing the cluster object by object
 
 
@@ -83,7 +84,7 @@ def _explanation(simulation: Any, question: Question) -> Raw:
     try:
         found = explain(simulation, question.kind, question.namespace, question.name, search=False)
     except NotFoundError as error:
-        raise CommandError(str(error), _NOT_FOUND) from None
+        raise CommandError(str(error), NOT_FOUND) from None
     queues = simulation.snapshot().queues
     hidden = hidden_names(simulation.cluster.server, question.namespace, (found.queue, *ancestors(queues, found.queue)))
     shown = for_tenant(found, hidden)

@@ -258,3 +258,47 @@ def test_objects_of_a_release_of_another_name_and_namespace_belong_together(helm
     assert {(subject["name"], subject["namespace"]) for subject in subjects} == {
         (name, "elsewhere") for name in accounts
     }
+
+
+def test_the_api_for_tenants_is_off_by_default_and_asks_for_no_rights_then(render: Render) -> None:
+    objects = render()
+
+    assert not any(each["kind"] == "APIService" for each in objects)
+    assert not any("visibility" in word for word in container(objects, "scheduler")["args"])
+    assert not any("subjectaccessreviews" in rule["resources"] for rule in rules(objects, "scheduler"))
+
+
+def test_the_api_for_tenants_has_its_port_and_exactly_its_rights(render: Render) -> None:
+    without, objects = render(), render("scheduler.visibility.enabled=true")
+
+    (service,) = [each for each in objects if each["kind"] == "APIService"]
+    assert service["spec"]["service"] == {"name": f"{RELEASE}-scheduler", "namespace": NAMESPACE, "port": 443}
+    ports = {port["name"]: port["port"] for port in named(objects, "Service", "scheduler")["spec"]["ports"]}
+    assert ports == {"metrics": 8080, "visibility": 443}
+    assert {"name": "visibility", "containerPort": 8443} in container(objects, "scheduler")["ports"]
+    before = rules(without, "scheduler")
+    added = {
+        (verb, resource, *rule.get("resourceNames", ()))
+        for rule in rules(objects, "scheduler")
+        if rule not in before
+        for verb in rule["verbs"]
+        for resource in rule["resources"]
+    }
+    assert added == {
+        ("create", "tokenreviews"),
+        ("create", "subjectaccessreviews"),
+        ("get", "apiservices", "v1alpha1.visibility.volcano-py.io"),
+        ("patch", "apiservices", "v1alpha1.visibility.volcano-py.io"),
+        ("list", "jobs"),
+        ("get", "secrets", f"{RELEASE}-scheduler-certificate"),
+        ("patch", "secrets", f"{RELEASE}-scheduler-certificate"),
+        ("get", "configmaps", "extension-apiserver-authentication"),
+    }
+
+
+def test_roles_of_a_namespace_may_ask_the_scheduler(render: Render) -> None:
+    (role,) = [each for each in render() if each["metadata"]["name"] == f"{RELEASE}-queue-viewer"]
+
+    assert role["kind"] == "ClusterRole"
+    assert role["metadata"]["labels"]["rbac.authorization.k8s.io/aggregate-to-view"] == "true"
+    assert all(set(rule["verbs"]) <= {"get", "list", "watch"} for rule in role["rules"])

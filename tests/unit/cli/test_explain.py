@@ -207,6 +207,7 @@ def test_kinds_that_cannot_be_listed_are_left_out_unless_they_are_required(clust
     forbidden = {"kind": "Status", "message": 'storageclasses is forbidden: User "me" cannot list'}
     cluster.api.answer("GET", "/apis/storage.k8s.io/v1/storageclasses", forbidden, status=403)
     assert "explained without" in cluster.run("explain", "podgroup", "g", "-n", "default").stderr
+    cluster.api.answer("GET", "/apis/visibility.*", {}, status=404)
     cluster.api.answer("GET", NODES, {**forbidden, "message": 'nodes is forbidden: User "me" cannot list'}, status=403)
     assert "list nodes" in cluster.refuses("explain", "podgroup", "g", "-n", "default")
 

@@ -6,7 +6,9 @@ Refusals are ``Status`` objects, whose message kubectl prints.
 import math
 import re
 import time
-from collections.abc import Awaitable, Callable
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -29,6 +31,8 @@ EXPLAINED: Final = {"jobs": "job", "podgroups": "podgroup", "pods": "pod"}
 EXPLAIN: Final = "explain"
 QUOTAS: Final = "queuequotas"
 LIMITS: Final = Limits(connections=128, largest=1024, held=1024 * 1024)
+IN_FLIGHT: Final = 2
+"""Questions of one user that are answered at a time, so that a user leaves places in the queue to others."""
 MAX_TOKEN: Final = 16 * 1024
 """Characters of a bearer token."""
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
@@ -77,6 +81,8 @@ class VisibilityServer:
         self._connections = Connections(limits)
         self._per_user = per_user or RateLimit(burst=10, per_second=0.5)
         self._reviews = reviews or RateLimit(burst=40, per_second=20)
+        self._in_flight: Counter[str] = Counter()
+        """User -> questions that are being answered."""
         self._runner: web.AppRunner | None = None
         self.front_proxy = FrontProxy()
         """How API servers authenticate."""
@@ -105,30 +111,40 @@ class VisibilityServer:
     async def _explain(self, request: web.Request) -> Answer:
         namespace, name = _name(request, "namespace"), _name(request, "name")
         resource = request.match_info["resource"]
-        await self._authorize(request, "get", namespace, resource, EXPLAIN, name)
-        return await self._source.explain(EXPLAINED[resource], namespace, name)
+        async with self._authorized(request, "get", namespace, resource, EXPLAIN, name):
+            return await self._source.explain(EXPLAINED[resource], namespace, name)
 
     async def _quotas(self, request: web.Request) -> Answer:
         namespace = _name(request, "namespace")
-        await self._authorize(request, "list", namespace, QUOTAS)
         head = {"apiVersion": VISIBILITY_API_VERSION, "kind": "QueueQuotaList", "namespace": namespace}
         nothing = {**head, "items": [], "waiting": []}
-        return await self._source.queues(namespace, msgspec.json.encode(nothing))
+        async with self._authorized(request, "list", namespace, QUOTAS):
+            return await self._source.queues(namespace, msgspec.json.encode(nothing))
 
-    async def _authorize(
+    @asynccontextmanager
+    async def _authorized(
         self, request: web.Request, verb: str, namespace: str, resource: str, subresource: str = "", name: str = ""
-    ) -> None:
+    ) -> AsyncIterator[None]:
         """Raises _RefusedError unless the user may ask this, and may ask now."""
         user = await self._user(request)
         self._limit(self._per_user, user.name)
-        if not await is_allowed(self._client, user, verb, namespace, resource, subresource, name):
-            what = f"{resource}/{subresource}" if subresource else resource
-            group = VISIBILITY_API_VERSION.partition("/")[0]
-            raise _RefusedError(
-                403,
-                f"{what}.{group}{f' {name!r}' if name else ''} is forbidden: User {user.name!r} cannot {verb} resource "
-                f"{what!r} in API group {group!r} in the namespace {namespace!r}",
-            )
+        if self._in_flight[user.name] >= IN_FLIGHT:
+            raise _RefusedError(429, f"{IN_FLIGHT} questions of user {user.name!r} wait for an answer", 1.0)
+        self._in_flight[user.name] += 1
+        try:
+            if not await is_allowed(self._client, user, verb, namespace, resource, subresource, name):
+                what = f"{resource}/{subresource}" if subresource else resource
+                group = VISIBILITY_API_VERSION.partition("/")[0]
+                raise _RefusedError(
+                    403,
+                    f"{what}.{group}{f' {name!r}' if name else ''} is forbidden: User {user.name!r} cannot {verb} "
+                    f"resource {what!r} in API group {group!r} in the namespace {namespace!r}",
+                )
+            yield
+        finally:
+            self._in_flight[user.name] -= 1
+            if not self._in_flight[user.name]:
+                del self._in_flight[user.name]
 
     async def _user(self, request: web.Request) -> User:
         """The user that an API server names, or whose bearer token it is. Raises _RefusedError."""

@@ -1,0 +1,217 @@
+"""Commands of a user who may not read nodes and queues ask the scheduler; and the process that answers for it."""
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import msgspec
+import pytest
+from aiohttp import web
+
+from scheduler.cli.errors import CommandError
+from scheduler.cli.visibility_worker import Question, _answer
+from tests.builders import Raw, group, node, pod, queue
+from tests.unit.cli.cluster import JOBS, QUEUES, Cluster
+from tests.unit.cli.test_explain import CLUSTER_GROUPS, CLUSTER_PODS, NODES, holding, live
+from tests.unit.cluster.kube.fake_api import refusal
+
+API = "/apis/visibility.volcano-py.io/v1alpha1/namespaces/default"
+EXPLANATION: Raw = {
+    "kind": "Explanation",
+    "explanation": {"name": "train", "outlook": "waits", "turn": {"position": 2, "waiting": 3, "before": []}},
+    "lines": ["Job default/train: waits", "  \x1b[2Jowned"],
+}
+QUOTAS: Raw = {
+    "kind": "QueueQuotaList",
+    "namespace": "default",
+    "items": [
+        {
+            "queue": "gold",
+            "parent": "root",
+            "state": "Open",
+            "weight": 2,
+            "amounts": [{"queue": "gold", "resource": "cpu", "used": "3", "capability": "4"}],
+            "jobs": {"running": 1, "waiting": 2},
+        }
+    ],
+    "waiting": [{"podGroup": "train-u1", "job": "train", "queue": "gold", "for": "nodes", "position": 2, "of": 3}],
+}
+
+
+def forbid(cluster: Cluster) -> None:
+    for path in (NODES, f"{QUEUES}.*"):
+        plural = path.rpartition("/")[2].removesuffix(".*")
+
+        async def forbidden(call: Any, request: web.Request, plural: str = plural) -> web.Response:
+            return refusal(403, "Forbidden", f'{plural} is forbidden: User "alice" cannot list resource')
+
+        cluster.api.on("GET", path, forbidden)
+
+
+@pytest.fixture
+def tenant(cluster: Cluster) -> Cluster:
+    """A cluster whose nodes and queues may not be read, and whose scheduler answers."""
+    forbid(cluster)
+    cluster.api.answer("GET", f"{API}/jobs/train/explain", EXPLANATION)
+    cluster.api.answer("GET", f"{API}/queuequotas", QUOTAS)
+    return cluster
+
+
+def vcjob(name: str) -> Raw:
+    meta = {"name": name, "namespace": "default", "uid": "u1"}
+    return {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": meta, "spec": {"queue": "gold"}}
+
+
+def test_explain_prints_the_answer_of_the_scheduler_without_control_characters(tenant: Cluster) -> None:
+    result = tenant.run("explain", "job", "train", "-n", "default")
+
+    assert result.exit_code == 0, result.output
+    assert result.stdout == "Job default/train: waits\n  \\x1b[2Jowned\n"
+    assert "the scheduler answers this" in result.stderr
+
+
+def test_explain_as_json_is_the_explanation(tenant: Cluster) -> None:
+    assert (
+        json.loads(tenant.prints("explain", "job", "train", "-n", "default", "-o", "json"))
+        == EXPLANATION["explanation"]
+    )
+
+
+def test_nothing_else_is_read_when_nodes_are_forbidden(tenant: Cluster) -> None:
+    tenant.run("explain", "job", "train", "-n", "default")
+
+    assert [call.path for call in tenant.api.calls] == [NODES, f"{API}/jobs/train/explain"]
+
+
+def test_manifests_are_explained_without_any_question(tenant: Cluster) -> None:
+    result = tenant.run("explain", "job", "train", "-f", "missing.yaml")
+
+    assert result.exit_code == 1 and tenant.api.calls == []
+
+
+def test_queues_are_listed_with_their_amounts(tenant: Cluster) -> None:
+    shown = tenant.prints("queue", "list")
+
+    header, row, _, amounts, numbers = (line.split() for line in shown.splitlines())
+    assert row == ["gold", "2", "Open", "root", "1", "2"] and "Waiting" in header
+    assert amounts == ["Queue", "Resource", "Used", "Deserved", "Capability"]
+    assert numbers[:3] == ["gold", "cpu", "3"] and numbers[-1] == "4"
+
+
+def test_a_queue_is_shown_if_the_namespace_uses_it(tenant: Cluster) -> None:
+    assert json.loads(tenant.prints("queue", "get", "gold", "-o", "json"))["queue"] == "gold"
+    assert "queues is forbidden" in tenant.refuses("queue", "get", "silver")
+
+
+def test_positions_come_from_the_scheduler(tenant: Cluster) -> None:
+    tenant.holds(JOBS, vcjob("train"), vcjob("other"))
+
+    _, train, other = tenant.prints("job", "list", "--position", "-n", "default").splitlines()
+
+    assert train.split()[-1] == "2/3" and other.split()[-1] == "0"
+
+
+def test_positions_are_computed_where_the_cluster_may_be_read(cluster: Cluster) -> None:
+    holding(cluster)
+    owner = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "train", "uid": "u1", "controller": True}
+    owned = live(group("g", phase="Inqueue"), "u3")
+    owned["metadata"]["ownerReferences"] = [owner]
+    cluster.holds(CLUSTER_GROUPS, owned)
+    cluster.holds(JOBS, vcjob("train"))
+
+    assert cluster.prints("job", "list", "--position", "-n", "default").splitlines()[1].split()[-1] == "1/1"
+
+
+def test_positions_cannot_be_watched(tenant: Cluster) -> None:
+    assert "leave out --watch" in tenant.run("job", "list", "--position", "--watch").stderr
+
+
+def test_without_the_api_the_error_names_the_missing_right_and_the_setting(cluster: Cluster) -> None:
+    forbid(cluster)
+    cluster.api.answer("GET", "/apis/visibility.*", {}, status=404)
+
+    said = cluster.refuses("explain", "job", "train", "-n", "default")
+
+    assert "nodes is forbidden" in said and "scheduler.visibility of the chart" in said
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "message", "said"),
+    [
+        (404, "NotFound", "there is no job train in namespace default", "there is no job train in namespace default"),
+        (403, "Forbidden", "no", "nodes is forbidden"),
+        (503, "ServiceUnavailable", "16 questions wait for an answer", "16 questions wait for an answer"),
+    ],
+)
+def test_what_the_scheduler_refuses_is_said(
+    cluster: Cluster, status: int, reason: str, message: str, said: str
+) -> None:
+    forbid(cluster)
+
+    async def refuse(call: Any, request: web.Request) -> web.Response:
+        return refusal(status, reason, message)
+
+    cluster.api.on("GET", f"{API}/jobs/train/explain", refuse)
+    assert said in cluster.refuses("explain", "job", "train", "-n", "default")
+
+
+# --- the process that answers -----------------------------------------------------------------------------------------
+def question(cluster: Cluster, **fields: str) -> Question:
+    return Question(kubeconfig=str(cluster.kubeconfig), scheduler_names=("volcano-py",), **fields)
+
+
+def held(cluster: Cluster) -> None:
+    """Of two tenants, each has a Pod of 6 cpu in the queue `default`; the node has 4."""
+    holding(cluster)
+    secret = [live(group("secret-group", phase="Inqueue"), "u5"), live(pod("secret-pod", "6c", "secret-group"), "u6")]
+    for each in secret:
+        each["metadata"]["namespace"] = "secret"
+    cluster.holds(CLUSTER_GROUPS, live(group("g", phase="Inqueue"), "u3"), secret[0])
+    cluster.holds(CLUSTER_PODS, live(pod("p", "6c", "g"), "u4"), secret[1])
+    cluster.holds(QUEUES, live(queue("default"), "u2"), live(queue("secret-queue"), "u7"))
+    cluster.holds(NODES, live(node("secret-node"), "u1"))
+
+
+@pytest.mark.parametrize(("kind", "name"), [("podgroup", "g"), ("pod", "p")])
+def test_an_answer_has_the_numbers_and_no_names_of_others(cluster: Cluster, kind: str, name: str) -> None:
+    held(cluster)
+
+    answer = _answer(question(cluster, kind=kind, namespace="default", name=name))
+
+    assert any("asked 6" in line for line in answer["lines"])
+    assert answer["explanation"]["turn"] == {"position": 1, "waiting": 2, "before": []}
+    assert "secret" not in msgspec.json.encode(answer).decode()
+
+
+def test_an_object_of_another_namespace_is_not_there(cluster: Cluster) -> None:
+    held(cluster)
+
+    with pytest.raises(CommandError, match="there is no podgroup secret-group in namespace default") as refused:
+        _answer(question(cluster, kind="podgroup", namespace="default", name="secret-group"))
+    assert refused.value.status == 404
+
+
+def test_the_queues_of_each_namespace_are_answered_at_once(cluster: Cluster) -> None:
+    held(cluster)
+
+    answer = _answer(question(cluster))
+
+    assert answer.keys() == {"default", "secret"}
+    assert "secret" not in json.dumps(answer["default"])
+    assert answer["default"]["waiting"][0]["of"] == 2
+
+
+def test_the_process_answers_on_its_output(cluster: Cluster) -> None:
+    asked = msgspec.json.encode(question(cluster, kind="job", namespace="default", name="missing"))
+    command = [sys.executable, "-m", "scheduler.cli.visibility_worker"]
+
+    def ask(text: bytes) -> Raw:
+        done = subprocess.run(command, input=text, capture_output=True, check=True, timeout=60)
+        answer: Raw = json.loads(done.stdout)
+        return answer
+
+    held(cluster)
+    assert ask(asked) == {"status": 404, "message": "there is no job missing in namespace default"}
+    broken = ask(msgspec.json.encode({"kubeconfig": "/nonexistent", "kind": "job", "namespace": "a", "name": "b"}))
+    assert broken["status"] == 500

@@ -1,0 +1,315 @@
+"""The aggregated API: who asks, what is allowed, and how much."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+import aiohttp
+import msgspec
+import pytest
+from aiohttp import web
+from multidict import CIMultiDict, CIMultiDictProxy
+
+from scheduler.cluster.kube.scheduler.visibility.answers import Answer, BusyError
+from scheduler.cluster.kube.scheduler.visibility.front_proxy import FrontProxy, FrontProxyError, read_front_proxy
+from scheduler.cluster.kube.scheduler.visibility.limits import RateLimit
+from scheduler.cluster.kube.scheduler.visibility.server import PREFIX, VisibilityServer
+from scheduler.cluster.kube.scheduler.visibility.user import User
+from scheduler.cluster.kube.serving.certificates import renewed, to_pem
+from scheduler.cluster.kube.serving.tls import ServingContext
+from scheduler.observability.role_metrics import RoleMetrics
+from scheduler.observability.visibility_metrics import VisibilityMetrics
+from tests.unit.cluster.kube.fake_api import Answer as Reply
+from tests.unit.cluster.kube.fake_api import Call, FakeApi, refusal, serving
+
+TOKENS = "/apis/authentication.k8s.io/v1/tokenreviews"
+ACCESS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+QUOTAS = f"{PREFIX}/namespaces/research/queuequotas"
+EXPLAIN = f"{PREFIX}/namespaces/research/jobs/train/explain"
+PROXY = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"
+ALICE = {"username": "alice", "uid": "u1", "groups": ["team"], "extra": {"scopes": ["a"]}}
+
+
+class World:
+    """A server, the API server behind it, and a client with the bearer token ``alice``."""
+
+    def __init__(self, api: FakeApi, server: VisibilityServer, session: aiohttp.ClientSession) -> None:
+        self.api = api
+        self.server = server
+        self._session = session
+        self.asked: list[tuple[str, ...]] = []
+        self.busy = False
+        self.hold = asyncio.Event()
+        """Answers wait for it."""
+        self.hold.set()
+        self.answer = Answer(200, body=msgspec.Raw(b'{"a": 1}'))
+
+    async def explain(self, kind: str, namespace: str, name: str) -> Answer:
+        if self.busy:
+            raise BusyError("16 questions wait", 50)
+        self.asked.append((kind, namespace, name))
+        await self.hold.wait()
+        return self.answer
+
+    async def queues(self, namespace: str, nothing: bytes) -> Answer:
+        self.asked.append((namespace,))
+        return Answer(200, body=msgspec.Raw(nothing))
+
+    async def get(self, path: str, token: str = "alice", **headers: str) -> tuple[int, Any]:
+        if token:
+            headers["Authorization"] = f"Bearer {token}"
+        url = f"https://127.0.0.1:{self.server.port}{path}"
+        async with self._session.get(url, headers=headers) as response:
+            text = await response.text()
+            return response.status, msgspec.json.decode(text) if text.startswith("{") else text
+
+
+@asynccontextmanager
+async def world(per_user: RateLimit | None = None, reviews: RateLimit | None = None) -> AsyncIterator[World]:
+    pem = to_pem(renewed(None, ["127.0.0.1"], datetime.now(UTC)))
+    tls = ServingContext(client_certificates=True)
+    tls.load(pem["tls.crt"], pem["tls.key"])
+    trusting = ssl.create_default_context(cadata=pem["ca.crt"].decode())
+    async with (
+        serving() as (api, client),
+        aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trusting)) as session,
+    ):
+        made: list[World] = []
+
+        class Late:
+            async def explain(self, kind: str, namespace: str, name: str) -> Answer:
+                return await made[0].explain(kind, namespace, name)
+
+            async def queues(self, namespace: str, nothing: bytes) -> Answer:
+                return await made[0].queues(namespace, nothing)
+
+        server = VisibilityServer(
+            client, Late(), VisibilityMetrics(RoleMetrics().registry), per_user=per_user, reviews=reviews
+        )
+        made.append(World(api, server, session))
+        await server.start("127.0.0.1", 0, tls)
+
+        async def review(call: Call, request: web.Request) -> Reply:
+            valid = call.body["spec"]["token"] == "alice"
+            return {"status": {"authenticated": valid, "user": ALICE if valid else {}}}
+
+        async def access(call: Call, request: web.Request) -> Reply:
+            return {"status": {"allowed": call.body["spec"]["resourceAttributes"]["namespace"] == "research"}}
+
+        api.on("POST", TOKENS, review)
+        api.on("POST", ACCESS, access)
+        try:
+            yield made[0]
+        finally:
+            await server.stop()
+
+
+def run(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    asyncio.run(asyncio.wait_for(scenario(), 60))
+
+
+def test_the_owner_of_a_token_is_authorized_for_the_very_object() -> None:
+    async def scenario() -> None:
+        async with world() as w:
+            assert await w.get(EXPLAIN) == (200, {"a": 1})
+            assert w.asked == [("job", "research", "train")]
+            (review,) = w.api.to("POST", ACCESS)
+            assert review.body["spec"] == {
+                "user": "alice",
+                "uid": "u1",
+                "groups": ["team"],
+                "extra": {"scopes": ["a"]},
+                "resourceAttributes": {
+                    "group": "visibility.volcano-py.io", "version": "v1alpha1", "resource": "jobs",
+                    "subresource": "explain", "verb": "get", "namespace": "research", "name": "train",
+                },
+            }  # fmt: skip
+
+    run(scenario)
+
+
+def test_a_refused_user_is_told_the_right_and_no_question_is_asked() -> None:
+    async def scenario() -> None:
+        async with world() as w:
+            status, answer = await w.get(f"{PREFIX}/namespaces/secret/queuequotas")
+            assert (status, answer["kind"], answer["reason"]) == (403, "Status", "Forbidden")
+            assert "User 'alice' cannot list resource 'queuequotas'" in answer["message"]
+            assert w.asked == []
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("token", ["", "mallory", "x" * 20_000])
+def test_without_a_valid_token_nothing_is_answered(token: str) -> None:
+    async def scenario() -> None:
+        async with world() as w:
+            status, _ = await w.get(QUOTAS, token, **{"X-Remote-User": "admin", "X-Remote-Group": "system:masters"})
+            assert status in (400, 401)
+            assert w.asked == [] and w.api.to("POST", ACCESS) == []
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        f"{PREFIX}/namespaces/re%2Fsearch/queuequotas",
+        f"{PREFIX}/namespaces/..%2f/queuequotas",
+        f"{PREFIX}/namespaces/research/jobs/tr%00ain/explain",
+        f"{PREFIX}/namespaces/research/jobs/{'x' * 300}/explain",
+        f"{PREFIX}/namespaces/research/jobs/A/explain",
+        f"{PREFIX}/namespaces/research/secrets/a/explain",
+    ],
+)
+def test_what_is_no_name_reaches_neither_the_api_server_nor_a_process(path: str) -> None:
+    async def scenario() -> None:
+        async with world() as w:
+            status, _ = await w.get(path)
+            assert status in (400, 404)
+            assert w.asked == [] and w.api.to("POST", ACCESS) == []
+
+    run(scenario)
+
+
+def test_a_user_who_asks_too_often_is_refused_before_the_api_server_is_asked() -> None:
+    async def scenario() -> None:
+        async with world(per_user=RateLimit(1, 0.001)) as w:
+            assert (await w.get(QUOTAS))[0] == 200
+            status, answer = await w.get(QUOTAS)
+            assert (status, answer["reason"]) == (429, "TooManyRequests")
+            assert answer["details"]["retryAfterSeconds"] > 0
+            assert len(w.api.to("POST", ACCESS)) == 1
+
+    run(scenario)
+
+
+def test_a_user_leaves_places_to_others() -> None:
+    async def scenario() -> None:
+        async with world() as w:
+            w.hold = asyncio.Event()
+            asking = [asyncio.create_task(w.get(EXPLAIN)) for _ in range(2)]
+            while len(w.asked) < 2:
+                await asyncio.sleep(0.01)
+            status, answer = await w.get(EXPLAIN)
+            assert (status, answer["message"]) == (429, "2 questions of user 'alice' wait for an answer")
+            w.hold.set()
+            assert [(await each)[0] for each in asking] == [200, 200]
+            assert (await w.get(EXPLAIN))[0] == 200
+
+    run(scenario)
+
+
+def test_a_flood_of_invalid_tokens_is_not_passed_on_to_the_api_server() -> None:
+    async def scenario() -> None:
+        async with world(reviews=RateLimit(3, 0.001)) as w:
+            found = [(await w.get(QUOTAS, "mallory"))[0] for _ in range(10)]
+            assert found == [401] * 3 + [429] * 7
+            assert len(w.api.to("POST", TOKENS)) == 3
+
+    run(scenario)
+
+
+def test_a_busy_server_says_when_to_ask_again() -> None:
+    async def scenario() -> None:
+        async with world() as w:
+            w.busy = True
+            status, answer = await w.get(EXPLAIN)
+            assert (status, answer["message"], answer["details"]) == (
+                503,
+                "16 questions wait",
+                {"retryAfterSeconds": 50},
+            )
+
+    run(scenario)
+
+
+def test_without_an_answer_of_the_api_server_nothing_is_answered() -> None:
+    async def scenario() -> None:
+        async with world() as w:
+
+            async def fails(call: Call, request: web.Request) -> Reply:
+                return refusal(403, "Forbidden", "the scheduler may not ask")
+
+            w.api.on("POST", ACCESS, fails)
+            assert (await w.get(EXPLAIN))[0] == 503
+            assert w.asked == []
+
+    run(scenario)
+
+
+def test_errors_of_an_answer_keep_their_status_and_message() -> None:
+    async def scenario() -> None:
+        async with world() as w:
+            w.answer = Answer(404, "there is no job train in namespace research")
+            status, answer = await w.get(EXPLAIN)
+            assert (status, answer["reason"], answer["message"]) == (404, "NotFound", w.answer.message)
+
+    run(scenario)
+
+
+def test_discovery_names_the_resources_and_needs_no_rights() -> None:
+    async def scenario() -> None:
+        async with world() as w:
+            status, answer = await w.get(PREFIX, "")
+            assert status == 200
+            assert {(each["name"], *each["verbs"]) for each in answer["resources"]} == {
+                ("jobs/explain", "get"), ("pods/explain", "get"), ("podgroups/explain", "get"), ("queuequotas", "list"),
+            }  # fmt: skip
+
+    run(scenario)
+
+
+# --- the front proxy --------------------------------------------------------------------------------------------------
+FRONT = FrontProxy(
+    "PEM", ("front-proxy-client",), ("X-Remote-User",), ("X-Remote-Group",), ("X-Remote-Extra-",), ("X-Remote-Uid",)
+)
+
+
+def test_an_api_server_names_the_user_in_headers() -> None:
+    headers = CIMultiDict([("x-remote-user", "alice"), ("X-Remote-Group", "a"), ("X-Remote-Group", "b")])
+    headers.add("X-Remote-Extra-Example.com%2Fscope", "s")
+    headers.add("X-Remote-Uid", "u1")
+
+    user = FRONT.user(CIMultiDictProxy(headers))
+
+    assert user == User("alice", ("a", "b"), "u1", {"example.com/scope": ["s"]})
+    assert FRONT.user(CIMultiDictProxy(CIMultiDict())) is None
+
+
+def test_only_a_verified_certificate_of_a_listed_name_is_trusted() -> None:
+    subjects = certificate_of("front-proxy-client")
+
+    assert FRONT.trusts(subjects)
+    assert not FRONT.trusts(None)
+    assert not FRONT.trusts({})
+    assert not FRONT.trusts(certificate_of("somebody"))
+    assert FrontProxy("PEM").trusts(certificate_of("anybody"))
+    assert not FrontProxy().trusts(subjects)
+
+
+def certificate_of(name: str) -> dict[str, Any]:
+    return {"subject": ((("commonName", name),),)}
+
+
+def test_the_configuration_of_the_api_server_is_read() -> None:
+    data = {
+        "requestheader-client-ca-file": "PEM",
+        "requestheader-allowed-names": '["front-proxy-client"]',
+        "requestheader-username-headers": '["X-Remote-User"]',
+        "requestheader-group-headers": '["X-Remote-Group"]',
+        "requestheader-extra-headers-prefix": '["X-Remote-Extra-"]',
+        "requestheader-uid-headers": '["X-Remote-Uid"]',
+    }
+
+    async def scenario() -> None:
+        async with serving() as (api, client):
+            api.answer("GET", PROXY, {"data": data})
+            assert await read_front_proxy(client) == FRONT
+            api.answer("GET", PROXY, {"data": {**data, "requestheader-allowed-names": "front"}})
+            with pytest.raises(FrontProxyError, match="extension-apiserver-authentication"):
+                await read_front_proxy(client)
+
+    run(scenario)
