@@ -69,6 +69,10 @@ class ObjectWrite:
     """The object does not exist, and is created. If it exists by then, the write is dropped."""
     create: bool = False
     """If the object does not exist, it is created."""
+    about: "tuple[ObjectRef, ...]" = ()
+    """The objects whose owners are warned by an Event if the API server refuses the write."""
+    consequence: str = ""
+    """What the refusal means for them, for the Event."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,14 +10,16 @@ from dataclasses import replace
 import msgspec
 import structlog
 
-from scheduler.api.decisions import ObjectWrite
+from scheduler.api.decisions import EventPost, ObjectWrite
 from scheduler.api.kinds import object_path
+from scheduler.api.names import EVENT_REFUSED_WRITE, EVENT_WARNING
 from scheduler.cluster.decoding import DECODE_ERRORS
 from scheduler.cluster.kube.transport.backoff import Backoff
 from scheduler.cluster.kube.transport.client import JSON, MERGE_PATCH, ApiClient, ApiError, TransportError
 from scheduler.cluster.kube.transport.fence import Fence, Fenced
 from scheduler.cluster.kube.transport.ratelimit import Priority
 from scheduler.cluster.kube.write import bodies
+from scheduler.cluster.kube.write.events import Recorder
 from scheduler.cluster.kube.write.lanes import Lanes, Urgency
 from scheduler.cluster.kube.write.preparation_run import Objects
 from scheduler.observability.metrics import Metrics
@@ -33,12 +35,15 @@ _Key = tuple[str, str, str]
 class ObjectWriter:
     """Belongs to one event loop."""
 
-    def __init__(self, client: ApiClient, lanes: Lanes, metrics: Metrics, fence: Fence, cache: Objects) -> None:
+    def __init__(
+        self, client: ApiClient, lanes: Lanes, metrics: Metrics, fence: Fence, cache: Objects, recorder: Recorder
+    ) -> None:
         self._client = client
         self._lanes = lanes
         self._metrics = metrics
         self._fence = fence
         self._cache = cache
+        self._recorder = recorder
         self._refusals: dict[_Key, Backoff] = {}
         self._not_before: dict[_Key, float] = {}
         """Object -> time of the monotonic clock."""
@@ -78,7 +83,7 @@ class ObjectWriter:
                 return await self._write(key, replace(write, new=True, create=False), backoff)
             # Another version, or gone, or made meanwhile; a namespace that does not exist is a refusal.
             if error.status != 409 and not (error.status == 404 and not write.new):
-                self._refused(key, error)
+                self._refused(key, write, error)
             return None
         self._refusals.pop(key, None)
         if self._cache.stores(write.kind) and write.kind.struct is not None:
@@ -88,9 +93,13 @@ class ObjectWriter:
                 log.warning("the answer to a write cannot be decoded", object="/".join(key))
         return None
 
-    def _refused(self, key: _Key, error: ApiError) -> None:
+    def _refused(self, key: _Key, write: ObjectWrite, error: ApiError) -> None:
         backoff = self._refusals.setdefault(key, Backoff(REFUSED_FIRST, REFUSED_LONGEST))
         if not backoff.failures:
             log.error("a write of a plugin was refused; it will be retried", object="/".join(key), error=str(error))
         self._metrics.status_failures.labels(key[0]).inc()
+        where = f"{write.namespace}/{write.name}" if write.namespace else write.name
+        message = f"{write.consequence}: {write.kind.name} {where} could not be written: {error.message or error}"
+        for about in write.about:
+            self._recorder.post(EventPost(about, EVENT_WARNING, EVENT_REFUSED_WRITE, message))
         self._not_before[key] = time.monotonic() + backoff.next(error.retry_after)

@@ -43,7 +43,7 @@ class Writer:
         self._lanes = lanes
         self._recorder = recorder
         self._statuses = StatusWriter(client, lanes, metrics, fence, signing)
-        self._objects = ObjectWriter(client, lanes, metrics, fence, cache)
+        self._objects = ObjectWriter(client, lanes, metrics, fence, cache, recorder)
         self._preparer = Preparer(client, fence, cache, lanes.limit(Urgency.BINDING))
         self._order = BindingOrder(self._start_binding)
         self._context = WriteContext(

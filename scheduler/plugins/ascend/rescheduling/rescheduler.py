@@ -5,6 +5,7 @@ each job is looked up.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
 from typing import Final, NamedTuple
 
 from msgspec.structs import replace
@@ -49,6 +50,8 @@ CONFIG_MAPS: Final = frozenset({(SYSTEM_NAMESPACE, state.NAME), (NAMESPACE, reas
 """(namespace, name) of the ConfigMaps with the state and the history."""
 REASON_RESTART: Final = "Rescheduling"
 _EVICTION: Final = "rescheduling"
+_MOST_WARNED: Final = 100
+"""Number of jobs that get an Event if the state cannot be written."""
 Faults = dict[str, dict[str, Fault]]
 """Key of a job -> uid of a Pod -> its fault."""
 
@@ -226,7 +229,7 @@ class Rescheduler:
         while begun and sum(map(len, data.values())) > state.LARGEST:
             self._postpone(new, known, begun.pop())
             data = state.data_of(new)
-        self._write(SYSTEM_NAMESPACE, state.NAME, data, recorded)
+        self._write(SYSTEM_NAMESPACE, state.NAME, data, recorded, "the job does not restart after faults")
         for key in begun:
             self._write_words(session.jobs[key], restarts[key])
 
@@ -278,18 +281,30 @@ class Rescheduler:
             self._session.malformed_field(problem)
         completed = reasons.completed(histories, self.restarts, self._session.jobs)
         if completed is not histories:
-            self._write(NAMESPACE, reasons.NAME, reasons.data_of(completed), recorded)
+            text = "the history of restarts is not complete"
+            self._write(NAMESPACE, reasons.NAME, reasons.data_of(completed), recorded, text)
 
-    def _write(self, namespace: str, name: str, data: Mapping[str, str], recorded: ConfigMap | None) -> None:
-        writes = self._session.decisions.writes
-        if recorded is None:
-            writes.append(ObjectWrite(CONFIG_MAP, namespace, name, {"data": data}, new=True))
-            return
-        before = recorded.data or {}
+    def _write(
+        self, namespace: str, name: str, data: Mapping[str, str], recorded: ConfigMap | None, consequence: str
+    ) -> None:
+        """``consequence``: what it means for the jobs if the API server refuses the write."""
+        before = recorded.data or {} if recorded is not None else {}
         changed = {key: text for key, text in data.items() if before.get(key) != text}
-        if changed:
-            version = recorded.metadata.resource_version
-            writes.append(ObjectWrite(CONFIG_MAP, namespace, name, {"data": changed}, resource_version=version))
+        if recorded is not None and not changed:
+            return
+        jobs = map(self._session.jobs.get, islice(self._policies, _MOST_WARNED))
+        self._session.decisions.writes.append(
+            ObjectWrite(
+                CONFIG_MAP,
+                namespace,
+                name,
+                {"data": changed},
+                resource_version="" if recorded is None else recorded.metadata.resource_version,
+                new=recorded is None,
+                about=tuple(group_ref(job) for job in jobs if job is not None),
+                consequence=consequence,
+            )
+        )
 
     # --- deletions ---
     def _delete(self) -> None:

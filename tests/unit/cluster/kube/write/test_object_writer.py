@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 from aiohttp import web
 
-from scheduler.api.decisions import Decisions, Evict, ObjectWrite
+from scheduler.api.decisions import Decisions, Evict, ObjectRef, ObjectWrite
 from scheduler.api.kinds import CONFIG_MAP, POD
 from scheduler.api.objects import KubeObject
 from scheduler.cluster.kube.write import object_writer
@@ -86,6 +86,31 @@ def test_a_write_onto_another_version_is_dropped_and_the_next_one_is_sent(status
             world.writer.submit(write(new=new, resource_version="" if new else "7"))
             assert await world.writer.flush(5)
         assert len(world.api.to(method, path)) == 2
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("status", "message"), [(403, "configmaps is forbidden"), (404, 'namespaces "volcano-system" not found')]
+)
+def test_the_owners_of_the_jobs_concerned_are_warned_of_a_refused_write(status: int, message: str) -> None:
+    """As without ``scheduler.rescheduling`` of the chart, or without the namespace of the state."""
+
+    async def scenario(world: World) -> None:
+        async def refused(call: Call, request: web.Request) -> Answer:
+            return web.json_response({"reason": "Forbidden", "message": message, "code": status}, status=status)
+
+        world.api.on("POST", MAPS, refused)
+        about = ObjectRef("scheduling.volcano.sh/v1beta1", "PodGroup", "ns", "train", "uid-train")
+        world.writer.submit(write(new=True, about=(about,), consequence="the job does not restart after faults"))
+        events = "/api/v1/namespaces/ns/events"
+        await until(lambda: world.api.to("POST", events))
+        (event,) = world.api.to("POST", events)
+        assert event.body["involvedObject"]["name"] == "train" and event.body["type"] == "Warning"
+        assert event.body["reason"] == "RefusedWrite"
+        assert event.body["message"] == (
+            f"the job does not restart after faults: ConfigMap ns/state could not be written: {message}"
+        )
 
     run(scenario)
 
