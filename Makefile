@@ -113,9 +113,10 @@ bench-workloads: controlplane ## Run kube-scheduler's performance workloads besi
 	$(PY) -m benchmarks.workloads --markdown build/workloads.md --json build/workloads.json
 
 .PHONY: bench-vcjobs
-bench-vcjobs: controlplane ## Benchmark the controllers with a thousand vcjobs at once on a real API server
+bench-vcjobs: controlplane ## Benchmark the controllers on a real API server: a thousand vcjobs at once, an AscendJob and its rank table
 	$(PY) -m benchmarks.vcjobs
 	$(PY) -m benchmarks.vcjobs --acjob --jobs 128 --replicas 8 --nodes 100
+	$(PY) -m benchmarks.rank_tables
 
 .PHONY: controlplane
 controlplane: $(READY) ## Build the control plane for the integration tests (needs Go; slow once, then cached)

@@ -11,7 +11,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
 from contextlib import aclosing, contextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Generic, Self, TypeVar
 
 import aiohttp
 import msgspec
@@ -46,9 +46,19 @@ class Seen(msgspec.Struct):
     status: _Status = msgspec.field(default_factory=_Status)
 
 
-class _Event(msgspec.Struct):
+class SeenMap(msgspec.Struct):
+    """What a watch delivers of a ConfigMap."""
+
+    metadata: _Meta = msgspec.field(default_factory=_Meta)
+    data: dict[str, str] = {}
+
+
+S = TypeVar("S", Seen, SeenMap)
+
+
+class _Event(msgspec.Struct, Generic[S]):
     type: str
-    object: Seen
+    object: S
 
 
 def collection_of(raw: dict[str, Any]) -> str:
@@ -117,7 +127,18 @@ class Api:
 
     async def watch(self, path: str, ready: asyncio.Event | None = None) -> AsyncGenerator[Seen, None]:
         """Yields existing, added and changed objects without end; sets ``ready`` once the watch is open."""
-        decoder = msgspec.json.Decoder(_Event)
+        async with aclosing(self._watch(path, _Event[Seen], ready)) as objects:
+            async for each in objects:
+                yield each
+
+    async def watch_maps(self, path: str, ready: asyncio.Event | None = None) -> AsyncGenerator[SeenMap, None]:
+        """The same of ConfigMaps."""
+        async with aclosing(self._watch(path, _Event[SeenMap], ready)) as objects:
+            async for each in objects:
+                yield each
+
+    async def _watch(self, path: str, struct: type[_Event[S]], ready: asyncio.Event | None) -> AsyncGenerator[S, None]:
+        decoder = msgspec.json.Decoder(struct)
         query = {"watch": "true", "resourceVersion": "0"}
         timeout = aiohttp.ClientTimeout(total=None)
         while True:  # a definition that is fresh is not served at once, and a watch may end at any time

@@ -6,7 +6,7 @@ Pods, the scheduler writes the chips of each Pod onto it, and the device plugin 
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -264,6 +264,26 @@ def check_devices(flow: Flow) -> None:
     flow.wait(lambda: flow.cluster_info(node).get("DeviceList") == flow.playground.devices(node))
 
 
+def run(flow: Flow, name: str, create: Callable[[], None], owner: str) -> Raw:
+    """Creates a workload of two Pods, with the ConfigMap of its rank table, and checks its devices and this table once
+    it runs. Returns its PodGroup, which an ``owner`` of this kind has."""
+    flow.rank_table(name)
+    create()
+    flow.wait(lambda: flow.all_run(2))
+    flow.wait(lambda: flow.phase() == "Running")
+    (group,) = flow.groups()
+    assert [each["kind"] for each in group["metadata"]["ownerReferences"]] == [owner]
+    check_devices(flow)
+    check_table(flow, name)
+    return group
+
+
+def check_table(flow: Flow, name: str) -> None:
+    """The rank table of Pods with whole chips that share a node."""
+    if flow.way is WHOLE:
+        flow.wait(lambda: flow.table(name) == flow.table_of_pods(by_host=False))
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_a_vcjob_gets_its_pods_when_there_is_room_and_they_run_with_their_devices(
     way: Way, plane: ControlPlane, tmp_path: Path
@@ -289,8 +309,7 @@ def test_a_vcjob_gets_its_pods_when_there_is_room_and_they_run_with_their_device
         check_devices(flow)
         ranks = {pod["metadata"]["name"]: annotations(pod)[HCCL_RANK_INDEX] for pod in flow.pods()}
         assert ranks == {"train-worker-0": "0", "train-worker-1": "1"}
-        if way is WHOLE:
-            flow.wait(lambda: flow.table("train") == flow.table_of_pods(by_host=False))
+        check_table(flow, "train")
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -299,18 +318,10 @@ def test_the_pods_of_a_deployment_get_one_podgroup_and_run_with_their_devices(
 ) -> None:
     flow = Flow(plane, way)
     with flow.running(tmp_path):
-        flow.rank_table("serve")
-        flow.deployment("serve", 2)
-        flow.wait(lambda: flow.all_run(2))
-        flow.wait(lambda: flow.phase() == "Running")
-        (group,) = flow.groups()
-        assert [owner["kind"] for owner in group["metadata"]["ownerReferences"]] == ["ReplicaSet"]
+        group = run(flow, "serve", lambda: flow.deployment("serve", 2), "ReplicaSet")
         assert group["spec"]["minMember"] == 1
         assert group["spec"]["minResources"][way.resource] == str(way.amount)
         assert {annotations(pod)[GROUP_NAME] for pod in flow.pods()} == {group["metadata"]["name"]}
-        check_devices(flow)
-        if way is WHOLE:
-            flow.wait(lambda: flow.table("serve") == flow.table_of_pods(by_host=False))
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -319,15 +330,10 @@ def test_an_acjob_gets_its_objects_and_its_pods_run_with_their_devices(
 ) -> None:
     flow = Flow(plane, way)
     with flow.running(tmp_path):
-        flow.rank_table("train")
-        flow.acjob("train")
-        flow.wait(lambda: flow.all_run(2))
+        group = run(flow, "train", lambda: flow.acjob("train"), "AscendJob")
         flow.wait(lambda: flow.states("train") == ["Created", "Running"])
-        (group,) = flow.groups()
-        assert [owner["kind"] for owner in group["metadata"]["ownerReferences"]] == ["AscendJob"]
         assert group["spec"]["minTaskMember"] == {"master": 1, "worker": 1}
         assert group["spec"]["minResources"][way.resource] == str(2 * way.amount)
-        check_devices(flow)
         pods = {pod["metadata"]["name"]: pod for pod in flow.pods()}
         assert {name: annotations(pod)[HCCL_RANK_INDEX] for name, pod in pods.items()} == {
             "train-master-0": "0",
@@ -336,8 +342,6 @@ def test_an_acjob_gets_its_objects_and_its_pods_run_with_their_devices(
         service = flow.api.get(f"{flow.path}/services/train-master-0")
         variables = {v["name"]: v.get("value") for v in pods["train-worker-0"]["spec"]["containers"][0]["env"]}
         assert (variables["MASTER_ADDR"], variables["RANK"]) == (service["spec"]["clusterIP"], "1")
-        if way is WHOLE:
-            flow.wait(lambda: flow.table("train") == flow.table_of_pods(by_host=False))
 
 
 def test_an_acjob_restarts_with_its_ranks_when_a_chip_breaks_in_mid_run(plane: ControlPlane, tmp_path: Path) -> None:

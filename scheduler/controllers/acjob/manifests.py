@@ -1,7 +1,6 @@
 """The objects of an AscendJob: PodGroup, Service of the leader, Pods. Names and labels are those of the Ascend
 operator, since device plugins and dashboards read them."""
 
-import copy
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -117,20 +116,18 @@ def members(job: AscendJob, roles: JobRoles) -> Iterator[tuple[str, Role, int]]:
 def pod(
     job: AscendJob, roles: JobRoles, role: Role, index: int, addresses: Addresses, version: int, scheduler: str
 ) -> Json:
-    """One Pod. ``scheduler``: its schedulerName if neither template nor job has one."""
-    template: Json = copy.deepcopy(dict(role.template))
-    meta, spec = template.get("metadata") or {}, template.get("spec") or {}
+    """One Pod; it shares with the template what is equal. ``scheduler``: its schedulerName if neither template nor job
+    has one."""
+    meta, spec = role.template.get("metadata") or {}, dict(role.template.get("spec") or {})
     spec.setdefault("schedulerName", job.spec.scheduler_name or scheduler)
     spec["restartPolicy"] = role.restart_policy if role.restart_policy in ("Always", "OnFailure") else "Never"
     if priority := (job.spec.run_policy.scheduling_policy or SchedulingPolicy()).priority_class:
         spec.setdefault("priorityClassName", priority)
     variables = environment(job, roles, role, index, addresses)
-    names = {variable["name"] for variable in variables}
-    for container in spec["containers"]:
-        if container.get("name") == CONTAINER:
-            kept = [each for each in container.get("env") or () if each.get("name") not in names]
-            container["env"] = [*kept, *variables]
-            _add_port(container, role)
+    spec["containers"] = [
+        _completed(container, role, variables) if container.get("name") == CONTAINER else container
+        for container in spec["containers"]
+    ]
     manifest = owned(POD, pod_name(job, role, index), ACJOB, job, spec=spec)
     manifest["metadata"]["labels"] = {**(meta.get("labels") or {}), **identity(job, role, index), VERSION: str(version)}
     if role.type != WORKER:
@@ -144,7 +141,11 @@ def pod(
     return manifest
 
 
-def _add_port(container: Json, role: Role) -> None:
+def _completed(container: Json, role: Role, variables: list[Json]) -> Json:
+    """The container ``ascend`` with its variables and, of the leader, its port."""
+    names = {variable["name"] for variable in variables}
+    kept = [each for each in container.get("env") or () if each.get("name") not in names]
     ports = container.get("ports") or []
     if role.type != WORKER and all(port.get("name") != PORT_NAME for port in ports):
-        container["ports"] = [*ports, {"name": PORT_NAME, "containerPort": PORT}]
+        container = {**container, "ports": [*ports, {"name": PORT_NAME, "containerPort": PORT}]}
+    return {**container, "env": [*kept, *variables]}

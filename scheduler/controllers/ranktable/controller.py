@@ -201,6 +201,10 @@ class RankTableController(Controller):
         return Plan().then(*(RemoveFile(_directory(key), file) for file in (RANK_TABLE, RANK_TABLE_VERSION)))
 
     # --- what came of it ----------------------------------------------------------------------------------------------
+    def done(self, key: Key, now: float) -> None:
+        if self._changed.get(key) == self._planned.get(key):  # the plan wrote: the pause begins when that is done
+            self._changed[key] = now
+
     def failed(self, key: Key, effect: Effect, error: str, now: float) -> None:
         written = self._written.pop(key, None)
         if written is not None and NOT_OURS in error:

@@ -46,23 +46,25 @@ def test_a_pod_gets_the_chips_of_its_annotation_and_not_those_of_the_kubelet() -
     }
 
 
+def mounted(stage: Stage, *pods: tuple[str, str, int]) -> list[str | None]:
+    """Binds Pods, given as name, chips of the annotation and time. Returns the chips that each of them gets."""
+    for name, chips, time in pods:
+        stage.bind(name, {ASCEND_910: len(chips.split(","))}, chosen(chips, time))
+    stage.settle()
+    return [stage.annotation(name, ASCEND_REAL) for name, _, _ in pods]
+
+
 def test_chips_go_to_the_pod_that_the_kubelet_starts_first_in_the_order_of_predicate_times() -> None:
     stage = Stage()
-    stage.bind("started-first", {ASCEND_910: 1}, chosen("Ascend910-7", 20))
-    stage.bind("started-last", {ASCEND_910: 1}, chosen("Ascend910-3", 10))
-    stage.settle()
-    assert stage.annotation("started-first", ASCEND_REAL) == "Ascend910-3"
-    assert stage.annotation("started-last", ASCEND_REAL) == "Ascend910-7"
+    real = mounted(stage, ("started-first", "Ascend910-7", 20), ("started-last", "Ascend910-3", 10))
+    assert real == ["Ascend910-3", "Ascend910-7"]
     assert "Ascend910-3 of Pod x/started-last is mounted: its predicate-time is smaller" in stage.warnings[0]
 
 
 def test_pods_with_other_amounts_do_not_get_each_others_chips() -> None:
     stage = Stage()
-    stage.bind("two", {ASCEND_910: 2}, chosen("Ascend910-6,Ascend910-7", 20))
-    stage.bind("one", {ASCEND_910: 1}, chosen("Ascend910-3", 10))
-    stage.settle()
-    assert stage.annotation("two", ASCEND_REAL) == "Ascend910-6,Ascend910-7"
-    assert stage.annotation("one", ASCEND_REAL) == "Ascend910-3"
+    real = mounted(stage, ("two", "Ascend910-6,Ascend910-7", 20), ("one", "Ascend910-3", 10))
+    assert real == ["Ascend910-6,Ascend910-7", "Ascend910-3"]
     assert not stage.warnings
 
 
