@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from scheduler.api.names import FAULT_RETRY_TIMES
+from scheduler.api.names import FAULT_RETRY_TIMES, FAULT_SCHEDULING
 from scheduler.cli.connection import Cluster
 from scheduler.cli.errors import CommandError
 from scheduler.cli.text import age
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from scheduler.plugins.ascend.rescheduling.reasons import Record
     from scheduler.plugins.ascend.rescheduling.state import Restart
 
-FAULT_SCHEDULING = "fault-scheduling"
 Line = tuple[int, str, object]
 """Depth, key and value. A heading has the value None."""
 

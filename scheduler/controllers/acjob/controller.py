@@ -9,14 +9,21 @@ from typing import Final, cast
 from scheduler.api.acjob import CREATED, FAILED, RESTARTING, RUNNING, SUSPENDED, AscendJob
 from scheduler.api.acjob_roles import FRAMEWORK, LEADERS, InvalidJobError, JobRoles, roles_of
 from scheduler.api.job import PENDING_PHASES
-from scheduler.api.kinds import ACJOB, POD, POD_GROUP, QUEUE, SERVICE, Kind, find_kind
-from scheduler.api.names import ACJOB_RESTARTS, FAULT_RETRY_TIMES
-from scheduler.api.objects import ENDED_PHASES, KubeObject, Pod, Service
+from scheduler.api.kinds import ACJOB, CONFIG_MAP, POD, POD_GROUP, QUEUE, SERVICE, Kind, find_kind
+from scheduler.api.names import (
+    ACJOB_RESTARTS,
+    FAULT_RETRY_TIMES,
+    FAULT_SCHEDULING,
+    RESCHEDULING_STATE,
+    SYSTEM_NAMESPACE,
+)
+from scheduler.api.objects import ENDED_PHASES, ConfigMap, KubeObject, Pod, Service
 from scheduler.api.quantity import QuantityError
 from scheduler.api.scheduling import PodGroup, Queue
 from scheduler.api.times import parse_timestamp
 from scheduler.controllers.acjob.environment import CLUSTERD, CLUSTERD_DOMAIN, CLUSTERD_NAMESPACE, Addresses
 from scheduler.controllers.acjob.manifests import VERSION, group_name, members, pod, pod_group, pod_name, service
+from scheduler.controllers.acjob.retries import RetryRecord
 from scheduler.controllers.acjob.status import (
     Json,
     Verdict,
@@ -43,7 +50,7 @@ class AscendJobController(Controller):
     """See Controller."""
 
     name = "acjob-controller"
-    kinds: tuple[Kind, ...] = (ACJOB, POD, POD_GROUP, SERVICE, QUEUE)
+    kinds: tuple[Kind, ...] = (ACJOB, POD, POD_GROUP, SERVICE, QUEUE, CONFIG_MAP)
 
     def __init__(self, store: Store, scheduler: str) -> None:
         """``scheduler``: the schedulerName of Pods whose job names none."""
@@ -53,6 +60,7 @@ class AscendJobController(Controller):
         """Job -> the newest version of its Pods that were deleted."""
         self._due: dict[Key, float] = {}
         """Job that has all its Pods -> when the next plan may be made."""
+        self._record: RetryRecord | None = None
 
     # --- what concerns whom -------------------------------------------------------------------------------------------
     def observe(self, kind: Kind, old: KubeObject | None, new: KubeObject | None, now: float) -> list[Key]:
@@ -61,6 +69,9 @@ class AscendJobController(Controller):
             return []
         if kind is ACJOB:
             return [key_of(obj)]
+        if kind is CONFIG_MAP:
+            is_record = key_of(obj) == (SYSTEM_NAMESPACE, RESCHEDULING_STATE)
+            return [key_of(job) for job in self._store.all(ACJOB, AscendJob) if _retry_times(job)] if is_record else []
         owner = controller_of(obj)
         if owner is None or find_kind(owner.api_version, owner.kind) is not ACJOB:
             return []
@@ -164,10 +175,22 @@ class AscendJobController(Controller):
             return plan.then(*(Delete(POD, *key_of(each), each.metadata.uid) for each in ended))
         counts = replica_statuses(job, roles, pods)
         group = self._store.get(POD_GROUP, PodGroup, job.metadata.namespace, group_name(job))
-        retries = max(_retry_times(job) - (0 if group is None else _restarts(group)), 0)
-        found = verdict(job, roles, counts, retries)
+        found = verdict(job, roles, counts, self._retries(job, roles, group))
         changes = [created(job)] if not job.has(CREATED) else []
         return plan.then(*self._status(job, now, [*changes, *([found] if found else [])], counts))
+
+    def _retries(self, job: AscendJob, roles: JobRoles, group: PodGroup | None) -> int:
+        """The restarts that the job has left after a Pod has failed. Where the record of the scheduler cannot be read,
+        every restart counts as one after a failure."""
+        allowed = _retry_times(job)
+        if not allowed or not _is_rescheduled(job, roles):
+            return 0
+        config_map = self._store.get(CONFIG_MAP, ConfigMap, SYSTEM_NAMESPACE, RESCHEDULING_STATE)
+        if config_map is None:
+            return max(allowed - (0 if group is None else _restarts(group)), 0)
+        if self._record is None or self._record.source is not config_map:
+            self._record = RetryRecord(config_map)
+        return self._record.left(f"{job.metadata.namespace}/{group_name(job)}", job.metadata.uid, allowed)
 
     def _conclude(self, job: AscendJob, now: float, change: Verdict, counts: dict[str, Json] | None) -> Plan:
         changes = [change] if job.has(CREATED) else [created(job), change]
@@ -281,6 +304,13 @@ def _restarts(group: PodGroup) -> int:
 def _retry_times(job: AscendJob) -> int:
     """Restarts after failures of Pods, which the scheduler carries out."""
     return _number((job.metadata.labels or {}).get(FAULT_RETRY_TIMES, ""))
+
+
+def _is_rescheduled(job: AscendJob, roles: JobRoles) -> bool:
+    """Whether the scheduler deletes the Pods of the job after a fault: label of the job, or of its Pods."""
+    templates = ((role.template.get("metadata") or {}).get("labels") or {} for role in roles.roles)
+    labels = [job.metadata.labels or {}, *templates]
+    return next((each[FAULT_SCHEDULING] for each in labels if FAULT_SCHEDULING in each), "off") != "off"
 
 
 def _number(text: str) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 import structlog
 
 from scheduler.api.kinds import COMMAND, CONFIG_MAP, CRON_JOB, JOB_FLOW, JOB_TEMPLATE, QUEUE, SCHEDULER_KINDS, Kind
-from scheduler.api.names import NPU_JOB_KIND
+from scheduler.api.names import NPU_JOB_KIND, RESCHEDULING_STATE, SYSTEM_NAMESPACE
 from scheduler.cluster.kube.operator.change_receiver import ChangeReceiver, KindSink
 from scheduler.cluster.kube.operator.executor import Executor
 from scheduler.cluster.kube.operator.files import Files
@@ -92,11 +92,16 @@ class Operator:
         self._names = ", ".join(controller.name for controller in controllers)
 
     def _sources(self, kind: Kind) -> list[Source]:
-        """The sources of a kind: of ConfigMaps, only the configuration and those for rank tables."""
+        """The sources of a kind: of ConfigMaps, only the configuration, the record of restarts after faults, and those
+        for rank tables."""
         if kind is not CONFIG_MAP:
             return [Source(kind)]
         namespace, name = self._settings.configuration
-        return [Source(kind, namespace, name=name), Source(kind, labels=NPU_JOB_KIND, optional=True)]
+        return [
+            Source(kind, namespace, name=name),
+            Source(kind, SYSTEM_NAMESPACE, name=RESCHEDULING_STATE, optional=True),
+            Source(kind, labels=NPU_JOB_KIND, optional=True),
+        ]
 
     async def run(self) -> int:
         """Reconciles until stopped. Returns the exit code: 0 when stopped, 1 when leadership was lost."""

@@ -6,12 +6,16 @@ from itertools import islice
 from typing import Final, NamedTuple, TypeVar
 
 from scheduler.api.job import Job
-from scheduler.api.names import FAULT_RETRY_TIMES, POD_RESCHEDULING, PROCESS_RECOVER, SUB_HEALTHY_STRATEGY
+from scheduler.api.names import (
+    FAULT_RETRY_TIMES,
+    FAULT_SCHEDULING,
+    POD_RESCHEDULING,
+    PROCESS_RECOVER,
+    SUB_HEALTHY_STRATEGY,
+)
 from scheduler.api.reasons import Malformed
 from scheduler.api.task import Task
 
-FAULT_SCHEDULING: Final = "fault-scheduling"
-"""A label."""
 RECOVER_POLICY_PATH: Final = "huawei.com/recover_policy_path"
 """An annotation."""
 MOST_RETRIES: Final = 100

@@ -14,14 +14,14 @@ import msgspec
 from msgspec import structs
 
 from scheduler.api.job import Job
-from scheduler.api.names import SYSTEM_NAMESPACE
+from scheduler.api.names import REMAINING_RETRIES, RESCHEDULING_RESTARTS, RESCHEDULING_STATE, SYSTEM_NAMESPACE
 from scheduler.api.objects import ConfigMap
 from scheduler.api.reasons import Malformed
 
-NAME: Final = "vcjob-fault-npu-cm"
+NAME: Final = RESCHEDULING_STATE
 FAULT_NODE: Final = "fault-node"
-REMAIN_RETRY_TIMES: Final = "remain-retry-times"
-RESTARTS: Final = "restarts"
+REMAIN_RETRY_TIMES: Final = REMAINING_RETRIES
+RESTARTS: Final = RESCHEDULING_RESTARTS
 KEPT_TIME: Final = 300
 """Seconds for which the restart of a job without a PodGroup is kept, in addition to the time that Pods have to
 stop."""

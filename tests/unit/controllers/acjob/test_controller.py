@@ -1,5 +1,6 @@
 """acjob-controller over a cluster in memory."""
 
+import json
 from typing import Any
 
 import pytest
@@ -200,8 +201,76 @@ def test_a_failed_pod_fails_a_job_without_retries() -> None:
     assert "1 of 3 Pods failed" in world.status()["conditions"][-1]["message"]
 
 
-def test_with_retries_a_job_restarts_and_counts_them() -> None:
-    world = running(labels={"fault-retry-times": "2"})
+RETRIES = {"fault-retry-times": "2", "fault-scheduling": "force"}
+
+
+def record(world: World, **data: Any) -> None:
+    """What the scheduler has recorded about the restarts of the job."""
+    texts = {
+        key.replace("_", "-"): value if isinstance(value, str) else json.dumps(value) for key, value in data.items()
+    }
+    metadata = {"name": "vcjob-fault-npu-cm", "namespace": "volcano-system"}
+    world.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": texts})
+
+
+def left(times: int) -> Raw:
+    return {f"default/{GROUP}": {"UUID": "uid-train", "Times": times}}
+
+
+def restart(*uids: str, uid: str = "uid-train") -> Raw:
+    pods = [{"uid": each, "name": "p"} for each in uids]
+    return {f"default/{GROUP}": {"uid": uid, "number": 1, "time": 1} | ({"pods": pods} if pods else {})}
+
+
+def test_with_retries_a_job_restarts() -> None:
+    world = running(labels=RETRIES)
+    world.end("Failed", PODS[1])
+    assert world.state() == ["Restarting"]
+
+
+@pytest.mark.parametrize("value", [None, "off"])
+def test_a_job_that_the_scheduler_does_not_restart_fails_whatever_its_number_of_retries(value: str | None) -> None:
+    labels = {"fault-retry-times": "2"} | ({} if value is None else {"fault-scheduling": value})
+    world = running(labels=labels)
+    world.end("Failed", PODS[1])
+    assert world.state() == ["Failed"]
+
+
+def test_restarts_after_other_faults_take_no_retries() -> None:
+    world = running(labels=RETRIES, run_policy={"backoffLimit": 0})
+    for _ in range(4):
+        world.delete_pods(PODS[1])
+        world.end("Running", PODS[1])
+    record(world, remain_retry_times=left(2), restarts=restart())
+    world.end("Failed", PODS[1])
+    assert "and 2 retries remain" in world.status()["conditions"][-1]["message"]
+
+
+def test_a_job_fails_when_the_scheduler_has_no_retries_left_for_it() -> None:
+    world = running(labels=RETRIES)
+    record(world, remain_retry_times=left(0), restarts=restart())
+    world.end("Failed", PODS[1])
+    assert world.state() == ["Failed"]
+
+
+def test_while_the_last_restart_is_under_way_the_job_has_not_failed() -> None:
+    world = running(labels=RETRIES)
+    record(world, remain_retry_times=left(0), restarts=restart("some-pod"))
+    world.end("Failed", PODS[1])
+    assert world.state() == ["Restarting"]
+
+
+def test_the_restart_of_another_job_of_this_name_does_not_count() -> None:
+    world = running(labels=RETRIES)
+    record(world, remain_retry_times=left(0), restarts=restart("some-pod", uid="uid-of-before"))
+    world.end("Failed", PODS[1])
+    assert world.state() == ["Failed"]
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "5", '{"default/train-uid-train": 5}', "[" * 5000, '{"a": {"Times": -1}}'])
+def test_a_malformed_record_counts_as_empty(text: str) -> None:
+    world = running(labels=RETRIES)
+    record(world, remain_retry_times=text, restarts=text)
     world.end("Failed", PODS[1])
     assert world.state() == ["Restarting"]
 
@@ -427,7 +496,7 @@ def test_a_job_that_is_resumed_while_its_pods_terminate_waits_for_their_end() ->
 def test_a_job_can_be_suspended_at_any_moment_and_runs_when_it_is_resumed(moment: str) -> None:
     world = World()
     policy = {"suspend": moment == "new"}
-    world.create(acjob({"Master": role(), "Worker": role(2)}, run_policy=policy, labels={"fault-retry-times": "3"}))
+    world.create(acjob({"Master": role(), "Worker": role(2)}, run_policy=policy, labels=RETRIES))
     if moment not in ("new", "waiting"):
         world.admit()
     if moment in ("restarting", "failing"):
