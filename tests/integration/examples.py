@@ -231,9 +231,14 @@ def acjob(stage: Stage) -> None:
     group = stage.until(lambda: stage.get(POD_GROUP, f"resnet-{job['metadata']['uid']}"))
     assert group["spec"]["minTaskMember"] == {"master": 1, "worker": 1}
     assert group["spec"]["minResources"] == {"huawei.com/Ascend910": "16"}
+    assert stage.pods(running=False) == []  # the cluster of these tests has no chips, so the PodGroup waits
+    assert stage.get(SERVICE, "resnet-master-0") is None
+
+    path = object_path(POD_GROUP, stage.namespace, group["metadata"]["name"])
+    stage.api.patch(path, {"status": {"phase": "Inqueue"}})
     service = stage.until(lambda: stage.get(SERVICE, "resnet-master-0"))
     assert service["spec"]["selector"]["replica-type"] == "master"
-    assert stage.pods(running=False) == []  # the cluster of these tests has no chips, so the PodGroup waits
+    stage.until(lambda: len(stage.pods(running=False)) == 2)
 
     limits = {"activeDeadlineSeconds": 1, "ttlSecondsAfterFinished": 0}
     stage.api.patch(object_path(ACJOB, stage.namespace, "resnet"), {"spec": {"runPolicy": limits}})
