@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from scheduler.api.acjob import AscendJob, ReplicaSpec
-from scheduler.api.names import HUAWEI_PREFIX, NPU_CORE
+from scheduler.api.names import HUAWEI_PREFIX, NPU_CORE, SCALE_OUT
 from scheduler.api.objects import PodSpec
 from scheduler.api.quantity import QuantityError, parse_amount
 
@@ -97,6 +97,10 @@ def roles_of(job: AscendJob) -> JobRoles:
             f'job success policy is invalid, it must be one of <"", AllWorkers>, not {job.spec.success_policy[:64]!r}'
         )
         raise InvalidJobError("InvalidSuccessPolicy", text)
+    scale_out = (job.metadata.labels or {}).get(SCALE_OUT, "").strip()
+    if scale_out.upper() not in ("", "ROCE", "UBOE"):
+        text = f"the value of label {SCALE_OUT} is {scale_out[:64]!r}, which should be ROCE or UBOE"
+        raise InvalidJobError("InvalidScaleOutConfig", text)
     framework = (job.metadata.labels or {}).get(FRAMEWORK, "")
     if framework not in LEADERS:
         text = f"label {FRAMEWORK}={framework[:64]} is none of {', '.join(sorted(LEADERS))}"

@@ -183,6 +183,8 @@ SOFT_SHARE: Final[tuple[str, ...]] = tuple(
 MINDIE_JOB: Final = "jobID"
 MINDIE_APP: Final = "app"
 """Labels of an AscendJob of MindIE, which has both."""
+SCALE_OUT: Final = "scaleout-type"
+"""Label of a job: the network between super pods, ROCE or UBOE in any case."""
 HARDWARE_TYPE: Final = "mind-cluster/hardware-type"
 SUPER_POD_ID: Final = "super-pod-id"
 """Annotations of a Pod: the model of its server, and the super pod of its node."""

@@ -187,14 +187,7 @@ class RankTableController(Controller):
 
     def _forget(self, key: Key) -> Plan:
         """The workload is gone or has ended. Its file is removed; the ConfigMap is the user's."""
-        states: tuple[dict[Key, Any], ...] = (
-            self._entries,
-            self._reported,
-            self._planned,
-            self._changed,
-            self._refused,
-        )
-        for state in states:
+        for state in (self._entries, self._planned, self._changed, self._refused, self._reported):
             state.pop(key, None)
         if self._written.pop(key, None) is None:
             return Plan()
@@ -202,8 +195,8 @@ class RankTableController(Controller):
 
     # --- what came of it ----------------------------------------------------------------------------------------------
     def done(self, key: Key, now: float) -> None:
-        if self._changed.get(key) == self._planned.get(key):  # the plan wrote: the pause begins when that is done
-            self._changed[key] = now
+        if key in self._changed and self._changed[key] == self._planned.get(key):
+            self._changed[key] = now  # the plan wrote: the pause begins when that is done
 
     def failed(self, key: Key, effect: Effect, error: str, now: float) -> None:
         written = self._written.pop(key, None)

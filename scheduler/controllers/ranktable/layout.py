@@ -8,6 +8,7 @@ from scheduler.api.names import (
     MINDIE_APP,
     MINDIE_JOB,
     NPU,
+    SCALE_OUT,
     SCHEDULE_POLICY,
     SP_BLOCK,
     SUPER_POD_AFFINITY,
@@ -17,8 +18,6 @@ from scheduler.api.names import (
 PLAIN: Final = "1.0"
 SUPER_PODS: Final = "1.2"
 NETWORK_LEVELS: Final = "2.0"
-SCALE_OUT: Final = "scaleout-type"
-"""Label of a job: the network between super pods, ROCE or UBOE."""
 _MULTILEVEL: Final = "multilevel"
 _SUPER_POD_POLICIES: Final = frozenset({"chip2-node16-sp", "chip2-node8-sp", _MULTILEVEL})
 _SUPER_POD_SERVERS: Final = ("module-a3-", "-super-pod")

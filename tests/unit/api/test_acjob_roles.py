@@ -30,6 +30,11 @@ def test_a_mindspore_job_of_one_chip_needs_no_scheduler() -> None:
     assert roles_of(decoded(acjob({"Worker": role(chips=1)}, "mindspore"))).leader is None
 
 
+@pytest.mark.parametrize("network", ["", "roce", "UBoE"])
+def test_a_job_may_choose_its_network_in_any_case(network: str) -> None:
+    assert roles_of(decoded(acjob({"Master": role()}, labels={"scaleout-type": network}))).total == 1
+
+
 def test_a_job_may_have_no_chips_and_no_workers() -> None:
     found = roles_of(decoded(acjob({"Master": role(chips=0), "Worker": role(0, chips=0)})))
     assert (found.total, found.chip_pods) == (1, 0)
@@ -45,6 +50,10 @@ NO_IMAGE = {"template": {"spec": {"containers": [{"name": "ascend"}]}}}
         (acjob({}), "InvalidSpecs: replicaSpecs is empty"),
         (acjob({"Master": role()}, "caffe"), "InvalidFramework: label framework=caffe is none of mindspore, "),
         (acjob({"Master": role()}, successPolicy="Some"), "InvalidSuccessPolicy: "),
+        (
+            acjob({"Master": role()}, labels={"scaleout-type": "IB"}),
+            "InvalidScaleOutConfig: the value of label scaleout",
+        ),
         (acjob({"Chief": role()}), "InvalidReplicaType: replicaType is Chief but must be one of Master, Worker"),
         (acjob({"Master": role(), "master": role()}), "InvalidReplicaType: a role is given twice"),
         (acjob({"Master": role(0)}), "InvalidReplicaSpec: replicas of Master is 0, it must be only 1"),
