@@ -6,7 +6,7 @@ one of them goes, it is ``initializing`` again.
 """
 
 import json
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from scheduler.api.kinds import CONFIG_MAP, POD, REPLICA_SET, Kind
 from scheduler.api.names import (
