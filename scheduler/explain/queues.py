@@ -1,5 +1,7 @@
 """The position of a job among the waiting jobs of its queue, and the amounts of its queue and the queue's ancestors."""
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from scheduler.api.job import Job
@@ -45,24 +47,29 @@ def queue_amounts(session: Session, job: Job) -> list[QueueAmounts]:
 
 
 def all_amounts(session: Session, name: str) -> list[QueueAmounts]:
-    """Used, deserved and capability of a queue and its ancestors, for the resources that are used or limited there."""
+    """Used, deserved and capability of a queue and its ancestors, for the resources that are used or limited there. The
+    deserved amount is what the plugin that divides the cluster has computed, if there is one."""
     dims = [d for d in range(len(session.dimensions.names)) if d != PODS_INDEX]
-    return [amounts for amounts in _amounts(session, name, dims) if amounts.used or _limited(amounts)]
+    computed = {queue: its.deserved for one in session.figures() for queue, its in one.queues.items()}
+    return [amounts for amounts in _amounts(session, name, dims, computed) if amounts.used or _limited(amounts)]
 
 
 def _limited(amounts: QueueAmounts) -> bool:
     return amounts.deserved is not None or amounts.capability is not None
 
 
-def _amounts(session: Session, name: str, dims: list[int]) -> list[QueueAmounts]:
-    """Of a queue, and then of its ancestors."""
+def _amounts(
+    session: Session, name: str, dims: list[int], computed: Mapping[str, Vector] | None = None
+) -> list[QueueAmounts]:
+    """Of a queue, and then of its ancestors. ``computed``: queue -> its deserved amounts, if not those of its spec."""
     result = []
     for each in (name, *ancestors(session.queues, name)):
         queue = session.queues[each]
         used = used_in_queue(session, each)
+        deserves = (computed or {}).get(each, queue.deserved)
         for d in dims:
             capability = None if np.isinf(queue.capability[d]) else float(queue.capability[d])
-            deserved = float(queue.deserved[d]) if queue.deserved[d] >= SMALLEST else None
+            deserved = float(deserves[d]) if deserves[d] >= SMALLEST else None
             result.append(QueueAmounts(each, session.dimensions.names[d], float(used[d]), deserved, capability))
     return result
 

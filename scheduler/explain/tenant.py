@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
-from scheduler.api.kinds import NAMESPACE, NODE, POD, POD_GROUP, QUEUE, VCJOB, Kind
+from scheduler.api.kinds import HYPER_NODE, NAMESPACE, NODE, POD, POD_GROUP, QUEUE, VCJOB, VOLUME, Kind
 from scheduler.api.reasons import Shortage
 from scheduler.explain.explanation import Explanation
 from scheduler.framework.remedies.gates import Gate
@@ -19,7 +19,7 @@ HIDDEN: Final = "(hidden)"
 _TOKEN: Final = r"[A-Za-z0-9](?:[-A-Za-z0-9._]*[A-Za-z0-9])?"
 _PAIR: Final = re.compile(rf"(?<![-\w./])({_TOKEN})/({_TOKEN})(?![\w/])")
 _NAMED: Final = re.compile(
-    r"\b(?P<kind>[Qq]ueue|[Nn]ode|on|[Nn]amespace|[Jj]ob|[Pp]od|PodGroup|[Cc]laim)(?P<space> '?)"
+    r"\b(?P<kind>[Qq]ueue|[Nn]ode|HyperNode|on|[Nn]amespace|[Jj]ob|[Pp]od|PodGroup|[Cc]laim|[Vv]olume)(?P<space> '?)"
     rf"(?P<name>{_TOKEN})(?![\w/])"
 )
 _WORD: Final = re.compile(rf"(?<![-\w./])({_TOKEN})(?![\w/])")
@@ -43,8 +43,9 @@ class HiddenNames:
     """The other namespaces."""
     queues: frozenset[str]
     nodes: frozenset[str]
+    """Nodes and HyperNodes."""
     objects: frozenset[str]
-    """Pods, PodGroups and jobs of other namespaces."""
+    """Pods, PodGroups and jobs of other namespaces, and their volumes."""
 
     def mask(self, text: str) -> str:
         """The text with counts and ``(hidden)`` in place of these names.
@@ -65,9 +66,13 @@ class HiddenNames:
         return any(name in names for names in (self.namespaces, self.queues, self.nodes, self.objects))
 
     def _mask_named(self, found: re.Match[str]) -> str:
-        names = {"queue": self.queues, "node": self.nodes, "on": self.nodes, "namespace": self.namespaces}.get(
-            found["kind"].lower(), self.objects
-        )
+        names = {
+            "queue": self.queues,
+            "node": self.nodes,
+            "hypernode": self.nodes,
+            "on": self.nodes,
+            "namespace": self.namespaces,
+        }.get(found["kind"].lower(), self.objects)
         return f"{found['kind']}{found['space']}{HIDDEN}" if found["name"] in names else found[0]
 
 
@@ -97,7 +102,11 @@ def hidden_names(objects: Objects, namespace: str, queues: Iterable[str]) -> Hid
             own.add(meta["name"])
             if kind is POD:
                 nodes_in_use.add(raw["spec"].get("nodeName") or "")
-    nodes = {raw["metadata"]["name"] for raw in objects.of(NODE)}
+    nodes = {raw["metadata"]["name"] for kind in (NODE, HYPER_NODE) for raw in objects.of(kind)}
+    for raw in objects.of(VOLUME):
+        claim = raw["spec"].get("claimRef")
+        if isinstance(claim, dict) and claim.get("namespace") != namespace:
+            names.add(raw["metadata"]["name"])
     return HiddenNames(
         frozenset(namespaces),
         frozenset({raw["metadata"]["name"] for raw in objects.of(QUEUE)}.difference(queues)),

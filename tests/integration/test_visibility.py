@@ -156,7 +156,8 @@ def test_the_tenant_gets_the_quota_of_the_own_queue_and_sees_no_other_queue(kube
 
     (item,) = document["items"]
     assert (item["queue"], item["state"], item["jobs"]) == ("gold", "Open", {"running": 1, "waiting": 2})
-    assert {"queue": "gold", "resource": "cpu", "used": "3", "capability": "4"} in item["amounts"]
+    (cpu,) = (amounts for amounts in item["amounts"] if amounts["resource"] == "cpu" and amounts["queue"] == "gold")
+    assert (cpu["used"], cpu["deserved"], cpu["capability"]) == ("3", "3", "4")
     assert_nothing_of_others(json.dumps(document))
     table = run(with_namespace(kubeconfig, "research"), "queue", "get", "gold")
     assert table.exit_code == 0 and "Capability" in table.stdout, table.output
@@ -170,6 +171,19 @@ def with_namespace(kubeconfig: Path, namespace: str) -> Path:
     path = kubeconfig.with_name(f"{namespace}-{kubeconfig.name}")
     path.write_text(json.dumps(content), encoding="utf-8")
     return path
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["job", "view", "train"], ["job", "top", "--no-watch"], ["podgroup", "list"], ["pod", "list"], ["job", "list"]],
+    ids=" ".join,
+)
+def test_commands_about_the_own_namespace_need_no_more_rights(kubeconfig: Path, command: list[str]) -> None:
+    result = run(kubeconfig, *command, "-n", "research")
+
+    assert result.exit_code == 0, result.output
+    assert "train" in result.stdout or command == ["pod", "list"]  # it is not admitted, so it has no Pods
+    assert_nothing_of_others(result.output)
 
 
 def test_the_tenant_gets_the_position_in_the_list_of_jobs(kubeconfig: Path) -> None:

@@ -74,7 +74,7 @@ def test_a_namespace_gets_its_own_queues_with_numbers_and_no_names_of_others() -
 
     (gold,) = found["red"]["items"]
     assert (gold["queue"], gold["jobs"]) == ("gold", {"running": 1, "waiting": 3})
-    assert {"queue": "gold", "resource": "cpu", "used": "3", "capability": "8"} in gold["amounts"]
+    assert {"queue": "gold", "resource": "cpu", "used": "3", "deserved": "6", "capability": "8"} in gold["amounts"]
     assert not any(name in repr(found["red"]) for name in ("blue", "runs", "high", "silver"))
 
 

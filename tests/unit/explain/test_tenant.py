@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.api.kinds import NAMESPACE, NODE, POD, POD_GROUP, QUEUE, VCJOB, Kind
+from scheduler.api.kinds import HYPER_NODE, NAMESPACE, NODE, POD, POD_GROUP, QUEUE, VCJOB, VOLUME, Kind
 from scheduler.api.reasons import Shortage
 from scheduler.explain.explanation import Change, Explanation, NodeGroup, Outlook, QueuePosition, Ranking
 from scheduler.explain.tenant import HiddenNames, for_tenant, hidden_names
@@ -18,9 +18,12 @@ class Objects:
         self._held = held
 
     def of(self, kind: Kind) -> list[Raw]:
-        """``held``: kind, namespace, name, and the node of a Pod."""
+        """``held``: kind, namespace (of a volume: of its claim), name, and the node of a Pod."""
         return [
-            {"metadata": {"namespace": namespace, "name": name}, "spec": {"nodeName": node}}
+            {
+                "metadata": {"namespace": namespace, "name": name},
+                "spec": {"nodeName": node, "claimRef": {"namespace": namespace}},
+            }
             for each, namespace, name, node in self._held
             if each is kind
         ]
@@ -43,6 +46,9 @@ def hidden() -> HiddenNames:
         (NODE, "", "node-2", ""),
         (QUEUE, "", "gold", ""),
         (QUEUE, "", "silver", ""),
+        (HYPER_NODE, "", "rack", ""),
+        (VOLUME, "other-team", "volume-7", ""),
+        (VOLUME, "research", "volume-8", ""),
     )
     return hidden_names(objects, "research", ("gold", "root"))
 
@@ -59,6 +65,8 @@ def hidden() -> HiddenNames:
         ("namespace empty-team has it", "namespace (hidden) has it"),
         ("insufficient cpu: requested 5, used 5", "insufficient cpu: requested 5, used 5"),
         ("queue gold is full", "queue gold is full"),
+        ("HyperNode rack has room", "HyperNode (hidden) has room"),
+        ("volume-7 is there, volume-8 is not", "(hidden) is there, volume-8 is not"),
         ("research/train-0 and train", "research/train-0 and train"),
         ("nvidia.com/gpu: asked 8, most free on node-2", "nvidia.com/gpu: asked 8, most free on (hidden)"),
     ],
