@@ -99,8 +99,9 @@ bench-memory: $(READY) ## Benchmark the deciding part alone, in memory
 	$(PY) -m benchmarks.npu_families
 
 .PHONY: bench-commands
-bench-commands: $(READY) ## Benchmark explain and simulate as whole commands over large clusters in files
+bench-commands: controlplane ## Benchmark explain and simulate as whole commands over large clusters in files and on an API server
 	$(PY) -m benchmarks.commands
+	$(PY) -m benchmarks.commands --live
 
 .PHONY: bench-cluster
 bench-cluster: controlplane ## Benchmark against a real API server on this machine

@@ -76,7 +76,9 @@ class Worklist:
     def observe(self, kind: Kind, old: KubeObject | None, new: KubeObject | None, now: float) -> None:
         """Passes a change to the controllers of the kind, and queues the keys that they return."""
         for controller in self._interested.get(kind, ()):
-            self.add(controller, controller.observe(kind, old, new, now))
+            keys = controller.observe(kind, old, new, now)
+            if keys:
+                self.add(controller, keys)
 
     def add(self, controller: Controller, keys: Iterable[Key]) -> None:
         for key in keys:

@@ -348,16 +348,17 @@ def set_defaults(kind: Kind, raw: Json, server: MemoryServer) -> bool:
     if kind.name == "Pod":
         spec, status = raw.setdefault("spec", {}), raw.setdefault("status", {})
         changed = _set_default(status, "phase", "Pending")
-        priority_class = _priority_class(server, spec.get("priorityClassName") or "")
-        if spec.get("priority") is None:
-            spec["priority"] = int(priority_class.get("value", 0))
-            changed = True
-        if priority_class.get("preemptionPolicy"):
-            changed |= _set_default(spec, "preemptionPolicy", priority_class["preemptionPolicy"])
+        if spec.get("priority") is None or "preemptionPolicy" not in spec:
+            priority_class = _priority_class(server, spec.get("priorityClassName") or "")
+            if spec.get("priority") is None:
+                spec["priority"] = int(priority_class.get("value", 0))
+                changed = True
+            if priority_class.get("preemptionPolicy"):
+                changed |= _set_default(spec, "preemptionPolicy", priority_class["preemptionPolicy"])
         if spec.get("schedulingGates") and not spec.get("nodeName"):
             message = "Scheduling is blocked due to non-empty scheduling gates"
             changed |= set_condition(status, POD_SCHEDULED, "False", "SchedulingGated", message)
-        if spec.get("nodeName"):
+        if spec.get("nodeName") and not _is_scheduled(status):
             changed |= set_condition(status, POD_SCHEDULED, "True", "", "", format_time(server.clock))
     elif kind.name == "PodGroup":
         changed = _set_default(raw.setdefault("spec", {}), "queue", DEFAULT_QUEUE)
@@ -394,6 +395,15 @@ def _priority_class(server: MemoryServer, name: str) -> Json:
     """The PriorityClass with the name, or the global default if the name is empty; empty if there is none."""
     classes = server.of(PRIORITY_CLASS)
     return next((raw for raw in classes if (raw["metadata"]["name"] == name if name else raw.get("globalDefault"))), {})
+
+
+def _is_scheduled(status: Json) -> bool:
+    """Whether the conditions of a Pod say that it has a node."""
+    conditions = status.get("conditions") or ()
+    return any(
+        isinstance(each, dict) and each.get("type") == POD_SCHEDULED and each.get("status") == "True"
+        for each in conditions
+    )
 
 
 def set_condition(status: Json, type_: str, value: str, reason: str, message: str, since: str = "") -> bool:

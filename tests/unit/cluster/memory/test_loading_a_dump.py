@@ -9,7 +9,7 @@ from scheduler.api.kinds import find_kind
 from scheduler.cluster.manifests import Manifest
 from scheduler.cluster.memory import Simulation
 from scheduler.framework.configuration_file import DEFAULT_CONFIGURATION, parse_configuration
-from tests.builders import NAME, Raw, manifests, node
+from tests.builders import NAME, Raw, manifests, node, pod
 
 DEFAULT = parse_configuration(DEFAULT_CONFIGURATION)
 CONTAINER = {"name": "c", "image": "x", "resources": {"requests": {"cpu": "1"}}}
@@ -56,3 +56,22 @@ def test_existing_objects_are_not_created_a_second_time(workload: list[Raw]) -> 
     second.run()
 
     assert names(second) == made
+
+
+def test_the_condition_of_a_pod_that_has_a_node_is_kept_as_the_api_server_has_it() -> None:
+    scheduled = {
+        "type": "PodScheduled",
+        "status": "True",
+        "lastProbeTime": None,
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+        "observedGeneration": 2,
+    }
+    running = pod("p", "1", on="n0")
+    running["status"] = {"phase": "Running", "conditions": [scheduled]}
+
+    simulation = Simulation(manifests(node("n0", "8c+64Gi"), running), DEFAULT, [NAME])
+
+    namespace = running["metadata"].get("namespace", "default")
+    stored = simulation.cluster.get("v1", "Pod", namespace, "p")
+    assert stored is not None
+    assert stored["status"]["conditions"] == [scheduled]
