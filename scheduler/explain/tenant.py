@@ -1,7 +1,7 @@
 """Leaves out of an explanation what a tenant may not read: objects of other namespaces, queues that are not theirs, and
 nodes.
 
-A tenant is somebody with rights in one namespace. Counts take the place of names. Numbers stay: a quota is only
+A tenant is a user with rights in one namespace. Counts take the place of names. Numbers stay: a quota is only
 understood with what others use of it.
 """
 

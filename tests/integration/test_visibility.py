@@ -1,5 +1,5 @@
 """Tenants with the ClusterRole `edit` in one namespace, on a real control plane with the chart: they get the reasons of
-their own jobs, the quota of their queues and their positions, and nothing of anybody else's."""
+their own jobs, the quota of their queues and their positions, and nothing of other namespaces."""
 
 import json
 import ssl
@@ -272,7 +272,9 @@ def test_a_certificate_of_another_name_does_not_speak_for_users(installation: In
         client.get(f"{MINE}/queuequotas")
 
 
-def test_the_scheduler_has_every_right_that_it_needs_for_this(installation: Installation, alice: Client) -> None:
+def test_the_scheduler_has_every_right_that_it_needs_for_this_and_uses_each(
+    installation: Installation, alice: Client
+) -> None:
     optional = ("configmaps", "deployments")
     denied = [
         (verb, group, resource)
@@ -280,6 +282,17 @@ def test_the_scheduler_has_every_right_that_it_needs_for_this(installation: Inst
         if account == f"{RELEASE}-scheduler" and status == 403 and resource not in optional
     ]
     assert denied == []
+    used = {(verb, resource) for (account, verb, _, resource, _) in installation.requests() if "scheduler" in account}
+    assert used >= {
+        ("create", "tokenreviews"),
+        ("create", "subjectaccessreviews"),
+        ("get", "apiservices"),
+        ("patch", "apiservices"),
+        ("get", "secrets"),
+        ("patch", "secrets"),
+        ("get", "configmaps"),
+        ("list", "jobs"),
+    }
 
 
 def test_the_controllers_that_collect_namespaces_find_the_api(installation: Installation) -> None:

@@ -1,4 +1,4 @@
-"""No explanation for a tenant has a name of somebody else's, in random clusters."""
+"""No explanation for a tenant names objects of another namespace, in random clusters."""
 
 import json
 from random import Random

@@ -1,4 +1,4 @@
-"""What a tenant is not told: names of others. Words that are also names of others stay words."""
+"""Explanations for tenants have no names of others. Words that are also names of others stay words."""
 
 from typing import Any
 

@@ -105,6 +105,11 @@ class Visibility:
         await self._server.start(self._settings.host, self._settings.port, self._tls)
         self._maintaining = asyncio.create_task(self._maintain())
 
+    @property
+    def port(self) -> int:
+        """The port in use; 0 before ``start``."""
+        return self._server.port
+
     async def close(self) -> None:
         if self._maintaining is not None:
             self._maintaining.cancel()

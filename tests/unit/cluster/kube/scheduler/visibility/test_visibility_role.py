@@ -1,0 +1,124 @@
+"""The API for tenants in the process of the scheduler: its certificate, and the trust between it and API servers."""
+
+import asyncio
+import base64
+import ssl
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from scheduler.cluster.kube.scheduler.visibility.answers import Worker
+from scheduler.cluster.kube.scheduler.visibility.role import (
+    API_SERVICE,
+    ApiServiceBundle,
+    Visibility,
+    VisibilitySettings,
+)
+from scheduler.cluster.kube.scheduler.visibility.server import PREFIX
+from scheduler.observability.role_metrics import RoleMetrics
+from tests.unit.cluster.kube.fake_api import Answer, Call, FakeApi, refusal, serving
+
+SECRET = "/api/v1/namespaces/volcano-system/secrets/certificate"
+PROXY = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"
+BUNDLE = b"-----BEGIN CERTIFICATE-----"
+
+
+def run(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    asyncio.run(asyncio.wait_for(scenario(), 60))
+
+
+class Objects:
+    """An APIService and an empty Secret, which can be patched."""
+
+    def __init__(self, api: FakeApi) -> None:
+        self.service: dict[str, Any] = {"spec": {"caBundle": ""}}
+        self.secret: dict[str, Any] = {"metadata": {"resourceVersion": "1"}}
+        self.failing = False
+        for path in (API_SERVICE, SECRET):
+            api.on("GET", path, self._get)
+            api.on("PATCH", path, self._patch)
+
+    def _at(self, path: str) -> dict[str, Any]:
+        return self.service if path == API_SERVICE else self.secret
+
+    async def _get(self, call: Call, request: web.Request) -> Answer:
+        return refusal(500, "InternalError") if self.failing else self._at(call.path)
+
+    async def _patch(self, call: Call, request: web.Request) -> Answer:
+        found = self._at(call.path)
+        for key in ("spec", "data"):
+            found.setdefault(key, {}).update(call.body.get(key, {}))
+        return found
+
+
+def test_the_authority_is_written_once_and_restored_when_it_is_removed() -> None:
+    async def scenario() -> None:
+        async with serving() as (api, client):
+            objects = Objects(api)
+            bundle = ApiServiceBundle(client)
+
+            assert [await bundle.ensure(BUNDLE) for _ in range(3)] == [True] * 3
+            assert len(api.to("PATCH", API_SERVICE)) == 1
+            objects.service["spec"]["caBundle"] = ""
+            assert await bundle.ensure(BUNDLE)
+            assert objects.service["spec"]["caBundle"] == base64.b64encode(BUNDLE).decode()
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("status", [403, 404, 500])
+def test_an_api_service_that_cannot_be_written_is_reported(status: int) -> None:
+    async def scenario() -> None:
+        async with serving() as (api, client):
+
+            async def refuse(call: Call, request: web.Request) -> Answer:
+                return refusal(status, "Refused")
+
+            api.on("GET", API_SERVICE, refuse)
+            assert not await ApiServiceBundle(client).ensure(BUNDLE)
+
+    run(scenario)
+
+
+def test_it_serves_with_a_certificate_that_the_api_service_trusts() -> None:
+    async def scenario() -> None:
+        async with serving() as (api, client):
+            objects = Objects(api)
+            api.answer("GET", PROXY, {"data": {}})
+            settings = VisibilitySettings("127.0.0.1", 0, "volcano-system", "scheduler", "certificate", Worker((), {}))
+            visibility = Visibility(settings, client, RoleMetrics())
+            await visibility.start()
+            try:
+                while not objects.service["spec"]["caBundle"]:
+                    await asyncio.sleep(0.01)
+                pem = base64.b64decode(objects.service["spec"]["caBundle"]).decode()
+                name = "scheduler.volcano-system.svc"
+                trusting = ssl.create_default_context(cadata=pem)
+                url = f"https://127.0.0.1:{visibility.port}{PREFIX}"
+                async with aiohttp.ClientSession() as session:
+                    async with session.get(url, ssl=trusting, server_hostname=name) as answer:
+                        assert (await answer.json())["kind"] == "APIResourceList"
+                    with pytest.raises(aiohttp.ClientConnectorError):
+                        await session.get(url, ssl=ssl.create_default_context(), server_hostname=name)
+            finally:
+                await visibility.close()
+
+    run(scenario)
+
+
+def test_scheduling_goes_on_while_the_api_server_refuses_everything() -> None:
+    async def scenario() -> None:
+        async with serving() as (api, client):
+            objects = Objects(api)
+            objects.failing = True
+            settings = VisibilitySettings("127.0.0.1", 0, "volcano-system", "scheduler", "certificate", Worker((), {}))
+            visibility = Visibility(settings, client, RoleMetrics())
+            await visibility.start()
+            while not api.calls:
+                await asyncio.sleep(0.01)
+            await visibility.close()
+
+    run(scenario)
