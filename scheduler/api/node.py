@@ -140,15 +140,16 @@ class Nodes:
         )
 
     def copy(self) -> "Nodes":
-        """An independent copy of the amounts; facts are shared, the log starts empty."""
+        """An independent copy of the amounts for a session; facts are shared, the log starts empty. Only sessions
+        pipeline and evict, so there is nothing of that to copy."""
         return Nodes(
             self.facts,
             self.allocatable,
             self.idle.copy(),
             self.used.copy(),
             self.releasing.copy(),
-            self.pipelined.copy(),
-            self.evicted.copy(),
+            np.zeros(self.pipelined.shape),
+            np.zeros(self.evicted.shape),
             self.nonzero.copy(),
             self.capacity,
         )

@@ -17,7 +17,6 @@ publishes after the Pod has started removes the uncertainty.
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -33,12 +32,10 @@ from scheduler.api.names import (
     RECOVERING_SUFFIX,
     UNHEALTHY_SUFFIX,
 )
-from scheduler.api.node import Rows
 from scheduler.api.objects import ConfigMap, Node
 from scheduler.api.reasons import Malformed
 from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import Task, TaskStatus
-from scheduler.framework.readings import Readings
 from scheduler.plugins.ascend.chiplist import ChipListError, format_chips, parse_chips
 from scheduler.plugins.ascend.cluster_reports import ClusterReports, Report
 from scheduler.plugins.ascend.holdings import Holding, holding
@@ -47,6 +44,8 @@ from scheduler.plugins.ascend.resources import MILLI, ChipRequests, ChipResource
 from scheduler.plugins.support.device_info import DeviceInfoError, base_devices, device_info, sub_healthy_chips
 
 _EMPTY: Final = "counts as an empty list"
+_NOTHING: Final[Mapping[str, int]] = {}
+"""Shared by the nodes without Pods that hold chips, which are many."""
 SOFT_SHARE: Final = "huawei.com/scheduler.chip1softsharedev.enable"
 """Label of nodes whose chips several Pods share."""
 SUPER_POD_ID: Final = "superPodID"
@@ -57,8 +56,7 @@ SETTLE_TIME: Final = 10.0
 lists every second while chips are assigned."""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeChips:
+class NodeChips(NamedTuple):
     """The chips of one node; ``free`` to ``unusable`` are masks."""
 
     free: int
@@ -95,33 +93,6 @@ class NodeChips:
     """Mask of the chips with a fault that jobs may ignore."""
     published: float
     """Unix time of the report that counts; 0 if unknown."""
-
-
-_readings: dict[str, Readings[str, NodeChips]] = {}
-"""Name of the resource -> name of the node -> its chips."""
-
-
-def read_nodes(
-    snapshot: Snapshot,
-    resource: ChipResource,
-    rows: Rows,
-    allocatable: Sequence[int],
-    reports: ClusterReports,
-    *,
-    self_maintain: bool,
-) -> list[NodeChips]:
-    """Returns the chips of the nodes at ``rows``. ``allocatable``: whole chips per row, from the Node object."""
-    objects, names = snapshot.nodes.facts.objects, snapshot.nodes.names
-    maps, tasks, since = snapshot.config_maps, snapshot.chips, snapshot.signed_since
-    requests = ChipRequests(resource, snapshot.dimensions)
-    number = {names[row]: chips for row, chips in zip(rows.tolist(), allocatable, strict=True)}
-    sources = {
-        name: (objects[row], *device_reports(name, maps, reports), tasks.get(name, ()), since, self_maintain)
-        for row, name in ((row, names[row]) for row in rows.tolist())
-    }
-    kept = _readings.setdefault(resource.name, Readings())
-    readings = kept.of(sources.items(), lambda name: read_node(resource, *sources[name], requests, number[name]))
-    return list(readings.values())
 
 
 def read_exhausted(
@@ -219,7 +190,10 @@ def read_node(
     if closed or contradictory or unreported:
         free = NONE
     barred = ALL if closed or contradictory or unreported else unusable | doubtful
-    freed = {task.uid: chips.held & ~barred & ~contested for task, chips in pods if chips.held}
+    held_by = {task.uid: chips.held for task, chips in pods if chips.held} or _NOTHING
+    freed = held_by
+    if held & (barred | contested):
+        freed = {uid: chips & ~barred & ~contested for uid, chips in held_by.items()}
     reported_super_pod = None if lists is None else lists.super_pod
     super_pod = _super_pod(node, problems) if reported_super_pod is None else reported_super_pod
     return NodeChips(
@@ -237,7 +211,7 @@ def read_node(
         tuple(problems),
         present,
         recovering,
-        {task.uid: chips.held for task, chips in pods if chips.held},
+        held_by,
         held & ~staying,
         sub_healthy,
         0.0 if lists is None else lists.published,
@@ -302,8 +276,11 @@ def named_chips(resource: ChipResource, node: Node, problems: list[Malformed]) -
 
 def _is_divided(node: Node) -> bool:
     """Whether the Node names virtual devices, or several Pods share its chips."""
+    text = (node.metadata.annotations or {}).get(BASE_DEVICE_INFOS)
+    if not text:
+        return False
     with suppress(DeviceInfoError):
-        names = base_devices((node.metadata.annotations or {}).get(BASE_DEVICE_INFOS, ""))
+        names = base_devices(text)
         return any(name.count("-") > 1 for name in names) or (node.metadata.labels or {}).get(SOFT_SHARE) == "true"
     return False
 
@@ -412,7 +389,9 @@ class _Source:
     def faulty_chips(self, resource: ChipResource, lists: Mapping[str, Any], key: str) -> int:
         """Returns the mask of a list of chips with a fault; 0 if it is absent. Of a malformed list the valid names
         count, so that one wrong name does not make the other chips healthy."""
-        text = self._text(lists, key) or ""
+        text = self._text(lists, key)
+        if not text:
+            return NONE
         try:
             return parse_chips(text, resource.prefix)
         except ChipListError as error:
@@ -433,8 +412,10 @@ class _Source:
     def sub_healthy(self, resource: ChipResource, lists: Mapping[str, Any]) -> int:
         """Returns the mask of the chips with sub-health faults; of all chips if such a fault names none."""
         key = resource.name + FAULT_SUFFIX
+        if key not in lists:
+            return NONE
         try:
-            names = sub_healthy_chips(lists.get(key, ""))
+            names = sub_healthy_chips(lists[key])
         except DeviceInfoError as error:
             self.report(key, str(error), _EMPTY)
             return NONE

@@ -5,19 +5,19 @@ Pods: no other task can take them, but the task is not bound. Evicting a Pod doe
 available to pipelined tasks.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 
 from scheduler.api.job import Job
-from scheduler.api.node import Rows
+from scheduler.api.node import Mask, Rows
 from scheduler.api.task import Task, TaskClass
 from scheduler.framework.columns import Counts
 from scheduler.framework.ledger import Ledger
 from scheduler.framework.session import Session
 from scheduler.framework.statement import AllocationError
+from scheduler.plugins.ascend.chip_columns import ChipColumns
 from scheduler.plugins.ascend.demand import Demand
-from scheduler.plugins.ascend.inventory import NodeChips
 from scheduler.plugins.ascend.masks import ALL, NONE, Masks, mask_of
 from scheduler.plugins.ascend.placements import placements
 from scheduler.plugins.ascend.resources import ChipResource
@@ -33,55 +33,38 @@ class ChipLedger(Ledger[int]):
         session: Session,
         resource: ChipResource,
         demand: Demand,
-        rows: Rows,
-        chips: Sequence[NodeChips],
+        chips: ChipColumns,
         allocatable: Counts,
     ) -> None:
-        """``chips[i]``: the chips of the node at ``rows[i]``. Other nodes have none. ``allocatable``: of shape
-        (nodes,), the number of chips in the Node's status."""
+        """``allocatable``: of shape (nodes,), the number of chips in the Node's status."""
         super().__init__()
         self.resource = resource
         self.allocatable = allocatable
         self._names = session.nodes.names
         self._demand = demand
-        number = len(session.nodes)
-
-        def column(values: list[int], default: int = NONE) -> Masks:
-            masks: Masks = np.full(number, default, dtype=np.uint64)
-            masks[rows] = np.array(values, dtype=np.uint64)
-            return masks
-
-        self.free = column([node.free for node in chips])
-        self.capacity: Counts = column([node.capacity for node in chips]).astype(np.int64)
+        self._chips = chips
+        self.free = chips.free.copy()
+        self.capacity = chips.capacity
         """The number of healthy chips of each node."""
-        self.broken: Counts = column([node.broken for node in chips]).astype(np.int64)
-        self.contradictory = np.zeros(number, dtype=np.bool_)
+        self.broken = chips.broken
+        self.contradictory = chips.contradictory
         """Nodes on which more chips seem free than the Pods leave idle."""
-        self.contradictory[rows] = [node.contradictory for node in chips]
-        self.unreported = np.zeros(number, dtype=np.bool_)
+        self.unreported = chips.unreported
         """Nodes that name their chips, and of which no list of free chips can be read."""
-        self.unreported[rows] = [node.unreported for node in chips]
-        self.sub_healthy = np.zeros(number, dtype=np.bool_)
+        self.sub_healthy: Mask = chips.sub_healthy != NONE
         """Nodes with chips that have a fault that jobs may ignore."""
-        self.sub_healthy[rows] = [node.sub_healthy != NONE for node in chips]
-        unready = session.nodes.facts.unready
-        self.countable = sum(
-            node.countable for row, node in zip(rows.tolist(), chips, strict=True) if self._names[row] not in unready
-        )
+        index, unready = session.nodes.index, session.nodes.facts.unready
+        self.countable = int(chips.countable.sum()) - sum(int(chips.countable[index[name]]) for name in unready)
         """Number of chips in the cluster that count as free when jobs are admitted to their queues."""
-        self.super_pods: Counts = np.full(number, -1, dtype=np.int64)
+        self.super_pods = chips.super_pod
         """The id of the super pod of each node; negative: none."""
-        self.super_pods[rows] = [node.super_pod for node in chips]
-        self._releasing = column([node.releasing for node in chips])
-        self._network_faults = column([node.network_faults for node in chips])
-        self.faulty = (self.broken > 0) | (self._network_faults != NONE)
+        self._releasing = chips.releasing.copy()
+        self._network_faults = chips.network_faults
+        self.faulty: Mask = (self.broken > 0) | (self._network_faults != NONE)
         """Nodes of which a chip is missing, does not work, or has a network fault."""
-        self._unusable = column([node.unusable for node in chips], ALL)
-        self._pipelined_masks = column([NONE] * len(chips))
-        self.in_parts = column([NONE] * len(chips))
+        self._pipelined_masks: Masks = np.zeros_like(self.free)
+        self.in_parts: Masks = np.zeros_like(self.free)
         """Masks of the chips of which virtual NPUs have parts. ``vnpu.ledger`` keeps them."""
-        self._free_at_first = self.free.copy()
-        self._freed = {row: chips_of.freed for row, chips_of in zip(rows.tolist(), chips, strict=True)}
         self._taken: dict[str, tuple[int, ...]] = {}
         """uid -> chips of a task that this session allocated, in their order."""
         self._rows: dict[str, int] = {}
@@ -90,20 +73,20 @@ class ChipLedger(Ledger[int]):
         """uid -> mask of the chips of a task that this session pipelined."""
 
     # --- columns ---
-    def usable(self, rows: Rows, without_faults: bool) -> Masks:
+    def usable(self, rows: Rows | slice, without_faults: bool) -> Masks:
         """Masks of the chips that are free and not pipelined. ``without_faults``: without those that have a network
         fault."""
         free: Masks = self.free[rows] & ~self._pipelined_masks[rows] & ~self.in_parts[rows]
         return free & ~self._network_faults[rows] if without_faults else free
 
-    def future_usable(self, rows: Rows, without_faults: bool) -> Masks:
+    def future_usable(self, rows: Rows | slice, without_faults: bool) -> Masks:
         """Masks of the chips that are free after terminating Pods are deleted, and not pipelined."""
         later: Masks = (self.free[rows] | self._releasing[rows]) & ~self._pipelined_masks[rows] & ~self.in_parts[rows]
         return later & ~self._network_faults[rows] if without_faults else later
 
     def assigned(self, rows: Rows) -> Masks:
         """Masks of the chips that this session allocated or pipelined."""
-        masks: Masks = (self._free_at_first[rows] & ~self.free[rows]) | self._pipelined_masks[rows]
+        masks: Masks = (self._chips.free[rows] & ~self.free[rows]) | self._pipelined_masks[rows]
         return masks
 
     def placed(self) -> Iterator[tuple[str, int, int, bool]]:
@@ -125,7 +108,7 @@ class ChipLedger(Ledger[int]):
         if use is None:
             raise AllocationError(f"Pod {task.key} has no family of chips")
         request = use.request(self._demand.chips(task.cls, self.resource))
-        masks = (self.future_usable if pipelined else self.usable)(np.array([row]), use.without_faults)
+        masks = (self.future_usable if pipelined else self.usable)(slice(row, row + 1), use.without_faults)
         choice = placements(use.family, request).choice(int(masks[0])) if request.chips in use.family.sizes else None
         if choice is None:
             raise AllocationError(
@@ -150,9 +133,9 @@ class ChipLedger(Ledger[int]):
         if task.uid in self._taken:
             held = mask_of(self._taken[task.uid])
         else:
-            held = self._freed[row].get(task.uid, NONE) if row in self._freed else NONE
+            held = self._chips.by_row[row].freed.get(task.uid, NONE) if row in self._chips.by_row else NONE
         # Only chips that are not releasing already, so that undoing the eviction restores the column exactly.
-        leaving = held & ~int(self._releasing[row] | self.free[row] | self._unusable[row])
+        leaving = held & ~int(self._releasing[row] | self.free[row] | self._chips.unusable[row])
         self._releasing[row] |= np.uint64(leaving)
         return leaving
 

@@ -7,6 +7,7 @@ servers publishes the state of the node's switches with its lists of chips. With
 node is healthy.
 """
 
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -16,7 +17,7 @@ from scheduler.api.node import Codes, Mask, Rows
 from scheduler.api.objects import ConfigMap
 from scheduler.api.reasons import Malformed
 from scheduler.api.snapshot import Snapshot
-from scheduler.framework.readings import Readings
+from scheduler.framework.node_readings import NodeReadings, Source
 from scheduler.plugins.ascend.cluster_reports import NAMESPACE, ClusterReports, Report
 from scheduler.plugins.support.device_info import DeviceInfoError, json_object
 
@@ -53,33 +54,34 @@ class _Health(NamedTuple):
     problems: tuple[Malformed, ...]
 
 
-_readings: dict[str, Readings[str, _Health]] = {}
-"""Name of the resource -> name of the node -> its health."""
+_NOTHING_REPORTED: Final = _Health(HEALTHY, False, ())
+_readings: Final[dict[str, NodeReadings[_Health]]] = {}
+"""Keyed by the name of the resource."""
 
 
-def read(snapshot: Snapshot, resource: str, rows: Rows, reports: ClusterReports) -> NodeHealth:
-    """Returns the health of the nodes at ``rows``, those with chips of the resource. Other nodes count as healthy."""
-    names, maps = snapshot.nodes.names, snapshot.config_maps
-    sources = {
-        names[row]: (
-            maps.get(f"{NAMESPACE}/{NODE_INFO_PREFIX}{names[row]}"),
-            maps.get(f"{DEVICE_INFO_NAMESPACE}/{DEVICE_INFO_CONFIGMAP_PREFIX}{names[row]}"),
-            reports.reports.get(f"{NODE_INFO_PREFIX}{names[row]}"),
-            reports.reports.get(f"{SWITCH_INFO_PREFIX}{names[row]}"),
-        )
-        for row in rows.tolist()
-    }
-    found = list(
-        _readings.setdefault(resource, Readings()).of(sources.items(), lambda name: _health(*sources[name])).values()
+def read(snapshot: Snapshot, resource: str, rows: Callable[[], Rows], reports: ClusterReports) -> NodeHealth:
+    """Returns the health of the nodes at ``rows()``, those with chips of the resource, which depend on ``nodes.facts``
+    and ``nodes.allocatable`` only. Other nodes count as healthy."""
+    number = len(snapshot.nodes)
+    found = _readings.setdefault(resource, NodeReadings()).read(
+        snapshot.nodes,
+        rows,
+        (
+            Source(snapshot.config_maps, f"{NAMESPACE}/{NODE_INFO_PREFIX}"),
+            Source(snapshot.config_maps, f"{DEVICE_INFO_NAMESPACE}/{DEVICE_INFO_CONFIGMAP_PREFIX}"),
+            Source(reports.reports, NODE_INFO_PREFIX),
+            Source(reports.reports, SWITCH_INFO_PREFIX),
+        ),
+        lambda row, node, *sources: _health(*sources),
     )
-    codes: Codes = np.full(len(names), HEALTHY, dtype=np.intp)
-    codes[rows] = [health.code for health in found]
+    codes: Codes = np.full(number, HEALTHY, dtype=np.intp)
+    codes[found.rows] = [health.code for health in found.values]
     for name in snapshot.nodes.facts.unready:
         row = snapshot.nodes.index[name]
         codes[row] = _NOT_READY if codes[row] == HEALTHY else codes[row]
-    sub_healthy = np.zeros(len(names), dtype=np.bool_)
-    sub_healthy[rows] = [health.sub_healthy for health in found]
-    return NodeHealth(codes, sub_healthy, [problem for health in found for problem in health.problems])
+    sub_healthy = np.zeros(number, dtype=np.bool_)
+    sub_healthy[found.rows] = [health.sub_healthy for health in found.values]
+    return NodeHealth(codes, sub_healthy, [problem for health in found.values for problem in health.problems])
 
 
 def _health(
@@ -88,6 +90,9 @@ def _health(
     copied_node_info: Report | None,
     copied_switch_info: Report | None,
 ) -> _Health:
+    has_switches = device_info is not None and SWITCH_INFO_KEY in (device_info.data or {})
+    if not has_switches and node_info is None and copied_node_info is None and copied_switch_info is None:
+        return _NOTHING_REPORTED
     problems: list[Malformed] = []
     reports = (
         (_report(node_info, NODE_INFO_KEY), NODE_INFO_KEY),

@@ -36,12 +36,13 @@ from scheduler.framework.registry import register_plugin, register_prefix
 from scheduler.framework.session import Session
 from scheduler.plugins.ascend import cluster_reports, node_health
 from scheduler.plugins.ascend.annotations import PodAnnotations
+from scheduler.plugins.ascend.chip_columns import read_columns
 from scheduler.plugins.ascend.chip_states import chip_states, shares_of
 from scheduler.plugins.ascend.columns import ChipFilter, ChipScore
 from scheduler.plugins.ascend.demand import CoreUse, Demand, Use
 from scheduler.plugins.ascend.family import Family
 from scheduler.plugins.ascend.gangs import Gangs
-from scheduler.plugins.ascend.inventory import NodeChips, read_exhausted, read_nodes, whole_chips
+from scheduler.plugins.ascend.inventory import NodeChips, read_exhausted, whole_chips
 from scheduler.plugins.ascend.ledger import ChipLedger
 from scheduler.plugins.ascend.previous_nodes import PreviousNodes
 from scheduler.plugins.ascend.ranks import malformed_ranks, ranks_of
@@ -100,7 +101,7 @@ class Ascend:
         self.ledgers: dict[ChipResource, ChipLedger] = {}
         """The chips of the session. Empty if there are no NPUs."""
         self.devices: list[DeviceLedger] = []
-        self._chips: dict[ChipResource, dict[int, NodeChips]] = {}
+        self._chips: dict[ChipResource, Mapping[int, NodeChips]] = {}
         """Row of a node -> its chips when the session was opened."""
         self.parts: PartLedger | None = None
         if not any(name.startswith(HUAWEI_PREFIX) for name in session.dimensions.names):
@@ -177,20 +178,13 @@ class Ascend:
 
     def _read(self, resource: ChipResource, position: int) -> ChipLedger:
         session = self._session
-        allocatable = whole_chips(session.nodes.allocatable[position])
-        rows = np.flatnonzero(allocatable > 0)
-        chips = read_nodes(
-            session.snapshot,
-            resource,
-            rows,
-            allocatable[rows].tolist(),
-            self._reports,
-            self_maintain=self._settings.self_maintain,
+        chips = read_columns(
+            session.snapshot, resource, position, self._reports, self_maintain=self._settings.self_maintain
         )
-        for problem in (problem for node in chips for problem in node.problems):
+        for problem in chips.problems:
             session.malformed_field(problem)
-        self._chips[resource] = dict(zip(rows.tolist(), chips, strict=True))
-        return ChipLedger(session, resource, self._demand, rows, chips, allocatable)
+        self._chips[resource] = chips.by_row
+        return ChipLedger(session, resource, self._demand, chips, whole_chips(session.nodes.allocatable[position]))
 
     def _exhausted(self, resource: ChipResource, *, with_pods: bool = True) -> Mapping[int, NodeChips]:
         """Row -> chips of the nodes of which no chip is allocatable. ``with_pods``: only those with Pods that request
@@ -255,8 +249,10 @@ class Ascend:
     # --- which nodes are of a family ---
     def _health(self, resource: ChipResource) -> node_health.NodeHealth:
         if resource not in self._health_of:
-            rows = np.flatnonzero(self.ledgers[resource].allocatable > 0)
-            health = node_health.read(self._session.snapshot, resource.name, rows, self._reports)
+            ledger = self.ledgers[resource]
+            health = node_health.read(
+                self._session.snapshot, resource.name, lambda: np.flatnonzero(ledger.allocatable > 0), self._reports
+            )
             for problem in health.problems:
                 self._session.malformed_field(problem)
             self._health_of[resource] = health
@@ -292,7 +288,10 @@ class Ascend:
     def _part_health(self) -> node_health.NodeHealth:
         """The health of the nodes with AI cores."""
         found = {} if self.parts is None else self.parts.parts
-        rows = np.array([row for row, node in found.items() if node.model is not None], dtype=np.intp)
+
+        def rows() -> Rows:
+            return np.array([row for row, node in found.items() if node.model is not None], dtype=np.intp)
+
         health = node_health.read(self._session.snapshot, NPU_CORE, rows, self._reports)
         for problem in health.problems:
             self._session.malformed_field(problem)

@@ -31,9 +31,13 @@ def ranks_of(
     tasks = [task for status, group in job.by_status.items() if status not in _ENDING for task in group.values()]
     known = {task.uid: task.rank for task in tasks if is_number(task.rank)}
     held = {known[task.uid] for task in tasks if task.uid in known and has_chips(task.cls)}
+    ordinals = {task.uid: before.get(task.name) or _ordinal(task) for task in tasks if task.uid not in known}
+    distinct = {*ordinals.values()}
+    if "" not in distinct and len(distinct) == len(ordinals) and held.isdisjoint(distinct):
+        return known | ordinals  # without a conflict, the order of the names does not matter
     others = _by_name(task for task in tasks if task.uid not in known)
     for task in others:
-        ordinal, asks = before.get(task.name) or _ordinal(task), has_chips(task.cls)
+        ordinal, asks = ordinals[task.uid], has_chips(task.cls)
         if ordinal and not (asks and ordinal in held):
             known[task.uid] = ordinal
             if asks:

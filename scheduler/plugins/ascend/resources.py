@@ -1,6 +1,6 @@
 """The extended resources that count chips, and the requests of tasks for them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from scheduler.api.names import HUAWEI_PREFIX, NPU_CORE
@@ -16,11 +16,11 @@ class ChipResource:
     """An extended resource that counts whole chips."""
 
     name: str
+    prefix: str = field(init=False, compare=False, repr=False)
+    """The part of a chip's name before its number."""
 
-    @property
-    def prefix(self) -> str:
-        """The part of a chip's name before its number."""
-        return f"{self.name.removeprefix(HUAWEI_PREFIX)}-"
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "prefix", f"{self.name.removeprefix(HUAWEI_PREFIX)}-")
 
 
 class ChipRequests:

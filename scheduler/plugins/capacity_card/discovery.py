@@ -13,7 +13,7 @@ The number of cards is the allocatable amount of the node (``Nodes.allocatable``
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -46,6 +46,9 @@ class NodeCards:
     problems: tuple[Malformed, ...] = ()
 
 
+NO_CARDS: Final = NodeCards({})
+
+
 def read_node(name: str, labels: Mapping[str, str], resources: Iterable[str]) -> NodeCards:
     """Returns the cards of a node with these labels and allocatable resources. Invalid labels are ignored and reported
     in ``problems``."""
@@ -58,7 +61,7 @@ def read_node(name: str, labels: Mapping[str, str], resources: Iterable[str]) ->
         if vendor and kind and not kind.startswith("mig-"):  # labels of MIG profiles describe no separate card
             families.setdefault((vendor, kind), {})[field] = value
     if not families:
-        return NodeCards({})
+        return NO_CARDS
     offered = sorted(resources)
     found: dict[str, str] = {}
     problems: list[Malformed] = []
@@ -224,10 +227,11 @@ class Discovery:
         if facts is last.facts:
             return last.inventory
         read: dict[str, tuple[Node, NodeCards]] = {}
+        alike: dict[Hashable, NodeCards] = {}
         for name, node in zip(facts.names, facts.objects, strict=True):
             known = last.read.get(name)
             if known is None or known[0] is not node:
-                cards = read_node(name, node.metadata.labels or {}, node.status.allocatable or ())
+                cards = _read_like(alike, name, node)
                 known = (node, known[1] if known is not None and known[1] == cards else cards)
             read[name] = known
         rows = [cards for _, cards in read.values()]
@@ -237,6 +241,22 @@ class Discovery:
             facts, read, rows, inventory
         )  # one assignment, because sessions may run in several threads
         return inventory
+
+
+def _read_like(alike: dict[Hashable, NodeCards], name: str, node: Node) -> NodeCards:
+    """Returns the cards of a node. ``alike``: the labels and resources of nodes without problems -> their cards, shared
+    by all nodes that have the same."""
+    labels, resources = node.metadata.labels or {}, tuple(node.status.allocatable or ())
+    described = [label for label in labels.items() if label[0].endswith(_FIELDS)]
+    if not described:
+        return NO_CARDS
+    key = (tuple(described), labels.get(MPS_REPLICAS), resources)
+    cards = alike.get(key)
+    if cards is None:
+        cards = read_node(name, labels, resources)
+        if not cards.problems:
+            alike[key] = cards
+    return cards
 
 
 def _identical(left: Sequence[NodeCards], right: Sequence[NodeCards]) -> bool:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping
 from enum import Enum
-from itertools import islice
 from typing import Final, NamedTuple, TypeVar
 
 from scheduler.api.job import Job
@@ -75,7 +74,10 @@ def has_policy(job: Job) -> bool:
     """Whether the PodGroup, or the first of its Pods, has the label ``fault-scheduling``."""
     if FAULT_SCHEDULING in job.labels:
         return True
-    return any(FAULT_SCHEDULING in task.labels for task in islice(job.tasks(), 1))
+    for tasks in job.by_status.values():
+        for task in tasks.values():
+            return FAULT_SCHEDULING in task.labels
+    return False
 
 
 def policy_of(job: Job) -> Policy:

@@ -64,6 +64,7 @@ class Bench:
         world = World(*(npu_node(n) for n in names), *(job(f"ask{r}", r) for r in (1, 2, 4, 8)))
         self.session: Session = world.session(CONFIGURATION)
         self.ledger: ChipLedger = ledger_of(self.session)
+        self.ledger.capacity = self.ledger.capacity.copy()
 
     def task(self, request: int) -> Task:
         return next(iter(self.session.jobs[f"default/ask{request}"].tasks()))

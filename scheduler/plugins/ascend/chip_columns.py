@@ -1,0 +1,136 @@
+"""The chips of one resource on all nodes at the start of a session, as columns.
+
+Sessions share the columns. From one session to the next, only the rows of nodes change of which an object, a Pod with
+chips, or a report changed.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler.api.names import DEVICE_INFO_CONFIGMAP_PREFIX, DEVICE_INFO_NAMESPACE
+from scheduler.api.node import Mask
+from scheduler.api.objects import ConfigMap, Node
+from scheduler.api.reasons import Malformed
+from scheduler.api.snapshot import Snapshot
+from scheduler.api.task import Task
+from scheduler.framework.columns import Counts
+from scheduler.framework.node_readings import NodeReadings, NodeValues, Source
+from scheduler.plugins.ascend.cluster_reports import ClusterReports, Report
+from scheduler.plugins.ascend.inventory import NodeChips, read_node, whole_chips
+from scheduler.plugins.ascend.masks import ALL, NONE, Masks
+from scheduler.plugins.ascend.resources import ChipRequests, ChipResource
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChipColumns:
+    """Read-only arrays of shape (nodes,) with the fields of ``NodeChips``. Nodes without chips of the resource have the
+    values in ``_COLUMNS``."""
+
+    by_row: Mapping[int, NodeChips]
+    """The nodes with chips."""
+    problems: tuple[Malformed, ...]
+    free: Masks
+    releasing: Masks
+    network_faults: Masks
+    unusable: Masks
+    sub_healthy: Masks
+    capacity: Counts
+    broken: Counts
+    countable: Counts
+    super_pod: Counts
+    contradictory: Mask
+    unreported: Mask
+
+
+class _Column(NamedTuple):
+    dtype: Any
+    without_chips: int
+
+
+_MASK: Final = _Column(np.uint64, NONE)
+_COUNT: Final = _Column(np.int64, 0)
+_FLAG: Final = _Column(np.bool_, False)
+_COLUMNS: Final = {
+    "free": _MASK,
+    "releasing": _MASK,
+    "network_faults": _MASK,
+    "unusable": _Column(np.uint64, ALL),
+    "sub_healthy": _MASK,
+    "capacity": _COUNT,
+    "broken": _COUNT,
+    "countable": _COUNT,
+    "super_pod": _Column(np.int64, -1),
+    "contradictory": _FLAG,
+    "unreported": _FLAG,
+}
+
+
+class _Kept:
+    """What the last session read of one resource."""
+
+    def __init__(self) -> None:
+        self.readings: NodeReadings[NodeChips] = NodeReadings()
+        self.columns: tuple[object, ChipColumns] | None = None
+        """The identity of the values that the columns were made of, and the columns."""
+
+
+_kept: Final[dict[str, _Kept]] = {}
+"""Keyed by the name of the resource."""
+
+
+def read_columns(
+    snapshot: Snapshot, resource: ChipResource, position: int, reports: ClusterReports, *, self_maintain: bool
+) -> ChipColumns:
+    """Returns the chips of the nodes on which chips of the resource are allocatable. ``position``: that of the resource
+    in resource vectors."""
+    nodes, since, requests = snapshot.nodes, snapshot.signed_since, ChipRequests(resource, snapshot.dimensions)
+
+    def read(
+        row: int, node: Node, config_map: ConfigMap | None, copied: Report | None, tasks: tuple[Task, ...] | None
+    ) -> NodeChips:
+        allocatable = int(whole_chips(nodes.allocatable[position, row]))
+        return read_node(resource, node, config_map, copied, tasks or (), since, self_maintain, requests, allocatable)
+
+    kept = _kept.setdefault(resource.name, _Kept())
+    values = kept.readings.read(
+        nodes,
+        lambda: np.flatnonzero(whole_chips(nodes.allocatable[position]) > 0),
+        (
+            Source(snapshot.config_maps, f"{DEVICE_INFO_NAMESPACE}/{DEVICE_INFO_CONFIGMAP_PREFIX}"),
+            Source(reports.reports, DEVICE_INFO_CONFIGMAP_PREFIX),
+            Source(snapshot.chips),
+        ),
+        read,
+        (since, self_maintain),
+    )
+    last, number = kept.columns, len(nodes)
+    if last is not None and last[0] is values.identity and len(last[1].free) == number:
+        return last[1]
+    follows = last is not None and last[0] is values.follows and len(last[1].free) == number
+    columns = _columns(values, number, last[1] if last is not None and follows else None)
+    kept.columns = values.identity, columns
+    return columns
+
+
+def _columns(values: NodeValues[NodeChips], number: int, before: ChipColumns | None) -> ChipColumns:
+    """``number``: of all nodes; ``before``: the columns of the values that these follow, if they are known."""
+    rows, chips = values.rows, values.values
+    if before is not None:
+        rows, chips = rows[list(values.changed)], [chips[i] for i in values.changed]
+    arrays: dict[str, NDArray[Any]] = {}
+    for name, (dtype, without_chips) in _COLUMNS.items():
+        if before is None:
+            array = np.full(number, without_chips, dtype=dtype)
+        else:
+            array = getattr(before, name).copy()
+        array[rows] = np.array([getattr(node, name) for node in chips], dtype=dtype)
+        array.flags.writeable = False
+        arrays[name] = array
+    by_row = {} if before is None else dict(before.by_row)
+    by_row |= zip(rows.tolist(), chips, strict=True)
+    problems = tuple(problem for node in values.values if node.problems for problem in node.problems)
+    return ChipColumns(by_row, problems, **arrays)
