@@ -110,3 +110,18 @@ def test_the_inventory_is_reused_until_the_cards_of_a_node_change() -> None:
     feed(world.cluster.cache, node("c", "4c"))
     assert now() is not first
     assert now().nodes_with([H200]).tolist() == [True, True, False]
+
+
+def test_nodes_with_the_same_labels_and_different_resources_have_their_own_cards() -> None:
+    same, mig = labels(H200), f"{GPU.partition('/')[0]}/mig-1g.10gb"
+    world = World(node("a", f"4c+{GPU}=8", labels=same), node("b", f"4c+{mig}=7", labels=same))
+    inventory = Discovery().of(world.session(CONFIGURATION).nodes.facts)
+    assert inventory.nodes_with([H200]).tolist() == [True, False]
+    assert inventory.by_resource[mig] == (f"{H200}/mig-1g.10gb-mixed",)
+
+
+def test_each_node_with_an_invalid_label_is_reported() -> None:
+    wrong = labels(H200) | {f"{GPU}.count": "many"}
+    world = World(*(node(name, f"4c+{GPU}=8", labels=wrong) for name in "ab"))
+    inventory = Discovery().of(world.session(CONFIGURATION).nodes.facts)
+    assert [problem.name for problem in inventory.problems] == ["a", "b"]
