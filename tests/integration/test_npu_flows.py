@@ -162,10 +162,17 @@ class Flow(Namespace):
         }
         self.api.create(f"{ACJOBS}/namespaces/{self.name}/ascendjobs", body)
 
+    def status(self, acjob: str) -> Raw:
+        """The status of an AscendJob."""
+        return self.api.get(f"{ACJOBS}/namespaces/{self.name}/ascendjobs/{acjob}").get("status") or {}
+
     def states(self, acjob: str) -> list[str]:
         """The conditions of an AscendJob that are True."""
-        found = self.api.get(f"{ACJOBS}/namespaces/{self.name}/ascendjobs/{acjob}")
-        return [c["type"] for c in (found.get("status") or {}).get("conditions", ()) if c["status"] == "True"]
+        return [c["type"] for c in self.status(acjob).get("conditions", ()) if c["status"] == "True"]
+
+    def suspend(self, acjob: str, value: bool) -> None:
+        body = {"spec": {"runPolicy": {"suspend": value}}}
+        self.api.patch(f"{ACJOBS}/namespaces/{self.name}/ascendjobs/{acjob}", body)
 
     def deployment(self, name: str, replicas: int) -> None:
         labels = {"app": name, "deploy-name": name}
@@ -366,6 +373,16 @@ def test_an_acjob_restarts_with_its_ranks_when_a_chip_breaks_in_mid_run(plane: C
             name = pod["metadata"]["name"]
             assert annotations(pod)[HCCL_RANK_INDEX] == annotations(before[name])[HCCL_RANK_INDEX]
             assert pod["metadata"]["labels"]["version"] == "1"
+        flow.wait(lambda: flow.table("train") == flow.table_of_pods(by_host=True))
+        flow.wait(lambda: flow.states("train") == ["Created", "Running"])
+        # Suspended and resumed: other Pods with the ranks and the number of restarts of before, and another table.
+        flow.suspend("train", True)
+        flow.wait(lambda: not flow.pods() and not flow.groups())
+        assert flow.status("train")["restarts"] == 1
+        flow.wait(lambda: flow.table("train")["status"] == "initializing")
+        flow.suspend("train", False)
+        flow.wait(lambda: flow.all_run(2), timeout=90)
+        assert {pod["metadata"]["labels"]["version"] for pod in flow.pods()} == {"1"}
         flow.wait(lambda: flow.table("train") == flow.table_of_pods(by_host=True))
         flow.wait(lambda: flow.states("train") == ["Created", "Running"])
 

@@ -42,6 +42,9 @@ _PAUSE: Final = 1.0
 it starts."""
 _LONGEST: Final = 30 * 86400.0
 """Seconds after which a job is checked again at the latest."""
+_NO_QUEUE: Final = "InvalidQueue"
+_QUEUE_PATIENCE: Final = 5
+"""Seconds for which a new job waits for its queue, which may have been created with it."""
 _NO_ADDRESS: Final = "None"
 """Cluster IP of a headless Service."""
 
@@ -99,6 +102,9 @@ class AscendJobController(Controller):
             self._check_queue(job)
             group = pod_group(job, roles)
         except (InvalidJobError, QuantityError) as error:
+            young = self._seconds_left(job, _QUEUE_PATIENCE, job.metadata.creation_timestamp, now)
+            if isinstance(error, InvalidJobError) and error.reason == _NO_QUEUE and young is not None and young > 0:
+                return Plan(after=min(young, 1.0))
             return self._conclude(job, now, Verdict(FAILED, "JobValidFailed", str(error)), None)
         if job.spec.run_policy.suspend:
             return self._suspend(job, roles, now)
@@ -115,7 +121,7 @@ class AscendJobController(Controller):
     def _check_queue(self, job: AscendJob) -> None:
         policy = job.spec.run_policy.scheduling_policy
         if policy is not None and policy.queue and self._store.get(QUEUE, Queue, "", policy.queue) is None:
-            raise InvalidJobError("InvalidQueue", f"queue {policy.queue[:64]} does not exist")
+            raise InvalidJobError(_NO_QUEUE, f"queue {policy.queue[:64]} does not exist")
 
     def _advance(self, job: AscendJob, roles: JobRoles, manifest: Json, now: float) -> Plan:
         """Creates what is missing, and writes the status."""

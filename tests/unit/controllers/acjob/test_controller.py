@@ -527,7 +527,19 @@ def test_an_invalid_job_fails_with_a_reason_and_gets_no_objects() -> None:
     assert ("AscendJob", "train", "Warning", "JobValidFailed") in [event[:4] for event in world.events()]
 
 
+def test_a_job_that_is_seen_before_its_queue_does_not_fail() -> None:
+    world = World()
+    world.create(acjob({"Master": role()}, run_policy={"schedulingPolicy": {"queue": "late"}}))
+    world.wait(2)
+    assert world.state() == []
+    world.create({"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "late"}})
+    world.wait(6)
+    assert world.state() == []
+    assert world.groups()[GROUP]["spec"]["queue"] == "late"
+
+
 def test_a_queue_that_does_not_exist_is_named() -> None:
     world = World()
     world.create(acjob({"Master": role()}, run_policy={"schedulingPolicy": {"queue": "nowhere"}}))
+    world.wait(6)
     assert world.status()["conditions"][-1]["message"] == "InvalidQueue: queue nowhere does not exist"
