@@ -37,7 +37,8 @@ def queue_quotas(simulation: Simulation) -> dict[str, Raw]:
             "apiVersion": VISIBILITY_API_VERSION,
             "kind": "QueueQuotaList",
             "namespace": namespace,
-            "items": [items[name] for name in sorted(names)],
+            "metadata": {},
+            "items": [_item(namespace, items[name]) for name in sorted(names)],
             "waiting": waiting.get(namespace, []),
         }
         for namespace, names in queues.items()
@@ -69,6 +70,11 @@ def _owners(simulation: Simulation) -> dict[str, str]:
             if owner.get("kind") == VCJOB.name and str(owner.get("apiVersion", "")).startswith(f"{VCJOB.group}/"):
                 found[f"{meta['namespace']}/{meta['name']}"] = str(owner.get("name", ""))
     return found
+
+
+def _item(namespace: str, quota: Raw) -> Raw:
+    metadata = {"name": quota["queue"], "namespace": namespace}
+    return {"apiVersion": VISIBILITY_API_VERSION, "kind": "QueueQuota", "metadata": metadata, **quota}
 
 
 def _queue(session: Session, name: str) -> Raw:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from click.testing import CliRunner, Result
 
 from controlplane.client import ApiError, Client
@@ -211,6 +212,14 @@ def test_kubectl_and_the_wide_list_show_the_owner_what_the_job_waits_for(
     wide = run(kubeconfig, "job", "list", "-n", "research", "-o", "wide")
     assert "cpu" in wide.stdout.splitlines()[1]
     assert_nothing_of_others(shown + wide.output)
+
+
+def test_kubectl_lists_the_quotas(installation: Installation, alice: Client) -> None:
+    listed = ("get", "queuequotas", "-n", "research", "--as=alice")
+
+    assert installation.plane.kubectl(*listed).splitlines()[1].split()[0] == "gold"
+    (found,) = yaml.safe_load(installation.plane.kubectl(*listed, "-o", "yaml"))["items"]
+    assert (found["kind"], found["metadata"]["name"], found["state"]) == ("QueueQuota", "gold", "Open")
 
 
 @pytest.mark.parametrize("what", ["jobs/secret-waiting/explain", "queuequotas", "pods/secret-running-w-0/explain"])

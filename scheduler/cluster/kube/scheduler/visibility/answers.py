@@ -122,17 +122,21 @@ class Answers:
             self._rest_until = now + min(now - began, LONGEST_PAUSE)
 
     async def _run(self, question: bytes) -> Answer:
-        process = await asyncio.create_subprocess_exec(
-            *self._worker.command,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
-            env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
-            start_new_session=True,
-        )
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *self._worker.command,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.DEVNULL,
+                env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+                start_new_session=True,
+            )
+        except OSError as error:
+            log.warning("no process could be started to answer a question", error=str(error))
+            return Answer(503, "no process could be started to answer")
         try:
             assert process.stdin is not None and process.stdout is not None
-            with suppress(ConnectionError):
+            with suppress(ConnectionError, RuntimeError):  # RuntimeError: uvloop's, for a pipe that is closed
                 process.stdin.write(question)
                 await process.stdin.drain()
                 process.stdin.close()

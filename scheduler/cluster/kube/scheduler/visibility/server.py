@@ -117,7 +117,7 @@ class VisibilityServer:
     async def _quotas(self, request: web.Request) -> Answer:
         namespace = _name(request, "namespace")
         head = {"apiVersion": VISIBILITY_API_VERSION, "kind": "QueueQuotaList", "namespace": namespace}
-        nothing = {**head, "items": [], "waiting": []}
+        nothing = {**head, "metadata": {}, "items": [], "waiting": []}
         async with self._authorized(request, "list", namespace, QUOTAS):
             return await self._source.queues(namespace, msgspec.json.encode(nothing))
 
@@ -222,7 +222,7 @@ async def _discovery(request: web.Request) -> web.Response:
         }
         for resource in EXPLAINED
     ]
-    quotas = {"name": QUOTAS, "singularName": "", "namespaced": True, "kind": "QueueQuotaList", "verbs": ["list"]}
+    quotas = {"name": QUOTAS, "singularName": "", "namespaced": True, "kind": "QueueQuota", "verbs": ["list"]}
     document = {
         "apiVersion": "v1", "kind": "APIResourceList", "groupVersion": VISIBILITY_API_VERSION,
         "resources": [*explained, quotas],

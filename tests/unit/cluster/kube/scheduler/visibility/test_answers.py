@@ -147,6 +147,15 @@ def test_a_process_that_fails_is_an_error_of_this_question_only(tmp_path: Path, 
     run(scenario)
 
 
+def test_without_a_process_the_question_is_refused_for_now(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        answers = Answers(Worker((str(tmp_path / "missing"),), {}))
+        answer = await answers.explain("job", "ns", "j")
+        assert (answer.status, answer.message) == (503, "no process could be started to answer")
+
+    run(scenario)
+
+
 def test_an_answer_beyond_all_bounds_is_not_kept_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_ANSWER", 100_000)
 
