@@ -8,6 +8,7 @@ needs no eviction is left to allocate.
 from typing import ClassVar
 
 from scheduler.actions.eviction.eligibility import pending_tasks, reclaimable_candidates, starving_jobs
+from scheduler.actions.eviction.failed_jobs import FailedJobs
 from scheduler.actions.eviction.policy import EvictionPolicy
 from scheduler.actions.eviction.task_evictor import TaskEvictor
 from scheduler.actions.order import Worklist
@@ -36,21 +37,29 @@ class Reclaim:
         while (queue := worklist.next_queue()) is not None:
             if session.overused(queue) is not None:
                 continue
-            evictor = TaskEvictor(policy, ranked=False)
+            evictor, failed = TaskEvictor(policy, ranked=False), FailedJobs(session, RECLAIMABLE)
             while (job := worklist.next_job(queue)) is not None:
-                self._reclaim(queue, job, evictor)
+                self._reclaim(queue, job, evictor, failed)
 
-    def _reclaim(self, queue: Queue, job: Job, evictor: TaskEvictor) -> None:
+    def _reclaim(self, queue: Queue, job: Job, evictor: TaskEvictor, failed: FailedJobs) -> None:
         session = self._session
+        tasks = pending_tasks(session, job)
+        demand = failed.demand(job, tasks)
+        if failed.repeat(demand, job, tasks):
+            return
         scope = reclaimable_candidates(session, queue)
         statement = session.statement()
-        for task in pending_tasks(session, job):
+        placed = []
+        for task in tasks:
             if not session.job_starving(job):
                 break
-            if session.preemptive(queue, (task,)):
-                evictor.make_room(job, task, scope, statement)
+            if session.preemptive(queue, (task,)) and evictor.make_room(job, task, scope, statement):
+                placed.append(task)
         if statement.evicts and session.job_pipelined(job):
             statement.commit()
-        elif statement:
+            failed.clear()
+            return
+        if statement:
             statement.discard()
             evictor.forget_failures()
+        failed.add(demand, job, tasks, placed)

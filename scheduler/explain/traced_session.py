@@ -90,6 +90,9 @@ class TracedSession(Session):
             self._refusal_sources[id(refusal)] = (refusal, self._current_source)
         super().refuse(job, refusal)
 
+    def is_traced(self, job: Job) -> bool:
+        return job.key == self._about
+
     # --- rankings ---
     def statement(self) -> Statement:
         return _TracedStatement(self)

@@ -179,7 +179,8 @@ class Answers(PluginFunctions):
         return self._bounds.get(function)
 
     def answers_by_demand(self, point: ExtensionPoint) -> bool:
-        """Returns whether the victim functions of a point depend on the demand alone (see ``add_preemptable``)."""
+        """Returns whether the functions of a point depend on the demand alone (see ``add_preemptable`` and
+        ``add_job_pipelined``)."""
         return point not in self._by_task
 
     # --- nodes and HyperNodes ---

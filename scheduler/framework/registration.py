@@ -179,13 +179,19 @@ class Registration(Answers):
         still be placed."""
         self.register(points.JOB_READY, missing)
 
-    def add_job_pipelined(self, vote: Callable[[Job], Vote]) -> None:
-        """Registers a function that votes whether the job would be ready once releasing resources are free."""
-        self.register(points.JOB_PIPELINED, vote)
+    def add_job_pipelined(self, vote: Callable[[Job], Vote], *, by_demand: bool = False) -> None:
+        """Registers a function that votes whether the job would be ready once releasing resources are free.
 
-    def add_job_starving(self, test: Callable[[Job], bool]) -> None:
-        """Registers a function that says whether the job may take resources from others."""
-        self.register(points.JOB_STARVING, test)
+        ``by_demand``: the answer depends only on these properties of the job: queue, priority, minimums, labels,
+        annotations, and the number, statuses, roles and classes of its tasks. A search for tasks to evict that failed
+        is then not repeated for jobs with equal properties.
+        """
+        self._add_by_demand(points.JOB_PIPELINED, vote, by_demand)
+
+    def add_job_starving(self, test: Callable[[Job], bool], *, by_demand: bool = False) -> None:
+        """Registers a function that says whether the job may take resources from others. ``by_demand``: as for
+        ``add_job_pipelined``."""
+        self._add_by_demand(points.JOB_STARVING, test, by_demand)
 
     def add_sub_job_ready(self, missing: Callable[[SubJob], int]) -> None:
         """As ``add_job_ready``, for one sub-job."""
@@ -224,9 +230,10 @@ class Registration(Answers):
         pipelined."""
         self.register(points.ALLOCATABLE_NOW, room)
 
-    def add_preemptive(self, test: Callable[[Queue, Sequence[Task]], bool]) -> None:
-        """Registers a function that says whether the queue may reclaim what these tasks need from other queues."""
-        self.register(points.PREEMPTIVE, test)
+    def add_preemptive(self, test: Callable[[Queue, Sequence[Task]], bool], *, by_demand: bool = False) -> None:
+        """Registers a function that says whether the queue may reclaim what these tasks need from other queues.
+        ``by_demand``: the answer depends only on the queue and the classes of the tasks."""
+        self._add_by_demand(points.PREEMPTIVE, test, by_demand)
 
     def add_handlers(self, allocate: AllocateHandler, deallocate: DeallocateHandler) -> None:
         """Registers functions that are called for every placement, and for every rollback and eviction: for plugins
@@ -339,6 +346,10 @@ class Registration(Answers):
     def _add_order(self, point: ExtensionPoint, key: Function, moving: bool) -> None:
         if self.register(point, key) and moving:
             self._moving.add(point)
+
+    def _add_by_demand(self, point: ExtensionPoint, function: Function, by_demand: bool) -> None:
+        if self.register(point, function) and not by_demand:
+            self._by_task.add(point)
 
     def _add_victims(self, point: ExtensionPoint, victims: Function, bound: Bound | None, by_demand: bool) -> None:
         if not self.register(point, victims):

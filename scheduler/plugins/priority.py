@@ -38,7 +38,7 @@ class Priority:
         if session.option(PREEMPTABLE.flag):
             session.add_veto(PREEMPTABLE, self._higher)
         session.add_unified_evictable(self._evictable)
-        session.add_job_starving(self._starving)
+        session.add_job_starving(self._starving, by_demand=True)
 
     def _victims(self, preemptor: Task, candidates: Sequence[Task]) -> list[Task] | None:
         jobs = self._session.jobs

@@ -79,7 +79,7 @@ class Proportion:
         session.add_queue_order(self._queue_key)
         session.add_overused(self._overused)
         session.add_allocatable(self._allocatable)
-        session.add_preemptive(self._preemptive)
+        session.add_preemptive(self._preemptive, by_demand=True)
         session.add_reclaimable(self._reclaimable, bound=self._over_share, by_demand=True)
         session.add_unified_evictable(self._evictable)
         session.add_job_enqueueable(self._enqueueable)

@@ -1,0 +1,107 @@
+"""reclaim: a search for room that failed is not repeated for equal jobs, and nothing else changes."""
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from scheduler.actions.eviction.failed_jobs import FailedJobs
+from scheduler.actions.eviction.task_evictor import TaskEvictor
+from scheduler.explain.traced_session import TracedSession
+from scheduler.framework.cycle import run_cycle
+from scheduler.framework.session import Session
+from scheduler.plugins.gang import Gang
+from tests.builders import World, configuration, group, node, pod, pods, queue
+
+CONF = configuration(
+    {"priority": {}, "gang": {"enablePreemptable": False}, "conformance": {}},
+    ["predicates", "proportion", "nodeorder"],
+    actions="enqueue, allocate, reclaim, backfill",
+)
+
+
+def full(waiting: list[list[Any]], cpus: int = 8) -> list[Any]:
+    """A node that queue q1 fills, and jobs that wait in q2, which deserves half of it."""
+    holders = [pod(f"a-{i}", "1c+1Gi", "a", on="n1") for i in range(cpus)]
+    return [node("n1", f"{cpus}c+64Gi"), queue("q1"), queue("q2"), group("a", "q1", phase="Inqueue"), holders, *waiting]
+
+
+def gang(name: str, minimum: int, number: int, **rest: Any) -> list[Any]:
+    return [group(name, "q2", minimum, phase="Inqueue", **rest), *pods(name, number, "1c+1Gi", name)]
+
+
+@pytest.fixture
+def searched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The jobs for whose tasks reclaim looks for nodes, without repetitions."""
+    jobs: dict[str, None] = {}
+    found: list[str] = []
+    original = TaskEvictor.make_room
+
+    def make_room(self: TaskEvictor, job: Any, *rest: Any) -> bool:
+        if job.key not in jobs:
+            jobs[job.key] = None
+            found.append(job.name)
+        return original(self, job, *rest)
+
+    monkeypatch.setattr(TaskEvictor, "make_room", make_room)
+    return found
+
+
+def test_equal_gangs_that_cannot_have_their_minimum_are_searched_once(searched: list[str]) -> None:
+    world = World(*full([gang(f"g{i}", 5, 5) for i in range(6)])).run(CONF)
+    assert world.evicted == set()
+    assert searched == ["g0"]
+
+
+def test_gangs_with_another_minimum_or_annotation_are_searched(searched: list[str]) -> None:
+    other = [gang("g0", 5, 6), gang("g1", 6, 6), gang("g2", 5, 6, annotations={"a": "b"})]
+    World(*full(other)).run(CONF)
+    assert searched == ["g0", "g1", "g2"]
+
+
+def test_each_gang_is_searched_if_a_plugin_may_look_at_the_job_itself(
+    searched: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = Gang.open
+
+    def opened(self: Gang, session: Session) -> None:
+        original(self, session)
+        session.add_job_starving(lambda job: True)
+
+    monkeypatch.setattr(Gang, "open", opened)
+    World(*full([gang(f"g{i}", 5, 5) for i in range(3)])).run(CONF)
+    assert searched == ["g0", "g1", "g2"]
+
+
+def test_the_job_that_is_explained_is_searched(searched: list[str]) -> None:
+    world = World(*full([gang(f"g{i}", 5, 5) for i in range(3)]))
+    snapshot = world.cluster.cache.snapshot(world.cluster.now)
+    run_cycle(snapshot, CONF, make_session=lambda *given, **rest: TracedSession(*given, about="default/g2", **rest))
+    assert searched == ["g0", "g2"]
+
+
+def random_cluster(random: Random) -> list[Any]:
+    waiting = []
+    for i in range(random.randint(3, 9)):
+        minimum = random.choice([1, 3, 5, 6])
+        waiting.append(gang(f"g{i}", minimum, minimum + random.choice([0, 0, 1])))
+    return full(waiting, random.choice([6, 8, 10]))
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_evictions_bindings_and_messages_are_those_of_separate_searches(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    objects = random_cluster(Random(seed))
+
+    def outcome() -> list[Any]:
+        found = []
+        world = World(*objects)
+        for _ in range(4):
+            world.run(CONF, kubelet=True)
+            found.append((world.evicted, world.bound, world.waiting))
+        return found
+
+    together = outcome()
+    monkeypatch.setattr(FailedJobs, "demand", lambda *given: None)
+    assert together == outcome()
