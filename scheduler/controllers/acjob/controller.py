@@ -82,7 +82,8 @@ class AscendJobController(Controller):
         if kind is POD:
             if not _concerns(cast("Pod | None", old), cast("Pod | None", new)):
                 return []
-            if new is None:
+            job = self._store.get(ACJOB, AscendJob, *key)
+            if new is None and job is not None and job.metadata.uid == owner.uid:
                 self._lost[key] = max(self._lost.get(key, 0), _number((obj.metadata.labels or {}).get(VERSION, "")))
         return [key]
 

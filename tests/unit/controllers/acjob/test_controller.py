@@ -1,5 +1,6 @@
 """acjob-controller over a cluster in memory."""
 
+import copy
 import json
 from typing import Any
 
@@ -285,6 +286,18 @@ def test_pods_that_are_deleted_are_created_again_with_the_next_version(gone: lis
     assert world.groups()[GROUP]["metadata"]["annotations"]["volcano-py/restarts"] == "1"
     world.end("Running", *gone)
     assert world.state() == ["Running"]
+
+
+def test_the_pods_of_another_job_of_this_name_are_no_loss() -> None:
+    world = started()
+    old = copy.deepcopy(world.pods()[PODS[2]])
+    old["metadata"] |= {"name": "train-worker-7", "uid": "uid-of-its-pod"}
+    old["metadata"]["ownerReferences"][0]["uid"] = "uid-of-before"
+    world.create(old)
+    world.delete_pods("train-worker-7")
+    world.patch(ACJOB, "train", {"spec": {"replicaSpecs": {"Worker": {"replicas": 3}}}})
+    world.wait(2)
+    assert world.pods()["train-worker-2"]["metadata"]["labels"]["version"] == "0"
 
 
 def test_a_job_fails_when_it_has_no_restarts_left() -> None:
