@@ -6,6 +6,7 @@ The class and the assumed state of a Pod are passed in, since only the cache kno
 import re
 import sys
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -264,6 +265,7 @@ def uid_of(meta: ObjectMeta) -> str:
     return meta.uid or f"{meta.namespace}/{meta.name}"
 
 
+@lru_cache(maxsize=4096)
 def _seconds(timestamp: str | None) -> float:
-    """Seconds since the epoch; 0 if the timestamp is missing or malformed."""
+    """Seconds since the epoch; 0 if the timestamp is missing or malformed. The Pods of a job share most of theirs."""
     return parse_timestamp(timestamp) or 0.0

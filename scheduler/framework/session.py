@@ -19,7 +19,7 @@ from scheduler.api.node import Nodes
 from scheduler.api.queue import Queue
 from scheduler.api.reasons import Malformed, Refusal
 from scheduler.api.resource import Dimensions, Vector
-from scheduler.api.signed_records import BindingRecord, device_annotations
+from scheduler.api.signed_records import NO_ANNOTATIONS, BindingRecord, device_annotations
 from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import Task, TaskClass, TaskStatus
 from scheduler.framework.arguments import Arguments
@@ -248,9 +248,11 @@ class Session(Registration):
             extended = self._is_extended(tasks[0].cls)
             charged = self._charged(job, tasks[0].cls, rows)
             for task, row in zip(tasks, rows, strict=True):
-                annotations: dict[str, str] = {}
+                annotations = NO_ANNOTATIONS
                 for annotate in annotators:
-                    annotations.update(annotate(task, row))
+                    more = annotate(task, row)
+                    if more:
+                        annotations = {**annotations, **more}
                 preparations = tuple(p for prepare in preparers for p in prepare(task, row))
                 prepared = prepared or bool(preparations)
                 del allocated[task.uid]
