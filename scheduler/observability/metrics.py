@@ -6,11 +6,15 @@ give; resources other than cpu and memory in thousandths, as Volcano has them.
 
 import collections
 from collections.abc import Iterable, Mapping
+from typing import Final
 
-from prometheus_client import Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import UnknownMetricFamily
 from prometheus_client.registry import Collector
 
+from scheduler.api.decisions import Decisions
+from scheduler.api.job import Job
+from scheduler.api.task import Task
 from scheduler.observability.role_metrics import RoleMetrics, exponential_buckets
 from scheduler.observability.session_figures import DeviceFigures, SessionFigures, ShareFigures
 
@@ -44,6 +48,56 @@ class AttemptFigures(Collector):
         for name, number in sorted(self._retries.items()):
             retries.add_metric([name], number)
         yield retries
+
+
+STAGES: Final = ("enqueued", "allocated", "bound", "running")
+_LONGEST_NAME: Final = 100
+"""Characters of the name of an exemplar, of which all labels together may have 128."""
+
+
+class WaitTimes:
+    """How long Pods wait, stage by stage: created → enqueued → allocated → bound → running.
+
+    A stage begins where the one before ends. The object is the exemplar of its bucket. Times are Unix times in seconds.
+    """
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        histogram = Histogram(
+            "volcano_py_pod_wait_seconds",
+            "How long a Pod waits to reach a stage from the one before: enqueued (its PodGroup, since its creation), "
+            "allocated (by a session), bound (by the API server), running (in whole seconds)",
+            ["stage"],
+            registry=registry,
+            buckets=(0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0, 10_000.0, 100_000.0),
+        )
+        self._stages = {stage: histogram.labels(stage) for stage in STAGES}
+        self._admitted: dict[str, float] = {}
+        """Key of a job -> when it was admitted to its queue."""
+
+    def decided(self, decisions: Decisions, jobs: Mapping[str, Job], now: float) -> None:
+        """A session has admitted jobs and allocated nodes. ``jobs``: those of the session, by key."""
+        for group in decisions.pod_groups:
+            key = f"{group.namespace}/{group.name}"
+            if group.admits and key in jobs:
+                self._observe("enqueued", now - jobs[key].creation, key)
+                self._admitted[key] = now
+        for bind in decisions.binds:
+            task = bind.task
+            self._observe("allocated", now - max(task.creation, self._admitted.get(task.job, 0.0)), task.key)
+        if not self._admitted.keys() <= set(jobs):
+            self._admitted = {key: moment for key, moment in self._admitted.items() if key in jobs}
+
+    def bound(self, task: Task, allocated: float, now: float) -> None:
+        """The API server has bound a Pod. ``allocated``: when the session allocated its node."""
+        self._observe("bound", now - allocated, task.key)
+
+    def runs(self, task: Task, now: float) -> None:
+        """A bound Pod has begun to run."""
+        if task.scheduled_at:
+            self._observe("running", now - task.scheduled_at, task.key)
+
+    def _observe(self, stage: str, seconds: float, key: str) -> None:
+        self._stages[stage].observe(max(seconds, 0.0), exemplar={"object": key[:_LONGEST_NAME]})
 
 
 class Metrics(RoleMetrics):
@@ -113,6 +167,7 @@ class Metrics(RoleMetrics):
         self.unscheduled_jobs = Gauge(
             "volcano_unschedule_job_count", "Jobs with Pods that the last session could not place", registry=registry
         )
+        self.waits = WaitTimes(registry)
         self.session = SessionFigures()
         registry.register(self.session)
         self.shares = ShareFigures()

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, disable_created_metrics, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 
 disable_created_metrics()  # type: ignore[no-untyped-call]  # they would add an unused second series per counter
 
@@ -27,12 +27,25 @@ class RoleMetrics:
         self.api_requests = Counter(
             "volcano_py_api_requests_total", "Requests to the API server", ["class", "code"], registry=registry
         )
+        self.api_seconds = Histogram(
+            "volcano_py_api_request_duration_seconds",
+            "Time until the API server has answered, by verb and HTTP status (error: no answer)",
+            ["verb", "code"],
+            registry=registry,
+            buckets=(0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0),
+        )
+        self.watch_delay = Histogram(
+            "volcano_py_watch_delay_seconds",
+            "Age of new objects when the watch delivers them. Creation times are whole seconds",
+            ["kind"],
+            registry=registry,
+            buckets=(1.0, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0),
+        )
+        self.writes_waiting = Gauge(
+            "volcano_py_writes_waiting", "Writes that are queued or under way", ["class"], registry=registry
+        )
         self.watch_restarts = Counter(
             "volcano_py_watch_restarts_total", "Watches that broke off", ["kind", "reason"], registry=registry
         )
         self.dropped_events = Counter("volcano_py_dropped_events_total", "Events never posted", registry=registry)
         self.leading = Gauge("volcano_py_leader", "1 while this process leads", registry=registry)
-
-    def text(self) -> bytes:
-        """The exposition format."""
-        return generate_latest(self.registry)

@@ -6,6 +6,7 @@ from typing import Final
 
 import structlog
 from aiohttp import web
+from prometheus_client.aiohttp import make_aiohttp_handler
 
 from scheduler.observability.connections import Connections, Limits
 from scheduler.observability.role_metrics import RoleMetrics
@@ -42,7 +43,7 @@ class Server:
         limits: Limits = LIMITS,
     ) -> None:
         """``ready``: of a role that receives requests; served on the address of ``health``."""
-        self._metrics = metrics
+        self._metrics = make_aiohttp_handler(metrics.registry)
         self._health = health
         self._ready = ready or health
         self._paths: dict[tuple[str | None, int], list[str]] = {}
@@ -79,9 +80,11 @@ class Server:
             await runner.cleanup()
         self._runners.clear()
 
-    async def _serve_metrics(self, request: web.Request) -> web.Response:
-        text = await asyncio.to_thread(self._metrics.text)  # with many jobs it takes a while
-        return web.Response(body=text, headers={"Content-Type": "text/plain; version=0.0.4"})
+    async def _serve_metrics(self, request: web.Request) -> web.StreamResponse:
+        async def handled() -> web.StreamResponse:
+            return await self._metrics(request)
+
+        return await asyncio.to_thread(asyncio.run, handled())  # with many jobs the text takes a while
 
     async def _serve_health(self, request: web.Request) -> web.Response:
         return _well(self._health())

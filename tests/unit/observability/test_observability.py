@@ -6,12 +6,14 @@ import logging
 import aiohttp
 import pytest
 import structlog
+from prometheus_client import generate_latest
 
 from scheduler.observability import logs
 from scheduler.observability.logs import level_of, without_secrets
 from scheduler.observability.metrics import Metrics
 from scheduler.observability.role_metrics import exponential_buckets
 from scheduler.observability.server import AddressError, Server, parse_address
+from scheduler.observability.session_figures import REASON_CLASSES
 from tests.builders import World, configuration, group, node, pods, queue
 
 
@@ -56,7 +58,7 @@ def test_a_session_leaves_the_figures_of_queues_and_jobs_in_the_metrics() -> Non
 def test_cycles_are_measured_under_volcanos_names() -> None:
     metrics = Metrics()
     metrics.cycle(seconds=0.02, opening=0.001, actions={"allocate": 0.01}, plugins={"gang": 0.0005})
-    text = metrics.text().decode()
+    text = generate_latest(metrics.registry).decode()
     for name in (
         "volcano_e2e_scheduling_latency_milliseconds_count 1.0",
         "volcano_open_session_duration_milliseconds_count 1.0",
@@ -100,6 +102,43 @@ def test_health_and_metrics_are_served_on_one_address_or_two(separate: bool) -> 
             await server.stop()
 
     asyncio.run(scenario())
+
+
+def test_metrics_are_served_as_openmetrics_and_compressed_to_those_who_ask_for_it() -> None:
+    async def scenario() -> None:
+        metrics = Metrics()
+        server = Server(metrics, lambda: "", metrics_address="127.0.0.1:0")
+        await server.start()
+        accept = {"Accept": "application/openmetrics-text; version=1.0.0", "Accept-Encoding": "gzip"}
+        url = f"http://127.0.0.1:{server.ports['/metrics']}/metrics"
+        try:
+            async with aiohttp.ClientSession() as session, session.get(url, headers=accept) as answer:
+                assert answer.headers["Content-Type"].startswith("application/openmetrics-text")
+                assert answer.headers["Content-Encoding"] == "gzip"
+                assert (await answer.text()).endswith("# EOF\n")
+        finally:
+            await server.stop()
+
+    asyncio.run(scenario())
+
+
+def test_waiting_pods_are_counted_by_the_class_of_their_reason() -> None:
+    world = World(
+        node("n1", "4c"),
+        queue("small", capability="2c"),
+        [group("over", "small", phase="Inqueue"), *pods("over", 3, "1c", "over")],
+        [group("big", phase="Inqueue"), *pods("big", 2, "64c", "big")],
+        [group("pending", asks="100c"), *pods("pending", 4, "1c", "pending")],
+    )
+    world.run(configuration(["gang", "predicates", "capacity", "overcommit"]))
+    assert world.outcome is not None
+    session, metrics = world.outcome.session, Metrics()
+    metrics.session.update(session.jobs, session.queues, session.dimensions, (), session.now)
+    found = {
+        reason: metrics.registry.get_sample_value("volcano_py_pending_pods", {"reason": reason})
+        for reason in REASON_CLASSES
+    }
+    assert found == {"not_admitted": 4, "refused": 1, "no_node": 2, "gang": 0, "other": 0}
 
 
 def test_addresses_are_read_as_go_programs_do() -> None:

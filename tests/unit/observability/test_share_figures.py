@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from prometheus_client import generate_latest
+
 from scheduler.observability.metrics import Metrics
 from tests.builders import Raw, World, configuration, group, node, only, pod, pods, queue
 
@@ -123,7 +125,7 @@ def test_attempts_are_counted_under_volcanos_names_and_forgotten_with_their_jobs
     assert value("volcano_total_preemption_attempts") == 3
     assert value("volcano_job_retry_counts", {"job_id": "w"}) == 2
     assert value("volcano_job_retry_counts", {"job_id": "x"}) is None
-    assert b"\nvolcano_total_preemption_attempts 3.0\n" in metrics.text()
+    assert b"\nvolcano_total_preemption_attempts 3.0\n" in generate_latest(metrics.registry)
 
 
 def test_a_session_counts_the_nodes_on_which_it_tried_to_preempt() -> None:

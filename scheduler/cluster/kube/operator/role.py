@@ -61,7 +61,7 @@ class Operator:
         self.process = process = Process(settings.process, credentials, self._metrics)
         self._client, self._fence, self._liveness = process.client, process.fence, process.liveness
         self._stop = process.stopping
-        self._lanes = make_lanes(settings.writes)
+        self._lanes = make_lanes(settings.writes, self._metrics)
         store = Store()
         controllers = make_controllers(store)
         self._worklist = Worklist(controllers)

@@ -21,6 +21,7 @@ from scheduler.api.names import DEFAULT_QUEUE, SYSTEM_NAMESPACE
 from scheduler.api.reasons import Malformed
 from scheduler.api.signed_records import SigningKey
 from scheduler.api.snapshot import Snapshot
+from scheduler.api.task import Task
 from scheduler.api.usage import NodeUsage
 from scheduler.cluster.external_calls import HttpCalls
 from scheduler.cluster.kube.process.liveness import Phase
@@ -31,7 +32,7 @@ from scheduler.cluster.kube.scheduler.bootstrap import ensure_queues
 from scheduler.cluster.kube.scheduler.custom_metrics import getter
 from scheduler.cluster.kube.scheduler.cycle_timer import CycleTimer
 from scheduler.cluster.kube.scheduler.cycle_timer import Nodes as TimerNodes
-from scheduler.cluster.kube.scheduler.report import CycleReport
+from scheduler.cluster.kube.scheduler.report import CycleReport, PodStarts
 from scheduler.cluster.kube.scheduler.status_throttle import StatusThrottle
 from scheduler.cluster.kube.scheduler.visibility.role import Visibility, VisibilitySettings
 from scheduler.cluster.kube.transport.client import CredentialSource
@@ -78,6 +79,8 @@ class Cache(Sink, OriginalStore, WriterCache, TimerNodes, Protocol):
     def take_malformed(self) -> list[Malformed]: ...
 
     def node_names(self) -> list[str]: ...
+
+    def task(self, key: str) -> Task | None: ...
 
     def take_usage(self, usages: Mapping[str, NodeUsage]) -> None: ...
 
@@ -149,7 +152,7 @@ class Daemon:
         self.process = process = Process(settings.process, credentials, self._metrics)
         self._client, self._fence, self._liveness = process.client, process.fence, process.liveness
         self._stop = process.stopping
-        self._lanes = make_lanes(settings.bind_workers)
+        self._lanes = make_lanes(settings.bind_workers, self._metrics)
         name = settings.scheduler_names[0]
         self._recorder = Recorder(self._client, self._lanes, self._metrics, self._fence, name)
         self._report = CycleReport(self._metrics, self._recorder)
@@ -159,7 +162,14 @@ class Daemon:
         )
         self._informers = InformerSet(
             [
-                Informer(self._client, source, cache, self._recorder.malformed, self._metrics, originals=cache)
+                Informer(
+                    self._client,
+                    source,
+                    PodStarts(cache, self._metrics.waits) if source.kind is POD else cache,
+                    self._recorder.malformed,
+                    self._metrics,
+                    originals=cache,
+                )
                 for source in sources(csi_storage=settings.csi_storage)
             ]
         )

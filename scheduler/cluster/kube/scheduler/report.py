@@ -1,6 +1,10 @@
-"""Reports cycles: metrics, a line in the log, and an Event for each field that a plugin ignored."""
+"""Reports cycles: metrics, a line in the log, and an Event for each field that a plugin ignored.
+
+Measures also how long bound Pods take to run.
+"""
 
 import time
+from typing import Protocol
 
 import structlog
 
@@ -8,11 +12,14 @@ from scheduler.actions.gang_preempt import GangPreempt
 from scheduler.actions.preempt import Preempt
 from scheduler.api.decisions import EventPost
 from scheduler.api.names import EVENT_PLUGIN_ERROR, EVENT_WARNING, REASON_NOT_ENOUGH_RESOURCES
+from scheduler.api.objects import KubeObject, Pod
 from scheduler.api.reasons import Malformed
+from scheduler.api.task import Task, TaskStatus
+from scheduler.cluster.kube.watch.informer import Sink
 from scheduler.cluster.kube.write.events import Recorder
 from scheduler.framework.cycle import Outcome
 from scheduler.framework.failures import PluginError
-from scheduler.observability.metrics import Metrics
+from scheduler.observability.metrics import Metrics, WaitTimes
 from scheduler.plugins.deviceshare.usage import DEVICE_USAGE
 
 _PREEMPTIONS = frozenset({Preempt.name, GangPreempt.name})
@@ -93,6 +100,29 @@ class CycleReport:
         for action, number in decisions.eviction_transactions.items():
             metrics.eviction_transactions.labels(action).inc(number)
         now = time.time()
+        metrics.waits.decided(decisions, jobs, now)
         for key in {bind.task.job for bind in decisions.binds}:
             if (job := jobs.get(key)) is not None:
                 metrics.job_bound(now - job.creation)
+
+
+class _Tasks(Sink, Protocol):
+    def task(self, key: str) -> Task | None: ...
+
+
+class PodStarts:
+    """Passes watched Pods on to the cache, and measures how long they take to run after they are bound."""
+
+    def __init__(self, cache: _Tasks, waits: WaitTimes) -> None:
+        self._cache = cache
+        self._waits = waits
+
+    def upsert(self, kind: str, obj: KubeObject) -> None:
+        if isinstance(obj, Pod) and obj.status.phase == TaskStatus.RUNNING.value:
+            before = self._cache.task(f"{obj.metadata.namespace}/{obj.metadata.name}")
+            if before is not None and before.ours and before.status is TaskStatus.BOUND:
+                self._waits.runs(before, time.time())
+        self._cache.upsert(kind, obj)
+
+    def delete(self, kind: str, namespace: str, name: str) -> None:
+        self._cache.delete(kind, namespace, name)

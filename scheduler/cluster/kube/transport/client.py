@@ -193,7 +193,7 @@ class ApiClient:
         seconds: float,
         priority: Priority,
     ) -> tuple[int, str | None, bytes]:
-        code = "error"
+        code, began = "error", time.perf_counter()
         try:
             timeout = aiohttp.ClientTimeout(total=seconds, ceil_threshold=1e9)
             async with self._open(method, path, params, headers, timeout, body) as response:
@@ -210,6 +210,7 @@ class ApiClient:
             raise TransportError(f"{method} {path}: {str(error) or type(error).__name__}", sent=True) from None
         finally:
             self._metrics.api_requests.labels(priority.label, code).inc()
+            self._metrics.api_seconds.labels(method, code).observe(time.perf_counter() - began)
 
     async def lines(
         self,

@@ -15,6 +15,7 @@ nothing, but it only shows that the next hop is alive.
 
 import asyncio
 import random
+import time
 from collections.abc import Callable
 from contextlib import aclosing
 from typing import Any, Generic, Protocol, TypeVar
@@ -26,6 +27,7 @@ from scheduler.api.decisions import ObjectRef
 from scheduler.api.kinds import OPTIONAL
 from scheduler.api.objects import KubeObject
 from scheduler.api.reasons import Malformed, field_and_problem
+from scheduler.api.times import parse_timestamp
 from scheduler.cluster.decoding import DECODE_ERRORS, decode
 from scheduler.cluster.kube.transport.backoff import Backoff
 from scheduler.cluster.kube.transport.client import ApiClient, ApiError, TransportError
@@ -110,6 +112,7 @@ class Informer:
         self._sink = sink
         self._report = report
         self._metrics = metrics
+        self._delay = metrics.watch_delay.labels(source.kind.name)
         self._page = page
         self._backoff = backoff or Backoff(0.5, 30.0)
         self._originals = originals
@@ -282,6 +285,8 @@ class Informer:
         self._version = obj.metadata.resource_version or self._version
         key = (obj.metadata.namespace, obj.metadata.name)
         if event.type in ("ADDED", "MODIFIED"):
+            if event.type == "ADDED":
+                self._observe_delay(obj)
             self._upsert(key, obj)
             if self._keeps_originals:
                 self._keep_original(key, decode(self._raw_events, line).object)
@@ -289,6 +294,11 @@ class Informer:
             self._delete(key)
         elif event.type == "ERROR":
             self._exceptional_event(line)
+
+    def _observe_delay(self, obj: KubeObject) -> None:
+        created = parse_timestamp(obj.metadata.creation_timestamp)
+        if created is not None:
+            self._delay.observe(max(time.time() - created, 0.0))
 
     def _exceptional_event(self, line: bytes) -> None:
         """Handles an ERROR, or an object that cannot be decoded. Raises GoneError, ApiError, DECODE_ERRORS (not

@@ -11,8 +11,11 @@ import contextlib
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Hashable
 from enum import IntEnum
+from functools import partial
 
 import structlog
+
+from scheduler.observability.role_metrics import RoleMetrics
 
 _LIMITLESS = 1_000_000
 log = structlog.get_logger(__name__)
@@ -182,10 +185,15 @@ class Lanes:
         self._wake()
 
 
-def make_lanes(placements: int) -> Lanes:
+def make_lanes(placements: int, metrics: RoleMetrics | None = None) -> Lanes:
     """The lanes of a role. ``placements``: bindings, evictions and admissions in flight, each. ``Writer.overloaded``
-    bounds how many of them wait; the number of objects bounds the statuses; Events that arrive too fast are dropped."""
-    return Lanes(
+    bounds how many of them wait; the number of objects bounds the statuses; Events that arrive too fast are dropped.
+    ``metrics`` show the number of writes in each."""
+    lanes = Lanes(
         {**dict.fromkeys(URGENT, placements), Urgency.STATUS: 16, Urgency.EVENT: 8},
         {**dict.fromkeys(URGENT, _LIMITLESS), Urgency.STATUS: 100_000, Urgency.EVENT: 20_000},
     )
+    if metrics is not None:
+        for urgency in Urgency:
+            metrics.writes_waiting.labels(urgency.name.lower()).set_function(partial(lanes.backlog, urgency))
+    return lanes

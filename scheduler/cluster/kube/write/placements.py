@@ -116,6 +116,8 @@ class Binding(_Placement):
         self.remaining = [run for run in runs if run.at_binding]
         self.unresolved: ApiError | TransportError | None = None
         """The error that left the outcome unknown: the Pod has to be read."""
+        self.allocated = time.time()
+        """When the session allocated the node."""
 
     async def __call__(self) -> float | None:
         context, bind = self.context, self.bind
@@ -165,7 +167,9 @@ class Binding(_Placement):
 
     def _succeeded(self) -> None:
         context, task = self.context, self.task
-        context.metrics.bound(time.time() - task.creation)
+        now = time.time()
+        context.metrics.bound(now - task.creation)
+        context.metrics.waits.bound(task, self.allocated, now)
         context.recorder.post(EventPost(pod_ref(task), EVENT_NORMAL, EVENT_SCHEDULED, binding_message(self.bind)))
 
     def _failed(self, error: ApiError | TransportError) -> None:

@@ -1,5 +1,7 @@
 """The GPU usage of a session for metrics."""
 
+from prometheus_client import generate_latest
+
 from scheduler.api.names import VGPU_IDS
 from scheduler.observability.metrics import Metrics
 from scheduler.plugins.deviceshare.usage import DEVICE_USAGE
@@ -31,4 +33,4 @@ def test_without_the_plugin_there_are_no_gpu_metrics() -> None:
     assert world.outcome is not None and DEVICE_USAGE not in world.outcome.session.shared
     metrics = Metrics()
     metrics.devices.update(world.outcome.session.shared.get(DEVICE_USAGE, ()))
-    assert "volcano_vgpu_device_memory_limit{" not in metrics.text().decode()
+    assert "volcano_vgpu_device_memory_limit{" not in generate_latest(metrics.registry).decode()

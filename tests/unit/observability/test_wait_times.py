@@ -1,0 +1,72 @@
+"""The wait of a Pod, stage by stage."""
+
+import msgspec
+from prometheus_client import CollectorRegistry
+from prometheus_client.openmetrics.exposition import generate_latest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+
+from scheduler.api.objects import Pod
+from scheduler.cache import ClusterCache
+from scheduler.cluster.kube.scheduler.report import PodStarts
+from scheduler.observability.metrics import Metrics, WaitTimes
+from tests.builders import NAME, World, configuration, feed, group, node, pod
+
+CONF = configuration(["gang"], ["predicates"])
+
+
+def sums(registry: CollectorRegistry) -> dict[str, float]:
+    """Stage -> seconds of all Pods."""
+    found = {}
+    for stage in ("enqueued", "allocated", "bound", "running"):
+        value = registry.get_sample_value("volcano_py_pod_wait_seconds_sum", {"stage": stage})
+        found[stage] = round(value or 0.0, 3)
+    return found
+
+
+def test_each_stage_begins_where_the_one_before_ends() -> None:
+    registry = CollectorRegistry()
+    waits = WaitTimes(registry)
+    world = World(node("n", "4c"), group("g", asks="1c"), pod("p", "1c", "g"))
+    first = world.run(CONF).outcome
+    assert first is not None
+    (job,) = first.session.jobs.values()
+    created = job.creation
+    decisions = world.decisions
+    (bind,) = decisions.binds
+    task = bind.task
+
+    waits.decided(decisions, first.session.jobs, created + 2)
+    waits.bound(task, created + 2, created + 2.5)
+    running = task.copy()
+    running.scheduled_at = created + 2.5
+    waits.runs(running, created + 6.5)
+
+    assert sums(registry) == {"enqueued": 2.0, "allocated": 0.0, "bound": 0.5, "running": 4.0}
+
+
+def test_the_start_of_a_bound_pod_is_measured_once_on_its_way_to_the_cache() -> None:
+    registry, cache = CollectorRegistry(), ClusterCache([NAME])
+    starts = PodStarts(cache, WaitTimes(registry))
+    bound = {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2020-01-01T00:00:00Z"}
+    feed(cache, group("g"))
+    for phase in ("Pending", "Running", "Running"):
+        raw = pod("p", "1c", "g", on="n", phase=phase)
+        raw["status"]["conditions"] = [bound]
+        starts.upsert("Pod", msgspec.convert(raw, Pod))
+    stored = cache.task("default/p")
+    assert stored is not None and stored.status.value == "Running"
+    assert registry.get_sample_value("volcano_py_pod_wait_seconds_count", {"stage": "running"}) == 1
+    starts.delete("Pod", "default", "p")
+    assert cache.task("default/p") is None
+
+
+def test_openmetrics_has_the_object_of_each_bucket_as_exemplar() -> None:
+    metrics = Metrics()
+    world = World(node("n", "4c"), group("g", asks="1c"), pod("p" * 200, "1c", "g")).run(CONF)
+    assert world.outcome is not None
+    metrics.waits.decided(world.decisions, world.outcome.session.jobs, 1e9)
+    text = generate_latest(metrics.registry).decode()  # type: ignore[no-untyped-call]
+    families = {family.name: family for family in text_string_to_metric_families(text)}  # type: ignore[no-untyped-call]
+    exemplars = [s.exemplar.labels for s in families["volcano_py_pod_wait_seconds"].samples if s.exemplar]
+    assert {"object": "default/g"} in exemplars
+    assert {"object": "default/" + "p" * 92} in exemplars
