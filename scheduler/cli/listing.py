@@ -41,6 +41,17 @@ def list_flags(*, namespaced: bool = True) -> Callable[[Callable[..., None]], Ca
     return decorate
 
 
+def phase_option(*phases: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Adds ``--phase`` to a command, whose function takes the parameter ``phases``, empty for all."""
+    return click.option(
+        "--phase",
+        "phases",
+        multiple=True,
+        type=click.Choice(phases, case_sensitive=False),
+        help="Only objects in this phase (repeatable).",
+    )
+
+
 def show_list(connection: Connection, flags: ListFlags, view: Callable[[Cluster], View[T]]) -> None:
     """Prints the view, and with ``watch`` its changes until interrupted."""
 

@@ -35,6 +35,14 @@ class LazyGroup(click.Group):
         command = getattr(importlib.import_module(module), attribute)
         return command if isinstance(command, click.Command) else None
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.NoSuchCommand as error:  # it suggests names of commands that are imported
+            raise click.NoSuchCommand(error.command_name, possibilities=self._lazy, ctx=ctx) from None
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, self._lazy[name][2]) for name in self.list_commands(ctx)])
@@ -60,6 +68,7 @@ _COMMANDS: dict[str, Lazy] = {
     "replay": ("scheduler.cli.replay", "replay_command", "Replay the sessions that a scheduler recorded."),
     "scheduler": ("scheduler.cli.scheduler", "scheduler_command", "Schedule the Pods of a cluster."),
     "simulate": ("scheduler.cli.simulate", "simulate_command", "Run the scheduler over manifests."),
+    "version": ("scheduler.cli.version", "version_command", "Print the version of the program."),
     "webhooks": ("scheduler.cli.webhooks", "webhooks_command", "Validate and default objects of a cluster."),
 }
 

@@ -1,13 +1,13 @@
 """``job list``: vcctl's table of vcjobs."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from scheduler.api.names import JOB_TYPE
 from scheduler.cli.completion import names_of
 from scheduler.cli.connection import Cluster, Connection
-from scheduler.cli.listing import ListFlags, list_flags, show_list
+from scheduler.cli.listing import ListFlags, list_flags, phase_option, show_list
 from scheduler.cli.output import Column
 from scheduler.cli.view import View, key_of
 
@@ -15,6 +15,11 @@ if TYPE_CHECKING:
     from scheduler.api.batch import Job
 
 _BATCH = "Batch"
+PHASES: Final = (
+    "Pending", "Running", "Restarting", "Aborting", "Aborted", "Completing", "Completed", "Terminating", "Terminated",
+    "Failed",
+)  # fmt: skip
+"""Those of ``JobPhase``, which takes long to import."""
 
 
 def replicas(job: "Job") -> int:
@@ -49,9 +54,16 @@ _NAMESPACE: "Column[Job]" = Column("Namespace", lambda job: job.metadata.namespa
 @click.option(
     "--position", is_flag=True, help="Show the position of waiting jobs in their queue; reads the whole cluster."
 )
+@phase_option(*PHASES)
 @list_flags()
 def list_command(
-    connection: Connection, flags: ListFlags, queue: str, scheduler: str, selector: str, position: bool
+    connection: Connection,
+    flags: ListFlags,
+    queue: str,
+    scheduler: str,
+    selector: str,
+    position: bool,
+    phases: tuple[str, ...],
 ) -> None:
     """List vcjobs."""
     from scheduler.api.kinds import VCJOB
@@ -71,6 +83,7 @@ def list_command(
             selector in job.metadata.name
             and queue in ("", job.spec.queue)
             and scheduler in ("", job.spec.scheduler_name)
+            and (not phases or job.status.state.phase in phases)
         )  # fmt: skip
 
     def view(cluster: Cluster) -> "View[Job]":

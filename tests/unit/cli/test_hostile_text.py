@@ -104,6 +104,7 @@ LOCAL: dict[tuple[str, ...], list[list[str]]] = {
         for output in ([], ["-o", "json"], ["-o", "yaml"])
     ]
     + [["--chips", "-f", "CHIPS", *output] for output in ([], ["-o", "json"], ["-o", "yaml"])],
+    ("version",): [[], ["-o", "json"], ["-o", "yaml"]],
     ("webhooks",): [["--webhook-service-name", "s", "--admission-conf", "BROKEN"]],
 }
 """Commands on files."""
@@ -259,7 +260,8 @@ def test_no_file_controls_the_terminal(path: tuple[str, ...], terminal: bool, fi
         assert not raw_characters(result.stderr), (arguments, result.stderr)
         assert "\N{SKULL}" not in result.output
         ok = (
-            path in (("completion",), ("playground", "families"), ("playground", "nodes")) or "no-such-pod" in arguments
+            path in (("completion",), ("playground", "families"), ("playground", "nodes"), ("version",))
+            or "no-such-pod" in arguments
         )
         assert ok or any(code in result.output for code in (r"\x1b", r"\u001b", r"\e")), "nothing hostile was shown"
 

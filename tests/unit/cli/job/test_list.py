@@ -4,6 +4,8 @@ import json
 
 import yaml
 
+from scheduler.api.batch import JobPhase
+from scheduler.cli.job.list import PHASES
 from tests.unit.cli.cluster import BATCH, JOBS, Cluster, job
 
 RUNNING = {
@@ -58,6 +60,22 @@ def test_jobs_are_selected_by_queue_scheduler_and_part_of_the_name(cluster: Clus
     assert names("-S", "other") == ["serve"]
     assert names("--selector", "train") == ["train-1", "train-2"]
     assert names("--selector", "train", "-q", "default") == ["train-1"]
+
+
+def test_jobs_are_selected_by_phases(cluster: Cluster) -> None:
+    jobs = [job(phase.lower()) | {"status": {"state": {"phase": phase}}} for phase in ("Pending", "Running", "Failed")]
+    cluster.holds(JOBS, *jobs)
+
+    def names(*flags: str) -> list[str]:
+        return [line.partition("/")[2] for line in cluster.prints("job", "list", "-o", "name", *flags).splitlines()]
+
+    assert names("--phase", "running") == ["running"]
+    assert names("--phase", "Pending", "--phase", "Failed") == ["pending", "failed"]
+    assert set(cluster.completes("job", "list", "--phase", "Te")) == {"terminated", "terminating"}
+
+
+def test_the_phases_are_those_of_vcjobs() -> None:
+    assert tuple(JobPhase) == PHASES
 
 
 def test_labels_are_selected_by_the_server(cluster: Cluster) -> None:
