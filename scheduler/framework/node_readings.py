@@ -71,10 +71,10 @@ class NodeReadings(Generic[V]):
     ) -> NodeValues[V]:
         """Returns the values of the nodes at ``rows()``, the same instance if nothing changed.
 
-        ``rows``: depends only on ``nodes.facts`` and ``nodes.allocatable``. ``sources``: always of the same number and
-        prefixes. ``make(row, node, *objects)``: computes a value from the Node object and from those of the sources,
-        None where there is none. ``constants``: what the values depend on besides; if one changes, all are computed
-        again.
+        ``rows``: depends only on ``nodes.facts`` and ``nodes.allocatable``. ``sources``: their number and prefixes
+        never change. ``make(row, node, *objects)``: computes a value from the Node object and from those of the
+        sources, None where there is none. ``constants``: what the values depend on besides; if one changes, all are
+        computed again.
         """
         last = self._last
         origins = (nodes.facts, nodes.allocatable, *(source.objects for source in sources))
@@ -103,7 +103,7 @@ class NodeReadings(Generic[V]):
 
 
 def _updated(last: _State[V], rows: Rows, columns: list[list[object]], make: Callable[..., V]) -> NodeValues[V]:
-    """The values of the same nodes as in the last session."""
+    """The values of nodes whose set has not changed since the last session."""
     pairs = zip(last.columns, columns, strict=True)
     differ = (map(is_not, before, now) for before, now in pairs if before is not now)
     changed = sorted({i for column in differ for i in compress(count(), column)})

@@ -8,8 +8,8 @@ import json
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Self
 from urllib.error import URLError
@@ -21,6 +21,7 @@ from controlplane.manifests import CHART, NAMESPACE, RELEASE, ROOT
 from controlplane.process import Process, free_ports
 from controlplane.run import ControlPlane
 from tests.integration.service_network import ServiceNetwork
+from tests.integration.stage import or_skipped
 
 EXAMPLES = ROOT / "deploy" / "examples"
 ROLES = ("webhooks", "controllers", "scheduler")
@@ -179,3 +180,13 @@ class Installation:
 
     def logs(self) -> Sequence[str]:
         return [role.log for role in self.roles.values()]
+
+
+@contextmanager
+def started_installation(directory: Path) -> Iterator[Installation]:
+    """An installation whose control plane runs. Skips the test if it cannot be built."""
+    installation = Installation(directory)
+    with or_skipped():
+        installation.__enter__()
+    with installation:
+        yield installation

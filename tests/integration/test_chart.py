@@ -17,8 +17,8 @@ from scheduler.api.names import SELECTED_NODE, SIGNING_KEY_SECRET
 from scheduler.webhooks.configurations import collection_of, name_of
 from scheduler.webhooks.routes import routes
 from tests.integration import examples
-from tests.integration.installation import EXAMPLES, ROLES, Installation
-from tests.integration.stage import or_skipped, wait
+from tests.integration.installation import EXAMPLES, ROLES, Installation, started_installation
+from tests.integration.stage import wait
 
 pytestmark = pytest.mark.controlplane
 
@@ -54,10 +54,7 @@ NEVER_NEEDED_HERE = {
 @pytest.fixture(scope="module")
 def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     """A cluster with nodes, the packaged chart in a namespace for restricted Pods only, and all roles running."""
-    installed = Installation(tmp_path_factory.mktemp("chart"))
-    with or_skipped():
-        installed.__enter__()
-    with installed:
+    with started_installation(tmp_path_factory.mktemp("chart")) as installed:
         api = installed.api
         restricted = {"pod-security.kubernetes.io/enforce": "restricted"}
         api.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE, "labels": restricted}})

@@ -19,8 +19,8 @@ from controlplane.run import CONTROLLERS
 from scheduler.api.kinds import QUEUE, VCJOB
 from scheduler.api.names import VISIBILITY_API_VERSION
 from scheduler.cli.main import main
-from tests.integration.installation import ROLES, Installation
-from tests.integration.stage import client_of, or_skipped, wait
+from tests.integration.installation import ROLES, Installation, started_installation
+from tests.integration.stage import client_of, wait
 
 pytestmark = pytest.mark.controlplane
 
@@ -52,10 +52,7 @@ def phase_of(api: Client, namespace: str, name: str) -> str:
 @pytest.fixture(scope="module")
 def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     """One node of 8 cpu; queue `gold` of 4 cpu, in which a job of another team runs and one waits before ours."""
-    installed = Installation(tmp_path_factory.mktemp("visibility"))
-    with or_skipped():
-        installed.__enter__()
-    with installed:
+    with started_installation(tmp_path_factory.mktemp("visibility")) as installed:
         api = installed.api
         for name in (NAMESPACE, "research", "secret-team"):
             api.create("/api/v1/namespaces", {"metadata": {"name": name}})
