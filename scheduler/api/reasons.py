@@ -71,8 +71,9 @@ class FitErrors:
 
 def _most_free(shortage: Shortage) -> str:
     """``cpu: asked 4, most free on one node 1500m``"""
+    place = shortage.kind if shortage.kind not in ("Node", "Cluster") else "node"
     asked, free = (format_amount(shortage.resource, amount) for amount in (shortage.asked, shortage.free))
-    return f"{shortage.resource}: asked {asked}, most free on one node {free}"
+    return f"{shortage.resource}: asked {asked}, most free on one {place} {free}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""A limit of what the tasks of a queue or job hold on each node, with the books that it needs.
+"""A limit of what the tasks of a queue or job hold on each node, or on the nodes of each rack, with the books for it.
 
 The books follow every placement, eviction and rollback of the session. A terminating task keeps what it holds: no task
 is bound in its place before it has exited, but one can be pipelined.
@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from scheduler.api.job import Job
-from scheduler.api.node import Rows
+from scheduler.api.node import Column, Rows
 from scheduler.api.queue import Queue
 from scheduler.api.reasons import Shortage
 from scheduler.api.task import FINISHED_STATUSES, Task, TaskClass, TaskStatus
@@ -29,21 +29,32 @@ def limit_per_node(
     per_job: Callable[[Job], int | None] | None = None,
     amount: Callable[[TaskClass], int] = lambda cls: 1,
     what: str = "Pods",
+    label: str = "",
 ) -> None:
     """Registers a filter: on each node, the tasks of a queue (or of a job) hold at most the limit. Call it in ``open``.
+
+    ``label``: the nodes with the same value of this label, such as those of a rack, have the limit together. A node
+    without the label has it alone.
 
     ``per_queue(queue)`` or ``per_job(job)``, one of them, returns the limit; None: no limit. ``amount``: what one task
     of a class holds; tasks that hold 0 are neither counted nor refused. ``what``: the name of the amount in messages,
     and the resource of the filter's Shortages, in thousandths.
+
+    Raises TypeError if not exactly one of ``per_queue`` and ``per_job`` is given.
     """
     if (per_queue is None) == (per_job is None):
         raise TypeError("limit_per_node takes either per_queue or per_job")
-    books = _Books(session, amount, (lambda job: job.queue) if per_queue is not None else (lambda job: job.key))
+    key_of: Callable[[Job], str] = (lambda job: job.queue) if per_queue is not None else (lambda job: job.key)
+    books = _Books(session, amount, key_of, _groups(session, label))
     session.add_handlers(books.allocated, books.deallocated)
 
     def filters(cls: TaskClass, key: str, owner: str, limit: int | None) -> list[Filter]:
         asked = amount(cls)
-        return [] if limit is None or asked <= 0 else [_NodeLimit(books, key, asked, limit, what, owner)]
+        if limit is None or asked <= 0:
+            return []
+        if label:
+            return [_GroupLimit(books, key, asked, limit, what, owner, label)]
+        return [_NodeLimit(books, key, asked, limit, what, owner)]
 
     if per_queue is not None:
         limit_of_queue = per_queue
@@ -55,20 +66,33 @@ def limit_per_node(
         session.add_filter(lambda cls, job: filters(cls, job.key, f"job {job.key}", limit_of_job(job)), per_job=True)
 
 
-class _Held:
-    """What the tasks of one queue or job hold; columns of shape (nodes,)."""
+def _groups(session: Session, label: str) -> Counts:
+    """The group of each node, shape (nodes,): nodes with the same value of the label, else the node alone."""
+    alone = np.arange(len(session.nodes), dtype=np.int64)
+    if not label:
+        return alone
+    codes, values = session.nodes.facts.label_column(label)
+    return np.where(codes >= 0, codes, len(values) + alone)
 
-    def __init__(self, nodes: int) -> None:
-        self.staying: Counts = np.zeros(nodes, dtype=np.int64)
-        self.releasing: Counts = np.zeros(nodes, dtype=np.int64)
-        self.pipelined: Counts = np.zeros(nodes, dtype=np.int64)
+
+class _Held:
+    """What the tasks of one queue or job hold; columns of shape (groups,)."""
+
+    def __init__(self, groups: int) -> None:
+        self.staying: Counts = np.zeros(groups, dtype=np.int64)
+        self.releasing: Counts = np.zeros(groups, dtype=np.int64)
+        self.pipelined: Counts = np.zeros(groups, dtype=np.int64)
 
 
 class _Books:
-    """What is held on each node, by queue or job."""
+    """What is held in each group of nodes, by queue or job."""
 
-    def __init__(self, session: Session, amount: Callable[[TaskClass], int], key: Callable[[Job], Hashable]) -> None:
-        size, index = len(session.nodes), session.nodes.index
+    def __init__(
+        self, session: Session, amount: Callable[[TaskClass], int], key: Callable[[Job], Hashable], groups: Counts
+    ) -> None:
+        """``groups``: the group of each node, shape (nodes,)."""
+        size, index = int(groups.max(initial=-1)) + 1, session.nodes.index
+        self.groups = groups
         self.held: defaultdict[Hashable, _Held] = defaultdict(lambda: _Held(size))
         self._amount, self._key = amount, key
         self._evicted: set[str] = set()
@@ -81,7 +105,7 @@ class _Books:
                     row = job.placed.get(task.uid, index.get(task.node))
                     if row is not None and (number := amount(task.cls)) > 0:
                         held = self.held[key(job)]
-                        (held.releasing if status is TaskStatus.RELEASING else held.staying)[row] += number
+                        (held.releasing if status is TaskStatus.RELEASING else held.staying)[groups[row]] += number
 
     def allocated(self, job: Job, tasks: Sequence[Task], rows: Sequence[int], pipelined: bool) -> None:
         number = self._amount(tasks[0].cls)
@@ -89,12 +113,13 @@ class _Books:
             return
         held = self.held[self._key(job)]
         for task, row in zip(tasks, rows, strict=True):
+            group = self.groups[row]
             if task.uid in self._evicted:  # its eviction is undone
                 self._evicted.remove(task.uid)
-                held.releasing[row] -= number
-                held.staying[row] += number
+                held.releasing[group] -= number
+                held.staying[group] += number
             else:
-                (held.pipelined if pipelined else held.staying)[row] += number
+                (held.pipelined if pipelined else held.staying)[group] += number
 
     def deallocated(self, job: Job, tasks: Sequence[Task], rows: Sequence[int]) -> None:
         number = self._amount(tasks[0].cls)
@@ -106,26 +131,29 @@ class _Books:
             job.of(TaskStatus.PIPELINED),
         )
         for task, row in zip(tasks, rows, strict=True):
+            group = self.groups[row]
             if task.uid in releasing:  # it is evicted
                 self._evicted.add(task.uid)
-                held.staying[row] -= number
-                held.releasing[row] += number
+                held.staying[group] -= number
+                held.releasing[group] += number
             else:  # its placement is undone
-                (held.pipelined if task.uid in pipelined else held.staying)[row] -= number
+                (held.pipelined if task.uid in pipelined else held.staying)[group] -= number
 
 
 class _NodeLimit:
     scope = Scope.NODE
     unresolvable = False
+    _kind = "Node"
+    _holding = "node(s) hold"
 
     def __init__(self, books: _Books, key: Hashable, asked: int, limit: int, what: str, owner: str) -> None:
-        self._held, self._asked, self._limit = books.held[key], asked, limit
+        self._held, self._groups, self._asked, self._limit = books.held[key], books.groups, asked, limit
         self._what, self._owner = what, owner
 
     def _used(self, rows: Rows) -> Counts:
         """What is held now; pipelined tasks take the places of terminating ones."""
-        held = self._held
-        used: Counts = held.staying[rows] + np.maximum(held.releasing[rows], held.pipelined[rows])
+        held, groups = self._held, self._groups[rows]
+        used: Counts = held.staying[groups] + np.maximum(held.releasing[groups], held.pipelined[groups])
         return used
 
     def room(self, rows: Rows) -> Counts:
@@ -133,15 +161,34 @@ class _NodeLimit:
         return room
 
     def future_room(self, rows: Rows) -> Counts:
-        future = self._held.staying[rows] + self._held.pipelined[rows]
+        groups = self._groups[rows]
+        future = self._held.staying[groups] + self._held.pipelined[groups]
         room: Counts = np.maximum(self._limit - future, 0) // self._asked
         return room
 
     def reasons(self, rows: Rows) -> Iterable[tuple[str, int]]:
         text = f"of at most {self._limit} {self._what} of {self._owner}"
         used, numbers = np.unique(self._used(rows), return_counts=True)
-        return [(f"node(s) hold {u} {text}", n) for u, n in zip(used.tolist(), numbers.tolist(), strict=True)]
+        return [(f"{self._holding} {u} {text}", n) for u, n in zip(used.tolist(), numbers.tolist(), strict=True)]
 
     def shortages(self, rows: Rows) -> Iterable[Shortage]:
         used = int(self._used(rows).min())
-        return (Shortage(self._what, self._asked * _UNIT, used * _UNIT, self._limit * _UNIT, "Node"),)
+        return (Shortage(self._what, self._asked * _UNIT, used * _UNIT, self._limit * _UNIT, self._kind),)
+
+
+class _GroupLimit(_NodeLimit):
+    """The limit of a group of nodes: a task on one of them takes room on the others. It is ``Grouped``."""
+
+    scope = Scope.CLUSTER
+    moves = False
+
+    def __init__(self, books: _Books, key: Hashable, asked: int, limit: int, what: str, owner: str, label: str) -> None:
+        super().__init__(books, key, asked, limit, what, owner)
+        self._kind = label.rpartition("/")[2]
+        self._holding = f"node(s) of a {self._kind} that holds"
+
+    def traits(self, rows: Rows) -> Sequence[Column]:
+        return [self._groups[rows].astype(np.float64)]
+
+    def place(self, row: int, number: int) -> None:
+        self._held.staying[self._groups[row]] += number * self._asked

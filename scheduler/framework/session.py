@@ -91,6 +91,8 @@ class Session(Registration):
         """Values that plugins share, by key."""
         self._extended: dict[int, bool] = {}
         self._viewing: Job | None = None
+        self._malformed_of_classes: set[tuple[int, str, str]] = set()
+        """Class id, field and key of the job, or "", of the fields of Pods that were set aside."""
         """The job for which filters and scores are being created."""
 
     def release(self) -> None:
@@ -126,8 +128,12 @@ class Session(Registration):
         self.malformed.append(malformed)
 
     def malformed_pod(self, cls: TaskClass, field: str, problem: str) -> None:
-        """Records that a field of the Pods of a class was set aside. The Warning Event is on one of the Pods: while
-        filters and scores are created for a job, on a Pod of that job."""
+        """Records that a field of the Pods of a class was set aside, once in a session. The Warning Event is on one of
+        the Pods: while filters and scores are created for a job, on a Pod of that job."""
+        viewing = self._viewing.key if self._viewing is not None else ""
+        if (cls.id, field, viewing) in self._malformed_of_classes:
+            return
+        self._malformed_of_classes.add((cls.id, field, viewing))
         jobs = [self._viewing] if self._viewing is not None else self.jobs.values()
         name = next((task.name for job in jobs for task in job.tasks() if task.cls is cls), None)
         if name is None:

@@ -138,7 +138,11 @@ OBJECTS: dict[str, Raw] = {
             "annotations": {"scheduling.k8s.io/group-name": "train"},
         },
         "spec": {"schedulerName": "volcano-py", "containers": [{"name": "main", "image": "i", "command": ["c"]}]},
-        "status": {"phase": "Pending", "reason": "r", "conditions": [{"type": "Ready", "message": "m"}]},
+        "status": {
+            "phase": "Pending",
+            "reason": "r",
+            "conditions": [{"type": "Ready", "status": "False", "message": "m"}],
+        },
     },
     "nodes": node("n1", "4c"),
     "events": EVENT,
@@ -350,3 +354,9 @@ def test_a_deeply_nested_object_of_a_cluster_causes_an_error(depth: int, cluster
         result = cluster.run(*line)
         assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
         assert result.exit_code in (0, 1) and (result.exit_code == 0 or "Failed to" in result.stderr)
+
+
+@pytest.mark.parametrize("path", [path for path in LIVE if path[-1] == "list"])
+def test_every_list_finds_an_object(path: tuple[str, ...], cluster: Cluster) -> None:
+    hostile_objects(cluster, KEPT)
+    assert len(cluster.prints(*path).splitlines()) > 1, "the kind of a new list needs an object in OBJECTS"

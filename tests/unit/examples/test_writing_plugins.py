@@ -75,6 +75,20 @@ def test_pods_of_a_job_start_in_the_order_of_their_stages() -> None:
     assert world.malformed == ["Pod p1 metadata.annotations[example.com/at]: 'x' is not a number"]
 
 
+def test_a_malformed_field_of_equal_pods_is_reported_once() -> None:
+    staged = [pod(f"p{i}", "1c", "g", annotations={"example.com/stage": "x"}) for i in range(9)]
+    world = World(node("n", "2c"), group("g", minimum=1), staged).run(configuration(["gang", "predicates", "stage"]))
+    assert world.malformed == ["Pod p0 metadata.annotations[example.com/stage]: 'x' is not a number"]
+
+
+def test_pods_of_a_job_are_limited_in_each_rack() -> None:
+    racks = [node(f"n{i}", labels={"example.com/rack": rack}) for i, rack in enumerate("aab")]
+    conf = configuration(["gang", "predicates", "racks"], arguments={"racks": {"racks.podsPerRack": 1}})
+    world = World(racks, gang("two", 2, "1c"), gang("three", 3, "1c")).run(conf)
+    assert set(world.bound) == {"two-0", "two-1"} and world.bound["two-0"] != world.bound["two-1"]
+    assert "3 node(s) of a rack that holds 1 of at most 1 Pods of job default/three" in world.waiting["three-2"]
+
+
 def test_a_pod_goes_to_the_cheaper_node() -> None:
     nodes = [node(name, labels={"example.com/price": price}) for name, price in (("a", "9"), ("b", "4"))]
     conf = configuration(["gang", "predicates", "price"], arguments={"price": {"price.weight": 2}})

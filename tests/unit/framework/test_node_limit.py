@@ -1,18 +1,20 @@
 """A limit of Pods per node and queue holds for terminating Pods, preemption and rollback."""
 
+from collections import Counter
 from collections.abc import Iterator
+from random import Random
 from typing import Any, ClassVar
 
 import pytest
 
 from scheduler.api.names import PREEMPTABLE
 from scheduler.api.task import TaskStatus
-from scheduler.framework import registry
+from scheduler.framework import node_limit, registry
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.node_limit import limit_per_node
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
-from tests.builders import World, configuration, gang, group, node, pod, queue
+from tests.builders import Raw, World, configuration, gang, group, node, pod, queue
 
 CLASSES = [
     {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": n}, "value": v}
@@ -33,13 +35,16 @@ def _plugin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
             self._limits = {name: arguments.nested("limits").integer(name, 0) for name in arguments.nested("limits")}
             self._per_job = arguments.integer("perJob", 0)
             self._double = arguments.boolean("double", False)
+            self._label = arguments.text("label", "")
 
         def open(self, session: Session) -> None:
             if self._per_job:
-                limit_per_node(session, per_job=lambda job: self._per_job)
+                limit_per_node(session, per_job=lambda job: self._per_job, label=self._label)
             else:
                 amount = (lambda cls: 2) if self._double else (lambda cls: 1)
-                limit_per_node(session, per_queue=lambda queue: self._limits.get(queue.name), amount=amount)
+                limit_per_node(
+                    session, per_queue=lambda queue: self._limits.get(queue.name), amount=amount, label=self._label
+                )
 
     yield
 
@@ -120,6 +125,56 @@ def test_a_limit_can_count_other_amounts_and_jobs() -> None:
     objects = node("a"), node("b"), queue("lab"), gang("train", 2, "1c", "lab")
     assert len(set(World(*objects).run(plan(limits={"lab": 3}, double=True)).bound.values())) == 2
     assert len(set(World(*objects).run(plan(perJob=1)).bound.values())) == 2
+
+
+RACK = "example.com/rack"
+
+
+def racks(*names: str) -> list[Raw]:
+    return [node(f"n{i}", "4c", labels={RACK: name} if name else {}) for i, name in enumerate(names)]
+
+
+def test_a_limit_of_a_rack_counts_all_its_nodes_and_nodes_without_a_rack_count_alone() -> None:
+    world = World(racks("a", "a", "b", "", ""), gang("g", 5, "1c")).run(plan(perJob=1, label=RACK))
+    assert world.bound == {}, "a gang of five finds four places"
+    world = World(racks("a", "a", "b", "", ""), gang("g", 4, "1c")).run(plan(perJob=1, label=RACK))
+    used = sorted(world.bound.values())
+    assert len(used) == 4 and used[-2:] == ["n3", "n4"] and "n2" in used
+
+
+def test_a_refusal_by_a_rack_names_the_rack() -> None:
+    objects = racks("a", "a"), queue("lab"), gang("old", 1, "1c", "lab", on="n0"), gang("new", 1, "1c", "lab")
+    world = World(*objects).run(plan(limits={"lab": 1}, label=RACK))
+    assert "2 node(s) of a rack that holds 1 of at most 1 Pods of queue lab" in world.waiting["new-0"]
+    assert "Pods: asked 1, most free on one rack 0" in world.waiting["new-0"]
+
+
+def test_a_terminating_pod_keeps_its_place_in_the_rack() -> None:
+    old = [group("old", "lab"), pod("old-0", "1c", "old", on="n0", deleting=True)]
+    world = World(racks("a", "a"), queue("lab"), old, gang("new", 1, "1c", "lab")).run(
+        plan(limits={"lab": 1}, label=RACK)
+    )
+    assert world.bound == {} and "once resource is released" in world.waiting["new-0"]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_runs_of_equal_pods_are_placed_in_racks_as_pods_one_by_one(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def decided() -> dict[str, str]:
+        random = Random(seed)
+        nodes = racks(*(random.choice("abc") for _ in range(8)))
+        jobs = [gang(f"g{i}", random.randint(1, 5), f"{random.randint(1, 2)}c", "lab") for i in range(6)]
+        conf = plan(perJob=random.randint(1, 3), label=RACK)
+        world = World(nodes, queue("lab"), *jobs).run(conf)
+        rack = {raw["metadata"]["name"]: raw["metadata"]["labels"][RACK] for raw in nodes}
+        limit = conf.tiers[0][-1].arguments["perJob"]
+        held = Counter((name.rpartition("-")[0], rack[on]) for name, on in world.bound.items())
+        assert not held or max(held.values()) <= limit
+        return world.bound
+
+    in_runs = decided()
+    for method in ("traits", "place", "moves"):
+        monkeypatch.delattr(node_limit._GroupLimit, method)
+    assert decided() == in_runs and in_runs
 
 
 def test_a_limit_is_per_queue_or_per_job() -> None:
