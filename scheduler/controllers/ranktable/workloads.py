@@ -73,8 +73,6 @@ class Communicators:
         return [] if obj is None else [key_of(obj)]
 
     def _observe_pod(self, old: Pod | None, new: Pod | None) -> list[Key]:
-        if old is not None and new is not None and _relevant(old) == _relevant(new):
-            return []
         pod = new or old
         owner = None if pod is None else controller_of(pod)
         if pod is None or owner is None:
@@ -90,11 +88,10 @@ class Communicators:
         if kind not in KINDS:
             return []
         workload = self._store.get(kind, KubeObject, namespace, name)
-        return (
-            [(namespace, name)]
-            if workload is not None and (kind is ACJOB or _is_labelled(workload) or _reads_file(pod))
-            else []
-        )
+        if workload is None or not (kind is ACJOB or _is_labelled(workload) or _reads_file(pod)):
+            return []
+        same = old is not None and new is not None and _relevant(old) == _relevant(new)
+        return [] if same else [(namespace, name)]
 
     def _observe_replica_set(self, old: KubeObject | None, new: KubeObject | None) -> list[Key]:
         keys: dict[Key, None] = {}
