@@ -24,7 +24,8 @@ _DELIBERATE = {
     # Ours says in an Event why the job waits.
     "244-job-missing-queue": r"events/.*QueueNotFound.*",
     # Ours gives every Pod that fits on no node the reason; Volcano gives it to one, and to the others that of the gang.
-    "262-jobunknown-policy": r"scheduling/j-<uid:j>/Pending, False Unschedulable .*",
+    # And the status of the job says what it waits for.
+    "262-jobunknown-policy": r"scheduling/j-<uid:j>/Pending, False Unschedulable .*|jobs/default/j/message",
     # Where it was recorded, Nodes get this taint at admission, until a controller has seen them Ready.
     "309-wh-full-flow": r"admitted/Node/n\d/spec/taints",
 }

@@ -126,17 +126,19 @@ def test_the_program_decodes_the_defaults_of_a_vcjob(admin: Client, namespace: s
     assert held["spec"] == {"queue": "default", "networkTopology": {"mode": "hard"}, "tasks": [TASK]}
 
 
-def test_kubectl_shows_a_vcjob_as_volcano_does(control_plane: ControlPlane, namespace: str) -> None:
+def test_kubectl_shows_a_vcjob_as_volcano_does_and_what_it_waits_for(
+    control_plane: ControlPlane, namespace: str
+) -> None:
     admin = control_plane.admin
     create(admin, kinds.VCJOB, namespace, job())
-    status = {"state": {"phase": "Running"}, "minAvailable": 1, "running": 2}
+    status = {"state": {"phase": "Running", "message": "why"}, "minAvailable": 1, "running": 2}
     admin.patch(f"{collection(kinds.VCJOB, namespace)}/{namespace}/status", {"status": status})
     for name in ("vcjob", "vj"):
         header, row = control_plane.kubectl("get", name, "-n", namespace).splitlines()
-        assert header.split() == ["NAME", "STATUS", "MINAVAILABLE", "RUNNINGS", "AGE"]
-        assert row.split()[:-1] == [namespace, "Running", "1", "2"]
+        assert header.split() == ["NAME", "STATUS", "MINAVAILABLE", "RUNNINGS", "AGE", "MESSAGE"]
+        assert row.split()[:-2] == [namespace, "Running", "1", "2"] and row.split()[-1] == "why"
     header, row = control_plane.kubectl("get", "vj", "-n", namespace, "-o", "wide").splitlines()
-    assert (header.split()[-1], row.split()[-1]) == ("QUEUE", "default")
+    assert dict(zip(header.split(), row.split(), strict=True))["QUEUE"] == "default"
 
 
 def test_kubectl_knows_the_short_names(control_plane: ControlPlane) -> None:

@@ -234,8 +234,10 @@ class JobReconciler:
         self._recorder.warn("PodGroup", EVENT_POD_GROUP_PENDING, text)
 
     def _explain(self, status: batch.JobStatus, why: str, obstacles: list[Obstacle]) -> batch.JobStatus:
-        """The status with what the job waits for: objects that cannot be created, or what its PodGroup waits for."""
-        message = "; ".join(obstacle.message for obstacle in obstacles if obstacle.reason) or why
+        """The status with what the job waits for: objects that cannot be created, or what its PodGroup waits for. A
+        running job waits for nothing, even if its PodGroup lacks Pods."""
+        waits = "" if status.state.phase == JobPhase.RUNNING else why
+        message = "; ".join(obstacle.message for obstacle in obstacles if obstacle.reason) or waits
         pause = message_due_in(status.state.message, message, self._state, self._now)
         if pause:
             self._requeue_after(pause)

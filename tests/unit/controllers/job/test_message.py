@@ -6,7 +6,7 @@ from scheduler.api.kinds import VCJOB
 from scheduler.api.times import format_timestamp
 from scheduler.controllers.effects import Patch
 from scheduler.controllers.job.status import MESSAGE_LENGTH
-from tests.unit.controllers.job.world import World, job, running
+from tests.unit.controllers.job.world import World, job, running, task
 
 FULL = "queue research has insufficient cpu: requested 8, used 24, limit 30"
 
@@ -102,17 +102,29 @@ def test_an_unchanged_message_is_written_once() -> None:
 
 
 def test_counts_do_not_wait_for_the_next_message() -> None:
+    world = World()
+    world.create(job(tasks=[task(replicas=2)], minimum=2))
+    world.settle()
+    world.admit()
+    world.settle()
+    refuse(world, FULL, phase="Inqueue")
+    world.wait(2)
+    refuse(world, f"{FULL} again", phase="Inqueue")
+
+    world.end_pod("j-w-0", "Running")
+    world.wait(2)
+
+    assert (world.status()["running"], state(world)[0]) == (1, FULL)
+    world.wait(10)
+    assert state(world)[0] == f"{FULL} again"
+
+
+def test_a_running_job_waits_for_nothing_even_if_its_gang_lacks_pods() -> None:
     world = running(job(minimum=1))
     refuse(world, FULL, phase="Running")
     world.wait(2)
-    refuse(world, f"{FULL} again", phase="Running")
 
-    world.end_pod("j-w-0", "Succeeded")
-    world.wait(2)
-
-    assert (world.status()["succeeded"], state(world)[0]) == (1, FULL)
-    world.wait(10)
-    assert state(world)[0] == f"{FULL} again"
+    assert state(world) == ("", [])
 
 
 def test_a_message_of_any_length_is_cut() -> None:
