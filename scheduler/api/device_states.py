@@ -1,7 +1,7 @@
 """The state of single devices on nodes, as plugins report it to tools."""
 
 from enum import Enum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 
 class DeviceState(Enum):
@@ -23,6 +23,33 @@ class DeviceState(Enum):
     RECOVERING = "Recovering"
     UNKNOWN = "Unknown"
     """Given to no Pod: it is not listed as free, or may be held by a Pod whose devices are uncertain."""
+
+
+class Availability(Enum):
+    """The states of devices, summed up for metrics."""
+
+    FREE = "free"
+    DEGRADED = "degraded"
+    """Free, with a fault because of which some jobs do not use it."""
+    ALLOCATED = "allocated"
+    """Held by a Pod, whole or in parts, or assigned to one."""
+    UNHEALTHY = "unhealthy"
+    UNKNOWN = "unknown"
+
+
+AVAILABILITY: Final = {
+    DeviceState.FREE: Availability.FREE,
+    DeviceState.NETWORK_UNHEALTHY: Availability.DEGRADED,
+    DeviceState.SUB_HEALTHY: Availability.DEGRADED,
+    DeviceState.USED: Availability.ALLOCATED,
+    DeviceState.TERMINATING: Availability.ALLOCATED,
+    DeviceState.BINDING: Availability.ALLOCATED,
+    DeviceState.PIPELINED: Availability.ALLOCATED,
+    DeviceState.DIVIDED: Availability.ALLOCATED,
+    DeviceState.UNHEALTHY: Availability.UNHEALTHY,
+    DeviceState.RECOVERING: Availability.UNHEALTHY,
+    DeviceState.UNKNOWN: Availability.UNKNOWN,
+}
 
 
 class Device(NamedTuple):

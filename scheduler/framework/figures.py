@@ -1,12 +1,16 @@
-"""Figures of plugins about queues, jobs and namespaces, for metrics and reports: shares, limits, deserved amounts.
+"""Figures of plugins about queues, jobs, namespaces and devices, for metrics and reports: shares, limits, deserved
+amounts, states of devices.
 
 A plugin returns one value at the extension point FIGURES when the actions are done. Decisions do not depend on it. The
 value does not change afterwards, so it may be read while the next session runs.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from scheduler.api.resource import Vector
 
@@ -52,6 +56,17 @@ class NamespaceFigures:
     weight: float
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class DeviceCounts:
+    """How many devices of one resource are in which state."""
+
+    resource: str
+    nodes: Sequence[str]
+    """Names of the nodes with such devices."""
+    counts: NDArray[np.int64]
+    """Shape (nodes, states), the states in the order of ``Availability``."""
+
+
 @dataclass(frozen=True, slots=True)
 class Figures:
     """The figures of one plugin, by name."""
@@ -60,3 +75,4 @@ class Figures:
     jobs: Iterable[tuple[str, str, float]] = ()
     """Namespace, name and dominant share of each job. Can be iterated repeatedly."""
     namespaces: Mapping[str, NamespaceFigures] = field(default_factory=dict)
+    devices: Sequence[DeviceCounts] = ()

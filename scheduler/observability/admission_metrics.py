@@ -1,5 +1,7 @@
 """The metrics of the admission server."""
 
+from typing import ClassVar
+
 from prometheus_client import Counter, Gauge, Histogram
 
 from scheduler.observability.role_metrics import RoleMetrics
@@ -9,6 +11,8 @@ _SECONDS = (0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 
 class AdmissionMetrics(RoleMetrics):
     """All metrics of one process that answers admission reviews."""
+
+    role: ClassVar[str] = "webhooks"
 
     def __init__(self) -> None:
         super().__init__()

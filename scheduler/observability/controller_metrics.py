@@ -2,6 +2,7 @@
 
 import collections
 from collections.abc import Iterable, Mapping
+from typing import ClassVar
 
 from prometheus_client import Counter, Gauge, Histogram
 from prometheus_client.core import UnknownMetricFamily
@@ -47,6 +48,8 @@ class PhaseCounts(Collector):
 
 class ControllerMetrics(RoleMetrics):
     """All metrics of one process that runs controllers."""
+
+    role: ClassVar[str] = "controllers"
 
     def __init__(self) -> None:
         super().__init__()

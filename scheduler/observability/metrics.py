@@ -6,7 +6,7 @@ give; resources other than cpu and memory in thousandths, as Volcano has them.
 
 import collections
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import ClassVar, Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import UnknownMetricFamily
@@ -15,8 +15,11 @@ from prometheus_client.registry import Collector
 from scheduler.api.decisions import Decisions
 from scheduler.api.job import Job
 from scheduler.api.task import Task
+from scheduler.observability.chip_figures import ChipFigures
+from scheduler.observability.cluster_figures import ClusterFigures
 from scheduler.observability.role_metrics import RoleMetrics, exponential_buckets
 from scheduler.observability.session_figures import DeviceFigures, SessionFigures, ShareFigures
+from scheduler.observability.waiting_figures import WaitingFigures
 
 
 class AttemptFigures(Collector):
@@ -103,6 +106,8 @@ class WaitTimes:
 class Metrics(RoleMetrics):
     """All metrics of one scheduler process."""
 
+    role: ClassVar[str] = "scheduler"
+
     def __init__(self) -> None:
         super().__init__()
         registry = self.registry
@@ -170,6 +175,12 @@ class Metrics(RoleMetrics):
         self.waits = WaitTimes(registry)
         self.session = SessionFigures()
         registry.register(self.session)
+        self.cluster = ClusterFigures()
+        registry.register(self.cluster)
+        self.waiting = WaitingFigures()
+        registry.register(self.waiting)
+        self.chips = ChipFigures()
+        registry.register(self.chips)
         self.shares = ShareFigures()
         registry.register(self.shares)
         self.attempts = AttemptFigures()

@@ -1,6 +1,7 @@
 """The metrics of every long-running role: requests to the API server, watches, and malformed objects."""
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 
@@ -15,6 +16,8 @@ def exponential_buckets(smallest: float, largest: float, number: int) -> Sequenc
 
 class RoleMetrics:
     """Metrics in one registry, in which a role registers its own metrics as well."""
+
+    role: ClassVar[str] = ""
 
     def __init__(self) -> None:
         registry = self.registry = CollectorRegistry()
@@ -48,4 +51,5 @@ class RoleMetrics:
             "volcano_py_watch_restarts_total", "Watches that broke off", ["kind", "reason"], registry=registry
         )
         self.dropped_events = Counter("volcano_py_dropped_events_total", "Events never posted", registry=registry)
-        self.leading = Gauge("volcano_py_leader", "1 while this process leads", registry=registry)
+        leader = Gauge("volcano_py_leader", "1 while this process leads its role", ["role"], registry=registry)
+        self.leading = leader.labels(self.role)

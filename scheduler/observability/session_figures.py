@@ -8,14 +8,13 @@ scraped. The figures of each collector are replaced as a whole, so a scrape neve
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from scheduler.api.job import PENDING_PHASES, Job
+from scheduler.api.job import Job
 from scheduler.api.queue import Queue
 from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, PODS_INDEX, Dimensions, Vector
 from scheduler.api.task import TaskStatus
@@ -24,7 +23,6 @@ from scheduler.plugins.deviceshare.usage import DeviceUsage
 
 _PHASES = {"": "pending", "Pending": "pending", "Inqueue": "inqueue", "Running": "running", "Completed": "completed"}
 _PHASE_NAMES = ("inqueue", "pending", "running", "unknown", "completed")
-REASON_CLASSES: Final = ("not_admitted", "refused", "no_node", "gang", "other")
 _QUEUE = ["queue_name"]
 _NAMESPACE = ["namespace_name"]
 _CARD = ["devID", "NodeName"]
@@ -42,8 +40,6 @@ class _Session:
     requested: dict[str, Vector]
     phases: Counter[tuple[str, str]]
     """(queue, phase) -> number of PodGroups."""
-    waiting: Counter[str]
-    """Class of reasons -> number of waiting Pods."""
     unplaced: Counter[str]
     """Name of a job -> its Pods that found no place. Jobs of one name in several namespaces are as one."""
     scheduled: dict[tuple[str, str, str], tuple[float, float]]
@@ -77,14 +73,11 @@ class SessionFigures(Collector):
         code = {name: i for i, name in enumerate(queues)}
         queued = [job for job in jobs.values() if job.queue in code]
         at = np.array([code[job.queue] for job in queued], dtype=np.intp)
-        allocated = _sums([job.allocated for job in queued], at, len(code), dimensions)
-        pending = _sums([job.pending for job in queued], at, len(code), dimensions)
+        allocated = sums_by_position([job.allocated for job in queued], at, len(code), dimensions)
+        pending = sums_by_position([job.pending for job in queued], at, len(code), dimensions)
         queue_figures = {name: its for one in figures for name, its in one.queues.items() if name in code}
         unplaced: Counter[str] = Counter()
-        waiting: Counter[str] = Counter()
         for job in jobs.values():
-            if TaskStatus.PENDING in job.by_status:
-                waiting[_reason_class(job)] += job.count(TaskStatus.PENDING)
             if job.fit_errors or job.refusals:
                 unplaced[job.name] += job.count(TaskStatus.PENDING)
         self._last = _Session(
@@ -95,7 +88,6 @@ class SessionFigures(Collector):
             requested=dict(zip(code, allocated + pending, strict=True))
             | {name: its.request for name, its in queue_figures.items()},
             phases=Counter((job.queue, _PHASES.get(job.phase, "unknown")) for job in queued),
-            waiting=waiting,
             unplaced=unplaced,
             scheduled=self._scheduled,
         )
@@ -115,12 +107,6 @@ class SessionFigures(Collector):
         unplaced = [((name,), number) for name, number in sorted(last.unplaced.items()) if number]
         text = "Pods of a job that the last session could not place"
         yield _gauge("volcano_unschedule_task_count", text, ["job_id"], unplaced)
-        waiting = [((reason,), last.waiting[reason]) for reason in REASON_CLASSES]
-        text = (
-            "Pods that wait: not_admitted to their queue, refused (quota, invalid), no_node fits, gang (others of "
-            "their gang find no node), other"
-        )
-        yield _gauge("volcano_py_pending_pods", text, ["reason"], waiting)
         labels, times = ["job_name", "queue", "job_namespace"], last.scheduled.items()
         for word, text, values in (
             ("start_time", "Creation of a job", [(job, creation) for job, (creation, _) in times]),
@@ -134,18 +120,9 @@ class SessionFigures(Collector):
             yield _gauge(f"volcano_e2e_job_scheduling_{word}", text, labels, values)
 
 
-def _reason_class(job: Job) -> str:
-    """Why the Pods of a job wait, as one of ``REASON_CLASSES``."""
-    if job.phase in PENDING_PHASES:
-        return "not_admitted"
-    if job.refusals:
-        return "refused"
-    if job.fit_errors:
-        return "no_node"
-    return "gang" if job.missing > 0 else "other"
-
-
-def _sums(vectors: Sequence[Vector], at: NDArray[np.intp], number: int, dimensions: Dimensions) -> NDArray[np.float64]:
+def sums_by_position(
+    vectors: Sequence[Vector], at: NDArray[np.intp], number: int, dimensions: Dimensions
+) -> NDArray[np.float64]:
     """Sums by position: shape (number, resources)."""
     sums = np.zeros((number, dimensions.width))
     if vectors:

@@ -4,10 +4,12 @@
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from random import Random
 from typing import Final, NamedTuple
 
+from scheduler.api.device_states import AVAILABILITY, Availability
 from scheduler.api.kinds import POD, POD_GROUP
 from scheduler.api.names import (
     ACCELERATOR_TYPE,
@@ -20,6 +22,7 @@ from scheduler.api.names import (
     SP_BLOCK,
 )
 from scheduler.cache import ClusterCache
+from scheduler.framework.extension import NODE_DEVICES
 from scheduler.plugins.ascend.chiplist import format_chips, parse_chips
 from scheduler.plugins.ascend.family import DISTRIBUTED, Family, Request
 from scheduler.plugins.ascend.masks import first, ids_of, mask_of
@@ -146,6 +149,7 @@ class NpuCluster:
     def session(self) -> None:
         held, terminating = self._held()
         self.world.run(CONFIGURATION, kubelet=True)
+        self._check_counts()
         settled = not terminating
         for bind in self.world.decisions.binds:
             job = self._jobs[bind.task.name.rpartition("-")[0]]
@@ -172,6 +176,23 @@ class NpuCluster:
         assert {name: mask for name, mask in held.items() if mask & ~after.get(name, 0)} == {} or terminating
         if settled:
             self._check_waiting(held)
+
+    def _check_counts(self) -> None:
+        """The counts for metrics are those of the chips that tools show."""
+        assert self.world.outcome is not None
+        session = self.world.outcome.session
+        shown = Counter(
+            (each.resource, each.node, AVAILABILITY[each.state]) for part in session.ask(NODE_DEVICES) for each in part
+        )
+        counted = {
+            (each.resource, node, state): number
+            for figures in session.figures()
+            for each in figures.devices
+            for node, numbers in zip(each.nodes, each.counts.tolist(), strict=True)
+            for state, number in zip(Availability, numbers, strict=True)
+            if number
+        }
+        assert counted == dict(shown)
 
     def _held(self) -> tuple[dict[str, int], bool]:
         """Node -> mask of the chips of its Pods, and whether one of these terminates. No chip is held twice."""

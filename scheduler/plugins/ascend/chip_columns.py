@@ -38,6 +38,9 @@ class ChipColumns:
     network_faults: Masks
     unusable: Masks
     sub_healthy: Masks
+    present: Masks
+    recovering: Masks
+    occupied: Masks
     capacity: Counts
     broken: Counts
     countable: Counts
@@ -60,6 +63,9 @@ _COLUMNS: Final = {
     "network_faults": _MASK,
     "unusable": _Column(np.uint64, ALL),
     "sub_healthy": _MASK,
+    "present": _MASK,
+    "recovering": _MASK,
+    "occupied": _MASK,
     "capacity": _COUNT,
     "broken": _COUNT,
     "countable": _COUNT,

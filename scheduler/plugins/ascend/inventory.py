@@ -94,6 +94,14 @@ class NodeChips(NamedTuple):
     published: float
     """Unix time of the report that counts; 0 if unknown."""
 
+    @property
+    def occupied(self) -> int:
+        """Mask of the chips that Pods hold."""
+        mask = NONE
+        for chips in self.held.values():
+            mask |= chips
+        return mask
+
 
 def read_exhausted(
     snapshot: Snapshot,

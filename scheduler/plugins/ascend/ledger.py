@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from scheduler.api.device_states import Availability
 from scheduler.api.job import Job
 from scheduler.api.node import Mask, Rows
 from scheduler.api.task import Task, TaskClass
@@ -98,6 +99,24 @@ class ChipLedger(Ledger[int]):
     def taken(self, task: Task) -> tuple[int, ...]:
         """The chips that this session allocated to a task, in their order; empty if there are none."""
         return self._taken.get(task.uid, NO_CHIPS)
+
+    def by_availability(self, excluded: Mask) -> dict[Availability, Masks]:
+        """Masks of the existing chips of each node by their state. ``excluded``: shape (nodes,), the nodes whose free
+        chips no Pod gets. ``chip_states`` describes single chips in the same way."""
+        chips = self._chips
+        unhealthy = chips.present & (chips.unusable | chips.recovering)
+        given = (chips.free & ~self.free) | self._pipelined_masks | chips.occupied | self.in_parts
+        allocated = chips.present & given & ~unhealthy
+        idle = chips.present & self.free & ~(unhealthy | allocated)
+        idle[excluded] = NONE
+        degraded = idle & (chips.network_faults | chips.sub_healthy)
+        return {
+            Availability.FREE: idle & ~degraded,
+            Availability.DEGRADED: degraded,
+            Availability.ALLOCATED: allocated,
+            Availability.UNHEALTHY: unhealthy,
+            Availability.UNKNOWN: chips.present & ~(unhealthy | allocated | idle),
+        }
 
     # --- placements ---
     def concerns(self, cls: TaskClass) -> bool:

@@ -32,11 +32,13 @@ from scheduler.framework.arguments import Arguments
 from scheduler.framework.cache_requirements import CacheRequirements, cache_requirements_of
 from scheduler.framework.columns import CodedFilter, Filter, MaskFilter, Nowhere, Score, StaticScore
 from scheduler.framework.extension import Vote
+from scheduler.framework.figures import Figures
 from scheduler.framework.registry import register_plugin, register_prefix
 from scheduler.framework.session import Session
 from scheduler.plugins.ascend import cluster_reports, node_health
 from scheduler.plugins.ascend.annotations import PodAnnotations
 from scheduler.plugins.ascend.chip_columns import read_columns
+from scheduler.plugins.ascend.chip_counts import chip_counts
 from scheduler.plugins.ascend.chip_states import chip_states, shares_of
 from scheduler.plugins.ascend.columns import ChipFilter, ChipScore
 from scheduler.plugins.ascend.demand import CoreUse, Demand, Use
@@ -169,6 +171,7 @@ class Ascend:
         for devices in self.devices:
             session.add_handlers(devices.allocate, devices.deallocate)
         session.add_node_devices(self._node_devices)
+        session.add_figures(self._figures)
         if self.parts is not None:
             session.add_handlers(self.parts.allocate, self.parts.deallocate)
         if NPU_CORE in owned and position is not None:
@@ -206,6 +209,15 @@ class Ascend:
             shares = shares_of(resource, self.parts, self.devices, placed)
             nodes, health = session.nodes.facts.objects, self._health(resource)
             yield from chip_states(ledger, nodes, health, dict(sorted(chips.items())), shares, tasks)
+
+    def _figures(self) -> Figures:
+        nodes, dimensions = self._session.nodes, self._session.dimensions
+        return Figures(
+            devices=[
+                chip_counts(ledger, nodes, dimensions.index(resource.name), self._health(resource))
+                for resource, ledger in self.ledgers.items()
+            ]
+        )
 
     def _read_devices(self, resource: ChipResource, position: int) -> DeviceLedger:
         """The devices of a resource of virtual NPUs that were created beforehand. Their chips are not assigned

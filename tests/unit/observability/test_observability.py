@@ -13,7 +13,7 @@ from scheduler.observability.logs import level_of, without_secrets
 from scheduler.observability.metrics import Metrics
 from scheduler.observability.role_metrics import exponential_buckets
 from scheduler.observability.server import AddressError, Server, parse_address
-from scheduler.observability.session_figures import REASON_CLASSES
+from scheduler.observability.waiting_figures import REASON_CLASSES
 from tests.builders import World, configuration, group, node, pods, queue
 
 
@@ -134,7 +134,7 @@ def test_waiting_pods_are_counted_by_the_class_of_their_reason() -> None:
     world.run(configuration(["gang", "predicates", "capacity", "overcommit"]))
     assert world.outcome is not None
     session, metrics = world.outcome.session, Metrics()
-    metrics.session.update(session.jobs, session.queues, session.dimensions, (), session.now)
+    metrics.waiting.update(session.jobs)
     found = {
         reason: metrics.registry.get_sample_value("volcano_py_pending_pods", {"reason": reason})
         for reason in REASON_CLASSES

@@ -40,6 +40,9 @@ class CycleReport:
         bound = {bind.task.job for bind in outcome.decisions.binds}
         session, figures, metrics = outcome.session, outcome.session.figures(), self._metrics
         metrics.session.update(session.jobs, session.queues, session.dimensions, bound, now, figures)
+        metrics.cluster.update(session.jobs, session.nodes, session.dimensions)
+        metrics.waiting.update(session.jobs)
+        metrics.chips.update(figures)
         metrics.shares.update(figures, session.queues, session.dimensions)
         metrics.devices.update(session.shared.get(DEVICE_USAGE, ()))
 

@@ -1,0 +1,26 @@
+"""How many chips of each node are in which state, for metrics: the states of ``chip_states``, by columns."""
+
+import numpy as np
+
+from scheduler.api.device_states import Availability
+from scheduler.api.node import Nodes
+from scheduler.framework.figures import DeviceCounts
+from scheduler.plugins.ascend.inventory import whole_chips
+from scheduler.plugins.ascend.ledger import ChipLedger
+from scheduler.plugins.ascend.node_health import HEALTHY, NodeHealth
+
+
+def chip_counts(ledger: ChipLedger, nodes: Nodes, position: int, health: NodeHealth) -> DeviceCounts:
+    """Counts the chips of one resource. ``position``: that of the resource in resource vectors.
+
+    On a node without allocatable chips all chips are unhealthy; the Node's capacity says how many there are.
+    """
+    masks = ledger.by_availability(health.codes != HEALTHY)
+    counts = np.stack([np.bitwise_count(masks[each]).astype(np.int64) for each in Availability], axis=1)
+    exhausted = ledger.allocatable <= 0
+    counts[exhausted] = 0
+    capacity = whole_chips(nodes.capacity[position])
+    counts[exhausted, list(Availability).index(Availability.UNHEALTHY)] = capacity[exhausted]
+    rows = np.flatnonzero(counts.any(axis=1))
+    names = nodes.names
+    return DeviceCounts(ledger.resource.name, [names[row] for row in rows.tolist()], counts[rows])
