@@ -39,8 +39,10 @@ _AUDIT_POLICY = {
 class Role:
     """A process of a Deployment."""
 
-    def __init__(self, process: Process, health: int) -> None:
+    def __init__(self, process: Process, health: int, metrics: int) -> None:
+        """``health``, ``metrics``: the ports."""
         self.process = process
+        self.metrics = metrics
         self._health = health
 
     @property
@@ -124,22 +126,22 @@ class Installation:
         pod = self.api.get(f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/{name}")["spec"]["template"]["spec"]
         (container,) = pod["containers"]
         arguments = self._mounted(role, pod, container)
-        metrics, health = free_ports(2)
+        port, health = free_ports(2)
         account = f"system:serviceaccount:{NAMESPACE}:{pod['serviceAccountName']}"
         arguments += [f"--kubeconfig={self.plane.kubeconfig_for(account)}", f"--healthz-address=127.0.0.1:{health}"]
         if role == "webhooks":
-            arguments += [f"--port={metrics}", "--listen-address=127.0.0.1", "--graceful-shutdown-time=200ms"]
+            arguments += [f"--port={port}", "--listen-address=127.0.0.1", "--graceful-shutdown-time=200ms"]
             service = self.api.get(f"/api/v1/namespaces/{NAMESPACE}/services/{name}")
-            self._network.connect(service, "webhook", metrics)
+            self._network.connect(service, "webhook", port)
         else:
-            arguments.append(f"--listen-address=127.0.0.1:{metrics}")
+            arguments.append(f"--listen-address=127.0.0.1:{port}")
         if any(word.startswith("--visibility-address=") for word in arguments):
             (self.visibility_port,) = free_ports(1)
             arguments.append(f"--visibility-address=127.0.0.1:{self.visibility_port}")
             service = self.api.get(f"/api/v1/namespaces/{NAMESPACE}/services/{name}")
             self._network.connect(service, "visibility", self.visibility_port)
         process = Process(name, [sys.executable, "-m", "scheduler.cli.main", *arguments], self.directory)
-        started = self.roles[role] = Role(process, health)
+        started = self.roles[role] = Role(process, health, health if role == "webhooks" else port)
         for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
             path = container[probe]["httpGet"]["path"]
             process.wait_until(lambda path=path: started.answers(path), 60.0)  # type: ignore[misc]

@@ -198,6 +198,26 @@ def test_service_monitors_find_the_port_of_metrics(render: Render) -> None:
         assert port["targetPort"] in {each["name"] for each in container(objects, role)["ports"]}
 
 
+def test_dashboards_are_config_maps_that_the_sidecar_of_grafana_finds(render: Render) -> None:
+    assert not [each for each in render() if "-dashboard-" in each["metadata"]["name"]]
+    objects = render("dashboards.enabled=true", "dashboards.annotations.grafana_folder=Scheduling")
+    files = {path.stem: path.read_text(encoding="utf-8") for path in (CHART / "dashboards").glob("*.json")}
+    assert files
+    for name, text in files.items():
+        found = named(objects, "ConfigMap", f"dashboard-{name}")
+        assert found["metadata"]["labels"]["grafana_dashboard"] == "1"
+        assert found["metadata"]["annotations"] == {"grafana_folder": "Scheduling"}
+        assert found["data"] == {f"volcano-py-{name}.json": text}
+
+
+def test_alerts_are_a_rule_with_the_contents_of_the_plain_file(render: Render) -> None:
+    assert not [each for each in render() if each["kind"] == "PrometheusRule"]
+    objects = render("prometheusRule.enabled=true", "prometheusRule.labels.release=prometheus")
+    rule = named(objects, "PrometheusRule", "alerts")
+    assert rule["metadata"]["labels"]["release"] == "prometheus"
+    assert rule["spec"] == yaml.safe_load((CHART / "rules" / "volcano-py.yaml").read_text(encoding="utf-8"))
+
+
 @pytest.mark.parametrize(
     ("value", "said"),
     [

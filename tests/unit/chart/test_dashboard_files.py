@@ -1,0 +1,131 @@
+"""The dashboards of the chart against the parts of Grafana's schema that they use."""
+
+import json
+import re
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+DASHBOARDS = sorted((Path(__file__).resolve().parents[3] / "charts" / "volcano-py" / "dashboards").glob("*.json"))
+DATA_SOURCE = {"type": "prometheus", "uid": "${datasource}"}
+COLUMNS = 24
+Json = dict[str, Any]
+
+DASHBOARD = {
+    "uid",
+    "title",
+    "description",
+    "tags",
+    "editable",
+    "graphTooltip",
+    "schemaVersion",
+    "refresh",
+    "time",
+    "timezone",
+    "annotations",
+    "links",
+    "templating",
+    "panels",
+}
+PANEL = {"id", "type", "title", "description", "datasource", "gridPos", "targets", "fieldConfig", "options"}
+ROW = {"id", "type", "title", "collapsed", "gridPos", "panels"}
+OPTIONS = {
+    "timeseries": {"legend", "tooltip"},
+    "stat": {"reduceOptions", "colorMode", "graphMode", "justifyMode", "orientation", "textMode"},
+    "bargauge": {"reduceOptions", "displayMode", "orientation", "valueMode"},
+    "table": {"showHeader", "cellHeight"},
+    "status-history": {"showValue", "rowHeight", "colWidth", "legend", "tooltip"},
+}
+"""Type of a panel -> its options."""
+TRANSFORMATIONS = {
+    "merge": set(),
+    "organize": {"excludeByName", "renameByName"},
+    "groupingToMatrix": {"columnField", "rowField", "valueField", "emptyValue"},
+}
+UNITS = {"short", "percentunit", "bytes", "s", "ms", "ops", "reqps"}
+VARIABLE = {"name", "label", "type", "query", "refresh", "hide"}
+QUERY_VARIABLE = VARIABLE | {"datasource", "definition", "sort", "multi", "includeAll", "allValue", "current"}
+
+
+@pytest.fixture(params=DASHBOARDS, ids=lambda path: path.stem)
+def dashboard(request: pytest.FixtureRequest) -> Json:
+    found: Json = json.loads(request.param.read_text(encoding="utf-8"))
+    return found
+
+
+def panels(dashboard: Json) -> list[Json]:
+    return [panel for panel in dashboard["panels"] if panel["type"] != "row"]
+
+
+def test_a_dashboard_has_the_known_fields(dashboard: Json) -> None:
+    assert dashboard.keys() == DASHBOARD
+    assert dashboard["tags"] == ["volcano-py"]
+    assert dashboard["uid"].startswith("volcano-py-") and len(dashboard["uid"]) <= 40
+    assert dashboard["time"].keys() == {"from", "to"}
+
+
+def test_every_panel_has_the_known_fields_of_its_type(dashboard: Json) -> None:
+    for panel in dashboard["panels"]:
+        name = panel["title"]
+        if panel["type"] == "row":
+            assert panel.keys() == ROW and panel["panels"] == [], name
+            continue
+        assert panel.keys() - {"transformations"} == PANEL, name
+        assert panel["description"].endswith("."), name
+        assert panel["options"].keys() == OPTIONS[panel["type"]], name
+        assert panel["fieldConfig"].keys() == {"defaults", "overrides"}, name
+        defaults = panel["fieldConfig"]["defaults"]
+        assert defaults.keys() <= {"unit", "custom", "min", "max", "color", "thresholds"}, name
+        assert defaults["unit"] in UNITS, name
+        steps = defaults.get("thresholds", {"steps": [{"value": None}]})["steps"]
+        assert steps[0]["value"] is None, name
+        assert [step["value"] for step in steps[1:]] == sorted(step["value"] for step in steps[1:]), name
+        for step in panel.get("transformations", ()):
+            assert step.keys() == {"id", "options"}, name
+            assert step["options"].keys() == TRANSFORMATIONS[step["id"]], name
+
+
+def test_ids_are_unique_and_panels_do_not_overlap(dashboard: Json) -> None:
+    found = dashboard["panels"]
+    assert len({panel["id"] for panel in found}) == len(found)
+    for panel in found:
+        at = panel["gridPos"]
+        assert at.keys() == {"h", "w", "x", "y"}
+        assert at["h"] > 0 and at["w"] > 0 and at["x"] >= 0 and at["x"] + at["w"] <= COLUMNS, panel["title"]
+    for one, other in combinations(found, 2):
+        a, b = one["gridPos"], other["gridPos"]
+        beside = a["x"] + a["w"] <= b["x"] or b["x"] + b["w"] <= a["x"]
+        below = a["y"] + a["h"] <= b["y"] or b["y"] + b["h"] <= a["y"]
+        assert beside or below, (one["title"], other["title"])
+
+
+def test_every_query_uses_the_data_source_that_is_chosen_in_the_dashboard(dashboard: Json) -> None:
+    first, *others = dashboard["templating"]["list"]
+    assert first.keys() == VARIABLE
+    assert (first["name"], first["type"], first["query"]) == ("datasource", "datasource", "prometheus")
+    for variable in others:
+        assert variable.keys() == QUERY_VARIABLE
+        assert variable["datasource"] == DATA_SOURCE
+        assert variable["query"] == {"query": variable["definition"], "refId": "variable"}
+    for panel in panels(dashboard):
+        assert panel["datasource"] == DATA_SOURCE
+        letters = [target["refId"] for target in panel["targets"]]
+        assert letters == sorted(set(letters)) and letters
+        for target in panel["targets"]:
+            assert target.keys() - {"legendFormat", "format", "instant"} == {"refId", "datasource", "expr"}
+            assert target["datasource"] == DATA_SOURCE
+            assert (target.get("format") == "table") == (panel["type"] == "table")
+
+
+def test_every_variable_is_used_and_every_used_one_exists(dashboard: Json) -> None:
+    queries = " ".join(target["expr"] for panel in panels(dashboard) for target in panel["targets"])
+    defined = {f"${variable['name']}" for variable in dashboard["templating"]["list"]} - {"$datasource"}
+    assert set(re.findall(r"\$\w+", queries)) - {"$__rate_interval"} == defined
+
+
+def test_dashboards_have_different_names() -> None:
+    documents = [json.loads(path.read_text(encoding="utf-8")) for path in DASHBOARDS]
+    assert [path.stem for path in DASHBOARDS] == ["chips", "health", "jobs", "queues"]
+    assert len({document["uid"] for document in documents}) == len({each["title"] for each in documents}) == 4
