@@ -32,7 +32,7 @@ from tests.unit.cluster.kube.scheduler.test_daemon import World, started
 from tests.unit.cluster.kube.tables import grown, tables
 
 OBJECTS = 40
-BOUNDED = {"_series", "_deleted", "_stages"}
+BOUNDED = {"_series", "_deleted", "_exemplar"}
 """Tables that are cut at a number of entries: Events that are counted on, uids of objects that were deleted, and the
 exemplars of metrics, one for each bucket."""
 Raw = dict[str, Any]
