@@ -153,7 +153,9 @@ class Metrics(RoleMetrics):
             buckets=exponential_buckets(0.1, 500, 20),
         )
         self._binding = stages.labels("Bind")
-        self._bound = latency.labels("Bound")
+        self._watched, self._assumed, self._prepared, self._bound = (
+            latency.labels(stage) for stage in ("Watched", "Assumed", "PreBound", "Bound")
+        )
         self.schedule_attempts = Counter(
             "volcano_schedule_attempts_total",
             "Pods that a session placed (scheduled), refused (unschedulable), or whose binding failed (error)",
@@ -211,6 +213,18 @@ class Metrics(RoleMetrics):
     def answered(self, seconds: float) -> None:
         """Records the duration of a binding's request."""
         self._binding.observe(seconds * 1000)
+
+    def watched(self, seconds: float) -> None:
+        """Records the seconds from the creation of a Pod to its delivery by the watch."""
+        self._watched.observe(max(0.0, seconds) * 1000)
+
+    def assumed(self, seconds: float) -> None:
+        """Records the seconds from the creation of a Pod to the end of the session that allocated its node."""
+        self._assumed.observe(max(0.0, seconds) * 1000)
+
+    def prepared(self, seconds: float) -> None:
+        """Records the seconds from the creation of a Pod to the request of its binding, after its preparations."""
+        self._prepared.observe(max(0.0, seconds) * 1000)
 
     def bound(self, seconds: float) -> None:
         """Records the seconds from the creation of a Pod to its binding."""

@@ -7,7 +7,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from scheduler.api.objects import Pod
 from scheduler.cache import ClusterCache
-from scheduler.cluster.kube.scheduler.report import PodStarts
+from scheduler.cluster.kube.scheduler.report import WatchedPods
 from scheduler.observability.metrics import Metrics, WaitTimes
 from tests.builders import NAME, World, configuration, feed, group, node, pod
 
@@ -45,8 +45,8 @@ def test_each_stage_begins_where_the_one_before_ends() -> None:
 
 
 def test_the_start_of_a_bound_pod_is_measured_once_on_its_way_to_the_cache() -> None:
-    registry, cache = CollectorRegistry(), ClusterCache([NAME])
-    starts = PodStarts(cache, WaitTimes(registry))
+    metrics, cache = Metrics(), ClusterCache([NAME])
+    starts, registry = WatchedPods(cache, metrics), metrics.registry
     bound = {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2020-01-01T00:00:00Z"}
     feed(cache, group("g"))
     for phase in ("Pending", "Running", "Running"):
@@ -70,3 +70,29 @@ def test_openmetrics_has_the_object_of_each_bucket_as_exemplar() -> None:
     exemplars = [s.exemplar.labels for s in families["volcano_py_pod_wait_seconds"].samples if s.exemplar]
     assert {"object": "default/g"} in exemplars
     assert {"object": "default/" + "p" * 92} in exemplars
+
+
+def test_pods_are_measured_when_the_watch_delivers_them_without_a_node_under_the_name_of_the_stage() -> None:
+    metrics, cache = Metrics(), ClusterCache([NAME])
+    watched = WatchedPods(cache, metrics)
+    feed(cache, group("g"))
+    others = pod("other", "1c", scheduler="default-scheduler")
+    for raw in (
+        pod("new", "1c", "g"),
+        pod("new", "1c", "g"),
+        pod("running", "1c", "g", on="n", phase="Running"),
+        others,
+    ):
+        watched.upsert("Pod", msgspec.convert(raw, Pod))
+    name = "volcano_task_scheduling_latency_milliseconds_count"
+    assert metrics.registry.get_sample_value(name, {"stage": "Watched"}) == 1
+
+
+def test_of_the_stages_of_placing_a_pod_only_the_binding_is_measured() -> None:
+    samples = [
+        sample
+        for family in Metrics().registry.collect()
+        for sample in family.samples
+        if sample.name == "volcano_scheduling_stage_duration_milliseconds_count"
+    ]
+    assert [sample.labels for sample in samples] == [{"stage": "Bind"}]

@@ -32,7 +32,7 @@ from scheduler.cluster.kube.scheduler.bootstrap import ensure_queues
 from scheduler.cluster.kube.scheduler.custom_metrics import getter
 from scheduler.cluster.kube.scheduler.cycle_timer import CycleTimer
 from scheduler.cluster.kube.scheduler.cycle_timer import Nodes as TimerNodes
-from scheduler.cluster.kube.scheduler.report import CycleReport, PodStarts
+from scheduler.cluster.kube.scheduler.report import CycleReport, WatchedPods
 from scheduler.cluster.kube.scheduler.status_throttle import StatusThrottle
 from scheduler.cluster.kube.scheduler.visibility.role import Visibility, VisibilitySettings
 from scheduler.cluster.kube.transport.client import CredentialSource
@@ -165,7 +165,7 @@ class Daemon:
                 Informer(
                     self._client,
                     source,
-                    PodStarts(cache, self._metrics.waits) if source.kind is POD else cache,
+                    WatchedPods(cache, self._metrics) if source.kind is POD else cache,
                     self._recorder.malformed,
                     self._metrics,
                     originals=cache,

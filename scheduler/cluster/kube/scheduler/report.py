@@ -19,7 +19,7 @@ from scheduler.cluster.kube.watch.informer import Sink
 from scheduler.cluster.kube.write.events import Recorder
 from scheduler.framework.cycle import Outcome
 from scheduler.framework.failures import PluginError
-from scheduler.observability.metrics import Metrics, WaitTimes
+from scheduler.observability.metrics import Metrics
 from scheduler.plugins.deviceshare.usage import DEVICE_USAGE
 
 _PREEMPTIONS = frozenset({Preempt.name, GangPreempt.name})
@@ -104,6 +104,8 @@ class CycleReport:
             metrics.eviction_transactions.labels(action).inc(number)
         now = time.time()
         metrics.waits.decided(decisions, jobs, now)
+        for bind in decisions.binds:
+            metrics.assumed(now - bind.task.creation)
         for key in {bind.task.job for bind in decisions.binds}:
             if (job := jobs.get(key)) is not None:
                 metrics.job_bound(now - job.creation)
@@ -113,19 +115,26 @@ class _Tasks(Sink, Protocol):
     def task(self, key: str) -> Task | None: ...
 
 
-class PodStarts:
-    """Passes watched Pods on to the cache, and measures how long they take to run after they are bound."""
+class WatchedPods:
+    """Passes watched Pods on to the cache, and measures how long they take to arrive, and to run after they are
+    bound."""
 
-    def __init__(self, cache: _Tasks, waits: WaitTimes) -> None:
+    def __init__(self, cache: _Tasks, metrics: Metrics) -> None:
         self._cache = cache
-        self._waits = waits
+        self._metrics = metrics
 
     def upsert(self, kind: str, obj: KubeObject) -> None:
-        if isinstance(obj, Pod) and obj.status.phase == TaskStatus.RUNNING.value:
-            before = self._cache.task(f"{obj.metadata.namespace}/{obj.metadata.name}")
-            if before is not None and before.ours and before.status is TaskStatus.BOUND:
-                self._waits.runs(before, time.time())
+        if not isinstance(obj, Pod):
+            self._cache.upsert(kind, obj)
+            return
+        key = f"{obj.metadata.namespace}/{obj.metadata.name}"
+        before = self._cache.task(key)
         self._cache.upsert(kind, obj)
+        if before is None:
+            if not obj.spec.node_name and (task := self._cache.task(key)) is not None and task.ours:
+                self._metrics.watched(time.time() - task.creation)
+        elif obj.status.phase == TaskStatus.RUNNING.value and before.ours and before.status is TaskStatus.BOUND:
+            self._metrics.waits.runs(before, time.time())
 
     def delete(self, kind: str, namespace: str, name: str) -> None:
         self._cache.delete(kind, namespace, name)

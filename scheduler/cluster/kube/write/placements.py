@@ -129,6 +129,7 @@ class Binding(_Placement):
                 if (seconds := await self.remaining[0].advance()) is not None:
                     return seconds
                 del self.remaining[0]
+            context.metrics.prepared(time.time() - self.task.creation)
             started = time.perf_counter()
             path, body = f"{self.path}/binding", bodies.binding(bind, context.signing.key)
             await context.client.request("POST", path, body=body, priority=Priority.WRITE, fence=context.fence)
