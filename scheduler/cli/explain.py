@@ -8,7 +8,8 @@ from click.shell_completion import CompletionItem
 from scheduler.cli.cluster_source import ClusterSource, cluster_source_options
 from scheduler.cli.completion import names_of
 from scheduler.cli.errors import FORBIDDEN, CommandError
-from scheduler.cli.output import JSON, TABLE, YAML, output_option, print_object
+from scheduler.cli.layout import hanging
+from scheduler.cli.output import JSON, TABLE, YAML, output_option, print_object, terminal_width
 from scheduler.cli.text import echo
 
 _KINDS = {"pod": "POD", "podgroup": "POD_GROUP", "job": "VCJOB"}
@@ -70,6 +71,7 @@ def _show_answer(answer: dict[str, Any], output: str) -> None:
     echo("note: the scheduler answers this: without the names of others, and without changes that would help", err=True)
     if output == TABLE:
         for line in answer.get("lines", ()):
-            echo(str(line))
+            for part in hanging(str(line), terminal_width(), indent=4):
+                echo(part)
     else:
         print_object(answer.get("explanation", {}), output)

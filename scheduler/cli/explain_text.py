@@ -6,7 +6,8 @@ from typing import Final
 
 from scheduler.api.reasons import Shortage
 from scheduler.api.written_amounts import quantity
-from scheduler.cli.output import Column, Table
+from scheduler.cli.layout import hanging
+from scheduler.cli.output import Column, Table, terminal_width
 from scheduler.cli.text import styled
 from scheduler.explain.explanation import (
     Explanation,
@@ -32,7 +33,7 @@ def lines(it: Explanation) -> Iterator[str]:
     """The lines to print."""
     outlook = styled(it.outlook.value, _COLOURS.get(it.outlook), bold=True)
     yield f"{_TITLES[it.kind]} {it.namespace}/{it.name}: {outlook}"
-    yield f"  {it.state}"
+    yield from _sentence(f"  {it.state}")
     yield from _summary(it)
     yield from _gates(it.gates)
     yield from _nodes(it.nodes)
@@ -52,7 +53,7 @@ def _summary(it: Explanation) -> Iterator[str]:
         pods = f"{it.size}, of which {it.needed} are needed at once; {it.placed} have a node"
         fields.append(("Pods", pods + (f", {it.placeable} more would find one" if it.placeable else "")))
     for key, text in fields:
-        yield f"  {key + ':':<10} {text}"
+        yield from _sentence(f"  {key + ':':<10} {text}", indent=13)
 
 
 def _turn(turn: QueuePosition) -> str:
@@ -62,6 +63,10 @@ def _turn(turn: QueuePosition) -> str:
         return text
     more = f" and {len(before) - _SHOWN} more" if len(before) > _SHOWN else ""
     return f"{text}; before it {', '.join(before[:_SHOWN])}{more}"
+
+
+def _sentence(text: str, *, indent: int = 4) -> list[str]:
+    return hanging(text, terminal_width(), indent=indent)
 
 
 def _heading(text: str) -> str:
@@ -74,13 +79,13 @@ def _gates(gates: Sequence[Gate]) -> Iterator[str]:
         return
     yield ""
     yield _heading("Held by")
-    for line in Table(_GATES).lines(gates)[1:]:
-        yield f"  {line}"
+    for block in Table(_GATES, indent=2).blocks(gates)[1:]:
+        yield from block
 
 
 _GATES: tuple[Column[Gate], ...] = (
     Column("", lambda gate: gate.kind.value + (f" ({gate.plugin})" if gate.plugin else "")),
-    Column("", lambda gate: gate.message),
+    Column("", lambda gate: gate.message, elastic=True),
 )
 
 
@@ -88,8 +93,7 @@ def _nodes(groups: Sequence[NodeGroup]) -> Iterator[str]:
     if groups:
         yield ""
         yield _heading(f"Nodes ({sum(len(group.names) for group in groups)} refuse it)")
-        for line in Table(_NODES).lines(groups):
-            yield f"  {line}"
+        yield from Table(_NODES, indent=2).lines(groups)
 
 
 def _names(group: NodeGroup) -> str:
@@ -106,8 +110,8 @@ def _amounts(shortage: Shortage) -> str:
 _NODES: tuple[Column[NodeGroup], ...] = (
     Column("NODES", lambda group: len(group.names)),
     Column("NAMES", _names),
-    Column("WHY", lambda group: "; ".join(group.reasons)),
-    Column("NUMBERS", lambda group: "; ".join(map(_amounts, group.shortages))),
+    Column("WHY", lambda group: "; ".join(group.reasons), elastic=True),
+    Column("NUMBERS", lambda group: "; ".join(map(_amounts, group.shortages)), elastic=True),
 )
 
 
@@ -115,8 +119,7 @@ def _queues(numbers: Sequence[QueueAmounts]) -> Iterator[str]:
     if numbers:
         yield ""
         yield _heading("Queue and those above it")
-        for line in Table(_QUEUES).lines(numbers):
-            yield f"  {line}"
+        yield from Table(_QUEUES, indent=2).lines(numbers)
 
 
 def _quantity(numbers: QueueAmounts, amount: float | None) -> str:
@@ -148,8 +151,7 @@ def _ranking(ranking: Ranking) -> Iterator[str]:
         yield _heading(f"Why node {ranking.chosen}: {what} (Pod {ranking.pod})")
     else:
         yield _heading(f"Pod {ranking.pod}, if nothing else held it: {what}")
-    for line in Table(columns).lines(ranking.best):
-        yield f"  {line}"
+    yield from Table(columns, indent=2).lines(ranking.best)
 
 
 def _of_plugin(plugin: str, node: RankedNode) -> str:
@@ -167,12 +169,14 @@ def _changes(it: Explanation) -> Iterator[str]:
     yield ""
     if not it.changes:
         yield _heading("No change was found that would let it run")
-        yield "  (tried: what can be changed of the job, its queue, quotas, nodes, volumes, devices, and arguments)"
+        yield from _sentence(
+            "  (tried: what can be changed of the job, its queue, quotas, nodes, volumes, devices, and arguments)"
+        )
         return
     yield _heading("Smallest change found that would let it run")
     for i, change in enumerate(it.changes):
-        shown = styled(change.text + _evicted(change.evicted), "green")
-        yield f"  {shown}" if i == 0 else f"  or {shown}"
+        before = "  or " if i else "  "
+        yield from (styled(line, "green") for line in _sentence(before + change.text + _evicted(change.evicted)))
 
 
 def _evicted(pods: Sequence[str]) -> str:

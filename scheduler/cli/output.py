@@ -1,20 +1,23 @@
 """The output of commands: tables for people, objects for programs.
 
 A column is as wide as its longest cell, and at least as wide as in vcctl, for scripts that were written for vcctl. On a
-terminal that is too narrow, gaps shrink first, then the cells of elastic columns. Names are never cut off.
+terminal that is too narrow, gaps shrink first, then elastic columns wrap, then a row takes several lines. Nothing is
+cut off.
 """
 
 import re
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import click
 
 from scheduler.api.printable import is_printable, printable
 from scheduler.cli.errors import CommandError
-from scheduler.cli.text import coloured_by_phase, echo, echo_document, on_terminal
+from scheduler.cli.layout import folded, width_of, wrapped
+from scheduler.cli.text import colour_of, echo, echo_document, on_terminal, styled
 
 if TYPE_CHECKING:
     from scheduler.api.kinds import Kind
@@ -27,7 +30,12 @@ JSON: Final = "json"
 YAML: Final = "yaml"
 NAME: Final = "name"
 _GAP: Final = 2
-_MIN_ELASTIC: Final = 12
+_MIN_ELASTIC: Final = 40
+"""The least width of a sentence in a column."""
+_BESIDE: Final = 120
+"""The least width of a terminal on which sentences are in columns."""
+_CONTINUED: Final = 2
+"""Blanks before the lines on which a row continues."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +54,9 @@ class Column(Generic[T]):
     phase: bool = False
     """Whether cells name a phase and are shown in its colour."""
     elastic: bool = False
-    """Whether cells may be cut off on a narrow terminal."""
+    """Whether cells are sentences, which wrap on a terminal."""
+    colour: Callable[[T], str | None] | None = None
+    """Returns the colour of the cell, unless the column shows phases."""
 
 
 def output_option(*formats: str, default: str = TABLE) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -58,48 +68,120 @@ def output_option(*formats: str, default: str = TABLE) -> Callable[[Callable[...
 
 
 class Table(Generic[T]):
-    """Formats rows. Rows that are formatted later, while watching, keep the widths of the first ones."""
+    """Formats rows. Rows that are formatted later, while watching, keep the widths of the first ones.
 
-    def __init__(self, columns: Sequence[Column[T]], output: str = TABLE, *, columns_of_terminal: int | None = None):
-        """``columns_of_terminal``: the width to fit; None for the terminal's. Without a terminal nothing is cut off."""
+    On a terminal of less than 120 columns, or if less than 40 columns are left for them, the cells of elastic columns
+    follow on lines of their own, after the title of the column. Other columns that do not fit continue on a second
+    line, and so do their titles.
+    """
+
+    def __init__(self, columns: Sequence[Column[T]], output: str = TABLE, *, limit: int | None = None, indent: int = 0):
+        """``limit``: the width to fit; None for the terminal's. Without a terminal a row is one line. ``indent``:
+        blanks before each line."""
         self._columns = [column for column in columns if output == WIDE or not column.wide]
-        self._limit = columns_of_terminal or terminal_width()
+        self._limit = limit or terminal_width()
+        self._indent = indent
         self._widths: list[int] = []
+        self._folds: list[list[int]] = []
+        self._below: list[int] = []
+        """The columns whose cells have lines of their own."""
 
     def lines(self, rows: Sequence[T]) -> list[str]:
-        """The rows as text; the first call begins with a line of titles."""
-        cells = [[_shown(column.cell(row)) for column in self._columns] for row in rows]
-        lines = []
-        if not self._widths:
-            self._widths = self._measure(cells)
-            lines.append(self._line([column.title for column in self._columns], titles=True))
-        return lines + [self._line(row) for row in cells]
+        """The rows as text; the first call begins with the titles."""
+        return [line for block in self.blocks(rows) for line in block]
 
-    def _measure(self, cells: list[list[str]]) -> list[int]:
+    def blocks(self, rows: Sequence[T]) -> list[list[str]]:
+        """The lines of each row; the first call begins with those of the titles."""
+        cells = [[_shown(column.cell(row)) for column in self._columns] for row in rows]
+        blocks = []
+        if not self._widths:
+            self._measure(cells)
+            blocks.append(list(self._beside([column.title for column in self._columns], None)))
+        return blocks + [
+            [*self._beside(texts, row), *self._beneath(texts, row)] for texts, row in zip(cells, rows, strict=True)
+        ]
+
+    def _measure(self, cells: list[list[str]]) -> None:
         longest = [
-            max(len(text) for text in (column.title, *(row[i] for row in cells)))
+            max(width_of(text) for text in (column.title, *(row[i] for row in cells)))
             for i, column in enumerate(self._columns)
         ]
-        widths = [max(c.width, length + c.gap) for c, length in zip(self._columns, longest, strict=True)]
-        over = sum(widths) - _GAP - self._limit if self._limit else 0  # nothing follows the last column
-        for spare in (
-            [width - length - _GAP for width, length in zip(widths, longest, strict=True)],
-            [length - _MIN_ELASTIC if c.elastic else 0 for c, length in zip(self._columns, longest, strict=True)],
-        ):
-            for i, amount in enumerate(spare):
-                cut = max(0, min(over, amount))
-                widths[i] -= cut
-                over -= cut
-        return widths
+        self._widths = [max(c.width, length + c.gap) for c, length in zip(self._columns, longest, strict=True)]
+        every = list(range(len(self._widths)))
+        if self._limit is None:
+            self._folds = [every]
+            return
+        limit = self._limit - self._indent
+        elastic = [i for i in every if self._columns[i].elastic]
+        rigid = [i for i in every if i not in elastic]
+        if limit < _BESIDE or not self._shrink(longest, limit - self._reserved(longest, elastic)):
+            self._below = elastic
+            self._shrink(longest, limit)
+            self._folds = [
+                [rigid[i] for i in fold]
+                for fold in folded([self._widths[i] for i in rigid], limit, gap=_GAP, indent=_CONTINUED)
+            ]
+            return
+        self._folds = [every]
+        left = limit + _GAP - sum(self._widths[i] for i in rigid)  # nothing follows the last column
+        for number, i in enumerate(elastic):
+            after = self._reserved(longest, elastic[number + 1 :])
+            self._widths[i] = min(self._widths[i], left - after)
+            left -= self._widths[i]
 
-    def _line(self, cells: Sequence[str], *, titles: bool = False) -> str:
-        shown = []
-        for column, text, width in zip(self._columns, cells, self._widths, strict=True):
-            room = width - _GAP
-            cut = f"{text[: room - 1]}…" if column.elastic and self._limit and len(text) > room else text
-            padding = " " * max(1, width - len(cut))
-            shown.append((coloured_by_phase(text, cut) if column.phase and not titles else cut) + padding)
-        return "".join(shown).rstrip()
+    @staticmethod
+    def _reserved(longest: Sequence[int], elastic: Sequence[int]) -> int:
+        """The least width of elastic columns."""
+        return sum(min(longest[i], _MIN_ELASTIC) + _GAP for i in elastic)
+
+    def _shrink(self, longest: Sequence[int], limit: int) -> bool:
+        """Takes what is over the limit from the gaps of the columns that are not elastic. Returns whether they fit."""
+        rigid = [i for i, column in enumerate(self._columns) if not column.elastic]
+        over = sum(self._widths[i] for i in rigid) - _GAP - limit
+        for i in rigid:
+            cut = max(0, min(over, self._widths[i] - longest[i] - _GAP))
+            self._widths[i] -= cut
+            over -= cut
+        return over <= 0
+
+    def _beside(self, texts: Sequence[str], row: T | None) -> Iterator[str]:
+        """The lines of the cells in columns. ``row``: None for the titles."""
+        for number, fold in enumerate(self._folds):
+            start = " " * (self._indent + (_CONTINUED if number else 0))
+            parts = [
+                wrapped(texts[i], self._widths[i] - _GAP) if self._limit and self._columns[i].elastic else [texts[i]]
+                for i in fold
+            ]
+            for each in zip_longest(*parts, fillvalue=""):
+                cells = [self._coloured(i, text, texts[i], row) for i, text in zip(fold, each, strict=True)]
+                yield (start + "".join(cells)).rstrip()
+
+    def _coloured(self, i: int, text: str, whole: str, row: T | None) -> str:
+        column = self._columns[i]
+        padding = " " * max(1, self._widths[i] - width_of(text))
+        if row is None or not text:
+            return text + padding
+        return styled(text, self._colour(column, whole, row)) + padding
+
+    def _beneath(self, texts: Sequence[str], row: T) -> Iterator[str]:
+        """The lines of cells that have lines of their own."""
+        for i in self._below:
+            if not texts[i]:
+                continue
+            column = self._columns[i]
+            title = f"{column.title}: " if column.title else ""
+            start = " " * (self._indent + _CONTINUED)
+            room = (self._limit or 0) - len(start) - _CONTINUED
+            first, *others = wrapped(title + texts[i], max(room, 1))
+            colour = self._colour(column, texts[i], row)
+            yield start + title + styled(first[len(title) :], colour)
+            yield from (start + " " * _CONTINUED + styled(line, colour) for line in others)
+
+    @staticmethod
+    def _colour(column: Column[T], text: str, row: T) -> str | None:
+        if column.phase:
+            return colour_of(text)
+        return column.colour(row) if column.colour is not None else None
 
 
 def _shown(cell: object) -> str:

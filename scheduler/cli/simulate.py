@@ -15,7 +15,7 @@ from scheduler.cli.output import JSON, TABLE, YAML, output_option, print_object
 from scheduler.cli.plugins import with_plugins
 from scheduler.cli.process import keep
 from scheduler.cli.simulation import collect_garbage, query_usage, without_garbage_collection
-from scheduler.cli.text import console, echo, echo_document
+from scheduler.cli.text import echo, echo_document
 
 BAD_INPUT = 2
 _EXPONENT: Final = re.compile(rb"e-?[0-9]+[],}]")
@@ -64,7 +64,7 @@ def simulate_command(
     of --kubeconfig validates Pod templates of vcjobs; without it they are not validated.
     """
     from scheduler.cli.node.table import node_devices, print_devices
-    from scheduler.cli.simulate_table import print_report
+    from scheduler.cli.simulate_table import report_lines
     from scheduler.cli.simulate_templates import check_templates
     from scheduler.cli.what_if import difference_lines
     from scheduler.cluster.external_calls import HttpCalls
@@ -115,7 +115,8 @@ def simulate_command(
         listing = {"apiVersion": "v1", "kind": "List", "items": report.cluster.objects()}
         _print_document(listing if difference is None else difference_document(difference), output)
     elif difference is None:
-        print_report(report, console())
+        for line in report_lines(report):
+            echo(line)
     else:
         for line in difference_lines(difference):
             echo(line)

@@ -1,71 +1,60 @@
 """The tables of ``simulate``: bound Pods, waiting Pods with their reasons, PodGroups, and usage of queues and cards."""
 
 from collections import defaultdict
-from collections.abc import Mapping
-from typing import Any
-
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 from scheduler.api.names import CHIP_ANNOTATIONS, GROUP_NAME, POD_SCHEDULED
 from scheduler.api.quantity import QuantityError, format_milli, parse_quantity
 from scheduler.api.resource import scale_of
 from scheduler.api.written_amounts import quantity
-from scheduler.cli.text import cell
+from scheduler.cli.output import Column, Table
+from scheduler.cli.text import styled
 from scheduler.cluster.memory import Report
 from scheduler.framework.extension import QUEUE_USAGE
 from scheduler.framework.session import Session
 
-_SHOWN_PODS = 200
+_SHOWN_PODS: Final = 200
+_DONE: Final = ("Running", "Completed")
+"""Phases of PodGroups that wait for nothing."""
+Raw = dict[str, Any]
 
 
-def print_report(report: Report, console: Console) -> None:
-    """Prints the tables to the console."""
+def report_lines(report: Report) -> Iterator[str]:
+    """The lines to print."""
     objects = report.cluster.objects()
     pods = [o for o in objects if o["kind"] == "Pod"]
-    _print_bound(console, [p for p in pods if p["spec"].get("nodeName")])
-    _print_waiting(console, [p for p in pods if not p["spec"].get("nodeName")])
-    _print_groups(console, [o for o in objects if o["kind"] == "PodGroup"], pods)
-    _print_queues(console, [o for o in objects if o["kind"] == "Queue"])
+    bound = [pod for pod in pods if pod["spec"].get("nodeName")]
+    yield from _section(f"Bound ({len(bound)})", _BOUND, bound[:_SHOWN_PODS], len(bound) - _SHOWN_PODS)
+    unbound = [pod for pod in pods if not pod["spec"].get("nodeName")]
+    yield from _section(f"Waiting ({len(unbound)})", _WAITING, _waiting(unbound))
+    yield from _section("PodGroups", _GROUPS, _groups([o for o in objects if o["kind"] == "PodGroup"], pods))
+    yield from _section("Queues", _QUEUES, list(_queues([o for o in objects if o["kind"] == "Queue"])))
     if report.last is not None:
-        _print_cards(console, report.last.session)
-    console.print(f"{report.cycles} cycles")
+        yield from _section("Cards", _CARDS, list(_cards(report.last.session)))
+    yield f"{report.cycles} cycles"
 
 
-def _table(title: str, *columns: str) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    return table
+def _section(title: str, columns: Sequence[Column[Any]], rows: Sequence[Any], more: int = 0) -> Iterator[str]:
+    """A table, if it has rows. ``more``: the number of rows that are left out, if it is positive."""
+    if not rows:
+        return
+    yield styled(title, bold=True)
+    yield from Table(columns).lines(rows)
+    if more > 0:
+        yield f"... and {more} more"
+    yield ""
 
 
-def _row(table: Table, *cells: str | Text) -> None:
-    table.add_row(*(each if isinstance(each, Text) else cell(each) for each in cells))
+# --- Pods -------------------------------------------------------------------------------------------------------------
+def _annotations(pod: Raw) -> Mapping[str, str]:
+    return pod["metadata"].get("annotations") or {}
 
 
-def _print_bound(console: Console, pods: list[dict[str, Any]]) -> None:
-    table = _table(f"Bound ({len(pods)})", "NAMESPACE", "POD", "PODGROUP", "NODE", "CHIPS", "STATUS")
-    for pod in pods[:_SHOWN_PODS]:
-        annotations = pod["metadata"].get("annotations") or {}
-        _row(
-            table,
-            pod["metadata"]["namespace"],
-            pod["metadata"]["name"],
-            annotations.get(GROUP_NAME, ""),
-            cell(pod["spec"]["nodeName"], "green"),
-            _chips(next((annotations[key] for key in CHIP_ANNOTATIONS if key in annotations), "")),
-            "Terminating" if pod["metadata"].get("deletionTimestamp") else pod["status"].get("phase", ""),
-        )
-    if pods:
-        console.print(table)
-        if len(pods) > _SHOWN_PODS:
-            console.print(f"... and {len(pods) - _SHOWN_PODS} more")
-        console.print()
-
-
-def _chips(annotation: str) -> str:
+def _chips(pod: Raw) -> str:
     """``Ascend910 0,1,4`` for ``Ascend910-0,Ascend910-1,Ascend910-4``."""
+    annotations = _annotations(pod)
+    annotation = next((annotations[key] for key in CHIP_ANNOTATIONS if key in annotations), "")
     kind = annotation.partition("-")[0]
     names = annotation.split(",")
     if not kind or not all(name.startswith(f"{kind}-") for name in names):
@@ -73,66 +62,107 @@ def _chips(annotation: str) -> str:
     return f"{kind} {','.join(name.removeprefix(f'{kind}-') for name in names)}"
 
 
-def _print_waiting(console: Console, pods: list[dict[str, Any]]) -> None:
-    """Prints waiting Pods; Pods of one PodGroup with the same reason share a line."""
+_BOUND: tuple[Column[Raw], ...] = (
+    Column("NAMESPACE", lambda pod: pod["metadata"]["namespace"]),
+    Column("POD", lambda pod: pod["metadata"]["name"]),
+    Column("PODGROUP", lambda pod: _annotations(pod).get(GROUP_NAME, "")),
+    Column("NODE", lambda pod: pod["spec"]["nodeName"], colour=lambda _: "green"),
+    Column("CHIPS", _chips),
+    Column(
+        "STATUS",
+        lambda pod: "Terminating" if pod["metadata"].get("deletionTimestamp") else pod["status"].get("phase", ""),
+    ),
+)
+
+
+class _Waiting(NamedTuple):
+    """Pods of one PodGroup that wait for the same reason."""
+
+    namespace: str
+    group: str
+    pods: list[str]
+    why: str
+
+
+def _waiting(pods: list[Raw]) -> list[_Waiting]:
     lines: dict[tuple[str, str, str], list[str]] = defaultdict(list)
     for pod in pods:
         meta = pod["metadata"]
-        condition: dict[str, Any] = next(
-            (c for c in pod["status"].get("conditions") or [] if c.get("type") == POD_SCHEDULED), {}
+        condition: Raw = next((c for c in pod["status"].get("conditions") or [] if c.get("type") == POD_SCHEDULED), {})
+        lines[meta["namespace"], _annotations(pod).get(GROUP_NAME, ""), condition.get("message", "")].append(
+            meta["name"]
         )
-        group = (meta.get("annotations") or {}).get(GROUP_NAME, "")
-        lines[meta["namespace"], group, condition.get("message", "")].append(meta["name"])
-    table = _table(f"Waiting ({len(pods)})", "NAMESPACE", "PODGROUP", "PODS", "WHY")
-    for (namespace, group, message), names in lines.items():
-        shown = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
-        _row(table, namespace, group, shown, cell(message, "yellow"))
-    if pods:
-        console.print(table)
-        console.print()
+    return [_Waiting(namespace, group, names, why) for (namespace, group, why), names in lines.items()]
 
 
-def _print_groups(console: Console, groups: list[dict[str, Any]], pods: list[dict[str, Any]]) -> None:
-    members: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+_WAITING: tuple[Column[_Waiting], ...] = (
+    Column("NAMESPACE", lambda row: row.namespace),
+    Column("PODGROUP", lambda row: row.group),
+    Column("PODS", lambda row: row.pods[0] + (f" and {len(row.pods) - 1} more" if len(row.pods) > 1 else "")),
+    Column("WHY", lambda row: row.why, elastic=True, colour=lambda _: "yellow"),
+)
+
+
+# --- PodGroups --------------------------------------------------------------------------------------------------------
+class _Group(NamedTuple):
+    """A PodGroup, and the numbers of its Pods."""
+
+    raw: Raw
+    bound: int
+    pods: int
+
+    @property
+    def phase(self) -> str:
+        return str((self.raw.get("status") or {}).get("phase", ""))
+
+    @property
+    def why(self) -> str:
+        conditions = (self.raw.get("status") or {}).get("conditions") or []
+        if self.phase in _DONE:
+            return ""
+        return next((str(c.get("message", "")) for c in conditions if c["type"] == "Unschedulable"), "")
+
+
+def _groups(groups: list[Raw], pods: list[Raw]) -> list[_Group]:
+    members: dict[tuple[str, str], list[Raw]] = defaultdict(list)
     for pod in pods:
-        group = (pod["metadata"].get("annotations") or {}).get(GROUP_NAME)
-        if group:
-            members[pod["metadata"]["namespace"], group].append(pod)
-    table = _table("PodGroups", "NAMESPACE", "NAME", "QUEUE", "PHASE", "BOUND", "MIN", "WHY")
+        members[pod["metadata"]["namespace"], _annotations(pod).get(GROUP_NAME, "")].append(pod)
+    rows = []
     for group in groups:
-        meta, status = group["metadata"], group.get("status") or {}
-        own = members[meta["namespace"], meta["name"]]
-        bound = sum(1 for pod in own if pod["spec"].get("nodeName"))
-        conditions = status.get("conditions") or []
-        phase = status.get("phase", "")
-        why = next((c.get("message", "") for c in conditions if c["type"] == "Unschedulable"), "")
-        colour = "green" if phase in ("Running", "Completed") else "yellow"
-        _row(
-            table,
-            meta["namespace"],
-            meta["name"],
-            group["spec"].get("queue", ""),
-            cell(phase, colour),
-            f"{bound}/{len(own)}",
-            str(group["spec"].get("minMember", 0)),
-            "" if phase in ("Running", "Completed") else why,
-        )
-    if groups:
-        console.print(table)
-        console.print()
+        own = members[group["metadata"]["namespace"], group["metadata"]["name"]]
+        rows.append(_Group(group, sum(1 for pod in own if pod["spec"].get("nodeName")), len(own)))
+    return rows
 
 
-def _print_queues(console: Console, queues: list[dict[str, Any]]) -> None:
-    table = _table("Queues", "NAME", "WEIGHT", "STATE", "RESOURCE", "USED", "CAPABILITY")
+_GROUPS: tuple[Column[_Group], ...] = (
+    Column("NAMESPACE", lambda group: group.raw["metadata"]["namespace"]),
+    Column("NAME", lambda group: group.raw["metadata"]["name"]),
+    Column("QUEUE", lambda group: group.raw["spec"].get("queue", "")),
+    Column("PHASE", lambda group: group.phase, colour=lambda group: "green" if group.phase in _DONE else "yellow"),
+    Column("BOUND", lambda group: f"{group.bound}/{group.pods}"),
+    Column("MIN", lambda group: group.raw["spec"].get("minMember", 0)),
+    Column("WHY", lambda group: group.why, elastic=True),
+)
+
+
+# --- queues -----------------------------------------------------------------------------------------------------------
+class _Amount(NamedTuple):
+    """What a queue uses and may use of a resource. Its first line has the queue, others only the amounts."""
+
+    queue: Sequence[object]
+    """Name, weight and state."""
+    resource: str
+    used: Mapping[str, Any]
+    capability: Mapping[str, Any]
+
+
+def _queues(queues: list[Raw]) -> Iterator[_Amount]:
     for queue in queues:
         used = (queue.get("status") or {}).get("allocated") or {}
         limit = queue["spec"].get("capability") or {}
         names = [n for n in dict.fromkeys([*used, *limit]) if n in limit or used.get(n) not in (None, "0")] or [""]
-        for i, name in enumerate(names):
-            first = (queue["metadata"]["name"], str(queue["spec"].get("weight", 1)), queue["status"].get("state", ""))
-            _row(table, *(first if i == 0 else ("",) * 3), name, _written(name, used), _written(name, limit))
-    console.print(table)
-    console.print()
+        first = (queue["metadata"]["name"], queue["spec"].get("weight", 1), queue["status"].get("state", ""))
+        yield from (_Amount(("", "", "") if i else first, name, used, limit) for i, name in enumerate(names))
 
 
 def _written(resource: str, amounts: Mapping[str, Any]) -> str:
@@ -145,16 +175,39 @@ def _written(resource: str, amounts: Mapping[str, Any]) -> str:
         return str(amounts[resource])
 
 
-def _print_cards(console: Console, session: Session) -> None:
-    """Prints the usage and quota of cards, which plugins report."""
-    table = _table("Cards", "QUEUE", "CARD", "USED", "QUOTA")
+_QUEUES: tuple[Column[_Amount], ...] = (
+    Column("NAME", lambda row: row.queue[0]),
+    Column("WEIGHT", lambda row: row.queue[1]),
+    Column("STATE", lambda row: row.queue[2]),
+    Column("RESOURCE", lambda row: row.resource),
+    Column("USED", lambda row: _written(row.resource, row.used)),
+    Column("CAPABILITY", lambda row: _written(row.resource, row.capability)),
+)
+
+
+# --- cards ------------------------------------------------------------------------------------------------------------
+class _Card(NamedTuple):
+    """Usage and quota of a card. Only the first line of a queue has its name."""
+
+    queue: str
+    card: str
+    used: float
+    quota: float
+
+
+def _cards(session: Session) -> Iterator[_Card]:
+    """The usage and quota of cards, which plugins report."""
     for name in sorted(session.queues):
         usage: dict[str, tuple[float, float]] = {}
         for limited in session.ask(QUEUE_USAGE, session.queues[name]):
             usage.update(limited)
         for i, (card, (used, quota)) in enumerate(usage.items()):
-            colour = "green" if used < quota else "yellow"
-            _row(table, name if i == 0 else "", card, cell(format_milli(used), colour), format_milli(quota))
-    if table.row_count:
-        console.print(table)
-        console.print()
+            yield _Card("" if i else name, card, used, quota)
+
+
+_CARDS: tuple[Column[_Card], ...] = (
+    Column("QUEUE", lambda row: row.queue),
+    Column("CARD", lambda row: row.card),
+    Column("USED", lambda row: format_milli(row.used), colour=lambda r: "green" if r.used < r.quota else "yellow"),
+    Column("QUOTA", lambda row: format_milli(row.quota)),
+)

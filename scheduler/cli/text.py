@@ -9,15 +9,11 @@ import secrets
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 
 from scheduler.api.printable import escaped, printable
-
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.text import Text
 
 _COLOURS = {
     **dict.fromkeys(("Running", "Completed", "Succeeded", "Succeed", "Open"), "green"),
@@ -39,12 +35,17 @@ _CODES: Final = {
 
 def echo(line: str = "", *, err: bool = False) -> None:
     """Prints one line: ``printable``, except for the styles that ``styled`` adds. ``err``: on standard error."""
+    click.echo(rendered(line), err=err)
+
+
+def rendered(line: str) -> str:
+    """The characters that ``echo`` prints for a line."""
     first, *styles = line.split(_MARK)
     shown = [printable(first)]
     for style in styles:
         code, _, text = style.partition(_END_OF_MARK)
         shown += [f"\x1b[{code}m", printable(text)]
-    click.echo("".join(shown), err=err)
+    return "".join(shown)
 
 
 def flush() -> None:
@@ -52,6 +53,12 @@ def flush() -> None:
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             stream.flush()
+
+
+def draw(text: str) -> None:
+    """Writes control sequences of a live view, and lines that are ``rendered``."""
+    sys.stdout.write(text)
+    sys.stdout.flush()
 
 
 def echo_document(document: str, *, json: bool) -> None:
@@ -76,20 +83,6 @@ def styled(text: str, colour: str | None = None, *, bold: bool = False) -> str:
     if not codes or not colours_enabled():
         return text
     return f"{_MARK}{';'.join(codes)}{_END_OF_MARK}{text}{_MARK}0{_END_OF_MARK}"
-
-
-def console() -> "Console":
-    """The console of ``rich`` for tables and live views. Their text is constant or comes from ``cell``."""
-    from rich.console import Console
-
-    return Console(no_color=not colours_enabled(), highlight=False, markup=False, emoji=False)
-
-
-def cell(text: object, style: str = "") -> "Text":
-    """A table cell for ``console``: ``printable``, without markup."""
-    from rich.text import Text
-
-    return Text(printable(text), style)
 
 
 def on_terminal() -> bool:

@@ -46,7 +46,7 @@ def _table(subject: str, rows: Sequence[_Row]) -> list[str]:
         Column("AFTER", lambda row: row.after),
     ]
     if any(row.note for row in rows):
-        columns.append(Column("NOTE", lambda row: row.note))
+        columns.append(Column("NOTE", lambda row: row.note, elastic=True))
     return Table(columns).lines(rows)
 
 

@@ -10,6 +10,7 @@ from scheduler.cli.job.list import replicas
 
 if TYPE_CHECKING:
     from scheduler.api.batch import Job
+    from scheduler.api.objects import ObjectMeta
     from scheduler.api.scheduling import PodGroup
 
 
@@ -20,6 +21,14 @@ class Gang:
     job: "Job"
     group: "PodGroup | None"
     """None before the job controller creates it, and after it deletes it."""
+
+    @property
+    def metadata(self) -> "ObjectMeta":
+        return self.job.metadata
+
+    @property
+    def queue(self) -> str:
+        return self.job.spec.queue
 
     @property
     def ready(self) -> int:

@@ -1,41 +1,40 @@
 """``job top``: the progress of each gang and why it waits; live on a terminal."""
 
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import click
 
+from scheduler.api.names import JOB_NAME
 from scheduler.cli.completion import names_of
 from scheduler.cli.connection import Cluster, Connection
 from scheduler.cli.listing import show_once
-from scheduler.cli.output import TABLE, Column
+from scheduler.cli.output import TABLE, Column, Table
 from scheduler.cli.target import connection_options
-from scheduler.cli.text import age, cell, colour_of, console, on_terminal
-from scheduler.cli.view import View
+from scheduler.cli.text import age, colour_of, on_terminal
+from scheduler.cli.view import Objects, View
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from scheduler.cli.job.gang import Gang
+    from scheduler.cli.job.workload import Workload
 
-_CELLS = 20
-_FRAME_SECONDS = 0.25
-"""Time between two frames, which show all changes until then."""
-_REFRESH_SECONDS = 1.0
-"""Time after which ages are updated although nothing else has changed."""
+Row: TypeAlias = "Gang | Workload"
+_CELLS: Final = 10
 
 
 @click.command("top")
-@click.option("-q", "--queue", default="", help="Only jobs of this queue.", shell_complete=names_of("QUEUE"))
+@click.option("-q", "--queue", default="", help="Only those of this queue.", shell_complete=names_of("QUEUE"))
 @click.option("-l", "--label-selector", "labels", default="", help="Label selector, in kubectl's notation.")
 @click.option(
     "-w/-W", "--watch/--no-watch", default=None, show_default="on a terminal", help="Show changes as they occur."
 )
 @connection_options(namespaced=True, all_namespaces=True)
 def top_command(connection: Connection, queue: str, labels: str, watch: bool | None) -> None:
-    """Show the progress of gangs and why they wait.
+    """Show the progress of gangs and why they wait: vcjobs, and workloads without one, such as Deployments.
 
-    The full part of a bar is the Pods that run or have succeeded; its mark is the number that must run at once.
+    The full part of a bar is the Pods that run or have succeeded; its mark is the number that must run at once. A live
+    view ends with q or Ctrl-C.
     """
     terminal = on_terminal()
 
@@ -62,66 +61,52 @@ def bar(ready: int, needed: int, total: int, cells: int = _CELLS) -> str:
     return drawn if not full < mark < cells else f"{drawn[: mark - 1]}▏{drawn[mark:]}"
 
 
-def top_view(namespace: str, queue: str = "", labels: str = "") -> "View[Gang]":
+def top_view(namespace: str, queue: str = "", labels: str = "") -> "View[Row]":
     """The table of the gangs of a namespace, or of all namespaces ("")."""
-    from scheduler.api.kinds import POD_GROUP, VCJOB
+    from scheduler.api.kinds import POD, POD_GROUP, VCJOB
     from scheduler.cli.job.gang import gangs
+    from scheduler.cli.job.workload import workloads
     from scheduler.cluster.kube.transport.sources import Source
 
-    now = time.time
-    columns: list[Column[Gang]] = [
-        Column("Name", lambda gang: gang.job.metadata.name),
-        Column("Gang", lambda gang: bar(gang.ready, gang.needed, gang.total)),
-        Column("Ready/Min/All", lambda gang: f"{gang.ready}/{gang.needed}/{gang.total}"),
-        Column("Phase", lambda gang: gang.phase, phase=True),
-        Column("Queue", lambda gang: gang.job.spec.queue),
-        Column("Age", lambda gang: age(gang.job.metadata.creation_timestamp, now())),
-        Column("Reason", lambda gang: gang.reason, elastic=True),
+    def rows(objects: Objects) -> "list[Row]":
+        groups = objects[POD_GROUP.name]
+        found: list[Row] = [*gangs(objects[VCJOB.name], groups), *workloads(groups, objects[POD.name])]
+        return [row for row in found if queue in ("", row.queue)]
+
+    columns: list[Column[Row]] = [
+        Column("Name", lambda row: row.metadata.name),
+        Column("Gang", lambda row: bar(row.ready, row.needed, row.total), colour=lambda row: colour_of(row.phase)),
+        Column("Ready/Min/All", lambda row: f"{row.ready}/{row.needed}/{row.total}"),
+        Column("Phase", lambda row: row.phase, phase=True),
+        Column("Queue", lambda row: row.queue),
+        Column("Age", lambda row: age(row.metadata.creation_timestamp, time.time())),
+        Column("Reason", lambda row: row.reason, elastic=True),
     ]
     if not namespace:
-        columns.insert(0, Column("Namespace", lambda gang: gang.job.metadata.namespace))
+        columns.insert(0, Column("Namespace", lambda row: row.metadata.namespace))
+    without_vcjob = ",".join(part for part in (labels, f"!{JOB_NAME}") if part)
     return View(
-        (Source(VCJOB, namespace, labels=labels), Source(POD_GROUP, namespace)),
-        lambda objects: [
-            gang for gang in gangs(objects[VCJOB.name], objects[POD_GROUP.name]) if queue in ("", gang.job.spec.queue)
-        ],
+        (
+            Source(VCJOB, namespace, labels=labels),
+            Source(POD_GROUP, namespace),
+            Source(POD, namespace, labels=without_vcjob),
+        ),
+        rows,
         columns,
-        lambda gang: gang.job,
     )
 
 
-async def _live(cluster: Cluster, view: "View[Gang]") -> None:
-    import asyncio
-    import contextlib
-
-    from rich.live import Live
-
+async def _live(cluster: Cluster, view: "View[Row]") -> None:
+    from scheduler.cli.live import live_screen
     from scheduler.cli.watching import watch_objects
 
-    async with watch_objects(cluster, view.sources) as watched:
-        with Live(console=console(), auto_refresh=False, transient=False) as live:
-            while True:
-                watched.changed.clear()
-                live.update(live_table(view, view.rows(watched.objects(view.sources))), refresh=True)
-                await asyncio.sleep(_FRAME_SECONDS)
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(_REFRESH_SECONDS):
-                        await watched.changed.wait()
+    async with watch_objects(cluster, view.sources) as watched, live_screen(watched.changed) as screen:
+        while not screen.left:
+            watched.changed.clear()
+            screen.draw(Table(view.columns).blocks(in_order(view.rows(watched.objects(view.sources)))))
+            await screen.pause()
 
 
-def live_table(view: "View[Gang]", rows: "list[Gang]") -> "Table":
-    """The table that the live view draws."""
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in view.columns:
-        table.add_column(column.title, no_wrap=not column.elastic, overflow="fold")
-    for gang in rows:
-        style = colour_of(gang.phase) or ""
-        table.add_row(
-            *(
-                cell(column.cell(gang), style if column.phase or column.title == "Gang" else "")
-                for column in view.columns
-            )
-        )
-    return table
+def in_order(rows: "Iterable[Row]") -> "list[Row]":
+    """First those that wait or have failed, because the screen may be too small for all."""
+    return sorted(rows, key=lambda row: (not row.reason, row.metadata.namespace, row.metadata.name))

@@ -30,7 +30,7 @@ _COLUMNS: tuple[Column[Row], ...] = (
     Column("Chips", lambda row: ",".join(row[1])),
     Column("Number", lambda row: len(row[1])),
     Column("State", lambda row: row[0].state.value, phase=True),
-    Column("Pods", lambda row: ",".join(row[0].pods)),
+    Column("Pods", lambda row: ", ".join(row[0].pods), elastic=True),
 )
 
 

@@ -1,26 +1,23 @@
 """``--watch`` in a separate process, until Ctrl-C; and the live view."""
 
 import asyncio
+import fcntl
 import json
 import os
 import pty
+import re
 import signal
+import struct
 import subprocess
 import sys
+import termios
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
-from io import StringIO
-from typing import Any
+from contextlib import contextmanager, suppress
 
-import msgspec
 from aiohttp import web
-from rich.console import Console
 
-from scheduler.api.batch import Job
-from scheduler.cli.job.gang import gangs
-from scheduler.cli.job.top import live_table, top_view
-from tests.unit.cli.cluster import ALL_GROUPS, GROUPS, JOBS, QUEUES, Cluster, Raw, job, pod_group
+from tests.unit.cli.cluster import ALL_GROUPS, GROUPS, JOBS, PODS, QUEUES, Cluster, Raw, job, pod_group
 from tests.unit.cluster.kube.fake_api import Answer, Call, refusal
 
 PENDING = {"state": {"phase": "Pending"}}
@@ -52,10 +49,16 @@ def event(kind: str, obj: Raw) -> Raw:
 
 
 @contextmanager
-def watching(cluster: Cluster, *arguments: str, stdout: int = subprocess.PIPE) -> Iterator["subprocess.Popen[str]"]:
+def watching(
+    cluster: Cluster, *arguments: str, stdin: int | None = None, stdout: int = subprocess.PIPE
+) -> Iterator["subprocess.Popen[str]"]:
     """A process that ends with the test."""
     line = [sys.executable, "-m", "scheduler.cli.main", *arguments, "-k", str(cluster.kubeconfig)]
-    with subprocess.Popen(line, stdout=stdout, stderr=subprocess.PIPE, text=True) as process:
+    # The module readline, which pytest loads, sets LINES and COLUMNS, also for the processes of pytest-xdist.
+    environment = {name: value for name, value in os.environ.items() if name not in ("LINES", "COLUMNS")}
+    with subprocess.Popen(
+        line, stdin=stdin, stdout=stdout, stderr=subprocess.PIPE, text=True, env=environment
+    ) as process:
         try:
             yield process
         finally:
@@ -135,44 +138,111 @@ def test_a_watch_that_the_server_refuses_ends_at_once(cluster: Cluster) -> None:
     assert 'jobs is forbidden: User "eve" cannot list' in cluster.refuses("job", "list", "-w")
 
 
-def frame(width: int, **console: Any) -> str:
-    jobs = [msgspec.convert(job("train-with-a-long-name", status=PENDING), Job)]
-    text = StringIO()
-    rows = gangs(jobs, [])
-    Console(file=text, width=width, **console).print(live_table(top_view("default"), rows))
-    return text.getvalue()
+@contextmanager
+def terminal(cluster: Cluster, *arguments: str, lines: int = 24, columns: int = 100) -> Iterator["Terminal"]:
+    """A command on a terminal of its own."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+    with watching(cluster, *arguments, stdin=theirs, stdout=theirs) as process:
+        os.close(theirs)
+        try:
+            yield Terminal(process, ours)
+        finally:
+            os.close(ours)
 
 
-def test_the_live_view_draws_a_bar_for_each_gang() -> None:
-    titles, row = frame(160).splitlines()
+class Terminal:
+    def __init__(self, process: "subprocess.Popen[str]", fd: int) -> None:
+        self.process = process
+        self._fd = fd
+        self._read = ""
 
-    assert titles.split() == ["Name", "Gang", "Ready/Min/All", "Phase", "Queue", "Age", "Reason"]
-    assert row.split()[:5] == ["train-with-a-long-name", "░" * 13 + "▏" + "░" * 6, "0/2/3", "Pending", "default"]
-    assert "\x1b[33mPending" in frame(160, force_terminal=True, color_system="standard")
+    def shows(self, *texts: str) -> str:
+        """Waits until one frame has all the texts, and returns it."""
+        while not all(text in self.frame for text in texts):
+            self._read += os.read(self._fd, 4096).decode("utf-8", "replace")
+        return self.frame
+
+    @property
+    def frame(self) -> str:
+        """The last complete frame, without control sequences."""
+        frames = self._read.split("\x1b[H")
+        complete = [frame for frame in frames if "\x1b[J" in frame]
+        return re.sub(r"\x1b\[[?0-9;]*[A-Za-z]", "", complete[-1].partition("\x1b[J")[0]) if complete else ""
+
+    def press(self, key: str) -> None:
+        os.write(self._fd, key.encode())
+
+    def rest(self) -> str:
+        """What it prints until it ends."""
+        with suppress(OSError):  # the other end is closed
+            while data := os.read(self._fd, 4096):
+                self._read += data.decode("utf-8", "replace")
+        self.process.wait()
+        return self._read
 
 
-def test_top_is_live_on_a_terminal(cluster: Cluster) -> None:
+def test_top_is_live_on_a_terminal_until_ctrl_c(cluster: Cluster) -> None:
     begin = changes(cluster, JOBS, [job("a", status=PENDING)], event("MODIFIED", job("a", status=RUNNING)))
     changes(cluster, GROUPS, [])
-    ours, theirs = pty.openpty()
+    changes(cluster, PODS, [])
 
-    with watching(cluster, "job", "top", stdout=theirs) as process:
-        os.close(theirs)
-        seen = b""
-        for phase in (b"Pending", b"Running"):
-            while phase not in seen:
-                seen += os.read(ours, 4096)
-            begin.set()
-        process.send_signal(signal.SIGINT)
-        process.wait()
-    os.close(ours)
+    with terminal(cluster, "job", "top") as shown:
+        shown.shows("Pending")
+        begin.set()
+        shown.shows("Running")
+        shown.process.send_signal(signal.SIGINT)
+        printed = shown.rest()
 
-    assert process.returncode == 130
+    assert shown.process.returncode == 130
+    assert printed.count("\x1b[?1049h") == printed.count("\x1b[?1049l") == 1
+
+
+def test_q_ends_a_live_view_and_leaves_the_last_frame_and_the_warnings(cluster: Cluster) -> None:
+    changes(cluster, JOBS, [job("a", status=PENDING), {**job("b"), "spec": {"tasks": 7}}])
+    changes(cluster, GROUPS, [])
+    changes(cluster, PODS, [])
+
+    with terminal(cluster, "job", "top") as shown:
+        shown.shows("Pending")
+        shown.press("q")
+        after = shown.rest().rpartition("\x1b[?1049l")[2]
+        assert shown.process.stderr is not None
+        warnings = shown.process.stderr.read()
+
+    assert shown.process.returncode == 0
+    assert [line.split()[0] for line in after.splitlines()] == ["Name", "a"]
+    assert warnings.startswith("warning: Job default/b is not shown: ")
+
+
+def test_a_live_view_has_the_height_of_the_terminal_and_waiting_gangs_first(cluster: Cluster) -> None:
+    failed = {"state": {"phase": "Failed", "message": "retries are used up"}}
+    jobs = [job(f"job-{i:02}", status=RUNNING) for i in range(20)]
+    changes(cluster, JOBS, [*jobs, job("lost", status=failed)])
+    changes(cluster, GROUPS, [])
+    changes(cluster, PODS, [])
+
+    with terminal(cluster, "job", "top", lines=8) as shown:
+        lines = shown.shows("lost").splitlines()
+        shown.press("q")
+        shown.rest()
+    assert [line.split()[0] for line in lines] == [
+        "Name",
+        "lost",
+        "Reason:",
+        "job-00",
+        "job-01",
+        "job-02",
+        "job-03",
+        "...",
+    ]
+    assert lines[-1] == "... 16 more rows do not fit on this screen"
 
 
 def test_top_without_a_terminal_prints_the_gangs_that_change(cluster: Cluster) -> None:
     begin = changes(cluster, JOBS, [job("a", status=PENDING)], event("MODIFIED", job("a", status=RUNNING)))
     changes(cluster, GROUPS, [])
+    changes(cluster, PODS, [])
 
     with watching(cluster, "job", "top", "--watch") as process:
         rows = words(process, 2)

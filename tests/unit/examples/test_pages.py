@@ -35,13 +35,15 @@ def headings(page: Path) -> set[str]:
     ("page", "beginning", "command", "width"),
     [
         ("README.md", "Bound (13)\n", "simulate", 120),
-        ("docs/cli.md", "PodGroup weather/reanalysis: waits\n", "explain podgroup reanalysis -n weather", 200),
+        ("docs/cli.md", "PodGroup weather/reanalysis: waits\n", "explain podgroup reanalysis -n weather", 0),
     ],
 )
 def test_a_command_prints_what_is_shown_of_the_examples(
     page: str, beginning: str, command: str, width: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """``width``: of the terminal; 0: the output goes to a pipe."""
     monkeypatch.chdir(ROOT)
+    monkeypatch.setattr("scheduler.cli.output.on_terminal", lambda: width > 0)
     line = [*command.split(), "-f", "examples", "--scheduler-conf", "examples/scheduler.conf"]
     printed = CliRunner(env={"COLUMNS": str(width)}).invoke(main, line).stdout.splitlines()
     (block,) = [text for text in blocks(page, r"\w*") if beginning in text]

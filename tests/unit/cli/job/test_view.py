@@ -1,11 +1,12 @@
 """``job view`` and ``job top``: sections, Events, and the progress of a gang."""
 
 import json
+from typing import Any
 
 import pytest
 
 from scheduler.cli.job.top import bar
-from tests.unit.cli.cluster import EVENTS, GROUPS, JOBS, Cluster, Raw, job, pod_group
+from tests.unit.cli.cluster import EVENTS, GROUPS, JOBS, PODS, Cluster, Raw, job, pod_group
 
 WAITS = "3/3 tasks in gang unschedulable: cpu: asked 4, most free on one node 1500m"
 
@@ -107,15 +108,78 @@ def test_top_shows_the_progress_of_each_gang_and_why_it_waits(cluster: Cluster) 
     failed = {"state": {"phase": "Failed", "message": "retries are used up"}}
     cluster.holds(JOBS, job("done", status=running), job("wait"), job("lost", status=failed), job("x", queue="other"))
     cluster.holds(GROUPS, pod_group("wait-uid", owner="wait", why=WAITS))
+    cluster.holds(PODS)
 
     lines = cluster.prints("job", "top", "-q", "default").splitlines()
 
     assert [line.split(maxsplit=6) for line in lines[1:]] == [
-        ["done", "█" * 20, "3/2/3", "Running", "default", lines[1].split()[5]],
-        ["wait", "░" * 13 + "▏" + "░" * 6, "0/2/3", "Pending", "default", lines[2].split()[5], WAITS],
-        ["lost", "░" * 13 + "▏" + "░" * 6, "0/2/3", "Failed", "default", lines[3].split()[5], "retries are used up"],
+        ["done", "█" * 10, "3/2/3", "Running", "default", lines[1].split()[5]],
+        ["wait", "░" * 6 + "▏" + "░" * 3, "0/2/3", "Pending", "default", lines[2].split()[5], WAITS],
+        ["lost", "░" * 6 + "▏" + "░" * 3, "0/2/3", "Failed", "default", lines[3].split()[5], "retries are used up"],
     ]
     assert lines[0].split() == ["Name", "Gang", "Ready/Min/All", "Phase", "Queue", "Age", "Reason"]
+
+
+def pod(name: str, group: str, phase: str = "Pending", *, why: str = "", **metadata: Any) -> Raw:
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": why}
+    return {
+        "metadata": {
+            "name": name,
+            "namespace": "default",
+            "annotations": {"scheduling.k8s.io/group-name": group},
+            "labels": {"pod-template-hash": "7d4b9c"},
+            **metadata,
+        },
+        "spec": {"containers": [{"name": "main"}], **({} if phase == "Pending" else {"nodeName": "n1"})},
+        "status": {"phase": phase, **({"conditions": [condition]} if why else {})},
+    }
+
+
+def owned(name: str, kind: str, owner: str, phase: str = "Inqueue") -> Raw:
+    reference = {"apiVersion": "apps/v1", "kind": kind, "name": owner, "uid": "u", "controller": True}
+    group = pod_group(name, phase=phase)
+    return {**group, "metadata": {**group["metadata"], "ownerReferences": [reference]}}
+
+
+def test_top_shows_workloads_without_a_vcjob_and_why_their_pods_wait(cluster: Cluster) -> None:
+    """Given a Deployment that has grown beyond its quota, a StatefulSet that runs, and PodGroups without Pods."""
+    cluster.holds(JOBS)
+    cluster.holds(
+        GROUPS,
+        owned("podgroup-1", "ReplicaSet", "web-7d4b9c", "Running"),
+        owned("podgroup-2", "StatefulSet", "db", "Running"),
+        owned("podgroup-3", "ReplicaSet", "idle-7d4b9c"),
+        pod_group("bare"),
+    )
+    quota = "card NVIDIA-H200 of queue vision: used 3000, requested 1000, limit 3000"
+    cluster.holds(
+        PODS,
+        pod("web-1", "podgroup-1", "Running"),
+        pod("web-2", "podgroup-1", why=quota),
+        pod("web-0", "podgroup-1", "Failed"),
+        pod("web-3", "podgroup-1", "Running", deletionTimestamp="2026-01-02T03:04:05Z"),
+        pod("db-0", "podgroup-2", "Running"),
+        pod("alone", "bare"),
+        {"metadata": {"name": "other-scheduler", "namespace": "default"}},
+    )
+
+    lines = cluster.prints("job", "top").splitlines()
+
+    assert [line.split(maxsplit=6) for line in lines[1:]] == [
+        ["Deployment/web", "█████░░░░░", "1/2/2", "Running", "default", "<unknown>", quota],
+        ["StatefulSet/db", "█" * 10, "1/2/1", "Running", "default", "<unknown>"],
+        ["PodGroup/bare", "░" * 10, "0/2/1", "Pending", "default", "<unknown>"],
+    ]
+
+
+def test_the_labels_of_top_select_pods_of_workloads_too(cluster: Cluster) -> None:
+    for path in (JOBS, GROUPS, PODS):
+        cluster.holds(path)
+
+    cluster.run("job", "top", "-l", "team=a")
+
+    selectors = {call.path: call.query.get("labelSelector") for call in cluster.api.calls}
+    assert selectors == {JOBS: "team=a", GROUPS: None, PODS: "team=a,!volcano.sh/job-name"}
 
 
 @pytest.mark.parametrize(
