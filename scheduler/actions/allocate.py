@@ -6,10 +6,11 @@ again. Tasks beyond a job's minimum are placed one at a time, so that queues and
 tries other task orders before a gang is refused.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, Final
 
+from scheduler.actions.failed_jobs import FailedJobs, FailedSearch
 from scheduler.actions.order import Worklist
 from scheduler.actions.placement.domain_search import DomainSearch, PendingBySubJob
 from scheduler.actions.placement.placer import PendingTasks, PlacementScope, Placer, gated_tasks, waiting_tasks
@@ -19,9 +20,12 @@ from scheduler.api.names import SCHEDULING_GATES_QUEUE_ADMISSION
 from scheduler.api.queue import Queue
 from scheduler.api.task import Task, TaskStatus
 from scheduler.framework.arguments import Arguments
+from scheduler.framework.extension import ALLOCATABLE, ALLOCATABLE_NOW, NODE_ASSIGNMENT
 from scheduler.framework.registry import register_action
 from scheduler.framework.session import Session
 from scheduler.framework.statement import Statement
+
+_ASKED: Final = (ALLOCATABLE, ALLOCATABLE_NOW)
 
 
 @register_action
@@ -37,6 +41,8 @@ class Allocate:
         self._session = session
         self._work: dict[str, PendingBySubJob] = {}
         self._placer = Placer(session, remember_failures=self._remember_failures)
+        self._failed: FailedJobs | None = None
+        """None: no search has failed since the session changed."""
         worklist = Worklist(session, self._jobs(session))
         while (queue := worklist.next_queue()) is not None:
             refusal = session.overused(queue)
@@ -96,6 +102,11 @@ class Allocate:
 
     def _serve(self, queue: Queue, job: Job, worklist: Worklist) -> None:
         session = self._session
+        work = self._work[job.key]
+        tasks = next(iter(work.values())).remaining() if len(work) == 1 else []
+        comparable = self._is_comparable(job, tasks)
+        if comparable and self._failed and self._failed.repeat(self._failed.demand(job, tasks), job, tasks):
+            return
         statement = self._place(queue, job)
         if statement is None:
             return
@@ -105,7 +116,27 @@ class Allocate:
                 worklist.put_job(job)
         elif not session.job_pipelined(job):
             statement.discard()
+            if comparable:
+                self._remember_failure(job, tasks)
+            return
         # The statement of a pipelined job stays open: its nodes are reserved for this session, and nothing is written.
+        self._failed = None
+
+    def _is_comparable(self, job: Job, tasks: Sequence[Task]) -> bool:
+        """Returns whether a failure of the job may be that of an equal job, too: it removes no gates, and nothing was
+        recorded about the job in this session."""
+        session = self._session
+        features = session.configuration.features
+        if SCHEDULING_GATES_QUEUE_ADMISSION in features or session.functions(NODE_ASSIGNMENT):
+            return False
+        return bool(tasks) and not (job.fit_errors or job.refusals or job.transaction)
+
+    def _remember_failure(self, job: Job, tasks: Sequence[Task]) -> None:
+        if self._failed is None:
+            self._failed = FailedJobs(self._session, self.name, _ASKED)
+        nodes = [job.transaction.get(task.uid) for task in tasks]
+        found = FailedSearch(nodes, dict(job.fit_errors), tuple(job.refusals))
+        self._failed.add(self._failed.demand(job, tasks), found)
 
     def _place(self, queue: Queue, job: Job) -> Statement | None:
         """Place tasks of the job until it is ready or cannot become ready."""

@@ -5,20 +5,22 @@ are not reclaimable lose nothing. Nodes are tried in name order, and the first t
 needs no eviction is left to allocate.
 """
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from scheduler.actions.eviction.eligibility import pending_tasks, reclaimable_candidates, starving_jobs
-from scheduler.actions.eviction.failed_jobs import FailedJobs
 from scheduler.actions.eviction.policy import EvictionPolicy
 from scheduler.actions.eviction.task_evictor import TaskEvictor
+from scheduler.actions.failed_jobs import FailedJobs, FailedSearch
 from scheduler.actions.order import Worklist
 from scheduler.api.job import Job
 from scheduler.api.names import EVENT_RECLAIMED
 from scheduler.api.queue import Queue
 from scheduler.framework.arguments import Arguments
-from scheduler.framework.extension import RECLAIMABLE
+from scheduler.framework.extension import JOB_STARVING, PREEMPTIVE, RECLAIMABLE
 from scheduler.framework.registry import register_action
 from scheduler.framework.session import Session
+
+_ASKED: Final = (RECLAIMABLE, JOB_STARVING, PREEMPTIVE)
 
 
 @register_action
@@ -37,7 +39,7 @@ class Reclaim:
         while (queue := worklist.next_queue()) is not None:
             if session.overused(queue) is not None:
                 continue
-            evictor, failed = TaskEvictor(policy, ranked=False), FailedJobs(session, RECLAIMABLE)
+            evictor, failed = TaskEvictor(policy, ranked=False), FailedJobs(session, self.name, _ASKED)
             while (job := worklist.next_job(queue)) is not None:
                 self._reclaim(queue, job, evictor, failed)
 
@@ -49,12 +51,12 @@ class Reclaim:
             return
         scope = reclaimable_candidates(session, queue)
         statement = session.statement()
-        placed = []
+        placed: set[str] = set()
         for task in tasks:
             if not session.job_starving(job):
                 break
             if session.preemptive(queue, (task,)) and evictor.make_room(job, task, scope, statement):
-                placed.append(task)
+                placed.add(task.uid)
         if statement.evicts and session.job_pipelined(job):
             statement.commit()
             failed.clear()
@@ -62,4 +64,4 @@ class Reclaim:
         if statement:
             statement.discard()
             evictor.forget_failures()
-        failed.add(demand, job, tasks, placed)
+        failed.add(demand, FailedSearch([job.transaction[task.uid] if task.uid in placed else None for task in tasks]))

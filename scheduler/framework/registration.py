@@ -174,17 +174,18 @@ class Registration(Answers):
         """Registers a function that returns a Refusal if the job cannot be scheduled as it is."""
         self.register(points.JOB_VALID, check)
 
-    def add_job_ready(self, missing: Callable[[Job], int]) -> None:
+    def add_job_ready(self, missing: Callable[[Job], int], *, by_demand: bool = False) -> None:
         """Registers a function that returns 0 if the job may start, else a lower bound of the number of tasks that must
-        still be placed."""
-        self.register(points.JOB_READY, missing)
+        still be placed. ``by_demand``: as for ``add_job_pipelined``; while none of its tasks is placed, the answer may
+        depend on the job itself."""
+        self._add_by_demand(points.JOB_READY, missing, by_demand)
 
     def add_job_pipelined(self, vote: Callable[[Job], Vote], *, by_demand: bool = False) -> None:
         """Registers a function that votes whether the job would be ready once releasing resources are free.
 
         ``by_demand``: the answer depends only on these properties of the job: queue, priority, minimums, labels,
-        annotations, and the number, statuses, roles and classes of its tasks. A search for tasks to evict that failed
-        is then not repeated for jobs with equal properties.
+        annotations, and the number, statuses, roles and classes of its tasks. If all functions that an action asks
+        say so, it does not repeat a search that failed for jobs with equal properties.
         """
         self._add_by_demand(points.JOB_PIPELINED, vote, by_demand)
 
@@ -219,16 +220,17 @@ class Registration(Answers):
         """Registers a function that returns a Refusal if the queue is skipped for the rest of the session."""
         self.register(points.OVERUSED, test)
 
-    def add_allocatable(self, room: Callable[[Queue, Job, TaskClass], int]) -> None:
+    def add_allocatable(self, room: Callable[[Queue, Job, TaskClass], int], *, by_demand: bool = False) -> None:
         """Registers a function that returns how many more tasks of a class the queue may get. If it returns 0, it calls
         ``refuse`` for the job. Terminating tasks need not be counted: a queue may use their part again. (On a node
-        they count until they exit; see ``node_limit``.)"""
-        self.register(points.ALLOCATABLE, room)
+        they count until they exit; see ``node_limit``.) ``by_demand``: as for ``add_job_pipelined``; this holds for the
+        refusal, too."""
+        self._add_by_demand(points.ALLOCATABLE, room, by_demand)
 
-    def add_allocatable_now(self, room: Callable[[Queue, Job, TaskClass], int]) -> None:
+    def add_allocatable_now(self, room: Callable[[Queue, Job, TaskClass], int], *, by_demand: bool = False) -> None:
         """Registers a function that returns how many of these may be bound while tasks terminate. The others can be
-        pipelined."""
-        self.register(points.ALLOCATABLE_NOW, room)
+        pipelined. ``by_demand``: as for ``add_allocatable``."""
+        self._add_by_demand(points.ALLOCATABLE_NOW, room, by_demand)
 
     def add_preemptive(self, test: Callable[[Queue, Sequence[Task]], bool], *, by_demand: bool = False) -> None:
         """Registers a function that says whether the queue may reclaim what these tasks need from other queues.

@@ -43,7 +43,7 @@ class Gang:
         session.add_sub_job_order(lambda sub_job: sub_job.ready)
         session.add_sub_job_ready(lambda sub_job: max(sub_job.missing, 0))
         session.add_sub_job_pipelined(lambda sub_job: Vote.PERMIT if sub_job.pipelined else Vote.REJECT)
-        session.add_job_ready(_missing)
+        session.add_job_ready(_missing, by_demand=True)
         session.add_job_pipelined(self._pipelined, by_demand=True)
         session.add_job_starving(lambda job: job.waiting_count + job.ready_count < job.min_member, by_demand=True)
         session.add_preemptable(self._victims, bound=_above_minimum, by_demand=True)

@@ -78,7 +78,7 @@ class Proportion:
         divide(session.total, list(self._books.values()))
         session.add_queue_order(self._queue_key)
         session.add_overused(self._overused)
-        session.add_allocatable(self._allocatable)
+        session.add_allocatable(self._allocatable, by_demand=True)
         session.add_preemptive(self._preemptive, by_demand=True)
         session.add_reclaimable(self._reclaimable, bound=self._over_share, by_demand=True)
         session.add_unified_evictable(self._evictable)

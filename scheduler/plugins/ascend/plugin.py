@@ -143,7 +143,7 @@ class Ascend:
         session.add_bind_annotations(self._bind)
         session.add_job_enqueueable(self._enqueueable)
         session.add_job_valid(self._gangs.check)
-        session.add_job_ready(self._gangs.missing)
+        session.add_job_ready(self._gangs.missing, by_demand=True)
         session.add_job_pipelined(self._gangs.pipelined, by_demand=True)
         self.rescheduler = Rescheduler(
             session,

@@ -7,6 +7,7 @@ others go to their super pod.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import groupby
 from operator import itemgetter
 from typing import Final
@@ -67,8 +68,10 @@ class SuperPodPlans:
         self._plans: dict[str, Plan] = {}
         self._found: dict[tuple[object, ...], Mapping[int, Sequence[int]]] = {}
         """Keys of the views of a job's classes -> super pod -> rows of nodes that take them."""
+        self._refused: dict[tuple[object, ...], Plan] = {}
+        """Keys of these views, and what the job needs -> the plan of a job that waits, for which there is no room."""
         self._changes = 0
-        """Number of changes of nodes for which ``_found`` holds."""
+        """Number of changes of nodes for which ``_found`` and ``_refused`` hold."""
         self.planning = False
         """Filters are asked for, to find the nodes of a plan."""
 
@@ -118,15 +121,22 @@ class SuperPodPlans:
     # --- planning ---
     def _made(self, job: Job, use: Use, ledger: ChipLedger) -> Plan:
         pending = job.of(TaskStatus.PENDING)
-        classes = {task.cls.id: task.cls for task in pending.values()}
-        asking = [cls for cls in classes.values() if ledger.concerns(cls)]
+        asking = [cls for cls in job.remember("pending classes", None, partial(_classes, job)) if ledger.concerns(cls)]
         if not asking:
             return Plan()
-        found = self._fitting(job, use, ledger, asking)
-        plan = Plan(fitting=sum(map(len, found.values())))
+        self._forget_if_changed()
         request = BlockRequest(use.blocks, use.block, self._settings.reserve_nodes, _is_soft(job))
-        if len(pending) == job.size and not request.fits(found):  # most jobs that wait: their ranks do not matter
+        waits = len(pending) == job.size
+        views = self._views(job, asking)
+        if waits and (views, request) in self._refused:
+            return self._refused[views, request]
+        if views not in self._found:
+            self._found[views] = self._fitting(job, use, ledger, asking)
+        found = self._found[views]
+        plan = Plan(fitting=sum(map(len, found.values())))
+        if waits and not request.fits(found):  # most jobs that wait: their ranks do not matter
             plan.failure = _no_room(request, found)
+            self._refused[views, request] = plan
             return plan
         free = {super_pod: list(rows) for super_pod, rows in found.items()}
         members = self._members(job, ledger)
@@ -185,23 +195,30 @@ class SuperPodPlans:
         tasks = [task for task in job.tasks() if task.uid in ranks and ledger.concerns(task.cls)]
         return sorted(tasks, key=lambda task: (_number(ranks[task.uid]), task.name))
 
+    def _forget_if_changed(self) -> None:
+        if self._changes != len(self._session.nodes.log):
+            self._changes = len(self._session.nodes.log)
+            self._found.clear()
+            self._refused.clear()
+
+    def _views(self, job: Job, classes: Sequence[TaskClass]) -> tuple[object, ...]:
+        """The keys of the views of classes, before the job has a plan."""
+        self.planning = True
+        try:
+            return tuple(self._session.view_key(cls, job) for cls in classes)
+        finally:
+            self.planning = False
+
     def _fitting(
         self, job: Job, use: Use, ledger: ChipLedger, classes: Sequence[TaskClass]
     ) -> Mapping[int, Sequence[int]]:
         """Super pod -> rows of the nodes that take a task of each class now, by amounts and by all filters. Jobs with
         equal requests share it while nothing is placed."""
-        session = self._session
-        if self._changes != len(session.nodes.log):
-            self._changes = len(session.nodes.log)
-            self._found.clear()
         self.planning = True
         try:
-            key = tuple(session.view_key(cls, job) for cls in classes)
-            if key not in self._found:
-                self._found[key] = self._by_super_pod(self._search(job, classes), use, ledger)
+            return self._by_super_pod(self._search(job, classes), use, ledger)
         finally:
             self.planning = False
-        return self._found[key]
 
     def _by_super_pod(self, rows: Rows, use: Use, ledger: ChipLedger) -> dict[int, list[int]]:
         """The rows in the order in which they are used."""
@@ -226,6 +243,11 @@ class SuperPodPlans:
             for condition in filters:
                 rows = rows[condition.room(rows) > 0]
         return rows
+
+
+def _classes(job: Job) -> list[TaskClass]:
+    """The classes of the pending tasks of a job."""
+    return list({task.cls.id: task.cls for task in job.of(TaskStatus.PENDING).values()}.values())
 
 
 def _blocks(ranks: Sequence[int], kept: Mapping[int, int], size: int) -> list[int]:

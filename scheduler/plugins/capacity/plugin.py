@@ -66,7 +66,7 @@ class Capacity:
         self._reclaim = Reclaim(self._books, session.jobs, level)
         session.add_job_enqueueable(self._enqueueable)
         session.add_job_enqueued(self._enqueued)
-        session.add_allocatable(self._allocatable)
+        session.add_allocatable(self._allocatable, by_demand=True)
         session.add_preemptive(self._preemptive, by_demand=True)
         session.add_reclaimable(self._reclaim.victims, bound=self._reclaim_candidates, by_demand=True)
         session.add_unified_evictable(self._reclaim.evictable)

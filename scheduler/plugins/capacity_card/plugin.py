@@ -65,8 +65,8 @@ class CapacityCard:
         session.add_job_valid(self._valid)
         session.add_job_enqueueable(self._enqueueable)
         session.add_job_enqueued(self._enqueued)
-        session.add_allocatable(self._allocatable)
-        session.add_allocatable_now(self._allocatable_now)
+        session.add_allocatable(self._allocatable, by_demand=True)
+        session.add_allocatable_now(self._allocatable_now, by_demand=True)
         session.add_cards(self._cards)
         # The filters differ from queue to queue only if a quota limits the choice of nodes.
         session.add_filter(self._filters, per_queue=self._contended_queue)

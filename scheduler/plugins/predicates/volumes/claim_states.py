@@ -102,8 +102,8 @@ class ClaimStates:
         self._attachments = attachments
         self._reporters = reporters
         self._cached: dict[int, StateAndClaims] = {}
-        self._mounting: dict[str, set[int]] = {}
-        """Claim -> ids of the classes that mount it and whose state is cached."""
+        self._mounting: dict[str | Disk, set[int]] = {}
+        """Claim, or disk of a claim -> ids of the classes that mount it and whose state is cached."""
 
     def of(self, cls: TaskClass) -> StateAndClaims:
         cached = self._cached.get(cls.id)
@@ -113,16 +113,20 @@ class ClaimStates:
             except _Unschedulable as refusal:
                 cached = ClaimState(refusal=str(refusal)), ()
             self._cached[cls.id] = cached
-            for claim in cls.claims:
-                self._mounting.setdefault(f"{cls.namespace}/{claim.name}", set()).add(cls.id)
+            for mounted in self._mounted(cls):
+                self._mounting.setdefault(mounted, set()).add(cls.id)
         return cached
 
     def invalidate(self, cls: TaskClass) -> None:
-        """Discards the states of all classes that share claims with a class. Called when one of its Pods is placed on,
-        or removed from, a node."""
-        for mounted in cls.claims:
-            for other in self._mounting.pop(f"{cls.namespace}/{mounted.name}", ()):
+        """Discards the states of all classes that share claims or disks with a class. Called when one of its Pods is
+        placed on, or removed from, a node."""
+        for mounted in self._mounted(cls):
+            for other in self._mounting.pop(mounted, ()):
                 self._cached.pop(other, None)
+
+    def _mounted(self, cls: TaskClass) -> list[str | Disk]:
+        claims: list[str | Disk] = [f"{cls.namespace}/{mounted.name}" for mounted in cls.claims]
+        return [*claims, *self._disks.of_claims(cls)] if self._enabled.limits else claims
 
     def _compute(self, cls: TaskClass) -> StateAndClaims:
         """Raises _Unschedulable."""

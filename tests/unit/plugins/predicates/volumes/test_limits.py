@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from scheduler.api.task import TaskStatus
 from tests.builders import Raw, World, group, node, pod
 from tests.unit.plugins.predicates.volumes.claims import (
     CONF,
@@ -148,3 +149,20 @@ def test_without_node_volume_limits_no_node_is_rejected() -> None:
     world = place(node("n1"), csi_node("n1", 0), disk("d"), user("p", "d"), conf=conf)
 
     assert node_of(world, "p") == "n1"
+
+
+def test_a_disk_that_another_claim_attaches_is_attached_for_a_class_that_was_asked_about_before() -> None:
+    twins = [*disk("d0"), *disk("d1")]
+    for twin in twins:
+        if twin["kind"] == "PersistentVolume":
+            twin["spec"]["csi"]["volumeHandle"] = "the-same"
+    objects = storage_class(), node("n1"), csi_node("n1", 1), group("g"), twins, user("p0", "d0"), user("p1", "d1")
+    session = World(*objects).session(CONF)
+    job = session.jobs["default/g"]
+    first, second = sorted(job.of(TaskStatus.PENDING).values(), key=lambda task: task.name)
+    before = session.view_key(second.cls, job)
+
+    session.statement().allocate(job, [first], [0])
+
+    assert session.view_key(second.cls, job) != before
+    assert session.view(second.cls, job).admits(0)
