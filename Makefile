@@ -107,6 +107,8 @@ bench-commands: controlplane ## Benchmark explain and simulate as whole commands
 bench-cluster: controlplane ## Benchmark against a real API server on this machine
 	$(PY) -m benchmarks.cluster
 	$(PY) -m benchmarks.refused
+	$(PY) -m benchmarks.lone_pods
+	$(PY) -m benchmarks.lone_pods --rate 100 --pods 1000
 
 .PHONY: bench-workloads
 bench-workloads: controlplane ## Run kube-scheduler's performance workloads beside kube-scheduler; table in build/workloads.md

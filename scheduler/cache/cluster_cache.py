@@ -68,7 +68,15 @@ class ClusterCache:
         claims, self._in_flight = DeviceClaims(self._stores.resource_claims), InFlightWrites()
         self._tasks = TaskTable(self._version, self._nodes, self._jobs, claims, self._in_flight)
         self._pods = PodIntake(
-            scheduler_names, self._tasks, self._classes, self._selections, claims, self._in_flight, self._malformed
+            scheduler_names,
+            self._tasks,
+            self._jobs,
+            self._classes,
+            self._selections,
+            claims,
+            self._in_flight,
+            self._malformed,
+            self._version,
         )
         self._assumptions = Assumptions(self._tasks, self._pods, self._jobs, self._queues, self._in_flight)
         self._handlers: dict[str, Callable[..., None]] = {
@@ -95,6 +103,11 @@ class ClusterCache:
         """Grows with every change after which a session could decide differently."""
         return self._version.number
 
+    @property
+    def changes(self) -> Version:
+        """The version, with the counts of the changes for which a session should start early."""
+        return self._version
+
     # --- events in ---
     def upsert(self, kind: str, obj: KubeObject) -> None:
         """Stores an object that was added or changed. Kinds that the scheduler does not use are ignored."""
@@ -117,6 +130,7 @@ class ClusterCache:
     def _upsert_priority(self, obj: PriorityClass) -> None:
         if self._priorities.upsert(obj):
             self._jobs.update_priorities()
+            self._version.opened()
 
     def _upsert_hyper_node(self, obj: HyperNode) -> None:
         self._record_result(*self._hyper_nodes.upsert(obj))
@@ -132,6 +146,7 @@ class ClusterCache:
     def _increment_if(self, changed: bool) -> None:
         if changed:
             self._version.increment()
+            self._version.opened()
 
     def delete(self, kind: str, namespace: str, name: str) -> None:
         """Removes a deleted object."""
@@ -140,7 +155,7 @@ class ClusterCache:
         self._originals.delete(kind, key)
         match kind:
             case "Pod":
-                self._tasks.remove(f"{namespace}/{name}")
+                self._pods.remove(f"{namespace}/{name}")
             case "Node":
                 self._increment_if(self._nodes.delete(name))
             case "PodGroup":
@@ -150,12 +165,13 @@ class ClusterCache:
             case "PriorityClass":
                 if self._priorities.delete(name):
                     self._jobs.update_priorities()
+                    self._version.opened()
             case "HyperNode":
                 self._increment_if(self._hyper_nodes.delete(name))
             case _ if kind in SELECTING:
                 self._increment_if(self._selections.delete(kind, namespace, name))
             case _ if self._stores.delete(kind, key):
-                self._version.increment()
+                self._increment_if(True)
                 if kind == RESOURCE_CLAIM.name:
                     self._pods.claim_changed(key)
 
@@ -348,7 +364,8 @@ class ClusterCache:
 
     def confirm(self, kind: Kind, obj: KubeObject) -> None:
         """Stores the version of an object that the API server returned, until the watch delivers it or a newer one."""
-        self._increment_if(self._stores.confirm(kind.name, obj))
+        if self._stores.confirm(kind.name, obj):
+            self._version.increment()
 
     def terminates_on(self, node: str) -> bool:
         """Whether a Pod on the node is terminating, according to the watch or to an assumed eviction."""

@@ -5,6 +5,7 @@ from functools import cache
 
 from scheduler.api.decisions import PodGroupStatusUpdate
 from scheduler.api.job import Job
+from scheduler.api.names import PODGROUP_PREFIX
 from scheduler.api.quantity import QuantityError
 from scheduler.api.resource import Dimensions
 from scheduler.api.scheduling import PodGroup
@@ -71,13 +72,11 @@ class JobTable:
             record.admission = Admission()
         annotations, text = without_record(meta.annotations or {})
         record_changed = record.admission.observe(text)
-        if (
-            old is not None
-            and not record_changed
-            and (old.spec, old.metadata.uid, old.metadata.labels, record.annotations)
-            == (spec, meta.uid, meta.labels, annotations)
-            and (record.phase, record.conditions, record.counts) == (status.phase, conditions, counts)
-        ):
+        arrived = old is None or (
+            (old.spec, old.metadata.uid, old.metadata.labels, record.annotations, record.phase)
+            != (spec, meta.uid, meta.labels, annotations, status.phase)
+        )
+        if not arrived and not record_changed and (record.conditions, record.counts) == (conditions, counts):
             return
         record.group = group
         record.annotations = annotations
@@ -87,6 +86,9 @@ class JobTable:
         record.phase, record.conditions, record.counts = status.phase, conditions, counts
         record.view = None
         self._version.increment()
+        # A PodGroup that controllers make for existing Pods is of no use before the Pods name it.
+        if arrived and (not meta.name.startswith(PODGROUP_PREFIX) or self.is_complete(record.key)):
+            self._version.arrived()
 
     def delete(self, key: str) -> None:
         """Removes a deleted PodGroup. Its tasks remain."""
@@ -100,10 +102,16 @@ class JobTable:
         if record.is_empty:
             del self._records[key]
         self._version.increment()
+        self._version.opened()
 
     def keys(self) -> list[str]:
         """The keys of all PodGroups."""
         return [key for key, record in self._records.items() if record.group is not None]
+
+    def is_complete(self, key: str) -> bool:
+        """Whether a PodGroup exists and has as many Pods as its minMember asks for, in whatever status."""
+        record = self._records.get(key)
+        return record is not None and record.group is not None and len(record.tasks) >= record.group.spec.min_member
 
     def uid(self, key: str) -> str:
         """The uid of a PodGroup, or ""."""

@@ -9,11 +9,13 @@ from scheduler.api.objects import Pod
 from scheduler.api.quantity import QuantityError
 from scheduler.api.signed_records import BindingRecord, SigningKey, read_binding_record
 from scheduler.api.task import PodClaim, Task, TaskClass, TaskStatus
+from scheduler.cache.job_table import JobTable
 from scheduler.cache.malformed_fields import MalformedFields
 from scheduler.cache.pod_tasks import (
     PodState,
     earlier_devices,
     generated_claims,
+    holds_node,
     is_equivalent,
     pod_priority,
     pod_state,
@@ -24,6 +26,7 @@ from scheduler.cache.pod_tasks import (
 from scheduler.cache.selection_table import SelectionTable
 from scheduler.cache.task_classes import ClassTable, DeviceClaims
 from scheduler.cache.task_table import InFlightWrites, TaskTable
+from scheduler.cache.versioning import Version
 
 MIN_CLASS_LIMIT: Final = 4096
 """Number of classes up to which unused ones are not dropped."""
@@ -36,19 +39,23 @@ class PodIntake:
         self,
         scheduler_names: Collection[str],
         tasks: TaskTable,
+        jobs: JobTable,
         classes: ClassTable,
         selections: SelectionTable,
         device_claims: DeviceClaims,
         in_flight: InFlightWrites,
         malformed: MalformedFields,
+        version: Version,
     ) -> None:
         self._names = frozenset(scheduler_names)
         self._tasks = tasks
+        self._jobs = jobs
         self._classes = classes
         self._selections = selections
         self._device_claims = device_claims
         self._in_flight = in_flight
         self._malformed = malformed
+        self._version = version
         self.key: SigningKey | None = None
         """Verifies binding records; without a key no record counts."""
         self._label_keys = len(classes.label_keys)
@@ -63,11 +70,11 @@ class PodIntake:
         key = f"{meta.namespace}/{meta.name}"
         ours = pod.spec.scheduler_name in self._names
         if not ours and not pod.spec.node_name:
-            self._tasks.remove(key)
+            self.remove(key)
             return
         old = self._tasks.get(key)
         if old is not None and old.uid != uid_of(meta):
-            self._tasks.remove(key)
+            self.remove(key)
             old = None
         try:
             cls = self._class(pod, old)
@@ -84,6 +91,20 @@ class PodIntake:
             old.resource_version, old.message = task.resource_version, task.message
             return
         self._tasks.replace(old, task)
+        if task.status is TaskStatus.PENDING:
+            if self._jobs.is_complete(task.job):
+                self._version.arrived()
+        elif old is not None and holds_node(old) and not holds_node(task):
+            self._version.opened()
+
+    def remove(self, key: str) -> None:
+        """Removes the task of a Pod that was deleted or no longer matters, if there is one. ``key``:
+        ``namespace/name``."""
+        task = self._tasks.get(key)
+        if task is not None:
+            self._tasks.replace(task, None)
+            if holds_node(task):
+                self._version.opened()
 
     def _class(self, pod: Pod, old: Task | None) -> TaskClass:
         """Returns the class of a Pod. Raises QuantityError if its requests are malformed."""

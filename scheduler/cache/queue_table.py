@@ -42,6 +42,7 @@ class QueueTable:
         self._objects[new.name], self._queues[new.name] = obj, new
         if old is None or not _equivalent(old, new):
             self._version.increment()
+            self._version.opened()
 
     def _queue(self, obj: QueueObject) -> Queue:
         """Builds the queue of an object. Raises QuantityError if one of its amounts is malformed."""
@@ -77,6 +78,7 @@ class QueueTable:
         if self._queues.pop(name, None) is not None:
             del self._objects[name]
             self._version.increment()
+            self._version.opened()
 
     def recount(self) -> None:
         """Computes all amounts again after the set of counted resources has changed."""

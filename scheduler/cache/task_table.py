@@ -141,9 +141,3 @@ class TaskTable:
             self.replace(task, copy_with(task, message=message, nominated=nominated))
         else:
             task.message, task.nominated = message, nominated
-
-    def remove(self, key: str) -> None:
-        """Removes the task of a Pod that was deleted or no longer matters, if there is one."""
-        task = self._tasks.get(key)
-        if task is not None:
-            self.replace(task, None)

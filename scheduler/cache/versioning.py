@@ -1,22 +1,44 @@
 """Sharing of data with snapshots: the version of the model, and copy-on-read dictionaries."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Generic, TypeVar
 
 V = TypeVar("V")
 
 
 class Version:
-    """The version of the model, a number that only grows. All tables of a cache share one."""
+    """The version of the model, a number that only grows. All tables of a cache share one.
 
-    __slots__ = ("number",)
+    It also counts the changes for which a session should not wait for the end of the schedule period. Assumed decisions
+    and the watch events that confirm them are not counted.
+    """
+
+    __slots__ = ("arrivals", "listener", "number", "openings")
 
     def __init__(self) -> None:
         self.number = 0
+        self.arrivals = 0
+        """Number of changes that brought something to decide on: a Pod to place, a PodGroup to admit."""
+        self.openings = 0
+        """Number of changes that can let waiting work be placed: a Pod that ended, a changed node or queue."""
+        self.listener: Callable[[], None] | None = None
+        """Called after each arrival and opening."""
 
     def increment(self) -> None:
         """Records a change after which a session could decide differently."""
         self.number += 1
+
+    def arrived(self) -> None:
+        """Counts an arrival. The change itself is recorded by ``increment``."""
+        self.arrivals += 1
+        if self.listener is not None:
+            self.listener()
+
+    def opened(self) -> None:
+        """Counts an opening. The change itself is recorded by ``increment``."""
+        self.openings += 1
+        if self.listener is not None:
+            self.listener()
 
 
 class SnapshotDict(Generic[V]):

@@ -31,7 +31,7 @@ VISIBILITY_SECRET = "volcano-py-scheduler-certificate"
     default=(DEFAULT_SCHEDULER_NAME,),
     help="schedulerName of Pods to schedule. Repeatable.",
 )
-@click.option("--schedule-period", type=DURATION, default="1s", help="Pause between two cycles.")
+@click.option("--schedule-period", type=DURATION, default="1s", help="Longest pause between two cycles.")
 @click.option("--default-queue", default=DEFAULT_QUEUE, help="Queue of PodGroups without a queue.")
 @click.option(
     "--node-selector",

@@ -1,4 +1,5 @@
-"""Decides when the next session runs: every period, and sooner when the Pods have gone that a pipelined job waits for.
+"""Waits for the next session: until one is due (``session_timing``), or until the Pods have gone that a pipelined job
+waits for.
 
 A preemptor waits for its victims to terminate, and the session after that binds it. The timer waits until all victims
 of a job are gone: a session before that could not start the job. Such an early session still comes after a pause as
@@ -6,11 +7,13 @@ long as the last session took, in which writes and watches proceed.
 """
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from functools import partial
 from typing import Any, Protocol
 
 from scheduler.api.resource import PODS_INDEX
 from scheduler.api.task import TaskStatus
+from scheduler.cluster.kube.scheduler.session_timing import Changes, Left, SessionTiming
 from scheduler.framework.cycle import Outcome
 from scheduler.framework.session import Session
 
@@ -20,8 +23,17 @@ Awaited = tuple[frozenset[str], ...]
 """For each pipelined job, the nodes on which Pods have to terminate first."""
 
 
-class Nodes(Protocol):
+class CacheChanges(Changes, Protocol):
+    """Counts of changes, and what is called after each."""
+
+    listener: Callable[[], None] | None
+
+
+class Cache(Protocol):
     """The part of the cache that the timer uses."""
+
+    @property
+    def changes(self) -> CacheChanges: ...
 
     def terminates_on(self, node: str) -> bool:
         """Whether a Pod on the node is terminating."""
@@ -42,31 +54,88 @@ def awaited(session: Session) -> Awaited:
     return tuple(found)
 
 
+def left_by(outcome: Outcome) -> Left:
+    """What a session left behind. Jobs with scheduling gates, and gangs whose Pods do not all exist, do not wait for
+    room."""
+    waits = gang_waits = False
+    for job in outcome.session.jobs.values():
+        by_status = job.by_status
+        if TaskStatus.PENDING in by_status or TaskStatus.PIPELINED in by_status:
+            if job.gated is None and job.size >= job.min_member:
+                waits, gang_waits = True, gang_waits or (job.min_member > 1 and job.missing > 0)
+        elif job.waiting_for_queue:
+            waits, gang_waits = True, gang_waits or job.min_member > 1
+    decisions = outcome.decisions
+    admits = any(update.admits for update in decisions.pod_groups)
+    return Left(waits, gang_waits, bool(decisions.binds or decisions.evictions or decisions.ungates or admits))
+
+
 class CycleTimer:
     """Times the pauses between sessions."""
 
-    def __init__(self, period: float, nodes: Nodes) -> None:
-        """``period``: seconds between two sessions when no pipelined job waits."""
-        self._period = period
-        self._nodes = nodes
-        self._seconds = 0.0
+    def __init__(self, period: float, cache: Cache) -> None:
+        """``period``: the longest pause in seconds."""
+        self._cache = cache
+        self._timing = SessionTiming(period, cache.changes)
+        self._began: float | None = None
+        """When the session in progress began; None: it has ended, or was not needed."""
         self._awaited: Awaited = ()
+        self._release_due = 0.0
+        """When the next session is due once a job waits for no more terminating Pods."""
+
+    def cycle_began(self) -> None:
+        """A session begins. Unless ``cycle_ended`` or ``cycle_skipped`` follows before ``wait``, it has failed."""
+        self._timing.begin()
+        self._began = _now()
+        self._awaited = ()
 
     def cycle_ended(self, outcome: Outcome) -> None:
-        """Notes the outcome of a session."""
-        self._seconds, self._awaited = outcome.seconds, awaited(outcome.session)
+        """Notes the outcome of a session whose decisions are being carried out."""
+        now = _now()
+        seconds = outcome.seconds if self._began is None else now - self._began
+        self._timing.end(now, seconds, left_by(outcome))
+        self._awaited = awaited(outcome.session)
+        self._release_due = now + max(outcome.seconds, POLL_SECONDS)
+        self._began = None
+
+    def cycle_skipped(self) -> None:
+        """There was nothing to decide on."""
+        self._timing.skip(_now())
+        self._began = None
 
     async def wait(self, ends: Collection[asyncio.Future[Any]]) -> None:
         """Waits until the next session is due, or one of ``ends`` is done."""
-        waiting, self._awaited = self._awaited, ()
-        clock = asyncio.get_running_loop().time
-        end = clock() + self._period
-        pause = max(self._seconds, POLL_SECONDS) if waiting else self._period
-        while (left := end - clock()) > 0:
-            done, _ = await asyncio.wait(ends, timeout=min(pause, left), return_when=asyncio.FIRST_COMPLETED)
-            if done or self._released(waiting):
-                return
-            pause = POLL_SECONDS
+        if self._began is not None:
+            self._timing.fail(_now())
+            self._began = None
+        changes = self._cache.changes
+        try:
+            while True:
+                now, due = _now(), self._timing.due()
+                if self._released(now):
+                    return
+                if due <= now:
+                    return
+                changed = asyncio.get_running_loop().create_future()
+                # A change is of no interest if it cannot make the session start earlier.
+                changes.listener = partial(self._set_if_earlier, changed, due) if due > self._timing.earliest else None
+                pause = min(due - now, POLL_SECONDS) if self._awaited else due - now
+                done, _ = await asyncio.wait((*ends, changed), timeout=pause, return_when=asyncio.FIRST_COMPLETED)
+                if not done.isdisjoint(ends):
+                    return
+        finally:
+            changes.listener = None
 
-    def _released(self, waiting: Awaited) -> bool:
-        return any(not any(map(self._nodes.terminates_on, names)) for names in waiting)
+    def _released(self, now: float) -> bool:
+        """Whether a pipelined job waits for no more terminating Pods, and the last session ended long enough ago."""
+        if now < self._release_due:
+            return False
+        return any(not any(map(self._cache.terminates_on, names)) for names in self._awaited)
+
+    def _set_if_earlier(self, changed: asyncio.Future[None], due: float) -> None:
+        if not changed.done() and self._timing.due() < due:
+            changed.set_result(None)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

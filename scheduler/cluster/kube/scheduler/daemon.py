@@ -30,8 +30,8 @@ from scheduler.cluster.kube.process.reload import ConfigurationFile
 from scheduler.cluster.kube.process.waiting import unless_stopped, wait_with_progress
 from scheduler.cluster.kube.scheduler.bootstrap import ensure_queues
 from scheduler.cluster.kube.scheduler.custom_metrics import getter
+from scheduler.cluster.kube.scheduler.cycle_timer import Cache as TimerCache
 from scheduler.cluster.kube.scheduler.cycle_timer import CycleTimer
-from scheduler.cluster.kube.scheduler.cycle_timer import Nodes as TimerNodes
 from scheduler.cluster.kube.scheduler.report import CycleReport, WatchedPods
 from scheduler.cluster.kube.scheduler.status_throttle import StatusThrottle
 from scheduler.cluster.kube.scheduler.visibility.role import Visibility, VisibilitySettings
@@ -64,7 +64,7 @@ that."""
 log = structlog.get_logger(__name__)
 
 
-class Cache(Sink, OriginalStore, WriterCache, TimerNodes, Protocol):
+class Cache(Sink, OriginalStore, WriterCache, TimerCache, Protocol):
     """The part of the cache that the daemon uses."""
 
     @property
@@ -108,6 +108,7 @@ class Settings:
     scheduler_names: tuple[str, ...]
     process: ProcessSettings = field(default_factory=ProcessSettings)
     schedule_period: float = 1.0
+    """The longest pause between two sessions."""
     default_queue: str = DEFAULT_QUEUE
     bind_workers: int = 64
     percentage_nodes: int = 100
@@ -186,7 +187,7 @@ class Daemon:
         self._visibility = None if wanted is None else Visibility(wanted, self._client, self._metrics)
         self._cycle_timer = CycleTimer(settings.schedule_period, cache)
         self._last = _Last()
-        self._throttle = StatusThrottle()
+        self._throttle = StatusThrottle(period=settings.schedule_period)
 
     # --- life ---------------------------------------------------------------------------------------------------------
     async def run(self) -> int:
@@ -271,6 +272,7 @@ class Daemon:
             stopping.cancel()
 
     async def _run_cycle(self) -> None:
+        self._cycle_timer.cycle_began()
         for problem in self._cache.take_malformed():
             self._recorder.malformed(problem)
         if self._writer.overloaded:
@@ -282,6 +284,7 @@ class Daemon:
                 await self._watch_plugin_config_maps()
             if self._nothing_changed():
                 self._metrics.cycles_skipped.inc()
+                self._cycle_timer.cycle_skipped()
                 return
             version = self._cache.version
             if not self._configure():

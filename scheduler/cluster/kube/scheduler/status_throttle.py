@@ -1,12 +1,13 @@
-"""Limits how many statuses of waiting Pods and PodGroups a session writes.
+"""Limits how many statuses of waiting Pods and PodGroups sessions write.
 
 "most free on one node 7500m" changes with every Pod that is added or removed; writing it on each of thousands of
 waiting Pods in every session would overload the API server for no gain. New numbers of a recently written reason are
-written after a delay. New reasons are written at once, but only a limited number in one session: an autoscaler may
+written after a delay. New reasons are written at once, but only a limited number per schedule period: an autoscaler may
 create ten thousand Pods that the quota of their queue refuses. A withheld status is not assumed either, so a later
 session decides it again, with current numbers.
 """
 
+import math
 import re
 from collections.abc import Sequence
 from typing import Final
@@ -18,16 +19,22 @@ from scheduler.api.scheduling import PodGroupCondition
 HOLD_SECONDS: Final = 60.0
 """Least number of seconds between two statuses of an object that differ only in numbers."""
 LIMIT: Final = 500
-"""Number of statuses of waiting Pods, and of waiting PodGroups, that one session writes."""
+"""Number of statuses of waiting Pods, and of waiting PodGroups, that the sessions of one period write."""
 _NUMBERS = re.compile(r"\d+")
 
 
 class StatusThrottle:
     """Remembers the status last written on each waiting Pod and PodGroup."""
 
-    def __init__(self, hold: float = HOLD_SECONDS, limit: int = LIMIT) -> None:
+    def __init__(self, hold: float = HOLD_SECONDS, limit: int = LIMIT, period: float = 0.0) -> None:
+        """``period``: seconds in which ``limit`` applies; 0: it applies to each session."""
         self._hold = hold
         self._limit = limit
+        self._period = period
+        self._began = -math.inf
+        """When the present period began."""
+        self._pods = self._groups = 0
+        """Statuses written in the present period."""
         self._written: dict[str, tuple[object, float]] = {}
         """uid -> (the status without its numbers, the time of writing)."""
 
@@ -35,22 +42,25 @@ class StatusThrottle:
         """Removes from the decisions the statuses that say nothing new, and those beyond the limit. ``now``: seconds of
         a monotonic clock."""
         self._forget(now)
+        if now - self._began >= self._period:
+            self._began, self._pods, self._groups = now, 0, 0
         held: set[tuple[str, str]] = set()
         pods: list[PodUnschedulable] = []
         for update in decisions.pods:
             said = (update.reason, update.nominated, _NUMBERS.sub("#", update.message))
-            if self._is_new(update.task.uid, said) and len(pods) < self._limit:
+            if self._is_new(update.task.uid, said) and self._pods < self._limit:
                 self._written[update.task.uid] = (said, now)
+                self._pods += 1
                 pods.append(update)
             else:
                 held.add((update.task.uid, EVENT_FAILED_SCHEDULING))
-        groups, waiting = [], 0
+        groups = []
         for group in decisions.pod_groups:
             content = _without_numbers(group)
             only_waits = not group.admits and not group.running + group.succeeded + group.failed
-            if self._is_new(group.uid, content) and not (only_waits and waiting >= self._limit):
+            if self._is_new(group.uid, content) and not (only_waits and self._groups >= self._limit):
                 self._written[group.uid] = (content, now)
-                waiting += only_waits
+                self._groups += only_waits
                 groups.append(group)
             else:
                 held.add((group.uid, EVENT_UNSCHEDULABLE))

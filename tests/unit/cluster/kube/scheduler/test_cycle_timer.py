@@ -3,20 +3,25 @@
 import asyncio
 from collections.abc import Callable
 
-from scheduler.cluster.kube.scheduler.cycle_timer import CycleTimer, awaited
+import pytest
+
+from scheduler.cache.versioning import Version
+from scheduler.cluster.kube.scheduler.cycle_timer import CycleTimer, awaited, left_by
+from scheduler.cluster.kube.scheduler.session_timing import Left
 from scheduler.framework.cycle import Outcome
 from tests.builders import Raw, World, configuration, group, node, pod, pods
 from tests.unit import virtual_time
 
-PLAN = configuration(["priority", "gang"], ["predicates"], actions="allocate")
+PLAN = configuration(["priority", "gang"], ["predicates", "overcommit"], actions="enqueue, allocate")
 LONG = 60.0
 
 
 class Nodes:
-    """Those on which something terminates."""
+    """A cache with these nodes, on which something terminates."""
 
     def __init__(self, *busy: str) -> None:
         self.busy = set(busy)
+        self.changes = Version()
 
     def terminates_on(self, node: str) -> bool:
         return node in self.busy
@@ -39,11 +44,18 @@ def waiting_for_both() -> Outcome:
     return outcome(leaving("a", "n1"), leaving("b", "n2"), gang)
 
 
-def rests(timer: CycleTimer, meanwhile: Callable[[], object] = lambda: None) -> bool:
-    """Whether the rest goes on for a while; what happens then must end it, if it is over by then."""
+def rests(
+    timer: CycleTimer, last: Outcome | None = None, meanwhile: Callable[[], object] = lambda: None, seconds: float = 0.0
+) -> bool:
+    """Whether the rest after a session goes on for a while; what happens then must end it, if it is over by then.
+    ``last``: the outcome of the session, which takes ``seconds``; None: it failed."""
 
     async def scenario() -> bool:
         end: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+        timer.cycle_began()
+        await asyncio.sleep(seconds)
+        if last is not None:
+            timer.cycle_ended(last)
         resting = asyncio.create_task(timer.wait([end]))
         await asyncio.wait([resting], timeout=0.3)
         meanwhile()
@@ -67,35 +79,65 @@ def test_a_job_for_which_there_is_no_place_waits_for_nothing() -> None:
 
 def test_the_next_session_is_held_when_all_nodes_of_a_gang_are_free() -> None:
     nodes = Nodes("n1", "n2")
-    timer = CycleTimer(LONG, nodes)
-    timer.cycle_ended(waiting_for_both())
-    assert not rests(timer, meanwhile=nodes.busy.clear)
+    assert not rests(CycleTimer(LONG, nodes), waiting_for_both(), meanwhile=nodes.busy.clear)
 
 
 def test_a_node_of_a_gang_that_becomes_free_before_the_others_changes_nothing() -> None:
     nodes = Nodes("n1", "n2")
-    timer = CycleTimer(LONG, nodes)
-    timer.cycle_ended(waiting_for_both())
-    assert rests(timer, meanwhile=lambda: nodes.busy.discard("n1"))
+    assert rests(CycleTimer(LONG, nodes), waiting_for_both(), meanwhile=lambda: nodes.busy.discard("n1"))
 
 
 def test_where_nothing_is_waited_for_the_whole_period_passes() -> None:
     timer = CycleTimer(LONG, Nodes())
     assert rests(timer)
-    timer.cycle_ended(outcome())
-    assert rests(timer)
+    assert rests(timer, outcome())
 
 
 def test_what_was_waited_for_hurries_one_session_only() -> None:
     timer = CycleTimer(LONG, Nodes())
-    timer.cycle_ended(waiting_for_both())
-    assert not rests(timer)
-    assert rests(timer)
+    assert not rests(timer, waiting_for_both())
+    assert rests(timer, outcome())
 
 
 def test_the_rest_is_as_long_as_the_session_was() -> None:
     slow = waiting_for_both()
     slow.seconds = LONG
-    timer = CycleTimer(LONG, Nodes())
-    timer.cycle_ended(slow)
-    assert rests(timer)
+    assert rests(CycleTimer(LONG, Nodes()), slow)
+
+
+def test_an_arrival_ends_the_rest() -> None:
+    nodes = Nodes()
+    assert not rests(CycleTimer(LONG, nodes), outcome(), meanwhile=nodes.changes.arrived)
+    assert nodes.changes.listener is None
+
+
+def test_an_arrival_during_a_session_starts_the_next_one_after_the_pause() -> None:
+    nodes = Nodes()
+    timer = CycleTimer(LONG, nodes)
+    nodes.changes.arrived()
+    assert rests(timer, outcome())
+    nodes.changes.arrived()
+    assert rests(timer, outcome(), meanwhile=nodes.changes.arrived, seconds=LONG / 10)
+
+
+def test_an_opening_ends_the_rest_if_a_job_waits() -> None:
+    nodes = Nodes()
+    assert rests(CycleTimer(LONG, nodes), outcome(), meanwhile=nodes.changes.opened)
+    waiting = outcome(group("g", phase="Inqueue"), pod("p", "8c", "g"))
+    assert not rests(CycleTimer(LONG, nodes), waiting, meanwhile=nodes.changes.opened)
+
+
+@pytest.mark.parametrize(
+    ("objects", "left"),
+    [
+        ([group("g", phase="Inqueue"), pod("p", "1c", "g")], Left(placed=True)),
+        ([group("g", phase="Inqueue"), pod("p", "8c", "g")], Left(waits=True)),
+        ([group("g", minimum=3, phase="Inqueue"), *pods("p", 3, "1c", "g")], Left(waits=True, gang_waits=True)),
+        ([group("g", minimum=3, phase="Inqueue"), *pods("p", 2, "1c", "g")], Left()),
+        ([group("g", minimum=3, asks="100c")], Left(waits=True, gang_waits=True)),
+        ([group("g", minimum=3, phase="Inqueue")], Left()),
+    ],
+    ids=["placed", "no room", "no room for a gang", "Pods are missing", "not admitted", "admitted, no Pods yet"],
+)
+def test_what_a_session_leaves_behind(objects: list[Raw], left: Left) -> None:
+    assert left_by(outcome(*objects)) == left

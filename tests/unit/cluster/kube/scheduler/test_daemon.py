@@ -26,6 +26,7 @@ from scheduler.framework.cache_requirements import CacheRequirements
 from scheduler.framework.configuration_file import DEFAULT_CONFIGURATION
 from scheduler.framework.failures import PluginError
 from scheduler.observability.metrics import Metrics
+from tests.builders import feed, group, node, pod, queue
 from tests.unit.cluster.kube.fake_api import Answer, Call, FakeApi, StaticCredentials, healthz, serving, until
 from tests.unit.cluster.kube.process.test_lease import Leases
 
@@ -37,16 +38,17 @@ QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
 class World:
     """An empty cluster and a scheduler that has not been started."""
 
-    def __init__(self, api: FakeApi, path: Path, **process: Any) -> None:
+    def __init__(self, api: FakeApi, path: Path, period: float, **process: Any) -> None:
         self.api = api
         self.path = path
         self.metrics = Metrics()
         self.leases = Leases(api)
+        self.cache = ClusterCache(["volcano-py"])
         path.write_text(DEFAULT_CONFIGURATION, encoding="utf-8")
         self.daemon = Daemon(
-            Settings(("volcano-py",), ProcessSettings(**process), schedule_period=0.02),
+            Settings(("volcano-py",), ProcessSettings(**process), schedule_period=period),
             ConfigurationFile(str(path)),
-            ClusterCache(["volcano-py"]),
+            self.cache,
             StaticCredentials(api.url),
             self.metrics,
         )
@@ -81,12 +83,13 @@ async def empty(call: Call, request: web.Request) -> Answer:
 
 
 @asynccontextmanager
-async def started(path: Path, **process: Any) -> AsyncIterator[World]:
-    """``path``: of the configuration file; ``process``: of the ProcessSettings."""
+async def started(path: Path, *, period: float = 0.02, **process: Any) -> AsyncIterator[World]:
+    """``path``: of the configuration file; ``period``: the longest pause between two sessions, in seconds; ``process``:
+    of the ProcessSettings."""
     async with serving() as (api, _):
         api.on("GET", "/api.*", empty)
         api.answer("POST", QUEUES, {"metadata": {"name": "made"}}, status=201)
-        world = World(api, path, **process)
+        world = World(api, path, period, **process)
         yield world
 
 
@@ -221,6 +224,25 @@ def test_a_plugin_that_raises_is_named_in_the_log_and_on_its_object_and_cycles_g
             assert body["message"].startswith("plugin price: JobValid (about job default/g): KeyError: 'x'; ")
             before = w.cycles
             await until(lambda: w.cycles > before)
+            w.daemon.process.stop()
+            assert await running == 0
+
+    asyncio.run(scenario())
+
+
+def test_a_pod_is_bound_without_waiting_for_the_period(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with started(tmp_path / "scheduler.conf", period=3600.0) as w:
+            w.api.answer("POST", "/api.*/events", status=201)
+            w.api.answer("PATCH", "/api.*")
+            w.api.answer("POST", "/api/v1/namespaces/default/pods/p/binding", status=201)
+            running = asyncio.create_task(w.daemon.run())
+            await until(lambda: w.cycles)
+            feed(w.cache, [queue("default"), node("n", "4c+4Gi"), group("g")])
+            await until(lambda: w.cycles > 1)
+            assert not w.api.to("POST", ".*/binding")
+            feed(w.cache, [pod("p", "1c", "g")])
+            await until(lambda: w.api.to("POST", ".*/binding"))
             w.daemon.process.stop()
             assert await running == 0
 

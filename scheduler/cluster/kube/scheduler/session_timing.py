@@ -1,0 +1,103 @@
+"""The decision when the next session starts, as a function of times and counts: no clock, no waiting.
+
+A session starts at the latest one schedule period after the last one has ended. It starts early
+
+- after an arrival: something new to decide on, such as a Pod to place or a PodGroup to admit;
+- after an opening, if jobs wait: a change that can let them be placed, such as a Pod that ended or a changed node.
+
+Two rules limit early sessions:
+
+- Sessions take a limited share of the processor: an early one starts after a pause of ``REST`` times the duration of
+  the last one. So the pause is short on a quiet cluster and grows with the load. After a session that an opening has
+  started and that placed nothing, the pause before the next opening counts doubles, up to the period: reports about
+  nodes that arrive all the time do not cost a session each.
+- While a gang waits, no session starts early. What ends within a period is free for the gang at once, as with sessions
+  that start every period; otherwise small arrivals would take it piece by piece.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+REST: Final = 3.0
+"""Seconds of pause before an early session, per second that the last one took."""
+FIRST_PAUSE: Final = 0.02
+"""Seconds between a session that placed nothing and the next one that an opening starts, the first time."""
+
+
+class Changes(Protocol):
+    """Counts of changes, which only grow."""
+
+    @property
+    def arrivals(self) -> int: ...
+
+    @property
+    def openings(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What a session left behind."""
+
+    waits: bool = False
+    """A job waits that the session could not place or admit."""
+    gang_waits: bool = False
+    """One of them needs several Pods at once."""
+    placed: bool = False
+    """The session decided to bind, evict or admit."""
+
+
+class SessionTiming:
+    """When the next session is due. Times are seconds of any one clock."""
+
+    def __init__(self, period: float, changes: Changes) -> None:
+        """``period``: the longest pause between two sessions. Changes before the first session are not counted."""
+        self._period = period
+        self._changes = changes
+        self._left = Left()
+        self._ended = -math.inf
+        self._pause = math.inf
+        """Seconds from the end of the last session to an early one."""
+        self._opening_pause = 0.0
+        """Seconds from the end of the last session to one that an opening starts, at least."""
+        self._arrivals, self._openings = changes.arrivals, changes.openings
+        self._opened = False
+
+    @property
+    def latest(self) -> float:
+        """When the next session is due without a change."""
+        return self._ended + self._period
+
+    @property
+    def earliest(self) -> float:
+        """When the next session is due after an arrival."""
+        return self.latest if self._left.gang_waits else min(self.latest, self._ended + self._pause)
+
+    def begin(self) -> None:
+        """A session starts, with all changes until now."""
+        self._opened = self._left.waits and self._changes.openings != self._openings
+        self._arrivals, self._openings = self._changes.arrivals, self._changes.openings
+
+    def end(self, now: float, seconds: float, left: Left) -> None:
+        """The session has ended. ``seconds``: its duration with all work on its decisions."""
+        self._ended, self._pause, self._left = now, REST * seconds, left
+        if left.placed or not self._opened:
+            self._opening_pause = 0.0
+        else:
+            self._opening_pause = min(self._period, max(FIRST_PAUSE, 2 * self._opening_pause))
+
+    def skip(self, now: float) -> None:
+        """There was nothing to decide on, so no session was held."""
+        self._ended, self._pause = now, 0.0
+
+    def fail(self, now: float) -> None:
+        """The session failed, or none could be held. The next attempt waits for the period."""
+        self._ended, self._pause = now, math.inf
+
+    def due(self) -> float:
+        """When the next session is due, with the changes until now."""
+        if self._changes.arrivals != self._arrivals:
+            return self.earliest
+        if self._left.waits and self._changes.openings != self._openings:
+            return min(self.latest, max(self.earliest, self._ended + self._opening_pause))
+        return self.latest

@@ -1,0 +1,136 @@
+"""When the next session is due: the policy alone, with times as numbers."""
+
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler.cluster.kube.scheduler.session_timing import FIRST_PAUSE, REST, Left, SessionTiming
+
+PERIOD = 1.0
+NOTHING, WAITING, GANG = Left(), Left(waits=True), Left(waits=True, gang_waits=True)
+
+
+@dataclass
+class Counts:
+    arrivals: int = 0
+    openings: int = 0
+
+
+def after_session(left: Left, seconds: float = 0.01) -> tuple[SessionTiming, Counts]:
+    """The timing at the end, 10.0, of a session that took ``seconds``."""
+    counts = Counts()
+    timing = SessionTiming(PERIOD, counts)
+    timing.begin()
+    timing.end(10.0, seconds, left)
+    return timing, counts
+
+
+@pytest.mark.parametrize("left", [NOTHING, WAITING, GANG])
+def test_without_a_change_the_period_passes(left: Left) -> None:
+    timing, _ = after_session(left)
+    assert timing.due() == 10.0 + PERIOD
+
+
+@pytest.mark.parametrize("left", [NOTHING, WAITING])
+def test_an_arrival_starts_a_session_after_a_pause_that_follows_the_last_session(left: Left) -> None:
+    timing, counts = after_session(left, seconds=0.01)
+    counts.arrivals += 1
+    assert timing.due() == pytest.approx(10.0 + REST * 0.01)
+
+
+def test_the_pause_after_a_long_session_is_at_most_the_period() -> None:
+    timing, counts = after_session(NOTHING, seconds=5.0)
+    counts.arrivals += 1
+    assert timing.due() == 10.0 + PERIOD
+
+
+def test_a_change_during_a_session_starts_the_next_one() -> None:
+    timing, counts = after_session(NOTHING)
+    timing.begin()
+    counts.arrivals += 1
+    timing.end(11.0, 0.0, NOTHING)
+    assert timing.due() == 11.0
+    timing.begin()
+    timing.end(12.0, 0.0, NOTHING)
+    assert timing.due() == 12.0 + PERIOD
+
+
+def test_an_opening_starts_a_session_only_if_a_job_waits() -> None:
+    timing, counts = after_session(NOTHING)
+    counts.openings += 1
+    assert timing.due() == 10.0 + PERIOD
+    timing, counts = after_session(WAITING)
+    counts.openings += 1
+    assert timing.due() == pytest.approx(10.0 + REST * 0.01)
+
+
+def test_openings_that_let_nothing_be_placed_start_fewer_and_fewer_sessions() -> None:
+    timing, counts = after_session(WAITING, seconds=0.0)
+    now, pauses = 10.0, []
+    for _ in range(8):
+        counts.openings += 1
+        pauses.append(timing.due() - now)
+        now = timing.due()
+        timing.begin()
+        timing.end(now, 0.0, WAITING)
+    assert pauses == pytest.approx([0, *(FIRST_PAUSE * 2**i for i in range(6)), PERIOD])
+    counts.arrivals += 1
+    assert timing.due() == now
+
+
+@pytest.mark.parametrize(("opening", "placed"), [(True, True), (False, False)])
+def test_a_session_that_places_something_or_follows_no_opening_resets_the_pause(opening: bool, placed: bool) -> None:
+    timing, counts = after_session(WAITING, seconds=0.0)
+    counts.openings += 1
+    timing.begin()
+    timing.end(20.0, 0.0, WAITING)
+    counts.openings += opening
+    timing.begin()
+    timing.end(30.0, 0.0, Left(waits=True, placed=placed))
+    counts.openings += 1
+    assert timing.due() == 30.0
+
+
+def test_a_failed_session_is_repeated_after_the_period_whatever_changes() -> None:
+    timing, counts = after_session(NOTHING)
+    timing.begin()
+    timing.fail(20.0)
+    counts.arrivals += 1
+    assert timing.due() == 20.0 + PERIOD
+
+
+def test_after_a_session_that_was_not_needed_an_arrival_starts_one_at_once() -> None:
+    timing, counts = after_session(NOTHING, seconds=0.2)
+    timing.begin()
+    timing.skip(20.0)
+    assert timing.due() == 20.0 + PERIOD
+    counts.arrivals += 1
+    assert timing.due() == 20.0
+
+
+EVENTS = st.lists(st.tuples(st.floats(0, 0.3), st.sampled_from(["arrivals", "openings"])), max_size=60)
+
+
+@given(EVENTS, st.floats(0, 0.5), st.sampled_from([NOTHING, WAITING, GANG]))
+def test_small_arrivals_neither_starve_a_gang_nor_hold_sessions_without_end(
+    events: list[tuple[float, str]], seconds: float, left: Left
+) -> None:
+    """While a gang waits, all that ends within a period is free for it at once. In any case no pause is longer than the
+    period, and early sessions take their share of the time and no more."""
+    timing, counts = after_session(left, seconds)
+    now, ended = 10.0, 10.0
+    for pause, kind in events:
+        now += pause
+        while (due := timing.due()) <= now:
+            rested = due - ended
+            assert rested <= PERIOD + 1e-9
+            assert rested >= min(PERIOD, REST * seconds) - 1e-9
+            if left.gang_waits:
+                assert rested == pytest.approx(PERIOD)
+            timing.begin()
+            ended = due + seconds
+            timing.end(ended, seconds, left)
+            now = max(now, ended)
+        setattr(counts, kind, getattr(counts, kind) + 1)
