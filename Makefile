@@ -133,6 +133,10 @@ crds: controlplane ## Make the resource definitions in deploy/crds from those in
 manifests: controlplane ## Make deploy/volcano-py.yaml, for those who install without Helm, from the chart
 	$(PY) -m controlplane.manifests
 
+.PHONY: dashboard-images
+dashboard-images: controlplane ## Draw the dashboards of the chart into docs/images, with data of a control plane
+	$(PY) -m tests.integration.dashboard_images
+
 .PHONY: chart
 chart: controlplane ## Check the chart and pack it into dist/
 	@set -eu; helm="$$($(PY) -m controlplane.build | tail -n 1)/helm"; \

@@ -79,6 +79,11 @@ def test_every_panel_has_the_known_fields_of_its_type(dashboard: Json) -> None:
         defaults = panel["fieldConfig"]["defaults"]
         assert defaults.keys() <= {"unit", "custom", "min", "max", "color", "thresholds"}, name
         assert defaults["unit"] in UNITS, name
+        for override in panel["fieldConfig"]["overrides"]:
+            assert override.keys() == {"matcher", "properties"}, name
+            assert override["matcher"]["id"] == "byName", name
+            (color,) = override["properties"]
+            assert color["id"] == "color" and color["value"]["mode"] == "fixed", name
         steps = defaults.get("thresholds", {"steps": [{"value": None}]})["steps"]
         assert steps[0]["value"] is None, name
         assert [step["value"] for step in steps[1:]] == sorted(step["value"] for step in steps[1:]), name

@@ -1,0 +1,131 @@
+"""All roles with jobs of every kind, in a Prometheus that scrapes them: for the tests and the images of dashboards."""
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from controlplane.manifests import CHART, NAMESPACE, RELEASE
+from scheduler.api.kinds import NODE, QUEUE, VCJOB, object_path
+from scheduler.api.names import ASCEND_910
+from tests.integration.installation import ROLES, Installation, started_installation
+from tests.integration.prometheus import Prometheus
+from tests.integration.stage import wait
+
+GPU = "nvidia.com/gpu"
+DEFAULT = "default"
+JOBS = object_path(VCJOB, DEFAULT, "").rstrip("/")
+DASHBOARDS = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in (CHART / "dashboards").glob("*.json")}
+"""Name of the file -> dashboard."""
+_VARIABLES = {"$__rate_interval": "30s", "$queue": ".*", "$resource": ".*", "$node": ".*"}
+DEPLOYMENT = """\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: 1
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      schedulerName: volcano-py
+      containers: [{name: c, image: nginx, resources: {requests: {cpu: 250m, memory: 64Mi}}}]
+"""
+
+
+def with_values(query: str) -> str:
+    """The query of a dashboard with a value for each variable."""
+    for variable, value in _VARIABLES.items():
+        query = query.replace(variable, value)
+    return query
+
+
+def job(name: str, replicas: int, minimum: int, requests: dict[str, str], **more: Any) -> dict[str, Any]:
+    """A vcjob. ``more``: annotations of its Pods."""
+    container = {"name": "c", "image": "busybox", "resources": {"requests": requests, "limits": requests}}
+    annotations = {f"volcano-py.test/{key}": value for key, value in more.items()}
+    template = {"metadata": {"annotations": annotations}, "spec": {"restartPolicy": "Never", "containers": [container]}}
+    spec: dict[str, Any] = {
+        "schedulerName": "volcano-py",
+        "queue": "research",
+        "minAvailable": minimum,
+        "maxRetry": 1,
+        "policies": [{"event": "TaskCompleted", "action": "CompleteJob"}],
+        "tasks": [{"name": "worker", "replicas": replicas, "template": template}],
+    }
+    return {"apiVersion": VCJOB.api_version, "kind": "Job", "metadata": {"name": name}, "spec": spec}
+
+
+def create_nodes(installed: Installation) -> None:
+    """One without devices, two with GPUs, and two with NPUs of which a chip is broken."""
+    for name, devices in (
+        ("cpu", {}),
+        ("gpu-0", {GPU: "8"}),
+        ("gpu-1", {GPU: "8"}),
+        ("npu-0", {ASCEND_910: "8"}),
+        ("npu-1", {ASCEND_910: "8"}),
+    ):
+        amounts = {"cpu": "32", "memory": "256Gi", "pods": "110", **devices}
+        metadata: dict[str, Any] = {"name": name}
+        if ASCEND_910 in devices:
+            metadata["labels"] = {"accelerator-type": "module"}
+            metadata["annotations"] = {
+                ASCEND_910: ",".join(f"Ascend910-{chip}" for chip in range(7)),
+                f"{ASCEND_910}-Unhealthy": "Ascend910-7",
+            }
+        installed.api.create(NODE.path, {"metadata": metadata, "status": {"capacity": amounts, "allocatable": amounts}})
+
+
+def create_jobs(installed: Installation, suffix: str) -> None:
+    """Jobs that run with devices, complete and fail."""
+    for each in (
+        job(f"npu{suffix}", 1, 1, {ASCEND_910: "4", "cpu": "1"}),
+        job(f"gpu{suffix}", 1, 1, {GPU: "1", "cpu": "1", "memory": "1Gi"}),
+        job(f"completes{suffix}", 1, 1, {"cpu": "1"}, outcome="succeed"),
+        job(f"fails{suffix}", 1, 1, {"cpu": "1"}, outcome="fail"),
+    ):
+        installed.api.create(JOBS, each)
+
+
+@contextmanager
+def scraped_installation(directory: Path) -> Iterator[tuple[Installation, Prometheus, float]]:
+    """An installed chart, a Prometheus that has scraped all roles while jobs came, and when it began. Skips the test if
+    there is no control plane."""
+    with started_installation(directory) as installed:
+        api = installed.api
+        api.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+        create_nodes(installed)
+        installed.helm("install", RELEASE, CHART, "--set=dashboards.enabled=true")
+        for role in ROLES:
+            installed.start(role)
+        targets = {role: installed.roles[role].metrics for role in ROLES}
+        with Prometheus(installed.plane.binaries / "prometheus", directory, targets) as prometheus:
+            began = time.time()
+
+            def has(query: str) -> None:
+                """Waits until a query returns data."""
+                wait(lambda: prometheus.numbers(query, began, time.time()), 60, lambda: query)
+
+            queue = {"apiVersion": QUEUE.api_version, "kind": "Queue", "metadata": {"name": "research"}}
+            capability = {"cpu": "64", "memory": "512Gi", GPU: "16", ASCEND_910: "16"}
+            api.create(QUEUE.path, {**queue, "spec": {"weight": 2, "capability": capability}})
+            api.wait(object_path(QUEUE, "", "research"), lambda it: it.get("status", {}).get("state") == "Open", 60)
+            api.create(JOBS, job("elastic", 1, 1, {"cpu": "1"}))
+            api.create(JOBS, job("no-admission", 4, 4, {ASCEND_910: "8"}))
+            api.create(JOBS, job("no-node", 3, 3, {GPU: "5"}))
+            installed.plane.kubectl("apply", "--namespace", DEFAULT, "-f", "-", stdin=DEPLOYMENT)
+            create_jobs(installed, "-first")
+            # A rate needs a scrape before and one after a change.
+            for phase in ("completed", "failed"):
+                has(f"volcano_job_{phase}_phase_count")
+            api.create(JOBS, job("no-node-either", 3, 3, {GPU: "5"}))
+            replicas = json.dumps([{"op": "replace", "path": "/spec/tasks/0/replicas", "value": 3}])
+            installed.plane.kubectl("patch", "vcjob", "elastic", "-n", DEFAULT, "--type=json", f"--patch={replicas}")
+            create_jobs(installed, "-second")
+            for phase in ("completed", "failed"):
+                has(f'volcano_job_{phase}_phase_count{{job_name=~".*-second"}}')
+            has("volcano_job_retry_counts")
+            has('increase(volcano_e2e_job_scheduling_duration{job_name=~"elastic-.*"}[1h]) != 0')
+            yield installed, prometheus, began
