@@ -1,10 +1,12 @@
-"""The layout of text on a terminal: the width of characters, sentences wrapped to lines, columns folded into lines."""
+"""The layout of text on a terminal: width of characters, sentences wrapped to lines, columns folded to lines, bars."""
 
 import unicodedata
 from collections.abc import Sequence
 from typing import Final
 
-_TWO_CELLS: Final = frozenset("WF")
+_TWO_COLUMNS: Final = frozenset("WF")
+_CELLS: Final = 10
+"""The length of a bar."""
 
 
 def width_of(text: str) -> int:
@@ -17,7 +19,7 @@ def width_of(text: str) -> int:
 def _width(character: str) -> int:
     if unicodedata.combining(character):
         return 0
-    return 2 if unicodedata.east_asian_width(character) in _TWO_CELLS else 1
+    return 2 if unicodedata.east_asian_width(character) in _TWO_COLUMNS else 1
 
 
 def padded(text: str, width: int) -> str:
@@ -25,12 +27,13 @@ def padded(text: str, width: int) -> str:
     return text + " " * (width - width_of(text))
 
 
-def wrapped(text: str, width: int) -> list[str]:
-    """Lines of at most ``width`` columns, broken between words; a longer word is broken where the line ends."""
+def wrapped(text: str, width: int, *, first: int = 0) -> list[str]:
+    """Lines of at most ``width`` columns, broken between words; a longer word is broken where the line ends. ``first``:
+    the width of the first line, if it may be longer."""
     lines = [""]
     for word in text.split(" "):
         joined = f"{lines[-1]} {word}" if lines[-1] else word
-        if width_of(joined) <= width:
+        if width_of(joined) <= (max(first, width) if len(lines) == 1 else width):
             lines[-1] = joined
             continue
         *full, last = _pieces(word, width)
@@ -42,9 +45,9 @@ def hanging(text: str, limit: int | None, *, indent: int) -> list[str]:
     """Lines of a sentence; ``limit``: their width, None for one line; ``indent``: blanks before all but the first."""
     if limit is None or width_of(text) <= limit:
         return [text]
-    blanks = " " * (len(text) - len(text.lstrip(" ")))
-    first, *others = wrapped(text.lstrip(" "), max(limit - max(indent, len(blanks)), 1))
-    return [blanks + first, *(" " * indent + line for line in others)]
+    blanks = len(text) - len(text.lstrip(" "))
+    first, *others = wrapped(text.lstrip(" "), max(limit - indent, 1), first=limit - blanks)
+    return [" " * blanks + first, *(" " * indent + line for line in others)]
 
 
 def _pieces(word: str, width: int) -> list[str]:
@@ -75,3 +78,13 @@ def folded(widths: Sequence[int], limit: int, *, gap: int, indent: int) -> list[
         lines[-1].append(number)
         taken += width
     return lines
+
+
+def bar(reached: int, wanted: int, total: int, cells: int = _CELLS) -> str:
+    """A bar: full cells for the part of the total that is reached; a mark at the part that is wanted, unless it is
+    reached or is the total."""
+    total = max(total, 1)
+    full = min(cells, reached * cells // total)
+    mark = min(cells, -(-wanted * cells // total))
+    drawn = "█" * full + "░" * (cells - full)
+    return drawn if not full < mark < cells else f"{drawn[: mark - 1]}▏{drawn[mark:]}"

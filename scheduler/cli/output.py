@@ -154,7 +154,9 @@ class Table(Generic[T]):
             ]
             for each in zip_longest(*parts, fillvalue=""):
                 cells = [self._coloured(i, text, texts[i], row) for i, text in zip(fold, each, strict=True)]
-                yield (start + "".join(cells)).rstrip()
+                line = (start + "".join(cells)).rstrip()
+                if line or not number:
+                    yield line
 
     def _coloured(self, i: int, text: str, whole: str, row: T | None) -> str:
         column = self._columns[i]
@@ -171,8 +173,8 @@ class Table(Generic[T]):
             column = self._columns[i]
             title = f"{column.title}: " if column.title else ""
             start = " " * (self._indent + _CONTINUED)
-            room = (self._limit or 0) - len(start) - _CONTINUED
-            first, *others = wrapped(title + texts[i], max(room, 1))
+            room = (self._limit or 0) - len(start)
+            first, *others = wrapped(title + texts[i], max(room - _CONTINUED, 1), first=room)
             colour = self._colour(column, texts[i], row)
             yield start + title + styled(first[len(title) :], colour)
             yield from (start + " " * _CONTINUED + styled(line, colour) for line in others)

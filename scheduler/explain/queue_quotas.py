@@ -45,6 +45,15 @@ def queue_quotas(simulation: Simulation) -> dict[str, Raw]:
     }
 
 
+def every_queue(simulation: Simulation) -> list[Raw]:
+    """The items of a ``QueueQuotaList`` for all queues. Runs one session."""
+    simulation.cycle()
+    if simulation.last is None:
+        return []
+    session = simulation.last.session
+    return [_queue(session, name) for name in sorted(session.queues)]
+
+
 def _waiting(session: Session, owners: dict[str, str]) -> dict[str, list[Raw]]:
     found: dict[str, list[Raw]] = {}
     for (queue, admission), jobs in sorted(waiting_in_order(session).items()):

@@ -2,13 +2,14 @@
 
 import time
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import click
 
 from scheduler.api.names import JOB_NAME
 from scheduler.cli.completion import names_of
 from scheduler.cli.connection import Cluster, Connection
+from scheduler.cli.layout import bar
 from scheduler.cli.listing import show_once
 from scheduler.cli.output import TABLE, Column, Table
 from scheduler.cli.target import connection_options
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from scheduler.cli.job.workload import Workload
 
 Row: TypeAlias = "Gang | Workload"
-_CELLS: Final = 10
 
 
 @click.command("top")
@@ -50,15 +50,6 @@ def top_command(connection: Connection, queue: str, labels: str, watch: bool | N
             await print_changes(cluster, view, TABLE)
 
     connection.run(work)
-
-
-def bar(ready: int, needed: int, total: int, cells: int = _CELLS) -> str:
-    """A bar: full cells for ready Pods, and a mark at the number needed, unless all Pods are needed."""
-    total = max(total, 1)
-    full = min(cells, ready * cells // total)
-    mark = min(cells, -(-needed * cells // total))
-    drawn = "█" * full + "░" * (cells - full)
-    return drawn if not full < mark < cells else f"{drawn[: mark - 1]}▏{drawn[mark:]}"
 
 
 def top_view(namespace: str, queue: str = "", labels: str = "") -> "View[Row]":

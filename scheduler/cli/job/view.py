@@ -2,13 +2,26 @@
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
+from scheduler.api.printable import printable
 from scheduler.cli.connection import Cluster, Connection, Raw
 from scheduler.cli.job.restarts import restarts
-from scheduler.cli.output import JSON, NAME, TABLE, YAML, Column, Table, mapping_in, output_option, print_object
+from scheduler.cli.layout import hanging
+from scheduler.cli.output import (
+    JSON,
+    NAME,
+    TABLE,
+    YAML,
+    Column,
+    Table,
+    mapping_in,
+    output_option,
+    print_object,
+    terminal_width,
+)
 from scheduler.cli.target import connection_options, name_argument
 from scheduler.cli.text import age, coloured_by_phase, echo, pairs
 from scheduler.cli.view import read_object, read_one
@@ -18,6 +31,8 @@ if TYPE_CHECKING:
     from scheduler.cli.job.gang import Gang
 
 _NONE = "<none>"
+_VALUES: Final = 22
+"""The column in which values begin."""
 Field = tuple[int, str, object]
 """Depth, key and value. A heading has the value None."""
 
@@ -66,8 +81,11 @@ def formatted(fields: Iterable[Field]) -> Iterator[str]:
         if value is None:
             yield f"{'  ' * depth}{key}:"
             continue
-        text = coloured_by_phase(str(value), str(value)) if key == "Phase" else value
-        yield f"{'  ' * depth}{key + ':':<{22 - 2 * depth}}{text}"
+        start = f"{'  ' * depth}{key + ':':<{_VALUES - 2 * depth}}"
+        if key == "Phase":
+            yield start + coloured_by_phase(str(value), str(value))
+        else:
+            yield from hanging(f"{start}{printable(value)}", terminal_width(), indent=_VALUES)
 
 
 def _about(gang: "Gang", raw: Raw) -> Iterator[Field]:

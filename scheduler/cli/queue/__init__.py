@@ -4,6 +4,7 @@ import click
 
 from scheduler.cli.queue.change import create_command, delete_command, operate_command
 from scheduler.cli.queue.show import get_command, list_command
+from scheduler.cli.queue.top import top_command
 
 
 @click.group("queue")
@@ -11,5 +12,5 @@ def queue_group() -> None:
     """Create, show, open and close queues."""
 
 
-for _command in (create_command, delete_command, get_command, list_command, operate_command):
+for _command in (create_command, delete_command, get_command, list_command, operate_command, top_command):
     queue_group.add_command(_command)

@@ -53,7 +53,7 @@ def test_a_simulation_without_external_calls_loads_no_http_client(tmp_path: Path
 def test_completing_commands_loads_no_heavy_package() -> None:
     printed = process(_VOLCANO_PY_COMPLETE="bash_complete", COMP_WORDS="volcano-py queue ", COMP_CWORD="2")
 
-    assert printed.split() == [f"plain,{verb}" for verb in ("create", "delete", "get", "list", "operate")]
+    assert printed.split() == [f"plain,{verb}" for verb in ("create", "delete", "get", "list", "operate", "top")]
 
 
 def test_every_command_can_be_loaded_and_has_a_summary() -> None:

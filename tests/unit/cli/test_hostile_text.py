@@ -83,6 +83,7 @@ LIVE: dict[tuple[str, ...], list[list[str]]] = {
     ("queue", "get"): [["q", *more] for more in LISTS],
     ("queue", "list"): LISTS,
     ("queue", "operate"): [["q", "-a", "open"], ["q", "-a", "close"], ["q", "-a", "update", "-w", "3"]],
+    ("queue", "top"): [[], ["q"], ["-o", "json"], ["-o", "yaml"]],
 }
 """Commands against an API server."""
 LOCAL: dict[tuple[str, ...], list[list[str]]] = {

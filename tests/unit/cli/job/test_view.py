@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.cli.job.top import bar
+from scheduler.cli.layout import bar
 from tests.unit.cli.cluster import EVENTS, GROUPS, JOBS, PODS, Cluster, Raw, job, pod_group
 
 WAITS = "3/3 tasks in gang unschedulable: cpu: asked 4, most free on one node 1500m"

@@ -1,0 +1,135 @@
+"""Queues as a tree: a line for each queue, and below it a line for each resource with its use and quota."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from scheduler.api.quantity import QuantityError, parse_quantity
+from scheduler.api.resource import scale_of
+from scheduler.api.written_amounts import quantity
+from scheduler.cli.layout import bar
+from scheduler.cli.output import Column, Table
+from scheduler.cli.text import colour_of
+
+Raw = dict[str, Any]
+
+
+class _Line(NamedTuple):
+    """A queue or a resource."""
+
+    cells: tuple[object, object, object, object, object]
+    colour: str | None = None
+    """Of the second cell: a state, or a bar."""
+
+
+_TITLES: Final = _Line(("  Resource", "Use", "Used", "Deserved", "Capability"))
+"""The titles of resources, below those of queues."""
+_COLUMNS: Final[tuple[Column[_Line], ...]] = (
+    Column("Queue", lambda line: line.cells[0]),
+    Column("State", lambda line: line.cells[1], colour=lambda line: line.colour),
+    Column("Weight", lambda line: line.cells[2]),
+    Column("Running", lambda line: line.cells[3]),
+    Column("Waiting", lambda line: line.cells[4]),
+)
+
+
+def tree_blocks(items: Sequence[Raw]) -> list[list[str]]:
+    """The titles and the lines of queues, each followed by its resources and its children in the order of their names.
+
+    ``items``: the queues, as in a ``QueueQuotaList``. Of queues above them that are not listed, only amounts are known.
+    """
+    queues = {item["queue"]: item for item in items}
+    parents = {name: item.get("parent", "") for name, item in queues.items()}
+    amounts: dict[str, dict[str, Raw]] = {}
+    for item in items:
+        below = item["queue"]
+        for one in item.get("amounts", ()):
+            amounts.setdefault(one["queue"], {})[one["resource"]] = one
+            if one["queue"] not in queues:
+                parents.setdefault(one["queue"], "")
+                if below != one["queue"] and not parents.get(below):
+                    parents[below] = one["queue"]
+            below = one["queue"]
+    children: dict[str, list[str]] = {}
+    for name, parent in _without_cycles(parents).items():
+        children.setdefault(parent, []).append(name)
+    titles, *lines = Table(_COLUMNS).blocks([_TITLES, *_subtree("", children, queues, amounts, "")])
+    return [[*titles, *lines[0]], *lines[1:]]
+
+
+def _without_cycles(parents: Mapping[str, str]) -> dict[str, str]:
+    """Queue -> its parent, in the order of the names; "" for one that does not exist, and where a cycle closes."""
+    found: dict[str, str] = {}
+    for name in sorted(parents):
+        parent = above = parents[name] if parents[name] in parents else ""
+        while above not in ("", name):
+            above = found.get(above, "")
+        found[name] = "" if above == name else parent
+    return found
+
+
+def _subtree(
+    parent: str,
+    children: Mapping[str, list[str]],
+    queues: Mapping[str, Raw],
+    amounts: Mapping[str, Mapping[str, Raw]],
+    before: str,
+) -> Iterator[_Line]:
+    """The lines of the queues below one. ``before``: what the branches of the tree draw before them."""
+    names = children.get(parent, [])
+    for name in names:
+        branch, trunk = ("└─ ", "   ") if name == names[-1] else ("├─ ", "│  ")
+        if not parent:
+            branch = trunk = ""
+        item = queues.get(name, {})
+        state, jobs = item.get("state", ""), item.get("jobs", {})
+        cells = (
+            before + branch + name,
+            state,
+            item.get("weight", ""),
+            jobs.get("running", ""),
+            jobs.get("waiting", ""),
+        )
+        yield _Line(cells, colour_of(state))
+        beside = before + trunk + ("│ " if children.get(name) else "  ")
+        yield from (_resource(beside, one) for one in amounts.get(name, {}).values())
+        yield from _subtree(name, children, queues, amounts, before + trunk)
+
+
+# --- resources --------------------------------------------------------------------------------------------------------
+_AMOUNTS: Final = ("used", "deserved", "capability")
+
+
+def _resource(before: str, amounts: Mapping[str, str]) -> _Line:
+    """``amounts``: resource, used, deserved and capability, in Kubernetes' notation; what is missing is not limited."""
+    resource = amounts["resource"]
+    used, deserved, capability = (_parsed(resource, amounts.get(key)) for key in _AMOUNTS)
+    texts = [_written(resource, amounts.get(key)) for key in _AMOUNTS]
+    drawn = _bar(used or 0, deserved, capability)
+    return _Line((before + resource, drawn, texts[0], texts[1], texts[2]), _colour(used or 0, deserved, capability))
+
+
+def _bar(used: float, deserved: float | None, capability: float | None) -> str:
+    """The use of the capability, with a mark at the deserved amount; "" without both."""
+    limit = deserved if capability is None else capability
+    if limit is None:
+        return ""
+    return bar(int(used), int(limit if deserved is None else min(deserved, limit)), int(limit))
+
+
+def _colour(used: float, deserved: float | None, capability: float | None) -> str:
+    if capability is not None and used > capability:
+        return "red"
+    return "yellow" if deserved is not None and used > deserved else "green"
+
+
+def _parsed(resource: str, text: str | None) -> float | None:
+    try:
+        return None if text is None else parse_quantity(text, scale_of(resource))
+    except QuantityError:
+        return None
+
+
+def _written(resource: str, text: str | None) -> str:
+    """An amount as people write it; "" if there is none."""
+    amount = _parsed(resource, text)
+    return text or "" if amount is None else quantity(resource, amount)
