@@ -8,6 +8,7 @@ scraped. The figures of each collector are replaced as a whole, so a scrape neve
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +30,16 @@ _CARD = ["devID", "NodeName"]
 _POD = [*_CARD, "podName"]
 
 
+class _Scheduled(NamedTuple):
+    """A job of which Pods were bound."""
+
+    labels: tuple[str, str, str]
+    """Job, queue, namespace."""
+    creation: float
+    bound: float
+    """The time of the last binding."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Session:
     """One session, added up."""
@@ -42,8 +53,8 @@ class _Session:
     """(queue, phase) -> number of PodGroups."""
     unplaced: Counter[str]
     """Name of a job -> its Pods that found no place. Jobs of one name in several namespaces are as one."""
-    scheduled: dict[tuple[str, str, str], tuple[float, float]]
-    """(job, queue, namespace) -> creation and time of the last binding."""
+    scheduled: Mapping[str, _Scheduled]
+    """By key of the job."""
 
 
 class SessionFigures(Collector):
@@ -51,7 +62,8 @@ class SessionFigures(Collector):
 
     def __init__(self) -> None:
         self._last: _Session | None = None
-        self._scheduled: dict[tuple[str, str, str], tuple[float, float]] = {}
+        self._scheduled: Mapping[str, _Scheduled] = {}
+        """Replaced, not changed: metrics may be scraped meanwhile."""
 
     def update(
         self,
@@ -61,20 +73,27 @@ class SessionFigures(Collector):
         bound_jobs: Iterable[str],
         now: float,
         figures: Iterable[Figures] = (),
-    ) -> None:
+    ) -> tuple[Vector, Vector]:
         """``jobs``: as the session left them; ``bound_jobs``: keys of those it bound Pods of; ``now``: its time;
-        ``figures``: of its plugins."""
-        for key in bound_jobs:
-            job = jobs.get(key)
-            if job is not None:
-                self._scheduled[job.name, job.queue, job.namespace] = (job.creation, now)
-        present = {(job.name, job.queue, job.namespace) for job in jobs.values()}
-        self._scheduled = {labels: times for labels, times in self._scheduled.items() if labels in present}
+        ``figures``: of its plugins.
+
+        Returns what the jobs of these queues hold: the online ones, whose Pods a ReplicaSet, a StatefulSet or a
+        ReplicationController manages, and the others.
+        """
+        bound = [jobs[key] for key in bound_jobs if key in jobs]
+        if bound:
+            newly = {job.key: _Scheduled((job.name, job.queue, job.namespace), job.creation, now) for job in bound}
+            self._scheduled = {**self._scheduled, **newly}
+        if not self._scheduled.keys() <= jobs.keys():
+            self._scheduled = {key: its for key, its in self._scheduled.items() if key in jobs}
         code = {name: i for i, name in enumerate(queues)}
         queued = [job for job in jobs.values() if job.queue in code]
-        at = np.array([code[job.queue] for job in queued], dtype=np.intp)
-        allocated = sums_by_position([job.allocated for job in queued], at, len(code), dimensions)
-        pending = sums_by_position([job.pending for job in queued], at, len(code), dimensions)
+        at = np.array([2 * code[job.queue] + _is_online(job) for job in queued], dtype=np.intp)
+        held = _sums([job.allocated for job in queued], at, 2 * len(code), dimensions)
+        allocated = held[0::2] + held[1::2]
+        waiting = [job for job in queued if TaskStatus.PENDING in job.by_status]
+        at = np.array([code[job.queue] for job in waiting], dtype=np.intp)
+        pending = _sums([job.pending for job in waiting], at, len(code), dimensions)
         queue_figures = {name: its for one in figures for name, its in one.queues.items() if name in code}
         unplaced: Counter[str] = Counter()
         for job in jobs.values():
@@ -91,6 +110,7 @@ class SessionFigures(Collector):
             unplaced=unplaced,
             scheduled=self._scheduled,
         )
+        return held[1::2].sum(axis=0), held[0::2].sum(axis=0)
 
     def collect(self) -> Iterable[GaugeMetricFamily]:
         last = self._last
@@ -107,22 +127,28 @@ class SessionFigures(Collector):
         unplaced = [((name,), number) for name, number in sorted(last.unplaced.items()) if number]
         text = "Pods of a job that the last session could not place"
         yield _gauge("volcano_unschedule_task_count", text, ["job_id"], unplaced)
-        labels, times = ["job_name", "queue", "job_namespace"], last.scheduled.items()
+        labels, times = ["job_name", "queue", "job_namespace"], last.scheduled.values()
         for word, text, values in (
-            ("start_time", "Creation of a job", [(job, creation) for job, (creation, _) in times]),
-            ("last_time", "Last binding of a job", [(job, bound) for job, (_, bound) in times]),
+            ("start_time", "Creation of a job", [(each.labels, each.creation) for each in times]),
+            ("last_time", "Last binding of a job", [(each.labels, each.bound) for each in times]),
             (
                 "duration",
                 "Milliseconds from creation to last binding",
-                [(job, max(0.0, bound - creation) * 1000) for job, (creation, bound) in times],
+                [(each.labels, max(0.0, each.bound - each.creation) * 1000) for each in times],
             ),
         ):
             yield _gauge(f"volcano_e2e_job_scheduling_{word}", text, labels, values)
 
 
-def sums_by_position(
-    vectors: Sequence[Vector], at: NDArray[np.intp], number: int, dimensions: Dimensions
-) -> NDArray[np.float64]:
+def _is_online(job: Job) -> bool:
+    """Whether a workload that runs services manages the Pods."""
+    for tasks in job.by_status.values():
+        for task in tasks.values():
+            return task.cls.workload != ""
+    return False
+
+
+def _sums(vectors: Sequence[Vector], at: NDArray[np.intp], number: int, dimensions: Dimensions) -> NDArray[np.float64]:
     """Sums by position: shape (number, resources)."""
     sums = np.zeros((number, dimensions.width))
     if vectors:

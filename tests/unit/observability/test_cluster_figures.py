@@ -11,6 +11,7 @@ from scheduler.framework.figures import DeviceCounts, Figures
 from scheduler.observability import chip_figures
 from scheduler.observability.chip_figures import ChipFigures
 from scheduler.observability.cluster_figures import ClusterFigures
+from scheduler.observability.session_figures import SessionFigures
 from scheduler.observability.waiting_figures import LONGEST, WaitingFigures
 from tests.builders import Raw, World, configuration, group, node, pod, pods, queue
 from tests.unit.plugins.ascend.chips import config_map, device_info, job, names, npu_node, npu_pod
@@ -98,7 +99,8 @@ def test_amounts_of_the_cluster_are_split_into_online_offline_and_other_pods() -
     world.run(configuration(["gang", "predicates"]))
     assert world.outcome is not None
     session, figures = world.outcome.session, ClusterFigures()
-    figures.update(session.jobs, session.nodes, session.dimensions)
+    held = SessionFigures().update(session.jobs, session.queues, session.dimensions, (), session.now)
+    figures.update(*held, session.nodes, session.dimensions)
 
     allocated = samples(figures, "volcano_py_cluster_allocated")
     assert {key: value for key, value in allocated.items() if key[1] != "pods" and value} == {
@@ -180,3 +182,21 @@ def test_nodes_with_series_of_their_own_are_limited_and_those_with_unusable_chip
     assert f"n{sick:05}" in nodes
     assert samples(figures, "volcano_py_node_chips_omitted_nodes") == {("r",): 10}
     assert samples(figures, "volcano_py_chips")[("r", "free")] == 8 * number
+
+
+def test_a_scrape_sees_one_session_even_if_another_ends_meanwhile() -> None:
+    world = World(node("n", "4c"), *(each for name in "ab" for each in (group(name), *pods(name, 1, "1c", name))))
+    world.run(configuration(["gang", "predicates"]))
+    assert world.outcome is not None
+    session, figures = world.outcome.session, SessionFigures()
+    first, second = session.jobs
+    figures.update(session.jobs, session.queues, session.dimensions, [first], session.now)
+    numbers = {}
+    for family in figures.collect():
+        numbers[family.name] = len(family.samples)
+        figures.update(session.jobs, session.queues, session.dimensions, [second], session.now)
+    assert [numbers[f"volcano_e2e_job_scheduling_{word}"] for word in ("start_time", "last_time", "duration")] == [
+        1,
+        1,
+        1,
+    ]

@@ -39,8 +39,8 @@ class CycleReport:
         """Updates the figures of a session before the next one changes its jobs; on any thread. ``now``: its time."""
         bound = {bind.task.job for bind in outcome.decisions.binds}
         session, figures, metrics = outcome.session, outcome.session.figures(), self._metrics
-        metrics.session.update(session.jobs, session.queues, session.dimensions, bound, now, figures)
-        metrics.cluster.update(session.jobs, session.nodes, session.dimensions)
+        held = metrics.session.update(session.jobs, session.queues, session.dimensions, bound, now, figures)
+        metrics.cluster.update(*held, session.nodes, session.dimensions)
         metrics.waiting.update(session.jobs)
         metrics.chips.update(figures)
         metrics.shares.update(figures, session.queues, session.dimensions)
