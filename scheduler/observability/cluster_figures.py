@@ -1,22 +1,33 @@
-"""Gauges of the amounts of the whole cluster: what its nodes have, and what is allocated to which kind of workload."""
+"""Gauges of the amounts of the whole cluster: what its nodes have, what is allocated to which kind of workload, and the
+accelerator cards by model and state."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from scheduler.api.device_states import Availability
 from scheduler.api.node import Nodes
 from scheduler.api.resource import MEMORY_INDEX, PODS_INDEX, Dimensions, Vector
+from scheduler.plugins.capacity_card.discovery import Discovery, Inventory
 
 WORKLOADS: Final = ("online", "offline", "other")
+
+
+CARD_STATES: Final = (Availability.FREE, Availability.ALLOCATED, Availability.UNHEALTHY, Availability.UNKNOWN)
+_MILLI: Final = 1000
 
 
 class ClusterFigures(Collector):
     """The gauges, in cores, bytes and numbers."""
 
     def __init__(self) -> None:
+        self._discovery = Discovery()
+        self._cards: Sequence[tuple[str, Sequence[float]]] = ()
+        """Name of a card, and the numbers in the order of ``CARD_STATES``."""
         self._last: Sequence[tuple[str, float, Sequence[float]]] = ()
         """Resource, its allocatable amount, and the allocated amounts in the order of ``WORKLOADS``."""
 
@@ -28,6 +39,8 @@ class ClusterFigures(Collector):
         values = amounts / 1000
         values[:, [MEMORY_INDEX, PODS_INDEX]] = amounts[:, [MEMORY_INDEX, PODS_INDEX]]
         by_resource = zip(dimensions.names, values.T.tolist(), strict=False)
+        inventory = self._discovery.of(nodes.facts)
+        self._cards = list(zip(inventory.names, card_counts(inventory, nodes, dimensions).tolist(), strict=True))
         self._last = [(name, everything, allocated) for name, (everything, *allocated) in by_resource]
 
     def collect(self) -> Iterable[GaugeMetricFamily]:
@@ -44,4 +57,31 @@ class ClusterFigures(Collector):
             allocatable.add_metric([name], everything)
             for workload, amount in zip(WORKLOADS, amounts, strict=True):
                 allocated.add_metric([workload, name], amount)
-        return (allocatable, allocated)
+        cards = GaugeMetricFamily(
+            "volcano_py_cards",
+            "Accelerator cards by model and state: free, allocated, unhealthy (of the Node's capacity, but not "
+            "allocatable), unknown (free, but the node is not ready)",
+            labels=["card", "state"],
+        )
+        for name, numbers in self._cards:
+            for state, number in zip(CARD_STATES, numbers, strict=True):
+                cards.add_metric([name, state.value], number)
+        return (allocatable, allocated, cards)
+
+
+def card_counts(inventory: Inventory, nodes: Nodes, dimensions: Dimensions) -> NDArray[np.float64]:
+    """Counts the cards of all nodes. Shape (cards, states): the cards by code, the states as in ``CARD_STATES``."""
+    counts = np.zeros((len(inventory.names), len(CARD_STATES)))
+    unready = np.zeros(len(nodes), dtype=bool)
+    unready[[nodes.index[name] for name in nodes.facts.unready]] = True
+    for resource in inventory.by_resource:
+        codes, position = inventory.column(resource), dimensions.find(resource)
+        if position is None:
+            continue
+        allocatable, used = nodes.allocatable[position], nodes.used[position]
+        free, allocated = (allocatable - used).clip(min=0), np.minimum(used, allocatable)
+        unhealthy = (nodes.capacity[position] - allocatable).clip(min=0)
+        has = codes >= 0
+        for i, numbers in enumerate((free * ~unready, allocated, unhealthy, free * unready)):
+            counts[:, i] += np.bincount(codes[has], weights=numbers[has], minlength=len(counts)) / _MILLI
+    return counts

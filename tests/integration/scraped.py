@@ -69,6 +69,9 @@ def create_nodes(installed: Installation) -> None:
     ):
         amounts = {"cpu": "32", "memory": "256Gi", "pods": "110", **devices}
         metadata: dict[str, Any] = {"name": name}
+        if GPU in devices:
+            model = {"product": "NVIDIA-H200", "count": "8", "memory": "143771"}
+            metadata["labels"] = {f"{GPU}.{key}": value for key, value in model.items()}
         if ASCEND_910 in devices:
             metadata["labels"] = {"accelerator-type": "module"}
             metadata["annotations"] = {

@@ -15,6 +15,7 @@ from scheduler.observability.session_figures import SessionFigures
 from scheduler.observability.waiting_figures import LONGEST, WaitingFigures
 from tests.builders import Raw, World, configuration, group, node, pod, pods, queue
 from tests.unit.plugins.ascend.chips import config_map, device_info, job, names, npu_node, npu_pod
+from tests.unit.plugins.capacity_card.cards import GPU, gpu_node
 
 Samples = dict[tuple[str, ...], float]
 
@@ -200,3 +201,42 @@ def test_a_scrape_sees_one_session_even_if_another_ends_meanwhile() -> None:
         1,
         1,
     ]
+
+
+def broken(node: Raw, healthy: int) -> Raw:
+    """A node of whose GPUs only some are healthy."""
+    node["status"]["capacity"] = dict(node["status"]["allocatable"])
+    node["status"]["allocatable"][GPU] = str(healthy)
+    return node
+
+
+def not_ready(node: Raw) -> Raw:
+    node["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
+    return node
+
+
+def test_cards_are_counted_by_model_and_state() -> None:
+    world = World(
+        gpu_node("a", "H200"),
+        broken(gpu_node("b", "H200"), healthy=6),
+        not_ready(gpu_node("c", "H20")),
+        node("plain", "8c"),
+        group("g"),
+        *pods("g", 1, f"1c+{GPU}=3", "g"),
+    )
+    world.run(configuration(["gang", "predicates"]))
+    assert world.outcome is not None
+    session, figures = world.outcome.session, ClusterFigures()
+    nothing = session.dimensions.zeros()
+    figures.update(nothing, nothing, session.nodes, session.dimensions)
+
+    assert samples(figures, "volcano_py_cards") == {
+        ("H200", "free"): 11,
+        ("H200", "allocated"): 3,
+        ("H200", "unhealthy"): 2,
+        ("H200", "unknown"): 0,
+        ("H20", "free"): 0,
+        ("H20", "allocated"): 0,
+        ("H20", "unhealthy"): 0,
+        ("H20", "unknown"): 8,
+    }
