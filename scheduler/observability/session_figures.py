@@ -70,19 +70,21 @@ class SessionFigures(Collector):
         jobs: Mapping[str, Job],
         queues: Mapping[str, Queue],
         dimensions: Dimensions,
-        bound_jobs: Iterable[str],
-        now: float,
+        bound: Mapping[str, float],
         figures: Iterable[Figures] = (),
     ) -> tuple[Vector, Vector]:
-        """``jobs``: as the session left them; ``bound_jobs``: keys of those it bound Pods of; ``now``: its time;
-        ``figures``: of its plugins.
+        """``jobs``: as the session left them; ``bound``: keys of those of which Pods were bound, and when; ``figures``:
+        of its plugins.
 
         Returns what the jobs of these queues hold: the online ones, whose Pods a ReplicaSet, a StatefulSet or a
         ReplicationController manages, and the others.
         """
-        bound = [jobs[key] for key in bound_jobs if key in jobs]
-        if bound:
-            newly = {job.key: _Scheduled((job.name, job.queue, job.namespace), job.creation, now) for job in bound}
+        newly = {
+            key: _Scheduled((job.name, job.queue, job.namespace), job.creation, when)
+            for key, when in bound.items()
+            if (job := jobs.get(key)) is not None
+        }
+        if newly:
             self._scheduled = {**self._scheduled, **newly}
         if not self._scheduled.keys() <= jobs.keys():
             self._scheduled = {key: its for key, its in self._scheduled.items() if key in jobs}

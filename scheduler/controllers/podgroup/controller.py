@@ -98,17 +98,16 @@ class PodGroupController(Controller):
         return self._keep(group, pods)
 
     def _admit(self, key: Key, group: PodGroup | None, pods: Sequence[Pod]) -> Plan:
-        """Adds Pods to their PodGroup, which is created or updated before."""
+        """Adds Pods to their PodGroup. An existing one is updated before, so that its minMember counts for them.
+        A new one is created at the same time, because no Pod is scheduled before its PodGroup exists."""
         model = _newest(pods)
         owners, missing = self._owners(model)
-        plan = Plan()
-        if not missing:
-            want = wanted(model, owners)
-            plan.then(*_written(group, model, want))
-        elif group is None:
+        if missing and group is None:
             return Plan(problem=f"{missing}, so what its PodGroup should be is not known")
+        written = [] if missing else _written(group, model, wanted(model, owners))
         body: Json = {"metadata": {"annotations": {GROUP_NAME: key[1]}}}
-        return plan.then(*(Patch(POD, key[0], pod.metadata.name, body, pod.metadata.uid) for pod in pods))
+        named = [Patch(POD, key[0], pod.metadata.name, body, pod.metadata.uid) for pod in pods]
+        return Plan().then(*written, *named) if group is None else Plan().then(*written).then(*named)
 
     def _keep(self, group: PodGroup | None, pods: Sequence[Pod]) -> Plan:
         """Let a PodGroup follow its owner: away when that is scaled to zero, changed with its annotations, made again

@@ -100,7 +100,7 @@ def test_amounts_of_the_cluster_are_split_into_online_offline_and_other_pods() -
     world.run(configuration(["gang", "predicates"]))
     assert world.outcome is not None
     session, figures = world.outcome.session, ClusterFigures()
-    held = SessionFigures().update(session.jobs, session.queues, session.dimensions, (), session.now)
+    held = SessionFigures().update(session.jobs, session.queues, session.dimensions, {})
     figures.update(*held, session.nodes, session.dimensions)
 
     allocated = samples(figures, "volcano_py_cluster_allocated")
@@ -191,11 +191,11 @@ def test_a_scrape_sees_one_session_even_if_another_ends_meanwhile() -> None:
     assert world.outcome is not None
     session, figures = world.outcome.session, SessionFigures()
     first, second = session.jobs
-    figures.update(session.jobs, session.queues, session.dimensions, [first], session.now)
+    figures.update(session.jobs, session.queues, session.dimensions, {first: session.now})
     numbers = {}
     for family in figures.collect():
         numbers[family.name] = len(family.samples)
-        figures.update(session.jobs, session.queues, session.dimensions, [second], session.now)
+        figures.update(session.jobs, session.queues, session.dimensions, {second: session.now})
     assert [numbers[f"volcano_e2e_job_scheduling_{word}"] for word in ("start_time", "last_time", "duration")] == [
         1,
         1,

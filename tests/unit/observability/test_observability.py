@@ -30,9 +30,9 @@ def test_a_session_leaves_the_figures_of_queues_and_jobs_in_the_metrics() -> Non
     assert world.outcome is not None
     session = world.outcome.session
     metrics = Metrics()
-    bound = {bind.task.job for bind in world.decisions.binds}
+    bound = {bind.task.job: session.now for bind in world.decisions.binds}
 
-    metrics.session.update(session.jobs, session.queues, session.dimensions, bound, session.now)
+    metrics.session.update(session.jobs, session.queues, session.dimensions, bound)
 
     def value(name: str, **labels: str) -> float | None:
         return metrics.registry.get_sample_value(f"volcano_{name}", labels)
@@ -49,7 +49,7 @@ def test_a_session_leaves_the_figures_of_queues_and_jobs_in_the_metrics() -> Non
     assert duration is not None
     assert duration > 0
 
-    metrics.session.update({}, {}, session.dimensions, (), session.now)
+    metrics.session.update({}, {}, session.dimensions, {})
 
     assert value("queue_weight", queue_name="research") is None
     assert value("e2e_job_scheduling_duration", **labels) is None

@@ -36,7 +36,7 @@ class Scraped:
         assert self.world.outcome is not None
         session, figures = self.world.outcome.session, self.world.outcome.session.figures()
         self.metrics.shares.update(figures, session.queues, session.dimensions)
-        self.metrics.session.update(session.jobs, session.queues, session.dimensions, (), session.now, figures)
+        self.metrics.session.update(session.jobs, session.queues, session.dimensions, {}, figures)
 
     def __call__(self, name: str, **labels: str) -> float | None:
         return self.metrics.registry.get_sample_value(f"volcano_{name}", labels)

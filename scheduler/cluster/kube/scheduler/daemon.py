@@ -156,7 +156,7 @@ class Daemon:
         self._lanes = make_lanes(settings.bind_workers, self._metrics)
         name = settings.scheduler_names[0]
         self._recorder = Recorder(self._client, self._lanes, self._metrics, self._fence, name)
-        self._report = CycleReport(self._metrics, self._recorder)
+        self._report = CycleReport(self._metrics, self._recorder, settings.schedule_period)
         self._signing = SharedKey(self._client, settings.signing_key_namespace, settings.signing_key_secret)
         self._writer = Writer(
             self._client, cache, self._lanes, self._recorder, self._metrics, self._fence, name, self._signing

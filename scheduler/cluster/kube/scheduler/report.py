@@ -3,6 +3,7 @@
 Measures also how long bound Pods take to run.
 """
 
+import math
 import time
 from typing import Protocol
 
@@ -29,17 +30,29 @@ log = structlog.get_logger(__name__)
 class CycleReport:
     """The reports of one scheduler."""
 
-    def __init__(self, metrics: Metrics, recorder: Recorder) -> None:
+    def __init__(self, metrics: Metrics, recorder: Recorder, period: float = 0.0) -> None:
+        """``period``: least number of seconds between two sessions whose figures are computed."""
         self._metrics = metrics
         self._recorder = recorder
+        self._period = period
+        self._figures_at = -math.inf
+        """Time of the last session whose figures were computed."""
+        self._bound: dict[str, float] = {}
+        """Key of a job -> when a session bound Pods of it, since then."""
         self._reported: frozenset[Malformed] = frozenset()
         self._problems: tuple[str, ...] = ()
 
     def update_figures(self, outcome: Outcome, now: float) -> None:
-        """Updates the figures of a session before the next one changes its jobs; on any thread. ``now``: its time."""
-        bound = {bind.task.job for bind in outcome.decisions.binds}
+        """Updates the figures of a session before the next one changes its jobs; on any thread. ``now``: its time.
+
+        They sum over all jobs, so early sessions leave them to the session at the end of the period."""
+        self._bound.update((bind.task.job, now) for bind in outcome.decisions.binds)
+        if self._figures_at <= now < self._figures_at + self._period:
+            return
+        self._figures_at = now
         session, figures, metrics = outcome.session, outcome.session.figures(), self._metrics
-        held = metrics.session.update(session.jobs, session.queues, session.dimensions, bound, now, figures)
+        held = metrics.session.update(session.jobs, session.queues, session.dimensions, self._bound, figures)
+        self._bound = {}
         metrics.cluster.update(*held, session.nodes, session.dimensions)
         metrics.waiting.update(session.jobs)
         metrics.chips.update(figures)

@@ -1,10 +1,11 @@
-"""Limits how many statuses of waiting Pods and PodGroups sessions write.
+"""Limits how many statuses of waiting Pods and PodGroups, and of Queues, sessions write.
 
 "most free on one node 7500m" changes with every Pod that is added or removed; writing it on each of thousands of
 waiting Pods in every session would overload the API server for no gain. New numbers of a recently written reason are
 written after a delay. New reasons are written at once, but only a limited number per schedule period: an autoscaler may
-create ten thousand Pods that the quota of their queue refuses. A withheld status is not assumed either, so a later
-session decides it again, with current numbers.
+create ten thousand Pods that the quota of their queue refuses. What a queue has allocated changes with every binding;
+it is written once per period. A withheld status is not assumed either, so a later session decides it again, with
+current numbers.
 """
 
 import math
@@ -44,6 +45,8 @@ class StatusThrottle:
         self._forget(now)
         if now - self._began >= self._period:
             self._began, self._pods, self._groups = now, 0, 0
+        else:
+            decisions.queues = []
         held: set[tuple[str, str]] = set()
         pods: list[PodUnschedulable] = []
         for update in decisions.pods:

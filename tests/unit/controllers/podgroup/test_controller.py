@@ -15,6 +15,7 @@ from scheduler.api.kinds import (
     Kind,
 )
 from scheduler.api.objects import ObjectMeta, Pod, PodSpec, PodStatus
+from scheduler.api.scheduling import PodGroup, PodGroupSpec
 from scheduler.controllers.effects import Create, Patch
 from scheduler.controllers.podgroup import PodGroupController
 from scheduler.controllers.store import Store
@@ -348,16 +349,39 @@ def decoded(name: str, **annotations: str) -> Pod:
     return Pod(metadata=meta, spec=PodSpec(scheduler_name="volcano"), status=PodStatus(phase="Pending"))
 
 
-def test_the_pod_group_is_made_before_its_pods_name_it() -> None:
+def test_the_pod_group_is_made_while_its_pods_are_annotated() -> None:
     store = Store()
     controller = PodGroupController(store, ["volcano"])
     store.upsert(POD, decoded("plain"))
     assert controller.observe(POD, None, decoded("plain"), 0.0) == [("default", "podgroup-uid-plain")]
 
-    first, second = controller.plan(("default", "podgroup-uid-plain"), 0.0).stages
-    assert [type(effect) for effect in first] == [Create]
+    (stage,) = controller.plan(("default", "podgroup-uid-plain"), 0.0).stages
+    made, named = stage
+    assert isinstance(made, Create)
     annotations = {"annotations": {GROUP_NAME: "podgroup-uid-plain"}}
-    assert second == [Patch(POD, "default", "plain", {"metadata": annotations}, "uid-plain")]
+    assert named == Patch(POD, "default", "plain", {"metadata": annotations}, "uid-plain")
+
+
+def test_an_existing_pod_group_is_changed_before_another_pod_names_it() -> None:
+    store = Store()
+    controller = PodGroupController(store, ["volcano"])
+    store.upsert(POD, decoded("plain"))
+    controller.observe(POD, None, decoded("plain"), 0.0)
+    meta = ObjectMeta(name="podgroup-uid-plain", namespace="default", uid="uid-group")
+    store.upsert(POD_GROUP, PodGroup(metadata=meta, spec=PodGroupSpec(min_member=0)))
+
+    first, second = controller.plan(("default", "podgroup-uid-plain"), 0.0).stages
+    assert [effect.kind for effect in first if isinstance(effect, Patch)] == [POD_GROUP]
+    assert [effect.kind for effect in second if isinstance(effect, Patch)] == [POD]
+
+
+def test_a_pod_group_that_could_not_be_made_is_made_for_the_pods_that_name_it_already() -> None:
+    store = Store()
+    controller = PodGroupController(store, ["volcano"])
+    store.upsert(POD, decoded("plain", **{GROUP_NAME: "podgroup-uid-plain"}))
+
+    ((made,),) = controller.plan(("default", "podgroup-uid-plain"), 0.0).stages
+    assert isinstance(made, Create)
 
 
 def test_other_changes_of_a_pod_that_waits_already_do_not_reconcile_it() -> None:

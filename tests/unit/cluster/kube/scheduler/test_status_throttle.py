@@ -1,6 +1,6 @@
 """What is written again, and what is held back for a while."""
 
-from scheduler.api.decisions import Decisions
+from scheduler.api.decisions import Decisions, QueueAllocated
 from scheduler.cluster.kube.scheduler.status_throttle import StatusThrottle
 from tests.builders import World, configuration, group, node, pod
 
@@ -90,3 +90,24 @@ def test_bindings_are_never_held_back() -> None:
         decisions = decided("8c")
         damper.throttle(decisions, now)
         assert len(decisions.binds) == 2
+
+
+def test_statuses_of_queues_are_written_once_per_period() -> None:
+    throttle = StatusThrottle(period=1.0)
+    first, early, later = decided("1c"), decided("1c"), decided("1c")
+    for decisions, now in ((first, 0.0), (early, 0.5), (later, 1.0)):
+        decisions.queues = [QueueAllocated("default", {"cpu": "1"})]
+        throttle.throttle(decisions, now)
+    assert (len(first.queues), len(early.queues), len(later.queues)) == (1, 0, 1)
+
+
+def test_the_limit_applies_to_all_sessions_of_a_period() -> None:
+    throttle = StatusThrottle(limit=2, period=1.0)
+    written = []
+    for now in (0.0, 0.5, 1.0):
+        decisions = decided("1c")
+        for update in decisions.pods:
+            update.task.uid += f"-{now}"
+        throttle.throttle(decisions, now)
+        written.append(len(decisions.pods))
+    assert written == [2, 0, 2]
