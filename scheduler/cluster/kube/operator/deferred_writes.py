@@ -71,12 +71,15 @@ class DeferredWrites:
 
     async def _work(self, place: Place) -> None:
         try:
-            async with self._slots.taken(deferrable=True):
+            await self._slots.acquire(deferrable=True)
+            try:
                 waiting = self._waiting.pop(place, None)
                 if waiting is not None:
                     problem = await self._write(*waiting)
                     if problem:
                         self._failed(*waiting, problem)
+            finally:
+                self._slots.release()
         finally:
             del self._running[place]
             if place in self._waiting and not self._closed:

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import structlog
 
@@ -101,7 +101,7 @@ class ReconcileLoop:
 
     async def _carry_out(self, item: Item, plan: Plan) -> None:
         for stage in plan.stages:
-            outcomes = await asyncio.gather(*(self._do(item, effect) for effect in stage))
+            outcomes = await self._do_all(item, stage)
             for effect, problem in zip(stage, outcomes, strict=True):
                 if problem:
                     self._worklist.fail(item, effect, problem, time.time())
@@ -109,6 +109,12 @@ class ReconcileLoop:
                     return
         self._worklist.finish(item, plan, time.time())
         self._receiver.changed.set()
+
+    async def _do_all(self, item: Item, stage: Sequence[Effect]) -> Sequence[str]:
+        """Carries out effects concurrently. Returns why each failed, or ""."""
+        if len(stage) == 1:  # most stages are one status or Event; a task of its own would cost more than its plan
+            return [await self._do(item, stage[0])]
+        return await asyncio.gather(*(self._do(item, effect) for effect in stage))
 
     async def _do(self, item: Item, effect: Effect) -> str:
         """Carries out an effect. Returns why it failed, or ""."""
@@ -120,8 +126,11 @@ class ReconcileLoop:
                 self._deferred.put(item, effect)
                 return ""
             await self._deferred.settle(effect)
-        async with self._slots.taken(deferrable=False):
+        await self._slots.acquire(deferrable=False)
+        try:
             return await self._write(item, effect)
+        finally:
+            self._slots.release()
 
     async def _write(self, item: Item, effect: ObjectEffect | FileEffect) -> str:
         """Carries out an effect while holding a slot. Returns why it failed, or ""."""

@@ -2,8 +2,6 @@
 
 import asyncio
 import heapq
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from itertools import count
 
 
@@ -15,17 +13,21 @@ class WriteSlots:
         self._waiting: list[tuple[bool, int, asyncio.Future[None]]] = []
         self._numbers = count()
 
-    @asynccontextmanager
-    async def taken(self, deferrable: bool) -> AsyncIterator[None]:
-        """Holds a slot. A ``deferrable`` write gets one when nothing else waits."""
+    async def acquire(self, deferrable: bool) -> None:
+        """Takes a slot, to be given back by ``release``. A ``deferrable`` write gets one when nothing else waits."""
         if self._free and not self._waiting:
             self._free -= 1
         else:
             await self._wait(deferrable)
-        try:
-            yield
-        finally:
-            self._release()
+
+    def release(self) -> None:
+        """Gives a slot back: to the most urgent write that waits, if any."""
+        while self._waiting:
+            turn = heapq.heappop(self._waiting)[2]
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._free += 1
 
     async def _wait(self, deferrable: bool) -> None:
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -34,13 +36,5 @@ class WriteSlots:
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():  # it arrived at the same moment: pass it on
-                self._release()
+                self.release()
             raise
-
-    def _release(self) -> None:
-        while self._waiting:
-            turn = heapq.heappop(self._waiting)[2]
-            if not turn.done():
-                turn.set_result(None)
-                return
-        self._free += 1

@@ -5,7 +5,7 @@ Bodies are bytes; callers encode and decode them. Callers also retry, because on
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
@@ -110,6 +110,8 @@ class ApiClient:
         """``timeout``: seconds for a request from its sending to its whole answer."""
         self._credentials = credentials
         self._metrics = metrics
+        self._recorders: dict[tuple[str, Priority, str], tuple[Callable[[], None], Callable[[float], None]]] = {}
+        """The two metrics of a request, by verb, class and status."""
         self._limiter = RateLimiter(qps, burst)
         self._timeout = timeout
         self._access = Access("", None, None, None)
@@ -209,8 +211,18 @@ class ApiClient:
         except (aiohttp.ClientError, OSError) as error:
             raise TransportError(f"{method} {path}: {str(error) or type(error).__name__}", sent=True) from None
         finally:
-            self._metrics.api_requests.labels(priority.label, code).inc()
-            self._metrics.api_seconds.labels(method, code).observe(time.perf_counter() - began)
+            self._record(method, priority, code, time.perf_counter() - began)
+
+    def _record(self, method: str, priority: Priority, code: str, seconds: float) -> None:
+        key = (method, priority, code)
+        recorders = self._recorders.get(key)
+        if recorders is None:  # to look up the series of labels costs more than to count
+            requests, durations = self._metrics.api_requests, self._metrics.api_seconds
+            recorders = (requests.labels(priority.label, code).inc, durations.labels(method, code).observe)
+            self._recorders[key] = recorders
+        increment, observe = recorders
+        increment()
+        observe(seconds)
 
     async def lines(
         self,

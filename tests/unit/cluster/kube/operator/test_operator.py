@@ -391,6 +391,26 @@ def test_stages_follow_each_other_and_events_are_posted() -> None:
     virtual_time.run(scenario())
 
 
+def test_a_plan_of_single_effects_takes_one_task() -> None:
+    async def scenario() -> None:
+        async with world() as w:
+            started: list[str] = []
+
+            def start(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> asyncio.Task[Any]:
+                started.append(coroutine.__qualname__)
+                return asyncio.Task(coroutine, loop=loop, **options)
+
+            asyncio.get_running_loop().set_task_factory(start)
+
+            w.queue("q", Plan([[Post(EVENT)], [Post(EVENT)], [Post(EVENT)]]))
+            await until(lambda: w.toy.finished == ["q"])
+
+            assert len(w.posted) == 3
+            assert [name for name in started if name.startswith("ReconcileLoop.")] == ["ReconcileLoop._carry_out"]
+
+    virtual_time.run(scenario())
+
+
 def test_a_stage_after_a_failure_is_left_out_and_the_object_comes_back() -> None:
     async def scenario() -> None:
         async with world() as w:
