@@ -60,7 +60,7 @@ def test_every_query_returns_data(scraped: tuple[Prometheus, float]) -> None:
     empty: dict[str, str] = {}
     unknown: dict[str, set[str]] = {}
     for name, query in queries().items():
-        variable = re.fullmatch(r"label_values\((\w+), (\w+)\)", query)
+        variable = re.fullmatch(r"label_values\((.+), (\w+)\)", query)
         if variable:
             found: Sequence[object] = prometheus.get(f"label/{variable[2]}/values", **{"match[]": variable[1]})
         else:
