@@ -55,16 +55,17 @@ def awaited(session: Session) -> Awaited:
 
 
 def left_by(outcome: Outcome) -> Left:
-    """What a session left behind. Jobs with scheduling gates, and gangs whose Pods do not all exist, do not wait for
-    room."""
+    """What a session left behind. Jobs with scheduling gates, and gangs whose Pods do not all exist or whose queue does
+    not exist, do not wait for room."""
     waits = gang_waits = False
-    for job in outcome.session.jobs.values():
-        by_status = job.by_status
+    session = outcome.session
+    for job in session.jobs.values():
+        by_status, gang = job.by_status, job.min_member > 1 and job.queue in session.queues
         if TaskStatus.PENDING in by_status or TaskStatus.PIPELINED in by_status:
             if job.gated is None and job.size >= job.min_member:
-                waits, gang_waits = True, gang_waits or (job.min_member > 1 and job.missing > 0)
+                waits, gang_waits = True, gang_waits or (gang and job.missing > 0)
         elif job.waiting_for_queue:
-            waits, gang_waits = True, gang_waits or job.min_member > 1
+            waits, gang_waits = True, gang_waits or gang
     decisions = outcome.decisions
     admits = any(update.admits for update in decisions.pod_groups)
     return Left(waits, gang_waits, bool(decisions.binds or decisions.evictions or decisions.ungates or admits))

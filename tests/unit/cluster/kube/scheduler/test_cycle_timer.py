@@ -136,8 +136,19 @@ def test_an_opening_ends_the_rest_if_a_job_waits() -> None:
         ([group("g", minimum=3, phase="Inqueue"), *pods("p", 2, "1c", "g")], Left()),
         ([group("g", minimum=3, asks="100c")], Left(waits=True, gang_waits=True)),
         ([group("g", minimum=3, phase="Inqueue")], Left()),
+        ([group("g", "absent", 2), *pods("p", 2, "1c", "g")], Left(waits=True)),
+        ([group("g", phase="Inqueue"), pod("p", "1c", "g", gated=True)], Left()),
     ],
-    ids=["placed", "no room", "no room for a gang", "Pods are missing", "not admitted", "admitted, no Pods yet"],
+    ids=[
+        "placed",
+        "no room",
+        "no room for a gang",
+        "Pods are missing",
+        "not admitted",
+        "admitted, no Pods yet",
+        "no queue",
+        "scheduling gate",
+    ],
 )
 def test_what_a_session_leaves_behind(objects: list[Raw], left: Left) -> None:
     assert left_by(outcome(*objects)) == left
