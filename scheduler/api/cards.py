@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from scheduler.api.names import CPU, MEMORY
+from scheduler.api.written_values import type_of
 
 MILLI: Final = 1000
 """Cards are counted in thousandths, like all extended resources."""
@@ -122,7 +123,7 @@ def _name_problem(name: str) -> str | None:
 def _count_problem(value: object) -> str | None:
     """Returns why a JSON value is not a valid number of cards, or None."""
     if isinstance(value, bool) or not isinstance(value, int | float):
-        return f"a {type(value).__name__} is not a number"
+        return f"{type_of(value)} is not a number"
     if not 0 <= value <= MAX_CARDS:  # this excludes NaN
         return f"{str(value)[:64]} is not a number of cards from 0 to {MAX_CARDS}"
     return None if value == int(value) else f"{value} is not a whole number"

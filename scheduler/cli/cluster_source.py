@@ -79,6 +79,7 @@ class ClusterSource:
             DEFAULT_CONFIGURATION,
             ConfigurationError,
             parse_configuration,
+            read_configuration,
         )
 
         try:
@@ -88,7 +89,7 @@ class ClusterSource:
             else:
                 namespace, manifests, text, source = live.namespace, live.manifests, live.text, live.source
             if self.conf is not None:
-                text, source = Path(self.conf).read_text(encoding="utf-8"), self.conf
+                text, source = read_configuration(Path(self.conf)), self.conf
             configuration = parse_configuration(text, source)
             for warning in configuration.warnings:
                 echo(f"warning: {warning}", err=True)
@@ -97,8 +98,6 @@ class ClusterSource:
             )
         except (ManifestError, ConfigurationError) as error:
             raise CommandError(str(error)) from None
-        except (OSError, UnicodeDecodeError) as error:
-            raise CommandError(f"{self.conf}: {error}") from None
         for refusal in simulation.cluster.undecodable:
             echo(f"warning: {refusal}; left out", err=True)
         simulation.take_usage(query_usage(configuration.metrics, simulation.cluster.cache.node_names()))

@@ -41,9 +41,11 @@ class LiveScreen:
     def draw(self, blocks: Sequence[Sequence[str]]) -> None:
         """Draws a table. ``blocks``: the lines of its titles, and then of each row."""
         self.last = [line for block in blocks for line in block]
-        lines = fitting(blocks, shutil.get_terminal_size().lines)
-        text = "\n".join(rendered(line) + _CLEAR_LINE for line in lines)
-        draw(_HOME + text + _CLEAR_BELOW)
+        height = shutil.get_terminal_size().lines
+        lines = fitting(blocks, height)
+        # After a line that fills the width, the cursor is still on its last character: lines are cleared before.
+        text = "\n".join(_CLEAR_LINE + rendered(line) for line in lines)
+        draw(_HOME + text + (f"\n{_CLEAR_BELOW}" if len(lines) < height else ""))
 
     async def pause(self) -> None:
         """Waits until the next frame: for a change, a key, or until ages are out of date."""

@@ -157,7 +157,8 @@ def serve(command: str, main: Callable[[], Coroutine[Any, Any, int]]) -> None:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             code = runner.run(main())
     except (CredentialsError, OSError) as error:
-        echo(f"volcano-py {command}: {error}", err=True)
+        reason = error.strerror or error if isinstance(error, OSError) else error
+        echo(f"volcano-py {command}: {reason}", err=True)
         code = FAILED
     sys.exit(code)
 

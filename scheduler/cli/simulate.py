@@ -75,10 +75,15 @@ def simulate_command(
         DEFAULT_CONFIGURATION,
         ConfigurationError,
         parse_configuration,
+        read_configuration,
     )
 
     try:
-        text, source = (DEFAULT_CONFIGURATION, "built-in configuration") if conf is None else _read(conf)
+        text, source = (
+            (DEFAULT_CONFIGURATION, "built-in configuration")
+            if conf is None
+            else (read_configuration(Path(conf)), conf)
+        )
         configuration = replace(parse_configuration(text, source), features=features)
         manifests, changed = read_manifests(paths), read_manifests(changes)
         check_templates([*manifests, *changed], kubeconfig)
@@ -142,12 +147,3 @@ def _json(document: dict[str, Any]) -> str:
         return msgspec.json.format(text, indent=1).decode()
     except (UnicodeEncodeError, msgspec.DecodeError):  # a lone surrogate, which Python's reader accepts
         return json.dumps(document, indent=1)
-
-
-def _read(path: str) -> tuple[str, str]:
-    from scheduler.framework.configuration_file import ConfigurationError
-
-    try:
-        return Path(path).read_text(encoding="utf-8"), path
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"{path}: {error}") from None

@@ -16,6 +16,7 @@ import msgspec
 from scheduler.api.kinds import Kind, find_kind
 from scheduler.api.objects import KubeObject
 from scheduler.api.reasons import field_and_problem
+from scheduler.api.written_values import type_of, value_of
 from scheduler.cluster.decoding import shallow
 from scheduler.framework.documents import DEEPEST, DocumentError, read_yaml_documents
 
@@ -79,7 +80,7 @@ def _read(path: str) -> Iterator[Manifest]:
         try:
             data = file.read_bytes()
         except OSError as error:
-            raise ManifestError(f"{file}: {error}") from None
+            raise ManifestError(f"{file}: {error.strerror or error}") from None
         yield from parse_manifests(data, str(file))
 
 
@@ -105,7 +106,7 @@ def _text(data: bytes, source: str) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        raise ManifestError(f"{source}: {error}") from None
+        raise ManifestError(f"{source}: not UTF-8 (byte {error.start})") from None
 
 
 def _parse_json(data: bytes) -> object:
@@ -183,7 +184,7 @@ def _checked(value: Any, where: str, path: str, depth: int) -> Any:
     if isinstance(value, dict):
         for key in value:
             if not isinstance(key, str):
-                raise ManifestError(f"{where}: {path or 'the document'}: expected strings as keys, got {key!r:.64}")
+                raise ManifestError(f"{where}: {path or 'the document'}: expected strings as keys, got {value_of(key)}")
         return {
             k: _checked(v, where, f"{path}.{k}" if path else k, depth + 1) for k, v in value.items() if v is not None
         }
@@ -192,7 +193,7 @@ def _checked(value: Any, where: str, path: str, depth: int) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         raise ManifestError(f"{where}: {path}: {value} is not a number that JSON knows")
     if value is not None and not isinstance(value, str | int | float):
-        raise ManifestError(f"{where}: {path or 'the document'}: expected JSON's types, got {type(value).__name__}")
+        raise ManifestError(f"{where}: {path or 'the document'}: expected JSON's types, got {type_of(value)}")
     return value
 
 
@@ -216,10 +217,10 @@ def _documents(text: str, source: str) -> Iterator[object]:
 
 def _unpack(document: object, where: str) -> Iterator[Manifest]:
     if not isinstance(document, dict):
-        raise ManifestError(f"{where}: expected an object, got {type(document).__name__}")
+        raise ManifestError(f"{where}: expected an object, got {type_of(document)}")
     for field in ("apiVersion", "kind"):
         if not isinstance(document.get(field), str) or not document[field]:
-            raise ManifestError(f"{where}: {field}: expected a string, got {document.get(field)!r}")
+            raise ManifestError(f"{where}: {field}: expected a string, got {value_of(document.get(field))}")
     if _is_list(document):
         for i, item in enumerate(document["items"]):
             yield from _unpack(item, f"{where}, items[{i}]")

@@ -9,6 +9,7 @@ from math import inf
 from typing import Any, TypeVar
 
 from scheduler.api.times import DurationError, format_duration, parse_duration
+from scheduler.api.written_values import value_of
 
 T = TypeVar("T")
 N = TypeVar("N", int, float)
@@ -105,7 +106,7 @@ class Arguments(Mapping[str, Any]):
 
     def aside(self, key: str, value: object, problem: str, default: T) -> T:
         """Records that a value is invalid. Returns the default."""
-        self.problems.append(f"argument {self._prefix}{key}: {str(value)[:64]!r} is {problem}; using {default!r}")
+        self.problems.append(f"argument {self._prefix}{key}: {value_of(value)} is {problem}; using {value_of(default)}")
         return default
 
     def _within(self, key: str, value: N, default: N, least: float, most: float) -> N:

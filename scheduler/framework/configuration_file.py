@@ -4,8 +4,10 @@ As in Volcano, unknown keys are ignored and unknown plugins cause a warning. An 
 type is an error with its line, and a running scheduler keeps the last valid configuration.
 """
 
+from pathlib import Path
 from typing import Any, Final
 
+from scheduler.api.written_values import type_of, value_of
 from scheduler.framework import registry
 from scheduler.framework.configuration import Configuration, PluginOption
 from scheduler.framework.documents import DocumentError, read_yaml
@@ -33,8 +35,25 @@ tiers:
 """The configuration without a file: the default of Volcano's chart, and ``ascend``."""
 
 
+LARGEST: Final = 1_000_000
+"""The largest configuration file, in bytes."""
+
+
 class ConfigurationError(ValueError):
     """The file is invalid. The message says where and why."""
+
+
+def read_configuration(path: Path) -> str:
+    """Returns the text of a configuration file. Raises ConfigurationError."""
+    try:
+        data = path.read_bytes()
+        if len(data) > LARGEST:
+            raise ConfigurationError(f"{path}: larger than {LARGEST} bytes")
+        return data.decode()
+    except OSError as error:
+        raise ConfigurationError(f"{path}: {error.strerror or error}") from None
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(f"{path}: not UTF-8 (byte {error.start})") from None
 
 
 def parse_configuration(text: str, source: str = "scheduler configuration") -> Configuration:
@@ -75,7 +94,7 @@ def parse_configuration(text: str, source: str = "scheduler configuration") -> C
 
 def _actions(value: object, source: str) -> tuple[str, ...]:
     if not isinstance(value, str):
-        raise ConfigurationError(f"{source}: actions: expected a comma-separated string, got {type(value).__name__}")
+        raise ConfigurationError(f"{source}: actions: expected a comma-separated string, got {type_of(value)}")
     names = tuple(name.strip() for name in value.split(","))
     for name in names:
         if registry.action(name) is None:
@@ -89,13 +108,13 @@ def _plugin(value: object, where: str, source: str, warnings: list[str]) -> Plug
     fields = _mapping(value, source, where)
     name = fields.get("name")
     if not isinstance(name, str) or not name:
-        raise ConfigurationError(f"{source}: {where}.name: expected a plugin's name, got {name!r}")
+        raise ConfigurationError(f"{source}: {where}.name: expected a plugin's name, got {value_of(name)}")
     if registry.plugin(name) is None:
         warnings.append(f"{source}: {where}: unknown plugin {name!r} is ignored")
     flags = {}
     for key in sorted(key for key in FLAGS if fields.get(key) is not None):
         if not isinstance(fields[key], bool):
-            raise ConfigurationError(f"{source}: {where}.{key}: expected true or false, got {fields[key]!r}")
+            raise ConfigurationError(f"{source}: {where}.{key}: expected true or false, got {value_of(fields[key])}")
         flags[key] = fields[key]
     arguments = _mapping(fields.get("arguments") or {}, source, f"{where}.arguments")
     return PluginOption(registry.resolve_plugin(name), flags, {str(key): value for key, value in arguments.items()})
@@ -103,7 +122,7 @@ def _plugin(value: object, where: str, source: str, warnings: list[str]) -> Plug
 
 def _mapping(value: object, source: str, where: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise ConfigurationError(f"{source}: {where}: expected a mapping, got {type(value).__name__}")
+        raise ConfigurationError(f"{source}: {where}: expected a mapping, got {type_of(value)}")
     return value
 
 
@@ -111,5 +130,5 @@ def _list(value: object, source: str, where: str) -> list[Any]:
     if value is None:
         return []
     if not isinstance(value, list):
-        raise ConfigurationError(f"{source}: {where}: expected a list, got {type(value).__name__}")
+        raise ConfigurationError(f"{source}: {where}: expected a list, got {type_of(value)}")
     return value

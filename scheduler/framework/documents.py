@@ -11,6 +11,8 @@ from typing import Any, Final
 
 import yaml
 
+from scheduler.api.written_values import type_of
+
 DEEPEST: Final = 100
 """Levels of nesting, including those of aliases."""
 MOST_ALIASED: Final = 10_000_000
@@ -201,7 +203,7 @@ class _Builder:
         try:
             mapping.value[key] = value
         except TypeError:
-            raise self._error(event, f"expected a scalar as a key, got a {type(key).__name__}") from None
+            raise self._error(event, f"expected a scalar as a key, got {type_of(key)}") from None
 
     def _scalar(self, event: Any) -> Any:
         """Returns the value of a scalar that is plain or has a tag."""

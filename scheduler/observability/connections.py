@@ -9,6 +9,7 @@ loop's own servers report it only after that.
 
 import asyncio
 import errno
+import os
 import socket
 import ssl
 from collections import Counter
@@ -247,12 +248,13 @@ async def _listening(host: str | None, port: int) -> list[socket.socket]:
         try:
             each = socket.create_server(address[:2], family=family, backlog=BACKLOG)
         except OSError as error:
-            problem = error
+            reason = os.strerror(error.errno or 0)
+            problem = OSError(error.errno, f"cannot listen on port {address[1]!s} of {address[0]!s}: {reason}")
             if error.errno in (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL):  # no IPv6 here
                 continue
             for each in sockets:
                 each.close()
-            raise
+            raise problem from None
         each.setblocking(False)
         sockets.append(each)
     if not sockets:

@@ -8,6 +8,7 @@ the last valid one.
 import json
 from typing import Any, Final
 
+from scheduler.api.written_values import type_of
 from scheduler.framework.configuration_file import ConfigurationError
 from scheduler.framework.documents import DocumentError, read_yaml
 from scheduler.webhooks.contract import Json, ResourceGroup
@@ -70,21 +71,21 @@ class _FieldReader:
         if value is None:
             return {}
         if not isinstance(value, dict):
-            raise self.error(where, f"expected a mapping, got {type(value).__name__}")
+            raise self.error(where, f"expected a mapping, got {type_of(value)}")
         return value
 
     def list(self, value: object, where: str) -> list[Any]:
         if value is None:
             return []
         if not isinstance(value, list):
-            raise self.error(where, f"expected a list, got {type(value).__name__}")
+            raise self.error(where, f"expected a list, got {type_of(value)}")
         return value
 
     def text(self, value: object, where: str) -> str:
         if value is None:
             return ""
         if not isinstance(value, str):
-            raise self.error(where, f"expected a text, got {type(value).__name__}; put it in quotes")
+            raise self.error(where, f"expected a text, got {type_of(value)}; put it in quotes")
         return value
 
     def annotation(self, value: object, where: str) -> str:

@@ -436,7 +436,7 @@ def test_certificates_and_configurations_of_others_are_used_and_resource_groups_
         process.wait(lambda: node_type() == "first")
         assert (hook(api, route)["timeoutSeconds"], "data" in api.get(process.secret)) == (7, False)
         conf.write_text("resourceGroups: 3", encoding="utf-8")
-        process.wait(lambda: process.said("resourceGroups: expected a list, got int"))
+        process.wait(lambda: process.said("resourceGroups: expected a list, got a number"))
         assert node_type() == "first"
         conf.write_text(GROUPS.format(value="second"), encoding="utf-8")
         process.wait(lambda: node_type() == "second")

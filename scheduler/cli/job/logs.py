@@ -10,12 +10,13 @@ import click
 from scheduler.api.names import DEFAULT_CONTAINER, JOB_NAME, TASK_INDEX, TASK_SPEC
 from scheduler.cli.connection import Cluster, Connection
 from scheduler.cli.errors import NOT_FOUND, CommandError
+from scheduler.cli.output import mapping_in
 from scheduler.cli.target import connection_options, name_argument
-from scheduler.cli.text import echo_log, styled
-from scheduler.cli.view import read_object
+from scheduler.cli.text import echo, echo_log, styled
+from scheduler.cli.view import read_objects
 
 if TYPE_CHECKING:
-    from scheduler.api.objects import Pod
+    from scheduler.cli.pod.state import ListedPod
 
 _COLOURS = ("cyan", "magenta", "blue", "yellow", "green", "bright_cyan", "bright_magenta", "bright_blue")
 _NOT_STARTED = ("waiting to start", "does not have a host assigned")
@@ -28,7 +29,7 @@ _RETRY_SECONDS = 1.0
 class Stream:
     """The log of one Pod, and the prefix of its lines."""
 
-    pod: str
+    pod: "ListedPod"
     container: str
     prefix: str
 
@@ -68,37 +69,44 @@ def logs_command(
     connection.run(work)
 
 
-async def _pods(cluster: Cluster, name: str, task: str, index: int | None) -> "list[Pod]":
+async def _pods(cluster: Cluster, name: str, task: str, index: int | None) -> "list[ListedPod]":
     """Returns the Pods, sorted by task and index. Raises CommandError if there are none."""
+    from dataclasses import replace
+
     from scheduler.api.kinds import POD, VCJOB
+    from scheduler.cli.pod.state import ListedPod
     from scheduler.cluster.kube.transport.sources import Source
 
     labels = {JOB_NAME: name, TASK_SPEC: task, TASK_INDEX: "" if index is None else str(index)}
     selector = ",".join(f"{key}={value}" for key, value in labels.items() if value)
-    found = await cluster.fetch(Source(POD, cluster.namespace, labels=selector))
-    pods = [pod for raw in found if (pod := read_object(POD, raw)) is not None]
+    kind = replace(POD, struct=ListedPod)
+    found = await cluster.fetch(Source(kind, cluster.namespace, labels=selector))
+    pods: list[ListedPod] = read_objects(kind, found)
     if not pods:
-        await cluster.get(VCJOB, cluster.namespace, name)  # a missing job is the better explanation
-        raise CommandError(f"job {name} in namespace {cluster.namespace} has no Pods with the labels {selector}")
+        raw = await cluster.get(VCJOB, cluster.namespace, name)  # a missing job is the better explanation
+        state = mapping_in(mapping_in(raw, "status"), "state")
+        waits = ": ".join(str(state[key]) for key in ("phase", "message") if state.get(key))
+        why = f" (its phase is {waits})" if waits else ""
+        raise CommandError(f"job {name} in namespace {cluster.namespace} has no Pods with the labels {selector}{why}")
     return sorted(pods, key=_task_and_index)
 
 
-def _task_and_index(pod: "Pod") -> tuple[str, int, str]:
+def _task_and_index(pod: "ListedPod") -> tuple[str, int, str]:
     labels = pod.metadata.labels or {}
     index = labels.get(TASK_INDEX, "")
     return labels.get(TASK_SPEC, ""), int(index) if index.isdecimal() else -1, pod.metadata.name
 
 
-def _streams(pods: "Sequence[Pod]", container: str) -> list[Stream]:
+def _streams(pods: "Sequence[ListedPod]", container: str) -> list[Stream]:
     streams = []
     for i, pod in enumerate(pods):
         prefix = f"[{pod.metadata.name}] " if len(pods) > 1 else ""
         prefix = styled(prefix, _COLOURS[i % len(_COLOURS)]) if prefix else ""
-        streams.append(Stream(pod.metadata.name, container or _default_container(pod), prefix))
+        streams.append(Stream(pod, container or _default_container(pod), prefix))
     return streams
 
 
-def _default_container(pod: "Pod") -> str:
+def _default_container(pod: "ListedPod") -> str:
     """The API server requires a name if the Pod has several containers."""
     names = [container.name for container in pod.spec.containers]
     wanted = (pod.metadata.annotations or {}).get(DEFAULT_CONTAINER, "")
@@ -111,16 +119,37 @@ async def _copy(cluster: Cluster, stream: Stream, params: dict[str, str], *, wai
 
     if stream.container:
         params = {**params, "container": stream.container}
+    name, waits = stream.pod.metadata.name, False
     while True:
+        empty = True
         try:
-            log = cluster.log(cluster.namespace, stream.pod, params)
+            log = cluster.log(cluster.namespace, name, params)
             async with aclosing(log):  # type: ignore[type-var]
                 async for lines in log:
                     echo_log(stream.prefix, lines)
-            return None
+                    empty = empty and not lines
         except CommandError as failed:
             if wait and failed.status == NOT_FOUND:
                 return None  # the Pod was deleted, and its log with it
-            if not wait or not any(words in failed.message for words in _NOT_STARTED):
+            if not any(words in failed.message for words in _NOT_STARTED):
                 return failed
+            if not wait:
+                return CommandError(_without_logs(stream) or failed.message, failed.status)
+            if not waits:
+                echo(f"note: {_without_logs(stream) or failed.message}; waiting", err=True)
+            waits = True
+        else:
+            if empty and params.get("tailLines") != "0":
+                echo(f"note: {_without_logs(stream) or f'Pod {name} has no logs'}", err=True)
+            return None
         await asyncio.sleep(_RETRY_SECONDS)
+
+
+def _without_logs(stream: Stream) -> str:
+    """Which Pod has no logs, and why; "" if its status does not say."""
+    from scheduler.cli.pod.state import why_no_logs
+
+    pod = stream.pod
+    if not pod.status.phase:
+        return ""
+    return f"Pod {pod.metadata.name} has no logs: {why_no_logs(pod, stream.container)}"

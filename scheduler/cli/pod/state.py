@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from scheduler.api.names import POD_SCHEDULED
 from scheduler.api.objects import ENDED_PHASES, KubeObject, PodCondition, PodSpec, Wire
 from scheduler.api.pod_rules import is_sidecar
 
@@ -23,6 +24,7 @@ class _Terminated(Wire):
 
 class _Waiting(Wire):
     reason: str = ""
+    message: str = ""
 
 
 class _State(Wire):
@@ -42,6 +44,7 @@ class _ContainerStatus(Wire):
 class _Status(Wire):
     phase: str = ""
     reason: str = ""
+    message: str = ""
     conditions: list[PodCondition] | None = None
     container_statuses: list[_ContainerStatus] | None = None
     init_container_statuses: list[_ContainerStatus] | None = None
@@ -77,6 +80,24 @@ def pod_state(pod: ListedPod) -> PodState:
         status=_deletion_status(pod) or starting or _container_status(pod, statuses, bool(ready)),
         restarts=sum(s.restart_count for s in counted),
     )
+
+
+def why_no_logs(pod: ListedPod, container: str) -> str:
+    """Why a container of a Pod has written nothing: the phase of the Pod, and what the Pod or container waits for."""
+    phase = f"its phase is {pod.status.phase}"
+    conditions = pod.status.conditions or ()
+    unscheduled = next((c for c in conditions if c.type == POD_SCHEDULED and c.status == "False"), None)
+    if not pod.spec.node_name:
+        why = unscheduled.message or unscheduled.reason if unscheduled is not None else ""
+        return f"{phase}, and it has no node" + (f": {why}" if why else "")
+    statuses = [*(pod.status.init_container_statuses or ()), *(pod.status.container_statuses or ())]
+    own = next((status.state for status in statuses if status.name == container and status.state is not None), None)
+    if own is not None and (own.running is not None or own.terminated is not None):
+        return f"{phase}, and container {container} has written nothing"
+    waiting = [status.state.waiting for status in statuses if status.state is not None and status.state.waiting]
+    message = next((each.message for each in waiting if each.message), pod.status.message)
+    what = f"{phase}, and container {container} has not started on node {pod.spec.node_name}: {pod_state(pod).status}"
+    return f"{what}: {message}" if message else what
 
 
 def _deletion_status(pod: ListedPod) -> str:

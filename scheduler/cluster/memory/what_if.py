@@ -12,6 +12,7 @@ from typing import Final
 from scheduler.api.kinds import NODE, POD, POD_GROUP, Kind
 from scheduler.api.names import DEFAULT_NAMESPACE, TASK_ANNOTATIONS, WHAT_IF
 from scheduler.api.objects import ENDED_PHASES
+from scheduler.api.written_values import value_of
 from scheduler.cluster.manifests import Manifest, ManifestError
 from scheduler.cluster.memory.cluster import MemoryCluster
 from scheduler.cluster.memory.index import group_of, node_of
@@ -40,7 +41,7 @@ def _change(cluster: MemoryCluster, manifest: Manifest) -> bool:
     if intent not in (None, DELETE, MERGE):
         raise ManifestError(
             f"{where}: {kind.name} {name}: metadata.annotations[{WHAT_IF}]: expected {DELETE} or {MERGE}, "
-            f"got {str(intent)[:64]!r}"
+            f"got {value_of(intent)}"
         )
     if stored is None:
         if intent is not None:

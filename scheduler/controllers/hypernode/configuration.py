@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from scheduler.api.names import HOSTNAME_LABEL
+from scheduler.api.written_values import type_of
 from scheduler.framework.documents import DocumentError, read_yaml
 
 SOURCES: Final = "networkTopologyDiscovery"
@@ -83,7 +84,7 @@ def _label(value: object) -> str:
 
 def _mapping(value: object, where: str) -> Mapping[Any, Any]:
     if not isinstance(value, dict):
-        raise DiscoveryError(f"{where}: expected a mapping, got {type(value).__name__}")
+        raise DiscoveryError(f"{where}: expected a mapping, got {type_of(value)}")
     return value
 
 
@@ -91,5 +92,5 @@ def _list(value: object, where: str) -> list[Any]:
     if value is None:
         return []
     if not isinstance(value, list):
-        raise DiscoveryError(f"{where}: expected a list, got {type(value).__name__}")
+        raise DiscoveryError(f"{where}: expected a list, got {type_of(value)}")
     return value

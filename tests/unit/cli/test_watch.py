@@ -166,9 +166,9 @@ class Terminal:
     @property
     def frame(self) -> str:
         """The last complete frame, without control sequences."""
-        frames = self._read.split("\x1b[H")
-        complete = [frame for frame in frames if "\x1b[J" in frame]
-        return re.sub(r"\x1b\[[?0-9;]*[A-Za-z]", "", complete[-1].partition("\x1b[J")[0]) if complete else ""
+        _, *frames = self._read.split("\x1b[H")
+        complete = frames[:-1]  # the last one may have been read in part
+        return re.sub(r"\x1b\[[?0-9;]*[A-Za-z]", "", complete[-1]).rstrip() if complete else ""
 
     def press(self, key: str) -> None:
         os.write(self._fd, key.encode())
@@ -213,6 +213,20 @@ def test_q_ends_a_live_view_and_leaves_the_last_frame_and_the_warnings(cluster: 
     assert shown.process.returncode == 0
     assert [line.split()[0] for line in after.splitlines()] == ["Name", "a"]
     assert warnings.startswith("warning: Job default/b is not shown: ")
+
+
+def test_a_line_as_wide_as_the_terminal_is_whole(cluster: Cluster) -> None:
+    """Given a terminal that keeps the cursor on the last character of such a line, as all do."""
+    failed = {"state": {"phase": "Failed", "message": "x" * 62 + " end"}}
+    for path, objects in ((JOBS, [job("a", status=failed)]), (GROUPS, []), (PODS, [])):
+        changes(cluster, path, objects)
+
+    with terminal(cluster, "job", "top", columns=76) as shown:
+        assert shown.shows("Reason").splitlines()[-1] == "  Reason: " + "x" * 62 + " end"
+        shown.press("q")
+        read = shown.rest()
+
+    assert " end\x1b" not in read
 
 
 def test_a_live_view_has_the_height_of_the_terminal_and_waiting_gangs_first(cluster: Cluster) -> None:

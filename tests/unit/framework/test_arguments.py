@@ -74,7 +74,7 @@ def test_a_nested_mapping_is_read_like_arguments_and_its_problems_name_the_whole
 def test_a_missing_mapping_is_empty_and_a_value_that_is_no_mapping_is_reported() -> None:
     arguments = Arguments({"wrong": [1]})
     assert dict(arguments.nested("missing")) == dict(arguments.nested("wrong")) == {}
-    assert arguments.problems == ["argument wrong: '[1]' is not a mapping; using {}"]
+    assert arguments.problems == ["argument wrong: a list is not a mapping; using nothing"]
 
 
 @pytest.mark.parametrize(

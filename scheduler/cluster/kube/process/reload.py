@@ -12,11 +12,14 @@ from typing import Generic, TypeVar
 import structlog
 
 from scheduler.framework.configuration import Configuration
-from scheduler.framework.configuration_file import DEFAULT_CONFIGURATION, ConfigurationError, parse_configuration
+from scheduler.framework.configuration_file import (
+    DEFAULT_CONFIGURATION,
+    ConfigurationError,
+    parse_configuration,
+    read_configuration,
+)
 from scheduler.observability.role_metrics import RoleMetrics
 
-LARGEST = 1_000_000
-"""The largest configuration file, in bytes."""
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
@@ -29,7 +32,7 @@ class ReloadedFile(Generic[T]):
         cannot be used."""
         self._path = Path(path) if path else None
         self._parse = parse
-        self._text = built_in if self._path is None else self._read(self._path)
+        self._text = built_in if self._path is None else read_configuration(self._path)
         self._refused = ""
         """The text that was refused when it was last read."""
         self._problem = ""
@@ -41,7 +44,7 @@ class ReloadedFile(Generic[T]):
         if self._path is None:
             return False
         try:
-            text = self._read(self._path)
+            text = read_configuration(self._path)
             if text == self._text:
                 self._problem = self._refused = ""
                 return False
@@ -59,18 +62,6 @@ class ReloadedFile(Generic[T]):
         metrics.config_reloads.labels("success").inc()
         log.info("configuration reloaded", file=str(self._path))
         return True
-
-    @staticmethod
-    def _read(path: Path) -> str:
-        try:
-            data = path.read_bytes()
-            if len(data) > LARGEST:
-                raise ConfigurationError(f"{path}: larger than {LARGEST} bytes")
-            return data.decode()
-        except OSError as error:
-            raise ConfigurationError(f"{path}: {error.strerror or error}") from None
-        except UnicodeDecodeError as error:
-            raise ConfigurationError(f"{path}: not UTF-8 (byte {error.start})") from None
 
 
 class ConfigurationFile(ReloadedFile[Configuration]):

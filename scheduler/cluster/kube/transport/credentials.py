@@ -80,7 +80,7 @@ class Credentials:
             raise
         except Exception as error:  # the package raises whatever the YAML, the files or the plugin made it raise
             source = self._kubeconfig or "the default kubeconfig or service account"
-            raise CredentialsError(f"cannot load credentials from {source}: {error}") from error
+            raise CredentialsError(f"cannot load credentials from {source}: {_problem(error)}") from error
         if self._master:
             try:
                 configuration.host = self._master if "://" in self._master else f"http://{self._master}"
@@ -180,3 +180,15 @@ def _tls(configuration: "KubernetesConfiguration") -> ssl.SSLContext | None:
     if configuration.cert_file:
         context.load_cert_chain(configuration.cert_file, configuration.key_file or None)
     return context
+
+
+def _problem(error: Exception) -> str:
+    """What is wrong, for people: the package does not check the types of fields."""
+    if isinstance(error, UnicodeDecodeError):
+        return f"not UTF-8 (byte {error.start})"
+    if isinstance(error, OSError):
+        return error.strerror or str(error)
+    text = str(error)
+    if isinstance(error, AttributeError | TypeError | LookupError) or " object at 0x" in text:
+        return "it is not a kubeconfig: a field is missing or of a wrong type"
+    return text

@@ -1,6 +1,7 @@
 """``job logs``: prefixes of lines, selection of Pods, and Pods that have not started."""
 
 import json
+from typing import Any
 
 import pytest
 from aiohttp import web
@@ -82,6 +83,73 @@ def test_a_pod_that_has_not_started_is_reported_and_other_logs_are_printed(clust
     assert result.stderr == f"Failed to job logs: read the log of Pod train-worker-0 in namespace default: {said}\n"
 
 
+def status(raw: Raw, phase: str, *, node: str = "", **more: Any) -> Raw:
+    return {**raw, "spec": {**raw["spec"], "nodeName": node}, "status": {"phase": phase, **more}}
+
+
+PENDING = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes are available."}
+BACK_OFF = {"waiting": {"reason": "ImagePullBackOff", "message": 'Back-off pulling image "x"'}}
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (
+            status(pod("worker", 0), "Pending", conditions=[PENDING]),
+            "its phase is Pending, and it has no node: 0/3 nodes are available.",
+        ),
+        (status(pod("worker", 0), "Pending"), "its phase is Pending, and it has no node"),
+        (
+            status(pod("worker", 0), "Pending", node="n1", containerStatuses=[{"name": "main", "state": BACK_OFF}]),
+            "its phase is Pending, and container main has not started on node n1: ImagePullBackOff: Back-off pulling "
+            'image "x"',
+        ),
+        (
+            status(
+                pod("worker", 0), "Running", node="n1", containerStatuses=[{"name": "main", "state": {"running": {}}}]
+            ),
+            "its phase is Running, and container main has written nothing",
+        ),
+        (
+            status(pod("worker", 0), "Failed", node="n1", reason="Evicted", message="The node was low on memory."),
+            "its phase is Failed, and container main has not started on node n1: Evicted: The node was low on memory.",
+        ),
+    ],
+)
+def test_a_pod_without_logs_is_named_with_its_phase_and_the_cause(cluster: Cluster, given: Raw, said: str) -> None:
+    cluster.holds(PODS, given)
+    writes(cluster, "train-worker-0", "")
+
+    result = cluster.run("job", "logs", "train")
+
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr == f"note: Pod train-worker-0 has no logs: {said}\n"
+    assert cluster.run("job", "logs", "train", "--tail", "0").stderr == ""
+
+
+def test_the_cause_replaces_the_refusal_of_the_api_server(cluster: Cluster) -> None:
+    cluster.holds(PODS, status(pod("worker", 0), "Pending", conditions=[PENDING]))
+
+    async def waits(call: Call, request: object) -> Answer:
+        return refusal(400, "BadRequest", "pod train-worker-0 does not have a host assigned")
+
+    cluster.api.on("GET", f"{PODS}/train-worker-0/log", waits)
+
+    assert cluster.refuses("job", "logs", "train") == (
+        "Failed to job logs: Pod train-worker-0 has no logs: its phase is Pending, and it has no node: "
+        "0/3 nodes are available.\n"
+    )
+
+
+def test_a_job_that_has_no_pods_yet_says_what_it_waits_for(cluster: Cluster) -> None:
+    cluster.holds(PODS)
+    cluster.holds(JOBS, job("train", status={"state": {"phase": "Pending", "message": "queue research is full"}}))
+
+    assert cluster.refuses("job", "logs", "train").endswith(
+        "has no Pods with the labels volcano.sh/job-name=train (its phase is Pending: queue research is full)\n"
+    )
+
+
 def test_following_waits_until_a_pod_has_started(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scheduler.cli.job.logs._RETRY_SECONDS", 0.05)
     cluster.holds(PODS, pod("worker", 0))
@@ -96,7 +164,10 @@ def test_following_waits_until_a_pod_has_started(cluster: Cluster, monkeypatch: 
 
     cluster.api.on("GET", f"{PODS}/train-worker-0/log", log)
 
-    assert cluster.prints("job", "logs", "train", "-f") == "up\n"
+    result = cluster.run("job", "logs", "train", "-f")
+
+    assert result.stdout == "up\n"
+    assert result.stderr.endswith("pod train-worker-0 does not have a host assigned; waiting\n")
 
 
 def test_a_job_without_pods_and_a_missing_job_have_different_errors(cluster: Cluster) -> None:

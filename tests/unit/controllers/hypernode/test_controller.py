@@ -209,12 +209,12 @@ def test_a_configuration_in_another_config_map_is_none_of_its_business() -> None
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("networkTopologyDiscovery: 7", "networkTopologyDiscovery: expected a list, got int"),
+        ("networkTopologyDiscovery: 7", "networkTopologyDiscovery: expected a list, got a number"),
         ("[", "line 2: did not find expected node content"),
-        ("- a", "the file: expected a mapping, got list"),
+        ("- a", "the file: expected a mapping, got a list"),
         (
             CONFIGURATION.replace("networkTopologyTypes:", "networkTopologyTypes: 3\n    other:"),
-            "expected a mapping, got int",
+            "expected a mapping, got a number",
         ),
     ],
 )

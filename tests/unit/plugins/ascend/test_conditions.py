@@ -86,4 +86,4 @@ def test_by_configuration_enough_chips_admit_a_job_against_later_tiers() -> None
 def test_an_option_that_cannot_be_used_is_reported() -> None:
     wrong = replace(CONFIGURATION, action_arguments={"init-params": {"forceEnqueue": "often"}})
     session = World(npu_node("n")).session(wrong)
-    assert session.problems == ["init-params: argument forceEnqueue: 'often' is not true or false; using False"]
+    assert session.problems == ["init-params: argument forceEnqueue: 'often' is not true or false; using false"]

@@ -309,15 +309,15 @@ def test_without_external_calls_the_extender_does_not_answer() -> None:
     ("arguments", "problem"),
     [
         ({"httpTimeout": "soon"}, "argument extender.httpTimeout: 'soon' is not a duration; using '1s'"),
-        ({"httpTimeout": "0s"}, "argument extender.httpTimeout: '0s' is not above 0; using 1.0"),
+        ({"httpTimeout": "0s"}, "argument extender.httpTimeout: '0s' is not above 0; using 1"),
         (
             {"urlPrefix": "extender:80"},
-            "argument extender.urlPrefix: 'extender:80' is not an http or https URL; using ''",
+            "argument extender.urlPrefix: 'extender:80' is not an http or https URL; using nothing",
         ),
-        ({"predicateVerb": 7}, "argument extender.predicateVerb: '7' is not a string; using ''"),
+        ({"predicateVerb": 7}, "argument extender.predicateVerb: 7 is not a string; using nothing"),
         (
             {"managedResources": "a, b"},
-            "argument extender.managedResources: 'a, b' is not a list of names; using frozenset()",
+            "argument extender.managedResources: 'a, b' is not a list of names; using nothing",
         ),
     ],
 )

@@ -114,12 +114,12 @@ def test_rounds_start_one_interval_apart_and_after_the_first_interval() -> None:
     [
         ({"interval": "soon"}, "argument interval: 'soon' is not a duration; using '5m0s'"),
         ({"metricsPeriod": "5m"}, "argument metricsPeriod: '5m' is not measured; using '10m'"),
-        ({"strategies": 7}, "argument strategies: '7' is not a list; using None"),
-        ({"strategies": [{"name": "else"}]}, "argument strategies: 'else' is not a known strategy; using None"),
-        ({"strategies": ["x"]}, "argument strategies: 'x' is not a known strategy; using None"),
+        ({"strategies": 7}, "argument strategies: 7 is not a list; using nothing"),
+        ({"strategies": [{"name": "else"}]}, "argument strategies: 'else' is not a known strategy; using nothing"),
+        ({"strategies": ["x"]}, "argument strategies: 'x' is not a known strategy; using nothing"),
         (
             {"strategies": [{"name": "lowNodeUtilization", "params": {"thresholds": {"cpu": "20"}}}]},
-            "argument params.thresholds.cpu: '20' is not a number; using 100.0",
+            "argument params.thresholds.cpu: '20' is not a number; using 100",
         ),
     ],
 )

@@ -78,7 +78,7 @@ def test_an_invalid_strategy_and_weight_are_reported() -> None:
     assert scores(session) == [750.0]
     assert [problem.split(";")[0] for problem in session.problems] == [
         "plugin resource-strategy-fit: argument resources.cpu.type: 'Half' is neither LeastAllocated nor MostAllocated",
-        "plugin resource-strategy-fit: argument resources.cpu.weight: '0' is less than 1",
+        "plugin resource-strategy-fit: argument resources.cpu.weight: 0 is less than 1",
     ]
 
 

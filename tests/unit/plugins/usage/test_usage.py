@@ -176,12 +176,12 @@ def test_an_eviction_subtracts_the_estimate_and_undoing_it_restores_the_load() -
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        ({"usage.weight": -1}, "argument usage.weight: '-1' is less than 0; using 5"),
-        ({"thresholds": {"cpu": 101}}, "argument thresholds.cpu: '101' is more than 100; using 80"),
-        ({"thresholds": 7}, "argument thresholds: '7' is not a mapping; using {}"),
-        ({"estimator": {"risk_factor": 0.5}}, "argument estimator.risk_factor: '0.5' is less than 1; using 1.2"),
-        ({"estimator": {"be_cpu": "much"}}, "argument estimator.be_cpu: 'much' is not a quantity; using 250.0"),
-        ({"estimator": {"be_mem": -3}}, "argument estimator.be_mem: '-3' is negative; using 209715200.0"),
+        ({"usage.weight": -1}, "argument usage.weight: -1 is less than 0; using 5"),
+        ({"thresholds": {"cpu": 101}}, "argument thresholds.cpu: 101 is more than 100; using 80"),
+        ({"thresholds": 7}, "argument thresholds: 7 is not a mapping; using nothing"),
+        ({"estimator": {"risk_factor": 0.5}}, "argument estimator.risk_factor: 0.5 is less than 1; using 1.2"),
+        ({"estimator": {"be_cpu": "much"}}, "argument estimator.be_cpu: 'much' is not a quantity; using 250"),
+        ({"estimator": {"be_mem": -3}}, "argument estimator.be_mem: -3 is negative; using 209715200"),
     ],
 )
 def test_an_argument_out_of_its_bounds_is_reported_and_the_default_applies(

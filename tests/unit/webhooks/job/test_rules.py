@@ -175,7 +175,7 @@ def test_a_valid_card_request_is_accepted(text: str) -> None:
         ("NVIDIA-H200", "'NVIDIA-H200' is not JSON"),
         ("[]", "'[]' is not a JSON object of cards and numbers"),
         ("{}", "no card is named"),
-        ('{"A":"2"}', "'A': a str is not a number"),
+        ('{"A":"2"}', "'A': a string is not a number"),
         ('{"A":0}', "'A': 0 is not a number of cards to ask for"),
         ('{"A":1.5}', "'A': 1.5 is not a whole number"),
         ('{"A|A":1}', "'A|A': 'A' is named twice"),

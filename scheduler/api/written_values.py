@@ -1,0 +1,46 @@
+"""Values of YAML and JSON documents in messages, as their authors know them: not as Python shows them."""
+
+from collections.abc import Collection, Mapping
+from typing import Final
+
+_LONGEST: Final = 64
+_NOTHING: Final = "nothing"
+
+
+def type_of(value: object) -> str:
+    """What kind of value it is."""
+    match value:
+        case None:
+            return _NOTHING
+        case bool():
+            return "true or false"
+        case str():
+            return "a string"
+        case int() | float():
+            return "a number"
+        case Mapping():
+            return "a mapping"
+        case Collection():
+            return "a list"
+        case _:
+            return f"a {type(value).__name__}"  # YAML has dates and times
+
+
+def value_of(value: object) -> str:
+    """The value, a string in quotes; or what kind of value it is, if it has parts. "nothing" if it is missing or
+    empty."""
+    match value:
+        case None | "":
+            return _NOTHING
+        case bool():
+            return str(value).lower()
+        case str():
+            return repr(value[:_LONGEST])
+        case float() if value.is_integer():
+            return str(int(value))[:_LONGEST]
+        case int() | float():
+            return str(value)[:_LONGEST]
+        case Collection() if not value:
+            return _NOTHING
+        case _:
+            return type_of(value)
