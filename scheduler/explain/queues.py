@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from scheduler.api.job import Job
+from scheduler.api.names import CARD_REQUEST
 from scheduler.api.queue import ancestors
 from scheduler.api.resource import PODS_INDEX, SMALLEST, Vector
 from scheduler.api.task import TaskStatus
@@ -36,13 +37,17 @@ def waiting_in_order(session: Session, queue: str = "") -> dict[tuple[str, bool]
 
 
 def queue_amounts(session: Session, job: Job) -> list[QueueAmounts]:
-    """Used, deserved and capability of the queue and its ancestors, for the resources that the job requests."""
+    """Used, deserved and capability of the queue and its ancestors, for the resources that the job requests; for cards
+    as well if it requests extended resources."""
     if job.queue not in session.queues:
         return []
     requested = job.pending if job.min_resources is None else np.maximum(job.pending, job.min_resources)
     dims = [int(d) for d in np.flatnonzero(requested) if d != PODS_INDEX]
+    by_name = CARD_REQUEST in job.annotations or any(d > PODS_INDEX for d in dims)
     return [
-        amounts for amounts in _amounts(session, job.queue, dims) if amounts.queue == job.queue or _limited(amounts)
+        amounts
+        for amounts in _amounts(session, job.queue, dims, by_name=by_name)
+        if amounts.queue == job.queue or _limited(amounts)
     ]
 
 
@@ -59,9 +64,10 @@ def _limited(amounts: QueueAmounts) -> bool:
 
 
 def _amounts(
-    session: Session, name: str, dims: list[int], computed: Mapping[str, Vector] | None = None
+    session: Session, name: str, dims: list[int], computed: Mapping[str, Vector] | None = None, *, by_name: bool = True
 ) -> list[QueueAmounts]:
-    """Of a queue, and then of its ancestors. ``computed``: queue -> its deserved amounts, if not those of its spec."""
+    """Of a queue, and then of its ancestors. ``computed``: queue -> its deserved amounts, if not those of its spec.
+    ``by_name``: with what plugins limit by name, such as cards."""
     result = []
     for each in (name, *ancestors(session.queues, name)):
         queue = session.queues[each]
@@ -71,6 +77,8 @@ def _amounts(
             capability = None if np.isinf(queue.capability[d]) else float(queue.capability[d])
             deserved = float(deserves[d]) if deserves[d] >= SMALLEST else None
             result.append(QueueAmounts(each, session.dimensions.names[d], float(used[d]), deserved, capability))
+        usage = session.queue_usage(queue) if by_name else {}
+        result += [QueueAmounts(each, card, its.used, None, its.limit) for card, its in usage.items()]
     return result
 
 

@@ -33,6 +33,7 @@ from scheduler.framework.extension import (
     PREDICATE,
     PREEMPTIVE,
     QUEUE_ORDER,
+    QUEUE_USAGE,
     SUB_JOB_ORDER,
     SUB_JOB_PIPELINED,
     SUB_JOB_READY,
@@ -43,7 +44,7 @@ from scheduler.framework.extension import (
     ExtensionPoint,
 )
 from scheduler.framework.failures import Source
-from scheduler.framework.figures import Figures
+from scheduler.framework.figures import Figures, QueueUsage
 
 Key = tuple[Any, ...]
 
@@ -215,6 +216,10 @@ class Answers(PluginFunctions):
         """Returns what plugins registered and returned, with plugin and extension point (see ``failures``)."""
         returned = [(self._owners[f], point.name, answer) for f, point, answers in self._returned for answer in answers]
         return self._sources + returned
+
+    def queue_usage(self, queue: Queue) -> dict[str, QueueUsage]:
+        """Returns what a queue has of each thing that plugins limit by name."""
+        return {name: usage for by_name in self.ask(QUEUE_USAGE, queue) for name, usage in by_name.items()}
 
     def figures(self) -> list[Figures]:
         """Returns the figures of plugins about queues, jobs and namespaces. Called when the session is closed."""

@@ -7,7 +7,7 @@ value does not change afterwards, so it may be read while the next session runs.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +47,28 @@ class QueueFigures(Protocol):
         """The amounts that admitted jobs still need for their minimum."""
 
 
+class QueueUsage(NamedTuple):
+    """What a queue has of something that a plugin limits by name, such as a card model, in thousandths."""
+
+    used: float
+    """What its Pods hold, including terminating ones."""
+    limit: float
+    inqueue: float = 0.0
+    """What admitted jobs still need for their minimum."""
+    requested: float = 0.0
+    """What its Pods hold or wait for."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueShare:
+    """The share of a queue, from a plugin that limits by name."""
+
+    share: float
+    """The largest quotient of used amount and limit."""
+    overused: bool
+    """Whether it holds more than a limit, as after a quota was lowered."""
+
+
 @dataclass(frozen=True, slots=True)
 class NamespaceFigures:
     """A namespace with its share."""
@@ -72,6 +94,8 @@ class Figures:
     """The figures of one plugin, by name."""
 
     queues: Mapping[str, QueueFigures] = field(default_factory=dict)
+    shares: Mapping[str, QueueShare] = field(default_factory=dict)
+    """Queues that are not in ``queues``."""
     jobs: Iterable[tuple[str, str, float]] = ()
     """Namespace, name and dominant share of each job. Can be iterated repeatedly."""
     namespaces: Mapping[str, NamespaceFigures] = field(default_factory=dict)

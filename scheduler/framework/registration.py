@@ -26,7 +26,7 @@ from scheduler.framework.configuration import PluginOption
 from scheduler.framework.eviction_candidates import Bound
 from scheduler.framework.extension import EvictionContext, ExtensionPoint, Vote
 from scheduler.framework.failures import RegistrationError
-from scheduler.framework.figures import Figures
+from scheduler.framework.figures import Figures, QueueUsage
 from scheduler.framework.signatures import check
 
 H = TypeVar("H", bound=Hashable)
@@ -298,8 +298,9 @@ class Registration(Answers):
         """Registers a function that returns the Preparations for which the binding of a task to a row waits."""
         self.register(points.PREPARATIONS, preparations)
 
-    def add_queue_usage(self, usage: Callable[[Queue], Mapping[str, tuple[float, float]]]) -> None:
-        """Registers a function that returns name -> (used, limit), for reports."""
+    def add_queue_usage(self, usage: Callable[[Queue], Mapping[str, QueueUsage]]) -> None:
+        """Registers a function that returns name -> usage for what the plugin limits by name, such as card models. It
+        is shown wherever resources of queues are: in their status, in metrics and by the command line."""
         self.register(points.QUEUE_USAGE, usage)
 
     def add_node_devices(self, devices: Callable[[], Iterable[Device]]) -> None:

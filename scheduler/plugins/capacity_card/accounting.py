@@ -49,10 +49,8 @@ class JobAccount:
     """The part of the minimum that is reserved for the job and not allocated yet."""
     elastic: Amounts
     """What the job holds of its own queue beyond the minimum."""
-    pending: Amounts
-    """Card -> what the pending Pods would use of it if all Pods that accept this card got it."""
-    choices: frozenset[Names]
-    """The sets of alternative cards of pending Pods."""
+    waiting: Needs
+    """Acceptable cards -> what the pending Pods that accept exactly these request."""
     conflict: str
     """Why the job's request for cards is invalid, or ""."""
     problems: tuple[Malformed, ...]
@@ -83,13 +81,12 @@ class AccountBuilder:
         }
         on_cards = any(demands.of(cls).card_requests for cls in classes)
         free = self.unlimited and on_cards
-        pending: Amounts = {}
-        choices = set()
+        needs: Needs = {}
         for tasks in waiting:
             for card_request in demands.of(tasks[0].cls).card_requests:
-                add(pending, ((card, card_request.amount) for card in card_request.cards), len(tasks))
-                if len(card_request.cards) > 1:
-                    choices.add(card_request.cards)
+                if card_request.cards:
+                    amount = card_request.amount * len(tasks)
+                    needs[card_request.cards] = needs.get(card_request.cards, 0.0) + amount
         request = parse_request(job.annotations.get(CARD_REQUEST))
         minimum = self._minimum(job, request.amounts, on_cards)
         allocated = own.allocated
@@ -117,8 +114,7 @@ class AccountBuilder:
             minimum=minimum,
             reserved=reserved,
             elastic=elastic,
-            pending=pending,
-            choices=frozenset(choices),
+            waiting=needs,
             conflict=self._conflict(job, waiting, request.amounts),
             problems=tuple(problems),
             independent_of_nodes=not request.amounts and all(demands.of(cls).independent_of_nodes for cls in classes),

@@ -5,9 +5,10 @@ Each session computes the books from the accounts of jobs, and updates them with
 
 from dataclasses import dataclass, field
 
-from scheduler.api.cards import Names
+from scheduler.api.names import CPU, MEMORY
 from scheduler.api.queue import Queue
 from scheduler.api.resource import share
+from scheduler.framework.figures import QueueUsage
 from scheduler.plugins.capacity_card.accounting import JobAccount, Needs
 from scheduler.plugins.capacity_card.holdings import Amounts, Holding, add
 
@@ -29,8 +30,8 @@ class QueueBook:
     """The part of ``allocated`` that waits for terminating tasks."""
     inqueue: Amounts = field(default_factory=dict)
     elastic: Amounts = field(default_factory=dict)
-    pending: Amounts = field(default_factory=dict)
-    choices: set[Names] = field(default_factory=set)
+    waiting: Needs = field(default_factory=dict)
+    """Acceptable cards -> what the pending Pods that accept exactly these request."""
     contended_cards: set[str] = field(default_factory=set)
     """Cards for which the quota does not suffice if all pending Pods that accept them take them."""
 
@@ -83,9 +84,8 @@ class QueueBook:
         """Adds what a job holds and waits for. ``reserve`` adds reservations later, when all holdings are known."""
         self.add_holding(account.holding)
         add(self.elastic, account.elastic.items())
-        if account.pending:
-            add(self.pending, account.pending.items())
-            self.choices |= account.choices
+        for names, amount in account.waiting.items():
+            self.waiting[names] = self.waiting.get(names, 0.0) + amount
 
     def reserve(self, needs: Needs) -> None:
         """Adds needs to the reserved amounts. A need with alternatives is reserved on its cards in order, as far as
@@ -100,7 +100,32 @@ class QueueBook:
 
     def find_contended_cards(self) -> None:
         """Sets ``contended_cards`` from the held and pending amounts."""
-        for names in self.choices:
-            for name in names:
-                if self.held(name) + self.pending.get(name, 0.0) > self.limit(name):
+        for names in self.waiting:
+            for name in names if len(names) > 1 else ():
+                if self.held(name) + self.pending(name) > self.limit(name):
                     self.contended_cards.add(name)
+
+    def pending(self, card: str) -> float:
+        """Returns what pending Pods would use of a card if all that accept it got it."""
+        return sum(amount for names, amount in self.waiting.items() if card in names)
+
+    # --- reports ---
+    def usage(self) -> dict[str, QueueUsage]:
+        """Returns what the queue has of each card that its quota lists, or that it uses or waits for. Pods that accept
+        several cards wait for the first that the quota lists; without any, for the first."""
+        wanted: Amounts = {}
+        for names, amount in self.waiting.items():
+            add(wanted, ((next((name for name in names if self.limit(name) > 0), names[0]), amount),))
+        cards = dict.fromkeys((*self.limits, *self.allocated, *self.releasing, *self.inqueue, *wanted))
+        return {
+            card: QueueUsage(
+                self.held(card), self.limit(card), self.inqueue.get(card, 0.0), self.held(card) + wanted.get(card, 0.0)
+            )
+            for card in cards
+            if card not in (CPU, MEMORY)
+        }
+
+    @property
+    def overused(self) -> bool:
+        """Whether the queue holds more than a limit."""
+        return any(amount > self.limit(name) for name, amount in self.allocated.items())

@@ -22,6 +22,7 @@ from scheduler.framework.columns import UNBOUNDED, Filter, MaskFilter, Score, St
 from scheduler.framework.extension import (
     Vote,
 )
+from scheduler.framework.figures import Figures, QueueShare, QueueUsage
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
 from scheduler.plugins.capacity_card.accounting import AccountBuilder, AccountCache, JobAccount, Needs
@@ -72,14 +73,16 @@ class CapacityCard:
         session.add_filter(self._filters, per_queue=self._contended_queue)
         session.add_score(self._scores)
         session.add_queue_usage(self._usage)
+        session.add_figures(self._figures)
         placements = Placements(self._books, self._demands)
         session.add_handlers(placements.allocate, placements.deallocate)
 
-    def _usage(self, queue: Queue) -> dict[str, tuple[float, float]]:
-        """Returns card -> (amount in use, including terminating Pods; quota), in thousandths."""
-        book = self._books[queue.name]
-        names = dict.fromkeys((*book.limits, *book.allocated, *book.releasing))
-        return {name: (book.held(name), book.limit(name)) for name in names if name not in (CPU, MEMORY)}
+    def _usage(self, queue: Queue) -> dict[str, QueueUsage]:
+        """Returns card -> usage."""
+        return self._books[queue.name].usage()
+
+    def _figures(self) -> Figures:
+        return Figures(shares={name: QueueShare(book.share, book.overused) for name, book in self._books.items()})
 
     # --- for explanations ---
     def book(self, queue: str) -> QueueBook | None:

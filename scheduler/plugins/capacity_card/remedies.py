@@ -49,7 +49,7 @@ def _adjustment(
         return None
     other_queues = sum(max(left(other), 0.0) for other in names if other != card)
     estimate = _cards(missing - other_queues if missing > other_queues else missing)
-    most = _SPARE * _cards(missing) + _cards(book.pending.get(card, 0.0))
+    most = _SPARE * _cards(missing) + _cards(book.pending(card))
     change = partial(_with_cards, plugin, book, card)
     return Adjustment(ChangeKind.CARD_QUOTA, estimate, most, change, f"{book.queue.name} {card}")
 

@@ -7,6 +7,7 @@ import pytest
 from scheduler.api.names import BINDING_RECORD, CARD_NAME, EVENT_CHARGED_QUEUE, GROUP_NAME
 from scheduler.api.signed_records import SigningKey
 from scheduler.framework.extension import QUEUE_USAGE
+from scheduler.framework.figures import QueueUsage
 from tests.builders import Raw, configuration
 from tests.unit.plugins.capacity_card.cards import (
     CONFIGURATION,
@@ -163,7 +164,7 @@ def test_the_cards_of_terminating_pods_are_shown_as_used() -> None:
     history.terminate("old-0")
     session = history.session(CONFIGURATION)
     (usage,) = session.ask(QUEUE_USAGE, session.queues["q"])
-    assert usage == {H200: (1000.0, 1000.0)}
+    assert usage == {H200: QueueUsage(1000.0, 1000.0, requested=1000.0)}
 
 
 # --- to the queue that admitted it ---
