@@ -115,10 +115,15 @@ class PodUnschedulable(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class QueueAllocated:
-    """The new status.allocated of a Queue."""
+    """The new amounts in the status of a Queue."""
 
     name: str
     allocated: dict[str, str]
+    cards: dict[str, dict[str, str]] | None = None
+    """Card, or other name that a plugin limits -> quota, used, inqueue and requested amount. None: the status has
+    none, and gets none."""
+    groups: dict[str, int] = field(default_factory=dict)
+    """Phase in lower case -> number of PodGroups."""
 
 
 class ObjectRef(msgspec.Struct, frozen=True, gc=False):

@@ -13,6 +13,8 @@ CLOSING = "Closing"
 """The queue admits no new PodGroups and still has some."""
 CLOSED = "Closed"
 UNKNOWN = "Unknown"
+QUEUE_PHASES = ("pending", "inqueue", "running", "unknown", "completed")
+"""The phases of PodGroups that are counted in the status of a queue."""
 
 
 @dataclass(slots=True, eq=False)
@@ -42,6 +44,11 @@ class Queue:
     annotations: dict[str, str] = field(default_factory=dict)
     allocated: dict[str, str] = field(default_factory=dict)
     """status.allocated as the API server has it."""
+    groups: dict[str, int] = field(default_factory=dict)
+    """The numbers of PodGroups by phase in the status, as the API server has them."""
+    cards: dict[str, dict[str, str]] = field(default_factory=dict)
+    """status.cards as last written, or as on the API server before the first write. An API server with Volcano's
+    resource definition does not store it."""
 
     @property
     def open(self) -> bool:

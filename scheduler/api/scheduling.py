@@ -91,6 +91,13 @@ class QueueSpec(Wire):
 class QueueStatus(Wire):
     state: str = ""
     allocated: ResourceList | None = None
+    pending: int | None = None
+    inqueue: int | None = None
+    running: int | None = None
+    unknown: int | None = None
+    completed: int | None = None
+    cards: Any = None
+    """Written by the scheduler (``Queue.cards``)."""
 
 
 class Queue(KubeObject):

@@ -1,6 +1,9 @@
 """Amounts as people write them, and the units in which a change of one makes sense."""
 
+from scheduler.api.quantity import QuantityError, parse_quantity
 from scheduler.api.resource import format_amount, scale_of
+
+_BINARY = ((40, "Ti"), (30, "Gi"), (20, "Mi"))
 
 
 def unit_of(resource: str) -> float:
@@ -31,7 +34,26 @@ def quantity(resource: str, amount: float) -> str:
     if unit_of(resource) < 2**20 or not text.isdecimal():
         return text
     number = int(text)
-    for power, suffix in ((40, "Ti"), (30, "Gi"), (20, "Mi")):
+    for power, suffix in _BINARY:
         if number and number % 2**power == 0:
             return f"{number >> power}{suffix}"
     return text
+
+
+def readable(resource: str, amount: float) -> str:
+    """An amount to read, not to calculate with: memory with at most one decimal, such as ``18.2Gi``."""
+    text = format_amount(resource, amount)
+    if unit_of(resource) < 2**20 or not text.isdecimal():
+        return text
+    for power, suffix in _BINARY:
+        if int(text) >= 2**power:
+            return f"{int(text) / 2**power:.1f}".removesuffix(".0") + suffix
+    return text
+
+
+def readable_text(resource: str, text: object) -> str:
+    """A quantity of the API as ``readable`` writes it; as it stands if it is malformed."""
+    try:
+        return readable(resource, parse_quantity(text, scale_of(resource)))
+    except QuantityError:
+        return str(text)

@@ -8,7 +8,7 @@ from scheduler.api.decisions import QueueAllocated
 from scheduler.api.device_amounts import device_limits
 from scheduler.api.objects import PriorityClass
 from scheduler.api.quantity import QuantityError
-from scheduler.api.queue import Queue
+from scheduler.api.queue import QUEUE_PHASES, Queue
 from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, Dimensions
 from scheduler.api.scheduling import Queue as QueueObject
 from scheduler.api.times import parse_timestamp
@@ -39,6 +39,8 @@ class QueueTable:
             self._malformed.add("spec.weight", f"{new.weight} is below 1")
             return
         old = self._queues.get(new.name)
+        if old is not None:
+            new.cards = old.cards
         self._objects[new.name], self._queues[new.name] = obj, new
         if old is None or not _equivalent(old, new):
             self._version.increment()
@@ -71,6 +73,8 @@ class QueueTable:
             affinity=spec.affinity,
             annotations=meta.annotations or {},
             allocated={k: str(v) for k, v in (obj.status.allocated or {}).items()},
+            groups={phase: getattr(obj.status, phase) or 0 for phase in QUEUE_PHASES},
+            cards=obj.status.cards if isinstance(obj.status.cards, dict) else {},
         )
 
     def delete(self, name: str) -> None:
@@ -84,20 +88,22 @@ class QueueTable:
         """Computes all amounts again after the set of counted resources has changed."""
         for name, old in self._queues.items():
             self._queues[name] = new = self._queue(self._objects[name])
-            new.allocated = old.allocated
+            new.allocated, new.groups, new.cards = old.allocated, old.groups, old.cards
 
     def names(self) -> list[str]:
         return list(self._queues)
 
     def assume(self, update: QueueAllocated) -> None:
-        """Sets the allocated amounts of a queue to what the scheduler writes to its status."""
+        """Sets the amounts of a queue to those that the scheduler writes to its status."""
         queue = self._queues.get(update.name)
         if queue is not None:
-            queue.allocated = update.allocated
+            queue.allocated, queue.groups, queue.cards = update.allocated, update.groups, update.cards or {}
 
     def allocations(self) -> list[QueueAllocated]:
-        """The allocated amounts of each queue, as last written or watched."""
-        return [QueueAllocated(queue.name, queue.allocated) for queue in self._queues.values()]
+        """The amounts in the status of each queue, as last written or watched."""
+        return [
+            QueueAllocated(queue.name, queue.allocated, queue.cards, queue.groups) for queue in self._queues.values()
+        ]
 
     def read(self) -> dict[str, Queue]:
         """The queues, their vectors as wide as the dimensions are now."""

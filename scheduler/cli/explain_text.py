@@ -5,7 +5,7 @@ from functools import partial
 from typing import Final
 
 from scheduler.api.reasons import Shortage
-from scheduler.api.written_amounts import quantity
+from scheduler.api.written_amounts import quantity, readable
 from scheduler.cli.layout import hanging
 from scheduler.cli.output import Column, Table, terminal_width
 from scheduler.cli.text import styled
@@ -123,7 +123,7 @@ def _queues(numbers: Sequence[QueueAmounts]) -> Iterator[str]:
 
 
 def _quantity(numbers: QueueAmounts, amount: float | None) -> str:
-    return "" if amount is None else quantity(numbers.resource, amount)
+    return "" if amount is None else readable(numbers.resource, amount)
 
 
 _QUEUES: tuple[Column[QueueAmounts], ...] = (

@@ -5,13 +5,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from scheduler.api.names import CHIP_ANNOTATIONS, GROUP_NAME, POD_SCHEDULED
-from scheduler.api.quantity import QuantityError, format_milli, parse_quantity
-from scheduler.api.resource import scale_of
-from scheduler.api.written_amounts import quantity
+from scheduler.api.quantity import format_milli
+from scheduler.api.written_amounts import readable_text
 from scheduler.cli.output import Column, Table
 from scheduler.cli.text import styled
 from scheduler.cluster.memory import Report
-from scheduler.framework.extension import QUEUE_USAGE
+from scheduler.framework.figures import QueueUsage
 from scheduler.framework.session import Session
 
 _SHOWN_PODS: Final = 200
@@ -166,13 +165,8 @@ def _queues(queues: list[Raw]) -> Iterator[_Amount]:
 
 
 def _written(resource: str, amounts: Mapping[str, Any]) -> str:
-    """An amount of a queue with the unit for people; "" if there is none."""
-    if resource not in amounts:
-        return ""
-    try:
-        return quantity(resource, parse_quantity(amounts[resource], scale_of(resource)))
-    except QuantityError:
-        return str(amounts[resource])
+    """An amount of a queue; "" if there is none."""
+    return readable_text(resource, amounts[resource]) if resource in amounts else ""
 
 
 _QUEUES: tuple[Column[_Amount], ...] = (
@@ -187,27 +181,29 @@ _QUEUES: tuple[Column[_Amount], ...] = (
 
 # --- cards ------------------------------------------------------------------------------------------------------------
 class _Card(NamedTuple):
-    """Usage and quota of a card. Only the first line of a queue has its name."""
+    """The usage of a card. Only the first line of a queue has its name."""
 
     queue: str
-    card: str
-    used: float
-    quota: float
+    name: str
+    usage: QueueUsage
 
 
 def _cards(session: Session) -> Iterator[_Card]:
     """The usage and quota of cards, which plugins report."""
     for name in sorted(session.queues):
-        usage: dict[str, tuple[float, float]] = {}
-        for limited in session.ask(QUEUE_USAGE, session.queues[name]):
-            usage.update(limited)
-        for i, (card, (used, quota)) in enumerate(usage.items()):
-            yield _Card("" if i else name, card, used, quota)
+        for i, (card, usage) in enumerate(session.queue_usage(session.queues[name]).items()):
+            yield _Card("" if i else name, card, usage)
 
 
 _CARDS: tuple[Column[_Card], ...] = (
     Column("QUEUE", lambda row: row.queue),
-    Column("CARD", lambda row: row.card),
-    Column("USED", lambda row: format_milli(row.used), colour=lambda r: "green" if r.used < r.quota else "yellow"),
-    Column("QUOTA", lambda row: format_milli(row.quota)),
+    Column("CARD", lambda row: row.name),
+    Column(
+        "USED",
+        lambda row: format_milli(row.usage.used),
+        colour=lambda row: "green" if row.usage.used < row.usage.limit else "yellow",
+    ),
+    Column("QUOTA", lambda row: format_milli(row.usage.limit)),
+    Column("INQUEUE", lambda row: format_milli(row.usage.inqueue)),
+    Column("REQUESTED", lambda row: format_milli(row.usage.requested)),
 )

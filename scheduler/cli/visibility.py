@@ -62,6 +62,12 @@ def _error(error: "ApiError", forbidden: CommandError) -> CommandError:
 
 
 # --- queues -----------------------------------------------------------------------------------------------------------
+def _readable(row: Raw, key: str) -> str:
+    from scheduler.api.written_amounts import readable_text
+
+    return readable_text(str(row.get("resource")), row[key]) if key in row else ""
+
+
 _QUEUES: tuple[Column[Raw], ...] = (
     Column("Name", lambda row: row.get("queue"), 25),
     Column("Weight", lambda row: row.get("weight"), 8),
@@ -73,9 +79,9 @@ _QUEUES: tuple[Column[Raw], ...] = (
 _AMOUNTS: tuple[Column[Raw], ...] = (
     Column("Queue", lambda row: row.get("queue")),
     Column("Resource", lambda row: row.get("resource")),
-    Column("Used", lambda row: row.get("used")),
-    Column("Deserved", lambda row: row.get("deserved")),
-    Column("Capability", lambda row: row.get("capability")),
+    Column("Used", lambda row: _readable(row, "used")),
+    Column("Deserved", lambda row: _readable(row, "deserved")),
+    Column("Capability", lambda row: _readable(row, "capability")),
 )
 
 

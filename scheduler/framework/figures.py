@@ -59,6 +59,10 @@ class QueueUsage(NamedTuple):
     """What its Pods hold or wait for."""
 
 
+UsageByQueue = Mapping[str, Mapping[str, QueueUsage]]
+"""Queue -> name -> usage."""
+
+
 @dataclass(frozen=True, slots=True)
 class QueueShare:
     """The share of a queue, from a plugin that limits by name."""

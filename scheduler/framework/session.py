@@ -28,6 +28,7 @@ from scheduler.framework.configuration import Configuration
 from scheduler.framework.eviction_candidates import EvictionCandidates
 from scheduler.framework.extension import BEST_NODE, BIND_ANNOTATIONS, CARDS, NODE_ASSIGNMENT, PREPARATIONS, UNGATED
 from scheduler.framework.external_calls import NO_EXTERNAL_CALLS, ExternalCalls
+from scheduler.framework.figures import QueueUsage
 from scheduler.framework.registration import DeallocateHandler, Registration
 from scheduler.framework.statement import Placement, Statement
 from scheduler.framework.topology import set_tier_limits
@@ -139,6 +140,11 @@ class Session(Registration):
         if name is None:
             name = self._viewing.name if self._viewing is not None else ""
         self.malformed_field(Malformed("Pod", cls.namespace, name, field, problem))
+
+    def usage_by_queue(self) -> dict[str, dict[str, QueueUsage]]:
+        """Returns ``queue_usage`` of the queues that have any."""
+        by_queue = ((name, self.queue_usage(queue)) for name, queue in self.queues.items())
+        return {name: usage for name, usage in by_queue if usage}
 
     def event(self, about: ObjectRef, type_: str, reason: str, message: str) -> None:
         self.decisions.events.append(EventPost(about, type_, reason, message))

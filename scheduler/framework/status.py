@@ -5,6 +5,8 @@ unchanged cluster causes no writes. A placed gang is never reported as unschedul
 one session have the same numbers (docs/differences.md).
 """
 
+from collections import Counter
+
 import numpy as np
 
 from scheduler.api.decisions import PodGroupStatusUpdate, PodUnschedulable, QueueAllocated, group_ref, pod_ref
@@ -23,7 +25,8 @@ from scheduler.api.names import (
     REASON_NOT_ENOUGH_RESOURCES,
     REASON_QUEUE_NOT_FOUND,
 )
-from scheduler.api.queue import ancestors
+from scheduler.api.quantity import format_milli
+from scheduler.api.queue import QUEUE_PHASES, ancestors
 from scheduler.api.reasons import Malformed, Refusal
 from scheduler.api.resource import Vector, scale_of
 from scheduler.api.scheduling import PodGroupCondition
@@ -31,6 +34,7 @@ from scheduler.api.signed_records import AdmissionRecord
 from scheduler.api.task import ALLOCATED_STATUSES, TaskStatus
 from scheduler.api.times import format_timestamp, parse_timestamp
 from scheduler.framework.extension import CLOSE, HELD_AMOUNTS
+from scheduler.framework.figures import QueueUsage
 from scheduler.framework.held_devices import held_devices
 from scheduler.framework.session import Session
 from scheduler.framework.waiting import gang_message, task_reason
@@ -257,7 +261,7 @@ def _explain_tasks(session: Session, job: Job) -> None:
 
 # --- Queues ---
 def _close_queues(session: Session) -> None:
-    """Updates status.allocated of every queue: the amounts that its jobs and its child queues hold."""
+    """Updates the status of every queue: what its jobs and its child queues hold, its cards, and its PodGroups."""
     dimensions, queues = session.dimensions, session.queues
     own: dict[str, Vector] = {name: dimensions.zeros() for name in queues}
     for job in session.jobs.values():
@@ -272,10 +276,35 @@ def _close_queues(session: Session) -> None:
     devices: dict[str, dict[str, str]] = {}
     if claims := session.snapshot.resource_claims:
         devices = held_devices(session.jobs.values(), claims, lambda name: (name, *ancestors(queues, name)))
+    groups = _groups_by_phase(session)
+    usage = session.usage_by_queue()
     for name, queue in queues.items():
-        allocated = {**dimensions.to_list(sums[name]), **devices.get(name, {})}
-        if allocated != queue.allocated:
-            session.decisions.queues.append(QueueAllocated(name, allocated))
+        cards = {card: _card_status(its) for card, its in usage.get(name, {}).items()}
+        held = {card: status["used"] for card, status in cards.items() if usage[name][card].used}
+        allocated = {**dimensions.to_list(sums[name]), **devices.get(name, {}), **held}
+        if allocated != queue.allocated or cards != queue.cards or groups[name] != queue.groups:
+            written = cards if cards or queue.cards else None
+            session.decisions.queues.append(QueueAllocated(name, allocated, written, groups[name]))
+
+
+def _groups_by_phase(session: Session) -> dict[str, dict[str, int]]:
+    """Queue -> phase -> number of its PodGroups, with the phases that this session sets."""
+    counts = Counter((job.queue, job.stored_phase) for job in session.jobs.values())
+    for update in session.decisions.pod_groups:
+        job = session.jobs[f"{update.namespace}/{update.name}"]
+        counts[job.queue, job.stored_phase] -= 1
+        counts[job.queue, update.phase] += 1
+    found = {name: dict.fromkeys(QUEUE_PHASES, 0) for name in session.queues}
+    for (queue, phase), number in counts.items():
+        if queue in found:
+            known = (phase or PENDING).lower()
+            found[queue][known if known in QUEUE_PHASES else "unknown"] += number
+    return found
+
+
+def _card_status(usage: QueueUsage) -> dict[str, str]:
+    names = {"quota": usage.limit, "used": usage.used, "inqueue": usage.inqueue, "requested": usage.requested}
+    return {name: format_milli(amount) for name, amount in names.items()}
 
 
 def _correct(session: Session, own: dict[str, Vector]) -> None:

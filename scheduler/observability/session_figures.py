@@ -8,6 +8,7 @@ scraped. The figures of each collector are replaced as a whole, so a scrape neve
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +20,7 @@ from scheduler.api.job import Job
 from scheduler.api.queue import Queue
 from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, PODS_INDEX, Dimensions, Vector
 from scheduler.api.task import TaskStatus
-from scheduler.framework.figures import Figures
+from scheduler.framework.figures import Figures, UsageByQueue
 from scheduler.plugins.deviceshare.usage import DeviceUsage
 
 _PHASES = {"": "pending", "Pending": "pending", "Inqueue": "inqueue", "Running": "running", "Completed": "completed"}
@@ -49,6 +50,7 @@ class _Session:
     allocated: dict[str, Vector]
     """As the plugin says that divides the cluster among queues; else of the queue's own jobs. Requests alike."""
     requested: dict[str, Vector]
+    usage: UsageByQueue
     phases: Counter[tuple[str, str]]
     """(queue, phase) -> number of PodGroups."""
     unplaced: Counter[str]
@@ -72,9 +74,10 @@ class SessionFigures(Collector):
         dimensions: Dimensions,
         bound: Mapping[str, float],
         figures: Iterable[Figures] = (),
+        usage: UsageByQueue = MappingProxyType({}),
     ) -> tuple[Vector, Vector]:
-        """``jobs``: as the session left them; ``bound``: keys of those of which Pods were bound, and when; ``figures``:
-        of its plugins.
+        """``jobs``: as the session left them; ``bound``: keys of those of which Pods were bound, and when; ``figures``
+        and ``usage``: of its plugins.
 
         Returns what the jobs of these queues hold: the online ones, whose Pods a ReplicaSet, a StatefulSet or a
         ReplicationController manages, and the others.
@@ -108,6 +111,7 @@ class SessionFigures(Collector):
             | {name: its.allocated for name, its in queue_figures.items()},
             requested=dict(zip(code, allocated + pending, strict=True))
             | {name: its.request for name, its in queue_figures.items()},
+            usage=usage,
             phases=Counter((job.queue, _PHASES.get(job.phase, "unknown")) for job in queued),
             unplaced=unplaced,
             scheduled=self._scheduled,
@@ -119,8 +123,12 @@ class SessionFigures(Collector):
         if last is None:
             return
         capacity = {name: queue.capability for name, queue in last.queues.items() if queue.has_capability}
-        for word, amounts in (("allocated", last.allocated), ("request", last.requested), ("capacity", capacity)):
-            yield from amount_families(word, f"What is {word} in a queue", amounts, last.dimensions)
+        for word, amounts, figure in (
+            ("allocated", last.allocated, "used"),
+            ("request", last.requested, "requested"),
+            ("capacity", capacity, "limit"),
+        ):
+            yield from amount_families(word, f"What is {word} in a queue", amounts, last.dimensions, last.usage, figure)
         for phase in _PHASE_NAMES:
             name, text = f"volcano_queue_pod_group_{phase}_count", f"PodGroups of a queue in phase {phase}"
             yield _gauge(name, text, _QUEUE, [((queue,), last.phases[queue, phase]) for queue in sorted(last.queues)])
@@ -169,10 +177,11 @@ def _gauge(
 
 
 def amount_families(
-    word: str, text: str, amounts: Mapping[str, Vector], dimensions: Dimensions
+    word: str, text: str, amounts: Mapping[str, Vector], dimensions: Dimensions, usage: UsageByQueue, figure: str
 ) -> list[GaugeMetricFamily]:
     """``volcano_queue_<word>_...`` in the units their names give, other resources in thousandths. ``amounts``: by
-    queue; Pods count as one each; of what is no cpu and no memory, none and no limit are left out."""
+    queue; Pods count as one each; of what is no cpu and no memory, none and no limit are left out. ``usage``: what
+    plugins limit by name has series like a resource, with the amount in field ``figure``."""
     prefix = f"volcano_queue_{word}"
     cpu = GaugeMetricFamily(f"{prefix}_milli_cpu", text, labels=["queue_name"])
     memory = GaugeMetricFamily(f"{prefix}_memory_bytes", text, labels=["queue_name"])
@@ -184,6 +193,9 @@ def amount_families(
         for resource, value in zip(dimensions.names[PODS_INDEX:], values[PODS_INDEX:], strict=False):
             if value not in (0, float("inf")):
                 scalar.add_metric([name, resource], value)
+    for name, by_name in sorted(usage.items()):
+        for resource, of_queue in by_name.items():
+            scalar.add_metric([name, resource], getattr(of_queue, figure))
     return [cpu, memory, scalar]
 
 
@@ -191,48 +203,57 @@ class ShareFigures(Collector):
     """Gauges of the shares of queues, jobs and namespaces that plugins compute. Deleted objects disappear."""
 
     def __init__(self) -> None:
-        self._reported: tuple[Sequence[Figures], Mapping[str, Queue], Dimensions] | None = None
+        self._reported: tuple[Sequence[Figures], Mapping[str, Queue], Dimensions, UsageByQueue] | None = None
 
-    def update(self, figures: Sequence[Figures], queues: Mapping[str, Queue], dimensions: Dimensions) -> None:
+    def update(
+        self,
+        figures: Sequence[Figures],
+        queues: Mapping[str, Queue],
+        dimensions: Dimensions,
+        usage: UsageByQueue = MappingProxyType({}),
+    ) -> None:
         """``figures``: of all plugins of a session; later ones override earlier ones. ``queues``: those of the
-        session."""
-        self._reported = figures, queues, dimensions
+        session. ``usage``: what plugins limit by name."""
+        self._reported = figures, queues, dimensions, usage
 
     def collect(self) -> Iterable[GaugeMetricFamily]:
         if self._reported is None:
             return
-        figures, queues, dimensions = self._reported
-        yield from _queue_shares(figures, queues, dimensions)
+        figures, queues, dimensions, usage = self._reported
+        yield from _queue_shares(figures, queues, dimensions, usage)
         jobs = [((namespace, name), share) for one in figures for namespace, name, share in one.jobs]
         yield _gauge("volcano_job_share", "Dominant share of a job", ["job_ns", "job_id"], jobs)
         yield from _namespace_shares(figures)
 
 
 def _queue_shares(
-    figures: Sequence[Figures], queues: Mapping[str, Queue], dimensions: Dimensions
+    figures: Sequence[Figures], queues: Mapping[str, Queue], dimensions: Dimensions, usage: UsageByQueue
 ) -> Iterable[GaugeMetricFamily]:
     queue_figures = {name: its for one in figures for name, its in one.queues.items() if name in queues}
-    ordered = sorted(queue_figures.items())
+    shares = {name: its for one in figures for name, its in one.shares.items() if name in queues}
+    ordered = sorted((shares | queue_figures).items())
     share = [((name,), its.share) for name, its in ordered]
     yield _gauge("volcano_queue_share", "Part in use of what a queue deserves", _QUEUE, share)
     overused = [((name,), int(its.overused)) for name, its in ordered]
     yield _gauge("volcano_queue_overused", "1 if a queue has its share in use", _QUEUE, overused)
     deserved = {name: queue.deserved for name, queue in queues.items() if queue.deserved.any()}
     deserved |= {name: its.deserved for name, its in queue_figures.items()}
-    yield from amount_families("deserved", "What a queue deserves", deserved, dimensions)
-    for word, text, amounts in (
+    yield from amount_families("deserved", "What a queue deserves", deserved, dimensions, usage, "limit")
+    for word, text, amounts, figure in (
         (
             "real_capacity",
             "The most that a queue may have now",
             {name: its.limit for name, its in queue_figures.items()},
+            "limit",
         ),
         (
             "inqueue",
             "What jobs let in still lack of their minimum",
             {name: its.inqueue for name, its in queue_figures.items()},
+            "inqueue",
         ),
     ):
-        yield from amount_families(word, text, amounts, dimensions)
+        yield from amount_families(word, text, amounts, dimensions, usage, figure)
 
 
 def _namespace_shares(figures: Sequence[Figures]) -> Iterable[GaugeMetricFamily]:

@@ -145,6 +145,10 @@ class Verdict(msgspec.Struct, frozen=True):
     """Pod -> the scheduling gate taken off it."""
     writes: dict[str, str] = {}
     """Object that a plugin writes -> the body, as JSON."""
+    queue_cards: dict[str, dict[str, dict[str, str]]] = {}
+    """Queue -> card -> its amounts."""
+    queue_groups: dict[str, dict[str, int]] | None = None
+    """Queue -> phase -> number of PodGroups. None: recorded before the status of queues had these numbers."""
 
 
 class Decided(Frame):

@@ -217,5 +217,8 @@ class _Replayer:
         for key, (reason, message, nominated) in verdict.pods.items():
             if (found := task(key)) is not None:
                 result.pods.append(PodUnschedulable(found, reason, message, nominated))
-        result.queues = [QueueAllocated(name, allocated) for name, allocated in verdict.queues.items()]
+        result.queues = [
+            QueueAllocated(name, amounts, verdict.queue_cards.get(name), (verdict.queue_groups or {}).get(name, {}))
+            for name, amounts in verdict.queues.items()
+        ]
         return result

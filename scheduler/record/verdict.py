@@ -32,14 +32,19 @@ def verdict_of(decisions: Decisions) -> Verdict:
             f"{write.kind.name} {write.namespace}/{write.name}": msgspec.json.encode(write.body).decode()
             for write in decisions.writes
         },
+        queue_cards={queue.name: queue.cards for queue in decisions.queues if queue.cards is not None},
+        queue_groups={queue.name: queue.groups for queue in decisions.queues if queue.groups},
     )
 
 
 def differences(recorded: Verdict, now: Verdict) -> Iterator[tuple[str, str, str, str]]:
     """(field, name, recorded, now) of everything that is not the same; "" where there was or is nothing."""
     for field in Verdict.__struct_fields__:
-        before: dict[str, Any] = getattr(recorded, field)
-        after: dict[str, Any] = getattr(now, field)
+        before: dict[str, Any] = getattr(recorded, field) or {}
+        after: dict[str, Any] = getattr(now, field) or {}
+        if recorded.queue_groups is None and field in ("queues", "queue_groups"):
+            # A session of today updates a queue whose numbers of PodGroups change, too.
+            after = {name: value for name, value in after.items() if name in before}
         for name in sorted(before.keys() | after.keys()):
             if before.get(name) != after.get(name):
                 yield field, name, _format(before.get(name)), _format(after.get(name))

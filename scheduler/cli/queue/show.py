@@ -1,7 +1,7 @@
-"""``queue list`` and ``queue get``: queues with their numbers of PodGroups by phase, which the status does not have."""
+"""``queue list`` and ``queue get``: queues with their numbers of PodGroups by phase, and their amounts."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -27,6 +27,19 @@ class QueueRow:
     """The number of PodGroups by phase."""
 
 
+def _amounts(amounts: "Mapping[str, object] | None") -> str:
+    from scheduler.api.written_amounts import readable_text
+
+    return pairs((name, readable_text(name, amount)) for name, amount in (amounts or {}).items())
+
+
+def written_cards(cards: object) -> str:
+    """The used amount and the quota of each card, such as ``NVIDIA-H200=1/3``. ``cards``: ``status.cards``, of any
+    shape."""
+    listed = cards.items() if isinstance(cards, dict) else ()
+    return pairs((name, f"{its.get('used')}/{its.get('quota')}") for name, its in listed if isinstance(its, dict))
+
+
 def _count(phase: str) -> "Column[QueueRow]":
     return Column(phase, lambda row: row.groups[phase], 8)
 
@@ -37,9 +50,10 @@ _COLUMNS: tuple[Column[QueueRow], ...] = (
     Column("State", lambda row: row.queue.status.state, 8, phase=True),
     Column("Parent", lambda row: row.queue.spec.parent, 8),
     *(_count(phase) for phase in ("Inqueue", "Pending", "Running", "Unknown", "Completed")),
-    Column("Deserved", lambda row: pairs((row.queue.spec.deserved or {}).items()), wide=True),
-    Column("Capability", lambda row: pairs((row.queue.spec.capability or {}).items()), wide=True),
-    Column("Allocated", lambda row: pairs((row.queue.status.allocated or {}).items()), wide=True),
+    Column("Deserved", lambda row: _amounts(row.queue.spec.deserved), wide=True),
+    Column("Capability", lambda row: _amounts(row.queue.spec.capability), wide=True),
+    Column("Allocated", lambda row: _amounts(row.queue.status.allocated), wide=True),
+    Column("Cards", lambda row: written_cards(row.queue.status.cards), wide=True),
 )
 
 

@@ -201,8 +201,11 @@ class MemoryCluster:
         for status in decisions.queues:
             raw = self._copy(QUEUE, "", status.name)
             if raw is not None:
-                reported |= raw["status"].get("allocated") != status.allocated
-                raw["status"]["allocated"] = dict(status.allocated)
+                amounts = {"allocated": dict(status.allocated), **({"cards": status.cards} if status.cards else {})}
+                before = raw["status"]
+                kept = {name: value for name, value in before.items() if name not in ("allocated", "cards")}
+                raw["status"] = {**kept, **amounts, **status.groups}
+                reported |= raw["status"] != before
                 self._update(QUEUE, raw)
         for event in decisions.events:
             reported |= self.post(event)

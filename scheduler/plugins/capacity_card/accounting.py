@@ -72,11 +72,12 @@ class AccountBuilder:
     def account(self, job: Job) -> JobAccount:
         demands = self._demands
         held, leaving = _by_queue(job, HELD_STATUSES), _by_queue(job, (TaskStatus.RELEASING,))
-        waiting = _by_class(job.of(TaskStatus.PENDING).values())
+        waiting = _by_class(_without_node(job))
         classes = [tasks[0].cls for group in (*held.values(), *leaving.values(), waiting) for tasks in group]
-        own = Holding(self._sum(held.pop(job.queue, ())), self._sum(leaving.pop(job.queue, ())))
+        placed = job.placed
+        own = Holding(self._sum(held.pop(job.queue, ()), placed), self._sum(leaving.pop(job.queue, ()), placed))
         other_queues = {
-            queue: Holding(self._sum(held.get(queue, ())), self._sum(leaving.get(queue, ())))
+            queue: Holding(self._sum(held.get(queue, ()), placed), self._sum(leaving.get(queue, ()), placed))
             for queue in sorted(held.keys() | leaving.keys())
         }
         on_cards = any(demands.of(cls).card_requests for cls in classes)
@@ -132,19 +133,20 @@ class AccountBuilder:
 
     def holding(self, task: Task) -> Holding:
         """Returns what a task on a node holds."""
-        amounts = self._sum([[task]])
+        amounts = self._sum([[task]], {})
         return Holding({}, amounts) if task.status is TaskStatus.RELEASING else Holding(amounts, {})
 
-    def _sum(self, groups: Iterable[list[Task]]) -> Amounts:
-        """Sums what tasks on nodes hold; each group has tasks of one class."""
+    def _sum(self, groups: Iterable[list[Task]], placed: Mapping[str, int]) -> Amounts:
+        """Sums what tasks on nodes hold; each group has tasks of one class. ``placed``: as in ``_rows_of``."""
         amounts: Amounts = {}
         for tasks in groups:
-            add(amounts, self._demands.holdings(tasks, self._rows_of(tasks)))
+            add(amounts, self._demands.holdings(tasks, self._rows_of(tasks, placed)))
         return amounts
 
-    def _rows_of(self, tasks: Iterable[Task]) -> list[int]:
+    def _rows_of(self, tasks: Iterable[Task], placed: Mapping[str, int]) -> list[int]:
+        """``placed``: uid -> row of tasks that this session has placed."""
         rows = self._rows
-        return [rows.get(task.node, UNKNOWN) for task in tasks]
+        return [placed[task.uid] if task.uid in placed else rows.get(task.node, UNKNOWN) for task in tasks]
 
     def _conflict(self, job: Job, waiting: Iterable[list[Task]], announced: Mapping[Names, float]) -> str:
         """Returns why the alternative cards of Pods (or of the PodGroup, for missing Pods) conflict, or ""."""
@@ -162,13 +164,16 @@ class AccountBuilder:
         needs: Needs = {}
         if has_minimum_pods(job) and on_cards:
             own: Amounts = {CPU: 0.0, MEMORY: 0.0}
+            waiting = {task.uid for task in _without_node(job)}
             for tasks in _by_class(minimum_tasks(job)):
                 demand = self._demands.of(tasks[0].cls)
                 add(own, ((CPU, demand.cpu), (MEMORY, demand.memory)), len(tasks))
                 if not demand.card_requests:
                     continue
-                holders = [task for task in tasks if task.status is not TaskStatus.PENDING]
-                for card, amount in self._demands.cards_held(holders, self._rows_of(holders)) if holders else ():
+                holders = [task for task in tasks if task.uid not in waiting]
+                for card, amount in (
+                    self._demands.cards_held(holders, self._rows_of(holders, job.placed)) if holders else ()
+                ):
                     needs[card,] = needs.get((card,), 0.0) + amount
                 for card_request in demand.card_requests:
                     if card_request.cards and len(holders) < len(tasks):
@@ -191,6 +196,11 @@ def has_minimum_pods(job: Job) -> bool:
     return job.size > 0 and job.size >= job.min_member
 
 
+def _without_node(job: Job) -> list[Task]:
+    """The tasks that wait for a node, or for the terminating tasks on it."""
+    return [*job.of(TaskStatus.PENDING).values(), *job.of(TaskStatus.PIPELINED).values()]
+
+
 def _by_class(tasks: Iterable[Task]) -> list[list[Task]]:
     """Groups tasks by class."""
     groups: dict[int, list[Task]] = {}
@@ -207,7 +217,7 @@ def _by_queue(job: Job, statuses: Iterable[TaskStatus]) -> dict[str, list[list[T
     groups: dict[tuple[str, int], list[Task]] = {}
     for status in statuses:
         for task in job.of(status).values():
-            if task.node:
+            if task.node or task.uid in job.placed:
                 key = charged_queue(task, job.queue), task.cls.id
                 group = groups.get(key)
                 if group is None:
@@ -225,7 +235,7 @@ def minimum_tasks(job: Job) -> list[Task]:
     job the number is at most the minMember that it was admitted with."""
     ordered = [task for status in sorted(ALLOCATED_STATUSES, key=_value) for task in job.of(status).values()]
     ordered += sorted(
-        (task for task in job.of(TaskStatus.PENDING).values() if not task.gated),
+        (task for task in _without_node(job) if not task.gated),
         key=lambda task: (-task.priority, task.index, task.creation, task.uid),
     )
     wanted = dict(job.role_minimum) if job.enforces_role_minimum else {}
@@ -265,14 +275,15 @@ class AccountCache:
     """The accounts of the last session, reused for Job objects that have not changed."""
 
     def __init__(self) -> None:
-        self._kept: dict[str, tuple[Job, Inventory, tuple[bool, float], JobAccount]] = {}
+        self._kept: dict[str, tuple[Job, Inventory, tuple[object, ...], JobAccount]] = {}
 
     def accounts(self, jobs: Iterable[Job], account_builder: AccountBuilder) -> list[JobAccount]:
         """Returns one account per job, in the order of ``jobs``. Accounts of other jobs are dropped."""
-        inventory, terms = account_builder.inventory, (account_builder.unlimited, account_builder.signed_since)
+        inventory = account_builder.inventory
         before, now = self._kept, {}
         result = []
         for job in jobs:
+            terms = account_builder.unlimited, account_builder.signed_since, job.phase  # enqueue changes only the phase
             kept = before.get(job.key)
             if (
                 kept is None

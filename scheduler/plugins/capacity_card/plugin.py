@@ -6,7 +6,7 @@ not list. A Pod may name several alternative cards; it is charged for the card o
 not compared with the cluster: they may add up to more cards than exist, and cards may disappear.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import ClassVar, Final
 
@@ -60,8 +60,11 @@ class CapacityCard:
         for problem in self._inventory.problems:
             session.malformed_field(problem)
         self._demands = Demands(self._inventory, session.dimensions, self._unlimited)
-        self._books = self._open_books()
-        self._account()
+        self._account_builder = AccountBuilder(
+            self._demands, session.nodes.index, self._unlimited, session.snapshot.signed_since
+        )
+        self._books = self._reported = self._open_books()
+        self._account(self._books, session.malformed_field)
         session.add_queue_order(self._queue_key)
         session.add_job_valid(self._valid)
         session.add_job_enqueueable(self._enqueueable)
@@ -74,12 +77,19 @@ class CapacityCard:
         session.add_score(self._scores)
         session.add_queue_usage(self._usage)
         session.add_figures(self._figures)
+        session.add_close(self._close)
         placements = Placements(self._books, self._demands)
         session.add_handlers(placements.allocate, placements.deallocate)
 
     def _usage(self, queue: Queue) -> dict[str, QueueUsage]:
         """Returns card -> usage."""
-        return self._books[queue.name].usage()
+        return self._reported[queue.name].usage()
+
+    def _close(self) -> None:
+        """Computes the books again for reports: what was placed is no longer reserved, and may be another card than was
+        expected."""
+        self._reported = {name: QueueBook(book.queue, book.limits) for name, book in self._books.items()}
+        self._account(self._reported, lambda problem: None)
 
     def _figures(self) -> Figures:
         return Figures(shares={name: QueueShare(book.share, book.overused) for name, book in self._books.items()})
@@ -133,22 +143,19 @@ class CapacityCard:
         note = "" if quota.readable else f"; the queue's annotation {CARD_QUOTA} cannot be read"
         return QueueBook(queue, limits, note)
 
-    def _account(self) -> None:
-        """Adds the accounts of all jobs to the books."""
-        session, books = self._session, self._books
-        account_builder = AccountBuilder(
-            self._demands, session.nodes.index, self._unlimited, session.snapshot.signed_since
-        )
-        unproven = list(self._account_tasks_without_job(account_builder))
+    def _account(self, books: Mapping[str, QueueBook], report: Callable[[Malformed], object]) -> None:
+        """Adds the accounts of all jobs to the books. ``report``: called with what is malformed."""
+        session = self._session
+        unproven = list(self._account_tasks_without_job(books, report))
         jobs = list(session.jobs.values())
-        accounts = _accounts.accounts(jobs, account_builder)
+        accounts = _accounts.accounts(jobs, self._account_builder)
         self._accounts: dict[str, JobAccount] = {}
         reservations = []
         for job, account in zip(jobs, accounts, strict=True):
             self._accounts[job.key] = account
             unproven += account.unproven
             for problem in account.problems:
-                session.malformed_field(problem)
+                report(problem)
             for queue, holding in account.other_queues.items():
                 if queue in books:
                     books[queue].add_holding(holding)
@@ -158,28 +165,33 @@ class CapacityCard:
             book.add_job(account)
             if account.reserved:
                 reservations.append((book, account.reserved))
-        self._account_unproven(account_builder, unproven)
+        self._account_unproven(books, unproven, report)
         for book, needs in reservations:
             book.reserve(needs)
         for book in books.values():
             book.find_contended_cards()
 
-    def _account_tasks_without_job(self, account_builder: AccountBuilder) -> Iterator[Task]:
+    def _account_tasks_without_job(
+        self, books: Mapping[str, QueueBook], report: Callable[[Malformed], object]
+    ) -> Iterator[Task]:
         """Charges Pods without an existing PodGroup to the queue that admitted them. Yields the Pods whose queue is
         unknown."""
+        account_builder = self._account_builder
         for task in self._session.snapshot.tasks_without_job:
             if task.record is None:
                 if task.ours and account_builder.unproven(task):  # most are daemons, and Pods of other schedulers
                     yield task
                 continue
             holding = account_builder.holding(task)
-            book = self._books.get(task.record.queue)
+            book = books.get(task.record.queue)
             if book is not None:
                 book.add_holding(holding)
             if task.status is not TaskStatus.RELEASING:  # a PodGroup and its Pods are often deleted together
-                self._session.malformed_field(missing_group(task, task.record.queue, holding))
+                report(missing_group(task, task.record.queue, holding))
 
-    def _account_unproven(self, account_builder: AccountBuilder, tasks: Iterable[Task]) -> None:
+    def _account_unproven(
+        self, books: Mapping[str, QueueBook], tasks: Iterable[Task], report: Callable[[Malformed], object]
+    ) -> None:
         """Charges every queue that may have admitted the tasks, so that removing a record frees no quota."""
         queues: dict[str, set[str]] = {}
         jobs = self._session.jobs
@@ -187,12 +199,12 @@ class CapacityCard:
             if not queues:
                 for job in jobs.values():
                     queues.setdefault(job.namespace, set()).add(job.queue)
-            named = sorted(queues.get(task.namespace, set()) & self._books.keys())
-            holding = account_builder.holding(task)
+            named = sorted(queues.get(task.namespace, set()) & books.keys())
+            holding = self._account_builder.holding(task)
             for queue in named:
                 if task.job not in jobs or queue != jobs[task.job].queue:
-                    self._books[queue].add_holding(holding)
-            self._session.malformed_field(missing_record(task, named, holding))
+                    books[queue].add_holding(holding)
+            report(missing_record(task, named, holding))
 
     # --- order ---
     def _queue_key(self, queue: Queue) -> tuple[int, float]:

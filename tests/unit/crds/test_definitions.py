@@ -123,7 +123,21 @@ def test_the_short_names_are_those_of_volcano(file: str, names: list[str] | None
                 "QUEUE": ".spec.queue",
             },
         ),
-        ("scheduling.volcano.sh_queues.yaml", {"PARENT": ".spec.parent"}),
+        (
+            "scheduling.volcano.sh_queues.yaml",
+            {
+                "STATE": ".status.state",
+                "WEIGHT": ".spec.weight",
+                "PARENT": ".spec.parent",
+                "RUNNING": ".status.running",
+                "INQUEUE": ".status.inqueue",
+                "PENDING": ".status.pending",
+                "CPU": ".status.allocated.cpu",
+                "MEMORY": ".status.allocated.memory",
+                "CARDS": ".status.cards",
+                "AGE": ".metadata.creationTimestamp",
+            },
+        ),
         ("flow.volcano.sh_jobflows.yaml", {"Status": ".status.state.phase", "Age": ".metadata.creationTimestamp"}),
         (
             "topology.volcano.sh_hypernodes.yaml",
@@ -143,8 +157,8 @@ def test_the_short_names_are_those_of_volcano(file: str, names: list[str] | None
 def test_the_columns_are_those_of_volcano_and_the_message_of_a_job(file: str, columns: dict[str, str]) -> None:
     shown = version(file).get("additionalPrinterColumns", ())
     assert {each["name"]: each["jsonPath"] for each in shown} == columns
-    # The queue is shown by `kubectl get -o wide` only.
-    assert [each["name"] for each in shown if each.get("priority")] == (["QUEUE"] if "QUEUE" in columns else [])
+    wide = [each["name"] for each in shown if each.get("priority")]
+    assert wide == [name for name in ("QUEUE", "CARDS") if name in columns]
 
 
 def test_status_is_a_subresource_of_what_the_controllers_report_on_and_not_of_podgroups() -> None:

@@ -51,12 +51,13 @@ class CycleReport:
             return
         self._figures_at = now
         session, figures, metrics = outcome.session, outcome.session.figures(), self._metrics
-        held = metrics.session.update(session.jobs, session.queues, session.dimensions, self._bound, figures)
+        usage = session.usage_by_queue()
+        held = metrics.session.update(session.jobs, session.queues, session.dimensions, self._bound, figures, usage)
         self._bound = {}
         metrics.cluster.update(*held, session.nodes, session.dimensions)
         metrics.waiting.update(session.jobs)
         metrics.chips.update(figures)
-        metrics.shares.update(figures, session.queues, session.dimensions)
+        metrics.shares.update(figures, session.queues, session.dimensions, usage)
         metrics.devices.update(session.shared.get(DEVICE_USAGE, ()))
 
     def report(self, outcome: Outcome) -> None:

@@ -120,19 +120,22 @@ def pod_group_status(update: PodGroupStatusUpdate, key: SigningKey | None = None
 
 
 def queue_allocated(update: QueueAllocated) -> bytes:
-    """JSON patch of a Queue's status: the whole of ``allocated`` is replaced, so no resource of before remains.
+    """JSON patch of a Queue's status: ``allocated`` and ``cards`` are replaced, so nothing of before remains.
     ``reservation`` is written empty, as Volcano does: its Queues are read by programs that know it there."""
     return _encode(
         [
             {"op": "add", "path": "/status/allocated", "value": update.allocated},
+            *([] if update.cards is None else [{"op": "add", "path": "/status/cards", "value": update.cards}]),
             {"op": "add", "path": "/status/reservation", "value": {}},
+            *({"op": "add", "path": f"/status/{phase}", "value": number} for phase, number in update.groups.items()),
         ]
     )
 
 
 def queue_first_allocated(update: QueueAllocated) -> bytes:
     """Merge patch for a Queue that has no status yet."""
-    return _encode({"status": {"allocated": update.allocated, "reservation": {}}})
+    cards = {} if update.cards is None else {"cards": update.cards}
+    return _encode({"status": {"allocated": update.allocated, **cards, **update.groups, "reservation": {}}})
 
 
 def object_write(write: ObjectWrite) -> bytes:

@@ -49,13 +49,16 @@ def test_get_shows_one_queue_in_the_same_columns(queues: Cluster) -> None:
 
 
 def test_wide_shows_the_amounts_of_the_queue(cluster: Cluster) -> None:
-    cluster.holds(QUEUES, queue("q", deserved={"cpu": "4"}, capability={"cpu": "8", "memory": "1Gi"}))
+    raw = queue("q", deserved={"cpu": "4"}, capability={"cpu": "8", "memory": "19595788288"})
+    cards = {"NVIDIA-H200": {"used": "1", "quota": "3"}, "malformed": "by hand"}
+    raw["status"] = {"allocated": {"cpu": "1500m", "NVIDIA-H200": "1"}, "cards": cards}
+    cluster.holds(QUEUES, raw)
     cluster.holds(ALL_GROUPS)
 
     titles, row = cluster.prints("queue", "list", "-o", "wide").splitlines()
 
-    assert titles.split()[-3:] == ["Deserved", "Capability", "Allocated"]
-    assert row.split()[-3:] == ["cpu=4", "cpu=8,memory=1Gi", "<none>"]
+    assert titles.split()[-4:] == ["Deserved", "Capability", "Allocated", "Cards"]
+    assert row.split()[-4:] == ["cpu=4", "cpu=8,memory=18.2Gi", "cpu=1500m,NVIDIA-H200=1", "NVIDIA-H200=1/3"]
 
 
 def test_a_queue_is_created_from_flags(cluster: Cluster) -> None:

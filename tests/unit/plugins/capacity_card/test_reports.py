@@ -1,0 +1,1 @@
+"""What a queue has of each card: in its status, in metrics, in explanations."""
