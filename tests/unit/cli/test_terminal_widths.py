@@ -39,6 +39,9 @@ OF_CLUSTER = (
 )
 
 
+TABLES = (("job", "top"), ("job", "list"), ("job", "list", "-o", "wide"), ("podgroup", "list"), ("queue", "list"))
+
+
 @pytest.fixture
 def busy(cluster: Cluster) -> Cluster:
     """A gang that runs, one that waits, one that has failed, and a Deployment."""
@@ -114,10 +117,11 @@ def looks_as(name: str, width: int, shown: str) -> None:
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("line", [("job", "top"), ("job", "list"), ("job", "list", "-o", "wide")], ids="-".join)
+@pytest.mark.parametrize("line", TABLES, ids="-".join)
 def test_tables_of_a_cluster(line: tuple[str, ...], width: int, busy: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     on_terminal(monkeypatch, width)
-    monkeypatch.setattr("scheduler.cli.job.top.age", lambda time, now: "2m3s")
+    for module in ("job.top", "podgroup"):
+        monkeypatch.setattr(f"scheduler.cli.{module}.age", lambda time, now: "2m3s")
 
     looks_as("-".join(line), width, busy.prints(*line))
 
