@@ -2,8 +2,8 @@
 
 ``volcano.sh/card.quota`` (queue) and ``volcano.sh/card.request`` (PodGroup) are JSON objects of whole numbers,
 ``volcano.sh/card.name`` (Pod) is one name or several joined by ``|``, the preferred one first; the keys of a request
-may join names too. Invalid entries are ignored; if the text is not a JSON object, all of it is. The key
-``volcano.sh/card.card``, which one sentence of the design uses for ``card.name``, is not read.
+may join names too. Invalid entries are ignored; if the text is not a JSON object, all of it is. A Pod may name its
+cards in ``volcano.sh/card.card`` instead, as the design does once.
 """
 
 import json
@@ -14,7 +14,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final
 
-from scheduler.api.names import CPU, MEMORY
+from scheduler.api.names import CARD_CARD, CARD_NAME, CPU, MEMORY
 from scheduler.api.written_values import type_of
 
 MILLI: Final = 1000
@@ -45,6 +45,7 @@ class CardCounts:
     """Whether the text is a JSON object."""
 
 
+NO_NAMES: Final = CardNames(())
 NO_CARDS: Final = CardCounts(MappingProxyType({}))
 
 
@@ -65,6 +66,27 @@ def parse_names(text: str) -> CardNames:
         else:
             names[name] = None
     return CardNames(tuple(names), tuple(dict.fromkeys(problems)))
+
+
+def cards_of_pod(annotations: Mapping[str, str]) -> tuple[str, CardNames]:
+    """Returns the annotation in which a Pod names its cards, and the names. Without ``card.name``, ``card.card``
+    counts."""
+    name, card = annotations.get(CARD_NAME), annotations.get(CARD_CARD)
+    key, text = (CARD_CARD, card) if name is None and card is not None else (CARD_NAME, name)
+    listed = NO_NAMES if text is None else parse_names(text)
+    if name is not None and card is not None and parse_names(card).names != listed.names:
+        problem = f"{card[:64]!r} in {CARD_CARD} names other cards, and is ignored"
+        return key, CardNames(listed.names, (*listed.problems, problem))
+    return key, listed
+
+
+def kind_of(name: str) -> str:
+    """Returns what kind of card a name is for: ``whole card``, ``MPS`` or the profile of a MIG partition. Cards of
+    different kinds are different resources."""
+    part = name.partition("/")[2]
+    if part.startswith("mig-"):
+        return f"MIG {part.removeprefix('mig-').removesuffix('-mixed')}"
+    return "MPS" if part.startswith("mps-") else part or "whole card"
 
 
 def parse_quota(text: str | None) -> CardCounts:

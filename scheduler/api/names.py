@@ -131,6 +131,8 @@ OVERSUBSCRIPTION_MEMORY: Final = "volcano.sh/oversubscription-memory"
 CARD_QUOTA: Final = "volcano.sh/card.quota"
 CARD_REQUEST: Final = "volcano.sh/card.request"
 CARD_NAME: Final = "volcano.sh/card.name"
+CARD_CARD: Final = "volcano.sh/card.card"
+"""A second spelling of the design."""
 
 # --- Ascend ---
 HUAWEI_PREFIX: Final = "huawei.com/"
@@ -251,6 +253,7 @@ HAMI_NODE_LOCK: Final = "hami.io/mutex.lock"
 CLASS_LABELS: Final[tuple[str, ...]] = (ACJOB_OPERATOR_NAME, NPU_JOB_KIND, VNPU_DVPP, VNPU_LEVEL)
 """Pod labels that plugins read when they place a task. Selectors add the keys that they name."""
 CLASS_ANNOTATIONS: Final[tuple[str, ...]] = (
+    CARD_CARD,
     CARD_NAME,
     COOLDOWN_TIME,
     GPU_NO_USE_TYPE,

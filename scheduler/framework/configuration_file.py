@@ -82,6 +82,12 @@ def parse_configuration(text: str, source: str = "scheduler configuration") -> C
             refusal = registry.refusal(option.name, option.arguments)
             if refusal:
                 raise ConfigurationError(f"{source}: plugin {option.name}: {refusal}")
+    plugins = dict.fromkeys(option.name for tier in tiers for option in tier)
+    warnings += (
+        f"{source}: plugin {name} beside {other}: {remark}"
+        for name in plugins
+        for other, remark in registry.remarks(name, plugins)
+    )
     arguments: dict[str, dict[str, Any]] = {}
     for i, entry in enumerate(_list(root.get("configurations"), source, "configurations")):
         fields = _mapping(entry, source, f"configurations[{i}]")

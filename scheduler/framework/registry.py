@@ -1,6 +1,6 @@
 """The registry of actions and plugins by name. To add one, write a class and register it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Protocol
 
 from scheduler.framework.arguments import Arguments
@@ -76,6 +76,15 @@ def refusal(name: str, arguments: Mapping[str, Any]) -> str:
         return str(factory.refusal(Arguments(arguments)))
     except Exception as error:  # the code of others may raise anything
         return f"its refusal() raised {words_of(error)}"
+
+
+def remarks(name: str, others: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yields the name of another plugin of a configuration, and what a plugin says about running beside it (its class
+    attribute ``beside``)."""
+    beside: Mapping[str, str] = getattr(plugin(name), "beside", {})
+    for other in others:
+        if other in beside:
+            yield other, beside[other]
 
 
 def action(name: str) -> ActionFactory | None:

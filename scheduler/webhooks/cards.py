@@ -6,8 +6,8 @@ Admission refuses a malformed annotation; once the object is stored, the schedul
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from scheduler.api.cards import SEPARATOR, CardCounts, parse_names, parse_quota, parse_request
-from scheduler.api.names import CARD_NAME, CARD_QUOTA, CARD_REQUEST
+from scheduler.api.cards import SEPARATOR, CardCounts, cards_of_pod, parse_quota, parse_request
+from scheduler.api.names import CARD_QUOTA, CARD_REQUEST
 
 _COUNTS_REMEDY: Final = 'write a JSON object of cards and how many of each, such as {"NVIDIA-H200": 2}'
 _NAMES_REMEDY: Final = f"write the name of a card, or several joined by {SEPARATOR} with the preferred one first"
@@ -29,8 +29,8 @@ def request_problems(annotations: Annotations) -> Iterator[str]:
 
 def name_problems(annotations: Annotations) -> Iterator[str]:
     """The problems of the card names that a Pod accepts."""
-    text = (annotations or {}).get(CARD_NAME)
-    yield from _problems(CARD_NAME, () if text is None else parse_names(text).problems, _NAMES_REMEDY)
+    key, listed = cards_of_pod(annotations or {})
+    yield from _problems(key, listed.problems, _NAMES_REMEDY)
 
 
 def _empty_request_problems(text: str | None, request: CardCounts) -> Iterator[str]:

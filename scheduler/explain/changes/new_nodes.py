@@ -10,8 +10,9 @@ from typing import Final
 
 import numpy as np
 
+from scheduler.api.cards import cards_of_pod
 from scheduler.api.kinds import CSI_NODE, NODE, NUMATOPOLOGY, RESOURCE_SLICE
-from scheduler.api.names import CARD_NAME, HOSTNAME_LABEL, HUAWEI_PREFIX, MPS_REPLICAS, NODEGROUP_NAME, NVIDIA_GPU
+from scheduler.api.names import HOSTNAME_LABEL, HUAWEI_PREFIX, MPS_REPLICAS, NODEGROUP_NAME, NVIDIA_GPU
 from scheduler.api.objects import Node
 from scheduler.api.resource import PODS_INDEX, format_amount
 from scheduler.api.task import Task, TaskStatus
@@ -171,7 +172,8 @@ def _fitted_model(evidence: Evidence, task: Task, *, bare: bool) -> Model:
 
 def _card_labels(task: Task, names: Sequence[str]) -> dict[str, str]:
     """The labels of a node with the card that the Pod prefers: a whole one, or one that is shared or partitioned."""
-    product, _, part = task.cls.annotations.get(CARD_NAME, "").split("|")[0].strip().partition("/")
+    _, listed = cards_of_pod(task.cls.annotations)
+    product, _, part = next(iter(listed.names), "").partition("/")
     asked = [names[d] for d in np.flatnonzero(task.cls.request).tolist() if "/" in names[d]]
     if not product or not asked:
         return {}

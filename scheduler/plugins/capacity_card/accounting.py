@@ -16,7 +16,7 @@ from scheduler.api.names import CARD_REQUEST, CPU, MEMORY
 from scheduler.api.reasons import Malformed
 from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX
 from scheduler.api.task import ALLOCATED_STATUSES, Task, TaskStatus
-from scheduler.plugins.capacity_card.demand import FIELD, UNKNOWN, Demands
+from scheduler.plugins.capacity_card.demand import UNKNOWN, Demands
 from scheduler.plugins.capacity_card.discovery import Inventory
 from scheduler.plugins.capacity_card.holdings import (
     HELD_STATUSES,
@@ -106,7 +106,8 @@ class AccountBuilder:
                     reserved[names] = max(reserved[names] - float(job.gated[index]), 0.0)
         problems = [Malformed("PodGroup", job.namespace, job.name, REQUEST_FIELD, text) for text in request.problems]
         for pod in (tasks[0] for tasks in waiting):
-            problems += [Malformed("Pod", pod.namespace, pod.name, FIELD, t) for t in demands.of(pod.cls).problems]
+            demand = demands.of(pod.cls)
+            problems += [Malformed("Pod", pod.namespace, pod.name, demand.field, text) for text in demand.problems]
         problems += [charged_elsewhere(job, queue, holding) for queue, holding in other_queues.items()]
         return JobAccount(
             holding=own,

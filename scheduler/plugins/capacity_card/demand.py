@@ -12,14 +12,12 @@ from typing import Final
 
 import numpy as np
 
-from scheduler.api.cards import SEPARATOR, CardNames, Names, parse_names
-from scheduler.api.names import CARD_NAME, CPU, MEMORY
+from scheduler.api.cards import SEPARATOR, Names, cards_of_pod, kind_of
+from scheduler.api.names import CPU, MEMORY
 from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, PODS_INDEX, Dimensions
 from scheduler.api.task import Task, TaskClass
 from scheduler.plugins.capacity_card.discovery import Inventory
 
-FIELD: Final = f"metadata.annotations[{CARD_NAME}]"
-NO_NAMES: Final = CardNames(())
 AmountList = list[tuple[str, float]]
 """(name, amount) pairs; a name may occur several times."""
 UNKNOWN: Final = -1
@@ -55,8 +53,10 @@ class Demand:
     """In bytes; 0 if the queue's limit does not apply to the task."""
     independent_of_nodes: bool
     """The task requests only cpu, memory and pods, and names no card, so that changes of nodes do not matter."""
+    field: str
+    """The annotation in which the Pod names cards."""
     problems: tuple[str, ...]
-    """Problems found in the annotation."""
+    """Problems found in it."""
     conflict: str
     """Why the named cards cannot be alternatives, or ""."""
 
@@ -144,17 +144,21 @@ class Demands:
         return tuple(dict.fromkeys(self.inventory.canonical(name) for name in names))
 
     def conflict(self, cards: Names, where: str) -> str:
-        """Returns why cards cannot be alternatives in one annotation, or ""."""
-        known = [(card, self.inventory.resources_of(card)) for card in cards]
-        known = [(card, resources) for card, resources in known if resources]
-        if len(known) < 2 or frozenset.intersection(*(resources for _, resources in known)):
+        """Returns why cards cannot be alternatives in one annotation, or "". If no node has the cards, their names
+        say that they are different resources."""
+        known = {card: self.inventory.resources_of(card) for card in cards}
+        known = {card: resources for card, resources in known.items() if resources}
+        if len(known) > 1 and not frozenset.intersection(*known.values()):
+            types = {card: " or ".join(sorted(resources)) for card, resources in known.items()}
+        elif len(known) < len(cards) and len({kind_of(card) for card in cards}) > 1:
+            types = {card: kind_of(card) for card in cards}
+        else:
             return ""
-        listed = ", ".join(f"<{card}> is {' or '.join(sorted(resources))}" for card, resources in known)
+        listed = ", ".join(f"<{card}> is {resource}" for card, resource in types.items())
         return f"cards of different resource types cannot stand for each other in {where}: {listed}"
 
     def _demand(self, cls: TaskClass) -> Demand:
-        text = cls.annotations.get(CARD_NAME)
-        listed = NO_NAMES if text is None else parse_names(text)
+        key, listed = cards_of_pod(cls.annotations)
         written = {self.inventory.canonical(name): name for name in reversed(listed.names)}
         cards = self.canonical(listed.names)
         requested = {
@@ -180,8 +184,9 @@ class Demands:
             cpu=0.0 if free else float(cls.request[CPU_INDEX]),
             memory=0.0 if free else float(cls.request[MEMORY_INDEX]),
             independent_of_nodes=not requested and not cards,
+            field=f"metadata.annotations[{key}]",
             problems=listed.problems,
-            conflict=self.conflict(cards, CARD_NAME),
+            conflict=self.conflict(cards, key),
         )
 
     def _counting(self, cards: Names, requested: dict[str, float]) -> dict[str, bool]:

@@ -39,6 +39,10 @@ from scheduler.plugins.support.queues.refusals import not_open
 QUOTA_FIELD: Final = f"metadata.annotations[{CARD_QUOTA}]"
 REASON_CARDS: Final = "UnsupportedCards"
 _LIMITED: Final = ((CPU, CPU_INDEX), (MEMORY, MEMORY_INDEX))
+_BOTH_LIMIT: Final = (
+    "both limit the queues, and Pods need room under both; cardUnlimitedCpuMemory does not lift the limits of the "
+    "other plugin, and only that one reclaims"
+)
 _discovery = Discovery()
 _accounts = AccountCache()
 """Results of the last session. The next session reuses those whose objects have not changed."""
@@ -50,6 +54,7 @@ class CapacityCard:
     nor counted."""
 
     name: ClassVar[str] = "capacity-card"
+    beside: ClassVar[Mapping[str, str]] = dict.fromkeys(("capacity", "proportion"), _BOTH_LIMIT)
 
     def __init__(self, arguments: Arguments) -> None:
         self._unlimited = arguments.boolean("cardUnlimitedCpuMemory", False)

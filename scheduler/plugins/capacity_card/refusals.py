@@ -6,7 +6,7 @@ from scheduler.api.names import CPU, MEMORY
 from scheduler.api.quantity import format_milli
 from scheduler.api.reasons import Shortage
 from scheduler.plugins.capacity_card.books import QueueBook
-from scheduler.plugins.capacity_card.demand import CardRequest
+from scheduler.plugins.capacity_card.demand import CardRequest, join_names
 
 
 def card_shortages(book: QueueBook, card_request: CardRequest, usable: Sequence[str]) -> list[Shortage]:
@@ -14,6 +14,9 @@ def card_shortages(book: QueueBook, card_request: CardRequest, usable: Sequence[
     if not card_request.named and not usable:
         taken = sum(map(book.used, card_request.cards))
         return [Shortage(card_request.resource, card_request.amount, taken, 0.0, "Queue", book.queue.name)]
+    if not usable and len(card_request.cards) > 1:
+        taken = sum(map(book.used, card_request.cards))
+        return [Shortage(join_names(card_request.written), card_request.amount, taken, 0.0, "Queue", book.queue.name)]
     written = dict(zip(card_request.cards, card_request.written, strict=True)) if card_request.named else {}
     return [
         shortage_of(book, card, written.get(card, card), card_request.amount) for card in usable or card_request.cards
