@@ -1,0 +1,181 @@
+"""The queue, the vcjob and the Deployment of the published design on a real control plane: what is allowed, refused and
+counted is shown in the objects, by the command line and in metrics."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+from urllib.request import urlopen
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from controlplane.manifests import CHART, NAMESPACE, RELEASE
+from scheduler.api.kinds import NODE, POD, QUEUE, VCJOB, object_path
+from scheduler.api.names import CARD_NAME, CARD_QUOTA, CARD_REQUEST, QUEUE_NAME_ANNOTATION
+from tests.integration.installation import ROLES, Installation, started_installation
+from tests.integration.stage import wait
+
+pytestmark = pytest.mark.controlplane
+
+H200, H800, GPU = "NVIDIA-H200", "NVIDIA-H800", "nvidia.com/gpu"
+QUOTA = {
+    H200: 3,
+    H800: 2,
+    "NVIDIA-GeForce-RTX-4090": 2,
+    "NVIDIA-H800/mps-80g*1/2": 2,
+    "NVIDIA-H200/mig-1g.18gb-mixed": 3,
+    "NVIDIA-H200/mig-3g.71gb-mixed": 1,
+}
+CONFIGURATION = """\
+actions: "enqueue, allocate, backfill"
+tiers:
+- plugins: [{name: priority}, {name: gang, enablePreemptable: false}, {name: conformance}]
+- plugins: [{name: drf, enablePreemptable: false}, {name: predicates},
+            {name: capacity-card, arguments: {cardUnlimitedCpuMemory: true}}, {name: nodeorder}, {name: binpack}]
+"""
+JOBS = object_path(VCJOB, "default", "").rstrip("/")
+
+
+PODS = object_path(POD, "default", "").rstrip("/")
+DEPLOYMENT = "/apis/apps/v1/namespaces/default/deployments"
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+    """All roles, two nodes with eight H200 and eight H800, and the queue of the design."""
+    directory = tmp_path_factory.mktemp("seed")
+    with started_installation(directory) as installation:
+        api = installation.api
+        api.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+        for name, product in (("a", H200), ("b", H800)):
+            labels = {f"{GPU}.product": product, f"{GPU}.count": "8", f"{GPU}.memory": "143771"}
+            amounts = {"cpu": "64", "memory": "512Gi", "pods": "110", GPU: "8"}
+            status = {"allocatable": amounts, "capacity": amounts}
+            api.create(NODE.path, {"metadata": {"name": name, "labels": labels}, "status": status})
+        values = directory / "values.yaml"
+        values.write_text(json.dumps({"scheduler": {"configuration": CONFIGURATION}}), encoding="utf-8")
+        installation.helm("install", RELEASE, CHART, f"--values={values}")
+        for role in ROLES:
+            installation.start(role)
+        queue = {"apiVersion": QUEUE.api_version, "kind": "Queue", "metadata": {"name": "cr-queue1"}}
+        queue["metadata"]["annotations"] = {CARD_QUOTA: json.dumps(QUOTA)}  # type: ignore[index]
+        guarantee = {"resource": {"cpu": 2, "memory": "2Gi"}}
+        spec = {"weight": 1, "capability": {"cpu": 4, "memory": "4Gi"}, "guarantee": guarantee}
+        api.create(QUEUE.path, {**queue, "spec": spec})
+        api.wait(object_path(QUEUE, "", "cr-queue1"), lambda it: it.get("status", {}).get("state") == "Open", 60)
+        yield installation
+
+
+def template(annotations: dict[str, str], **spec: Any) -> dict[str, Any]:
+    """A Pod template that needs one H200, as the design writes it."""
+    requests = {GPU: "1", "cpu": "8"}
+    term = {"matchExpressions": [{"key": f"{GPU}.product", "operator": "In", "values": [H200]}]}
+    affinity = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    container = {"name": "c", "image": "nginx", "resources": {"requests": requests, "limits": requests}}
+    return {
+        "metadata": {"labels": {"app": "nginx"}, "annotations": {CARD_NAME: H200, **annotations}},
+        "spec": {"affinity": {"nodeAffinity": affinity}, "containers": [container], **spec},
+    }
+
+
+def vcjob(name: str, cards: int) -> dict[str, Any]:
+    spec = {
+        "minAvailable": cards,
+        "schedulerName": "volcano-py",
+        "queue": "cr-queue1",
+        "policies": [{"action": "CompleteJob", "event": "TaskCompleted"}],
+        "tasks": [{"name": "master", "replicas": cards, "template": template({}, restartPolicy="Never")}],
+    }
+    metadata = {"name": name, "annotations": {CARD_REQUEST: json.dumps({H200: cards})}}
+    return {"apiVersion": VCJOB.api_version, "kind": "Job", "metadata": metadata, "spec": spec}
+
+
+def insufficient(requested: int, total: int) -> str:
+    return (
+        f"Queue <cr-queue1> has insufficient <{H200}> quota: requested <{requested}>, "
+        f"total would be <{total}>, but capability is <3000>"
+    )
+
+
+def cards(installed: Installation) -> dict[str, str]:
+    """What the status of the queue says of the H200."""
+    found: dict[str, str] = (
+        installed.api.get(object_path(QUEUE, "", "cr-queue1"))["status"].get("cards", {}).get(H200, {})
+    )
+    return found
+
+
+def shown(installed: Installation, *arguments: str) -> str:
+    command = [sys.executable, "-m", "scheduler.cli.main", *arguments, f"--kubeconfig={installed.plane.kubeconfig}"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def metric(installed: Installation, name: str) -> float | None:
+    with urlopen(f"http://127.0.0.1:{installed.roles['scheduler'].metrics}/metrics", timeout=10) as answer:
+        text = answer.read().decode()
+    labels = {"queue_name": "cr-queue1", "resource": H200}
+    samples = (s for family in text_string_to_metric_families(text) for s in family.samples)
+    return next((s.value for s in samples if s.name == name and s.labels == labels), None)
+
+
+def test_cards_are_allowed_refused_counted_and_shown_as_the_design_says(installed: Installation) -> None:
+    api = installed.api
+
+    # The job of the design gets its two cards, although it requests more cpu than the queue may use.
+    api.create(JOBS, vcjob("cr-job", 2))
+    wait(lambda: cards(installed) == {"quota": "3", "used": "2", "inqueue": "0", "requested": "2"}, 60)
+
+    # Of the Deployment, one replica fits in the quota; the other is refused, with numbers on the Pod and in an Event.
+    body = {
+        "metadata": {"name": "cr-deployment"},
+        "spec": {
+            "replicas": 2,
+            "selector": {"matchLabels": {"app": "nginx"}},
+            "template": template({QUEUE_NAME_ANNOTATION: "cr-queue1"}, schedulerName="volcano-py"),
+        },
+    }
+    api.create(DEPLOYMENT, body)
+    wait(lambda: cards(installed) == {"quota": "3", "used": "3", "inqueue": "0", "requested": "4"}, 60)
+    replicas = [pod for pod in api.get(PODS)["items"] if pod["metadata"]["name"].startswith("cr-deployment")]
+    (waiting,) = [pod for pod in replicas if not pod["spec"].get("nodeName")]
+    name = waiting["metadata"]["name"]
+
+    def condition() -> str:
+        found = api.get(f"{PODS}/{name}")["status"].get("conditions", [])
+        return next((c["message"] for c in found if c["type"] == "PodScheduled"), "")
+
+    def events(kind: str) -> list[str]:
+        found = api.get("/api/v1/namespaces/default/events")["items"]
+        return [event["message"] for event in found if event["involvedObject"]["kind"] == kind]
+
+    wait(lambda: insufficient(1000, 4000) in condition(), 60, condition)
+    wait(lambda: any(insufficient(1000, 4000) in text for text in events("Pod")), 60)
+
+    # A job beyond the quota is not admitted: it gets no Pods, and an Event on its PodGroup says why.
+    api.create(JOBS, vcjob("too-large", 5))
+    wait(lambda: any(insufficient(5000, 8000) in text for text in events("PodGroup")), 60, lambda: events("PodGroup"))
+    assert not [pod for pod in api.get(PODS)["items"] if pod["metadata"]["name"].startswith("too-large")]
+
+    # The same numbers in kubectl, the command line and metrics.
+    def status() -> dict[str, Any]:
+        found: dict[str, Any] = api.get(object_path(QUEUE, "", "cr-queue1"))["status"]
+        return found
+
+    wait(lambda: (status()["running"], status()["pending"]) == (2, 1), 60, status)
+    assert status()["allocated"][H200] == "3"
+    table = installed.plane.kubectl("get", "queue", "cr-queue1", "-o", "wide")
+    assert table.split()[:7] == ["NAME", "STATE", "WEIGHT", "PARENT", "RUNNING", "INQUEUE", "PENDING"]
+    assert '"NVIDIA-H200":{' in table and '"used":"3"' in table
+    assert f"{H200}=3/3" in shown(installed, "queue", "list", "-o", "wide")
+    explained = shown(installed, "explain", "pod", name, "-n", "default")
+    assert insufficient(1000, 4000) in " ".join(explained.split())
+    assert ["cr-queue1", H200, "3", "3"] in [line.split() for line in explained.splitlines()]
+    expected = {"allocated": 3000, "request": 4000, "capacity": 3000, "real_capacity": 3000, "deserved": 3000}
+    for word, value in expected.items():
+        assert metric(installed, f"volcano_queue_{word}_scalar_resources") == value, word
+
+    # The quota is given back when the Deployment shrinks.
+    api.patch(f"{DEPLOYMENT}/cr-deployment", {"spec": {"replicas": 0}})
+    wait(lambda: cards(installed) == {"quota": "3", "used": "2", "inqueue": "0", "requested": "2"}, 60)
