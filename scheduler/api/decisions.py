@@ -123,7 +123,7 @@ class QueueAllocated:
     """Card, or other name that a plugin limits -> quota, used, inqueue and requested amount. None: the status has
     none, and gets none."""
     groups: dict[str, int] = field(default_factory=dict)
-    """Phase in lower case -> number of PodGroups."""
+    """Phase in lower case -> number of PodGroups; without phases of which there were none before either."""
 
 
 class ObjectRef(msgspec.Struct, frozen=True, gc=False):

@@ -282,9 +282,11 @@ def _close_queues(session: Session) -> None:
         cards = {card: _card_status(its) for card, its in usage.get(name, {}).items()}
         held = {card: status["used"] for card, status in cards.items() if usage[name][card].used}
         allocated = {**dimensions.to_list(sums[name]), **devices.get(name, {}), **held}
-        if allocated != queue.allocated or cards != queue.cards or groups[name] != queue.groups:
+        changed = any(number != queue.groups.get(phase, 0) for phase, number in groups[name].items())
+        if allocated != queue.allocated or cards != queue.cards or changed:
             written = cards if cards or queue.cards else None
-            session.decisions.queues.append(QueueAllocated(name, allocated, written, groups[name]))
+            numbers = {phase: number for phase, number in groups[name].items() if number or queue.groups.get(phase)}
+            session.decisions.queues.append(QueueAllocated(name, allocated, written, numbers))
 
 
 def _groups_by_phase(session: Session) -> dict[str, dict[str, int]]:

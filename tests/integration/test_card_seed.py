@@ -163,7 +163,7 @@ def test_cards_are_allowed_refused_counted_and_shown_as_the_design_says(installe
         found: dict[str, Any] = api.get(object_path(QUEUE, "", "cr-queue1"))["status"]
         return found
 
-    wait(lambda: (status()["running"], status()["pending"]) == (2, 1), 60, status)
+    wait(lambda: (status().get("running"), status().get("pending")) == (2, 1), 60, status)
     assert status()["allocated"][H200] == "3"
     table = installed.plane.kubectl("get", "queue", "cr-queue1", "-o", "wide")
     assert table.split()[:7] == ["NAME", "STATE", "WEIGHT", "PARENT", "RUNNING", "INQUEUE", "PENDING"]

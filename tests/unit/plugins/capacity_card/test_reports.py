@@ -1,1 +1,75 @@
-"""What a queue has of each card: in its status, in metrics, in explanations."""
+"""What a queue has of each card: in its status and in metrics."""
+
+from scheduler.api.decisions import QueueAllocated
+from scheduler.api.kinds import QUEUE
+from scheduler.observability.metrics import Metrics
+from tests.builders import Raw, World, configuration, group, node, pod, queue
+from tests.unit.plugins.capacity_card.cards import CONFIGURATION, GPU, H200, H800, gang, gpu_node, quota_queue
+
+NODES = [gpu_node("a", H200, 4)]
+
+
+def world(*more: Raw | list[Raw], quota: dict[str, int]) -> World:
+    return World(NODES, quota_queue("q", quota), *more)
+
+
+def update(found: World, name: str = "q") -> QueueAllocated | None:
+    """What the last session writes to the status of a queue."""
+    return next((each for each in found.decisions.queues if each.name == name), None)
+
+
+def test_the_status_has_the_cards_and_the_pod_groups_by_phase() -> None:
+    found = world(gang("g", "q", 2), gang("h", "q", 2), quota={H200: 3}).run(CONFIGURATION)
+    written = update(found)
+    assert written is not None
+    assert written.cards == {H200: {"quota": "3", "used": "2", "inqueue": "2", "requested": "4"}}
+    assert written.allocated[H200] == "2"
+    assert written.groups == {"inqueue": 2}
+    found.run(CONFIGURATION, kubelet=True)
+    written = update(found)
+    assert written is not None and written.groups == {"inqueue": 1, "running": 1}
+
+
+def test_without_the_plugin_a_status_has_no_cards() -> None:
+    found = World(node("n", "4c+8Gi"), queue("q"), group("g", "q"), pod("g-0", "1c", "g")).run(configuration(["gang"]))
+    written = update(found)
+    assert written is not None and written.cards is None
+
+
+def test_a_status_that_does_not_store_cards_is_not_written_again() -> None:
+    found = world(gang("g", "q", 2), quota={H200: 3})
+    found.run(CONFIGURATION, 3, kubelet=True)
+    cache, server = found.cluster.cache, found.cluster.server
+    raw = found.get("Queue", "q")
+    del raw["status"]["cards"]  # as with Volcano's resource definition
+    server.update(QUEUE, "", "q", raw)
+    assert cache.snapshot(found.cluster.now).queues["q"].cards
+    found.run(CONFIGURATION)
+    assert update(found) is None
+
+
+def test_a_card_that_leaves_the_quota_leaves_the_status() -> None:
+    found = world(gang("g", "q", 1), quota={H200: 3, H800: 2}).run(CONFIGURATION)
+    server = found.cluster.server
+    annotations = quota_queue("q", {H200: 3})["metadata"]["annotations"]
+    server.patch(QUEUE, "", "q", {"metadata": {"annotations": annotations}})
+    found.run(CONFIGURATION)
+    written = update(found)
+    assert written is not None and written.cards is not None and set(written.cards) == {H200}
+
+
+def test_metrics_have_the_share_of_a_queue_and_series_of_its_cards_only() -> None:
+    found = world(gang("g", "q", 2), quota={H200: 4}).run(CONFIGURATION)
+    assert found.outcome is not None
+    session, metrics = found.outcome.session, Metrics()
+    usage, figures = session.usage_by_queue(), session.figures()
+    metrics.session.update(session.jobs, session.queues, session.dimensions, {}, figures, usage)
+    metrics.shares.update(figures, session.queues, session.dimensions, usage)
+    value = metrics.registry.get_sample_value
+    assert value("volcano_queue_share", {"queue_name": "q"}) == 0.5
+    assert value("volcano_queue_overused", {"queue_name": "q"}) == 0.0
+    for word, amount in (("deserved", 4000), ("real_capacity", 4000), ("allocated", 2000)):
+        series = {"queue_name": "q", "resource": H200}
+        assert value(f"volcano_queue_{word}_scalar_resources", series) == amount
+    resources = {s.labels["resource"] for f in metrics.session.collect() for s in f.samples if "resource" in s.labels}
+    assert resources == {"pods", GPU, H200}
