@@ -211,7 +211,9 @@ def test_a_queue_gets_its_defaults_and_a_bad_one_is_refused_with_volcanos_words(
     body["metadata"]["annotations"] = {CARD_QUOTA: '{"NVIDIA-H200": "many"}'}
     status, message = refusal(lambda: api.create(QUEUES, body))
     assert status == 400
-    assert f"metadata.annotations[{CARD_QUOTA}]: 'NVIDIA-H200': a str is not a number: write a JSON object" in message
+    assert (
+        f"metadata.annotations[{CARD_QUOTA}]: 'NVIDIA-H200': a string is not a number: write a JSON object" in message
+    )
 
 
 def test_a_vcjob_right_after_its_queue_is_accepted_and_gets_its_defaults(server: Process, api: Client) -> None:
