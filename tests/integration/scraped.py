@@ -123,6 +123,7 @@ def scraped_installation(directory: Path) -> Iterator[tuple[Installation, Promet
             # A rate needs a scrape before and one after a change.
             for phase in ("completed", "failed"):
                 has(f"volcano_job_{phase}_phase_count")
+            has("volcano_py_admission_seconds_count")
             api.create(JOBS, job("no-node-either", 3, 3, {GPU: "5"}))
             replicas = json.dumps([{"op": "replace", "path": "/spec/tasks/0/replicas", "value": 3}])
             installed.plane.kubectl("patch", "vcjob", "elastic", "-n", DEFAULT, "--type=json", f"--patch={replicas}")

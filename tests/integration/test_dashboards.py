@@ -4,7 +4,7 @@ all roles; and the alerts with invented series, as `promtool test rules` runs th
 import re
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,7 +14,7 @@ from controlplane import build
 from controlplane.manifests import CHART
 from tests.integration.prometheus import Prometheus
 from tests.integration.scraped import DASHBOARDS, scraped_installation, with_values
-from tests.integration.stage import or_skipped
+from tests.integration.stage import or_skipped, wait
 
 pytestmark = pytest.mark.controlplane
 
@@ -57,20 +57,20 @@ def scraped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Promethe
 def test_every_query_returns_data(scraped: tuple[Prometheus, float]) -> None:
     prometheus, began = scraped
     known = prometheus.names()
-    empty: dict[str, str] = {}
-    unknown: dict[str, set[str]] = {}
-    for name, query in queries().items():
-        variable = re.fullmatch(r"label_values\((.+), (\w+)\)", query)
-        if variable:
-            found: Sequence[object] = prometheus.get(f"label/{variable[2]}/values", **{"match[]": variable[1]})
-        else:
-            found = prometheus.numbers(query, began, time.time())
-        if not found:
-            empty[name] = query
-        if missing := set(METRIC.findall(query)) - known:
-            unknown[name] = missing
-    assert not empty
-    assert not unknown
+
+    def empty() -> dict[str, str]:
+        return {name: query for name, query in queries().items() if not _found(prometheus, query, began)}
+
+    wait(lambda: not empty(), 30, empty)
+    assert not {name: METRIC.findall(query) for name, query in queries().items() if set(METRIC.findall(query)) - known}
+
+
+def _found(prometheus: Prometheus, query: str, began: float) -> bool:
+    """Whether a query returns data, or a variable has values."""
+    variable = re.fullmatch(r"label_values\((.+), (\w+)\)", query)
+    if variable:
+        return bool(prometheus.get(f"label/{variable[2]}/values", **{"match[]": variable[1]}))
+    return bool(prometheus.numbers(query, began, time.time()))
 
 
 def promtool(*arguments: str | Path) -> str:
