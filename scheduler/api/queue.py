@@ -14,7 +14,9 @@ CLOSING = "Closing"
 CLOSED = "Closed"
 UNKNOWN = "Unknown"
 QUEUE_PHASES = ("pending", "inqueue", "running", "unknown", "completed")
-"""The phases of PodGroups that are counted in the status of a queue."""
+"""The phases of PodGroups that are counted for each queue, in its status and in metrics."""
+COUNTED_PHASE = {"": "pending"} | {phase.capitalize(): phase for phase in QUEUE_PHASES}
+"""Phase of a PodGroup -> the phase as which it is counted; any other: ``unknown``."""
 
 
 @dataclass(slots=True, eq=False)

@@ -26,7 +26,7 @@ from scheduler.api.names import (
     REASON_QUEUE_NOT_FOUND,
 )
 from scheduler.api.quantity import format_milli
-from scheduler.api.queue import QUEUE_PHASES, ancestors
+from scheduler.api.queue import COUNTED_PHASE, QUEUE_PHASES, ancestors
 from scheduler.api.reasons import Malformed, Refusal
 from scheduler.api.resource import Vector, scale_of
 from scheduler.api.scheduling import PodGroupCondition
@@ -299,8 +299,7 @@ def _groups_by_phase(session: Session) -> dict[str, dict[str, int]]:
     found = {name: dict.fromkeys(QUEUE_PHASES, 0) for name in session.queues}
     for (queue, phase), number in counts.items():
         if queue in found:
-            known = (phase or PENDING).lower()
-            found[queue][known if known in QUEUE_PHASES else "unknown"] += number
+            found[queue][COUNTED_PHASE.get(phase, "unknown")] += number
     return found
 
 

@@ -17,14 +17,12 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from scheduler.api.job import Job
-from scheduler.api.queue import Queue
+from scheduler.api.queue import COUNTED_PHASE, QUEUE_PHASES, Queue
 from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, PODS_INDEX, Dimensions, Vector
 from scheduler.api.task import TaskStatus
 from scheduler.framework.figures import Figures, UsageByQueue
 from scheduler.plugins.deviceshare.usage import DeviceUsage
 
-_PHASES = {"": "pending", "Pending": "pending", "Inqueue": "inqueue", "Running": "running", "Completed": "completed"}
-_PHASE_NAMES = ("inqueue", "pending", "running", "unknown", "completed")
 _QUEUE = ["queue_name"]
 _NAMESPACE = ["namespace_name"]
 _CARD = ["devID", "NodeName"]
@@ -112,7 +110,7 @@ class SessionFigures(Collector):
             requested=dict(zip(code, allocated + pending, strict=True))
             | {name: its.request for name, its in queue_figures.items()},
             usage=usage,
-            phases=Counter((job.queue, _PHASES.get(job.phase, "unknown")) for job in queued),
+            phases=Counter((job.queue, COUNTED_PHASE.get(job.phase, "unknown")) for job in queued),
             unplaced=unplaced,
             scheduled=self._scheduled,
         )
@@ -129,7 +127,7 @@ class SessionFigures(Collector):
             ("capacity", capacity, "limit"),
         ):
             yield from amount_families(word, f"What is {word} in a queue", amounts, last.dimensions, last.usage, figure)
-        for phase in _PHASE_NAMES:
+        for phase in QUEUE_PHASES:
             name, text = f"volcano_queue_pod_group_{phase}_count", f"PodGroups of a queue in phase {phase}"
             yield _gauge(name, text, _QUEUE, [((queue,), last.phases[queue, phase]) for queue in sorted(last.queues)])
         weights = [((name,), queue.weight) for name, queue in sorted(last.queues.items())]

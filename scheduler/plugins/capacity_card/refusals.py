@@ -11,10 +11,7 @@ from scheduler.plugins.capacity_card.demand import CardRequest, join_names
 
 def card_shortages(book: QueueBook, card_request: CardRequest, usable: Sequence[str]) -> list[Shortage]:
     """Returns the shortages for a card request. ``usable``: the acceptable cards that the queue has quota of."""
-    if not card_request.named and not usable:
-        taken = sum(map(book.used, card_request.cards))
-        return [Shortage(card_request.resource, card_request.amount, taken, 0.0, "Queue", book.queue.name)]
-    if not usable and len(card_request.cards) > 1:
+    if not usable and (len(card_request.cards) > 1 or not card_request.named):
         taken = sum(map(book.used, card_request.cards))
         return [Shortage(join_names(card_request.written), card_request.amount, taken, 0.0, "Queue", book.queue.name)]
     written = dict(zip(card_request.cards, card_request.written, strict=True)) if card_request.named else {}

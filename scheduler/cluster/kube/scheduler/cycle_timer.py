@@ -113,9 +113,7 @@ class CycleTimer:
         try:
             while True:
                 now, due = _now(), self._timing.due()
-                if self._released(now):
-                    return
-                if due <= now:
+                if self._released(now) or due <= now:
                     return
                 changed = asyncio.get_running_loop().create_future()
                 # A change is of no interest if it cannot make the session start earlier.
