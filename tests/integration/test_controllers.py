@@ -428,21 +428,21 @@ def test_twenty_kills_leave_no_duplicate_no_orphan_and_no_stuck_job(cluster: Clu
         }
         return found == wanted
 
+    def groups() -> Counter[str]:
+        listed = cluster.listed(f"{SCHEDULING}/namespaces/{namespace}/podgroups")
+        return Counter(owner["name"] for group in listed for owner in group["metadata"]["ownerReferences"])
+
+    def running_pods() -> Counter[str]:
+        listed = cluster.listed(f"/api/v1/namespaces/{namespace}/pods")
+        phases = ((pod["metadata"]["labels"]["volcano.sh/job-name"], pod["status"]["phase"]) for pod in listed)
+        return Counter(job for job, phase in phases if phase == "Running")
+
     try:
         cluster.wait(settled, timeout=120)
-        groups = Counter(
-            owner["name"]
-            for group in cluster.listed(f"{SCHEDULING}/namespaces/{namespace}/podgroups")
-            for owner in group["metadata"]["ownerReferences"]
-        )
         running = {name for name, phase in wanted.items() if phase == "Running"}
-        assert groups == dict.fromkeys(running, 1)
-        pods = Counter(
-            pod["metadata"]["labels"]["volcano.sh/job-name"]
-            for pod in cluster.listed(f"/api/v1/namespaces/{namespace}/pods")
-            if pod["status"]["phase"] == "Running"
-        )
-        assert pods == {name: sizes[name] for name in running}
+        # A job is finished before its last Pods and its PodGroup are deleted.
+        cluster.wait(lambda: groups() == dict.fromkeys(running, 1), timeout=60)
+        cluster.wait(lambda: running_pods() == {name: sizes[name] for name in running}, timeout=60)
         for name in wanted:
             cluster.api.delete(f"{BATCH}/namespaces/{namespace}/jobs/{name}")
         cluster.wait(lambda: not owned_by_jobs(cluster, namespace), timeout=60)
