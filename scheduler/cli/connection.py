@@ -7,7 +7,6 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from scheduler.cli.errors import CommandError, Interrupted
@@ -102,14 +101,32 @@ class Cluster:
         params = {"limit": str(at_most or page), **source.selection, **({"fieldSelector": fields} if fields else {})}
         found: list[Raw] = []
         while True:
-            answer = await self._request(
-                request, source.kind, "GET", source.path, params=params, answer=_list_of(parts)
-            )
+            items, continuation = await self._page(request, source, params, parts)
             head = {"apiVersion": source.kind.api_version, "kind": source.kind.name}
-            found += [head | item for item in answer.items or ()]
-            params = {**params, "continue": answer.metadata.continuation}
-            if not answer.metadata.continuation or at_most:
+            found += [head | item for item in items]
+            params = {**params, "continue": continuation}
+            if not continuation or at_most:
                 return found
+
+    async def _page(
+        self, request: str, source: "Source", params: Mapping[str, str], parts: Any
+    ) -> tuple[list[Raw], str]:
+        """The objects of a page and the token of the next, which is empty for the last page. The objects are decoded
+        while the others arrive."""
+        from scheduler.cluster.list_decoder import ListDecoder
+
+        items: list[Raw] = []
+        decoder: ListDecoder[Raw] = ListDecoder(parts)
+        await self._send(
+            request,
+            source.kind,
+            "GET",
+            source.path,
+            params=params,
+            receive=lambda part: items.extend(decoder.feed(part)),
+        )
+        rest = self._decoded(request, decoder.finish)
+        return [*items, *(rest.items or ())], rest.metadata.continuation
 
     async def get(self, kind: "Kind", namespace: str, name: str) -> Raw:
         return await self._object_request("get", "GET", kind, namespace, name)
@@ -152,17 +169,27 @@ class Cluster:
         return await self._request(request, kind, method, path, body=body, answer=Raw)
 
     async def _request(
-        self, request: str, kind: "Kind", method: str, path: str, *, answer: type[T], body: Raw | None = None,
-        params: Mapping[str, str] | None = None,
-    ) -> T:  # fmt: skip
+        self, request: str, kind: "Kind", method: str, path: str, *, answer: type[T], body: Raw | None = None
+    ) -> T:
         import msgspec
 
-        from scheduler.cluster.decoding import DECODE_ERRORS, decode
+        from scheduler.cluster.decoding import decode
+
+        received = await self._send(request, kind, method, path, body=body)
+        return self._decoded(request, lambda: decode(msgspec.json.Decoder(answer), received))
+
+    async def _send(
+        self, request: str, kind: "Kind", method: str, path: str, *, body: Raw | None = None,
+        params: Mapping[str, str] | None = None, receive: Callable[[bytes], object] | None = None,
+    ) -> bytes:  # fmt: skip
+        """Returns the body of the answer; ``receive`` is as in ``ApiClient.request``."""
+        import msgspec
+
         from scheduler.cluster.kube.transport.client import JSON, MERGE_PATCH, ApiError, TransportError
         from scheduler.cluster.kube.transport.ratelimit import Priority
 
         try:
-            received = await self.client.request(
+            return await self.client.request(
                 method,
                 path,
                 priority=Priority.READ,
@@ -170,16 +197,22 @@ class Cluster:
                 params=params,
                 content_type=MERGE_PATCH if method == "PATCH" else JSON,
                 compressed=method == "GET",
+                receive=receive,
             )
-            return decode(msgspec.json.Decoder(answer), received)
         except (ApiError, TransportError) as error:
             raise self._error(request, kind, error) from None
+        except ValueError as error:  # the address is not a URL
+            raise CommandError(f"{request}: {self.client.host or 'the address of the API server'}: {error}") from None
+
+    def _decoded(self, request: str, decode: Callable[[], T]) -> T:
+        from scheduler.cluster.decoding import DECODE_ERRORS
+
+        try:
+            return decode()
         except DECODE_ERRORS as error:
             raise CommandError(
                 f"{request}: the API server at {self.client.host} sent an answer that is malformed: {error}"
             ) from None
-        except ValueError as error:  # the address is not a URL
-            raise CommandError(f"{request}: {self.client.host or 'the address of the API server'}: {error}") from None
 
     def _error(self, request: str, kind: "Kind", error: Exception) -> CommandError:
         """The error with the message of the API server, followed by what the user can do."""
@@ -230,18 +263,3 @@ def _listed(kind: "Kind", namespace: str) -> str:
     if not kind.namespaced:
         return str(kind)
     return f"{kind} in namespace {namespace}" if namespace else f"{kind} in all namespaces"
-
-
-@cache
-def _list_of(parts: Any) -> Any:
-    """The type of a list whose items are decoded as ``parts``."""
-    from msgspec import Struct, field
-
-    class Meta(Struct):
-        continuation: str = field(default="", name="continue")
-
-    class Answer(Struct):
-        items: list[parts] | None = None
-        metadata: Meta = field(default_factory=Meta)
-
-    return Answer

@@ -127,6 +127,7 @@ def test_a_vcjob_gets_its_rank_table_and_another_after_a_pod_was_replaced(plane:
 
 
 def test_the_files_have_the_table_of_the_config_map(plane: ControlPlane, tables: Path) -> None:
+    give_addresses(plane)
     wait(lambda: completed(plane))
 
     def same() -> bool:

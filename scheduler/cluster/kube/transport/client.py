@@ -158,12 +158,14 @@ class ApiClient:
         compressed: bool = False,
         timeout: float | None = None,
         fence: Fence | None = None,
+        receive: Callable[[bytes], object] | None = None,
     ) -> bytes:
         """Sends a request and returns the body of a successful answer. Raises ApiError, TransportError, and Fenced
         before anything is sent.
 
         ``compressed``: whether the API server may compress the answer. It costs the server time, but a list of many
-        objects shrinks to a tenth.
+        objects shrinks to a tenth. ``receive``: is called with each part of the body of a successful answer as it
+        arrives; the body returned is then empty.
         """
         await self._limiter.acquire(priority)
         for again in (False, True):
@@ -176,7 +178,9 @@ class ApiClient:
             seconds = self._timeout if timeout is None else timeout
             if fence is not None:
                 seconds = min(seconds, fence.check())
-            status, retry_after, answer = await self._send(method, path, params, body, headers, seconds, priority)
+            status, retry_after, answer = await self._send(
+                method, path, params, body, headers, seconds, priority, receive
+            )
             if status == 401 and not again:
                 await self._renew_credentials()
                 continue
@@ -194,12 +198,18 @@ class ApiClient:
         headers: dict[str, str],
         seconds: float,
         priority: Priority,
+        receive: Callable[[bytes], object] | None,
     ) -> tuple[int, str | None, bytes]:
         code, began = "error", time.perf_counter()
         try:
             timeout = aiohttp.ClientTimeout(total=seconds, ceil_threshold=1e9)
             async with self._open(method, path, params, headers, timeout, body) as response:
-                answer = await response.read()
+                answer = b""
+                if receive is None or response.status >= 400:
+                    answer = await response.read()
+                else:
+                    async for part in response.content.iter_any():
+                        receive(part)
                 code = str(response.status)
                 return response.status, response.headers.get("Retry-After"), answer
         except aiohttp.ClientConnectorError as error:
