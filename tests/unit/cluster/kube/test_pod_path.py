@@ -59,10 +59,11 @@ class CalledFunctions:
 
 
 async def bind_two_pods(directory: Path) -> dict[str, list[str]]:
-    """The functions called for the second Pod, by file. The first one pays for what is set up once."""
+    """The functions called for the second Pod, by file. The first one pays for what is set up once, and its session
+    computes the figures of the period."""
     called = CalledFunctions()
     with called.profiling():
-        async with started(directory / "scheduler.conf") as world:
+        async with started(directory / "scheduler.conf", period=60.0) as world:
 
             async def bind(call: Call, request: web.Request) -> Answer:
                 called.recording = False
