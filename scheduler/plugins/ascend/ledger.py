@@ -73,6 +73,12 @@ class ChipLedger(Ledger[int]):
         self._pipelined: dict[str, int] = {}
         """uid -> mask of the chips of a task that this session pipelined."""
 
+    def add_network_faults(self, row: int, mask: int) -> None:
+        """Chips of a node count as having a network fault in this session. Call it before any task is placed."""
+        if mask:
+            self._network_faults = self._network_faults.copy()
+            self._network_faults[row] |= np.uint64(mask)
+
     # --- columns ---
     def usable(self, rows: Rows | slice, without_faults: bool) -> Masks:
         """Masks of the chips that are free and not pipelined. ``without_faults``: without those that have a network

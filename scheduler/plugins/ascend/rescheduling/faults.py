@@ -112,11 +112,11 @@ def faulty_nodes(
             why = f"is not ready for {int(snapshot.now - unready[name])} seconds"
         if not (unhealthy or node.network_faults or sub_healthy or why):
             continue
-        devices = _chip_faults(ledger.resource.name, *device_reports(name, snapshot.config_maps, reports), problems)
+        devices = chip_faults(ledger.resource.name, *device_reports(name, snapshot.config_maps, reports), problems)
         yield NodeFaults(name, prefix, unhealthy, node.network_faults, sub_healthy, why, devices)
 
 
-def _chip_faults(
+def chip_faults(
     resource: str, config_map: ConfigMap | None, copied: Report | None, problems: list[Malformed]
 ) -> tuple[ChipFault, ...]:
     """The faults that the device plugin lists, in its latest report."""

@@ -42,6 +42,7 @@ from scheduler.plugins.ascend.rescheduling.faults import (
     faults_of_pods,
     faulty_nodes,
 )
+from scheduler.plugins.ascend.rescheduling.link_down import exclude_failed_links, nodes_of_relation_faults
 from scheduler.plugins.ascend.rescheduling.policy import Policy, Strategy, has_policy, policy_of
 from scheduler.plugins.ascend.rescheduling.state import Entry, FaultNode, Restart, Retries, State, owner_of
 from scheduler.plugins.ascend.resources import ChipResource
@@ -111,6 +112,7 @@ class Rescheduler:
             session.malformed_field(problem)
         kept_time = state.KEPT_TIME + self._grace_over_time
         self.restarts = state.present(known.restarts, session.jobs, session.now, kept_time)
+        self._exclude_failed_links()
         faults, nodes = self._faults(jobs)
         self._decide(jobs, faults, nodes, known, recorded)
         self._complete_history()
@@ -186,6 +188,14 @@ class Rescheduler:
         for problem in problems:
             session.malformed_field(problem)
         return faults, nodes
+
+    def _exclude_failed_links(self) -> None:
+        session, problems = self._session, list[Malformed]()
+        names = nodes_of_relation_faults(self.restarts.values(), session.now)
+        if names:
+            exclude_failed_links(session.snapshot, names, self._ledgers, self._chips, self._reports, problems)
+        for problem in problems:
+            session.malformed_field(problem)
 
     # --- decisions ---
     def _decide(

@@ -49,6 +49,57 @@ def test_a_label_of_a_pod_reports_a_fault(value: str, kind: str) -> None:
     assert cluster.restarts_of() == bool(kind)
 
 
+LINK_DOWN = {"npu_name": "Ascend910-2", "fault_handling": "NotHandleFault", "fault_code": "81078603"}
+
+
+def restarted_after(fault: dict[str, str], nodes: str, label: str = "Separate") -> Cluster:
+    """A job of two Pods on nodes ``a`` and ``b``. A chip of ``a`` has a fault, and its Pod is related to it."""
+    cluster = Cluster(vcjob(fault_scheduling="force"), nodes=nodes).run(6)
+    assert set(cluster.placed().values()) == {"a", "b"}
+    cluster.chips("a", Fault=json.dumps([fault]))
+    (pod,) = [pod for pod, node in cluster.placed().items() if node == "a"]
+    cluster.label(pod, fault_type=label)
+    return cluster.run(10)
+
+
+def test_a_chip_whose_link_is_down_is_not_used_again_for_twenty_seconds() -> None:
+    cluster = restarted_after(LINK_DOWN, "ab")
+    (restart,) = cluster.state().restarts.values()
+    assert cluster.placed() == {}
+
+    while cluster.simulation.cluster.now < restart.time + 19:
+        cluster.run()
+    assert cluster.placed() == {}
+    cluster.run(5)
+    assert set(cluster.placed().values()) == {"a", "b"}
+
+
+def test_a_job_whose_link_is_down_restarts_on_other_nodes_at_once_and_after_a_kill() -> None:
+    cluster = restarted_after(LINK_DOWN, "abc")
+    assert set(cluster.placed().values()) == {"b", "c"}
+
+    cluster = Cluster(vcjob(fault_scheduling="force"), nodes="ab")
+    cluster.run(6)
+    cluster.chips("a", Fault=json.dumps([LINK_DOWN]))
+    cluster.label(next(pod for pod, node in cluster.placed().items() if node == "a"), fault_type="Separate")
+    cluster.run(2)
+    cluster.restart()
+    assert cluster.run(10).placed() == {}
+
+
+@pytest.mark.parametrize(
+    ("fault", "label"),
+    [
+        (LINK_DOWN, "software"),
+        (LINK_DOWN | {"fault_handling": "RestartRequest"}, "Separate"),
+        (LINK_DOWN | {"fault_code": "80E01801"}, "Separate"),
+        (LINK_DOWN | {"npu_name": "npu2"}, "Separate"),
+    ],
+)
+def test_the_pause_is_for_links_alone_that_may_come_up_again(fault: dict[str, str], label: str) -> None:
+    assert set(restarted_after(fault, "ab", label).placed().values()) == {"a", "b"}
+
+
 @pytest.mark.parametrize("code, retries, restarts", [(1, "3", 1), (0, "3", 0), (1, "0", 0)])
 def test_a_container_that_failed_counts_as_a_failed_pod(code: int, retries: str, restarts: int) -> None:
     cluster = running(fault_scheduling="force", fault_retry_times=retries)
