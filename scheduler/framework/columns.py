@@ -11,7 +11,7 @@ Most filters and scores of scope CLUSTER distinguish few kinds of nodes (the nod
 Pods). They are Grouped: a run computes their value for one node of each group.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from enum import Enum
 from typing import Protocol, runtime_checkable
 
@@ -100,6 +100,14 @@ class AmountFilter(Protocol):
 
 
 @runtime_checkable
+class Identified(Protocol):
+    """Optional attribute of a Filter or Score. Those of a session with equal identities give equal answers:
+    classes that request the same and whose filters and scores have equal identities share one view."""
+
+    identity: Hashable
+
+
+@runtime_checkable
 class Costly(Protocol):
     """Optional attribute of a Filter of scope CLUSTER whose answers are expensive. It is applied last, to the best
     nodes first, and only until one passes, unless the scores depend on which nodes pass."""
@@ -129,6 +137,10 @@ class MaskFilter:
         self._passes = passes
         self._reason = reason
         self.unresolvable = unresolvable
+
+    @property
+    def identity(self) -> Hashable:
+        return (type(self), self._reason, self.unresolvable, np.packbits(self._passes).tobytes())
 
     def room(self, rows: Rows) -> Counts:
         room: Counts = self._passes.take(rows) * np.int64(UNBOUNDED)

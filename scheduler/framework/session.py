@@ -24,6 +24,7 @@ from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import Task, TaskClass, TaskStatus
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.class_view.view import ClassView
+from scheduler.framework.columns import Filter, Score
 from scheduler.framework.configuration import Configuration
 from scheduler.framework.eviction_candidates import EvictionCandidates
 from scheduler.framework.extension import BEST_NODE, BIND_ANNOTATIONS, CARDS, NODE_ASSIGNMENT, PREPARATIONS, UNGATED
@@ -88,6 +89,8 @@ class Session(Registration):
         self.open_seconds: dict[str, float] = {}
         """Plugin -> seconds that ``open`` took."""
         self._views: dict[tuple[object, ...], ClassView] = {}
+        self._views_by_identity: dict[tuple[object, ...], ClassView] = {}
+        """Those that other classes may share."""
         self.shared: dict[object, Any] = {}
         """Values that plugins share, by key."""
         self._extended: dict[int, bool] = {}
@@ -189,16 +192,31 @@ class Session(Registration):
             raise self._unhashable(job, cls) from None
         if view is None:
             self._viewing = job
-            view = self._views[key] = ClassView(
-                self.nodes,
-                cls,
-                self.filters(cls, job),
-                self.scores(cls, job),
-                check_resources=not cls.best_effort,
-                limit=self.nodes_limit,
-                chooser=partial(self.ask, BEST_NODE, cls) if self.functions(BEST_NODE) else None,
-            )
+            view = self._views[key] = self._shared_view(cls, self.filters(cls, job), self.scores(cls, job))
             self._viewing = None
+        return view
+
+    def _shared_view(self, cls: TaskClass, filters: Sequence[Filter], scores: Sequence[Score]) -> ClassView:
+        """Returns the view of another class if that gives equal answers, else a new one."""
+        identities = [getattr(each, "identity", None) for each in (*filters, *scores)]
+        shared = None not in identities and not self.functions(BEST_NODE)
+        key = (cls.request.tobytes(), cls.best_effort, len(filters), *identities)
+        view = self._views_by_identity.get(key) if shared else None
+        if view is not None:
+            view.include(cls)
+            return view
+        chooser = partial(self.ask, BEST_NODE, cls) if self.functions(BEST_NODE) else None
+        view = ClassView(
+            self.nodes,
+            cls,
+            filters,
+            scores,
+            check_resources=not cls.best_effort,
+            limit=self.nodes_limit,
+            chooser=chooser,
+        )
+        if shared:
+            self._views_by_identity[key] = view
         return view
 
     def assigned(self, job: Job, tasks: Sequence[Task], rows: Sequence[int]) -> Sequence[int]:

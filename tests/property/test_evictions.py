@@ -14,15 +14,17 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from scheduler.actions.eviction.feasibility import FreedAmounts
+from scheduler.actions.eviction.feasibility import FreedAmounts, Shortfall, Shortfalls
 from scheduler.actions.preempt import Preempt
 from scheduler.actions.reclaim import Reclaim
 from scheduler.api.job import Job
 from scheduler.api.names import EVENT_PREEMPTED, EVENT_RECLAIMED, PREEMPTABLE
 from scheduler.api.node import Column, Mask
-from scheduler.api.task import Task, TaskStatus
+from scheduler.api.resource import Vector
+from scheduler.api.task import Task, TaskClass, TaskStatus
 from scheduler.cluster.memory import simulate
 from scheduler.framework.arguments import Arguments
+from scheduler.framework.class_view.view import ClassView
 from scheduler.framework.configuration import Configuration
 from scheduler.framework.configuration_file import parse_configuration
 from scheduler.framework.session import Session
@@ -223,6 +225,42 @@ def test_freed_amounts_updated_between_preemptors_equal_those_computed_from_scra
 
     with patch.object(FreedAmounts, "of", checked):
         World(objects).run(conf(tiers))
+
+
+@SETTINGS
+@given(FULL_CLUSTERS, st.sampled_from(list(TIERS)))
+def test_shortfalls_that_follow_the_session_equal_those_computed_from_scratch(objects: list[Raw], tiers: str) -> None:
+    original = Shortfalls.of
+
+    def checked(self: Shortfalls, request: Vector) -> Shortfall:
+        kept, computed = original(self, request), Shortfall(self._session, request)
+        assert kept.none().tolist() == computed.none().tolist()
+        freed = self._session.nodes.used
+        assert kept.covered_by(freed).tolist() == computed.covered_by(freed).tolist()
+        return kept
+
+    with patch.object(Shortfalls, "of", checked):
+        World(objects).run(conf(tiers))
+
+
+@SETTINGS
+@given(FULL_CLUSTERS, st.sampled_from(list(TIERS)))
+def test_classes_that_share_a_view_are_placed_as_with_views_of_their_own(objects: list[Raw], tiers: str) -> None:
+    for i, raw in enumerate(objects):
+        if raw["kind"] == "Pod":
+            raw["spec"]["containers"][0]["image"] = f"image-{i}"
+    original = Session._shared_view
+
+    def alone(self: Session, cls: TaskClass, *answers: Any) -> ClassView:
+        self._views_by_identity.clear()
+        return original(self, cls, *answers)
+
+    together = World(objects).run(conf(tiers)).decisions
+    with patch.object(Session, "_shared_view", alone):
+        apart = World(objects).run(conf(tiers)).decisions
+    assert [(b.task.name, b.node) for b in together.binds] == [(b.task.name, b.node) for b in apart.binds]
+    assert [e.task.name for e in together.evictions] == [e.task.name for e in apart.evictions]
+    assert [(p.task.name, p.message) for p in together.pods] == [(p.task.name, p.message) for p in apart.pods]
 
 
 @settings(SETTINGS, max_examples=25)

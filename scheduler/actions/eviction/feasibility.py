@@ -10,12 +10,15 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.api.node import Column, Mask
+from scheduler.api.node import Column, Mask, Rows
 from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, PODS_INDEX, Vector
 from scheduler.api.task import Task
 from scheduler.framework.combining import Function
 from scheduler.framework.extension import ExtensionPoint
 from scheduler.framework.session import Session
+
+KEPT = 16
+"""Different requests whose shortfalls are kept; each takes some columns of all nodes."""
 
 
 def compared_resources(request: Vector) -> NDArray[np.intp]:
@@ -27,24 +30,67 @@ def compared_resources(request: Vector) -> NDArray[np.intp]:
 
 
 class Shortfall:
-    """What each node lacks for a request once terminating tasks end."""
+    """What each node lacks for a request once terminating tasks end. It follows the changes of the session."""
 
     def __init__(self, session: Session, request: Vector) -> None:
+        self._nodes = session.nodes
+        self._request = request
         self.dims = compared_resources(request)
         """Indices of the compared resources."""
-        nodes, dims = session.nodes, self.dims
-        future = nodes.idle[dims] + nodes.releasing[dims] - nodes.pipelined[dims]
-        self._amounts: Column = request[dims][:, np.newaxis] - future
+        self._amounts: list[Column] = [self._lacking(d, slice(None)) for d in self.dims.tolist()]
+        self._nothing: Mask = self._covered_at(slice(None))
+        self._seen = len(self._nodes.log)
+
+    def _lacking(self, d: int, rows: slice | Rows) -> Column:
+        nodes = self._nodes
+        lacking: Column = self._request[d] - (nodes.idle[d, rows] + nodes.releasing[d, rows] - nodes.pipelined[d, rows])
+        return lacking
+
+    def _covered_at(self, rows: slice | Rows) -> Mask:
+        covered: Mask = np.logical_and.reduce([amounts[rows] <= 0 for amounts in self._amounts])
+        return covered
+
+    def _follow(self) -> None:
+        """Computes again what the session changed since the last call."""
+        log = self._nodes.log
+        if self._seen == len(log):
+            return
+        rows = np.array(list({row for row, _, _ in log[self._seen :]}), dtype=np.intp)
+        self._seen = len(log)
+        for d, amounts in zip(self.dims.tolist(), self._amounts, strict=True):
+            amounts[rows] = self._lacking(d, rows)
+        self._nothing[rows] = self._covered_at(rows)
 
     def covered_by(self, amounts: Column) -> Mask:
         """Returns the nodes, shape (nodes,), that have enough with additional amounts, shape (resources, nodes)."""
-        enough: Mask = np.all(self._amounts <= amounts[self.dims], axis=0)
+        self._follow()
+        enough: Mask = np.ones(len(self._nodes), dtype=bool)
+        for d, lacking in zip(self.dims.tolist(), self._amounts, strict=True):
+            enough &= lacking <= amounts[d]
         return enough
 
     def none(self) -> Mask:
-        """Returns the nodes, shape (nodes,), that lack nothing."""
-        enough: Mask = np.all(self._amounts <= 0, axis=0)
-        return enough
+        """Returns the nodes, shape (nodes,), that lack nothing. Callers must not change the mask; it is valid until the
+        next call."""
+        self._follow()
+        return self._nothing
+
+
+class Shortfalls:
+    """The shortfalls of a session. Classes with equal requests share one."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._kept: dict[bytes, Shortfall] = {}
+
+    def of(self, request: Vector) -> Shortfall:
+        key = request.tobytes()
+        shortfall = self._kept.get(key)
+        if shortfall is None:
+            if len(self._kept) >= KEPT:
+                del self._kept[next(iter(self._kept))]
+            shortfall = self._kept[key] = Shortfall(self._session, request)
+        return shortfall
 
 
 def freed_amounts(session: Session, evicted: Mask, dims: NDArray[np.intp]) -> Column:

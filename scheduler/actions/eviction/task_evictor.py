@@ -10,7 +10,7 @@ from itertools import chain
 import numpy as np
 
 from scheduler.actions.eviction.eligibility import NEVER, can_wait_for_nominated_nodes
-from scheduler.actions.eviction.feasibility import EvictionFeasibility, Shortfall
+from scheduler.actions.eviction.feasibility import EvictionFeasibility, Shortfalls
 from scheduler.actions.eviction.node_eviction import NodeEviction
 from scheduler.actions.eviction.policy import EvictionPolicy, without_side_effects
 from scheduler.actions.order import in_eviction_order
@@ -93,21 +93,22 @@ class TaskEvictor:
         session = self._session
         scope = scope & session.eviction_candidates.present
         impossible = self._impossible.setdefault(demand, np.zeros(len(session.nodes), dtype=bool))
-        shortfall = Shortfall(session, task.cls.request)
+        shortfall = session.once(Shortfalls).of(task.cls.request)
         may_open = self._feasibility.nodes_for(task, shortfall, scope) & ~impossible
         room = shortfall.none()
-        if room.any() and not self._policy.within_quota(job, task):
-            room[:] = False  # the quota refuses the task, not a shortage of room
-        elif room.any() and not self._policy.within_quota_now(job, task):
+        is_room = bool(room.any())
+        if is_room and not self._policy.within_quota(job, task):
+            is_room = False  # the quota refuses the task, not a shortage of room
+        elif is_room and not self._policy.within_quota_now(job, task):
             return False  # terminating tasks hold the quota: no further eviction helps
-        if not (may_open | room).any():
+        if not (is_room or may_open.any()):
             return False
         view = session.view(task.cls, job)
         usable = ~view.unresolvable()
         may_open &= usable
-        room &= usable
-        if room.any():
-            room &= view.passes_in_future()
+        if is_room:
+            room = room & usable & view.passes_in_future()
+            is_room = bool(room.any())
 
         def tried(nodes: Mask) -> Iterator[int]:
             return view.best_first(nodes, usable) if self._ranked else map(int, np.flatnonzero(nodes))
@@ -123,11 +124,13 @@ class TaskEvictor:
             impossible[row] = not eviction.filtered
             return None
 
-        rows = tried(may_open & ~room)
-        if room.any():  # do not evict while there is room
-            rows = chain(tried(room), rows)
+        rows: Iterable[int]
+        if is_room:  # do not evict while there is room
+            rows = chain(tried(room), tried(may_open & ~room))
         elif self._comparison is not None:
-            rows = iter(self._comparison.best(rows, len(session.nodes), attempt))
+            rows = self._comparison.best(tried(may_open), len(session.nodes), attempt)
+        else:
+            rows = tried(may_open)
         for row in rows:
             eviction = attempt(row)
             if eviction is not None:

@@ -16,7 +16,7 @@ from scheduler.api.node import Column, Mask, Nodes, Rows
 V = TypeVar("V", bound=np.generic)
 MANY = 64
 """Up to so many changes are inserted one by one."""
-FEW = 16
+FEW = 64
 """Number of nodes that are checked first: in most cases one of the best is chosen."""
 
 
@@ -113,4 +113,4 @@ def _lazily(order: Rows, keys: Column, chosen: Mask) -> Iterator[tuple[float, in
         part = slice(start, start + number)
         here = chosen[order[part]]
         yield from zip(keys[part][here].tolist(), order[part][here].tolist(), strict=True)
-        start, number = start + number, 2 * number
+        start, number = start + number, 4 * number

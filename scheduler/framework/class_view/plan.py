@@ -13,11 +13,11 @@ from scheduler.framework.class_view.runs import LONGEST
 
 
 class Plan:
-    """Places for tasks of one class."""
+    """Places for tasks of one class, or of classes that share a view."""
 
     def __init__(self, nodes: Nodes, cls: TaskClass) -> None:
         self._nodes = nodes
-        self._cls = cls
+        self.class_ids = {cls.id}
         self._seen = 0
         self._within: Rows | None = None
         self.places: list[int] = []
@@ -34,7 +34,7 @@ class Plan:
             return False
         taken: Counter[int] = Counter()
         for row, cls, number in log[self._seen : self._seen + len(places) + 1]:
-            taken[row] += number if cls == self._cls.id and number > 0 else len(places) + 1
+            taken[row] += number if cls in self.class_ids and number > 0 else len(places) + 1
         done = taken.total()
         if within is not self._within or taken != Counter(places[:done]):
             self.places, self.stride = [], 1

@@ -86,8 +86,13 @@ class ClassView:
         self._score = CachedColumn(self._candidates, self._score_at)
         self._ranking = Ranking(self._candidates, self._score)
         self._future = CachedColumn(self._candidates, lambda at: self._pass_in_future(self._rows[at]))
+        self._future_room = CachedColumn(self._candidates, self._has_room_in_future)
         self._plan = Plan(nodes, cls)
         self._errors: tuple[int, FitErrors] | None = None
+
+    def include(self, cls: TaskClass) -> None:
+        """Makes the view that of another class, too, which requests the same and has equal filters and scores."""
+        self._plan.class_ids.add(cls.id)
 
     @cached_property
     def _refusals(self) -> Refusals:
@@ -116,6 +121,12 @@ class ClassView:
         for room in self._future_filters:
             passes &= room(rows) > 0
         return passes
+
+    def _has_room_in_future(self, at: Rows) -> Mask:
+        """Returns whether amounts, too, let one task onto each node when terminating tasks have exited."""
+        rows = self._rows[at]
+        fits: Mask = self._pass_in_future(rows) & (self._room_in(rows, future=True) > 0)
+        return fits
 
     def _room_by_filters(self, rows: Rows) -> Counts:
         room: Counts = np.full(len(rows), UNBOUNDED, dtype=np.int64)
@@ -188,9 +199,10 @@ class ClassView:
     def choose_future(self, within: Rows | None = None) -> int | None:
         """Returns the best row for one task on resources that terminating tasks will release, or None. ``within``: as
         for ``choose``."""
-        at = self._candidates.all if within is None else self._candidates.find(within)
-        rows = self._rows[at[self._future.read()[at]]]
-        return self._pick(rows[self._room_in(rows, future=True) > 0], future=True)
+        if within is None:
+            return self._pick(self._rows[self._future_room.read()], future=True)
+        at = self._candidates.find(within)
+        return self._pick(self._rows[at[self._future_room.read(at)]], future=True)
 
     def admits(self, row: int) -> bool:
         """Returns whether one task fits on the row now."""

@@ -29,6 +29,7 @@ class _Utilization:
         self._nodes = nodes
         self._cls = cls
         self._weight = weight
+        self.identity = (type(self), weight, cls.nonzero)
 
     def values(self, rows: Rows, ahead: Counts | None) -> Column:
         more = 1 if ahead is None else ahead + 1
@@ -73,6 +74,7 @@ class BalancedAllocation:
         self._weight = weight
         cards = dimensions.find(NVIDIA_GPU)
         self._dims = [*_PAIR] if cards is None or not cls.request[cards] else [*_PAIR, cards]
+        self.identity = (type(self), weight, *cls.request[self._dims].tolist())
 
     def values(self, rows: Rows, ahead: Counts | None) -> Column:
         nodes = self._nodes

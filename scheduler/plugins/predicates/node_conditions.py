@@ -49,6 +49,7 @@ class PodCountFilter:
     scope = Scope.NODE
     unresolvable = False
     amount = PODS
+    identity = "pod count"
 
     def __init__(self, nodes: Nodes) -> None:
         self._nodes = nodes

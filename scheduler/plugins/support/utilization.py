@@ -26,6 +26,8 @@ class UtilizationScore:
         self._weights = {**used, **free}
         self._free = free
         self._scale = scale / (sum(self._weights.values()) or 1)
+        weighed = tuple((d, weight, d in free, float(cls.request[d])) for d, weight in self._weights.items())
+        self.identity = (type(self), scale, weighed)
 
     def values(self, rows: Rows, ahead: Counts | None) -> Column:
         nodes, request = self._nodes, self._request

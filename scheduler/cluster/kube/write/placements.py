@@ -215,7 +215,7 @@ class Eviction(_Placement):
             log.warning("eviction failed", pod=self.task.key, error=str(error))
             context.cache.evict_failed(eviction)
             return None
-        log.info("evicted", pod=self.task.key, reason=eviction.reason)
+        log.debug("evicted", pod=self.task.key, reason=eviction.reason)
         context.recorder.post(
             EventPost(pod_ref(self.task), EVENT_WARNING, EVENT_EVICT, eviction_message(eviction.reason))
         )
