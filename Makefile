@@ -104,8 +104,14 @@ bench-commands: controlplane ## Benchmark explain and simulate as whole commands
 	$(PY) -m benchmarks.commands --live
 
 .PHONY: bench-cluster
+# Of programs that start, the modules are compiled once, as in the image.
+bench-cluster: export PYTHONDONTWRITEBYTECODE :=
+bench-cluster: export PYTHONPYCACHEPREFIX := $(CURDIR)/build/pycache
 bench-cluster: controlplane ## Benchmark against a real API server on this machine
 	$(PY) -m benchmarks.cluster
+	$(PY) -m benchmarks.restart
+	$(PY) -m benchmarks.restart --nodes 5000 --pods 87000 --jobs 87000
+	$(PY) -m benchmarks.restart --nodes 5000 --pods 140000 --jobs 140000 --rounds 1
 	$(PY) -m benchmarks.refused
 	$(PY) -m benchmarks.lone_pods
 	$(PY) -m benchmarks.lone_pods --rate 100 --pods 1000

@@ -16,8 +16,10 @@ GANG = 10
 _IDS = uuid.UUID("0b0fd0a1-6d5c-4b1e-9a52-0f4b0b9a0c11")
 
 
-def cluster(nodes: int, pods: int, *, plain: bool = False, bound: bool = True) -> Iterator[Raw]:
-    """Nodes that gangs of ten in two queues fill; ``bound``: every Pod runs already, else it waits."""
+def cluster(
+    nodes: int, pods: int, *, size: int = GANG, plain: bool = False, bound: bool = True
+) -> Iterator[Raw]:  # fmt: skip
+    """Nodes that gangs of ``size`` Pods in two queues fill; ``bound``: every Pod runs already, else it waits."""
     for name, spec in {
         "research": {"weight": 2, "reclaimable": True},
         "batch": {"weight": 1, "reclaimable": True},
@@ -28,12 +30,11 @@ def cluster(nodes: int, pods: int, *, plain: bool = False, bound: bool = True) -
         yield _object("scheduling.k8s.io/v1", "PriorityClass", "", name, plain, value=value)
     for i in range(nodes):
         yield _node(i, plain)
-    each = pods // nodes
-    cpu = CPUS // max(each, 1)
-    for i in range(pods // GANG):
+    each = max(-(-pods // nodes), 1)
+    for i in range(pods // size):
         queue = ("research", "batch")[i % 2]
-        hosts = [node_name((i * GANG + j) // max(each, 1)) for j in range(GANG)] if bound else []
-        yield from gang(f"train-{i:05d}", queue, GANG, str(cpu), hosts=hosts, plain=plain)
+        hosts = [node_name((i * size + j) // each) for j in range(size)] if bound else []
+        yield from gang(f"train-{i:05d}", queue, size, str(CPUS // each), hosts=hosts, plain=plain)
 
 
 def node_name(i: int) -> str:

@@ -50,6 +50,18 @@ class RoleMetrics:
         self.watch_restarts = Counter(
             "volcano_py_watch_restarts_total", "Watches that broke off", ["kind", "reason"], registry=registry
         )
+        self.listed_objects = Gauge(
+            "volcano_py_listed_objects",
+            "Objects that the last list has delivered so far",
+            ["source"],
+            registry=registry,
+        )
+        self.expected_objects = Gauge(
+            "volcano_py_expected_objects", "Objects that the last list delivers in all", ["source"], registry=registry
+        )
+        self.synced = Gauge(
+            "volcano_py_synced", "1 once the first list of a source is complete", ["source"], registry=registry
+        )
         self.dropped_events = Counter("volcano_py_dropped_events_total", "Events never posted", registry=registry)
         leader = Gauge("volcano_py_leader", "1 while this process leads its role", ["role"], registry=registry)
         self.leading = leader.labels(self.role)

@@ -42,7 +42,7 @@ class Server:
         health_address: str = "",
         limits: Limits = LIMITS,
     ) -> None:
-        """``ready``: of a role that receives requests; served on the address of ``health``."""
+        """``ready`` is served on the address of ``health``."""
         self._metrics = make_aiohttp_handler(metrics.registry)
         self._health = health
         self._ready = ready or health

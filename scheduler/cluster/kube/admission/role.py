@@ -106,8 +106,7 @@ class Admission:
         self._stop, self._liveness = self.process.stopping, self.process.liveness
         view = WatchedView()
         kinds = [QUEUE, NAMESPACE] if _NEED_NAMESPACES & {route.path for route in settings.routes} else [QUEUE]
-        self._informers = [Informer(client, Source(kind), view, self._report, metrics) for kind in kinds]
-        self._informer_set = InformerSet(self._informers)
+        self._informers = InformerSet([Informer(client, Source(kind), view, self._report, metrics) for kind in kinds])
         self._review_queue = ReviewQueue(view)
         templates = TemplateValidator(client, settings.namespace)
         review_handler = ReviewHandler(
@@ -136,9 +135,9 @@ class Admission:
     def _unready(self) -> str:
         if self._stop.is_set():
             return "stopping"
-        missing = [str(informer.source) for informer in self._informers if not informer.synced.is_set()]
-        if missing:
-            return f"not listed yet: {', '.join(missing)}"
+        unready = self._informers.unready()
+        if unready:
+            return unready
         if not self._tls.ready:
             return f"no certificate: {self._certificates.problem or 'not read yet'}"
         return "" if self._server.port else "not listening yet"
@@ -150,8 +149,8 @@ class Admission:
         async with self.process.running():
             maintaining: asyncio.Task[None] | None = None
             try:
-                self._informer_set.start()
-                synced = await self._informer_set.synced(self._stop, self._liveness.progress)
+                self._informers.start()
+                synced = await self._informers.synced(self._stop, self._liveness.progress)
                 if synced and await unless_stopped(self._stop, self._wait_for_certificate()):
                     await self._server.start(self._tls.tls)
                     self._liveness.enter(Phase.SERVING)
@@ -165,7 +164,7 @@ class Admission:
                     await asyncio.gather(maintaining, return_exceptions=True)
                 await self._server.stop()
                 await self._review_queue.close()
-                await self._informer_set.close()
+                await self._informers.close()
         return 0
 
     async def _wait_for_certificate(self) -> bool:

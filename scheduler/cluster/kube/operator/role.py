@@ -58,7 +58,7 @@ class Operator:
     ) -> None:
         self._settings = settings
         self._metrics = ControllerMetrics()
-        self.process = process = Process(settings.process, credentials, self._metrics)
+        self.process = process = Process(settings.process, credentials, self._metrics, self._unready)
         self._client, self._fence, self._liveness = process.client, process.fence, process.liveness
         self._stop = process.stopping
         self._lanes = make_lanes(settings.writes, self._metrics)
@@ -118,6 +118,12 @@ class Operator:
                 await self._reconcile_loop.close()
                 await self._informers.close()
                 await self._lanes.close()
+
+    def _unready(self) -> str:
+        """Why this process is not ready to reconcile or to stand by, or ""."""
+        if self._stop.is_set():
+            return "stopping"
+        return self._informers.unready() or ("" if self._handlers.synced.is_set() else "not listed yet: handlers")
 
     async def _synced(self) -> bool:
         progress = self._liveness.progress

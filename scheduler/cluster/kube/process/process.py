@@ -51,11 +51,11 @@ class Process:
         settings: ProcessSettings,
         credentials: CredentialSource,
         metrics: RoleMetrics,
-        ready: Health | None = None,
+        ready: Health,
         *,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``ready``: what ``/readyz`` answers, for a role that other programs send requests to."""
+        """``ready``: what ``/readyz`` answers."""
         self.client = ApiClient(credentials, metrics, qps=settings.qps, burst=settings.burst)
         self.fence = Fence()
         """Open while this process leads."""

@@ -28,11 +28,14 @@ async def unless_stopped(stop: asyncio.Event, awaitable: Awaitable[T], timeout: 
 
 
 async def wait_with_progress(
-    stop: asyncio.Event, wait: Callable[[], Awaitable[T]], progress: Callable[[], None]
+    stop: asyncio.Event,
+    wait: Callable[[], Awaitable[T]],
+    progress: Callable[[], None],
+    seconds: float = PROGRESS_SECONDS,
 ) -> T | None:
-    """Returns the result of ``wait``, or None if ``stop`` is set before. Calls ``progress`` every ``PROGRESS_SECONDS``
+    """Returns the result of ``wait``, or None if ``stop`` is set before. Calls ``progress`` every ``seconds``
     seconds, and starts the wait again after that."""
     while True:
         with contextlib.suppress(TimeoutError):
-            return await unless_stopped(stop, wait(), timeout=PROGRESS_SECONDS)
+            return await unless_stopped(stop, wait(), timeout=seconds)
         progress()

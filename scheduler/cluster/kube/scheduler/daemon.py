@@ -150,7 +150,7 @@ class Daemon:
         self._configuration = configuration
         self._cache = cache
         self._metrics = metrics or Metrics()
-        self.process = process = Process(settings.process, credentials, self._metrics)
+        self.process = process = Process(settings.process, credentials, self._metrics, self._unready)
         self._client, self._fence, self._liveness = process.client, process.fence, process.liveness
         self._stop = process.stopping
         self._lanes = make_lanes(settings.bind_workers, self._metrics)
@@ -215,6 +215,10 @@ class Daemon:
                 await self._plugin_config_maps.close()
                 await self._writer.close()
                 await self._lanes.close()
+
+    def _unready(self) -> str:
+        """Why this process is not ready to schedule or to stand by, or ""."""
+        return "stopping" if self._stop.is_set() else self._informers.unready()
 
     async def _lead(self) -> int:
         compacting = asyncio.create_task(self._compact_periodically())

@@ -159,13 +159,15 @@ class ApiClient:
         timeout: float | None = None,
         fence: Fence | None = None,
         receive: Callable[[bytes], object] | None = None,
+        inflate: bool = True,
     ) -> bytes:
         """Sends a request and returns the body of a successful answer. Raises ApiError, TransportError, and Fenced
         before anything is sent.
 
         ``compressed``: whether the API server may compress the answer. It costs the server time, but a list of many
         objects shrinks to a tenth. ``receive``: is called with each part of the body of a successful answer as it
-        arrives; the body returned is then empty.
+        arrives; the body returned is then empty. ``inflate``: whether the client decompresses a compressed answer, on
+        the event loop; otherwise ``receive`` gets it as it was sent.
         """
         await self._limiter.acquire(priority)
         for again in (False, True):
@@ -179,7 +181,7 @@ class ApiClient:
             if fence is not None:
                 seconds = min(seconds, fence.check())
             status, retry_after, answer = await self._send(
-                method, path, params, body, headers, seconds, priority, receive
+                method, path, params, body, headers, seconds, priority, receive, inflate
             )
             if status == 401 and not again:
                 await self._renew_credentials()
@@ -199,11 +201,12 @@ class ApiClient:
         seconds: float,
         priority: Priority,
         receive: Callable[[bytes], object] | None,
+        inflate: bool,
     ) -> tuple[int, str | None, bytes]:
         code, began = "error", time.perf_counter()
         try:
             timeout = aiohttp.ClientTimeout(total=seconds, ceil_threshold=1e9)
-            async with self._open(method, path, params, headers, timeout, body) as response:
+            async with self._open(method, path, params, headers, timeout, body, inflate) as response:
                 answer = b""
                 if receive is None or response.status >= 400:
                     answer = await response.read()
@@ -286,6 +289,7 @@ class ApiClient:
         headers: Mapping[str, str],
         timeout: aiohttp.ClientTimeout,
         body: bytes | None = None,
+        inflate: bool = True,
     ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
         """Sends a request with the current access to the server; the answer is open within the context. Raises
         TransportError if the client is closed."""
@@ -303,6 +307,7 @@ class ApiClient:
             server_hostname=access.server_name,
             proxy=access.proxy,
             allow_redirects=False,
+            auto_decompress=inflate,
         )
 
     # --- credentials --------------------------------------------------------------------------------------------------

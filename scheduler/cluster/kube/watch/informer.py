@@ -33,7 +33,7 @@ from scheduler.cluster.kube.transport.backoff import Backoff
 from scheduler.cluster.kube.transport.client import ApiClient, ApiError, TransportError
 from scheduler.cluster.kube.transport.rights import may_list
 from scheduler.cluster.kube.transport.sources import Source
-from scheduler.cluster.kube.watch.pages import GoneError, pages_of_heads, pages_of_objects
+from scheduler.cluster.kube.watch.pages import GoneError, Listed, pages_of_heads, pages_of_objects
 from scheduler.observability.role_metrics import RoleMetrics
 
 PAGE = 2000
@@ -113,6 +113,11 @@ class Informer:
         self._report = report
         self._metrics = metrics
         self._delay = metrics.watch_delay.labels(source.kind.name)
+        self._synced_gauge = metrics.synced.labels(str(source))
+        self.listed = 0
+        """Objects that the last list has delivered so far."""
+        self.expected = 0
+        """Objects that it will have delivered at its end, as far as the API server says it."""
         self._page = page
         self._backoff = backoff or Backoff(0.5, 30.0)
         self._originals = originals
@@ -134,7 +139,7 @@ class Informer:
                     if self.source.optional:
                         await self._until_allowed()
                     await self._list()
-                    self.synced.set()
+                    self._complete()
                 await self._watch()
                 self._succeeded()
             except GoneError as gone:
@@ -154,7 +159,7 @@ class Informer:
             if not self.problem:
                 self.problem = "no right to list them"
                 log.info("not watched", source=str(self.source), why=self.problem)
-            self.synced.set()
+            self._complete()
             await asyncio.sleep(RIGHTS_SECONDS)
         self.problem = ""
 
@@ -162,6 +167,12 @@ class Informer:
         """Makes the next ``run`` begin with a list."""
         self._version = ""
         self.synced.clear()
+        self._synced_gauge.set(0)
+
+    def _complete(self) -> None:
+        """The first list is in the cache, or there is nothing to list."""
+        self.synced.set()
+        self._synced_gauge.set(1)
 
     def _succeeded(self) -> None:
         self._backoff.reset()
@@ -173,11 +184,11 @@ class Informer:
             kind = self.source.kind
             text = f"the API server does not serve {kind.api_version} {kind.plural}: is the CRD installed?"
             if kind in OPTIONAL:  # there are none, until the definition is installed
-                self.synced.set()
+                self._complete()
         elif isinstance(error, ApiError) and error.status == 403:
             text = f"not allowed: {error.message}"
         if self.source.optional and isinstance(error, ApiError) and error.status in (403, 404):
-            self.synced.set()  # the right was withdrawn, or the namespace does not exist
+            self._complete()  # the right was withdrawn, or the namespace does not exist
         self._metrics.watch_restarts.labels(self.source.kind.name, "error").inc()
         seconds = self._backoff.next(error.retry_after if isinstance(error, ApiError) else None)
         if text != self.problem:
@@ -187,25 +198,48 @@ class Informer:
 
     # --- list ---------------------------------------------------------------------------------------------------------
     async def _list(self) -> None:
-        """Lists one consistent state, page by page, into the cache."""
-        found: list[tuple[Key, KubeObject | None, msgspec.Raw]] = []
+        """Lists one consistent state, page by page, into the cache. What the list does not have is deleted at its
+        end."""
         try:
-            async for page in pages_of_objects(self._client, self.source, self._page):
-                found += [(*self._read(raw), raw) for raw in page.items or ()]
+            present = await self._take_pages(self._page)
         except GoneError:
-            found = []
-            async for page in pages_of_objects(self._client, self.source, 0):
-                found += [(*self._read(raw), raw) for raw in page.items or ()]
-        present = {key for key, _, _ in found}
-        for namespace, name in self._seen.keys() - present:
-            self._delete((namespace, name))
-        for key, obj, raw in found:
-            if obj is not None:
-                self._upsert(key, obj)
-                if self._keeps_originals:
-                    self._keep_original(key, raw)
-        self._version = page.metadata.resource_version
-        log.debug("listed", source=str(self.source), objects=len(found), version=self._version)
+            present = await self._take_pages(0)
+        for key in self._seen.keys() - present:
+            self._delete(key)
+        log.debug("listed", source=str(self.source), objects=len(present), version=self._version)
+
+    async def _take_pages(self, size: int) -> set[Key]:
+        """Stores the objects of a list and returns their keys. Raises GoneError."""
+        present: set[Key] = set()
+        version = ""
+        self._count(0, 0)
+        pages = pages_of_objects(self._client, self.source, size, self._decoder)
+        async with aclosing(pages):
+            async for page in pages:
+                version = page.metadata.resource_version
+                items = page.items or ()
+                present.update(map(self._take, items))
+                self._count(len(present), page.metadata.remaining_item_count)
+        self._version = version
+        return present
+
+    def _take(self, listed: Listed[KubeObject]) -> Key:
+        """Stores an object of a list and returns its key."""
+        obj = listed.object
+        if obj is None:
+            assert listed.error is not None
+            return self._set_aside(listed.raw, listed.error)
+        key = (obj.metadata.namespace, obj.metadata.name)
+        self._upsert(key, obj)
+        if self._keeps_originals:
+            self._keep_original(key, listed.raw)
+        return key
+
+    def _count(self, listed: int, remaining: int) -> None:
+        """Publishes how far the list is."""
+        self.listed, self.expected = listed, listed + remaining
+        self._metrics.listed_objects.labels(str(self.source)).set(listed)
+        self._metrics.expected_objects.labels(str(self.source)).set(listed + remaining)
 
     async def catch_up(self) -> bool:
         """Waits until the watch has delivered everything there is now. False where that is unknown, or takes too long.
@@ -215,13 +249,14 @@ class Informer:
         there: dict[Key, str] = {}
         version = ""
         try:
-            async for page in pages_of_heads(self._client, self.source, self._page):
-                version = page.metadata.resource_version
-                if _reached(self._version, version):
-                    return True
-                for meta in (item.metadata for item in page.items or ()):
-                    if meta.name.startswith(self.source.name_prefix):
-                        there[meta.namespace, meta.name] = meta.resource_version
+            async with aclosing(pages_of_heads(self._client, self.source, self._page)) as pages:
+                async for page in pages:
+                    version = page.metadata.resource_version
+                    if _reached(self._version, version):
+                        return True
+                    for meta in (item.metadata for item in page.items or ()):
+                        if meta.name.startswith(self.source.name_prefix):
+                            there[meta.namespace, meta.name] = meta.resource_version
         except (GoneError, ApiError, TransportError, *DECODE_ERRORS) as error:
             log.info("not known whether a watch is up to date", source=str(self.source), why=str(error))
             return False
@@ -236,14 +271,6 @@ class Informer:
     def _has_seen(self, there: dict[Key, str]) -> bool:
         """Whether these objects are known in these versions or later ones, and no others."""
         return self._seen.keys() == there.keys() and all(_reached(self._seen[key], v) for key, v in there.items())
-
-    def _read(self, raw: msgspec.Raw) -> tuple[Key, KubeObject | None]:
-        """An object and its key; None in place of one that cannot be decoded."""
-        try:
-            obj: KubeObject = decode(self._decoder, raw)
-        except DECODE_ERRORS as error:
-            return self._set_aside(raw, error), None
-        return (obj.metadata.namespace, obj.metadata.name), obj
 
     # --- watch --------------------------------------------------------------------------------------------------------
     async def _watch(self) -> None:

@@ -10,6 +10,8 @@ from scheduler.cluster.kube.process.waiting import unless_stopped, wait_with_pro
 from scheduler.cluster.kube.watch.informer import Informer
 
 log = structlog.get_logger(__name__)
+LISTING_SECONDS = 3.0
+"""Seconds between two logs of how far the first lists are."""
 
 
 class InformerSet:
@@ -33,24 +35,33 @@ class InformerSet:
         self._tasks[informer] = asyncio.create_task(informer.run())
 
     async def synced(self, stop: asyncio.Event, progress: Callable[[], None] = lambda: None) -> bool:
-        """Waits until every first list is complete; returns False if stopped before. Calls ``progress`` every
-        ``PROGRESS_SECONDS`` seconds meanwhile."""
+        """Waits until every first list is complete; returns False if stopped before. Every ``LISTING_SECONDS`` seconds
+        meanwhile, logs how far the lists are and calls ``progress``."""
 
         def still_waiting() -> None:
             progress()
             for informer in self._informers:
                 if not informer.synced.is_set():
-                    log.warning("waiting for the first list", source=str(informer.source), problem=informer.problem)
+                    _log_progress(informer)
 
-        if await wait_with_progress(stop, self.listed, still_waiting) is None:
+        if await wait_with_progress(stop, self.listed, still_waiting, LISTING_SECONDS) is None:
             return False
-        log.info("synced")
+        log.info("synced", objects=sum(informer.listed for informer in self._informers))
         return True
 
     async def listed(self) -> bool:
         """Waits until every first list is complete. Returns True."""
         await asyncio.gather(*(informer.synced.wait() for informer in self._informers))
         return True
+
+    def unready(self) -> str:
+        """The sources whose first lists are not complete, and how far they are; "" if all are."""
+        missing = [
+            f"{informer.source} ({informer.listed:,} of {informer.expected:,})"
+            for informer in self._informers
+            if not informer.synced.is_set()
+        ]
+        return f"not listed yet: {', '.join(missing)}" if missing else ""
 
     async def catch_up(self, kinds: Collection[Kind], stop: asyncio.Event) -> bool:
         """Waits until all current objects of some kinds have arrived; returns False if stopped before."""
@@ -81,3 +92,11 @@ class InformerSet:
         for task in self._tasks.values():
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+
+def _log_progress(informer: Informer) -> None:
+    source = str(informer.source)
+    if informer.problem:
+        log.warning("waiting for the first list", source=source, problem=informer.problem)
+    else:
+        log.info("listing", source=source, objects=informer.listed, expected=informer.expected)

@@ -131,9 +131,9 @@ async def serving(**options: Any) -> AsyncIterator[tuple[FakeApi, ApiClient]]:
         await runner.cleanup()
 
 
-async def healthz(server: Server) -> tuple[int, str]:
-    """What a role answers to its liveness probe."""
-    url = f"http://127.0.0.1:{server.ports['/healthz']}/healthz"
+async def healthz(server: Server, path: str = "/healthz") -> tuple[int, str]:
+    """What a role answers to a probe."""
+    url = f"http://127.0.0.1:{server.ports[path]}{path}"
     async with aiohttp.ClientSession() as session, session.get(url) as answer:
         return answer.status, await answer.text()
 

@@ -27,7 +27,9 @@ class Replica:
         self.passed = 0.0
         """Seconds that the liveness takes to have passed."""
         settings = ProcessSettings(lease=lease, health_address="127.0.0.1:0")
-        self.process = Process(settings, StaticCredentials(client.host), self.metrics, now=lambda: self.passed)
+        self.process = Process(
+            settings, StaticCredentials(client.host), self.metrics, lambda: "", now=lambda: self.passed
+        )
         self.process.client = client
 
     def lead(self, work: Work) -> Awaitable[int]:

@@ -53,8 +53,8 @@ class World:
             self.metrics,
         )
 
-    def value(self, name: str) -> float:
-        return self.metrics.registry.get_sample_value(name) or 0.0
+    def value(self, name: str, **labels: str) -> float:
+        return self.metrics.registry.get_sample_value(name, labels) or 0.0
 
     @property
     def cycles(self) -> float:
@@ -114,6 +114,62 @@ def test_the_first_to_lead_asks_for_nothing_twice(tmp_path: Path) -> None:
             running = asyncio.create_task(w.daemon.run())
             await until(lambda: w.cycles)
             assert w.lists(PODS) == ["objects"]
+            w.daemon.process.stop()
+            assert await running == 0
+
+    asyncio.run(scenario())
+
+
+def test_no_session_sees_a_part_of_a_list(tmp_path: Path) -> None:
+    whole = asyncio.Event()
+
+    async def pods(call: Call, request: web.Request) -> Answer:
+        if "watch" in call.query:
+            return await empty(call, request)
+        name = call.query.get("continue", "first")
+        if name == "second":
+            await whole.wait()
+        metadata = {"resourceVersion": "5", "continue": "second", "remainingItemCount": 1}
+        items = [{"metadata": {"name": name, "namespace": "ns"}, "spec": {"nodeName": "n"}}]
+        return {"metadata": metadata if name == "first" else {"resourceVersion": "5"}, "items": items}
+
+    async def scenario() -> None:
+        async with started(tmp_path / "scheduler.conf", health_address="127.0.0.1:0") as w:
+            w.api.on("GET", PODS, pods)
+            running = asyncio.create_task(w.daemon.run())
+            await until(lambda: w.value("volcano_py_listed_objects", source="pods") == 1)
+            await until(lambda: w.value("volcano_py_synced", source="queues") == 1)
+            await asyncio.sleep(0.1)
+            assert (w.cycles, w.value("volcano_py_synced", source="pods")) == (0, 0)
+            assert w.value("volcano_py_expected_objects", source="pods") == 2
+            assert await healthz(w.daemon.process.server) == (200, "ok")
+            assert await healthz(w.daemon.process.server, "/readyz") == (503, "not listed yet: pods (1 of 2)")
+            whole.set()
+            await until(lambda: w.cycles)
+            assert w.value("volcano_py_synced", source="pods") == 1
+            assert await healthz(w.daemon.process.server, "/readyz") == (200, "ok")
+            assert {task.key for task in w.cache.tasks()} == {"ns/first", "ns/second"}
+            w.daemon.process.stop()
+            assert await running == 0
+
+    asyncio.run(scenario())
+
+
+def test_a_list_that_takes_long_logs_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scheduler.cluster.kube.watch.informer_set.LISTING_SECONDS", 0.02)
+
+    async def nodes(call: Call, request: web.Request) -> Answer:
+        await asyncio.sleep(60)
+        return None
+
+    async def scenario() -> None:
+        async with started(tmp_path / "scheduler.conf") as w:
+            w.api.on("GET", "/api/v1/nodes", nodes)
+            with capture_logs() as logs:
+                running = asyncio.create_task(w.daemon.run())
+                await until(lambda: any(entry["event"] == "listing" for entry in logs))
+            entry = next(entry for entry in logs if entry["event"] == "listing" and entry["source"] == "nodes")
+            assert (entry["objects"], entry["expected"]) == (0, 0)
             w.daemon.process.stop()
             assert await running == 0
 

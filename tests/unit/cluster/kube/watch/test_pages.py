@@ -1,0 +1,185 @@
+"""Lists page by page: pages are requested ahead of their reader, compressed, and handed out in order."""
+
+import asyncio
+import gzip
+import json
+from collections.abc import Callable
+from contextlib import aclosing
+from typing import Any
+
+import msgspec
+import pytest
+from aiohttp import web
+
+from scheduler.api.kinds import POD, POD_GROUP
+from scheduler.api.objects import Pod
+from scheduler.cluster.kube.transport.client import ApiClient, ApiError, TransportError
+from scheduler.cluster.kube.transport.sources import Source
+from scheduler.cluster.kube.watch.pages import AHEAD, GoneError, Listed, pages_of_heads, pages_of_objects
+from tests.unit.cluster.kube.fake_api import Answer, Call, serving, until
+
+PODS = Source(POD)
+decoder = msgspec.json.Decoder(Pod)
+
+
+def page(number: int, last: int, *, metadata_first: bool = True, **more: Any) -> dict[str, Any]:
+    """A page with one Pod, as API servers write it: of built-in kinds the metadata comes first, of others last."""
+    metadata = {"resourceVersion": "7"} | ({"continue": f"t{number + 1}"} if number < last else {}) | more
+    items = [
+        {"metadata": {"name": f"p{number}", "annotations": {"x": '}],"kind":"PodList","metadata":{"continue":"y'}}}
+    ]
+    if metadata_first:
+        return {"kind": "PodList", "apiVersion": "v1", "metadata": metadata, "items": items}
+    return {"apiVersion": "v1", "items": items, "kind": "PodList", "metadata": metadata}
+
+
+def number_of(call: Call) -> int:
+    """The number of the page that a request is for."""
+    return int(call.query.get("continue", "t0").removeprefix("t"))
+
+
+def written(answer: dict[str, Any]) -> bytes:
+    return json.dumps(answer, separators=(",", ":")).encode()
+
+
+async def names(client: ApiClient, source: Source = PODS) -> list[str]:
+    found: list[str] = []
+    async with aclosing(pages_of_objects(client, source, 1, decoder)) as pages:
+        async for each in pages:
+            found += [item.object.metadata.name for item in each.items or () if item.object is not None]
+    return found
+
+
+@pytest.mark.parametrize("metadata_first", [True, False])
+def test_all_pages_are_handed_out_in_order(metadata_first: bool) -> None:
+    async def scenario() -> None:
+        async def handler(call: Call, request: web.Request) -> Answer:
+            assert call.query["limit"] == "1"
+            answer = page(number_of(call), 9, metadata_first=metadata_first)
+            return web.Response(body=written(answer), content_type="application/json")
+
+        async with serving() as (api, client):
+            api.on("GET", PODS.path, handler)
+            assert await names(client) == [f"p{number}" for number in range(10)]
+            assert [number_of(call) for call in api.calls] == list(range(10)), "each page once"
+
+    asyncio.run(scenario())
+
+
+def test_the_next_page_is_requested_while_the_first_is_being_sent() -> None:
+    async def scenario() -> None:
+        async with serving() as (api, client):
+
+            async def handler(call: Call, request: web.Request) -> Answer:
+                body = written(page(number_of(call), 2))
+                response = web.StreamResponse()
+                await response.prepare(request)
+                await response.write(body[:-20])
+                await until(lambda: len(api.calls) == 3)  # for ever, if no request is sent before this page is whole
+                await response.write(body[-20:])
+                return response
+
+            api.on("GET", PODS.path, handler)
+            assert await names(client) == ["p0", "p1", "p2"]
+
+    asyncio.run(scenario())
+
+
+def test_a_reader_that_stops_for_a_while_limits_the_pages_that_wait_for_it() -> None:
+    async def scenario() -> None:
+        async def handler(call: Call, request: web.Request) -> Answer:
+            return web.Response(body=written(page(number_of(call), 20)))
+
+        async with serving() as (api, client):
+            api.on("GET", PODS.path, handler)
+            async with aclosing(pages_of_objects(client, PODS, 1, decoder)) as pages:
+                await anext(pages)
+                await until(lambda: len(api.calls) == AHEAD + 1)
+                await asyncio.sleep(0.1)
+                assert len(api.calls) == AHEAD + 1
+                rest = [each async for each in pages]
+            assert len(rest) == 20
+
+    asyncio.run(scenario())
+
+
+def test_answers_are_compressed_where_the_api_server_does_that() -> None:
+    async def scenario() -> None:
+        async def handler(call: Call, request: web.Request) -> Answer:
+            assert call.headers["Accept-Encoding"] == "gzip"
+            body = gzip.compress(written(page(number_of(call), 2)), 1)
+            return web.Response(body=body, headers={"Content-Encoding": "gzip"})
+
+        async with serving() as (api, client):
+            api.on("GET", PODS.path, handler)
+            assert await names(client) == ["p0", "p1", "p2"]
+
+    asyncio.run(scenario())
+
+
+def test_an_object_that_cannot_be_decoded_does_not_hide_the_others() -> None:
+    async def scenario() -> None:
+        async def handler(call: Call, request: web.Request) -> Answer:
+            items = [{"metadata": {"name": "bad"}, "spec": 7}, {"metadata": {"name": "good"}}]
+            return {"metadata": {"resourceVersion": "7"}, "items": items}
+
+        async with serving() as (api, client):
+            api.on("GET", PODS.path, handler)
+            async with aclosing(pages_of_objects(client, PODS, 1, decoder)) as pages:
+                (only,) = [each async for each in pages]
+        assert only.items is not None
+        bad, good = only.items
+        assert bad.object is None and "spec" in str(bad.error) and b'"bad"' in bytes(bad.raw)
+        assert good.object is not None and good.error is None
+
+    asyncio.run(scenario())
+
+
+BROKEN: dict[str, tuple[Callable[[], web.Response], type[Exception]]] = {
+    "a compressed answer that is torn": (
+        lambda: web.Response(body=gzip.compress(b"{}" * 9999)[:-30], headers={"Content-Encoding": "gzip"}),
+        TransportError,
+    ),
+    "a token that is too old": (lambda: web.json_response({"message": "old"}, status=410), GoneError),
+    "a refusal": (lambda: web.json_response({"message": "no"}, status=403), ApiError),
+    "no JSON": (lambda: web.Response(body=b"<html>"), msgspec.DecodeError),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_a_page_that_cannot_be_had_ends_the_list_after_those_before_it(case: str) -> None:
+    answer, error = BROKEN[case]
+
+    async def scenario() -> None:
+        async def handler(call: Call, request: web.Request) -> Answer:
+            number = number_of(call)
+            return answer() if number == 2 else web.Response(body=written(page(number, 9)))
+
+        async with serving() as (api, client):
+            api.on("GET", PODS.path, handler)
+            found: list[Listed[Pod]] = []
+            with pytest.raises(error):
+                async with aclosing(pages_of_objects(client, PODS, 1, decoder)) as pages:
+                    async for each in pages:
+                        found += each.items or ()
+            assert len(found) == 2
+            left = [task for task in asyncio.all_tasks() if getattr(task.get_coro(), "__name__", "") == "_page"]
+            assert not left, "requests"
+
+    asyncio.run(scenario())
+
+
+def test_a_list_of_names_has_pages_too() -> None:
+    async def scenario() -> None:
+        async def handler(call: Call, request: web.Request) -> Answer:
+            assert "PartialObjectMetadataList" in call.headers["Accept"]
+            return web.Response(body=written(page(number_of(call), 2, metadata_first=False)))
+
+        async with serving() as (api, client):
+            source = Source(POD_GROUP)
+            api.on("GET", source.path, handler)
+            async with aclosing(pages_of_heads(client, source, 1)) as pages:
+                found = [item.metadata.name async for each in pages for item in each.items or ()]
+        assert found == ["p0", "p1", "p2"]
+
+    asyncio.run(scenario())
