@@ -174,8 +174,8 @@ class Flow(Namespace):
         body = {"spec": {"runPolicy": {"suspend": value}}}
         self.api.patch(f"{ACJOBS}/namespaces/{self.name}/ascendjobs/{acjob}", body)
 
-    def deployment(self, name: str, replicas: int) -> None:
-        labels = {"app": name, "deploy-name": name}
+    def deployment(self, name: str, replicas: int, **more: str) -> None:
+        labels = {"app": name, "deploy-name": name, **more}
         spec = {"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": self.template(**labels)}
         metadata = {"name": name, "labels": {**self.way.labels, **labels}}
         self.api.create(f"/apis/apps/v1/namespaces/{self.name}/deployments", {"metadata": metadata, "spec": spec})
@@ -414,3 +414,25 @@ def test_a_vcjob_restarts_with_its_ranks_when_a_chip_breaks_in_mid_run(plane: Co
         assert {server["host_ip"] for server in flow.table("train")["server_list"]}.isdisjoint(
             {before["train-worker-1"]["status"]["hostIP"]}
         )
+
+
+def test_the_pods_of_a_deployment_are_replaced_with_their_ranks_when_a_chip_breaks_in_mid_run(
+    plane: ControlPlane, tmp_path: Path
+) -> None:
+    flow = Flow(plane, Way("910b-8", ASCEND_910, 8, WHOLE.labels))
+    with flow.running(tmp_path, nodes=3):
+        flow.rank_table("serve")
+        flow.deployment("serve", 2, **{"fault-scheduling": "force"})
+        flow.wait(lambda: flow.all_run(2))
+        flow.wait(lambda: flow.table("serve") == flow.table_of_pods(by_host=True))
+        before = {pod["metadata"]["uid"]: pod for pod in flow.pods()}
+        failed = min(pod["spec"]["nodeName"] for pod in before.values())
+        flow.playground.command("fail", failed, "--chip", "3")
+
+        def replaced() -> bool:
+            return flow.all_run(2) and before.keys().isdisjoint(pod["metadata"]["uid"] for pod in flow.pods())
+
+        flow.wait(replaced, timeout=90)
+        assert failed not in flow.bound().values()
+        assert sorted(annotations(pod)[HCCL_RANK_INDEX] for pod in flow.pods()) == ["0", "1"]
+        flow.wait(lambda: flow.table("serve") == flow.table_of_pods(by_host=True))
