@@ -82,50 +82,43 @@ format: $(READY) ## Format the code and apply the safe fixes
 	$(BIN)/ruff check --fix-only --quiet .
 	$(BIN)/ruff format .
 
+# Of programs that start, the modules are compiled once, as in the image.
+bench bench-memory bench-commands bench-cluster bench-workloads bench-vcjobs bench-check profile: \
+  export PYTHONDONTWRITEBYTECODE :=
+bench bench-memory bench-commands bench-cluster bench-workloads bench-vcjobs bench-check profile: \
+  export PYTHONPYCACHEPREFIX := $(CURDIR)/build/pycache
+
 .PHONY: bench
-bench: ## Run all benchmarks, one after the other
-	$(MAKE) bench-memory
-	$(MAKE) bench-commands
-	$(MAKE) bench-cluster
-	$(MAKE) bench-workloads
-	$(MAKE) bench-vcjobs
+bench: controlplane ## Run all benchmarks, one after the other (ROW=... for some of them; benchmarks/rows.py lists them)
+	@mkdir -p build
+	$(PY) -m benchmarks.rows $(if $(ROW),--row $(ROW))
 
 .PHONY: bench-memory
 bench-memory: $(READY) ## Benchmark the deciding part alone, in memory
-	$(PY) -m benchmarks.memory
-	$(PY) -m benchmarks.workloads_memory
-	$(PY) -m benchmarks.preemption
-	$(PY) -m benchmarks.super_pods
-	$(PY) -m benchmarks.npu_families
+	$(PY) -m benchmarks.rows --group memory
 
-.PHONY: bench-commands
-bench-commands: controlplane ## Benchmark explain and simulate as whole commands over large clusters in files and on an API server
-	$(PY) -m benchmarks.commands
-	$(PY) -m benchmarks.commands --live
-
-.PHONY: bench-cluster
-# Of programs that start, the modules are compiled once, as in the image.
-bench-cluster: export PYTHONDONTWRITEBYTECODE :=
-bench-cluster: export PYTHONPYCACHEPREFIX := $(CURDIR)/build/pycache
-bench-cluster: controlplane ## Benchmark against a real API server on this machine
-	$(PY) -m benchmarks.cluster
-	$(PY) -m benchmarks.restart
-	$(PY) -m benchmarks.restart --nodes 5000 --pods 87000 --jobs 87000
-	$(PY) -m benchmarks.restart --nodes 5000 --pods 140000 --jobs 140000 --rounds 1
-	$(PY) -m benchmarks.refused
-	$(PY) -m benchmarks.lone_pods
-	$(PY) -m benchmarks.lone_pods --rate 100 --pods 1000
-
-.PHONY: bench-workloads
-bench-workloads: controlplane ## Run kube-scheduler's performance workloads beside kube-scheduler; table in build/workloads.md
+.PHONY: bench-commands bench-cluster bench-workloads bench-vcjobs
+bench-commands: ## Benchmark explain and simulate as whole commands over large clusters in files and on an API server
+bench-cluster: ## Benchmark against a real API server on this machine
+bench-workloads: ## Run kube-scheduler's performance workloads beside kube-scheduler; table in build/workloads.md
+bench-vcjobs: ## Benchmark the controllers on a real API server: a thousand vcjobs at once, an AscendJob and its rank table
+bench-commands bench-cluster bench-workloads bench-vcjobs: controlplane
 	@mkdir -p build
-	$(PY) -m benchmarks.workloads --markdown build/workloads.md --json build/workloads.json
+	$(PY) -m benchmarks.rows --group $(@:bench-%=%)
 
-.PHONY: bench-vcjobs
-bench-vcjobs: controlplane ## Benchmark the controllers on a real API server: a thousand vcjobs at once, an AscendJob and its rank table
-	$(PY) -m benchmarks.vcjobs
-	$(PY) -m benchmarks.vcjobs --acjob --jobs 128 --replicas 8 --nodes 100
-	$(PY) -m benchmarks.rank_tables
+.PHONY: bench-check
+bench-check: controlplane ## Run the benchmarks and fail if a figure is 15 % worse than recorded (ROW=... for some; RECORD=1 records)
+	@mkdir -p build
+	$(PY) -m benchmarks.check $(if $(ROW),--row $(ROW)) $(if $(RECORD),--record)
+
+# The sampler is needed by nothing else, so it lives in a throw-away environment.
+PYSPY_VERSION := 0.4.3
+PYSPY := build/pyspy-$(PYSPY_VERSION)
+
+.PHONY: profile
+profile: controlplane ## Show where a benchmark spends its time (ROW=...)
+	@test -x $(PYSPY)/bin/py-spy || { $(PYTHON) -m venv $(PYSPY) && $(PYSPY)/bin/pip install --quiet py-spy==$(PYSPY_VERSION); }
+	$(PY) -m benchmarks.profile --sampler $(PYSPY)/bin/py-spy $(ROW)
 
 .PHONY: controlplane
 controlplane: $(READY) ## Build the control plane for the integration tests (needs Go; slow once, then cached)

@@ -21,6 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.contest import PATIENCE, Api, cpu_seconds, peak_memory, running
+from benchmarks.figures import report
 from controlplane.run import ControlPlane
 from scheduler.api.names import ASCEND_910, GROUP_NAME
 
@@ -172,6 +173,10 @@ def main() -> None:
             f"{result.cpu:.1f} s" if result.cpu else "",
             f"{result.memory:.0f} MiB" if result.memory else "",
         )
+        if result.name == OURS:
+            report("peak memory in MiB", result.memory)
+            for other in results[:-1]:
+                report(f"bindings per second, of {other.name}", result.rate / other.rate, higher_is_better=True)
     console.print(table)
 
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.figures import report, report_time
 from benchmarks.live_cluster import fill
 from benchmarks.live_objects import Raw, cluster, gang
 from controlplane.run import ControlPlane
@@ -87,6 +88,8 @@ def main() -> None:
 
     def row(command: str, source: str, configuration: str, line: list[str]) -> None:
         seconds, cpu, memory = run(line)
+        report_time(f"{command}, {source}, {configuration}: processor time", cpu)
+        report(f"{command}, {source}, {configuration}: peak memory in MiB", memory)
         most = MOST["simulate" if command.startswith("simulate") else configuration]
         table.add_row(
             command, source, configuration, f"{seconds:.1f} s", f"{cpu:.1f} s", f"{memory:,.0f} MiB", f"{most} s"

@@ -22,6 +22,7 @@ from rich.table import Table
 
 from benchmarks.cluster import KUBE, OURS, PODS, SCHEDULER_NAMES, node_bodies
 from benchmarks.contest import PATIENCE, Api, cpu_seconds, peak_memory, running
+from benchmarks.figures import report
 from controlplane.run import ControlPlane
 
 REST = 1.0
@@ -162,12 +163,19 @@ def main() -> None:
     table = Table(title=title)
     for column in ("", "p50", "p99", "longest", "cores used", "cores at rest", "peak memory"):
         table.add_column(column, justify="right" if column else "left")
+    cuts_of: dict[str, list[float]] = {}
     for name in arguments.only:
         result = uvloop.run(run(name, arguments))
-        cuts = quantiles(result.waits, n=100, method="inclusive")
+        cuts = cuts_of[name] = quantiles(result.waits, n=100, method="inclusive")
         times = (f"{1000 * seconds:,.1f} ms" for seconds in (cuts[49], cuts[98], max(result.waits)))
         shares = (_shares(result.cpu), _shares(result.at_rest))
         table.add_row(name, *times, *shares, f"{result.memory:.0f} MiB")
+        if name == OURS:
+            report("peak memory in MiB", result.memory)
+            report("processor time per second", sum(result.cpu.values()))
+    if len(cuts_of) == 2:
+        report(f"p50, of {KUBE}", cuts_of[OURS][49] / cuts_of[KUBE][49])
+        report(f"p99, of {KUBE}", cuts_of[OURS][98] / cuts_of[KUBE][98])
     console.print(table)
 
 

@@ -19,6 +19,7 @@ from rich.table import Table
 
 import scheduler.actions
 import scheduler.plugins  # noqa: F401
+from benchmarks.figures import report, report_time
 from scheduler.api import objects, scheduling
 from scheduler.api.names import ASCEND_910, CARD_NAME, CARD_QUOTA, GROUP_NAME
 from scheduler.cache import ClusterCache
@@ -185,6 +186,10 @@ def main() -> None:
     for size in SIZES:
         command = [sys.executable, "-m", "benchmarks.memory", "--one", *map(str, size)]
         result = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+        name = f"{result['nodes']:,.0f} nodes, {result['pods']:,.0f} Pods"
+        report_time(f"{name}: cold session", result["cold"])
+        report_time(f"{name}: unchanged session", result["quiet"])
+        report(f"{name}: peak memory in MiB", result["memory"])
         table.add_row(
             f"{result['nodes']:,}",
             f"{result['pods']:,}",

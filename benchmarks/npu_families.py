@@ -17,6 +17,7 @@ from rich.table import Table
 
 import scheduler.actions
 import scheduler.plugins  # noqa: F401
+from benchmarks.figures import report, report_time
 from scheduler.api import objects, scheduling
 from scheduler.api.decisions import Bind
 from scheduler.api.names import ACCELERATOR_TYPE, GROUP_NAME, HUAWEI_PREFIX, PREDICATE_TIME, SCHEDULE_POLICY
@@ -173,6 +174,7 @@ def main() -> None:
     def session(text: str) -> None:
         seconds, bound = cluster.session()
         used = sum(mask.bit_count() for mask in cluster.held.values())
+        report_time(text, seconds)
         table.add_row(text, f"{bound:,}", f"{used:,}", f"{seconds * 1000:.0f} ms")
 
     session(f"{len(cluster.pods):,} Pods ask for {asked:,} chips")
@@ -184,6 +186,7 @@ def main() -> None:
     session("nothing changed")
     console = Console(width=120)
     console.print(table)
+    report("peak memory in MiB", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
     console.print(f"peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:,.0f} MiB")
 
 

@@ -18,6 +18,7 @@ from rich.table import Table
 
 import scheduler.actions
 import scheduler.plugins  # noqa: F401
+from benchmarks.figures import report_time
 from scheduler.api import objects, scheduling
 from scheduler.api.names import GROUP_NAME
 from scheduler.cache import ClusterCache
@@ -138,6 +139,7 @@ def main() -> None:
         following = run_cycle(cache.snapshot(time.time()), configuration)
         sessions = [f"{each.seconds:.2f} s" for each in (outcome, following)]
         table.add_row(kind, f"{len(outcome.decisions.evictions):,}", *seconds, *sessions)
+        report_time(kind, outcome.seconds)
     Console(width=120).print(table)
 
 

@@ -23,6 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.contest import Api, cpu_seconds, running
+from benchmarks.figures import report
 from controlplane.process import free_ports
 from controlplane.run import ControlPlane
 from scheduler.api.names import GROUP_NAME
@@ -150,6 +151,7 @@ async def run(pods: int, seconds: float, console: Console) -> None:
                     if varying is not None:
                         varying.cancel()
                     first, last = samples[0], samples[-1]
+                    report(f"{title}: most writes in a session", _most_per_session(samples))
                     table.add_row(
                         title,
                         f"{last.at - first.at:.0f}",

@@ -24,6 +24,7 @@ from rich.table import Table
 
 from benchmarks.cluster import KUBE, OURS, SCHEDULER_NAMES
 from benchmarks.contest import PATIENCE, cpu_seconds, peak_memory, running
+from benchmarks.figures import report
 from benchmarks.live_cluster import fill
 from benchmarks.live_objects import cluster
 from benchmarks.replicas import Replica, wait
@@ -171,11 +172,18 @@ def main() -> None:
     table = Table(title=f"{title}: median of {arguments.rounds}, fastest")
     for column in ("", *STEPS, "first binding", "fastest", "cpu", "peak memory"):
         table.add_column(column, justify="right" if column else "left")
+    fastest = {name: min(start.bound for start in starts) for name, starts in found.items()}
+    if OURS in found:
+        report(f"{OURS}: peak memory in MiB", median(start.memory for start in found[OURS]))
+    if OURS in found and KUBE in found:
+        report(f"first binding, of {KUBE}", fastest[OURS] / fastest[KUBE])
     for name, starts in found.items():
         found_steps = (_seconds([start.steps[step] for start in starts if step in start.steps]) for step in STEPS)
         bound = [start.bound for start in starts]
         cpu, memory = (median(getattr(start, what) for start in starts) for what in ("cpu", "memory"))
-        table.add_row(name, *found_steps, _seconds(bound), f"{min(bound):.2f} s", f"{cpu:.1f} s", f"{memory:.0f} MiB")
+        table.add_row(
+            name, *found_steps, _seconds(bound), f"{fastest[name]:.2f} s", f"{cpu:.1f} s", f"{memory:.0f} MiB"
+        )
     console.print(table)
 
 

@@ -20,6 +20,7 @@ from rich.table import Table
 
 import scheduler.actions
 import scheduler.plugins  # noqa: F401
+from benchmarks.figures import report, report_time
 from scheduler.api import objects, scheduling
 from scheduler.api.names import (
     ACCELERATOR_TYPE,
@@ -173,6 +174,8 @@ def main() -> None:
         binds = outcome.decisions.binds
         used = {bind.annotations[ID] for bind in binds}
         row = f"{len(binds)} of {arguments.pods}", f"{len(used)}", f"{seconds * 1000:.0f} ms", f"{seconds / alone:.2f}"
+        report_time(kind, seconds)
+        report(f"{kind}, of {next(iter(KINDS))}", seconds / alone)
         table.add_row(kind, *row)
     Console(width=120).print(table)
 

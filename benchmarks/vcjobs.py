@@ -23,6 +23,7 @@ from rich.table import Table
 
 from benchmarks.cluster import PODS, node_bodies
 from benchmarks.contest import IN_FLIGHT, PATIENCE, Api, cpu_seconds, peak_memory, running
+from benchmarks.figures import report
 from controlplane.run import ControlPlane
 from scheduler.api.names import GROUP_NAME
 
@@ -209,6 +210,9 @@ def main() -> None:
     for column in ("", "Pods", "jobs created", "all Pods exist", "of bare loop", "cpu", "peak memory", "cpu at rest"):
         table.add_column(column, justify="right" if column else "left")
     for result in results:
+        if bare and result.all_exist != bare:
+            report(f"{result.name}: all Pods exist, of bare loop", result.all_exist / bare)
+            report(f"{result.name}: peak memory in MiB", result.memory)
         table.add_row(
             result.name,
             f"{result.pods:,}",

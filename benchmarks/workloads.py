@@ -26,6 +26,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.contest import Api, collection_of, cpu_seconds, running
+from benchmarks.figures import report
 from benchmarks.scheduler_perf import CHURN_INTERVAL, CONFIGURATION, WORKLOADS, Manifest, Pods, Workload
 from controlplane.run import ControlPlane
 
@@ -227,6 +228,11 @@ def main() -> None:
         table.add_column(column, justify="left" if column == COLUMNS[0] else "right")
     for row in rows(results):
         table.add_row(*row)
+    kube_rates = {result.workload: result.rate for result in results if result.contender == KUBE and result.bound}
+    for result in results:
+        if result.contender == OURS and result.workload in kube_rates:
+            ratio = result.rate / kube_rates[result.workload]
+            report(f"{result.workload}, of {KUBE}", ratio, higher_is_better=True)
     console.print(table)
     if arguments.markdown:
         arguments.markdown.write_text(markdown(results), encoding="utf-8")

@@ -20,6 +20,7 @@ from rich.table import Table
 
 import scheduler.actions
 import scheduler.plugins  # noqa: F401
+from benchmarks.figures import report_time
 from benchmarks.scheduler_perf import CHURN_INTERVAL, CONFIGURATION, WORKLOADS, Manifest, Workload
 from scheduler.api.kinds import SCHEDULER_KINDS
 from scheduler.cache import ClusterCache
@@ -114,6 +115,7 @@ def main() -> None:
         bound, seconds, sessions = min(results, key=lambda result: result[1])
         if profile is not None:
             pstats.Stats(profile).sort_stats("tottime").print_stats(35)
+        report_time(name, seconds)
         table.add_row(
             name,
             f"{workload.nodes:,}",

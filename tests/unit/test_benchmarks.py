@@ -1,0 +1,102 @@
+"""The comparison of benchmarks with recorded figures, and their profiles."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks import check, figures
+from benchmarks.check import Change, best, changes, is_lost
+from benchmarks.figures import Figure
+from benchmarks.profile import functions
+from benchmarks.rows import ROWS, chosen
+
+
+def named(**values: float) -> dict[str, Figure]:
+    """Figures of which those whose names begin with ``rate`` are better if they are higher."""
+    return {name: Figure(name, value, name.startswith("rate")) for name, value in values.items()}
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "now", "lost"),
+    [
+        ("time", 1.0, 1.14, False),
+        ("time", 1.0, 1.16, True),
+        ("time", 1.0, 0.5, False),
+        ("rate", 4.0, 3.5, False),
+        ("rate", 4.0, 3.4, True),
+        ("rate", 4.0, 8.0, False),
+        ("time", 0.0, 1.0, False),
+    ],
+)
+def test_a_figure_is_lost_if_it_is_worse_by_more_than_fifteen_percent(
+    name: str, before: float, now: float, lost: bool
+) -> None:
+    (change,) = changes(named(**{name: before}), named(**{name: now}))
+
+    assert is_lost(change) is lost
+
+
+def test_a_figure_that_is_no_longer_reported_is_lost_and_a_new_one_is_not() -> None:
+    gone, new = changes(named(time=1.0), named(rate=1.0))
+
+    assert gone == Change("time", Figure("time", 1.0), None) and is_lost(gone)
+    assert new == Change("rate", None, Figure("rate", 1.0, higher_is_better=True)) and not is_lost(new)
+
+
+def test_of_several_runs_the_best_of_each_figure_counts() -> None:
+    assert best(named(time=2.0, rate=3.0, other=1.0), named(time=1.0, rate=1.0)) == named(time=1.0, rate=3.0, other=1.0)
+
+
+def test_a_benchmark_reports_its_figures_to_the_file_that_the_environment_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "figures"
+    figures.report("unheard", 1.0)
+    monkeypatch.setenv(figures.FILE, str(path))
+
+    figures.report("ratio", 1.5)
+    figures.report("rate", 2.5, higher_is_better=True)
+    figures.report_time("session", 1.0)
+
+    ratio, rate, time = figures.reported(path)
+    assert (ratio, rate) == (Figure("ratio", 1.5), Figure("rate", 2.5, higher_is_better=True))
+    assert time.name == "session" and time.value > 0
+
+
+def test_recorded_figures_are_read_as_they_were_written_and_rows_that_no_longer_exist_are_dropped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(check, "RECORDED", tmp_path / "recorded.json")
+    assert check.recorded() == {}
+
+    check.write({"gone": named(time=1.0), "sessions": named(time=1.23456, rate=2.0)})
+
+    assert check.recorded() == {"sessions": named(time=1.235, rate=2.0)}
+
+
+def test_the_recorded_figures_are_those_of_existing_rows() -> None:
+    assert check.recorded().keys() <= ROWS.keys()
+
+
+@pytest.mark.parametrize("module", sorted({row.module for row in ROWS.values()}))
+def test_every_row_is_a_program_that_knows_its_arguments(module: str) -> None:
+    command = [sys.executable, "-m", f"benchmarks.{module}", "--help"]
+    known = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout
+
+    given = [argument for row in ROWS.values() if row.module == module for argument in row.arguments]
+    assert not [argument for argument in given if argument.startswith("--") and argument not in known]
+
+
+def test_rows_are_chosen_by_group_or_name() -> None:
+    assert chosen([], []) == ROWS
+    assert {row.group for row in chosen(["memory"], []).values()} == {"memory"}
+    assert list(chosen([], ["vcjobs"])) == ["vcjobs"]
+
+
+def test_a_profile_counts_each_function_once_per_stack() -> None:
+    own, total = functions(["main (a.py:1);walk (b.py:2);walk (b.py:2) 3", "main (a.py:1) 2"])
+
+    assert own == {"walk (b.py:2)": 3, "main (a.py:1)": 2}
+    assert total == {"walk (b.py:2)": 3, "main (a.py:1)": 5}
