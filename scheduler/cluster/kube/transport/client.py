@@ -1,6 +1,7 @@
 """Calls to the API server: authenticated, rate-limited by class, fenced by the lease, counted.
 
 Bodies are bytes; callers encode and decode them. Callers also retry, because only they know what a lost answer means.
+Short requests take connections of our own (``http1``), lists and watches those of aiohttp, which also knows proxies.
 """
 
 import asyncio
@@ -17,11 +18,13 @@ import msgspec
 import structlog
 from yarl import URL
 
-from scheduler import __version__
 from scheduler.cluster.decoding import DECODE_ERRORS
 from scheduler.cluster.kube.transport.credentials import Access, CredentialsError
 from scheduler.cluster.kube.transport.fence import Fence
+from scheduler.cluster.kube.transport.http1.connection import ExchangeError
+from scheduler.cluster.kube.transport.http1.pool import ConnectError
 from scheduler.cluster.kube.transport.ratelimit import Priority, RateLimiter
+from scheduler.cluster.kube.transport.short_requests import AGENT, Answer, Head, ShortRequests
 from scheduler.observability.role_metrics import RoleMetrics
 
 JSON: Final = "application/json"
@@ -116,6 +119,8 @@ class ApiClient:
         self._timeout = timeout
         self._access = Access("", None, None, None)
         self._session: aiohttp.ClientSession | None = None
+        self._short: ShortRequests | None = None
+        """None: all requests take aiohttp's connections."""
         self._authorization = ""
         self._authorized = -_TOKEN_SECONDS
         self._loaded = 0.0
@@ -131,11 +136,21 @@ class ApiClient:
             headers={
                 "Accept": JSON,
                 "Accept-Encoding": "identity",
-                "User-Agent": f"volcano-py/{__version__}",
+                "User-Agent": AGENT,
             },
         )
+        self._use_access()
+
+    def _use_access(self) -> None:
+        """Opens new connections from now on: the address or the certificates may have changed."""
+        if self._short is not None:
+            self._short.close()
+        self._short = ShortRequests.to(self._access)
 
     async def close(self) -> None:
+        if self._short is not None:
+            self._short.abort()
+            self._short = None
         if self._session is not None:
             await self._session.close()
             self._session = None
@@ -170,61 +185,75 @@ class ApiClient:
         the event loop; otherwise ``receive`` gets it as it was sent.
         """
         await self._limiter.acquire(priority)
+        target = _with_query(path, params)
         for again in (False, True):
-            headers = await self._headers()
-            headers["Accept"] = accept
-            if compressed:
-                headers["Accept-Encoding"] = "gzip"
-            if body is not None:
-                headers["Content-Type"] = content_type
+            authorization = await self._current_authorization()
             seconds = self._timeout if timeout is None else timeout
             if fence is not None:
                 seconds = min(seconds, fence.check())
-            status, retry_after, answer = await self._send(
-                method, path, params, body, headers, seconds, priority, receive, inflate
-            )
-            if status == 401 and not again:
+            code, began = "error", time.perf_counter()
+            try:
+                if self._short is not None and priority is not Priority.READ and not compressed and receive is None:
+                    head = Head(authorization, accept, "" if body is None else content_type)
+                    answer = await self._send_short(self._short, method, target, head, body, seconds)
+                else:
+                    headers = _headers(authorization, accept, "" if body is None else content_type, compressed)
+                    answer = await self._send_any(method, target, headers, body, seconds, receive, inflate)
+                code = str(answer.status)
+            finally:
+                self._record(method, priority, code, time.perf_counter() - began)
+            if answer.status == 401 and not again:
                 await self._renew_credentials()
                 continue
-            if status >= 400:
-                raise _error(status, retry_after, answer)
-            return answer
+            if answer.status >= 400:
+                raise _error(answer.status, answer.retry_after, answer.body)
+            return answer.body
         raise AssertionError("unreachable")
 
-    async def _send(
+    async def _send_short(
+        self, short: ShortRequests, method: str, target: str, head: Head, body: bytes | None, seconds: float
+    ) -> Answer:
+        """Sends a request over a connection of our own. Raises TransportError."""
+        try:
+            return await short.send(method, target, head, body, seconds)
+        except ConnectError as error:
+            if error.tls:  # the server may have a certificate of another authority now
+                await self._renew_credentials()
+            raise TransportError(f"{method} {_path(target)}: {error}", sent=False) from None
+        except ExchangeError as error:
+            raise TransportError(f"{method} {_path(target)}: {error}", sent=error.sent) from None
+        except ValueError as error:
+            raise TransportError(f"{method} {_path(target)}: {error}", sent=False) from None
+
+    async def _send_any(
         self,
         method: str,
-        path: str,
-        params: Mapping[str, str] | None,
+        target: str,
+        headers: Mapping[str, str],
         body: bytes | None,
-        headers: dict[str, str],
         seconds: float,
-        priority: Priority,
         receive: Callable[[bytes], object] | None,
         inflate: bool,
-    ) -> tuple[int, str | None, bytes]:
-        code, began = "error", time.perf_counter()
+    ) -> Answer:
+        """Sends a request over a connection of aiohttp. Raises TransportError."""
         try:
             timeout = aiohttp.ClientTimeout(total=seconds, ceil_threshold=1e9)
-            async with self._open(method, path, params, headers, timeout, body, inflate) as response:
-                answer = b""
+            async with self._open(method, target, headers, timeout, body, inflate) as response:
+                content = b""
                 if receive is None or response.status >= 400:
-                    answer = await response.read()
+                    content = await response.read()
                 else:
                     async for part in response.content.iter_any():
                         receive(part)
-                code = str(response.status)
-                return response.status, response.headers.get("Retry-After"), answer
+                return Answer(response.status, response.headers.get("Retry-After"), content)
         except aiohttp.ClientConnectorError as error:
-            if isinstance(error, aiohttp.ClientSSLError):  # the server may have a certificate of another authority now
+            if isinstance(error, aiohttp.ClientSSLError):  # as above
                 await self._renew_credentials()
-            raise TransportError(f"{method} {path}: {error}", sent=False) from None
+            raise TransportError(f"{method} {_path(target)}: {error}", sent=False) from None
         except TimeoutError:
-            raise TransportError(f"{method} {path}: no answer within {seconds:.1f} s", sent=True) from None
+            raise TransportError(f"{method} {_path(target)}: no answer within {seconds:.1f} s", sent=True) from None
         except (aiohttp.ClientError, OSError) as error:
-            raise TransportError(f"{method} {path}: {str(error) or type(error).__name__}", sent=True) from None
-        finally:
-            self._record(method, priority, code, time.perf_counter() - began)
+            raise TransportError(f"{method} {_path(target)}: {str(error) or type(error).__name__}", sent=True) from None
 
     def _record(self, method: str, priority: Priority, code: str, seconds: float) -> None:
         key = (method, priority, code)
@@ -255,7 +284,8 @@ class ApiClient:
         code = "error"
         try:
             timeout = aiohttp.ClientTimeout(total=longest, sock_connect=10)
-            async with self._open("GET", path, params, await self._headers(), timeout) as response:
+            headers = _headers(await self._current_authorization(), JSON)
+            async with self._open("GET", _with_query(path, params), headers, timeout) as response:
                 code = str(response.status)
                 if response.status >= 400:
                     if response.status == 401:
@@ -284,8 +314,7 @@ class ApiClient:
     def _open(
         self,
         method: str,
-        path: str,
-        params: Mapping[str, str] | None,
+        target: str,
         headers: Mapping[str, str],
         timeout: aiohttp.ClientTimeout,
         body: bytes | None = None,
@@ -296,10 +325,9 @@ class ApiClient:
         if self._session is None:
             raise TransportError("the client is closed", sent=False)
         access = self._access
-        query = f"?{urlencode(params)}" if params else ""
         return self._session.request(
             method,
-            _parsed(f"{access.host}{path}{query}"),
+            _parsed(f"{access.host}{target}"),
             data=body,
             headers=headers,
             timeout=timeout,
@@ -311,12 +339,12 @@ class ApiClient:
         )
 
     # --- credentials --------------------------------------------------------------------------------------------------
-    async def _headers(self) -> dict[str, str]:
+    async def _current_authorization(self) -> str:
         if time.monotonic() - self._authorized >= _TOKEN_SECONDS:
             async with self._lock:
                 if time.monotonic() - self._authorized >= _TOKEN_SECONDS:
                     await self._refresh()
-        return {"Authorization": self._authorization} if self._authorization else {}
+        return self._authorization
 
     async def _refresh(self) -> None:
         try:
@@ -333,9 +361,30 @@ class ApiClient:
             self._loaded = time.monotonic()
             try:
                 self._access = await asyncio.to_thread(self._credentials.load)
+                self._use_access()
             except CredentialsError as error:
                 log.warning("credentials could not be read again", error=str(error))
             await self._refresh()
+
+
+def _with_query(path: str, params: Mapping[str, str] | None) -> str:
+    return f"{path}?{urlencode(params)}" if params else path
+
+
+def _path(target: str) -> str:
+    """A target without its query, for messages."""
+    return target.partition("?")[0]
+
+
+def _headers(authorization: str, accept: str, content_type: str = "", compressed: bool = False) -> dict[str, str]:
+    headers = {"Accept": accept}
+    if authorization:
+        headers["Authorization"] = authorization
+    if content_type:
+        headers["Content-Type"] = content_type
+    if compressed:
+        headers["Accept-Encoding"] = "gzip"
+    return headers
 
 
 @lru_cache(256)

@@ -144,6 +144,7 @@ def test_a_server_that_cannot_be_reached_was_sent_nothing() -> None:
     async def scenario() -> None:
         async with serving() as (_, client):
             client._access = type(client._access)("http://127.0.0.1:1", None, None, None)
+            client._use_access()
             with pytest.raises(TransportError) as caught:
                 await client.request("POST", "/x", priority=Priority.WRITE)
             assert not caught.value.sent
@@ -213,8 +214,9 @@ def test_a_service_account_is_read_from_its_files(tmp_path: Path, monkeypatch: p
     assert Credentials(master="127.0.0.1:8080").load().host == "http://127.0.0.1:8080"
 
 
+@pytest.mark.parametrize("priority", [Priority.READ, Priority.WRITE])
 def test_a_server_with_a_certificate_of_another_authority_is_trusted_once_that_has_come(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, priority: Priority
 ) -> None:
     monkeypatch.setattr(clients, "_RELOAD_SECONDS", 0.0)
     old, new = (to_pem(renewed(None, ["127.0.0.1"], datetime.now(UTC))) for _ in range(2))
@@ -247,9 +249,9 @@ def test_a_server_with_a_certificate_of_another_authority_is_trusted_once_that_h
         client = ApiClient(Rotated(f"https://127.0.0.1:{runner.addresses[0][1]}"), Metrics())
         await client.start()
         with pytest.raises(TransportError) as refused:
-            await client.request("GET", "/", priority=Priority.READ)
+            await client.request("GET", "/", priority=priority)
         assert not refused.value.sent
-        assert await client.request("GET", "/", priority=Priority.READ) == b"here"
+        assert await client.request("GET", "/", priority=priority) == b"here"
         await client.close()
         await runner.cleanup()
 

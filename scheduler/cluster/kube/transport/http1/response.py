@@ -1,0 +1,211 @@
+"""Parses an HTTP/1.1 response as its bytes arrive.
+
+Strict where leniency is dangerous: the end of a body is never ambiguous. Sizes are bounded.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+LONGEST_HEAD: Final = 64 * 1024
+"""Bytes of a status line with its header fields; also of the trailer of a chunked body."""
+LARGEST_BODY: Final = 32 * 2**20
+"""Bytes. The API server stores objects of at most 3 MiB; lists are not requested with this client."""
+_LONGEST_SIZE_LINE: Final = 256
+"""Bytes of the line before each chunk."""
+_MOST_INTERIM: Final = 8
+"""Responses with a status of 1xx before the final one."""
+_PROTOCOL: Final = b"HTTP/1."
+_FIELDS: Final = rb"(?:[!#$%&'*+\-.^_`|~0-9A-Za-z]+:[^\r\n\x00]*\r\n)*"
+_HEAD: Final = re.compile(rb"HTTP/1\.([0-9]) ([1-9][0-9][0-9])(?: [^\r\n\x00]*)?\r\n(" + _FIELDS + rb")\r\n")
+_TRAILER: Final = re.compile(_FIELDS + rb"\r\n")
+_SIZE_LINE: Final = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n\x00]*)?")
+_LENGTH: Final = re.compile(rb"[0-9]{1,15}")
+_NEED_MORE: Final = -1
+
+
+class ResponseError(Exception):
+    """What the server sent is not a valid HTTP/1.1 response, or too large."""
+
+
+@dataclass(slots=True)
+class Response:
+    """A complete response."""
+
+    status: int
+    headers: dict[bytes, bytes]
+    """By name in lower case. Values of fields that occur more than once are joined by ", "."""
+    body: bytes
+
+
+class ResponseParser:
+    """Parses one response: call ``feed`` until it returns True."""
+
+    def __init__(self, limit: int = LARGEST_BODY) -> None:
+        """``limit``: bytes of the body."""
+        self.reusable = False
+        """Whether another response may follow on the same connection, once this one is complete."""
+        self._limit = limit
+        self._rest = b""
+        """The beginning of a head or line that has not arrived completely."""
+        self._step: Callable[[bytes, int], int] = self._head
+        """Parses from a position on. Returns the position after what it has parsed, or _NEED_MORE."""
+        self._interim = 0
+        self._status = 0
+        self._headers: dict[bytes, bytes] = {}
+        self._parts: list[bytes] = []
+        self._size = 0
+        """Bytes in ``_parts``."""
+        self._missing = 0
+        """Bytes of the body, or of the present chunk, that have not arrived."""
+        self._complete = False
+
+    def feed(self, data: bytes) -> bool:
+        """Returns whether the response is complete. Raises ResponseError."""
+        if self._rest:
+            data, self._rest = self._rest + data, b""
+        position = 0
+        while not self._complete:
+            position = self._step(data, position)
+            if position == _NEED_MORE:
+                return False
+        if position < len(data):  # bytes that belong to no request
+            self.reusable = False
+        return True
+
+    def end(self) -> bool:
+        """The server closed the connection. Returns whether the response is complete."""
+        if self._step == self._until_end:
+            self._complete = True
+        return self._complete
+
+    @property
+    def response(self) -> Response:
+        """The response, once it is complete."""
+        return Response(self._status, self._headers, b"".join(self._parts))
+
+    # --- the head -----------------------------------------------------------------------------------------------------
+    def _head(self, data: bytes, position: int) -> int:
+        match = _HEAD.match(data, position)
+        if match is None:
+            if not _PROTOCOL.startswith(data[position : position + len(_PROTOCOL)]):
+                raise ResponseError("not an HTTP/1.1 response")
+            return self._incomplete(data, position, b"\r\n\r\n", LONGEST_HEAD, "an invalid head")
+        if match.end() - position > LONGEST_HEAD:
+            raise ResponseError(f"a head of more than {LONGEST_HEAD} bytes")
+        minor, status, fields = match.groups()
+        self._status = int(status)
+        if self._status < 200:
+            self._interim += 1
+            if self._status == 101 or self._interim > _MOST_INTERIM:
+                raise ResponseError(f"unexpected status {self._status}")
+            return match.end()
+        self._headers = _parsed(fields)
+        self._expect_body(minor != b"0")
+        return match.end()
+
+    def _expect_body(self, persistent: bool) -> None:
+        headers = self._headers
+        if headers.get(b"content-encoding", b"identity").lower() != b"identity":
+            raise ResponseError("a compressed body, which was not requested")
+        options = {option.strip() for option in headers.get(b"connection", b"").lower().split(b",")}
+        self.reusable = persistent and b"close" not in options
+        length, coding = headers.get(b"content-length"), headers.get(b"transfer-encoding")
+        if coding is not None:
+            if length is not None:
+                raise ResponseError("both Content-Length and Transfer-Encoding")
+            if coding.lower() != b"chunked" or not persistent:
+                raise ResponseError("a Transfer-Encoding other than chunked")
+            self._step = self._size_line
+        elif length is not None:
+            if not _LENGTH.fullmatch(length):
+                raise ResponseError("an invalid Content-Length")
+            self._missing = int(length)
+            self._check(self._missing)
+            self._step = self._fixed
+        else:
+            self._step = self._until_end
+        if self._status in (204, 304):  # they have no body, whatever their fields say
+            self._complete = True
+        elif self._step == self._until_end:
+            self.reusable = False
+
+    # --- the body -----------------------------------------------------------------------------------------------------
+    def _fixed(self, data: bytes, position: int) -> int:
+        position = self._take(data, position)
+        if self._missing:
+            return _NEED_MORE
+        self._complete = True
+        return position
+
+    def _until_end(self, data: bytes, position: int) -> int:
+        self._missing = len(data) - position
+        self._take(data, position)
+        return _NEED_MORE
+
+    def _size_line(self, data: bytes, position: int) -> int:
+        end = data.find(b"\r\n", position)
+        if end < 0 or end - position > _LONGEST_SIZE_LINE:
+            return self._incomplete(data, position, b"\r\n", _LONGEST_SIZE_LINE, "an invalid chunk")
+        match = _SIZE_LINE.fullmatch(data, position, end)
+        if match is None:
+            raise ResponseError("an invalid size of a chunk")
+        self._missing = int(match[1], 16)
+        self._step = self._chunk if self._missing else self._trailer
+        return end + 2
+
+    def _chunk(self, data: bytes, position: int) -> int:
+        position = self._take(data, position)
+        if self._missing:
+            return _NEED_MORE
+        self._step = self._chunk_end
+        return position
+
+    def _chunk_end(self, data: bytes, position: int) -> int:
+        if len(data) - position < 2:
+            self._rest = data[position:]
+            return _NEED_MORE
+        if data[position : position + 2] != b"\r\n":
+            raise ResponseError("a chunk that is longer than its size")
+        self._step = self._size_line
+        return position + 2
+
+    def _trailer(self, data: bytes, position: int) -> int:
+        match = _TRAILER.match(data, position)
+        if match is None:
+            return self._incomplete(data, position, b"\r\n\r\n", LONGEST_HEAD, "an invalid trailer")
+        self._complete = True
+        return match.end()
+
+    def _take(self, data: bytes, position: int) -> int:
+        """Adds to the body what has arrived of ``_missing``. Returns the position after it."""
+        end = min(len(data), position + self._missing)
+        if end > position:
+            self._size += end - position
+            self._check(self._size)
+            self._missing -= end - position
+            self._parts.append(data[position:end])
+        return end
+
+    def _check(self, size: int) -> None:
+        if size > self._limit:
+            raise ResponseError(f"a body of more than {self._limit} bytes")
+
+    def _incomplete(self, data: bytes, position: int, terminator: bytes, limit: int, problem: str) -> int:
+        """Keeps the beginning of what does not parse yet. Raises ResponseError if it is whole, or too long."""
+        if data.find(terminator, position) >= 0:
+            raise ResponseError(problem)
+        if len(data) - position > limit:
+            raise ResponseError(f"{problem}: more than {limit} bytes")
+        self._rest = data[position:]
+        return _NEED_MORE
+
+
+def _parsed(fields: bytes) -> dict[bytes, bytes]:
+    headers: dict[bytes, bytes] = {}
+    for line in fields.split(b"\r\n")[:-1]:
+        name, _, value = line.partition(b":")
+        name, value = name.lower(), value.strip(b" \t")
+        headers[name] = headers[name] + b", " + value if name in headers else value
+    return headers
