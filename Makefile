@@ -97,6 +97,11 @@ bench: controlplane ## Run all benchmarks, one after the other (ROW=... for some
 bench-memory: $(READY) ## Benchmark the deciding part alone, in memory
 	$(PY) -m benchmarks.rows --group memory
 
+.PHONY: bench-scale
+bench-scale: $(READY) ## Benchmark the deciding part with 10,000 to 1,000,000 Pods (3 GiB); plot in docs/images, table in build/scale.md
+	@mkdir -p build
+	$(PY) -m benchmarks.scale --markdown build/scale.md --plot docs/images/scale.svg
+
 .PHONY: bench-commands bench-cluster bench-workloads bench-vcjobs
 bench-commands: ## Benchmark explain and simulate as whole commands over large clusters in files and on an API server
 bench-cluster: ## Benchmark against a real API server on this machine

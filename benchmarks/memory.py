@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -73,21 +74,34 @@ def device_info(number: int) -> Iterator[objects.ConfigMap]:
         )
 
 
-def gang(i: int, chip_gangs: int, card_gangs: int) -> tuple[str, dict[str, Any], dict[str, str]]:
-    """(queue, requests, annotations) of the i-th gang."""
-    if i < chip_gangs:
-        return "chips", {"cpu": "8", "memory": "32Gi", ASCEND_910: "8"}, {}
-    if i < chip_gangs + card_gangs:
-        return "cards", {"cpu": "4", "memory": "16Gi", "nvidia.com/gpu": "1"}, {CARD_NAME: CARD}
-    return "cpu", {"cpu": "1", "memory": "4Gi"}, {}
+@dataclass(frozen=True)
+class Mix:
+    """How many gangs there are of each kind: of chips first, then of cards, then of cpu."""
+
+    gangs: int
+    chip_gangs: int
+    card_gangs: int
+
+    @classmethod
+    def of(cls, node_number: int, pod_number: int) -> "Mix":
+        gangs = pod_number // GANG
+        chip_gangs = min(gangs // 4, int(node_number / 3 * 0.9) // GANG)
+        card_gangs = min(gangs // 4, int(node_number / 3 * 8 * 0.75) // GANG)
+        return cls(gangs, chip_gangs, card_gangs)
+
+    def gang(self, i: int) -> tuple[str, dict[str, Any], dict[str, str]]:
+        """(queue, requests, annotations) of the i-th gang."""
+        if i < self.chip_gangs:
+            return "chips", {"cpu": "8", "memory": "32Gi", ASCEND_910: "8"}, {}
+        if i < self.chip_gangs + self.card_gangs:
+            return "cards", {"cpu": "4", "memory": "16Gi", "nvidia.com/gpu": "1"}, {CARD_NAME: CARD}
+        return "cpu", {"cpu": "1", "memory": "4Gi"}, {}
 
 
 def workload(node_number: int, pod_number: int) -> Iterator[tuple[str, objects.KubeObject]]:
-    gangs = pod_number // GANG
-    chip_gangs = min(gangs // 4, int(node_number / 3 * 0.9) // GANG)
-    card_gangs = min(gangs // 4, int(node_number / 3 * 8 * 0.75) // GANG)
-    for i in range(gangs):
-        queue, requests, annotations = gang(i, chip_gangs, card_gangs)
+    mix = Mix.of(node_number, pod_number)
+    for i in range(mix.gangs):
+        queue, requests, annotations = mix.gang(i)
         name = f"job-{i:04d}"
         group = {
             "metadata": {"name": name, "namespace": "default", "uid": f"g{i}", "creationTimestamp": START},

@@ -31,6 +31,7 @@ ROWS: Final = {
     "preemption": Row(MEMORY, "preemption"),
     "super-pods": Row(MEMORY, "super_pods"),
     "npu-families": Row(MEMORY, "npu_families"),
+    "scale": Row(MEMORY, "scale", ("--sizes", "10000", "100000")),
     "commands": Row(COMMANDS, "commands"),
     "commands-live": Row(COMMANDS, "commands", ("--live",)),
     "bindings": Row(CLUSTER, "cluster"),

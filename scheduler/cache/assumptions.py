@@ -1,6 +1,6 @@
 """Decisions of sessions, assumed to be carried out until the watch confirms them or a write fails."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from scheduler.api.decisions import Bind, Decisions, Evict, PodUnschedulable
 from scheduler.api.names import HCCL_RANK_INDEX, PREDICATE_TIME, SUPER_POD_RANK
@@ -44,16 +44,16 @@ class Assumptions:
         task = self._tasks.current(bind.task)
         if task is not None and task.status is TaskStatus.PENDING:
             devices = device_annotations(bind.annotations)
-            bound = task.copy()
-            bound.status, bound.node, bound.annotations, bound.record = (
-                TaskStatus.BINDING,
-                bind.node,
-                devices,
-                bind.record,
+            bound = replace(
+                task,
+                status=TaskStatus.BINDING,
+                node=bind.node,
+                annotations=devices,
+                record=bind.record,
+                rank=bind.annotations.get(HCCL_RANK_INDEX, task.rank),
+                predicate_time=predicate_time_of(bind.annotations) or task.predicate_time,
+                super_pod_rank=bind.annotations.get(SUPER_POD_RANK, task.super_pod_rank),
             )
-            bound.rank = bind.annotations.get(HCCL_RANK_INDEX, task.rank)
-            bound.predicate_time = predicate_time_of(bind.annotations) or task.predicate_time
-            bound.super_pod_rank = bind.annotations.get(SUPER_POD_RANK, task.super_pod_rank)
             self._tasks.replace(task, bound)
             if bind.preparations:
                 self._in_flight.add_preparation(bind)

@@ -1,8 +1,9 @@
 """Converts watched Pods to tasks, and classifies tasks again when what splits classes has changed."""
 
 from collections.abc import Collection
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from scheduler.api.names import BINDING_RECORD, TASK_PRIORITY
 from scheduler.api.objects import Pod

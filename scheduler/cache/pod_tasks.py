@@ -46,6 +46,7 @@ LONGEST_EARLIER: Final = 4096
 """Characters of a changed annotation value that ``Task.earlier`` keeps. A longer value counts as too many values."""
 TOO_MANY_EARLIER: Final = tuple(("", str(number)) for number in range(MAX_EARLIER))
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,10}")
+NO_LABELS: Final[dict[str, str]] = {}
 NO_MARKS: Final[Mapping[str, str]] = {}
 NO_CLAIMS: Final[Mapping[str, str | None]] = {}
 
@@ -76,10 +77,13 @@ def task_of(
     record: BindingRecord | None = None,
     earlier: tuple[tuple[str, str], ...] = (),
 ) -> Task:
-    """Builds the task of a Pod. ``ours``: the Pod names this scheduler."""
+    """Builds the task of a Pod. ``ours``: the Pod names this scheduler.
+
+    Texts that many Pods have in common are interned: a cluster can have a million Pods.
+    """
     meta, spec, status = pod.metadata, pod.spec, pod.status
     annotations = meta.annotations or {}
-    labels = meta.labels or {}
+    labels = {key: sys.intern(value) for key, value in meta.labels.items()} if meta.labels else NO_LABELS
     group = annotations.get(GROUP_NAME, "")
     scheduled = None
     for condition in status.conditions or ():
@@ -100,11 +104,11 @@ def task_of(
         index=index_in_name(meta.name),
         gated=bool(spec.scheduling_gates),
         preemptable=_parse_bool(annotations.get(PREEMPTABLE, labels.get(PREEMPTABLE)), True),
-        nominated=status.nominated_node_name,
+        nominated=sys.intern(status.nominated_node_name),
         annotations=state.devices,
         resource_version=meta.resource_version,
         ours=ours,
-        message=scheduled.message if scheduled is not None and scheduled.status == "False" else "",
+        message=sys.intern(scheduled.message) if scheduled is not None and scheduled.status == "False" else "",
         labels=labels,
         scheduled_at=_seconds(scheduled.last_transition_time)
         if scheduled is not None and scheduled.status == "True"

@@ -1,7 +1,8 @@
 """All tasks, the indices that follow every change of a task, and the writes of tasks that are in flight."""
 
 from collections.abc import Collection
-from dataclasses import replace as copy_with
+
+from msgspec.structs import replace as copy_with
 
 from scheduler.api.decisions import Bind
 from scheduler.api.task import Task, TaskStatus

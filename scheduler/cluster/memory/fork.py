@@ -169,7 +169,9 @@ class _Copier:
         if kind in self._copied:
             return False
         frozen = getattr(getattr(kind, "__dataclass_params__", None), "frozen", False)
-        shared = not kind.__module__.startswith("scheduler.") or frozen or issubclass(kind, _SHARED)
+        shared = (
+            not kind.__module__.startswith("scheduler.") or frozen or (issubclass(kind, _SHARED) and kind is not Task)
+        )
         (self._shared if shared else self._copied).add(kind)
         return shared
 

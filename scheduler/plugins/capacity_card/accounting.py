@@ -294,7 +294,10 @@ class AccountCache:
                 or not (kept[1] is inventory or kept[3].independent_of_nodes)
             ):
                 kept = (job, inventory, terms, account_builder.account(job))
-            now[job.key] = kept
+            if (
+                not job.changed
+            ):  # the next session has another Job object; this one would keep all its old tasks in memory
+                now[job.key] = kept
             result.append(kept[3])
         self._kept = now
         return result

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from msgspec import structs
+
 from scheduler.api.names import EVENT_DEVICES_DISAGREE
 from scheduler.api.objects import ConfigMap, Node
 from scheduler.api.reasons import Malformed
@@ -73,13 +75,13 @@ def _with_bound_annotations(task: Task) -> Task:
     devices = {} if task.record is None else task.record.chips
     if all(task.annotations.get(key) == value for key, value in devices.items()):
         return task
-    return replace(task, annotations={**task.annotations, **devices})
+    return structs.replace(task, annotations={**task.annotations, **devices})
 
 
 def _earlier(family: Family[Any], node: Node, source: ConfigMap | None, task: Task) -> Iterator[Grant]:
     """Yields what the Pod holds according to earlier values of its annotations."""
     for key, value in task.earlier:
-        once = replace(task, annotations={**task.annotations, key: value})
+        once = structs.replace(task, annotations={**task.annotations, key: value})
         yield family.read(node, source, (once,)).grants.get(task.uid, ())
 
 

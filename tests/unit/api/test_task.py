@@ -1,11 +1,8 @@
 """The status of a task, from the phase, deletion and node of its Pod."""
 
-from dataclasses import fields
-from typing import Any
-
 import pytest
 
-from scheduler.api.task import Task, TaskStatus, index_in_name, pod_status
+from scheduler.api.task import TaskStatus, index_in_name, pod_status
 
 
 @pytest.mark.parametrize(
@@ -45,9 +42,3 @@ def test_status_of_a_pod(phase: str, deleting: bool, node: str, expected: TaskSt
 )
 def test_the_index_is_the_trailing_number_of_a_name_with_three_parts(name: str, index: int) -> None:
     assert index_in_name(name) == index
-
-
-def test_a_copy_of_a_task_has_all_its_fields() -> None:
-    values: dict[str, Any] = {field.name: object() for field in fields(Task)}
-    copied = Task(**values).copy()
-    assert {name: getattr(copied, name) for name in values} == values

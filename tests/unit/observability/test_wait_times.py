@@ -1,6 +1,7 @@
 """The wait of a Pod, stage by stage."""
 
 import msgspec
+from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 from prometheus_client.openmetrics.exposition import generate_latest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
@@ -37,8 +38,7 @@ def test_each_stage_begins_where_the_one_before_ends() -> None:
 
     waits.decided(decisions, first.session.jobs, created + 2)
     waits.bound(task, created + 2, created + 2.5)
-    running = task.copy()
-    running.scheduled_at = created + 2.5
+    running = replace(task, scheduled_at=created + 2.5)
     waits.runs(running, created + 6.5)
 
     assert sums(registry) == {"enqueued": 2.0, "allocated": 0.0, "bound": 0.5, "running": 4.0}

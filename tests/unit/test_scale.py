@@ -1,0 +1,111 @@
+"""Memory and work per Pod do not depend on the size of the cluster, and stay within limits.
+
+Bytes and calls are counted instead of seconds, so that the results are the same on every machine.
+"""
+
+import gc
+import sys
+import tracemalloc
+from types import FrameType
+from xml.etree import ElementTree
+
+import msgspec
+
+import scheduler.actions
+import scheduler.plugins  # noqa: F401
+from benchmarks.memory import CONFIGURATION, GANG, Mix, nodes, queues
+from benchmarks.scale import Measured, Work, measure, row
+from benchmarks.scale_plot import draw
+from scheduler.api.job import Job
+from scheduler.api.objects import Pod
+from scheduler.api.scheduling import PodGroup
+from scheduler.cache import ClusterCache
+from scheduler.framework.configuration_file import parse_configuration
+from scheduler.framework.cycle import run_cycle
+
+MOST_BYTES = 1000
+"""Limit of the bytes that the cache keeps of a Pod of a vcjob."""
+MOST_CALLS = 40
+"""Limit of the calls of Python functions per Pod that a session places."""
+
+
+def filled(pod_number: int) -> tuple[ClusterCache, Work, Mix]:
+    """A cache with nodes and queues, and the work to store."""
+    cache = ClusterCache(["volcano-py"])
+    mix = Mix.of(pod_number // 20, pod_number)
+    cache.replace("Queue", queues())
+    cache.replace("Node", nodes(pod_number // 20))
+    return cache, Work(mix), mix
+
+
+def store(cache: ClusterCache, work: Work, mix: Mix) -> None:
+    for i in range(mix.gangs):
+        cache.upsert("PodGroup", msgspec.json.decode(work.group(i), type=PodGroup))
+        for text in work.pods(i):
+            cache.upsert("Pod", msgspec.json.decode(text, type=Pod))
+
+
+def calls_per_pod(pod_number: int) -> float:
+    """The calls of Python functions in the first session, which places all Pods."""
+    cache, work, mix = filled(pod_number)
+    store(cache, work, mix)
+    snapshot, configuration = cache.snapshot(0.0), parse_configuration(CONFIGURATION)
+    count = 0
+
+    def profile(_: FrameType, event: str, __: object) -> None:
+        nonlocal count
+        count += event == "call"
+
+    sys.setprofile(profile)
+    try:
+        outcome = run_cycle(snapshot, configuration)
+    finally:
+        sys.setprofile(None)
+    assert len(outcome.decisions.binds) == pod_number
+    return count / pod_number
+
+
+def test_the_cache_keeps_few_bytes_of_a_pod() -> None:
+    cache, work, mix = filled(4 * GANG)
+    store(cache, work, Mix(2, 0, 0))  # what all Pods share
+    tracemalloc.start()
+    try:
+        store(cache, work, Mix(mix.gangs, 0, 0))
+        gc.collect()
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept / (2 * GANG) < MOST_BYTES
+
+
+def test_the_first_session_does_the_same_work_per_pod_in_a_cluster_ten_times_as_large() -> None:
+    small, large = calls_per_pod(1_000), calls_per_pod(10_000)
+    assert large < 1.1 * small
+    assert large < MOST_CALLS
+
+
+def test_the_tasks_before_a_binding_are_not_kept_after_the_session() -> None:
+    cache, work, mix = filled(2 * GANG)
+    store(cache, work, mix)
+    outcome = run_cycle(cache.snapshot(0.0), parse_configuration(CONFIGURATION))
+    cache.assume(outcome.decisions)
+    names = set(outcome.session.jobs)
+    outcome.session.release()
+    del outcome
+    gc.collect()
+    assert not [it for it in gc.get_objects() if type(it) is Job and it.changed and it.key in names]
+
+
+def test_the_benchmark_places_all_pods_and_draws_its_plot() -> None:
+    measured = [measure(GANG), measure(2 * GANG)]
+    assert [it.bound for it in measured] == [GANG, 2 * GANG]
+    assert all(len(row(it)) == 11 for it in measured)
+    lines = {"first session": [it.cold for it in measured]}
+    image = draw("A & B", [it.pods for it in measured], [("Seconds", lines)])
+    assert ElementTree.fromstring(image).tag.endswith("svg")
+    assert image.count("<circle") == 2
+
+
+def test_a_measurement_survives_the_way_between_processes() -> None:
+    measured = measure(GANG)
+    assert msgspec.json.decode(msgspec.json.encode(measured), type=Measured) == measured
