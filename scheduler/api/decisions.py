@@ -5,7 +5,7 @@ PodGroup, Pod and Queue status; then Events.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -13,7 +13,7 @@ import msgspec
 
 from scheduler.api.job import Job
 from scheduler.api.kinds import Kind
-from scheduler.api.names import SCHEDULING_API_VERSION
+from scheduler.api.names import EVENT_FAILED_SCHEDULING, EVENT_WARNING, SCHEDULING_API_VERSION
 from scheduler.api.preparation import Preparation
 from scheduler.api.scheduling import PodGroupCondition
 from scheduler.api.signed_records import AdmissionRecord, BindingRecord
@@ -113,6 +113,28 @@ class PodUnschedulable(NamedTuple):
     nominated: str = ""
 
 
+class PodsUnschedulable(NamedTuple):
+    """Set the PodScheduled condition of Pods, at least one, to False for the same reason.
+
+    One decision for many Pods: thousands may wait, and the numbers in their message change with every session.
+    """
+
+    tasks: Sequence[Task]
+    reason: str
+    message: str
+    nominated: str = ""
+    new: bool = True
+    """Whether the Pods do not have the message yet. Each then gets an Event FailedScheduling, too."""
+
+    def pods(self) -> Iterator[PodUnschedulable]:
+        return (PodUnschedulable(task, self.reason, self.message, self.nominated) for task in self.tasks)
+
+    def events(self) -> "Iterator[EventPost]":
+        if self.new:
+            for task in self.tasks:
+                yield EventPost(pod_ref(task), EVENT_WARNING, EVENT_FAILED_SCHEDULING, self.message)
+
+
 @dataclass(frozen=True, slots=True)
 class QueueAllocated:
     """The new amounts in the status of a Queue."""
@@ -164,9 +186,10 @@ class Decisions:
     writes: list[ObjectWrite] = field(default_factory=list)
     ungates: list[Ungate] = field(default_factory=list)
     pod_groups: list[PodGroupStatusUpdate] = field(default_factory=list)
-    pods: list[PodUnschedulable] = field(default_factory=list)
+    pods: list[PodsUnschedulable] = field(default_factory=list)
     queues: list[QueueAllocated] = field(default_factory=list)
     events: list[EventPost] = field(default_factory=list)
+    """Without those of ``pods``."""
     eviction_transactions: Counter[str] = field(default_factory=Counter)
     """Action -> number of its committed statements with evictions, for metrics."""
     preemption_attempts: int = 0

@@ -243,6 +243,18 @@ class Job:
         result: T = known[1]
         return result
 
+    def waiting_by_message(self) -> Mapping[tuple[int, str], Sequence[Task]]:
+        """Returns the pending tasks that this scheduler reports on, without gated ones: (class id, message that they
+        have now) -> tasks."""
+        return self.remember("waiting by message", None, self._waiting_by_message)
+
+    def _waiting_by_message(self) -> dict[tuple[int, str], list[Task]]:
+        found: dict[tuple[int, str], list[Task]] = {}
+        for task in self.of(TaskStatus.PENDING).values():
+            if task.ours and not task.gated:
+                found.setdefault((task.cls.id, task.message), []).append(task)
+        return found
+
     def move(self, task: Task, old: TaskStatus, new: TaskStatus) -> None:
         """Moves a task to another status and updates the sums. Raises KeyError if the task is not in ``old``."""
         group = self.by_status[old]

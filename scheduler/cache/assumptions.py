@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from scheduler.api.decisions import Bind, Decisions, Evict, PodUnschedulable
+from scheduler.api.decisions import Bind, Decisions, Evict, PodsUnschedulable
 from scheduler.api.names import HCCL_RANK_INDEX, PREDICATE_TIME, SUPER_POD_RANK
 from scheduler.api.signed_records import device_annotations
 from scheduler.api.task import Task, TaskStatus, predicate_time_of
@@ -31,12 +31,13 @@ class Assumptions:
             self._bind(bind)
         for eviction in decisions.evictions:
             self._evict(eviction)
-        for update in decisions.pod_groups:
-            self._jobs.assume(update)
-        for pod in decisions.pods:
-            task = self._tasks.current(pod.task)
-            if task is not None:
-                self._tasks.set_message(task, pod.message, pod.nominated)
+        for group in decisions.pod_groups:
+            self._jobs.assume(group)
+        for update in decisions.pods:
+            for each in update.tasks:
+                task = self._tasks.current(each)
+                if task is not None:
+                    self._tasks.set_message(task, update.message, update.nominated)
         for queue in decisions.queues:
             self._queues.assume(queue)
 
@@ -101,7 +102,7 @@ class Assumptions:
             binds=[_bind_of(task) for task in tasks if task.status is TaskStatus.BINDING],
             evictions=[Evict(t, "") for t in tasks if self._in_flight.is_evicting(t.uid)],
             pod_groups=self._jobs.statuses(),
-            pods=[PodUnschedulable(t, "", t.message, t.nominated) for t in tasks if t.message or t.nominated],
+            pods=[PodsUnschedulable((t,), "", t.message, t.nominated) for t in tasks if t.message or t.nominated],
             queues=self._queues.allocations(),
         )
 

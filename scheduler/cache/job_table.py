@@ -165,6 +165,12 @@ class JobTable:
         record.tasks[task.uid] = task
         record.view = None
 
+    def messages_changed(self, key: str) -> None:
+        """To be called when the message of a task of a job was changed in place."""
+        record = self._existing(key)
+        if record is not None:
+            record.view = None
+
     def remove_task(self, task: Task) -> None:
         """Removes a task from its job."""
         record = self._record(task.job)

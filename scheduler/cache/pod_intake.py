@@ -89,7 +89,10 @@ class PodIntake:
             task.rank, task.predicate_time = old.rank, old.predicate_time
             task.super_pod_rank = old.super_pod_rank
         if old is not None and is_equivalent(old, task):
-            old.resource_version, old.message = task.resource_version, task.message
+            old.resource_version = task.resource_version
+            if old.message != task.message:
+                old.message = task.message
+                self._jobs.messages_changed(old.job)
             return
         self._tasks.replace(old, task)
         if task.status is TaskStatus.PENDING:

@@ -142,3 +142,4 @@ class TaskTable:
             self.replace(task, copy_with(task, message=message, nominated=nominated))
         else:
             task.message, task.nominated = message, nominated
+            self._jobs.messages_changed(task.job)

@@ -9,13 +9,12 @@ from collections import Counter
 
 import numpy as np
 
-from scheduler.api.decisions import PodGroupStatusUpdate, PodUnschedulable, QueueAllocated, group_ref, pod_ref
+from scheduler.api.decisions import PodGroupStatusUpdate, PodsUnschedulable, QueueAllocated, group_ref
 from scheduler.api.job import INQUEUE, PENDING, Condition, Job
 from scheduler.api.names import (
     CARD_REQUEST,
     CONDITION_SCHEDULED,
     CONDITION_UNSCHEDULABLE,
-    EVENT_FAILED_SCHEDULING,
     EVENT_NORMAL,
     EVENT_SCHEDULED,
     EVENT_UNSCHEDULABLE,
@@ -239,24 +238,27 @@ def _explain_tasks(session: Session, job: Job) -> None:
     """Sets PodScheduled=False with the reason on waiting tasks, unless they have this message."""
     shared: str | None = None
     messages = {cls: errors.message() for cls, errors in job.fit_errors.items()}
-    nowhere = not job.placed and not job.transaction
+    if not job.placed and not job.transaction:  # equal tasks have one message
+        for (cls, before), tasks in job.waiting_by_message().items():
+            message = messages.get(cls, "")
+            if not message:
+                shared = gang_message(job) if shared is None else shared
+                message = shared
+            if message != before:
+                session.decisions.pods.append(PodsUnschedulable(tasks, POD_REASON_UNSCHEDULABLE, message))
+        return
     for status in (TaskStatus.ALLOCATED, TaskStatus.PENDING, TaskStatus.PIPELINED):
         for task in job.of(status).values():
             if task.gated or not task.ours:
                 continue
-            if nowhere:
-                reason, message = POD_REASON_UNSCHEDULABLE, messages.get(task.cls.id, "")
-            else:
-                reason, message = task_reason(session, job, task, status, messages)
+            reason, message = task_reason(session, job, task, status, messages)
             if not message:
                 shared = gang_message(job) if shared is None else shared
                 message = shared
-            changed = message != task.message
+            new = message != task.message
             nominated = session.nodes.names[job.placed[task.uid]] if task.uid in job.nominated else ""
-            if changed or (nominated and nominated != task.nominated):
-                session.decisions.pods.append(PodUnschedulable(task, reason, message, nominated))
-            if changed:
-                session.event(pod_ref(task), EVENT_WARNING, EVENT_FAILED_SCHEDULING, message)
+            if new or (nominated and nominated != task.nominated):
+                session.decisions.pods.append(PodsUnschedulable((task,), reason, message, nominated, new))
 
 
 # --- Queues ---

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from scheduler.api.decisions import Bind, Decisions, Evict, PodGroupStatusUpdate, PodUnschedulable, QueueAllocated
+from scheduler.api.decisions import Bind, Decisions, Evict, PodGroupStatusUpdate, PodsUnschedulable, QueueAllocated
 from scheduler.api.kinds import SCHEDULER_KINDS
 from scheduler.api.scheduling import PodGroupCondition
 from scheduler.api.signed_records import BindingRecord
@@ -185,7 +185,8 @@ class _Replayer:
     def _assume(self, frame: Assumed) -> None:
         decisions, groups, pods = self._decisions, set(frame.pod_groups), set(frame.pods)
         decisions.pod_groups = [u for u in decisions.pod_groups if f"{u.namespace}/{u.name}" in groups]
-        decisions.pods = [pod for pod in decisions.pods if pod.task.key in pods]
+        assumed = (u._replace(tasks=[task for task in u.tasks if task.key in pods]) for u in decisions.pods)
+        decisions.pods = [update for update in assumed if update.tasks]
         self._evicted.update((eviction.task.uid, eviction) for eviction in decisions.evictions)
         self._cache.assume(decisions)
 
@@ -216,7 +217,7 @@ class _Replayer:
             result.pod_groups.append(update)
         for key, (reason, message, nominated) in verdict.pods.items():
             if (found := task(key)) is not None:
-                result.pods.append(PodUnschedulable(found, reason, message, nominated))
+                result.pods.append(PodsUnschedulable((found,), reason, message, nominated))
         result.queues = [
             QueueAllocated(name, amounts, verdict.queue_cards.get(name), (verdict.queue_groups or {}).get(name, {}))
             for name, amounts in verdict.queues.items()

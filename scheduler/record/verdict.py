@@ -25,7 +25,7 @@ def verdict_of(decisions: Decisions) -> Verdict:
             )
             for update in decisions.pod_groups
         },
-        pods={pod.task.key: (pod.reason, pod.message, pod.nominated) for pod in decisions.pods},
+        pods={pod.task.key: pod[1:] for update in decisions.pods for pod in update.pods()},
         queues={queue.name: queue.allocated for queue in decisions.queues},
         ungates={ungate.task.key: QUEUE_ALLOCATION_GATE for ungate in decisions.ungates},
         writes={

@@ -92,7 +92,7 @@ class World:
     @property
     def waiting(self) -> dict[str, str]:
         """Pod -> why it has no node, as the last cycle writes it into the condition PodScheduled."""
-        return {pod.task.name: pod.message for pod in self.decisions.pods}
+        return {task.name: update.message for update in self.decisions.pods for task in update.tasks}
 
     def refusals(self, group: str) -> list[str]:
         """What plugins have against a job as a whole, as the last cycle found it."""

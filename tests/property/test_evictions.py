@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from scheduler.actions.eviction.feasibility import FreedAmounts, Shortfall, Shortfalls
 from scheduler.actions.preempt import Preempt
 from scheduler.actions.reclaim import Reclaim
+from scheduler.api.decisions import Decisions
 from scheduler.api.job import Job
 from scheduler.api.names import EVENT_PREEMPTED, EVENT_RECLAIMED, PREEMPTABLE
 from scheduler.api.node import Column, Mask
@@ -50,6 +51,10 @@ def conf(
 ) -> Configuration:
     rest = "" if plain else "- plugins: [{name: predicates}, {name: proportion}, {name: nodeorder}]\n"
     return parse_configuration(f"actions: {actions}\ntiers:\n- plugins: {TIERS[tiers]}\n{rest}")
+
+
+def messages(decisions: Decisions) -> list[tuple[str, str]]:
+    return [(task.name, update.message) for update in decisions.pods for task in update.tasks]
 
 
 def full_cluster(random: Random) -> list[Raw]:
@@ -260,7 +265,7 @@ def test_classes_that_share_a_view_are_placed_as_with_views_of_their_own(objects
         apart = World(objects).run(conf(tiers)).decisions
     assert [(b.task.name, b.node) for b in together.binds] == [(b.task.name, b.node) for b in apart.binds]
     assert [e.task.name for e in together.evictions] == [e.task.name for e in apart.evictions]
-    assert [(p.task.name, p.message) for p in together.pods] == [(p.task.name, p.message) for p in apart.pods]
+    assert messages(together) == messages(apart)
 
 
 @settings(SETTINGS, max_examples=25)

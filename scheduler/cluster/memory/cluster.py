@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import partial
+from itertools import chain
 
 from scheduler.api.decisions import (
     Bind,
@@ -190,7 +191,7 @@ class MemoryCluster:
         for update in decisions.pod_groups:
             moved, status_changed = self._group_status(update)
             changed, reported = changed or moved, reported or status_changed
-        for condition in decisions.pods:
+        for condition in chain.from_iterable(update.pods() for update in decisions.pods):
             raw = self._copy(POD, condition.task.namespace, condition.task.name)
             if raw is not None:
                 reported |= set_condition(raw["status"], POD_SCHEDULED, "False", condition.reason, condition.message)
@@ -207,7 +208,7 @@ class MemoryCluster:
                 raw["status"] = {**kept, **amounts, **status.groups}
                 reported |= raw["status"] != before
                 self._update(QUEUE, raw)
-        for event in decisions.events:
+        for event in chain(decisions.events, *(update.events() for update in decisions.pods)):
             reported |= self.post(event)
         for problem in malformed:
             reported |= self.post(_malformed_event(problem))

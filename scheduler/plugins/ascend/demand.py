@@ -172,10 +172,12 @@ class Demand:
 
     def _npu_pods(self, job: Job) -> int:
         if job.key not in self._numbers:
-            classes = Counter(task.cls for task in _active_tasks(job))
-            asking = [number for cls, number in classes.items() if any(units(cls, d) for d in self._watched)]
-            self._numbers[job.key] = sum(asking)
+            self._numbers[job.key] = job.remember("NPU Pods", self._basis, partial(self._count_npu_pods, job))
         return self._numbers[job.key]
+
+    def _count_npu_pods(self, job: Job) -> int:
+        classes = Counter(task.cls for task in _active_tasks(job))
+        return sum(number for cls, number in classes.items() if any(units(cls, d) for d in self._watched))
 
     def use(self, job: Job) -> Use | None:
         """How the job uses chips; None if it uses none, or if it is refused."""

@@ -46,7 +46,7 @@ def test_a_gang_that_fits_in_no_order_gets_the_reasons_of_its_own_order() -> Non
     def messages(nodes: list[Raw]) -> dict[str, str]:
         decisions = World(nodes, gang(3, 3, 5, 5)).run(PACK).decisions
         assert decisions.binds == []
-        return {update.task.name: update.message.split(" (")[0] for update in decisions.pods}
+        return {t.name: update.message.split(" (")[0] for update in decisions.pods for t in update.tasks}
 
     tried = messages([node("n1", "9c+64Gi"), node("n2", "7c+64Gi"), node("n3", "2c+64Gi")])
     not_tried = messages([node("n1", "9c+64Gi"), node("n2", "6c+64Gi")])  # all cores together are too few

@@ -5,6 +5,8 @@ import pytest
 from scheduler.api.job import Condition
 from scheduler.api.kinds import NODE, POD, POD_GROUP
 from scheduler.api.queue import ancestors
+from scheduler.cluster.kube.scheduler.status_throttle import StatusThrottle
+from scheduler.framework.cycle import run_cycle
 from scheduler.framework.status import close_session, group_phase
 from tests.builders import Raw, World, configuration, group, node, pod, pods, queue
 
@@ -60,6 +62,40 @@ def test_messages_of_a_gang_that_nearly_fits_name_the_possible_nodes() -> None:
     assert [c["reason"] for c in conditions] == ["Schedulable", "Schedulable", "Unschedulable"]
     assert conditions[0]["message"] == "Pod default/p-0 can possibly be assigned to n, once minAvailable is satisfied"
     assert conditions[2]["message"].startswith("0/1 nodes are unavailable: 1 Insufficient cpu.")
+
+
+def test_pods_that_wait_for_the_same_reason_are_one_decision() -> None:
+    world = World(node("n", "2c"), group("a", minimum=50), pods("p", 50, "3c", "a"))
+    conf = configuration(["gang"])
+    for cpus in ("2", "1"):
+        world.cluster.server.patch(NODE, "", "n", {"status": {"allocatable": {"cpu": cpus}}})
+        (update,) = world.run(conf).decisions.pods
+        assert len(update.tasks) == 50
+        assert [event.about.name for event in update.events()] == [task.name for task in update.tasks]
+        assert world.get("Pod", "p-49")["status"]["conditions"][0]["message"] == update.message
+    assert world.run(conf).decisions.pods == []
+
+
+def test_pods_with_another_message_than_the_others_are_decided_apart() -> None:
+    world = World(node("n", "2c"), group("a", minimum=3), pods("p", 3, "3c", "a"))
+    conf = configuration(["gang"])
+    message = world.run(conf).message_of("p-0")
+    raw = world.get("Pod", "p-1")
+    condition = {**raw["status"]["conditions"][0], "message": "of another program"}
+    world.cluster.server.patch(POD, "default", "p-1", {"status": {"conditions": [condition]}})
+    (update,) = world.run(conf).decisions.pods
+    assert [task.name for task in update.tasks] == ["p-1"] and update.message == message
+
+
+def test_pods_whose_message_was_held_back_are_decided_again_and_the_others_are_not() -> None:
+    cluster = World(node("n", "2c"), group("a", minimum=4), pods("p", 4, "3c", "a"))
+    cache, conf = cluster.cluster.cache, configuration(["gang"])
+    decisions = run_cycle(cache.snapshot(0.0), conf).decisions
+    StatusThrottle(limit=3).throttle(decisions, 0.0)
+    cache.assume(decisions)
+    written = [task.name for update in decisions.pods for task in update.tasks]
+    (update,) = run_cycle(cache.snapshot(1.0), conf).decisions.pods
+    assert len(written) == 3 and {task.name for task in update.tasks} == {"p-0", "p-1", "p-2", "p-3"} - {*written}
 
 
 def unschedulable(world: World, name: str = "a") -> str | None:

@@ -66,11 +66,12 @@ class CycleReport:
         self._update_metrics(outcome)
         decisions = outcome.decisions
         if decisions:
+            pods = sum(len(update.tasks) for update in decisions.pods)
             log.info(
                 "cycle",
                 binds=len(decisions.binds),
                 evictions=len(decisions.evictions),
-                statuses=len(decisions.pod_groups) + len(decisions.pods) + len(decisions.queues),
+                statuses=len(decisions.pod_groups) + pods + len(decisions.queues),
                 events=len(decisions.events),
                 milliseconds=round(outcome.seconds * 1000, 1),
             )
@@ -105,7 +106,7 @@ class CycleReport:
             plugins=outcome.session.open_seconds,
         )
         metrics.schedule_attempts.labels("scheduled").inc(len(decisions.binds))
-        metrics.schedule_attempts.labels("unschedulable").inc(len(decisions.pods))
+        metrics.schedule_attempts.labels("unschedulable").inc(sum(len(update.tasks) for update in decisions.pods))
         metrics.unscheduled_jobs.set(sum(1 for job in jobs.values() if job.fit_errors or job.refusals))
         unready = (
             job.name for job in jobs.values() for c in job.new_conditions if c.reason == REASON_NOT_ENOUGH_RESOURCES

@@ -11,10 +11,11 @@ current numbers.
 import math
 import re
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
-from scheduler.api.decisions import Decisions, PodGroupStatusUpdate, PodUnschedulable
-from scheduler.api.names import EVENT_FAILED_SCHEDULING, EVENT_UNSCHEDULABLE
+from scheduler.api.decisions import Decisions, PodGroupStatusUpdate, PodsUnschedulable
+from scheduler.api.names import EVENT_UNSCHEDULABLE
 from scheduler.api.scheduling import PodGroupCondition
 
 HOLD_SECONDS: Final = 60.0
@@ -47,16 +48,8 @@ class StatusThrottle:
             self._began, self._pods, self._groups = now, 0, 0
         else:
             decisions.queues = []
-        held: set[tuple[str, str]] = set()
-        pods: list[PodUnschedulable] = []
-        for update in decisions.pods:
-            said = (update.reason, update.nominated, _NUMBERS.sub("#", update.message))
-            if self._is_new(update.task.uid, said) and self._pods < self._limit:
-                self._written[update.task.uid] = (said, now)
-                self._pods += 1
-                pods.append(update)
-            else:
-                held.add((update.task.uid, EVENT_FAILED_SCHEDULING))
+        held: set[str] = set()
+        decisions.pods = [update for update in map(partial(self._unheld, now), decisions.pods) if update.tasks]
         groups = []
         for group in decisions.pod_groups:
             content = _without_numbers(group)
@@ -66,10 +59,24 @@ class StatusThrottle:
                 self._groups += only_waits
                 groups.append(group)
             else:
-                held.add((group.uid, EVENT_UNSCHEDULABLE))
+                held.add(group.uid)
         if held:
-            decisions.pods, decisions.pod_groups = pods, groups
-            decisions.events = [e for e in decisions.events if (e.about.uid, e.reason) not in held]
+            decisions.pod_groups = groups
+            events = decisions.events
+            decisions.events = [e for e in events if e.reason != EVENT_UNSCHEDULABLE or e.about.uid not in held]
+
+    def _unheld(self, now: float, update: PodsUnschedulable) -> PodsUnschedulable:
+        """Returns the update for the Pods that are written now, perhaps none."""
+        said = (update.reason, update.nominated, _NUMBERS.sub("#", update.message))
+        tasks = []
+        for task in update.tasks:
+            if self._pods >= self._limit:
+                break
+            if self._is_new(task.uid, said):
+                self._written[task.uid] = (said, now)
+                self._pods += 1
+                tasks.append(task)
+        return update._replace(tasks=tasks)
 
     def _is_new(self, uid: str, said: object) -> bool:
         before = self._written.get(uid)

@@ -7,6 +7,7 @@ the next session decides again. ``placements`` and ``status_writer`` make the re
 
 from collections.abc import Sequence
 from functools import partial
+from itertools import chain
 
 from scheduler.api.decisions import Bind, Decisions
 from scheduler.cluster.kube.transport.client import ApiClient
@@ -69,11 +70,12 @@ class Writer:
             self._statuses.ungate(ungate)
         for group in decisions.pod_groups:
             self._statuses.group(group)
-        for pod in decisions.pods:
-            self._statuses.pod(pod)
+        for update in decisions.pods:
+            for pod in update.pods():
+                self._statuses.pod(pod)
         for queue in decisions.queues:
             self._statuses.queue(queue)
-        for event in decisions.events:
+        for event in chain(decisions.events, *(update.events() for update in decisions.pods)):
             self._recorder.post(event)
 
     def _bind(self, bind: Bind, runs: Sequence[PreparationRun] = ()) -> None:

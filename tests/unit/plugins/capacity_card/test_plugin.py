@@ -36,7 +36,8 @@ def refused(world: World) -> list[str]:
 
 
 def pod_events(world: World, name: str) -> list[str]:
-    return [e.message for e in world.decisions.events if e.about.kind == "Pod" and e.about.name == name]
+    events = (event for update in world.decisions.pods for event in update.events())
+    return [event.message for event in events if event.about.name == name]
 
 
 # --- what the design says ---

@@ -118,7 +118,7 @@ def test_if_all_nodes_are_locked_the_fit_error_names_the_lock() -> None:
     assert world.bound == {}
     assert "can possibly be assigned to n, once resource is released" in world.message_of("p-0")
     view = world.outcome.session.view(  # type: ignore[union-attr]
-        world.decisions.pods[0].task.cls,
+        world.decisions.pods[0].tasks[0].cls,
         world.outcome.session.jobs["default/job"],  # type: ignore[union-attr]
     )
     errors = view.fit_errors(world.outcome.session.dimensions.names)  # type: ignore[union-attr]

@@ -1,5 +1,7 @@
 """What is written again, and what is held back for a while."""
 
+from itertools import chain
+
 from scheduler.api.decisions import Decisions, QueueAllocated
 from scheduler.cluster.kube.scheduler.status_throttle import StatusThrottle
 from tests.builders import World, configuration, group, node, pod
@@ -19,6 +21,10 @@ def messages(decisions: Decisions) -> list[str]:
     ]
 
 
+def pods_of(decisions: Decisions) -> list[str]:
+    return [task.name for update in decisions.pods for task in update.tasks]
+
+
 def test_the_first_word_is_written() -> None:
     decisions = decided("1c")
     before = messages(decisions)
@@ -26,7 +32,8 @@ def test_the_first_word_is_written() -> None:
     StatusThrottle().throttle(decisions, 0.0)
 
     assert messages(decisions) == before
-    assert len(decisions.events) == 3
+    assert pods_of(decisions) == ["p0", "p1"] and len(decisions.events) == 1
+    assert [event.about.name for update in decisions.pods for event in update.events()] == ["p0", "p1"]
 
 
 def test_other_numbers_are_held_back_with_their_events_and_written_later() -> None:
@@ -70,8 +77,7 @@ def test_a_session_writes_a_limited_number_of_new_statuses_and_the_next_ones_the
     for now in range(4):
         decisions = World(node("n", "1c"), *lone).run(CONF).decisions  # nothing of the sessions before was carried out
         damper.throttle(decisions, float(now))
-        pods = {update.task.name for update in decisions.pods}
-        assert {e.about.name for e in decisions.events if e.about.kind == "Pod"} == pods
+        pods = set(pods_of(decisions))
         assert len(decisions.pod_groups) == len(pods)
         written.append(pods)
     assert [len(pods) for pods in written] == [3, 3, 2, 0] and len(set.union(*written)) == 8
@@ -106,8 +112,8 @@ def test_the_limit_applies_to_all_sessions_of_a_period() -> None:
     written = []
     for now in (0.0, 0.5, 1.0):
         decisions = decided("1c")
-        for update in decisions.pods:
-            update.task.uid += f"-{now}"
+        for task in chain.from_iterable(update.tasks for update in decisions.pods):
+            task.uid += f"-{now}"
         throttle.throttle(decisions, now)
-        written.append(len(decisions.pods))
+        written.append(len(pods_of(decisions)))
     assert written == [2, 0, 2]

@@ -17,7 +17,7 @@ from scheduler.api.decisions import (
     Evict,
     ObjectRef,
     PodGroupStatusUpdate,
-    PodUnschedulable,
+    PodsUnschedulable,
     QueueAllocated,
     Ungate,
 )
@@ -437,7 +437,7 @@ def test_a_condition_keeps_its_transition_time_when_only_its_message_changes() -
     async def scenario(world: World) -> None:
         world.api.answer("PATCH", f"{PODS}/[^/]+/status")
         new, old = a_task("new"), a_task("old", message="waited before")
-        world.writer.submit(Decisions(pods=[PodUnschedulable(t, "Unschedulable", "no room", "n9") for t in (new, old)]))
+        world.writer.submit(Decisions(pods=[PodsUnschedulable((new, old), "Unschedulable", "no room", "n9", False)]))
         assert await world.writer.flush(30)
         bodies = {c.path.split("/")[-2]: c.body["status"] for c in world.api.to("PATCH", f"{PODS}/[^/]+/status")}
         assert "lastTransitionTime" in bodies["new"]["conditions"][0]
@@ -496,7 +496,7 @@ def test_why_a_pod_waits_is_not_written_any_more_once_its_binding_is_decided() -
         world.api.answer("PATCH", f"{PODS}/[^/]+/status")
         world.writer.submit(Decisions(binds=[world.bind("first")]))
         await until(lambda: world.api.to("POST", BINDING))
-        waits = [PodUnschedulable(a_task(name), "Unschedulable", "waits", "n1") for name in ("p", "q")]
+        waits = [PodsUnschedulable([a_task("p"), a_task("q")], "Unschedulable", "waits", "n1", False)]
         world.writer.submit(Decisions(binds=[world.bind("second")], pods=waits))
         world.writer.submit(Decisions(binds=[world.bind("p")]))
         free.set()
@@ -518,7 +518,7 @@ def test_a_status_in_flight_is_followed_by_no_newer_one_once_the_binding_is_deci
         world.api.answer("POST", BINDING, status=201)
         world.api.on("PATCH", f"{PODS}/[^/]+/status", held)
         for message in ("waits", "waits for another reason"):
-            world.writer.submit(Decisions(pods=[PodUnschedulable(a_task("p"), "Unschedulable", message)]))
+            world.writer.submit(Decisions(pods=[PodsUnschedulable([a_task("p")], "Unschedulable", message)]))
             await until(lambda: world.api.to("PATCH", f"{PODS}/[^/]+/status"))
         world.writer.submit(Decisions(binds=[world.bind("p")]))
         free.set()
@@ -537,7 +537,7 @@ def test_a_status_that_is_refused_is_counted_by_kind() -> None:
             world.api.on("PATCH", path, refuse)
         world.writer.submit(
             Decisions(
-                pods=[PodUnschedulable(a_task(), "Unschedulable", "no room")],
+                pods=[PodsUnschedulable([a_task()], "Unschedulable", "no room")],
                 queues=[QueueAllocated("q", {})],
                 pod_groups=[PodGroupStatusUpdate("ns", "g", "uid-g", "Pending", (), 0, 0, 0)],
             )
@@ -569,7 +569,7 @@ def test_a_status_that_is_refused_is_tried_again_until_the_refusal_ends(monkeypa
             world.api.on("PATCH", path, refused_twice(refusals[kind]))
         world.writer.submit(
             Decisions(
-                pods=[PodUnschedulable(a_task(), "Unschedulable", "no room")],
+                pods=[PodsUnschedulable([a_task()], "Unschedulable", "no room")],
                 queues=[QueueAllocated("q", {})],
                 pod_groups=[PodGroupStatusUpdate("ns", "g", "uid-g", "Pending", (), 0, 0, 0)],
             )
