@@ -141,6 +141,10 @@ manifests: controlplane ## Make deploy/volcano-py.yaml, for those who install wi
 dashboard-images: controlplane ## Draw the dashboards of the chart into docs/images, with data of a control plane
 	$(PY) -m tests.integration.dashboard_images
 
+.PHONY: page-images
+page-images: $(READY) ## Draw the web page into docs/images, with an example cluster (needs Chromium)
+	$(PY) -m tests.browser.page_images
+
 .PHONY: chart
 chart: controlplane ## Check the chart and pack it into dist/
 	@set -eu; helm="$$($(PY) -m controlplane.build | tail -n 1)/helm"; \

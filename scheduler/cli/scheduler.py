@@ -5,8 +5,10 @@ Only this module reads the flags. The modules that use the values document them.
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import structlog
@@ -17,6 +19,10 @@ from scheduler.cli.flags import ADDRESS, DURATION, KEY_VALUE, QUANTITY, boolean,
 from scheduler.cli.plugins import with_plugins
 from scheduler.cli.role_flags import BAD_CONFIGURATION, RoleFlags, role_flags, serve
 from scheduler.cli.text import echo
+
+if TYPE_CHECKING:
+    from scheduler.framework.session import Session
+    from scheduler.observability.overview import Overview
 
 SERVICE = "volcano-py-scheduler"
 VISIBILITY_SECRET = "volcano-py-scheduler-certificate"
@@ -91,6 +97,7 @@ VISIBILITY_SECRET = "volcano-py-scheduler-certificate"
     default=VISIBILITY_SECRET,
     help="Secret of the certificate, in the namespace of the Service.",
 )
+@boolean("--visibility-page", default=False, help="Serve a web page at that address as well.")
 @feature_gates
 @with_plugins
 @without_effect(
@@ -124,6 +131,7 @@ def scheduler_command(
     visibility_address: str | None,
     visibility_service: str,
     visibility_certificate_secret: str,
+    visibility_page: bool,
     record: str,
     record_limit: int,
 ) -> None:
@@ -152,6 +160,8 @@ def scheduler_command(
         sys.exit(BAD_CONFIGURATION)
     secret_namespace, _, secret_name = signing_key_secret.rpartition("/")
     visibility = None
+    if visibility_page and not visibility_address:
+        raise click.UsageError("--visibility-page needs --visibility-address")
     if visibility_address:
         service_namespace, _, service = visibility_service.rpartition("/")
         host, port = parse_address(visibility_address)
@@ -164,7 +174,15 @@ def scheduler_command(
         }
         namespace = service_namespace or role.leader_elect_resource_namespace
         worker = Worker(COMMAND, question)
-        visibility = VisibilitySettings(host, port, namespace, service, visibility_certificate_secret, worker)
+        visibility = VisibilitySettings(
+            host,
+            port,
+            namespace,
+            service,
+            visibility_certificate_secret,
+            worker,
+            _overview_taker() if visibility_page else None,
+        )
     settings = Settings(
         scheduler_names=names,
         process=process,
@@ -191,3 +209,10 @@ def scheduler_command(
         return await Daemon(settings, configuration, recorded, role.credentials(), sessions=recorded).run()
 
     serve("scheduler", main)
+
+
+def _overview_taker() -> "Callable[[Session], Overview]":
+    from scheduler.explain.overview import overview
+    from scheduler.observability.cluster_figures import CardDevices
+
+    return partial(overview, cards=CardDevices())

@@ -28,7 +28,7 @@ class Question(msgspec.Struct):
     """A question, and where the cluster is."""
 
     kind: str = ""
-    """What to explain: job, podgroup or pod. "": the queues of all namespaces."""
+    """What to explain: job, podgroup or pod; overview: of the web page. "": the queues of all namespaces."""
     namespace: str = ""
     name: str = ""
     kubeconfig: str = ""
@@ -55,7 +55,7 @@ def main() -> None:
     os._exit(0)  # without freeing the cluster object by object
 
 
-def _answer(question: Question) -> Raw:
+def _answer(question: Question) -> Any:
     """The body of the answer. Raises CommandError; its status is 404 if the object does not exist."""
     from scheduler.cli.cluster_source import ClusterSource
     from scheduler.cli.plugins import load_plugins
@@ -66,11 +66,23 @@ def _answer(question: Question) -> Raw:
     connection = Connection(kubeconfig=question.kubeconfig, master=question.master, namespace=question.namespace)
     source = ClusterSource(connection, (), question.configuration or None, question.scheduler_names, load)
     with source.simulated("scheduler.cli.explain_text") as (_, simulation):
+        if question.kind == "overview":
+            return _overview(simulation)
         if question.kind:
             return _explanation(simulation, question)
         from scheduler.explain.queue_quotas import queue_quotas
 
         return queue_quotas(simulation)
+
+
+def _overview(simulation: Any) -> Any:
+    from scheduler.explain.overview import overview
+    from scheduler.observability.cluster_figures import CardDevices
+    from scheduler.observability.overview import Overview
+
+    simulation.cycle()
+    last = simulation.last
+    return Overview(0.0) if last is None else overview(last.session, CardDevices())
 
 
 def _explanation(simulation: Any, question: Question) -> Raw:

@@ -2,13 +2,13 @@
 
 from typing import Any, Final
 
-from scheduler.api.job import Job
 from scheduler.api.kinds import POD_GROUP, VCJOB
 from scheduler.api.names import VISIBILITY_API_VERSION
+from scheduler.api.queue import ancestors
 from scheduler.api.resource import format_amount
 from scheduler.cluster.memory import Simulation
 from scheduler.explain.explanation import QueueAmounts
-from scheduler.explain.queues import all_amounts, subtree, waiting_in_order
+from scheduler.explain.queues import QueueTotal, queue_totals, waiting_in_order
 from scheduler.framework.session import Session
 
 Raw = dict[str, Any]
@@ -31,7 +31,8 @@ def queue_quotas(simulation: Simulation) -> dict[str, Raw]:
         if job.queue in session.queues:
             queues.setdefault(job.namespace, set()).add(job.queue)
     waiting = _waiting(session, _owners(simulation))
-    items = {name: _queue(session, name) for name in {name for names in queues.values() for name in names}}
+    totals = queue_totals(session)
+    items = {name: _queue(session, totals, name) for name in {name for names in queues.values() for name in names}}
     return {
         namespace: {
             "apiVersion": VISIBILITY_API_VERSION,
@@ -51,7 +52,8 @@ def every_queue(simulation: Simulation) -> list[Raw]:
     if simulation.last is None:
         return []
     session = simulation.last.session
-    return [_queue(session, name) for name in sorted(session.queues)]
+    totals = queue_totals(session)
+    return [_queue(session, totals, name) for name in sorted(session.queues)]
 
 
 def _waiting(session: Session, owners: dict[str, str]) -> dict[str, list[Raw]]:
@@ -86,23 +88,17 @@ def _item(namespace: str, quota: Raw) -> Raw:
     return {"apiVersion": VISIBILITY_API_VERSION, "kind": "QueueQuota", "metadata": metadata, **quota}
 
 
-def _queue(session: Session, name: str) -> Raw:
+def _queue(session: Session, totals: dict[str, QueueTotal], name: str) -> Raw:
     queue = session.queues[name]
-    inside = subtree(session, name)
-    jobs = [job for job in session.jobs.values() if job.queue in inside]
-    running = sum(map(_runs, jobs))
+    line = (name, *ancestors(session.queues, name))
     return {
         "queue": name,
         "parent": queue.parent,
         "state": queue.state,
         "weight": queue.weight,
-        "amounts": [_amounts(numbers) for numbers in all_amounts(session, name)],
-        "jobs": {"running": running, "waiting": len(jobs) - running},
+        "amounts": [_amounts(numbers) for each in line for numbers in totals[each].amounts],
+        "jobs": {"running": totals[name].running, "waiting": totals[name].waiting},
     }
-
-
-def _runs(job: Job) -> bool:
-    return job.ready_count >= max(job.min_member, 1)
 
 
 def _amounts(numbers: QueueAmounts) -> Raw:

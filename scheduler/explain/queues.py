@@ -1,6 +1,9 @@
 """The position of a job among the waiting jobs of its queue, and the amounts of its queue and the queue's ancestors."""
 
+from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 
@@ -46,40 +49,77 @@ def queue_amounts(session: Session, job: Job) -> list[QueueAmounts]:
     by_name = CARD_REQUEST in job.annotations or any(d > PODS_INDEX for d in dims)
     return [
         amounts
-        for amounts in _amounts(session, job.queue, dims, by_name=by_name)
-        if amounts.queue == job.queue or _limited(amounts)
+        for name in (job.queue, *ancestors(session.queues, job.queue))
+        for amounts in _of_queue(session, name, used_in_queue(session, name), dims, by_name=by_name)
+        if name == job.queue or _limited(amounts)
     ]
 
 
-def all_amounts(session: Session, name: str) -> list[QueueAmounts]:
-    """Used, deserved and capability of a queue and its ancestors, for the resources that are used or limited there. The
-    deserved amount is what the plugin that divides the cluster has computed, if there is one."""
+@dataclass(frozen=True, slots=True)
+class QueueTotal:
+    """A queue with the queues below it."""
+
+    amounts: list[QueueAmounts]
+    """Of the resources that are used or limited. The deserved amount is what the plugin that divides the cluster has
+    computed, if there is one."""
+    running: int
+    """Jobs that have their minimum of Pods."""
+    waiting: int
+    """The other jobs."""
+
+
+def queue_totals(session: Session) -> dict[str, QueueTotal]:
+    """The totals of all queues. Each job is counted once, so this takes little longer than for one queue."""
+    used = {name: session.dimensions.zeros() for name in session.queues}
+    running, jobs = Counter[str](), Counter[str]()
+    for job in session.jobs.values():
+        if job.queue in used:
+            used[job.queue] += job.allocated
+            jobs[job.queue] += 1
+            running[job.queue] += job.ready_count >= max(job.min_member, 1)
+    sums = {name: total.copy() for name, total in used.items()}
+    all_running, all_jobs = running.copy(), jobs.copy()
+    for name, total in used.items():
+        for above in ancestors(session.queues, name):
+            sums[above] += total
+            all_running[above] += running[name]
+            all_jobs[above] += jobs[name]
     dims = [d for d in range(len(session.dimensions.names)) if d != PODS_INDEX]
     computed = {queue: its.deserved for one in session.figures() for queue, its in one.queues.items()}
-    return [amounts for amounts in _amounts(session, name, dims, computed) if amounts.used or _limited(amounts)]
+    return {
+        name: QueueTotal(
+            [its for its in _of_queue(session, name, sums[name], dims, computed) if its.used or _limited(its)],
+            all_running[name],
+            all_jobs[name] - all_running[name],
+        )
+        for name in session.queues
+    }
 
 
 def _limited(amounts: QueueAmounts) -> bool:
     return amounts.deserved is not None or amounts.capability is not None
 
 
-def _amounts(
-    session: Session, name: str, dims: list[int], computed: Mapping[str, Vector] | None = None, *, by_name: bool = True
+def _of_queue(
+    session: Session,
+    name: str,
+    used: Vector,
+    dims: list[int],
+    computed: Mapping[str, Vector] = MappingProxyType({}),
+    *,
+    by_name: bool = True,
 ) -> list[QueueAmounts]:
-    """Of a queue, and then of its ancestors. ``computed``: queue -> its deserved amounts, if not those of its spec.
-    ``by_name``: with what plugins limit by name, such as cards."""
+    """``used``: what the jobs of the queue and of those below it hold; ``computed``: queue -> its deserved amounts, if
+    not those of its spec; ``by_name``: with what plugins limit by name, such as cards."""
+    queue = session.queues[name]
+    deserves = computed.get(name, queue.deserved)
     result = []
-    for each in (name, *ancestors(session.queues, name)):
-        queue = session.queues[each]
-        used = used_in_queue(session, each)
-        deserves = (computed or {}).get(each, queue.deserved)
-        for d in dims:
-            capability = None if np.isinf(queue.capability[d]) else float(queue.capability[d])
-            deserved = float(deserves[d]) if deserves[d] >= SMALLEST else None
-            result.append(QueueAmounts(each, session.dimensions.names[d], float(used[d]), deserved, capability))
-        usage = session.queue_usage(queue) if by_name else {}
-        result += [QueueAmounts(each, card, its.used, None, its.limit) for card, its in usage.items()]
-    return result
+    for d in dims:
+        capability = None if np.isinf(queue.capability[d]) else float(queue.capability[d])
+        deserved = float(deserves[d]) if deserves[d] >= SMALLEST else None
+        result.append(QueueAmounts(name, session.dimensions.names[d], float(used[d]), deserved, capability))
+    usage = session.queue_usage(queue) if by_name else {}
+    return result + [QueueAmounts(name, card, its.used, None, its.limit) for card, its in usage.items()]
 
 
 def used_in_queue(session: Session, name: str) -> Vector:

@@ -219,6 +219,15 @@ def _new_conditions(job: Job) -> list[Condition]:
     return list({new.type: new for new in (*general, *others)}.values())
 
 
+def unschedulable_message(job: Job) -> str:
+    """Returns what the PodGroup's condition Unschedulable says after the session; "": nothing."""
+    for new in _new_conditions(job):
+        if new.type == CONDITION_UNSCHEDULABLE:
+            return new.message
+    standing = (c for c in job.conditions if c.type == CONDITION_UNSCHEDULABLE and c.status == "True")
+    return next((condition.message for condition in standing), "")
+
+
 def _is_schedulable_again(session: Session, job: Job, phase: str) -> bool:
     """Returns whether the PodGroup has the condition Unschedulable although its gang runs or is being started."""
     for condition in job.conditions:

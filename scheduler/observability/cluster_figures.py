@@ -12,6 +12,7 @@ from prometheus_client.registry import Collector
 from scheduler.api.device_states import Availability
 from scheduler.api.node import Nodes
 from scheduler.api.resource import MEMORY_INDEX, PODS_INDEX, Dimensions, Vector
+from scheduler.framework.figures import DeviceCounts
 from scheduler.plugins.capacity_card.discovery import Discovery, Inventory
 
 WORKLOADS: Final = ("online", "offline", "other")
@@ -72,16 +73,45 @@ class ClusterFigures(Collector):
 def card_counts(inventory: Inventory, nodes: Nodes, dimensions: Dimensions) -> NDArray[np.float64]:
     """Counts the cards of all nodes. Shape (cards, states): the cards by code, the states as in ``CARD_STATES``."""
     counts = np.zeros((len(inventory.names), len(CARD_STATES)))
-    unready = np.zeros(len(nodes), dtype=bool)
-    unready[[nodes.index[name] for name in nodes.facts.unready]] = True
+    for resource, by_node in cards_by_node(inventory, nodes, dimensions).items():
+        codes = inventory.column(resource)
+        has = codes >= 0
+        for i in range(len(CARD_STATES)):
+            counts[:, i] += np.bincount(codes[has], weights=by_node[has, i], minlength=len(counts))
+    return counts
+
+
+def cards_by_node(inventory: Inventory, nodes: Nodes, dimensions: Dimensions) -> dict[str, NDArray[np.float64]]:
+    """Counts the cards of each node by the resource that counts them. Shape (nodes, states), the states as in
+    ``CARD_STATES``."""
+    found = {}
+    ready = np.ones(len(nodes), dtype=bool)
+    ready[[nodes.index[name] for name in nodes.facts.unready]] = False
     for resource in inventory.by_resource:
-        codes, position = inventory.column(resource), dimensions.find(resource)
+        position = dimensions.find(resource)
         if position is None:
             continue
         allocatable, used = nodes.allocatable[position], nodes.used[position]
         free, allocated = (allocatable - used).clip(min=0), np.minimum(used, allocatable)
         unhealthy = (nodes.capacity[position] - allocatable).clip(min=0)
-        has = codes >= 0
-        for i, numbers in enumerate((free * ~unready, allocated, unhealthy, free * unready)):
-            counts[:, i] += np.bincount(codes[has], weights=numbers[has], minlength=len(counts)) / _MILLI
-    return counts
+        found[resource] = np.stack([free * ready, allocated, unhealthy, free * ~ready], axis=1) / _MILLI
+    return found
+
+
+class CardDevices:
+    """Counts the cards of nodes as devices without numbers. Remembers the labels of nodes between sessions."""
+
+    def __init__(self) -> None:
+        self._discovery = Discovery()
+
+    def of(self, nodes: Nodes, dimensions: Dimensions) -> list[DeviceCounts]:
+        """The cards of a session's nodes, by resource."""
+        columns = [list(Availability).index(state) for state in CARD_STATES]
+        names, inventory = nodes.names, self._discovery.of(nodes.facts)
+        found = []
+        for resource, by_node in cards_by_node(inventory, nodes, dimensions).items():
+            rows = np.flatnonzero(inventory.column(resource) >= 0)
+            counts = np.zeros((len(rows), len(Availability)), dtype=np.int64)
+            counts[:, columns] = by_node[rows]
+            found.append(DeviceCounts(resource, [names[row] for row in rows.tolist()], counts))
+        return found

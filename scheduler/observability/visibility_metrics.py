@@ -19,6 +19,7 @@ class VisibilityMetrics:
             registry=registry,
             buckets=_SECONDS,
         )
+        self.streams = Gauge("volcano_py_visibility_pages", "Web pages that are open", registry=registry)
         self.certificate_end = Gauge(
             "volcano_py_visibility_certificate_not_after_seconds",
             "When the serving certificate ends, in seconds since the epoch",

@@ -316,6 +316,21 @@ def test_the_api_for_tenants_has_its_port_and_exactly_its_rights(render: Render)
     }
 
 
+def test_the_web_page_is_off_by_default_and_needs_no_more_rights(render: Render) -> None:
+    without = render("scheduler.visibility.enabled=true")
+    objects = render("scheduler.visibility.enabled=true", "scheduler.visibility.page=true")
+
+    assert "--visibility-page=true" not in container(without, "scheduler")["args"]
+    assert "--visibility-page=true" in container(objects, "scheduler")["args"]
+    assert rules(objects, "scheduler") == rules(without, "scheduler")
+
+
+def test_the_web_page_without_the_api_for_tenants_is_refused(render: Render) -> None:
+    with pytest.raises(subprocess.CalledProcessError) as refused:
+        render("scheduler.visibility.page=true")
+    assert "scheduler.visibility.page needs scheduler.visibility.enabled=true" in refused.value.stderr
+
+
 def test_roles_of_a_namespace_may_ask_the_scheduler(render: Render) -> None:
     (role,) = [each for each in render() if each["metadata"]["name"] == f"{RELEASE}-queue-viewer"]
 

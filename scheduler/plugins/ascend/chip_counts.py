@@ -16,11 +16,12 @@ def chip_counts(ledger: ChipLedger, nodes: Nodes, position: int, health: NodeHea
     On a node without allocatable chips all chips are unhealthy; the Node's capacity says how many there are.
     """
     masks = ledger.by_availability(health.codes != HEALTHY)
-    counts = np.stack([np.bitwise_count(masks[each]).astype(np.int64) for each in Availability], axis=1)
+    bits = np.stack([masks[each] for each in Availability], axis=1)
     exhausted = ledger.allocatable <= 0
-    counts[exhausted] = 0
+    bits[exhausted] = 0
+    counts = np.bitwise_count(bits).astype(np.int64)
     capacity = whole_chips(nodes.capacity[position])
     counts[exhausted, list(Availability).index(Availability.UNHEALTHY)] = capacity[exhausted]
     rows = np.flatnonzero(counts.any(axis=1))
     names = nodes.names
-    return DeviceCounts(ledger.resource.name, [names[row] for row in rows.tolist()], counts[rows])
+    return DeviceCounts(ledger.resource.name, [names[row] for row in rows.tolist()], counts[rows], bits[rows])

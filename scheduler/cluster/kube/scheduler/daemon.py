@@ -184,7 +184,11 @@ class Daemon:
         """Lists that are repeated because the plugins of a new configuration require more of the objects."""
         self._usage = UsagePoller(cache.node_names, cache.take_usage, self._metrics, getter(self._client))
         wanted = settings.visibility
-        self._visibility = None if wanted is None else Visibility(wanted, self._client, self._metrics)
+        self._visibility = None
+        if wanted is not None:
+            self._visibility = Visibility(
+                wanted, self._client, self._metrics, lambda: self._liveness.phase is Phase.STANDING_BY
+            )
         self._cycle_timer = CycleTimer(settings.schedule_period, cache)
         self._last = _Last()
         self._throttle = StatusThrottle(period=settings.schedule_period)
@@ -315,6 +319,8 @@ class Daemon:
         self._carry_out(outcome)
         self._cycle_timer.cycle_ended(outcome)
         self._last = _Last(version, not outcome.decisions)
+        if self._visibility is not None:
+            await self._visibility.session_ended(outcome.session)
         outcome.session.release()
 
     async def _watch_plugin_config_maps(self) -> None:
@@ -346,6 +352,8 @@ class Daemon:
 
     def _nothing_changed(self) -> bool:
         """Whether the last cycle decided nothing and nothing has changed since it began."""
+        if self._visibility is not None and self._visibility.awaits_session:
+            return False
         last = self._last
         return last.idle and last.version == self._cache.version and time.monotonic() - last.at < IDLE_CYCLE
 

@@ -21,6 +21,8 @@ KEEP: Final = 10.0
 """Seconds for which the figures of the queues are kept."""
 WAITING: Final = 16
 """Questions that may wait for their turn."""
+OVERVIEW: Final = "overview"
+"""The kind of a question for the web page."""
 TIMEOUT: Final = 50.0
 """Seconds for an answer, with the wait for the turn: API servers give up after 60."""
 LONGEST_PAUSE: Final = 10.0
@@ -88,6 +90,10 @@ class Answers:
             if answer.status != 200:
                 return answer
         return Answer(200, body=self._queues.get(namespace, msgspec.Raw(nothing)))
+
+    async def overview(self) -> Answer:
+        """The overview for the web page, from a list of the cluster. Raises BusyError."""
+        return await self._in_turn(lambda: self._ask({"kind": OVERVIEW}))
 
     async def _refresh(self) -> Answer:
         if self._clock() - self._queues_at <= KEEP:  # another question has refreshed them meanwhile

@@ -6,6 +6,7 @@ Every replica answers, also those that do not lead: an answer is made from a lis
 import asyncio
 import base64
 import ssl
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -18,6 +19,8 @@ from scheduler.api.names import VISIBILITY_API_VERSION
 from scheduler.cluster.decoding import DECODE_ERRORS
 from scheduler.cluster.kube.scheduler.visibility.answers import Answers, Worker
 from scheduler.cluster.kube.scheduler.visibility.front_proxy import FrontProxyError, read_front_proxy
+from scheduler.cluster.kube.scheduler.visibility.overviews import Overviews
+from scheduler.cluster.kube.scheduler.visibility.page import Page
 from scheduler.cluster.kube.scheduler.visibility.server import VisibilityServer
 from scheduler.cluster.kube.serving.certificate_reloader import CertificateReloader
 from scheduler.cluster.kube.serving.certificate_sources import SecretSource
@@ -25,6 +28,8 @@ from scheduler.cluster.kube.serving.tls import ServingContext
 from scheduler.cluster.kube.transport.backoff import Backoff
 from scheduler.cluster.kube.transport.client import MERGE_PATCH, ApiClient, ApiError, TransportError
 from scheduler.cluster.kube.transport.ratelimit import Priority
+from scheduler.framework.session import Session
+from scheduler.observability.overview import Overview
 from scheduler.observability.role_metrics import RoleMetrics
 from scheduler.observability.visibility_metrics import VisibilityMetrics
 
@@ -49,6 +54,8 @@ class VisibilitySettings:
     secret: str
     """Name of the Secret of the certificate, which the replicas share."""
     worker: Worker
+    take_overview: Callable[[Session], Overview] | None = None
+    """Takes the overview of a session for the web page; None: the page is not served."""
 
 
 class _Spec(msgspec.Struct):
@@ -88,11 +95,23 @@ class ApiServiceBundle:
 class Visibility:
     """Belongs to one event loop. Call ``start``, then ``close``."""
 
-    def __init__(self, settings: VisibilitySettings, client: ApiClient, metrics: RoleMetrics) -> None:
+    def __init__(
+        self,
+        settings: VisibilitySettings,
+        client: ApiClient,
+        metrics: RoleMetrics,
+        standing_by: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """``standing_by``: whether this process runs no sessions, because another one leads."""
         self._settings = settings
         self._client = client
         own = VisibilityMetrics(metrics.registry)
-        self._server = VisibilityServer(client, Answers(settings.worker), own)
+        self._answers = Answers(settings.worker)
+        self._overviews, page = None, None
+        if settings.take_overview is not None:
+            self._overviews = Overviews(settings.take_overview, self._list_cluster, standing_by)
+            page = Page(client, self._overviews, own)
+        self._server = VisibilityServer(client, self._answers, own, page=page)
         self._tls = ServingContext(client_certificates=True)
         hosts = tuple(f"{settings.service}.{settings.namespace}.{end}" for end in ("svc", "svc.cluster.local"))
         source = SecretSource(client, settings.namespace, settings.secret, hosts, lambda: datetime.now(UTC))
@@ -104,6 +123,20 @@ class Visibility:
         """Starts to listen; without a certificate, connections fail until there is one. Raises OSError."""
         await self._server.start(self._settings.host, self._settings.port, self._tls)
         self._maintaining = asyncio.create_task(self._maintain())
+
+    @property
+    def awaits_session(self) -> bool:
+        """Whether a session is wanted although nothing has changed: a web page was opened and shows nothing yet."""
+        return self._overviews is not None and self._overviews.awaited
+
+    async def session_ended(self, session: Session) -> None:
+        """Call it after each session, before the session is released."""
+        if self._overviews is not None:
+            await self._overviews.session_ended(session)
+
+    async def _list_cluster(self) -> Overview | None:
+        answer = await self._answers.overview()
+        return msgspec.json.decode(answer.body, type=Overview) if answer.status == 200 else None
 
     @property
     def port(self) -> int:

@@ -4,12 +4,11 @@ Refusals are ``Status`` objects, whose message kubectl prints.
 """
 
 import math
-import re
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import msgspec
 import structlog
@@ -19,6 +18,8 @@ from scheduler.api.names import VISIBILITY_API_VERSION
 from scheduler.cluster.kube.scheduler.visibility.answers import Answer, BusyError
 from scheduler.cluster.kube.scheduler.visibility.front_proxy import FrontProxy
 from scheduler.cluster.kube.scheduler.visibility.limits import RateLimit
+from scheduler.cluster.kube.scheduler.visibility.page import PAGES, Page
+from scheduler.cluster.kube.scheduler.visibility.refusals import RefusedError, name_in, status_response
 from scheduler.cluster.kube.scheduler.visibility.user import UnauthenticatedError, User, is_allowed, user_of_token
 from scheduler.cluster.kube.serving.tls import ServingContext
 from scheduler.cluster.kube.transport.client import ApiClient, ApiError, TransportError
@@ -35,22 +36,8 @@ IN_FLIGHT: Final = 2
 """Questions of one user that are answered at a time, so that a user leaves places in the queue to others."""
 MAX_TOKEN: Final = 16 * 1024
 """Characters of a bearer token."""
-_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
-_REASONS: Final = {
-    400: "BadRequest", 401: "Unauthorized", 403: "Forbidden", 404: "NotFound", 429: "TooManyRequests",
-    500: "InternalError", 503: "ServiceUnavailable",
-}  # fmt: skip
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 log = structlog.get_logger(__name__)
-
-
-class _RefusedError(Exception):
-    """A question that is not answered."""
-
-    def __init__(self, status: int, message: str, retry_after: float = 0.0) -> None:
-        super().__init__(message)
-        self.status = status
-        self.retry_after = retry_after
 
 
 class Source(Protocol):
@@ -70,14 +57,17 @@ class VisibilityServer:
         source: Source,
         metrics: VisibilityMetrics,
         *,
+        page: Page | None = None,
         limits: Limits = LIMITS,
         per_user: RateLimit | None = None,
         reviews: RateLimit | None = None,
     ) -> None:
-        """``per_user``: limits the questions of each user; ``reviews``: those of clients that are not yet known."""
+        """``page``: the web page; None: it is not served. ``per_user``: limits the questions of each user; ``reviews``:
+        those of clients that are not yet known."""
         self._client = client
         self._source = source
         self._metrics = metrics
+        self._page = page
         self._connections = Connections(limits)
         self._per_user = per_user or RateLimit(burst=10, per_second=0.5)
         self._reviews = reviews or RateLimit(burst=40, per_second=20)
@@ -92,11 +82,13 @@ class VisibilityServer:
     async def start(self, host: str | None, port: int, tls: ServingContext) -> None:
         """Starts to listen. Raises OSError when the address cannot be used."""
         app = web.Application()
-        app.router.add_get(PREFIX, _discovery)
+        app.router.add_get(PREFIX, self._discovery)
         resources = "|".join(EXPLAINED)
         explain = f"{PREFIX}/namespaces/{{namespace}}/{{resource:{resources}}}/{{name}}/{EXPLAIN}"
         app.router.add_get(explain, self._answering(EXPLAIN, self._explain))
         app.router.add_get(f"{PREFIX}/namespaces/{{namespace}}/{QUOTAS}", self._answering(QUOTAS, self._quotas))
+        if self._page is not None:
+            self._page.add_routes(app, PREFIX, self._viewer)
         self._runner = self._connections.runner(app, shutdown_timeout=1.0)
         await self._runner.setup()
         self.port = await self._connections.listen(self._runner, host, port, tls.tls)
@@ -107,15 +99,19 @@ class VisibilityServer:
             await self._runner.cleanup()
             self._runner = None
 
+    async def _discovery(self, request: web.Request) -> web.Response:
+        """What API servers and kubectl ask to learn the resources. It says nothing about the cluster."""
+        return web.Response(body=_resources(page=self._page is not None), content_type="application/json")
+
     # --- questions ----------------------------------------------------------------------------------------------------
     async def _explain(self, request: web.Request) -> Answer:
-        namespace, name = _name(request, "namespace"), _name(request, "name")
+        namespace, name = name_in(request, "namespace"), name_in(request, "name")
         resource = request.match_info["resource"]
         async with self._authorized(request, "get", namespace, resource, EXPLAIN, name):
             return await self._source.explain(EXPLAINED[resource], namespace, name)
 
     async def _quotas(self, request: web.Request) -> Answer:
-        namespace = _name(request, "namespace")
+        namespace = name_in(request, "namespace")
         head = {"apiVersion": VISIBILITY_API_VERSION, "kind": "QueueQuotaList", "namespace": namespace}
         nothing = {**head, "metadata": {}, "items": [], "waiting": []}
         async with self._authorized(request, "list", namespace, QUOTAS):
@@ -125,17 +121,17 @@ class VisibilityServer:
     async def _authorized(
         self, request: web.Request, verb: str, namespace: str, resource: str, subresource: str = "", name: str = ""
     ) -> AsyncIterator[None]:
-        """Raises _RefusedError unless the user may ask this, and may ask now."""
+        """Raises RefusedError unless the user may ask this, and may ask now."""
         user = await self._user(request)
         self._limit(self._per_user, user.name)
         if self._in_flight[user.name] >= IN_FLIGHT:
-            raise _RefusedError(429, f"{IN_FLIGHT} questions of user {user.name!r} wait for an answer", 1.0)
+            raise RefusedError(429, f"{IN_FLIGHT} questions of user {user.name!r} wait for an answer", 1.0)
         self._in_flight[user.name] += 1
         try:
             if not await is_allowed(self._client, user, verb, namespace, resource, subresource, name):
                 what = f"{resource}/{subresource}" if subresource else resource
                 group = VISIBILITY_API_VERSION.partition("/")[0]
-                raise _RefusedError(
+                raise RefusedError(
                     403,
                     f"{what}.{group}{f' {name!r}' if name else ''} is forbidden: User {user.name!r} cannot {verb} "
                     f"resource {what!r} in API group {group!r} in the namespace {namespace!r}",
@@ -147,7 +143,7 @@ class VisibilityServer:
                 del self._in_flight[user.name]
 
     async def _user(self, request: web.Request) -> User:
-        """The user that an API server names, or whose bearer token it is. Raises _RefusedError."""
+        """The user that an API server names, or whose bearer token it is. Raises RefusedError."""
         certificate = request.transport.get_extra_info("peercert") if request.transport is not None else None
         if self.front_proxy.trusts(certificate):
             user = self.front_proxy.user(request.headers)
@@ -155,18 +151,24 @@ class VisibilityServer:
                 return user
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not token or len(token) > MAX_TOKEN:
-            raise _RefusedError(401, "neither an API server nor a bearer token names a user")
+            raise RefusedError(401, "neither an API server nor a bearer token names a user")
         self._limit(self._reviews, request.remote or "")
         try:
             return await user_of_token(self._client, token)
         except UnauthenticatedError as error:
-            raise _RefusedError(401, str(error)) from None
+            raise RefusedError(401, str(error)) from None
+
+    async def _viewer(self, request: web.Request) -> User:
+        """The user who opens a page. Raises RefusedError."""
+        user = await self._user(request)
+        self._limit(self._per_user, user.name)
+        return user
 
     @staticmethod
     def _limit(limit: RateLimit, key: str) -> None:
         seconds = limit.wait(key)
         if seconds:
-            raise _RefusedError(429, f"too many questions; the next one in {math.ceil(seconds)} s", seconds)
+            raise RefusedError(429, f"too many questions; the next one in {math.ceil(seconds)} s", seconds)
 
     def _answering(self, resource: str, question: Callable[[web.Request], Awaitable[Answer]]) -> Handler:
         async def handle(request: web.Request) -> web.StreamResponse:
@@ -176,14 +178,14 @@ class VisibilityServer:
                 if answer.status == 200:
                     response = web.Response(body=bytes(answer.body), content_type="application/json")
                 else:
-                    response = _status(answer.status, answer.message)
-            except _RefusedError as refusal:
-                response = _status(refusal.status, str(refusal), refusal.retry_after)
+                    response = status_response(answer.status, answer.message)
+            except RefusedError as refusal:
+                response = status_response(refusal.status, str(refusal), refusal.retry_after)
             except BusyError as error:
-                response = _status(503, str(error), error.retry_after)
+                response = status_response(503, str(error), error.retry_after)
             except (ApiError, TransportError, msgspec.MsgspecError) as error:
                 log.warning("a question was not answered", error=str(error))
-                response = _status(503, "the API server did not confirm who asks and what is allowed", 1.0)
+                response = status_response(503, "the API server did not confirm who asks and what is allowed", 1.0)
             self._metrics.requests.labels(resource, str(response.status)).inc()
             self._metrics.seconds.labels(resource).observe(time.monotonic() - began)
             return response
@@ -191,27 +193,7 @@ class VisibilityServer:
         return handle
 
 
-def _name(request: web.Request, part: str) -> str:
-    text = request.match_info[part]
-    if not _NAME.fullmatch(text):
-        raise _RefusedError(400, f"{text[:64]!r} cannot be a {part}")
-    return text
-
-
-def _status(code: int, message: str, retry_after: float = 0.0) -> web.Response:
-    document: dict[str, Any] = {
-        "apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Failure", "message": message,
-        "reason": _REASONS.get(code, "InternalError"), "code": code,
-    }  # fmt: skip
-    headers = {"Content-Type": "application/json"}
-    if retry_after:
-        document["details"] = {"retryAfterSeconds": math.ceil(retry_after)}
-        headers["Retry-After"] = str(math.ceil(retry_after))
-    return web.Response(body=msgspec.json.encode(document), status=code, headers=headers)
-
-
-async def _discovery(request: web.Request) -> web.Response:
-    """What API servers and kubectl ask to learn the resources. It tells nothing about the cluster."""
+def _resources(*, page: bool) -> bytes:
     explained = [
         {
             "name": f"{resource}/{EXPLAIN}",
@@ -223,8 +205,10 @@ async def _discovery(request: web.Request) -> web.Response:
         for resource in EXPLAINED
     ]
     quotas = {"name": QUOTAS, "singularName": "", "namespaced": True, "kind": "QueueQuota", "verbs": ["list"]}
+    # Without `list` and `watch`: programs that watch all resources would take the events of the page for objects.
+    pages = {"name": PAGES, "singularName": "", "namespaced": True, "kind": "Page", "verbs": ["get"]}
     document = {
         "apiVersion": "v1", "kind": "APIResourceList", "groupVersion": VISIBILITY_API_VERSION,
-        "resources": [*explained, quotas],
+        "resources": [*explained, quotas, *([pages] if page else [])],
     }  # fmt: skip
-    return web.Response(body=msgspec.json.encode(document), content_type="application/json")
+    return msgspec.json.encode(document)

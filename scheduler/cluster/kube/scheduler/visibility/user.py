@@ -9,7 +9,6 @@ from scheduler.api.names import VISIBILITY_API_VERSION
 from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.ratelimit import Priority
 
-_GROUP, _, _VERSION = VISIBILITY_API_VERSION.partition("/")
 _TOKEN_REVIEWS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
 _ACCESS_REVIEWS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 
@@ -65,12 +64,21 @@ async def user_of_token(client: ApiClient, token: str) -> User:
 
 
 async def is_allowed(
-    client: ApiClient, user: User, verb: str, namespace: str, resource: str, subresource: str = "", name: str = ""
+    client: ApiClient,
+    user: User,
+    verb: str,
+    namespace: str,
+    resource: str,
+    subresource: str = "",
+    name: str = "",
+    *,
+    api_version: str = VISIBILITY_API_VERSION,
 ) -> bool:
-    """Asks the API server whether the user has a right in the group of the aggregated API (SubjectAccessReview). Raises
-    ApiError, TransportError, and msgspec's errors."""
+    """Asks the API server whether the user has a right (SubjectAccessReview), by default in the group of the aggregated
+    API. ``namespace`` "": in the whole cluster. Raises ApiError, TransportError, and msgspec's errors."""
+    group, _, version = api_version.rpartition("/")
     attributes = {
-        "group": _GROUP, "version": _VERSION, "resource": resource, "subresource": subresource, "verb": verb,
+        "group": group, "version": version, "resource": resource, "subresource": subresource, "verb": verb,
         "namespace": namespace, "name": name,
     }  # fmt: skip
     spec: dict[str, Any] = {"user": user.name, "groups": list(user.groups), "resourceAttributes": attributes}

@@ -1,0 +1,221 @@
+"""The web page: its files, and the events that keep it up to date.
+
+``pages/`` is the page; ``pages`` is what it shows, as JSON, or with ``watch=true`` as server-sent events. API servers
+take a request with this parameter for a watch, and do not end it after a minute. The files say nothing about the
+cluster, so they are served to clients that are not known yet.
+"""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final
+
+import msgspec
+import structlog
+from aiohttp import web
+
+from scheduler.api.kinds import NODE, POD_GROUP, QUEUE
+from scheduler.api.names import VISIBILITY_API_VERSION
+from scheduler.cluster.kube.scheduler.visibility.overviews import Overviews
+from scheduler.cluster.kube.scheduler.visibility.refusals import RefusedError, name_in, status_response
+from scheduler.cluster.kube.scheduler.visibility.user import User, is_allowed
+from scheduler.cluster.kube.transport.client import ApiClient, ApiError, TransportError
+from scheduler.observability.overview import Rights, View, changes, view
+from scheduler.observability.visibility_metrics import VisibilityMetrics
+
+PAGES: Final = "pages"
+STREAMS: Final = 48
+"""Maximum of pages that are open, less than the connections of the server."""
+STREAMS_OF_USER: Final = 6
+HEARTBEAT: Final = 15.0
+"""Seconds without a change after which a comment is sent, so that both sides notice when the connection is gone."""
+RECHECK: Final = 60.0
+"""Seconds after which the rights of the viewer of an open page are checked again."""
+FIRST: Final = 20.0
+"""Seconds that the answer in JSON waits for an overview."""
+_KEPT: Final = 10.0
+"""Seconds for which rights are remembered."""
+_KEPT_RIGHTS: Final = 256
+_TYPES: Final = {"index.html": "text/html", "page.css": "text/css", "page.js": "text/javascript"}
+_HEADERS: Final = {
+    # With kubectl proxy, a script in this page could do all that the user may do.
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+Known = Callable[[web.Request], Awaitable[User]]
+"""Returns who sends a request. Raises RefusedError."""
+log = structlog.get_logger(__name__)
+
+
+class Page:
+    """Belongs to one event loop."""
+
+    def __init__(
+        self,
+        client: ApiClient,
+        overviews: Overviews,
+        metrics: VisibilityMetrics,
+        *,
+        streams: int = STREAMS,
+        recheck: float = RECHECK,
+        heartbeat: float = HEARTBEAT,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """``streams``: the maximum of pages that are open."""
+        self._client = client
+        self._overviews = overviews
+        self._metrics = metrics
+        self._most = streams
+        self._recheck = recheck
+        self._heartbeat = heartbeat
+        self._clock = clock
+        self._streams: Counter[str] = Counter()
+        """User -> open pages."""
+        self._rights: dict[bytes, tuple[float, Rights]] = {}
+
+    def add_routes(self, app: web.Application, prefix: str, known: Known) -> None:
+        """``prefix``: the path of the API group."""
+
+        async def from_root(request: web.Request) -> web.Response:
+            raise web.HTTPFound(f"{prefix}/{PAGES}/")
+
+        async def data(request: web.Request) -> web.StreamResponse:
+            response: web.StreamResponse
+            try:
+                response = await self._data(request, known)
+            except RefusedError as refusal:
+                response = status_response(refusal.status, str(refusal), refusal.retry_after)
+            except (ApiError, TransportError, msgspec.MsgspecError) as error:
+                log.warning("a page was not answered", error=str(error))
+                response = status_response(503, "the API server did not confirm who asks and what is allowed", 1.0)
+            self._metrics.requests.labels(PAGES, str(response.status)).inc()
+            return response
+
+        app.router.add_get("/", from_root)
+        for scope in (f"{prefix}/{PAGES}", f"{prefix}/namespaces/{{namespace}}/{PAGES}"):
+            app.router.add_get(scope, data)
+            app.router.add_get(f"{scope}/{{file:[a-z.]*}}", _file)
+
+    # --- data ---------------------------------------------------------------------------------------------------------
+    async def _data(self, request: web.Request, known: Known) -> web.StreamResponse:
+        namespace = name_in(request, "namespace") if "namespace" in request.match_info else ""
+        watches = request.query.get("watch", "") in ("true", "1")
+        user = await known(request)
+        open_pages = self._streams.total()
+        if open_pages >= self._most:
+            raise RefusedError(503, f"{open_pages} pages are open, at most {self._most}", 30.0)
+        if self._streams[user.name] >= STREAMS_OF_USER:
+            raise RefusedError(429, f"{STREAMS_OF_USER} pages of user {user.name!r} are open", 30.0)
+        self._streams[user.name] += 1
+        self._metrics.streams.set(self._streams.total())
+        try:
+            rights = await self._rights_of(user, namespace, "watch" if watches else "list")
+            async with self._overviews.viewing():
+                if watches:
+                    return await self._stream(request, known, user, namespace, rights)
+                _, overview = await self._overviews.newer(0, FIRST)
+                if overview is None:
+                    raise RefusedError(503, "no session has ended yet", 5.0)
+                document = {"apiVersion": VISIBILITY_API_VERSION, "kind": "Page", "namespace": namespace}
+                body = msgspec.json.encode({**document, **changes(None, view(overview, namespace, rights))})
+                return web.Response(body=body, content_type="application/json", headers=_HEADERS)
+        finally:
+            self._streams[user.name] -= 1
+            self._streams += Counter()  # without those that have none
+            self._metrics.streams.set(self._streams.total())
+
+    async def _stream(
+        self, request: web.Request, known: Known, user: User, namespace: str, rights: Rights
+    ) -> web.StreamResponse:
+        """Sends what has changed, until the client leaves or may no longer see it. A client that does not read loses
+        its connection after a while, as with every answer."""
+        response = web.StreamResponse(headers={**_HEADERS, "Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        with suppress(ConnectionError):  # the client has left
+            await self._send(response, request, known, user, namespace, rights)
+        return response
+
+    async def _send(
+        self,
+        response: web.StreamResponse,
+        request: web.Request,
+        known: Known,
+        user: User,
+        namespace: str,
+        rights: Rights,
+    ) -> None:
+        sent: View | None = None
+        version, checked = 0, self._clock()
+        await response.write(b": open\n\n")
+        while True:
+            version, overview = await self._overviews.newer(version, self._heartbeat)
+            if self._clock() - checked >= self._recheck:
+                try:
+                    user = await known(request)
+                    rights = await self._rights_of(user, namespace, "watch")
+                except RefusedError as refusal:
+                    await response.write(_event("refused", {"code": refusal.status, "message": str(refusal)}))
+                    return
+                except (ApiError, TransportError, msgspec.MsgspecError):
+                    return  # the page connects again
+                checked = self._clock()
+            if overview is None:
+                await response.write(b": still here\n\n")
+                continue
+            seen = await asyncio.to_thread(view, overview, namespace, rights)
+            await response.write(await asyncio.to_thread(_event, "changes", changes(sent, seen)))
+            sent = seen
+
+    # --- rights -------------------------------------------------------------------------------------------------------
+    async def _rights_of(self, user: User, namespace: str, verb: str) -> Rights:
+        """What a user may see. Raises RefusedError unless the user may see the page at all."""
+        key = msgspec.json.encode((user.name, user.uid, user.groups, user.extra, namespace, verb))
+        at, rights = self._rights.get(key, (float("-inf"), Rights()))
+        if self._clock() - at < _KEPT:
+            return rights
+        if not await is_allowed(self._client, user, verb, namespace, PAGES):
+            where = f"in the namespace {namespace!r}" if namespace else "at the cluster scope"
+            group = VISIBILITY_API_VERSION.partition("/")[0]
+            raise RefusedError(
+                403,
+                f"{PAGES}.{group} is forbidden: User {user.name!r} cannot {verb} resource {PAGES!r} in API group "
+                f"{group!r} {where}",
+            )
+        queues, pod_groups, nodes = [
+            await is_allowed(self._client, user, "list", "", kind.plural, api_version=kind.api_version)
+            for kind in (QUEUE, POD_GROUP, NODE)
+        ]
+        rights = Rights(queues, pod_groups, nodes)
+        self._rights.pop(key, None)
+        self._rights[key] = self._clock(), rights
+        if len(self._rights) > _KEPT_RIGHTS:
+            del self._rights[next(iter(self._rights))]
+        return rights
+
+
+def _event(name: str, data: Mapping[str, Any]) -> bytes:
+    """A server-sent event. JSON has no line breaks outside of texts, and escapes them there."""
+    return b"event: " + name.encode() + b"\ndata: " + msgspec.json.encode(data) + b"\n\n"
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+async def _file(request: web.Request) -> web.Response:
+    name = request.match_info["file"] or "index.html"
+    if name not in _TYPES:
+        return status_response(404, f"the page has no file {name!r}")
+    return web.Response(body=_content(name), content_type=_TYPES[name], charset="utf-8", headers=_HEADERS)
+
+
+@cache
+def _content(name: str) -> bytes:
+    return (files(__package__) / "files" / name).read_bytes()

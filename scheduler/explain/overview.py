@@ -1,0 +1,144 @@
+"""Takes the overview of the web page from a session. The numbers are those of ``queue top`` and ``job list``."""
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler.api.device_states import Availability
+from scheduler.api.job import Job
+from scheduler.api.written_amounts import readable
+from scheduler.explain.explanation import QueueAmounts
+from scheduler.explain.queues import queue_totals, waiting_in_order
+from scheduler.framework.figures import DeviceCounts
+from scheduler.framework.session import Session
+from scheduler.framework.status import unschedulable_message
+from scheduler.framework.waiting import origin_reason
+from scheduler.observability.cluster_figures import CardDevices
+from scheduler.observability.overview import Amount, NodeRow, Overview, QueueRow, WaitingRow
+
+REASON: Final = 1000
+"""Maximum of characters of a reason."""
+CHIPS: Final = 64
+"""Maximum of devices of a node that are listed one by one."""
+_LETTERS: Final = "fdaun"
+"""Of the states, in the order of ``Availability``."""
+_NO_DEVICE: Final = "."
+_UNUSABLE: Final = [state in (Availability.UNHEALTHY, Availability.UNKNOWN) for state in Availability]
+
+
+def overview(session: Session, cards: CardDevices) -> Overview:
+    """The overview of a session whose actions are done."""
+    queues_of: dict[str, set[str]] = {}
+    for job in session.jobs.values():
+        if job.queue in session.queues:
+            queues_of.setdefault(job.namespace, set()).add(job.queue)
+    totals = queue_totals(session)
+    return Overview(
+        session.now,
+        tuple(
+            QueueRow(
+                name,
+                queue.parent,
+                queue.state,
+                queue.weight,
+                totals[name].running,
+                totals[name].waiting,
+                tuple(map(_amount, totals[name].amounts)),
+            )
+            for name, queue in sorted(session.queues.items())
+        ),
+        _waiting(session),
+        tuple(_nodes(session, cards)),
+        {namespace: tuple(sorted(names)) for namespace, names in queues_of.items()},
+    )
+
+
+# --- queues -----------------------------------------------------------------------------------------------------------
+def _amount(its: QueueAmounts) -> Amount:
+    def text(amount: float | None) -> str:
+        return "" if amount is None else readable(its.resource, amount)
+
+    limit = its.deserved if its.capability is None else its.capability
+    use = mark = -1.0
+    if limit is not None:
+        use = round(its.used / limit, 3) if limit > 0 else float(its.used > 0)
+        if its.capability and its.deserved is not None:
+            mark = round(min(1.0, its.deserved / its.capability), 3)
+    over = ""
+    if its.capability is not None and its.used > its.capability:
+        over = "capability"
+    elif its.deserved is not None and its.used > its.deserved:
+        over = "deserved"
+    return Amount(its.resource, text(its.used), text(its.deserved), text(its.capability), use, mark, over)
+
+
+# --- waiting gangs ----------------------------------------------------------------------------------------------------
+def _waiting(session: Session) -> tuple[WaitingRow, ...]:
+    return tuple(
+        WaitingRow(
+            job.namespace,
+            job.name,
+            queue,
+            "admission" if admission else "nodes",
+            position,
+            len(jobs),
+            _owner(job),
+            int(job.creation),
+            _reason(job),
+        )
+        for (queue, admission), jobs in sorted(waiting_in_order(session).items())
+        for position, job in enumerate(jobs, 1)
+    )
+
+
+def _owner(job: Job) -> str:
+    """The vcjob: the PodGroup has its name and its uid."""
+    name = job.name.removesuffix(f"-{job.owner_uid}") if job.owner_uid else job.name
+    return "" if name == job.name else name
+
+
+def _reason(job: Job) -> str:
+    """Only what the conditions of the PodGroup and its Pods say, so that their owners may read it."""
+    text = unschedulable_message(job) or origin_reason(job).removeprefix(":").strip()
+    return text if len(text) <= REASON else f"{text[: REASON - 1]}…"
+
+
+# --- nodes ------------------------------------------------------------------------------------------------------------
+def _nodes(session: Session, cards: CardDevices) -> list[NodeRow]:
+    """Devices that plugins count, and cards that no plugin counts as devices."""
+    devices = [counts for one in session.figures() for counts in one.devices]
+    counted = {each.resource for each in devices}
+    devices += [each for each in cards.of(session.nodes, session.dimensions) if each.resource not in counted]
+    found: list[tuple[int, NodeRow]] = []
+    for each in devices:
+        unusable: list[int] = each.counts[:, _UNUSABLE].sum(axis=1).tolist()
+        found += zip(unusable, _rows(each), strict=True)
+    found.sort(key=lambda it: (it[0] == 0, it[1].node, it[1].resource))
+    return [row for _, row in found]
+
+
+def _rows(devices: DeviceCounts) -> list[NodeRow]:
+    counts: list[list[int]] = devices.counts.tolist()
+    numbered = [""] * len(counts) if devices.masks is None else _by_number(devices.masks)
+    return [
+        NodeRow(node, devices.resource, chips or _by_state(numbers), tuple(numbers), chips != "")
+        for node, chips, numbers in zip(devices.nodes, numbered, counts, strict=True)
+    ]
+
+
+def _by_number(masks: NDArray[np.uint64]) -> list[str]:
+    """The letters of devices with numbers. ``masks``: shape (nodes, states)."""
+    present = int(np.bitwise_or.reduce(masks, axis=None)) if masks.size else 0
+    letters = np.full((len(masks), present.bit_length()), ord(_NO_DEVICE), dtype=np.uint8)
+    for state, letter in enumerate(_LETTERS):
+        for number in range(letters.shape[1]):
+            letters[(masks[:, state] >> np.uint64(number)) & np.uint64(1) == 1, number] = ord(letter)
+    return [row.tobytes().decode().rstrip(_NO_DEVICE) for row in letters]
+
+
+def _by_state(counts: list[int]) -> str:
+    """The letters of devices without numbers, by state; "" if there are too many."""
+    if sum(counts) > CHIPS:
+        return ""
+    return "".join(letter * number for letter, number in zip(_LETTERS, counts, strict=True))

@@ -1,0 +1,179 @@
+"""What the web page shows, as plain data: queues, waiting gangs, nodes with their chips; and what a viewer sees of it.
+
+An overview does not change, so it may be read while the next session runs. Texts may come from users.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+
+WAITING: Final = 2000
+"""Maximum of waiting gangs in a view, those that come first in their queues."""
+NODES: Final = 10_000
+"""Maximum of rows of nodes in a view. Nodes with unusable chips come first, then names decide."""
+
+
+class Amount(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a queue has of one resource. Amounts are texts to read, such as ``18.2Gi``."""
+
+    resource: str
+    used: str
+    deserved: str = ""
+    capability: str = ""
+    use: float = -1.0
+    """The used part of the capability, or of the deserved amount if there is no capability. -1: there is neither."""
+    mark: float = -1.0
+    """The deserved part of the capability. -1: there are not both."""
+    over: str = ""
+    """What it exceeds: ``capability``, ``deserved`` or ""."""
+
+
+class QueueRow(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A queue; numbers of jobs include those of the queues below it."""
+
+    name: str
+    parent: str = ""
+    state: str = ""
+    weight: int = 0
+    running: int = 0
+    waiting: int = 0
+    amounts: tuple[Amount, ...] = ()
+    partial: bool = False
+    """Only the name and the amounts are known to the viewer."""
+
+
+class WaitingRow(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A gang (PodGroup) that waits."""
+
+    namespace: str
+    group: str
+    """Name of the PodGroup."""
+    queue: str
+    waits: str
+    """For ``admission`` to the queue, or for ``nodes``."""
+    position: int
+    of: int
+    """Number of jobs that wait in the queue for the same."""
+    job: str = ""
+    """Name of the vcjob, if one owns the PodGroup."""
+    since: int = 0
+    """Unix time of its creation."""
+    reason: str = ""
+
+
+class NodeRow(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A node with its devices of one resource."""
+
+    node: str
+    resource: str
+    chips: str = ""
+    """A letter for each device: the first one of its ``Availability``, except ``n`` for unknown; ``.`` for a number
+    without a device. "": there are too many."""
+    counts: tuple[int, ...] = ()
+    """Numbers of devices in the order of ``Availability``."""
+    numbered: bool = False
+    """Whether ``chips`` is in the order of numbers; otherwise it is by state."""
+
+
+class Overview(msgspec.Struct, frozen=True):
+    """The cluster at the end of a session."""
+
+    at: float
+    """Unix time of the session."""
+    queues: tuple[QueueRow, ...] = ()
+    waiting: tuple[WaitingRow, ...] = ()
+    """In the order of their positions."""
+    nodes: tuple[NodeRow, ...] = ()
+    """Those with unusable devices first."""
+    queues_of: dict[str, tuple[str, ...]] = {}
+    """Namespace -> the queues that its jobs use."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """What a viewer may read of the whole cluster."""
+
+    queues: bool = False
+    pod_groups: bool = False
+    nodes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What a viewer sees. A section that is None may not be seen."""
+
+    at: float
+    queues: Mapping[str, QueueRow] | None = field(default_factory=dict)
+    waiting: Mapping[str, WaitingRow] | None = field(default_factory=dict)
+    nodes: Mapping[str, NodeRow] | None = field(default_factory=dict)
+    omitted: tuple[int, int] = (0, 0)
+    """Numbers of waiting gangs and of rows of nodes beyond the maximum."""
+
+
+_SECTIONS: Final = ("queues", "waiting", "nodes")
+
+
+def view(overview: Overview, namespace: str, rights: Rights) -> View:
+    """What is seen of a namespace, or of the whole cluster ("").
+
+    The viewer of a namespace sees its waiting gangs and the queues that its jobs use; of the queues above those, the
+    names and amounts. ``rights`` add the other queues and the nodes. For the whole cluster they decide alone.
+    """
+    rows: list[WaitingRow] | None = None
+    if namespace:
+        rows = [row for row in overview.waiting if row.namespace == namespace]
+    elif rights.pod_groups:
+        rows = list(overview.waiting)
+    if rows is not None and len(rows) > WAITING:
+        rows.sort(key=lambda row: row.position)
+    nodes = overview.nodes if rights.nodes else None
+    return View(
+        overview.at,
+        _queues(overview, namespace, rights),
+        None if rows is None else {f"{row.namespace}/{row.group}": row for row in rows[:WAITING]},
+        None if nodes is None else {f"{row.node}/{row.resource}": row for row in nodes[:NODES]},
+        (max(0, len(rows or ()) - WAITING), max(0, len(nodes or ()) - NODES)),
+    )
+
+
+def _queues(overview: Overview, namespace: str, rights: Rights) -> dict[str, QueueRow] | None:
+    queues = {row.name: row for row in overview.queues}
+    if rights.queues:
+        return queues
+    if not namespace:
+        return None
+    found: dict[str, QueueRow] = {}
+    own = overview.queues_of.get(namespace, ())
+    for name in own:
+        row = queues.get(name)
+        while row is not None and row.name not in found:
+            partial = row.name not in own
+            found[row.name] = QueueRow(row.name, row.parent, amounts=row.amounts, partial=True) if partial else row
+            row = queues.get(row.parent)
+    return found
+
+
+def changes(before: View | None, after: View) -> dict[str, Any]:
+    """What has to be sent to a page that shows ``before`` (None: nothing), so that it shows ``after``.
+
+    For each section that differs: ``set``, the rows that are new or have changed, and ``gone``, the keys of those that
+    no longer exist; None for a section that may not be seen.
+    """
+    found: dict[str, Any] = {"at": after.at}
+    if before is None or before.omitted != after.omitted:
+        found["omitted"] = dict(zip(("waiting", "nodes"), after.omitted, strict=True))
+    for section in _SECTIONS:
+        old: Mapping[str, msgspec.Struct] | None = None if before is None else getattr(before, section)
+        new: Mapping[str, msgspec.Struct] | None = getattr(after, section)
+        if new is None:
+            if before is None or old is not None:
+                found[section] = None
+            continue
+        known = old or {}
+        rows = {key: row for key, row in new.items() if known.get(key) != row}
+        gone = [key for key in known if key not in new]
+        if rows or gone or old is None:
+            found[section] = {"set": rows, "gone": gone}
+    return found

@@ -1,0 +1,317 @@
+"""The web page in Chromium: what is seen, with the keyboard, in three sizes, light and dark."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from scheduler.observability.overview import Amount, NodeRow, Overview, QueueRow, WaitingRow
+from tests.browser.chromium import chromium
+from tests.browser.viewer import Viewer
+from tests.overviews import example
+from tests.page_server import page_server
+
+SIZES = ((360, 740), (768, 1024), (1440, 900))
+HOSTILE = "<img src=x onerror=\"document.title='taken'\"><script>document.title='taken'</script> {} \u202e"
+Scenario = Callable[[], Coroutine[Any, Any, None]]
+
+
+def run(scenario: Scenario) -> None:
+    asyncio.run(asyncio.wait_for(scenario(), 300))
+
+
+@asynccontextmanager
+async def viewer(**options: Any) -> AsyncIterator[Viewer]:
+    async with page_server(**options) as server, chromium() as tab:
+        yield Viewer(tab, server)
+        assert tab.errors == []
+
+
+# --- what is seen -----------------------------------------------------------------------------------------------------
+def test_queues_gangs_and_chips_are_shown() -> None:
+    async def scenario() -> None:
+        async with viewer() as v:
+            await v.open()
+            await v.show(example())
+
+            assert await v.texts("#queue-tree > li > details > summary .name, #queue-tree > li > div .name") == [
+                "closed-soon", "default", "root",
+            ]  # fmt: skip
+            assert "16 of 24" not in await v.text("#queue-tree")
+            assert "24 of 24 used (100 %), 16 deserved" in await v.text("#queue-tree")
+            assert "over what it deserves" in await v.text("#queue-tree")
+            assert (await v.texts("#waiting-rows th span:first-child"))[0] == "chat-2"
+            assert "1 of 2" in await v.texts("#waiting-rows td:nth-child(3)")
+            assert any("Ascend910" in text for text in await v.texts("#waiting-rows td:last-child"))
+            assert len(await v.texts("#chips-rows tr")) == 9
+            npu = "[...document.querySelectorAll('#chips-rows tr')].find(r => r.innerText.startsWith('npu-2'))"
+            assert await v.tab.value(f"{npu}.querySelectorAll('.chip.u').length") == 2
+            assert "2 unhealthy (chips 3, 5)" in await v.tab.value(f"{npu}.querySelector('.for-readers').textContent")
+
+    run(scenario)
+
+
+def test_changes_are_shown_without_reloading_and_leave_the_rest_as_it_is() -> None:
+    async def scenario() -> None:
+        first = Overview(
+            100.0,
+            (QueueRow("a", "", "Open", 1, 1, 1, (Amount("cpu", "1", "", "4", 0.25),)), QueueRow("b", "a", "Open", 1)),
+            (WaitingRow("ns", "one", "a", "nodes", 1, 2), WaitingRow("ns", "two", "a", "nodes", 2, 2)),
+        )
+        second = Overview(
+            101.0,
+            (QueueRow("a", "", "Open", 1, 2, 0, (Amount("cpu", "3", "", "4", 0.75),)), QueueRow("b", "a", "Closed", 1)),
+            (WaitingRow("ns", "two", "a", "nodes", 1, 1, reason="none"),),
+        )
+        async with viewer() as v:
+            await v.open()
+            await v.show(first)
+            assert "1 of 4 used (25 %)" in await v.text("#queue-tree")
+            await v.tab.value("document.querySelector('#queue-tree summary').focus()")
+            await v.tab.press("Enter")
+            await v.show(second)
+
+            assert await v.tab.value("document.querySelector('#queue-tree details').open") is False
+            assert await v.tab.value("document.activeElement.tagName") == "SUMMARY"
+            await v.tab.press("Space")
+            await v.tab.until("document.querySelector('#queue-tree details').open")
+            assert "3 of 4 used (75 %)" in await v.text("#queue-tree")
+            await v.tab.until("document.querySelector('#queue-tree .below').innerText.includes('Closed')")
+            assert await v.texts("#waiting-rows th span:first-child") == ["two"]
+            assert await v.texts("#waiting-rows td:nth-child(3)") == ["1 of 1"]
+
+    run(scenario)
+
+
+def test_names_and_reasons_are_text_whatever_they_contain() -> None:
+    async def scenario() -> None:
+        async with viewer() as v:
+            await v.open()
+            await v.show(
+                Overview(
+                    5.0,
+                    (QueueRow(HOSTILE, "", HOSTILE, 1, amounts=(Amount(HOSTILE, HOSTILE, HOSTILE, HOSTILE, 2.0),)),),
+                    (WaitingRow(HOSTILE, HOSTILE, HOSTILE, "nodes", 1, 1, HOSTILE, 1, HOSTILE),),
+                    (NodeRow(HOSTILE, HOSTILE, "fdaun.", (1, 1, 1, 1, 1), True), NodeRow("__proto__", "constructor")),
+                )
+            )
+            assert await v.tab.value("document.querySelectorAll('main img, main script').length") == 0
+            assert await v.tab.value("document.title") == "volcano-py · whole cluster"
+            assert HOSTILE in await v.tab.value("document.querySelector('#waiting-rows td:last-child').textContent")
+            assert len(await v.texts("#chips-rows tr")) == 2
+
+    run(scenario)
+
+
+def test_a_tenant_chooses_the_namespace_and_sees_no_nodes() -> None:
+    async def scenario() -> None:
+        mine = Overview(
+            7.0,
+            (QueueRow("shared", "top", "Open", 1), QueueRow("top", "", "Open", 1), QueueRow("secret", "", "Open", 1)),
+            (WaitingRow("research", "train", "shared", "nodes", 1, 1),),
+            (NodeRow("secret-node", "chip", "f", (1,)),),
+            {"research": ("shared",)},
+        )
+        async with viewer() as v:
+            await v.open(token="alice")
+            await v.tab.until("!document.getElementById('problem').hidden")
+            assert "alice" in await v.text("#problem") and "cannot watch" in await v.text("#problem")
+            v.tab.errors.clear()  # the browser logs the refusal
+            await v.tab.value("document.getElementById('namespace').focus()")
+            await v.tab.write("research")
+            await v.tab.press("Enter")
+            await v.show(mine)
+
+            assert (await v.tab.value("location.pathname")).endswith("/namespaces/research/pages/")
+            assert await v.texts("#waiting-rows th span:first-child") == ["train"]
+            page = await v.tab.value("document.documentElement.innerHTML")
+            assert "secret" not in page and "users who may list nodes" in page
+            assert "above your queues" in await v.text("#queue-tree")
+            await v.tab.value("history.back()")
+            await v.tab.until("document.getElementById('connection-text').textContent === 'Not allowed'")
+            assert await v.texts("#waiting-rows tr") == []
+            v.tab.errors.clear()
+
+    run(scenario)
+
+
+def test_the_page_connects_again_after_the_connection_is_lost() -> None:
+    async def scenario() -> None:
+        async with viewer() as v:
+            await v.open()
+            await v.show(Overview(1.0, (QueueRow("a", "", "Open", 1),)))
+            await v.server.stop()
+            await v.tab.until("document.getElementById('connection').dataset.state === 'lost'")
+            assert await v.texts("#queue-tree .name") == ["a"]
+            await v.server.start()
+            await v.show(Overview(2.0, (QueueRow("b", "", "Open", 1),)))
+            assert await v.texts("#queue-tree .name") == ["b"]
+            v.tab.errors.clear()  # the browser logs the attempts
+
+    run(scenario)
+
+
+# --- large clusters ---------------------------------------------------------------------------------------------------
+def test_ten_thousand_nodes_and_two_thousand_gangs_are_shown_in_pages_with_a_filter() -> None:
+    nodes = tuple(
+        NodeRow(f"node-{i:05}", "huawei.com/Ascend910", "a" * 8, (0, 0, 8, 0, 0), True) for i in range(10_200)
+    )
+    sick = NodeRow("node-07777", "huawei.com/Ascend910", "aaauaaaa", (0, 0, 7, 1, 0), True)
+    waiting = tuple(WaitingRow("ns", f"gang-{i}", "q", "nodes", i + 1, 2500, reason="none") for i in range(2500))
+    queues = tuple(QueueRow(f"queue-{i}", "", "Open", 1, amounts=(Amount("cpu", "1"),)) for i in range(1000))
+    large = Overview(1.0, queues, waiting, (sick, *(row for row in nodes if row.node != sick.node)))
+
+    async def scenario() -> None:
+        async with viewer() as v:
+            await v.open()
+            await v.show(large)
+            assert len(await v.texts("#chips-rows tr")) == 100 and len(await v.texts("#waiting-rows tr")) == 50
+            assert "10,000 nodes; 200 more are not sent" in await v.text("#chips-count")
+            assert "2,000 gangs; 500 more are further back" in await v.text("#waiting-count")
+            assert await v.text("#chips-pages span") == "Page 1 of 100"
+
+            await v.tab.value("document.getElementById('chips-state').value = 'unhealthy'")
+            await v.tab.value("document.getElementById('chips-state').dispatchEvent(new Event('change'))")
+            assert [text.split()[0] for text in await v.texts("#chips-rows tr")] == ["node-07777"]
+            await v.tab.value("document.getElementById('chips-state').value = ''")
+            await v.tab.value("document.getElementById('chips-filter').focus()")
+            await v.tab.write("node-0123")
+            await v.tab.until("document.querySelectorAll('#chips-rows tr').length === 10")
+            await v.tab.value("document.getElementById('waiting-filter').focus()")
+            await v.tab.write("gang-1999")
+            await v.tab.until("document.querySelectorAll('#waiting-rows tr').length === 1")
+
+            changed = msgspec.structs.replace(sick, chips="a" * 8, counts=(0, 0, 8, 0, 0))
+            started = await v.tab.value("performance.now()")
+            await v.show(msgspec.structs.replace(large, at=2.0, nodes=(changed, *large.nodes[1:])))
+            assert await v.tab.value("performance.now()") - started < 60_000
+
+    run(scenario)
+
+
+def test_pages_are_turned_with_the_keyboard_and_the_focus_stays() -> None:
+    nodes = tuple(NodeRow(f"n{i}", "chip", "f", (1, 0, 0, 0, 0)) for i in range(150))
+
+    async def scenario() -> None:
+        async with viewer() as v:
+            await v.open()
+            await v.show(Overview(1.0, nodes=nodes))
+            await v.tab.value("document.querySelector('#chips-pages button:last-child').focus()")
+            await v.tab.press("Enter")
+            await v.tab.until("document.querySelectorAll('#chips-rows tr').length === 50")
+            assert await v.tab.value("document.activeElement.textContent") == "Next"
+            assert await v.tab.value("document.activeElement.getAttribute('aria-disabled')") == "true"
+            await v.tab.press("Enter")
+            assert await v.text("#chips-pages span") == "Page 2 of 2"
+
+    run(scenario)
+
+
+# --- for all readers --------------------------------------------------------------------------------------------------
+def test_the_keyboard_reaches_every_control_and_the_focus_is_seen() -> None:
+    async def scenario() -> None:
+        async with viewer() as v:
+            await v.open()
+            await v.show(example())
+            await v.tab.value("document.body.tabIndex = -1; document.body.focus()")
+            reached = []
+            for _ in range(40):
+                await v.tab.press("Tab")
+                reached.append(
+                    await v.tab.value(
+                        "(e => [e.id || e.getAttribute('href') || e.tagName, getComputedStyle(e).outlineStyle])"
+                        "(document.activeElement)"
+                    )
+                )
+                if reached[-1][0] == "chips-map":
+                    break
+            names = [name for name, _ in reached]
+            assert names[0] == "#main"
+            assert names.index("namespace") < names.index("theme") < names.index("#queues") < names.index("SUMMARY")
+            assert names.index("SUMMARY") < names.index("waiting-filter") < names.index("chips-filter")
+            assert names[-1] == "chips-map"
+            assert {outline for _, outline in reached} == {"solid"}
+
+    run(scenario)
+
+
+def test_the_skip_link_leads_to_the_content() -> None:
+    async def scenario() -> None:
+        async with viewer() as v:
+            await v.open()
+            await v.show(example())
+            await v.tab.value("document.activeElement.blur(); document.querySelector('.skip').focus()")
+            assert await v.tab.value("document.querySelector('.skip').getBoundingClientRect().left") >= 0
+            await v.tab.press("Enter")
+            await v.tab.until("document.activeElement.id === 'main'")
+
+    run(scenario)
+
+
+def test_the_number_of_waiting_gangs_is_announced_once_and_not_each_change() -> None:
+    async def scenario() -> None:
+        gangs = tuple(WaitingRow("ns", f"g{i}", "q", "nodes", i + 1, 9) for i in range(9))
+        async with viewer() as v:
+            await v.open()
+            await v.show(Overview(1.0, waiting=gangs[:1]))
+            await v.tab.value("announced.at = Date.now() - ANNOUNCE + 1500; heard = []")
+            await v.tab.value(
+                "new MutationObserver(() => heard.push(document.getElementById('announcement').textContent))"
+                ".observe(document.getElementById('announcement'), {childList: true, subtree: true})"
+            )
+            for number in range(2, 6):
+                await v.show(Overview(float(number), waiting=gangs[:number]))
+            await v.tab.until("heard.length > 0")
+            assert await v.tab.value("heard.at(-1)") == "5 gangs wait, before it was 1"
+            assert await v.tab.value("heard.length") <= 2
+            assert await v.tab.value("document.getElementById('announcement').getAttribute('aria-live')") == "polite"
+
+    run(scenario)
+
+
+RULES = (Path(__file__).parent / "accessibility.js").read_text(encoding="utf-8")
+"""Returns what is wrong with a page as a list of texts: names of controls, headings, contrast, sizes."""
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width, height", SIZES)
+def test_in_every_size_and_scheme_the_page_is_readable(width: int, height: int, dark: bool, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with viewer() as v:
+            await v.open(width=width, height=height, dark=dark)
+            await v.show(example(time.time()))
+
+            assert await v.tab.value("document.documentElement.scrollWidth <= innerWidth")
+            back = await v.tab.value("getComputedStyle(document.body).backgroundColor")
+            assert (back == "rgb(20, 24, 29)") == dark
+            assert await v.tab.value(RULES) == []
+            file = tmp_path / "page.png"
+            await v.tab.screenshot(file)
+            assert file.stat().st_size > 10_000
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("theme, expected", [("dark", "rgb(20, 24, 29)"), ("light", "rgb(255, 255, 255)")])
+def test_the_chosen_colours_win_over_those_of_the_system_and_are_remembered(theme: str, expected: str) -> None:
+    async def scenario() -> None:
+        async with viewer() as v:
+            for _ in range(2):
+                await v.open(dark=theme == "light")
+                await v.tab.value(f"document.getElementById('theme').value = '{theme}'")
+                await v.tab.value("document.getElementById('theme').dispatchEvent(new Event('change'))")
+                assert await v.tab.value("getComputedStyle(document.body).backgroundColor") == expected
+                await v.show(example())
+                assert await v.tab.value(RULES) == []
+            await v.tab.open(v.server.url(), dark=theme == "light")
+            assert await v.tab.value("document.getElementById('theme').value") == theme
+            assert await v.tab.value("getComputedStyle(document.body).backgroundColor") == expected
+            await v.tab.until("!document.getElementById('login').hidden")
+            v.tab.errors.clear()
+
+    run(scenario)
