@@ -15,7 +15,7 @@ Quantity = str | int | float
 ResourceList = dict[str, Quantity]
 
 
-class Wire(msgspec.Struct, rename="camel", kw_only=True, omit_defaults=True):
+class Wire(msgspec.Struct, rename="camel", kw_only=True, omit_defaults=True, gc=False):
     """Base of all decoded structs: camelCase in JSON, unknown fields are ignored."""
 
 
