@@ -111,7 +111,7 @@ class Operator:
             try:
                 if not await self._synced():
                     return 0
-                return await self.process.run_as_leader(self._control)
+                return await self.process.run_as_leader(self._control, self._catch_up)
             finally:
                 handling.cancel()
                 await asyncio.gather(handling, return_exceptions=True)
@@ -131,10 +131,12 @@ class Operator:
             return False
         return await wait_with_progress(self._stop, self._handlers.synced.wait, progress) is not None
 
-    async def _control(self, waited: bool, lost: "asyncio.Task[str]") -> None:
-        """Reconciles as the leader. ``waited``: another process led before, and its last writes may not have
-        arrived."""
-        if waited and not await self._informers.catch_up(self._busy_kinds, self._stop):
+    async def _catch_up(self) -> bool:
+        return await self._informers.catch_up(self._busy_kinds, self._stop)
+
+    async def _control(self, caught_up: "asyncio.Future[bool]", lost: "asyncio.Task[str]") -> None:
+        """Reconciles as the leader. ``caught_up``: see ``Work``."""
+        if not await caught_up:
             return
         self._receiver.lead()
         reconciling, stopping = asyncio.create_task(self._reconcile_loop.run()), asyncio.create_task(self._stop.wait())

@@ -5,7 +5,8 @@ before the lease expires for others; ``fence`` stops requests after that moment.
 
 A standby measures the lease's duration by its own clock, from the moment at which it saw the last renewal. It checks
 the lease several times per retry period, and when the lease expires: it replaces a killed leader after at most the
-duration plus the pause between two checks.
+duration plus the pause between two checks. Between the time until which the leader may write and the expiry, it calls
+``on_expiring``, so that it can learn what the leader has written before it leads itself.
 """
 
 import asyncio
@@ -27,7 +28,7 @@ from scheduler.cluster.kube.transport.ratelimit import Priority
 
 RELEASE_TIMEOUT = 3.0
 """Seconds for each request that releases the lease."""
-CHECKS = 4
+CHECKS = 10
 """How often a standby checks the lease per retry period."""
 log = structlog.get_logger(__name__)
 
@@ -46,6 +47,12 @@ class LeaseSettings:
     def check_period(self) -> float:
         """Seconds between two checks of a lease that another process holds."""
         return self.retry_period / CHECKS
+
+    @property
+    def expiring(self) -> float:
+        """Seconds before its expiry from which a lease that is not renewed counts as expiring: half of the time in
+        which its holder does not write any more."""
+        return (self.duration - self.renew_deadline) / 2
 
 
 class _Spec(Wire):
@@ -78,19 +85,26 @@ class LeaderElector:
         *,
         on_change: Callable[[bool], None] = lambda leading: None,
         on_attempt: Callable[[], None] = lambda: None,
+        on_expiring: Callable[[], None] = lambda: None,
     ) -> None:
-        """``on_change`` is called with whether this process leads, ``on_attempt`` after each failed attempt to lead."""
+        """``on_change`` is called with whether this process leads, ``on_attempt`` after each failed attempt to lead,
+        ``on_expiring`` when another's lease has not been renewed for longer than its holder may write."""
         self._client = client
         self._settings = settings
         self._fence = fence
         self._identity = identity
         self._on_change = on_change
         self._on_attempt = on_attempt
+        self._on_expiring = on_expiring
         self._lease: _Lease | None = None
         self._seen: tuple[str, float] = ("", 0.0)
         """Resource version of another's lease, and when (by our clock) it was first seen."""
         self._free_at = 0.0
         """When that lease expires."""
+        self._announced = ""
+        """Resource version of the lease for which ``on_expiring`` was called last."""
+        self.replaced_expired = False
+        """Whether this process took the lease after it had expired, unchanged since ``on_expiring`` was called."""
         self._path = f"/apis/coordination.k8s.io/v1/namespaces/{settings.namespace}/leases"
 
     async def acquire(self) -> bool:
@@ -109,6 +123,7 @@ class LeaderElector:
                 holder = (self._lease.spec.holder_identity if self._lease else None) or ""
                 text = f"held by {holder}"
                 timeout = self._first_timeout
+                self._announce_expiry()
                 check_pause = self._settings.check_period * random.uniform(1.0, 1.2)
                 pause = min(check_pause, max(0.0, self._free_at - clock())) or check_pause
             except (ApiError, TransportError, *DECODE_ERRORS) as error:
@@ -120,6 +135,12 @@ class LeaderElector:
                 logged = text
             self._on_attempt()
             await asyncio.sleep(pause)
+
+    def _announce_expiry(self) -> None:
+        version = self._seen[0]
+        if version != self._announced and clock() >= self._free_at - self._settings.expiring:
+            self._announced = version
+            self._on_expiring()
 
     async def hold(self) -> str:
         """Renews until renewal fails for too long or another process holds the lease. Returns why leadership was lost.
@@ -204,6 +225,8 @@ class LeaderElector:
         self._lease = lease
         if not self._free(lease):
             return False
+        holder, version = lease.spec.holder_identity, lease.metadata.resource_version
+        self.replaced_expired = bool(holder) and holder != self._identity and version == self._announced
         try:
             await self._write(lease, seconds)
         except ApiError as error:

@@ -21,9 +21,11 @@ from scheduler.cluster.kube.transport.fence import Fence
 from scheduler.observability.role_metrics import RoleMetrics
 from scheduler.observability.server import Health, Server
 
-Work = Callable[[bool, "asyncio.Task[str]"], Awaitable[None]]
+CatchUp = Callable[[], Awaitable[bool]]
+"""Waits until all that another leader has written has arrived; returns False if stopped before."""
+Work = Callable[["asyncio.Future[bool]", "asyncio.Task[str]"], Awaitable[None]]
 """What a leader does until it is stopped, or until leadership is lost: the task ends then and returns why. The first
-argument is whether another process led before."""
+argument is the result of ``CatchUp``; it is True at once if no other process led before."""
 WIND_UP = 5.0
 """Seconds that the work has to end when leadership is lost; then it is cancelled."""
 log = structlog.get_logger(__name__)
@@ -95,8 +97,11 @@ class Process:
             await self.client.close()
             log.info("stopped")
 
-    async def run_as_leader(self, work: Work) -> int:
+    async def run_as_leader(self, work: Work, catch_up: CatchUp) -> int:
         """Becomes the leader, works, and releases the lease; without a lease, works at once.
+
+        ``catch_up`` begins before the lease of a leader that was killed expires: the leader does not write any more
+        then. Otherwise it begins when this process has become the leader.
 
         Returns the exit code: 0 when stopped, 1 when leadership was lost.
         """
@@ -104,6 +109,7 @@ class Process:
             await self._run_without_lease(work)
             return 0
         self.liveness.enter(Phase.STANDING_BY)
+        catching_up = _Restarted(catch_up)
         elector = LeaderElector(
             self.client,
             self._lease,
@@ -111,12 +117,22 @@ class Process:
             new_identity(),
             on_change=self._leadership_changed,
             on_attempt=self.liveness.progress,
+            on_expiring=catching_up.start,
         )
-        waited = await unless_stopped(self.stopping, elector.acquire())
-        if waited is None:
-            return 0
+        try:
+            waited = await unless_stopped(self.stopping, elector.acquire())
+            if waited is None:
+                return 0
+            if waited and not elector.replaced_expired:
+                catching_up.start()
+            return await self._lead(elector, work, catching_up.task if waited else _true())
+        finally:
+            await catching_up.cancel()
+
+    async def _lead(self, elector: LeaderElector, work: Work, caught_up: "asyncio.Future[bool]") -> int:
+        """Works while the lease is renewed, and releases it."""
         lost = asyncio.create_task(elector.hold())
-        working = asyncio.ensure_future(work(waited, lost))
+        working = asyncio.ensure_future(work(caught_up, lost))
         try:
             await asyncio.wait((working, lost), return_when=asyncio.FIRST_COMPLETED)
             if lost.done():
@@ -138,13 +154,35 @@ class Process:
         self._leadership_changed(True)
         never = asyncio.create_task(_never())
         try:
-            await work(False, never)
+            await work(_true(), never)
         finally:
             never.cancel()
 
     def _leadership_changed(self, leading: bool) -> None:
         self._metrics.leading.set(int(leading))
         self.liveness.enter(Phase.LEADING if leading else Phase.STOPPING)
+
+
+class _Restarted:
+    """A wait of which only the latest start counts."""
+
+    def __init__(self, catch_up: CatchUp) -> None:
+        self._catch_up = catch_up
+        self.task: asyncio.Future[bool] = _true()
+
+    def start(self) -> None:
+        self.task.cancel()
+        self.task = asyncio.ensure_future(self._catch_up())
+
+    async def cancel(self) -> None:
+        self.task.cancel()
+        await asyncio.gather(self.task, return_exceptions=True)
+
+
+def _true() -> "asyncio.Future[bool]":
+    future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+    future.set_result(True)
+    return future
 
 
 async def _never() -> str:

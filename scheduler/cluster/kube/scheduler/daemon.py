@@ -227,7 +227,7 @@ class Daemon:
     async def _lead(self) -> int:
         compacting = asyncio.create_task(self._compact_periodically())
         try:
-            return await self.process.run_as_leader(self._work)
+            return await self.process.run_as_leader(self._work, self._catch_up)
         finally:
             compacting.cancel()
             await asyncio.gather(compacting, return_exceptions=True)
@@ -238,8 +238,11 @@ class Daemon:
             self._cache.compact()
             await asyncio.sleep(TIDY)
 
-    async def _work(self, waited: bool, lost: "asyncio.Task[str]") -> None:
-        """Schedules as the leader. ``waited``: another process led before, and its last writes may not have arrived."""
+    async def _catch_up(self) -> bool:
+        return await self._informers.catch_up((POD, POD_GROUP), self._stop)
+
+    async def _work(self, caught_up: "asyncio.Future[bool]", lost: "asyncio.Task[str]") -> None:
+        """Schedules as the leader. ``caught_up``: see ``Work``."""
         made = functools.partial(self._cache.upsert, "Queue")
         self._usage.set_source(self._configuration.current.metrics)
         preparations = (
@@ -248,7 +251,7 @@ class Daemon:
             asyncio.create_task(self._sign()),
         )
         try:
-            if waited and not await self._informers.catch_up((POD, POD_GROUP), self._stop):
+            if not await caught_up:
                 return
             await asyncio.wait(preparations, timeout=PREPARATION)
             await self._watch_plugin_config_maps()

@@ -16,7 +16,7 @@ from scheduler.cluster.kube.process.lease import LeaderElector, LeaseSettings
 from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.fence import Fence
 from tests.unit import virtual_time
-from tests.unit.cluster.kube.fake_api import Answer, Call, FakeApi, refusal, serving
+from tests.unit.cluster.kube.fake_api import Answer, Call, FakeApi, refusal, serving, until
 
 PATH = "/apis/coordination.k8s.io/v1/namespaces/volcano-system/leases"
 SETTINGS = LeaseSettings("volcano-system", "volcano-py", duration=2.0, renew_deadline=1.5, retry_period=0.1)
@@ -222,8 +222,30 @@ class Simulated:
         return json.dumps({"metadata": {"name": "l", "resourceVersion": str(renewals)}, "spec": spec}).encode()
 
 
+def test_a_lease_that_is_renewed_or_released_late_has_not_expired() -> None:
+    async def scenario() -> None:
+        async with leases() as (_, client):
+            leader, fence = candidate(client, "leader")
+            await leader.acquire()
+            announced: list[float] = []
+            loop = asyncio.get_running_loop()
+            standby = LeaderElector(
+                client, SETTINGS, Fence(), "standby", on_expiring=lambda: announced.append(loop.time())
+            )
+            waiting = asyncio.create_task(standby.acquire())
+            await until(lambda: len(announced) == 1)
+            assert await leader._try(0.0, 1.0), "renewed at the last moment"
+            await until(lambda: len(announced) == 2)
+            fence.open_forever()
+            await leader.release()
+            assert await asyncio.wait_for(waiting, 30) is True
+            assert not standby.replaced_expired, "the leader wrote after the announcement"
+
+    virtual_time.run(scenario())
+
+
 @pytest.mark.parametrize("seed", range(50))
-def test_a_killed_leader_is_followed_within_the_duration_and_two_seconds(
+def test_a_killed_leader_is_followed_within_the_duration_and_a_third_of_a_second(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chance = random.Random(seed)
@@ -233,7 +255,17 @@ def test_a_killed_leader_is_followed_within_the_duration_and_two_seconds(
     monkeypatch.setattr(random, "uniform", chance.uniform)
     settings = LeaseSettings("volcano-system", "l", duration=15.0, renew_deadline=10.0, retry_period=2.0)
 
-    asyncio.run(LeaderElector(world, settings, Fence(), "standby").acquire())  # type: ignore[arg-type]
+    announced: list[float] = []
+    elector = LeaderElector(
+        world,  # type: ignore[arg-type]
+        settings,
+        Fence(),
+        "standby",
+        on_expiring=lambda: announced.append(world.now),
+    )
+    asyncio.run(elector.acquire())
 
+    assert elector.replaced_expired and len(announced) == 1
+    assert world.taken_at - 15.0 + settings.renew_deadline < announced[0] < world.taken_at - 2.0
     last_renewal = world.killed - (world.killed - world._phase) % 2.0
-    assert last_renewal + 15.0 <= world.taken_at <= world.killed + 15.0 + 1.0
+    assert last_renewal + 15.0 <= world.taken_at <= world.killed + 15.0 + 1 / 3

@@ -32,8 +32,15 @@ class Replica:
         )
         self.process.client = client
 
+        self.catch_ups = 0
+        """How often it has begun to catch up with another leader."""
+
     def lead(self, work: Work) -> Awaitable[int]:
-        return self.process.run_as_leader(work)
+        return self.process.run_as_leader(work, self._catch_up)
+
+    async def _catch_up(self) -> bool:
+        self.catch_ups += 1
+        return True
 
     @property
     def leading(self) -> float:
@@ -45,7 +52,7 @@ def test_the_lease_is_renewed_from_the_beginning_of_the_work_to_its_end() -> Non
         async with leases() as (server, client):
             replica = Replica(client)
 
-            async def work(waited: bool, lost: "asyncio.Task[str]") -> None:
+            async def work(caught_up: "asyncio.Future[bool]", lost: "asyncio.Task[str]") -> None:
                 await asyncio.sleep(SETTINGS.duration + 0.5)
                 assert replica.process.fence.is_open and replica.leading == 1 and not lost.done()
 
@@ -61,7 +68,7 @@ class Pair:
     def __init__(self, client: ApiClient) -> None:
         self.first, self.second = Replica(client), Replica(client)
         self.led: list[bool] = []
-        """For each process that became the leader: whether it had waited."""
+        """For each process that became the leader: whether it has caught up with another one."""
 
     async def start(self) -> None:
         """Returns when the first leads and the second has tried to."""
@@ -77,12 +84,12 @@ class Pair:
         assert self.second.process.liveness.problem()
         await until(lambda: not self.second.process.liveness.problem())
 
-    async def _hold(self, waited: bool, lost: "asyncio.Task[str]") -> None:
-        self.led.append(waited)
+    async def _hold(self, caught_up: "asyncio.Future[bool]", lost: "asyncio.Task[str]") -> None:
+        self.led.append(await caught_up and self.first.catch_ups > 0)
         await self.first.process.stopping.wait()
 
-    async def _note(self, waited: bool, lost: "asyncio.Task[str]") -> None:
-        self.led.append(waited)
+    async def _note(self, caught_up: "asyncio.Future[bool]", lost: "asyncio.Task[str]") -> None:
+        self.led.append(await caught_up and self.second.catch_ups > 0)
 
 
 def test_a_process_that_is_stopped_before_it_leads_does_no_work() -> None:
@@ -111,11 +118,30 @@ def test_the_next_leader_knows_that_another_led() -> None:
     virtual_time.run(scenario())
 
 
+def test_a_standby_catches_up_with_a_killed_leader_before_it_leads_itself() -> None:
+    async def scenario() -> None:
+        async with leases() as (server, client):
+            spec = {"holderIdentity": "killed", "leaseDurationSeconds": 2}
+            server.lease = {"metadata": {"name": "volcano-py", "resourceVersion": "1"}, "spec": spec}
+            replica = Replica(client)
+
+            async def work(caught_up: "asyncio.Future[bool]", lost: "asyncio.Task[str]") -> None:
+                assert caught_up.done() and caught_up.result()
+
+            leading = asyncio.ensure_future(replica.lead(work))
+            await until(lambda: replica.catch_ups)
+            assert server.holder == "killed"
+            assert await leading == 0
+            assert replica.catch_ups == 1
+
+    virtual_time.run(scenario())
+
+
 def test_leadership_that_is_lost_ends_in_failure() -> None:
     async def scenario() -> None:
         async with leases() as (server, client):
 
-            async def work(waited: bool, lost: "asyncio.Task[str]") -> None:
+            async def work(caught_up: "asyncio.Future[bool]", lost: "asyncio.Task[str]") -> None:
                 server.down = True
                 await asyncio.wait((lost,))
 
@@ -132,7 +158,7 @@ def test_work_that_continues_after_leadership_is_lost_is_cancelled(monkeypatch: 
     async def scenario() -> None:
         async with leases() as (server, client):
 
-            async def work(waited: bool, lost: "asyncio.Task[str]") -> None:
+            async def work(caught_up: "asyncio.Future[bool]", lost: "asyncio.Task[str]") -> None:
                 server.down = True
                 await asyncio.Event().wait()
 
@@ -149,7 +175,7 @@ def test_health_fails_when_leadership_was_lost_and_the_process_does_not_exit(mon
         async with leases() as (server, client):
             free = asyncio.Event()
 
-            async def work(waited: bool, lost: "asyncio.Task[str]") -> None:
+            async def work(caught_up: "asyncio.Future[bool]", lost: "asyncio.Task[str]") -> None:
                 server.down = True
                 while not free.is_set():
                     with contextlib.suppress(asyncio.CancelledError):  # the fault: a cancellation is swallowed
@@ -191,7 +217,7 @@ def test_the_lease_is_released_when_the_work_fails() -> None:
     async def scenario() -> None:
         async with leases() as (server, client):
 
-            async def work(waited: bool, lost: "asyncio.Task[str]") -> None:
+            async def work(caught_up: "asyncio.Future[bool]", lost: "asyncio.Task[str]") -> None:
                 raise ZeroDivisionError
 
             with pytest.raises(ZeroDivisionError):
@@ -207,12 +233,12 @@ def test_without_a_lease_one_leads_at_once() -> None:
             replica = Replica(client, lease=None)
             seen: list[bool] = []
 
-            async def work(waited: bool, lost: "asyncio.Task[str]") -> None:
-                seen.append(waited or lost.done())
+            async def work(caught_up: "asyncio.Future[bool]", lost: "asyncio.Task[str]") -> None:
+                seen.append(await caught_up and replica.catch_ups == 0 and not lost.done())
                 assert replica.process.fence.is_open and replica.leading == 1
 
             assert await replica.lead(work) == 0
-            assert seen == [False] and server.lease is None
+            assert seen == [True] and server.lease is None
 
     virtual_time.run(scenario())
 
