@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
-from scheduler.api.names import GROUP_NAME
+from scheduler.api.names import GROUP_NAME, REASON_GANG_READY
 
 Raw = dict[str, Any]
 START = "2026-01-01T00:00:00Z"
@@ -46,7 +46,11 @@ def gang(
     priority: str = "low",
 ) -> Iterator[Raw]:  # fmt: skip
     """A PodGroup and its Pods, which run on ``hosts`` or wait."""
-    status = {"phase": "Running", "running": size, "conditions": []} if hosts else {"phase": "Pending"}
+    scheduled = {
+        "type": "Scheduled", "status": "True", "reason": REASON_GANG_READY, "transitionID": "1",
+        "lastTransitionTime": START,
+    }  # fmt: skip
+    status = {"phase": "Running", "running": size, "conditions": [scheduled]} if hosts else {"phase": "Pending"}
     owner = _owner("batch.volcano.sh/v1alpha1", "Job", name)
     spec = {"minMember": size, "queue": queue, "priorityClassName": priority}
     version = "scheduling.volcano.sh/v1beta1"

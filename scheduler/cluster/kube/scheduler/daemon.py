@@ -8,6 +8,7 @@ lease continue; the cache and the writer belong to the event loop.
 import asyncio
 import contextlib
 import functools
+import gc
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -206,6 +207,7 @@ class Daemon:
                 self._informers.start()
                 if not await self._informers.synced(self._stop, self._liveness.progress):
                     return 0
+                gc.freeze()  # what the lists brought lives long: collections of garbage need not visit it
                 return await self._lead()
             finally:
                 for listing in self._relisting:

@@ -213,7 +213,7 @@ class Informer:
         present: set[Key] = set()
         version = ""
         self._count(0, 0)
-        pages = pages_of_objects(self._client, self.source, size, self._decoder)
+        pages = pages_of_objects(self._client, self.source, size, self._decoder, keep_raw=self._keeps_originals)
         async with aclosing(pages):
             async for page in pages:
                 version = page.metadata.resource_version
@@ -227,11 +227,11 @@ class Informer:
         """Stores an object of a list and returns its key."""
         obj = listed.object
         if obj is None:
-            assert listed.error is not None
+            assert listed.raw is not None and listed.error is not None
             return self._set_aside(listed.raw, listed.error)
         key = (obj.metadata.namespace, obj.metadata.name)
         self._upsert(key, obj)
-        if self._keeps_originals:
+        if listed.raw is not None:
             self._keep_original(key, listed.raw)
         return key
 

@@ -62,7 +62,8 @@ class Listed(NamedTuple, Generic[T]):
 
     object: T | None
     """None: it cannot be decoded."""
-    raw: msgspec.Raw
+    raw: msgspec.Raw | None = None
+    """The object as it was sent, if it cannot be decoded or the caller wants it. It keeps its page in memory."""
     error: Exception | None = None
 
 
@@ -84,14 +85,14 @@ _meta = msgspec.json.Decoder(ListMeta)
 
 
 def pages_of_objects(
-    client: ApiClient, source: Source, size: int, decoder: "msgspec.json.Decoder[T]"
+    client: ApiClient, source: Source, size: int, decoder: "msgspec.json.Decoder[T]", *, keep_raw: bool = False
 ) -> AsyncGenerator[Page[Listed[T]], None]:
-    """``size`` objects at a time; 0: all at once. Raises GoneError (between two pages), ApiError, TransportError,
-    DECODE_ERRORS. To be closed by the caller (``aclosing``)."""
+    """``size`` objects at a time; 0: all at once. ``keep_raw``: also as they were sent. Raises GoneError (between two
+    pages), ApiError, TransportError, DECODE_ERRORS. To be closed by the caller (``aclosing``)."""
 
     def read(body: bytes) -> Page[Listed[T]]:
         page = decode(_raws, body)
-        return Page(metadata=page.metadata, items=[_listed(raw, decoder) for raw in page.items or ()])
+        return Page(metadata=page.metadata, items=[_listed(raw, decoder, keep_raw) for raw in page.items or ()])
 
     return _pages(client, source, size, read, JSON)
 
@@ -101,9 +102,9 @@ def pages_of_heads(client: ApiClient, source: Source, size: int) -> AsyncGenerat
     return _pages(client, source, size, lambda body: decode(_heads, body), _METADATA_ONLY)
 
 
-def _listed(raw: msgspec.Raw, decoder: "msgspec.json.Decoder[T]") -> Listed[T]:
+def _listed(raw: msgspec.Raw, decoder: "msgspec.json.Decoder[T]", keep_raw: bool) -> Listed[T]:
     try:
-        return Listed(decode(decoder, raw), raw)
+        return Listed(decode(decoder, raw), raw if keep_raw else None)
     except DECODE_ERRORS as error:
         return Listed(None, raw, error)
 
