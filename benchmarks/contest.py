@@ -97,13 +97,16 @@ class Api:
 
     async def post_all(self, requests: Iterable[tuple[str, bytes]]) -> None:
         """Post with IN_FLIGHT requests under way."""
-        await self._all(self.post, requests)
+        await self.do_all(self.post, requests)
 
     async def patch_all(self, requests: Iterable[tuple[str, bytes]]) -> None:
         """The same with JSON merge patches."""
-        await self._all(self.patch, requests)
+        await self.do_all(self.patch, requests)
 
-    async def _all(self, send: Callable[[str, bytes], Awaitable[None]], requests: Iterable[tuple[str, bytes]]) -> None:
+    async def do_all(
+        self, send: Callable[[str, bytes], Awaitable[None]], requests: Iterable[tuple[str, bytes]]
+    ) -> None:
+        """Call ``send`` with each path and body, with IN_FLIGHT calls under way."""
         source = iter(requests)
 
         async def work() -> None:

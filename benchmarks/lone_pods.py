@@ -1,8 +1,9 @@
 """How long a single Pod waits on a cluster with room: from its creation to its binding, as a client sees both.
 
 Each contender gets a new kube-apiserver and etcd with the same nodes and running Pods. Then Pods that belong to no
-workload are created one by one at a fixed rate; for us, our controllers create their PodGroups. Prints the median and
-the 99th percentile, and the processor time that the contender's processes use meanwhile; asserts nothing.
+workload are created one by one at a fixed rate; for us, our controllers create their PodGroups. In the last line, as
+many Pods come from Deployments of a few replicas each; they count from the moment at which a watch shows them. Prints
+the median and the 99th percentile, and the processor time that the contender's processes use meanwhile; asserts nothing.
 """
 
 import argparse
@@ -13,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, aclosing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import quantiles
+from statistics import median, quantiles
 
 import msgspec
 import uvloop
@@ -25,6 +26,8 @@ from benchmarks.contest import PATIENCE, Api, cpu_seconds, peak_memory, running
 from benchmarks.figures import report
 from controlplane.run import ControlPlane
 
+DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
+OF_DEPLOYMENTS = f"{OURS}, Deployments"
 REST = 1.0
 """Seconds in which the processes use almost no processor time before the first Pod is created."""
 WARM_UP = 10
@@ -37,6 +40,9 @@ class Result:
 
     name: str
     waits: list[float]
+    """From the creation of a Pod to its binding; empty: another program creates the Pods."""
+    seen_waits: list[float]
+    """From the first event of a Pod to its binding, as a watch shows both."""
     cpu: dict[str, float]
     """Process -> processor time per second of real time, while Pods are created."""
     at_rest: dict[str, float]
@@ -56,6 +62,13 @@ def running_pods(number: int, nodes: int) -> Iterable[tuple[str, bytes]]:
 
 def _pod(name: str, scheduler: str) -> dict[str, object]:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": _spec(scheduler)}
+
+
+def _deployment(name: str, scheduler: str, replicas: int) -> dict[str, object]:
+    labels = {"app": name}
+    template = {"metadata": {"labels": labels}, "spec": _spec(scheduler)}
+    spec = {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}, "spec": spec}
 
 
 def _spec(scheduler: str, node: str = "") -> dict[str, object]:
@@ -99,10 +112,16 @@ async def usage(
 
 async def run(name: str, arguments: argparse.Namespace) -> Result:
     created: dict[str, float] = {}
+    seen: dict[str, float] = {}
     bound: dict[str, float] = {}
-    total = WARM_UP + arguments.pods
+    replicas = arguments.replicas if name == OF_DEPLOYMENTS else 1
+    warm_up = -(-WARM_UP // replicas)
+    posts = warm_up + -(-arguments.pods // replicas)
+    scheduler = SCHEDULER_NAMES.get(name, SCHEDULER_NAMES[OURS])
     with tempfile.TemporaryDirectory() as folder, ControlPlane(logs=Path(folder)) as plane:
         plane.apply_crds()
+        if name == OF_DEPLOYMENTS:
+            plane.start_controller_manager()
         async with Api.of(plane) as api:
             await api.post_all(node_bodies(arguments.nodes))
             await api.post_all(running_pods(arguments.running, arguments.nodes))
@@ -111,16 +130,21 @@ async def run(name: str, arguments: argparse.Namespace) -> Result:
                 async with aclosing(api.watch(PODS, ready)) as pods:
                     async for pod in pods:
                         key = pod.metadata.name
-                        if pod.spec.node_name and key.startswith("lone-"):
+                        if not key.startswith("lone-"):
+                            continue
+                        seen.setdefault(key, time.perf_counter())
+                        if pod.spec.node_name:
                             bound.setdefault(key, time.perf_counter())
-                            if len(bound) == total:
+                            if len(bound) == posts * replicas:
                                 return
 
             async def create(number: int) -> None:
                 key = f"lone-{number:05d}"
-                body = msgspec.json.encode(_pod(key, SCHEDULER_NAMES[name]))
+                path, manifest = PODS, _pod(key, scheduler)
+                if name == OF_DEPLOYMENTS:
+                    path, manifest = DEPLOYMENTS, _deployment(key, scheduler, replicas)
                 created[key] = time.perf_counter()
-                await api.post(PODS, body)
+                await api.post(path, msgspec.json.encode(manifest))
 
             ready = asyncio.Event()
             watcher = asyncio.create_task(watch(ready))
@@ -132,19 +156,21 @@ async def run(name: str, arguments: argparse.Namespace) -> Result:
                 await asyncio.sleep(arguments.rest)
                 rest_time, at_rest = await usage(pids, before)
                 before = await usage(pids)
-                posts = []
-                for number in range(total):
-                    due = before[0] + number / arguments.rate
+                tasks = []
+                for number in range(posts):
+                    due = before[0] + number * replicas / arguments.rate
                     await asyncio.sleep(max(0.0, due - time.perf_counter()))
-                    posts.append(asyncio.create_task(create(number)))
-                await asyncio.gather(*posts)
+                    tasks.append(asyncio.create_task(create(number)))
+                await asyncio.gather(*tasks)
                 async with asyncio.timeout(PATIENCE):
                     await watcher
                 seconds, cpu = await usage(pids, before)
                 memory = sum(map(peak_memory, pids.values()))
-    waits = [bound[key] - at for key, at in created.items() if key >= f"lone-{WARM_UP:05d}"]
+    counted = f"lone-{warm_up:05d}"
+    waits = [bound[key] - at for key, at in created.items() if key >= counted and key in bound]
+    seen_waits = [bound[key] - at for key, at in seen.items() if key >= counted]
     shares = {role: used / seconds for role, used in cpu.items()}
-    return Result(name, waits, shares, {role: used / rest_time for role, used in at_rest.items()}, memory)
+    return Result(name, waits, seen_waits, shares, {role: used / rest_time for role, used in at_rest.items()}, memory)
 
 
 def main() -> None:
@@ -156,27 +182,42 @@ def main() -> None:
     parser.add_argument(
         "--rest", type=float, default=10.0, help="seconds for which the processor time at rest is measured"
     )
-    parser.add_argument("--only", nargs="*", choices=[KUBE, OURS], default=[KUBE, OURS])
+    parser.add_argument("--replicas", type=int, default=5, help="of each Deployment")
+    names = [KUBE, OURS, OF_DEPLOYMENTS]
+    parser.add_argument("--only", nargs="*", choices=names, default=names)
     arguments = parser.parse_args()
     console = Console(width=140)
     title = f"{arguments.nodes:,} nodes, {arguments.running:,} Pods, {arguments.rate:g} Pods/s: created to bound"
     table = Table(title=title)
-    for column in ("", "p50", "p99", "longest", "cores used", "cores at rest", "peak memory"):
+    for column in ("", "p50", "p99", "longest", "p50 from first event", "cores used", "cores at rest", "peak memory"):
         table.add_column(column, justify="right" if column else "left")
-    cuts_of: dict[str, list[float]] = {}
+    waits: dict[str, list[float]] = {}
+    seen_waits: dict[str, float] = {}
     for name in arguments.only:
         result = uvloop.run(run(name, arguments))
-        cuts = cuts_of[name] = quantiles(result.waits, n=100, method="inclusive")
-        times = (f"{1000 * seconds:,.1f} ms" for seconds in (cuts[49], cuts[98], max(result.waits)))
+        seen_waits[name] = median(result.seen_waits)
+        times = ["", "", ""]
+        if result.waits:
+            cuts = quantiles(result.waits, n=100, method="inclusive")
+            waits[name] = [cuts[49], cuts[98], max(result.waits)]
+            times = list(map(_milliseconds, waits[name]))
         shares = (_shares(result.cpu), _shares(result.at_rest))
-        table.add_row(name, *times, *shares, f"{result.memory:.0f} MiB")
+        table.add_row(name, *times, _milliseconds(seen_waits[name]), *shares, f"{result.memory:.0f} MiB")
         if name == OURS:
             report("peak memory in MiB", result.memory)
             report("processor time per second", sum(result.cpu.values()))
-    if len(cuts_of) == 2:
-        report(f"p50, of {KUBE}", cuts_of[OURS][49] / cuts_of[KUBE][49])
-        report(f"p99, of {KUBE}", cuts_of[OURS][98] / cuts_of[KUBE][98])
+    if KUBE in waits and OURS in waits:
+        report(f"p50, of {KUBE}", waits[OURS][0] / waits[KUBE][0])
+        report(f"p99, of {KUBE}", waits[OURS][1] / waits[KUBE][1])
+    if OURS in waits and OF_DEPLOYMENTS in seen_waits:
+        report(
+            "Pods of Deployments: p50 from first event, of single Pods", seen_waits[OF_DEPLOYMENTS] / seen_waits[OURS]
+        )
     console.print(table)
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{1000 * seconds:,.1f} ms"
 
 
 def _shares(shares: dict[str, float]) -> str:

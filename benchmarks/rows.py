@@ -45,6 +45,7 @@ ROWS: Final = {
     "lone-pods-100": Row(CLUSTER, "lone_pods", ("--rate", "100", "--pods", "1000")),
     "workloads": Row(WORKLOADS, "workloads", ("--markdown", "build/workloads.md", "--json", "build/workloads.json")),
     "vcjobs": Row(VCJOBS, "vcjobs"),
+    "vcjobs-50": Row(VCJOBS, "vcjobs", ("--jobs", "100", "--replicas", "50")),
     "acjob": Row(VCJOBS, "vcjobs", ("--acjob", "--jobs", "128", "--replicas", "8", "--nodes", "100")),
     "rank-tables": Row(VCJOBS, "rank_tables"),
 }

@@ -1,10 +1,10 @@
-"""Many vcjobs at once, or (``--acjob``) one AscendJob, on a real API server: the time until all their Pods exist,
-compared with a loop that only creates Pods.
+"""Many vcjobs at once, or (``--acjob``) one AscendJob, on a real API server: the time until all their Pods exist and
+until all are bound, compared with loops that only create Pods, or create and bind them.
 
 Each contender gets a new kube-apiserver and etcd. "controllers" runs the controllers alone, and opens every PodGroup as
 soon as it is seen, as a scheduler with room for all would; "controllers and scheduler" runs both, so that Pods are also
-bound. The result is the time from the creation of the first vcjob to the moment the last Pod is seen. Afterwards the
-controllers are left alone for a while, and what they use in that time is measured. Prints a table; asserts nothing.
+bound. Times are from the creation of the first vcjob to the moment a watch shows the Pod. Afterwards the controllers
+are left alone for a while, and what they use in that time is measured. Prints a table; asserts nothing.
 """
 
 import argparse
@@ -13,7 +13,8 @@ import tempfile
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, aclosing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import cycle
 from pathlib import Path
 
 import msgspec
@@ -22,8 +23,9 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.cluster import PODS, node_bodies
-from benchmarks.contest import IN_FLIGHT, PATIENCE, Api, cpu_seconds, peak_memory, running
-from benchmarks.figures import report
+from benchmarks.contest import IN_FLIGHT, PATIENCE, Api, Seen, cpu_seconds, peak_memory, running
+from benchmarks.figures import report, report_time
+from benchmarks.lone_pods import quiet
 from controlplane.run import ControlPlane
 from scheduler.api.names import GROUP_NAME
 
@@ -32,8 +34,10 @@ ACJOBS = "/apis/mindxdl.gitee.com/v1/namespaces/default/ascendjobs"
 GROUPS = "/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups"
 CONTROLLERS = "controllers"
 SCHEDULER = "scheduler"
+CREATES, BINDS = "bare loop", "bare loop that binds"
 CONTENDERS: dict[str, Sequence[str]] = {
-    "bare loop": (),
+    CREATES: (),
+    BINDS: (),
     "controllers": (CONTROLLERS,),
     "controllers and scheduler": (CONTROLLERS, SCHEDULER),
 }
@@ -41,16 +45,20 @@ CONTENDERS: dict[str, Sequence[str]] = {
 
 @dataclass
 class Result:
-    """The result of one contender; seconds, and MiB of memory."""
+    """The result of one contender; seconds, and MiB of memory. Negative: not measured."""
 
     name: str
     pods: int = 0
-    jobs_created: float = 0.0
+    jobs_created: float = -1.0
     all_exist: float = 0.0
-    cpu: float = 0.0
-    memory: float = 0.0
+    first_bound: float = -1.0
+    all_bound: float = -1.0
+    cpu: dict[str, float] = field(default_factory=dict)
+    """Role -> processor time from the first vcjob to the last Pod."""
+    memory: float = -1.0
+    """Of the controllers."""
     idle_share: float = -1.0
-    """Of one core, once nothing happens any more; negative: not measured."""
+    """Of one core, by the controllers once nothing happens any more."""
 
 
 def template() -> dict[str, object]:
@@ -117,14 +125,37 @@ def pod_bodies(jobs: int, replicas: int) -> Iterable[tuple[str, bytes]]:
             yield PODS, msgspec.json.encode(pod)
 
 
-async def watch_pods(api: Api, expected: int, ready: asyncio.Event) -> None:
-    """Return when so many Pods have been seen."""
-    seen: set[str] = set()
-    async with aclosing(api.watch(PODS, ready)) as pods:
-        async for pod in pods:
-            seen.add(pod.metadata.name)
-            if len(seen) >= expected:
-                return
+async def create_and_bind(api: Api, arguments: argparse.Namespace) -> None:
+    """Creates the Pods and binds each as soon as it exists."""
+    nodes = cycle(f"node-{i:05d}" for i in range(arguments.nodes))
+
+    async def both(path: str, body: bytes) -> None:
+        await api.post(path, body)
+        name = msgspec.json.decode(body, type=Seen).metadata.name
+        target = {"apiVersion": "v1", "kind": "Node", "name": next(nodes)}
+        binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target}
+        await api.post(f"{PODS}/{name}/binding", msgspec.json.encode(binding))
+
+    await api.do_all(both, pod_bodies(arguments.jobs, arguments.replicas))
+
+
+@dataclass
+class Times:
+    """Times of the clock at which a watch showed Pods for the first time."""
+
+    exist: dict[str, float] = field(default_factory=dict)
+    bound: dict[str, float] = field(default_factory=dict)
+
+    async def watch(self, api: Api, expected: int, binds: bool, ready: asyncio.Event) -> None:
+        """Returns when so many Pods have been seen, on nodes if ``binds``."""
+        async with aclosing(api.watch(PODS, ready)) as pods:
+            async for pod in pods:
+                now = time.perf_counter()
+                self.exist.setdefault(pod.metadata.name, now)
+                if pod.spec.node_name:
+                    self.bound.setdefault(pod.metadata.name, now)
+                if len(self.bound if binds else self.exist) >= expected:
+                    return
 
 
 async def open_groups(api: Api) -> None:
@@ -156,31 +187,40 @@ async def run(name: str, arguments: argparse.Namespace) -> Result:
         async with Api.of(plane) as api:
             await api.post_all(node_bodies(arguments.nodes))
             ready = asyncio.Event()
-            watcher = asyncio.create_task(watch_pods(api, result.pods, ready))
+            times, binds = Times(), name == BINDS or SCHEDULER in roles
+            watcher = asyncio.create_task(times.watch(api, result.pods, binds, ready))
             opener = asyncio.create_task(open_groups(api)) if roles and SCHEDULER not in roles else None
             with ExitStack() as processes:
-                pids = [
-                    processes.enter_context(running(role, plane, folder, "--leader-elect=false", "-v=1"))
+                pids = {
+                    role: processes.enter_context(running(role, plane, folder, "--leader-elect=false", "-v=1"))
                     for role in roles
-                ]
+                }
                 await ready.wait()
-                await asyncio.sleep(4)
+                await asyncio.sleep(2)
+                await quiet(pids.values())
+                before = {role: cpu_seconds(pid) for role, pid in pids.items()}
                 begun = time.perf_counter()
                 if roles:
                     bodies = acjob_bodies if arguments.acjob else job_bodies
                     await api.post_all(bodies(arguments.jobs, arguments.replicas))
                     result.jobs_created = time.perf_counter() - begun
+                elif binds:
+                    await create_and_bind(api, arguments)
                 else:
                     await api.post_all(pod_bodies(arguments.jobs, arguments.replicas))
                 await asyncio.wait_for(watcher, PATIENCE)
-                result.all_exist = time.perf_counter() - begun
-                if pids:
-                    result.cpu, result.memory = cpu_seconds(pids[0]), peak_memory(pids[0])
+                result.all_exist = max(times.exist.values()) - begun
+                if binds:
+                    result.first_bound = min(times.bound.values()) - begun
+                    result.all_bound = max(times.bound.values()) - begun
+                if roles:
+                    result.cpu = {role: cpu_seconds(pid) - before[role] for role, pid in pids.items()}
+                    pid = pids[CONTROLLERS]
+                    result.memory = peak_memory(pid)
                     await asyncio.sleep(arguments.rest)
-                    before, moment = cpu_seconds(pids[0]), time.perf_counter()
+                    used, moment = cpu_seconds(pid), time.perf_counter()
                     await asyncio.sleep(arguments.idle)
-                    spent = cpu_seconds(pids[0]) - before
-                    result.idle_share = spent / (time.perf_counter() - moment)
+                    result.idle_share = (cpu_seconds(pid) - used) / (time.perf_counter() - moment)
                 if opener is not None:
                     opener.cancel()
                     with suppress(asyncio.CancelledError):
@@ -199,31 +239,45 @@ def main() -> None:
     parser.add_argument("--acjob", action="store_true", help="one AscendJob with all the Pods")
     arguments = parser.parse_args()
     what = "an AscendJob for" if arguments.acjob else "vcjobs for"
-    console = Console(width=120)
+    console = Console(width=170)
     results = []
     for name in arguments.only:
         console.print(f"{name}: {what} {arguments.jobs:,} × {arguments.replicas} Pods ...")
         results.append(uvloop.run(run(name, arguments)))
-        console.print(f"  {results[-1].all_exist:.1f} s")
-    bare = next((result.all_exist for result in results if result.name == "bare loop"), 0.0)
+        console.print(f"  {max(results[-1].all_exist, results[-1].all_bound):.1f} s")
+    bare = {result.name: result for result in results}
+    created = bare[CREATES].all_exist if CREATES in bare else 0.0
+    bound = bare[BINDS].all_bound if BINDS in bare else 0.0
     table = Table(title=f"{what} {arguments.jobs:,} × {arguments.replicas} Pods, {arguments.nodes:,} nodes")
-    for column in ("", "Pods", "jobs created", "all Pods exist", "of bare loop", "cpu", "peak memory", "cpu at rest"):
+    columns = ("", "jobs created", "all Pods exist", "of bare loop", "first Pod bound", "all Pods bound")
+    for column in (*columns, "of loop that binds", "cpu per Pod", "peak memory", "cpu at rest"):
         table.add_column(column, justify="right" if column else "left")
     for result in results:
-        if bare and result.all_exist != bare:
-            report(f"{result.name}: all Pods exist, of bare loop", result.all_exist / bare)
+        if created and result.name != CREATES:
+            report(f"{result.name}: all Pods exist, of bare loop", result.all_exist / created)
+        if bound and result.all_bound >= 0 and result.name != BINDS:
+            report(f"{result.name}: all Pods bound, of {BINDS}", result.all_bound / bound)
+        if result.cpu:
             report(f"{result.name}: peak memory in MiB", result.memory)
+            for role, seconds in result.cpu.items():
+                report_time(f"{result.name}: processor time of {role}", seconds)
         table.add_row(
             result.name,
-            f"{result.pods:,}",
-            f"{result.jobs_created:.1f} s" if result.jobs_created else "",
+            _measured(result.jobs_created, "{:.1f} s"),
             f"{result.all_exist:.1f} s",
-            f"{result.all_exist / bare:.2f} ×" if bare else "",
-            f"{result.cpu:.1f} s" if result.cpu else "",
-            f"{result.memory:.0f} MiB" if result.memory else "",
-            f"{100 * result.idle_share:.1f} %" if result.idle_share >= 0 else "",
+            f"{result.all_exist / created:.2f} ×" if created else "",
+            _measured(result.first_bound, "{:.2f} s"),
+            _measured(result.all_bound, "{:.1f} s"),
+            f"{result.all_bound / bound:.2f} ×" if bound and result.all_bound >= 0 else "",
+            ", ".join(f"{role} {1e6 * cpu / result.pods:.0f} µs" for role, cpu in result.cpu.items()),
+            _measured(result.memory, "{:.0f} MiB"),
+            _measured(100 * result.idle_share, "{:.1f} %"),
         )
     console.print(table)
+
+
+def _measured(value: float, text: str) -> str:
+    return text.format(value) if value >= 0 else ""
 
 
 if __name__ == "__main__":
