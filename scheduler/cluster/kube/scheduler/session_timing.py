@@ -7,9 +7,10 @@ A session starts at the latest one schedule period after the last one has ended.
 
 Two rules limit early sessions:
 
-- Sessions take a limited share of the processor: an early one starts after a pause of ``REST`` times the duration of
-  the last one. So the pause is short on a quiet cluster and grows with the load. After a session that an opening has
-  started and that placed nothing, the pause before the next opening counts doubles, up to the period: reports about
+- Sessions take a limited share of the processor: each is followed by a pause of ``REST`` times its duration. Up to
+  ``CREDIT`` seconds of these pauses may be owed, until time without sessions makes up for them: a few Pods that arrive
+  one after the other on a quiet cluster do not wait, and under load the share is kept. After a session that an opening
+  has started and that placed nothing, the pause before the next opening counts doubles, up to the period: reports about
   nodes that arrive all the time do not cost a session each.
 - While a gang waits, no session starts early. What ends within a period is free for the gang at once, as with sessions
   that start every period; otherwise small arrivals would take it piece by piece.
@@ -21,6 +22,8 @@ from typing import Final, Protocol
 
 REST: Final = 3.0
 """Seconds of pause before an early session, per second that the last one took."""
+CREDIT: Final = 0.05
+"""Seconds of pauses that sessions may owe."""
 FIRST_PAUSE: Final = 0.02
 """Seconds between a session that placed nothing and the next one that an opening starts, the first time."""
 
@@ -56,8 +59,9 @@ class SessionTiming:
         self._changes = changes
         self._left = Left()
         self._ended = -math.inf
-        self._pause = math.inf
-        """Seconds from the end of the last session to an early one."""
+        self._rested = -math.inf
+        """When all pauses after the sessions so far are over. The pause after one session is at most its own: a burst
+        of long sessions does not hold up short ones later."""
         self._opening_pause = 0.0
         """Seconds from the end of the last session to one that an opening starts, at least."""
         self._arrivals, self._openings = changes.arrivals, changes.openings
@@ -71,7 +75,7 @@ class SessionTiming:
     @property
     def earliest(self) -> float:
         """When the next session is due after an arrival."""
-        return self.latest if self._left.gang_waits else min(self.latest, self._ended + self._pause)
+        return self.latest if self._left.gang_waits else min(self.latest, max(self._ended, self._rested - CREDIT))
 
     def begin(self) -> None:
         """A session starts, with all changes until now."""
@@ -80,7 +84,9 @@ class SessionTiming:
 
     def end(self, now: float, seconds: float, left: Left) -> None:
         """The session has ended. ``seconds``: its duration with all work on its decisions."""
-        self._ended, self._pause, self._left = now, REST * seconds, left
+        rested = max(self._rested, now - seconds) + (1 + REST) * seconds
+        self._rested = min(rested, now + REST * seconds + CREDIT)
+        self._ended, self._left = now, left
         if left.placed or not self._opened:
             self._opening_pause = 0.0
         else:
@@ -88,11 +94,11 @@ class SessionTiming:
 
     def skip(self, now: float) -> None:
         """There was nothing to decide on, so no session was held."""
-        self._ended, self._pause = now, 0.0
+        self._ended = self._rested = now
 
     def fail(self, now: float) -> None:
         """The session failed, or none could be held. The next attempt waits for the period."""
-        self._ended, self._pause = now, math.inf
+        self._ended, self._rested = now, now + self._period + CREDIT
 
     def due(self) -> float:
         """When the next session is due, with the changes until now."""

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.cluster.kube.scheduler.session_timing import FIRST_PAUSE, REST, Left, SessionTiming
+from scheduler.cluster.kube.scheduler.session_timing import CREDIT, FIRST_PAUSE, REST, Left, SessionTiming
 
 PERIOD = 1.0
 NOTHING, WAITING, GANG = Left(), Left(waits=True), Left(waits=True, gang_waits=True)
@@ -35,9 +35,39 @@ def test_without_a_change_the_period_passes(left: Left) -> None:
 
 @pytest.mark.parametrize("left", [NOTHING, WAITING])
 def test_an_arrival_starts_a_session_after_a_pause_that_follows_the_last_session(left: Left) -> None:
-    timing, counts = after_session(left, seconds=0.01)
+    timing, counts = after_session(left, seconds=0.1)
     counts.arrivals += 1
-    assert timing.due() == pytest.approx(10.0 + REST * 0.01)
+    assert timing.due() == pytest.approx(10.0 + REST * 0.1 - CREDIT)
+
+
+def test_on_a_quiet_cluster_a_few_short_sessions_follow_each_other_without_a_pause() -> None:
+    timing, counts = after_session(NOTHING, seconds=0.004)
+    now, pauses = 10.0, []
+    for _ in range(7):
+        counts.arrivals += 1
+        due = timing.due()
+        pauses.append(due - now)
+        timing.begin()
+        now = due + 0.004
+        timing.end(now, 0.004, NOTHING)
+    assert pauses[:3] == [0, 0, 0]
+    assert pauses[-2:] == pytest.approx([REST * 0.004] * 2)
+    now += 1.0
+    timing.begin()
+    timing.end(now, 0.004, NOTHING)
+    counts.arrivals += 1
+    assert timing.due() == now
+
+
+def test_a_short_session_after_long_ones_is_followed_by_a_short_pause() -> None:
+    timing, counts = after_session(NOTHING, seconds=0.2)
+    for now in (10.2, 10.4, 10.6):
+        timing.begin()
+        timing.end(now, 0.2, NOTHING)
+    timing.begin()
+    timing.end(11.0, 0.001, NOTHING)
+    counts.arrivals += 1
+    assert timing.due() == pytest.approx(11.0 + REST * 0.001)
 
 
 def test_the_pause_after_a_long_session_is_at_most_the_period() -> None:
@@ -63,7 +93,7 @@ def test_an_opening_starts_a_session_only_if_a_job_waits() -> None:
     assert timing.due() == 10.0 + PERIOD
     timing, counts = after_session(WAITING)
     counts.openings += 1
-    assert timing.due() == pytest.approx(10.0 + REST * 0.01)
+    assert timing.due() == 10.0
 
 
 def test_openings_that_let_nothing_be_placed_start_fewer_and_fewer_sessions() -> None:
@@ -120,16 +150,18 @@ def test_small_arrivals_neither_starve_a_gang_nor_hold_sessions_without_end(
     """While a gang waits, all that ends within a period is free for it at once. In any case no pause is longer than the
     period, and early sessions take their share of the time and no more."""
     timing, counts = after_session(left, seconds)
-    now, ended = 10.0, 10.0
+    now, ended, pauses, sessions = 10.0, 10.0, 0.0, 1
     for pause, kind in events:
         now += pause
         while (due := timing.due()) <= now:
             rested = due - ended
             assert rested <= PERIOD + 1e-9
-            assert rested >= min(PERIOD, REST * seconds) - 1e-9
+            pauses += rested
+            assert pauses + CREDIT >= sessions * min(PERIOD - CREDIT, REST * seconds) - 1e-9
             if left.gang_waits:
                 assert rested == pytest.approx(PERIOD)
             timing.begin()
+            sessions += 1
             ended = due + seconds
             timing.end(ended, seconds, left)
             now = max(now, ended)
