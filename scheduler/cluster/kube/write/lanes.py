@@ -1,5 +1,6 @@
 """Work in order of importance. Each class has a queue and a limit of work in flight; a class starts nothing while a
-more important one has work waiting.
+more important one has work waiting. While urgent work is in flight, the others have a lower limit: they only inform, and
+would take from the API server what the urgent work waits for.
 
 Work that fails temporarily is retried later without occupying a slot, unless newer work on its object has arrived. Work
 on one object never overlaps, and newer work replaces older work that still waits. ``writer`` and ``events`` define the
@@ -39,8 +40,10 @@ Work = Callable[[], Awaitable[float | None]]
 
 
 class _Lane:
-    def __init__(self, limit: int, capacity: int) -> None:
+    def __init__(self, limit: int, beside: int, capacity: int) -> None:
+        """``beside``: the limit while urgent work is in flight."""
         self.limit = limit
+        self.beside = beside
         self.capacity = capacity
         self.waiting: OrderedDict[Hashable, Work] = OrderedDict()
         self.running: set[Hashable] = set()
@@ -79,9 +82,14 @@ class _Lane:
 class Lanes:
     """Belongs to one event loop; not thread-safe."""
 
-    def __init__(self, limits: dict[Urgency, int], capacities: dict[Urgency, int]) -> None:
-        """``limits``: work in flight per class; ``capacities``: work waiting per class."""
-        self._lanes = {urgency: _Lane(limits[urgency], capacities[urgency]) for urgency in Urgency}
+    def __init__(self, limits: dict[Urgency, int], beside: dict[Urgency, int], capacities: dict[Urgency, int]) -> None:
+        """``limits``: work in flight per class; ``beside``: the same while urgent work is in flight; ``capacities``:
+        work waiting per class."""
+        self._lanes = {
+            urgency: _Lane(limits[urgency], beside.get(urgency, limits[urgency]), capacities[urgency])
+            for urgency in Urgency
+        }
+        self._urgent = [self._lanes[urgency] for urgency in URGENT]
         self._tasks: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
         self._pumping = False
@@ -152,23 +160,37 @@ class Lanes:
 
     def _pump(self) -> None:
         self._pumping = False
-        for urgency, lane in self._lanes.items():
-            while lane.waiting and len(lane.running) < lane.limit:
+        while (started := self._next()) is not None:
+            task = asyncio.create_task(self._run(*started))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    def _next(self) -> tuple[_Lane, Hashable, Work] | None:
+        """The work to start now, marked as running; None if there is none, or its class has reached its limit."""
+        hurried = any(lane.running for lane in self._urgent)
+        for lane in self._lanes.values():
+            if lane.waiting:
+                if len(lane.running) >= (lane.beside if hurried else lane.limit):
+                    return None
                 key, work = lane.waiting.popitem(last=False)
                 lane.running.add(key)
-                task = asyncio.create_task(self._run(urgency, key, work))
-                self._tasks.add(task)
-                task.add_done_callback(self._tasks.discard)
-            if lane.waiting:
-                return
+                return lane, key, work
+        return None
 
-    async def _run(self, urgency: Urgency, key: Hashable, work: Work) -> None:
-        lane = self._lanes[urgency]
+    async def _run(self, lane: _Lane, key: Hashable, work: Work) -> None:
+        """Does work, and then what waits: a task for each would cost more than many a request."""
+        started: tuple[_Lane, Hashable, Work] | None = (lane, key, work)
+        while started is not None:
+            await self._do(*started)
+            started = self._next()
+        self._wake()  # the limits of other classes may have risen
+
+    async def _do(self, lane: _Lane, key: Hashable, work: Work) -> None:
         retry_after: float | None = None
         try:
             retry_after = await work()
         except Exception:
-            log.exception("work raised an exception and was dropped", urgency=urgency.name, key=str(key))
+            log.exception("work raised an exception and was dropped", key=str(key))
         finally:
             lane.running.discard(key)
             newer = lane.after.pop(key, None)
@@ -177,7 +199,6 @@ class Lanes:
             elif retry_after is not None:
                 lane.delayed[key] = asyncio.get_running_loop().call_later(retry_after, self._requeue, lane, key, work)
             self._changed.set()
-            self._wake()
 
     def _requeue(self, lane: _Lane, key: Hashable, work: Work) -> None:
         lane.delayed.pop(key, None)
@@ -191,6 +212,7 @@ def make_lanes(placements: int, metrics: RoleMetrics | None = None) -> Lanes:
     ``metrics`` show the number of writes in each."""
     lanes = Lanes(
         {**dict.fromkeys(URGENT, placements), Urgency.STATUS: 16, Urgency.EVENT: 8},
+        {Urgency.STATUS: 8, Urgency.EVENT: 4},
         {**dict.fromkeys(URGENT, _LIMITLESS), Urgency.STATUS: 100_000, Urgency.EVENT: 20_000},
     )
     if metrics is not None:

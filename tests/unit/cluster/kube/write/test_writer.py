@@ -295,6 +295,36 @@ def test_a_flood_of_events_does_not_delay_a_binding() -> None:
     run(scenario)
 
 
+def test_while_a_binding_is_in_flight_fewer_events_are() -> None:
+    async def scenario(world: World) -> None:
+        bound, posted = asyncio.Event(), asyncio.Event()
+
+        async def binding(call: Call, request: web.Request) -> Answer:
+            await bound.wait()
+            return {}
+
+        async def event(call: Call, request: web.Request) -> Answer:
+            await posted.wait()
+            return {}
+
+        world.api.on("POST", BINDING, binding)
+        world.api.on("POST", EVENTS, event)
+        about = ObjectRef("v1", "Pod", "ns", "x")
+        events = [EventPost(about, "Warning", "Noise", f"message m{i}") for i in range(100)]
+        world.writer.submit(Decisions(binds=[world.bind()]))
+        await until(lambda: world.api.to("POST", BINDING))
+        world.writer.submit(Decisions(events=events))
+        await asyncio.sleep(1)
+        assert len(world.api.to("POST", EVENTS)) == 4
+        bound.set()
+        await asyncio.sleep(1)
+        assert len(world.api.to("POST", EVENTS)) == 8
+        posted.set()
+        await until(lambda: len(world.api.to("POST", EVENTS)) == 101)
+
+    run(scenario)
+
+
 def test_a_full_queue_of_events_drops_and_counts_instead_of_growing() -> None:
     async def scenario(world: World) -> None:
         about = ObjectRef("v1", "Pod", "ns", "x")
