@@ -3,7 +3,7 @@
 Each contender gets a new kube-apiserver and etcd with the same nodes and running Pods. Then Pods that belong to no
 workload are created one by one at a fixed rate; for us, our controllers create their PodGroups. In the last line, as
 many Pods come from Deployments of a few replicas each; they count from the moment at which a watch shows them. Prints
-the median and the 99th percentile, and the processor time that the contender's processes use meanwhile; asserts nothing.
+the median and the 99th percentile, and the processor time that the contender's processes use; asserts nothing.
 """
 
 import argparse

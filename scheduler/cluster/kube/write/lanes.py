@@ -1,6 +1,6 @@
 """Work in order of importance. Each class has a queue and a limit of work in flight; a class starts nothing while a
-more important one has work waiting. While urgent work is in flight, the others have a lower limit: they only inform, and
-would take from the API server what the urgent work waits for.
+more important one has work waiting. While urgent work is in flight, statuses and Events have a lower limit: they only
+inform, and would take from the API server what the urgent work waits for.
 
 Work that fails temporarily is retried later without occupying a slot, unless newer work on its object has arrived. Work
 on one object never overlaps, and newer work replaces older work that still waits. ``writer`` and ``events`` define the
