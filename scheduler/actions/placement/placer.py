@@ -161,10 +161,8 @@ class Placer:
                 tasks = run[: len(rows)]
                 statement.allocate(job, tasks, session.assigned(job, tasks, rows))
                 return len(rows)
-            row = view.choose_future(within)
-            if row is not None:
-                statement.pipeline(job, task, row)
-                return 1
+            if placed := self._pipeline_run(scope, run, within, statement):
+                return placed
         except AllocationError as error:
             # The books of a plugin are stricter than its filter: try the first task alone, then give up.
             if len(rows) > 1:
@@ -176,6 +174,26 @@ class Placer:
             errors.hyper_node = scope.hyper_node.name
         job.fit_errors[task.cls.id] = errors
         return 0
+
+    def _pipeline_run(
+        self, scope: PlacementScope, run: Sequence[Task], within: Rows | None, statement: Statement
+    ) -> int:
+        """Pipeline the first tasks of a run of equal tasks that fits nowhere now, until the job waits for terminating
+        tasks only. Returns how many found a node. Raises AllocationError if a plugin refuses the first."""
+        job, view = scope.job, self._session.view(run[0].cls, scope.job)
+        for placed, task in enumerate(run):
+            row = view.choose_future(within)
+            if row is None:
+                return placed
+            try:
+                statement.pipeline(job, task, row)
+            except AllocationError:
+                if not placed:
+                    raise
+                return placed
+            if self._pipelined_enough(job, scope.sub_job):
+                return placed + 1
+        return len(run)
 
     def _pipeline_on_releasing(
         self, scope: PlacementScope, task: Task, within: Rows | None, statement: Statement

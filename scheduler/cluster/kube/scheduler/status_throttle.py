@@ -3,7 +3,8 @@
 "most free on one node 7500m" changes with every Pod that is added or removed; writing it on each of thousands of
 waiting Pods in every session would overload the API server for no gain. New numbers of a recently written reason are
 written after a delay. New reasons are written at once, but only a limited number per schedule period: an autoscaler may
-create ten thousand Pods that the quota of their queue refuses. What a queue has allocated changes with every binding;
+create ten thousand Pods that the quota of their queue refuses. Nominated nodes, which have cost evictions, do not count
+towards the limit: later sessions try them first. What a queue has allocated changes with every binding;
 it is written once per period. A withheld status is not assumed either, so a later session decides it again, with
 current numbers.
 """
@@ -70,11 +71,11 @@ class StatusThrottle:
         said = (update.reason, update.nominated, _NUMBERS.sub("#", update.message))
         tasks = []
         for task in update.tasks:
-            if self._pods >= self._limit:
+            if self._pods >= self._limit and not update.nominated:
                 break
             if self._is_new(task.uid, said):
                 self._written[task.uid] = (said, now)
-                self._pods += 1
+                self._pods += not update.nominated
                 tasks.append(task)
         return update._replace(tasks=tasks)
 

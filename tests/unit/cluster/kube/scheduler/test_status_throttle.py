@@ -83,6 +83,13 @@ def test_a_session_writes_a_limited_number_of_new_statuses_and_the_next_ones_the
     assert [len(pods) for pods in written] == [3, 3, 2, 0] and len(set.union(*written)) == 8
 
 
+def test_the_limit_does_not_concern_nominated_nodes() -> None:
+    decisions = decided("1c")
+    decisions.pods = [update._replace(nominated="n") for update in decisions.pods]
+    StatusThrottle(limit=1).throttle(decisions, 0.0)
+    assert pods_of(decisions) == ["p0", "p1"]
+
+
 def test_the_limit_does_not_concern_admissions_and_running_jobs() -> None:
     waiting = [[group(f"g{i}", minimum=1), pod(f"p{i}", "1c", f"g{i}")] for i in range(3)]
     decisions = World(node("n", "4c"), *waiting).run(configuration(["gang"], ["predicates"])).decisions
