@@ -147,6 +147,15 @@ class Installation:
             process.wait_until(lambda path=path: started.answers(path), 60.0)  # type: ignore[misc]
         return started
 
+    def endpoints(self, role: str, port: str) -> None:
+        """Creates the EndpointSlice of a Service, for API servers that look for one: no controller does it here."""
+        path = f"/apis/discovery.k8s.io/v1/namespaces/{NAMESPACE}/endpointslices"
+        name = f"{RELEASE}-{role}"
+        ports = [{"name": port, "port": 8443, "protocol": "TCP"}]
+        ready = {"addresses": ["10.0.0.1"], "conditions": {"ready": True}}
+        meta = {"name": name, "labels": {"kubernetes.io/service-name": name}}
+        self.api.create(path, {"metadata": meta, "addressType": "IPv4", "ports": ports, "endpoints": [ready]})
+
     def _mounted(self, role: str, pod: dict[str, Any], container: dict[str, Any]) -> list[str]:
         """The arguments with paths of local files instead of those in a container; writes the files."""
         arguments: list[str] = list(container["args"])

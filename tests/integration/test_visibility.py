@@ -1,13 +1,19 @@
 """Tenants with the ClusterRole `edit` in one namespace, on a real control plane with the chart: they get the reasons of
 their own jobs, the quota of their queues and their positions, and nothing of other namespaces."""
 
+import asyncio
+import http.client
 import json
 import ssl
+import subprocess
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
+import msgspec
 import pytest
 import yaml
 from click.testing import CliRunner, Result
@@ -15,10 +21,15 @@ from click.testing import CliRunner, Result
 from controlplane.client import ApiError, Client
 from controlplane.credentials import Authority
 from controlplane.manifests import NAMESPACE, RELEASE
+from controlplane.process import Process, free_ports
 from controlplane.run import CONTROLLERS
 from scheduler.api.kinds import QUEUE, VCJOB
 from scheduler.api.names import VISIBILITY_API_VERSION
 from scheduler.cli.main import main
+from scheduler.cli.visibility_worker import COMMAND
+from scheduler.cluster.kube.scheduler.visibility.answers import OVERVIEW
+from scheduler.observability.overview import Overview, Rights, changes, view
+from tests.browser.chromium import chromium
 from tests.integration.installation import ROLES, Installation, started_installation
 from tests.integration.stage import client_of, wait
 
@@ -29,6 +40,8 @@ API = f"/apis/{VISIBILITY_API_VERSION}"
 API_SERVICE = "/apis/apiregistration.k8s.io/v1/apiservices/v1alpha1.visibility.volcano-py.io"
 OTHERS = ("secret-team", "secret-running", "secret-waiting", "secret-queue", "secret-node")
 MINE = f"{API}/namespaces/research"
+REQUEST_TIMEOUT = 60.0
+"""Seconds after which API servers end requests."""
 
 
 def queue(name: str, cpu: str) -> dict[str, Any]:
@@ -58,14 +71,10 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installat
             api.create("/api/v1/namespaces", {"metadata": {"name": name}})
         amounts = {"cpu": "8", "memory": "16Gi", "pods": "110"}
         api.create("/api/v1/nodes", {"metadata": {"name": "secret-node"}, "status": {"capacity": amounts}})
-        options = ["--set=scheduler.visibility.enabled=true", "--timeout=90s"]
+        options = ["--set=scheduler.visibility.enabled=true", "--set=scheduler.visibility.page=true", "--timeout=90s"]
         installed.helm("install", RELEASE, installed.package(), *options)
-        slices = "/apis/discovery.k8s.io/v1/namespaces/volcano-system/endpointslices"
-        for name, port in ((f"{RELEASE}-scheduler", "visibility"), (f"{RELEASE}-webhooks", "webhook")):
-            ports = [{"name": port, "port": 8443, "protocol": "TCP"}]
-            ready = {"addresses": ["10.0.0.1"], "conditions": {"ready": True}}
-            meta = {"name": name, "labels": {"kubernetes.io/service-name": name}}
-            api.create(slices, {"metadata": meta, "addressType": "IPv4", "ports": ports, "endpoints": [ready]})
+        for role, port in (("scheduler", "visibility"), ("webhooks", "webhook")):
+            installed.endpoints(role, port)
         for role in ROLES:
             installed.start(role)
         wait(lambda: is_available(api), 60)
@@ -87,6 +96,23 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installat
             binding = {"metadata": {"name": "edit"}, "roleRef": edit, "subjects": [subject]}
             api.create(f"{RBAC}/namespaces/{namespace}/rolebindings", binding)
         yield installed
+
+
+@dataclass(frozen=True)
+class OpenPage:
+    """The events of a page, as a client of the API server gets them."""
+
+    answer: http.client.HTTPResponse
+    opened: float
+
+
+@pytest.fixture(scope="module")
+def open_page(alice: Client) -> Iterator[OpenPage]:
+    host, port = alice._address
+    connection = http.client.HTTPSConnection(host, port, context=alice._tls, timeout=60)
+    connection.request("GET", f"{MINE}/pages?watch=true", headers=alice._headers)
+    yield OpenPage(connection.getresponse(), time.monotonic())
+    connection.close()
 
 
 def is_available(api: Client) -> bool:
@@ -235,6 +261,84 @@ def test_a_job_of_another_namespace_is_not_found_in_the_own(alice: Client) -> No
         alice.get(f"{MINE}/jobs/secret-waiting/explain")
 
 
+# --- the web page -----------------------------------------------------------------------------------------------------
+@pytest.mark.usefixtures("open_page")
+def test_the_page_shows_the_tenant_the_own_gangs_and_the_queue_and_nothing_of_others(alice: Client) -> None:
+    found = wait(lambda: get(alice, f"{MINE}/pages"), 60)
+
+    (row,) = found["waiting"]["set"].values()
+    assert (row["job"], row["queue"], row["waits"], row["position"], row["of"]) == ("train", "gold", "admission", 2, 2)
+    assert "cpu" in row["reason"]
+    (cpu,) = (each for each in found["queues"]["set"]["gold"]["amounts"] if each["resource"] == "cpu")
+    assert (cpu["used"], cpu["deserved"], cpu["capability"], cpu["use"]) == ("3", "3", "4", 0.75)
+    assert found["nodes"] is None
+    assert_nothing_of_others(json.dumps(found))
+
+
+def test_the_page_shows_an_administrator_the_cluster(installation: Installation) -> None:
+    found = wait(lambda: get(installation.api, f"{API}/pages"), 60)
+
+    assert {row["job"] for row in found["waiting"]["set"].values()} == {"secret-waiting", "train"}
+    assert {"gold", "secret-queue", "default"} <= set(found["queues"]["set"])
+    assert found["nodes"] == {"set": {}, "gone": []}  # the node has no chips
+
+
+@pytest.mark.parametrize("user", ["alice", "mallory"])
+@pytest.mark.parametrize("path", ["pages", "namespaces/secret-team/pages", "namespaces/secret-team/pages/page.js"])
+def test_the_page_of_another_scope_is_refused_by_rbac(installation: Installation, user: str, path: str) -> None:
+    with pytest.raises(ApiError, match="403"):
+        client_of(installation.plane, user).get(f"{API}/{path}")
+
+
+def test_the_overview_of_a_standby_is_that_of_the_leader(installation: Installation) -> None:
+    question = {"kind": OVERVIEW, "kubeconfig": str(installation.plane.kubeconfig), "scheduler_names": ["volcano-py"]}
+    done = subprocess.run(COMMAND, input=json.dumps(question).encode(), capture_output=True, check=True)
+    answer = msgspec.json.decode(done.stdout)
+    assert answer["status"] == 200, answer
+
+    listed = view(msgspec.convert(answer["body"], Overview), "", Rights(True, True, True))
+    led = msgspec.json.decode(msgspec.json.encode(installation.api.get(f"{API}/pages")))
+    shown = msgspec.json.decode(msgspec.json.encode(changes(None, listed)))
+    assert shown["waiting"] == led["waiting"]
+    assert shown["queues"] == led["queues"]
+
+
+def answers(url: str) -> bool:
+    try:
+        with urlopen(url, timeout=5) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False
+
+
+def test_a_browser_behind_kubectl_proxy_sees_a_gang_come_and_go(
+    installation: Installation, alice: Client, kubeconfig: Path
+) -> None:
+    (port,) = free_ports(1)
+    kubectl = str(installation.plane.binaries / "kubectl")
+    command = [kubectl, f"--kubeconfig={kubeconfig}", "proxy", f"--port={port}"]
+    proxy = Process("kubectl-proxy", command, installation.directory)
+    rows = "[...document.querySelectorAll('#waiting-rows th span:first-child')].map(e => e.textContent).join()"
+
+    async def scenario() -> None:
+        async with chromium() as tab:
+            await tab.open(f"http://127.0.0.1:{port}{MINE}/pages/")
+            await tab.until(f"{rows} === 'train'")
+            assert "3 of 4 used (75 %), 3 deserved" in await tab.value("document.body.innerText")
+            await asyncio.to_thread(alice.create, VCJOB.path_in("research"), vcjob("another", "2", "gold"))
+            await tab.until(f"{rows} === 'train,another'")
+            await asyncio.to_thread(alice.delete, f"{VCJOB.path_in('research')}/another")
+            await tab.until(f"{rows} === 'train'")
+            assert_nothing_of_others(await tab.value("document.documentElement.outerHTML"))
+            assert tab.errors == []
+
+    try:
+        proxy.wait_until(lambda: answers(f"http://127.0.0.1:{port}/version"), 60.0)
+        asyncio.run(asyncio.wait_for(scenario(), 300))
+    finally:
+        proxy.stop()
+
+
 # --- direct connections, without the API server's proxy ---------------------------------------------------------------
 def direct(installation: Installation, token: str = "", **headers: str) -> Client:
     tls = ssl.create_default_context()
@@ -306,3 +410,10 @@ def test_the_controllers_that_collect_namespaces_find_the_api(installation: Inst
     installation.api.create("/api/v1/namespaces", {"metadata": {"name": "short-lived"}})
     installation.api.delete("/api/v1/namespaces/short-lived")
     wait(lambda: get(installation.api, "/api/v1/namespaces/short-lived") is None, 60)
+
+
+def test_an_open_page_is_not_ended_by_the_time_limit_of_requests(open_page: OpenPage) -> None:
+    """API servers end requests after a minute, except watches."""
+    assert (open_page.answer.status, open_page.answer.getheader("Content-Type")) == (200, "text/event-stream")
+    while time.monotonic() < open_page.opened + REQUEST_TIMEOUT + 5:
+        assert open_page.answer.readline()
