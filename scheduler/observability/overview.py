@@ -100,9 +100,9 @@ class Rights:
     nodes: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class View:
-    """What a viewer sees. A section that is None may not be seen."""
+    """What a viewer sees. A section that is None may not be seen. Compared by identity."""
 
     at: float
     queues: Mapping[str, QueueRow] | None = field(default_factory=dict)

@@ -163,13 +163,15 @@ def test_ten_thousand_nodes_and_two_thousand_gangs_are_shown_in_pages_with_a_fil
     )
     sick = NodeRow("node-07777", "huawei.com/Ascend910", "aaauaaaa", (0, 0, 7, 1, 0), True)
     waiting = tuple(WaitingRow("ns", f"gang-{i}", "q", "nodes", i + 1, 2500, reason="none") for i in range(2500))
-    queues = tuple(QueueRow(f"queue-{i}", "", "Open", 1, amounts=(Amount("cpu", "1"),)) for i in range(1000))
+    amounts = (Amount("cpu", "1"),)
+    queues = tuple(QueueRow(f"queue-{i}", "queue-0" if i else "", "Open", 1, amounts=amounts) for i in range(1000))
     large = Overview(1.0, queues, waiting, (sick, *(row for row in nodes if row.node != sick.node)))
 
     async def scenario() -> None:
         async with viewer() as v:
             await v.open()
             await v.show(large)
+            assert len(await v.texts("#queue-tree .name")) == 1000
             assert len(await v.texts("#chips-rows tr")) == 100 and len(await v.texts("#waiting-rows tr")) == 50
             assert "10,000 nodes; 200 more are not sent" in await v.text("#chips-count")
             assert "2,000 gangs; 500 more are further back" in await v.text("#waiting-count")

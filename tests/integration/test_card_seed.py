@@ -1,5 +1,5 @@
 """The queue, the vcjob and the Deployment of the published design on a real control plane: what is allowed, refused and
-counted is shown in the objects, by the command line and in metrics."""
+counted is shown in the objects, by the command line, in metrics and on the web page."""
 
 import json
 import subprocess
@@ -11,9 +11,16 @@ from urllib.request import urlopen
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from controlplane.client import ApiError
 from controlplane.manifests import CHART, NAMESPACE, RELEASE
 from scheduler.api.kinds import NODE, POD, QUEUE, VCJOB, object_path
-from scheduler.api.names import CARD_NAME, CARD_QUOTA, CARD_REQUEST, QUEUE_NAME_ANNOTATION
+from scheduler.api.names import (
+    CARD_NAME,
+    CARD_QUOTA,
+    CARD_REQUEST,
+    QUEUE_NAME_ANNOTATION,
+    VISIBILITY_API_VERSION,
+)
 from tests.integration.installation import ROLES, Installation, started_installation
 from tests.integration.stage import wait
 
@@ -55,8 +62,11 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation
             status = {"allocatable": amounts, "capacity": amounts}
             api.create(NODE.path, {"metadata": {"name": name, "labels": labels}, "status": status})
         values = directory / "values.yaml"
-        values.write_text(json.dumps({"scheduler": {"configuration": CONFIGURATION}}), encoding="utf-8")
+        page = {"enabled": True, "page": True}
+        content = {"scheduler": {"configuration": CONFIGURATION, "visibility": page}}
+        values.write_text(json.dumps(content), encoding="utf-8")
         installation.helm("install", RELEASE, CHART, f"--values={values}")
+        installation.endpoints("scheduler", "visibility")
         for role in ROLES:
             installation.start(role)
         queue = {"apiVersion": QUEUE.api_version, "kind": "Queue", "metadata": {"name": "cr-queue1"}}
@@ -110,6 +120,15 @@ def cards(installed: Installation) -> dict[str, str]:
 def shown(installed: Installation, *arguments: str) -> str:
     command = [sys.executable, "-m", "scheduler.cli.main", *arguments, f"--kubeconfig={installed.plane.kubeconfig}"]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def page(installed: Installation) -> dict[str, Any]:
+    """What the web page shows an administrator; empty while the API server does not reach the scheduler."""
+    try:
+        found: dict[str, Any] = installed.api.get(f"/apis/{VISIBILITY_API_VERSION}/pages")
+        return found
+    except ApiError:
+        return {}
 
 
 def metric(installed: Installation, name: str) -> float | None:
@@ -175,6 +194,15 @@ def test_cards_are_allowed_refused_counted_and_shown_as_the_design_says(installe
     expected = {"allocated": 3000, "request": 4000, "capacity": 3000, "real_capacity": 3000, "deserved": 3000}
     for word, value in expected.items():
         assert metric(installed, f"volcano_queue_{word}_scalar_resources") == value, word
+
+    found = wait(lambda: page(installed), 60)
+    amounts = {each["resource"]: each for each in found["queues"]["set"]["cr-queue1"]["amounts"]}
+    assert (amounts[H200]["used"], amounts[H200]["capability"], amounts[H200]["use"]) == ("3", "3", 1.0)
+    reasons = {row.get("job") or row["group"]: row["reason"] for row in found["waiting"]["set"].values()}
+    assert insufficient(5000, 8000) in reasons["too-large"]
+    assert [text for text in reasons.values() if insufficient(1000, 4000) in text]
+    chips = {row["node"]: row["chips"] for row in found["nodes"]["set"].values()}
+    assert chips == {"a": "fffffaaa", "b": "ffffffff"}
 
     # The quota is given back when the Deployment shrinks.
     api.patch(f"{DEPLOYMENT}/cr-deployment", {"spec": {"replicas": 0}})

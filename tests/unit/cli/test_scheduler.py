@@ -103,6 +103,12 @@ def test_missing_credentials_end_with_code_1(tmp_path: Path) -> None:
     assert "no such file" in result.stderr
 
 
+def test_the_web_page_needs_an_address() -> None:
+    result = CliRunner().invoke(main, ["scheduler", "--visibility-page"])
+    assert result.exit_code == 2
+    assert "--visibility-page needs --visibility-address" in result.stderr
+
+
 def test_lease_times_that_would_allow_two_leaders_are_refused() -> None:
     result = CliRunner().invoke(main, ["scheduler", "--leader-elect-renew-deadline=20s"])
     assert result.exit_code == 2

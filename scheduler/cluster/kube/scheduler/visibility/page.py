@@ -24,7 +24,7 @@ from scheduler.cluster.kube.scheduler.visibility.overviews import Overviews
 from scheduler.cluster.kube.scheduler.visibility.refusals import RefusedError, name_in, status_response
 from scheduler.cluster.kube.scheduler.visibility.user import User, is_allowed
 from scheduler.cluster.kube.transport.client import ApiClient, ApiError, TransportError
-from scheduler.observability.overview import Rights, View, changes, view
+from scheduler.observability.overview import Overview, Rights, View, changes, view
 from scheduler.observability.visibility_metrics import VisibilityMetrics
 
 PAGES: Final = "pages"
@@ -82,6 +82,10 @@ class Page:
         self._streams: Counter[str] = Counter()
         """User -> open pages."""
         self._rights: dict[bytes, tuple[float, Rights]] = {}
+        """User and scope -> since when these are the user's rights."""
+        self._version = 0
+        self._messages: dict[tuple[str, Rights, View | None], asyncio.Future[tuple[View, bytes]]] = {}
+        """Of this version of the overview: scope, rights, and what a page shows -> what it is sent."""
 
     def add_routes(self, app: web.Application, prefix: str, known: Known) -> None:
         """``prefix``: the path of the API group."""
@@ -172,9 +176,22 @@ class Page:
             if overview is None:
                 await response.write(b": still here\n\n")
                 continue
-            seen = await asyncio.to_thread(view, overview, namespace, rights)
-            await response.write(await asyncio.to_thread(_event, "changes", changes(sent, seen)))
-            sent = seen
+            sent, message = await self._message(version, overview, namespace, rights, sent)
+            await response.write(message)
+
+    async def _message(
+        self, version: int, overview: Overview, namespace: str, rights: Rights, sent: View | None
+    ) -> tuple[View, bytes]:
+        """What a page shows now, and the event that says so to a page that shows ``sent``. It is computed once for all
+        pages that show the same."""
+        if version != self._version:
+            self._version, self._messages = version, {}
+        key = namespace, rights, sent
+        message = self._messages.get(key)
+        if message is None:
+            work = asyncio.to_thread(_message, overview, namespace, rights, sent)
+            message = self._messages[key] = asyncio.ensure_future(work)
+        return await asyncio.shield(message)
 
     # --- rights -------------------------------------------------------------------------------------------------------
     async def _rights_of(self, user: User, namespace: str, verb: str) -> Rights:
@@ -201,6 +218,11 @@ class Page:
         if len(self._rights) > _KEPT_RIGHTS:
             del self._rights[next(iter(self._rights))]
         return rights
+
+
+def _message(overview: Overview, namespace: str, rights: Rights, sent: View | None) -> tuple[View, bytes]:
+    seen = view(overview, namespace, rights)
+    return seen, _event("changes", changes(sent, seen))
 
 
 def _event(name: str, data: Mapping[str, Any]) -> bytes:

@@ -3,7 +3,7 @@
 
 const WAITING_ROWS = 50; // of a page
 const NODE_ROWS = 100;
-const OPEN_QUEUES = 100; // with more queues, the tree is closed at first
+const OPEN_QUEUES = 100; // with more queues, only the first level of the tree is open at first
 const SILENCE = 45_000; // milliseconds without an event, after which the connection counts as lost
 const ANNOUNCE = 15_000; // least number of milliseconds between two announcements to screen readers
 const STATES = [
@@ -28,6 +28,10 @@ function element(tag, attributes = {}, ...children) {
 
 function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
+}
+
+function nothingYet() {
+  return $("connection").dataset.state === "lost" ? "Nothing is known yet." : "Waiting for the first session…";
 }
 
 function show(node, visible) {
@@ -100,7 +104,7 @@ function drawQueues() {
   show($("queue-tree"), !!queues && queues.size > 0);
   show($("queues-legend"), !!queues && queues.size > 0);
   if (!queues) {
-    setText($("queues-empty"), queues === null ? "You may not list queues. Choose a namespace." : "Waiting for the first session…");
+    setText($("queues-empty"), queues === null ? "You may not list queues. Choose a namespace." : nothingYet());
     return;
   }
   setText($("queues-empty"), "No queue is used here.");
@@ -138,7 +142,7 @@ function drawLevel(list, parent, children, queues) {
       queueItems.delete(name);
     }
     if (!queueItems.has(name)) {
-      queueItems.set(name, queueItem(branch, queues.size));
+      queueItems.set(name, queueItem(branch, parent === "" || queues.size <= OPEN_QUEUES));
       known.delete(name);
     }
     if (known.get(name) !== queueItems.get(name).row) known.delete(name);
@@ -153,14 +157,14 @@ function drawLevel(list, parent, children, queues) {
   }
 }
 
-function queueItem(branch, number_of_queues) {
+function queueItem(branch, open) {
   const head = [element("span", { class: "name" }), element("span", { class: "tag" }), element("span", { class: "facts" })];
   const amounts = element("ul", { class: "amounts" });
   const item = { branch, head, amounts, lines: new Map() };
   if (branch) {
     item.below = element("ul", { class: "below" });
     item.details = element("details", {}, element("summary", {}, ...head), amounts, item.below);
-    item.details.open = number_of_queues <= OPEN_QUEUES;
+    item.details.open = open;
     item.details.addEventListener("toggle", () => item.details.open && item.draw?.());
     item.row = element("li", { class: "queue" }, item.details);
   } else {
@@ -264,7 +268,7 @@ function drawWaiting() {
   const shown = waitingPages.of(rows);
   show($("waiting-table"), rows.length > 0);
   show($("waiting-empty"), rows.length === 0);
-  let empty = "Waiting for the first session…";
+  let empty = nothingYet();
   if (waiting === null) empty = "You may not list PodGroups of all namespaces. Choose a namespace.";
   else if (some) empty = "No waiting gang matches the filter.";
   else if (waiting) empty = "No gang waits.";
@@ -322,7 +326,7 @@ function drawChips() {
   const shown = nodePages.of(rows);
   show($("chips-map"), rows.length > 0);
   show($("chips-empty"), rows.length === 0);
-  let empty = "Waiting for the first session…";
+  let empty = nothingYet();
   if (nodes === null) empty = "Chips are shown to users who may list nodes.";
   else if (some) empty = "No node matches the filter.";
   else if (nodes) empty = "No node has chips or cards.";
@@ -466,6 +470,7 @@ function setConnection(state, text) {
   if (line.dataset.state !== state && (state === "live" || state === "lost")) {
     announce(state === "live" ? "Connected" : "The connection is lost");
   }
+  if (line.dataset.state !== state) draw(new Set(Object.keys(drawings)));
   line.dataset.state = state;
   setText($("connection-text"), text);
 }
@@ -516,6 +521,7 @@ async function connect() {
           setConnection("lost", "Not connected");
           setProblem(token ? error.message : "");
           show($("login"), true);
+          $("token").focus();
           return;
         }
         setProblem(error.message);

@@ -9,10 +9,11 @@ from typing import Any
 import aiohttp
 import pytest
 
+from scheduler.cluster.kube.scheduler.visibility import page
 from scheduler.cluster.kube.scheduler.visibility.page import STREAMS_OF_USER
 from scheduler.cluster.kube.scheduler.visibility.server import LIMITS, PREFIX
 from scheduler.observability.connections import Limits
-from scheduler.observability.overview import NodeRow, Overview, QueueRow, WaitingRow
+from scheduler.observability.overview import NodeRow, Overview, QueueRow, Rights, View, WaitingRow, view
 from tests.page_server import ACCESS, PageServer, page_server
 
 HOSTILE = "</script><img src=x onerror=alert(1)>\n\ndata: {}\r\u2028"
@@ -206,6 +207,27 @@ def test_a_page_is_sent_everything_and_then_what_changes() -> None:
                 "changes",
                 {"at": 2.0, "waiting": {"set": {}, "gone": ["secret-team/other"]}},
             )
+
+    run(scenario)
+
+
+def test_pages_that_show_the_same_share_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+
+    def counted(overview: Overview, namespace: str, rights: Rights) -> View:
+        seen.append(namespace)
+        return view(overview, namespace, rights)
+
+    monkeypatch.setattr(page, "view", counted)
+
+    async def scenario() -> None:
+        async with browser() as b, b.open(MINE, "alice") as one, b.open(MINE, "alice") as two:
+            async with b.open("/pages", "admin") as other:
+                opened = (one, two, other)
+                for at, overview in ((1.0, FIRST), (2.0, SECOND)):
+                    b.server.overviews.publish(overview)
+                    assert {(await each.next())[1]["at"] for each in opened} == {at}
+            assert sorted(seen) == ["", "", "research", "research"]
 
     run(scenario)
 
