@@ -11,6 +11,7 @@ from scheduler.api.resource import share
 from scheduler.framework.figures import QueueUsage
 from scheduler.plugins.capacity_card.accounting import JobAccount, Needs
 from scheduler.plugins.capacity_card.holdings import Amounts, Holding, add
+from scheduler.plugins.capacity_card.lending import Lending
 
 
 @dataclass(slots=True)
@@ -34,6 +35,8 @@ class QueueBook:
     """Acceptable cards -> what the pending Pods that accept exactly these request."""
     contended_cards: set[str] = field(default_factory=set)
     """Cards for which the quota does not suffice if all pending Pods that accept them take them."""
+    lending: Lending | None = None
+    """None: queues do not borrow from each other."""
 
     def limit(self, name: str) -> float:
         """The limit of a dimension; 0 for a card that the quota does not list."""
@@ -43,9 +46,19 @@ class QueueBook:
         """Whether a dimension with a positive amount is limited."""
         return any(amount > 0 and self.limit(name) < float("inf") for name, amount in amounts)
 
+    def offers(self, card: str) -> bool:
+        """Whether the queue may use a card at all."""
+        return self.limit(card) > 0 or (self.lending is not None and card in self.limits)
+
     def room(self, name: str) -> float:
         """What can still be allocated or pipelined, after terminating tasks are deleted."""
-        return self.limits.get(name, 0.0) - self.allocated.get(name, 0.0)
+        own = self.limits.get(name, 0.0) - self.allocated.get(name, 0.0)
+        return own if self.lending is None else max(own, self.lending.room(self, name, now=False))
+
+    def room_now(self, name: str) -> float:
+        """What can still be bound, while other tasks terminate."""
+        own = self.limits.get(name, 0.0) - self.used(name)
+        return own if self.lending is None else max(own, self.lending.room(self, name, now=True))
 
     def used(self, name: str) -> float:
         """What counts against binding a task: allocated amounts, and what terminating tasks hold beyond the amounts
@@ -60,13 +73,15 @@ class QueueBook:
     def fitting(self, name: str, amount: float, *, now: bool = False) -> int:
         """Returns how many tasks with ``amount`` each fit under the limit. ``now``: for binding, while other tasks
         terminate."""
-        room = self.limits.get(name, 0.0) - self.used(name) if now else self.room(name)
-        return max(int(room // amount), 0)
+        return max(int((self.room_now(name) if now else self.room(name)) // amount), 0)
 
     def admission_room(self, name: str) -> float:
         """What can still be reserved by admitting jobs. Admitted jobs count with their minimum, without the elastic
         part."""
-        return self.room(name) - self.inqueue.get(name, 0.0) + self.elastic.get(name, 0.0)
+        room = self.limits.get(name, 0.0) - self.allocated.get(name, 0.0)
+        if self.lending is not None:
+            room = max(room, self.lending.admission_room(self, name))
+        return room - self.inqueue.get(name, 0.0) + self.elastic.get(name, 0.0)
 
     @property
     def share(self) -> float:

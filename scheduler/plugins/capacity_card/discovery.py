@@ -21,9 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.api.names import MPS_REPLICAS
-from scheduler.api.node import Codes, NodeFacts
+from scheduler.api.node import Codes, NodeFacts, Nodes
 from scheduler.api.objects import Node
 from scheduler.api.reasons import Malformed
+from scheduler.api.resource import Dimensions
 
 NVIDIA: Final = "nvidia.com"
 MPS_RESOURCE: Final = f"{NVIDIA}/gpu.shared"
@@ -166,6 +167,17 @@ class Inventory:
     def names(self) -> Sequence[str]:
         """Names of cards by code."""
         return self._names
+
+    def amounts(self, nodes: Nodes, dimensions: Dimensions) -> dict[str, float]:
+        """Returns how many allocatable cards of each name the nodes have, in thousandths."""
+        sums = np.zeros(len(self._names))
+        for resource, codes in self._columns.items():
+            position = dimensions.find(resource)
+            if position is not None:
+                has = codes[:-1] >= 0
+                weights = nodes.allocatable[position][has]
+                sums += np.bincount(codes[:-1][has], weights=weights, minlength=len(sums))
+        return dict(zip(self._names, sums.tolist(), strict=True))
 
     def nodes_with(self, cards: Iterable[str], resource: str | None = None) -> NDArray[np.bool_]:
         """Shape (nodes,): which nodes have one of the cards (counted by ``resource``, or by any)."""

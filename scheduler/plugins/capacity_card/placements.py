@@ -76,5 +76,5 @@ def _check(book: QueueBook, amounts: AmountList) -> None:
     sums: Amounts = {}
     add(sums, amounts)
     for name, amount in sums.items():
-        if amount > 0 and amount > book.limit(name) - book.used(name):
+        if amount > 0 and amount > book.room_now(name):
             raise AllocationError(insufficient(book, shortage_of(book, name, name, amount)))

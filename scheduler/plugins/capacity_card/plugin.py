@@ -28,10 +28,12 @@ from scheduler.framework.session import Session
 from scheduler.plugins.capacity_card.accounting import AccountBuilder, AccountCache, JobAccount, Needs
 from scheduler.plugins.capacity_card.books import QueueBook
 from scheduler.plugins.capacity_card.columns import QuotaFilter, card_preference
-from scheduler.plugins.capacity_card.demand import CardRequest, Demands, join_names
+from scheduler.plugins.capacity_card.demand import UNKNOWN, CardRequest, Demands, join_names
 from scheduler.plugins.capacity_card.discovery import Discovery
 from scheduler.plugins.capacity_card.holdings import Amounts, missing_group, missing_record
+from scheduler.plugins.capacity_card.lending import Lending
 from scheduler.plugins.capacity_card.placements import Placements
+from scheduler.plugins.capacity_card.reclaiming import Reclaiming
 from scheduler.plugins.capacity_card.refusals import card_shortages, insufficient, quota_exhausted, shortage_of
 from scheduler.plugins.support.queues.accounting import total_guarantee
 from scheduler.plugins.support.queues.refusals import not_open
@@ -50,14 +52,15 @@ _accounts = AccountCache()
 
 @register_plugin
 class CapacityCard:
-    """Argument ``cardUnlimitedCpuMemory`` (default false): cpu and memory of Pods that use cards are neither limited
-    nor counted."""
+    """Arguments: ``cardUnlimitedCpuMemory`` (default false): cpu and memory of Pods that use cards are neither limited
+    nor counted. ``cardBorrowing`` (default false): queues borrow the idle card quota of others."""
 
     name: ClassVar[str] = "capacity-card"
     beside: ClassVar[Mapping[str, str]] = dict.fromkeys(("capacity", "proportion"), _BOTH_LIMIT)
 
     def __init__(self, arguments: Arguments) -> None:
         self._unlimited = arguments.boolean("cardUnlimitedCpuMemory", False)
+        self._borrowing = arguments.boolean("cardBorrowing", False)
 
     def open(self, session: Session) -> None:
         self._session = session
@@ -85,6 +88,18 @@ class CapacityCard:
         session.add_close(self._close)
         placements = Placements(self._books, self._demands)
         session.add_handlers(placements.allocate, placements.deallocate)
+        if self._borrowing:
+            self._open_lending()
+
+    def _open_lending(self) -> None:
+        session, demands = self._session, self._demands
+        lending = Lending(self._books, self._inventory.amounts(session.nodes, session.dimensions))
+        for book in self._books.values():
+            book.lending = lending
+        reclaiming = Reclaiming(self._books, demands, session.jobs, lambda node: session.nodes.index.get(node, UNKNOWN))
+        session.add_preemptive(reclaiming.may_reclaim, by_demand=True)
+        session.add_reclaimable(reclaiming.victims, bound=reclaiming.bound, by_demand=True)
+        session.add_unified_evictable(reclaiming.victims_of_gang)
 
     def _usage(self, queue: Queue) -> dict[str, QueueUsage]:
         """Returns card -> usage."""
@@ -286,7 +301,7 @@ class CapacityCard:
     @staticmethod
     def _usable(book: QueueBook, card_request: CardRequest) -> list[str]:
         """The acceptable cards that the queue has quota of."""
-        return [card for card in card_request.cards if book.limit(card) > 0]
+        return [card for card in card_request.cards if book.offers(card)]
 
     # --- nodes ---
     def _contended_queue(self, queue: Queue) -> str:
@@ -317,7 +332,7 @@ class CapacityCard:
         for card in card_request.cards:
             if card not in book.contended_cards:
                 continue
-            if book.limit(card) > 0:
+            if book.offers(card):
                 scarce[card] = partial(book.fitting, card, card_request.amount)
             else:
                 reason = f"node(s) had card {card}, of which queue {queue} has no quota"

@@ -27,11 +27,20 @@ def shortage_of(book: QueueBook, name: str, written: str, amount: float) -> Shor
 
 def insufficient(book: QueueBook, shortage: Shortage) -> str:
     """The message of the published design."""
-    note = "" if shortage.resource in (CPU, MEMORY) else book.note
+    note = "" if shortage.resource in (CPU, MEMORY) else book.note + _idle_quota(book, shortage.resource)
     asked, total = shortage.asked, shortage.asked + shortage.used
     return (
         f"Queue <{book.queue.name}> has insufficient <{shortage.resource}> quota: requested <{asked:.0f}>, "
         f"total would be <{total:.0f}>, but capability is <{shortage.limit:.0f}>{note}"
+    )
+
+
+def _idle_quota(book: QueueBook, card: str) -> str:
+    """What the queue could borrow; "" if queues do not borrow from each other, or if the Pods accept several cards."""
+    return (
+        ""
+        if book.lending is None or card not in book.limits
+        else f"; idle quota of queues: <{book.lending.idle(card):.0f}>"
     )
 
 

@@ -1,0 +1,116 @@
+"""Which tasks give back borrowed cards, and for whom (argument ``cardBorrowing``)."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from scheduler.api.job import Job
+from scheduler.api.node import Mask
+from scheduler.api.queue import Queue
+from scheduler.api.task import Task, TaskClass, TaskStatus
+from scheduler.framework.eviction_candidates import EvictionCandidates
+from scheduler.framework.extension import EvictionContext
+from scheduler.plugins.capacity_card.books import QueueBook
+from scheduler.plugins.capacity_card.demand import AmountList, CardRequest, Demands
+from scheduler.plugins.capacity_card.holdings import Amounts, add, charged_queue
+
+
+class Reclaiming:
+    """Which tasks give back borrowed cards."""
+
+    def __init__(
+        self,
+        books: Mapping[str, QueueBook],
+        demands: Demands,
+        jobs: Mapping[str, Job],
+        row_of: Callable[[str], int],
+    ) -> None:
+        """``row_of``: returns the row of a node."""
+        self._books = books
+        self._demands = demands
+        self._jobs = jobs
+        self._row_of = row_of
+
+    def may_reclaim(self, queue: Queue, tasks: Sequence[Task]) -> bool:
+        """Whether the cards of the tasks are within the queue's own quota."""
+        book = self._books.get(queue.name)
+        if book is None or not queue.open:
+            return False
+        wanted: Amounts = {}
+        for task in tasks:
+            for request in self._demands.of(task.cls).card_requests:
+                card = self._own_card(book, request, wanted)
+                if card is None:
+                    return False
+                add(wanted, ((card, request.amount),))
+        return True
+
+    @staticmethod
+    def _own_card(book: QueueBook, request: CardRequest, taken: Amounts) -> str | None:
+        """The first acceptable card of which the queue's quota has enough left."""
+        for card in request.cards:
+            if book.limit(card) - book.allocated.get(card, 0.0) - taken.get(card, 0.0) >= request.amount:
+                return card
+        return None
+
+    def victims(self, reclaimer: Task, candidates: Sequence[Task]) -> list[Task]:
+        """The candidates that may be evicted for a task."""
+        return self._victims((reclaimer.cls,), candidates)
+
+    def victims_of_gang(self, context: EvictionContext, candidates: Sequence[Task]) -> list[Task]:
+        """The candidates that may be evicted for a gang. Within a queue no card is borrowed."""
+        if not context.across_queues:
+            return list(candidates)
+        return self._victims([task.cls for task in context.job.of(TaskStatus.PENDING).values()], candidates)
+
+    def _accepted(self, classes: Iterable[TaskClass]) -> set[str]:
+        """The cards that tasks of these classes accept."""
+        return {card for cls in classes for request in self._demands.of(cls).card_requests for card in request.cards}
+
+    def _victims(self, classes: Sequence[TaskClass], candidates: Sequence[Task]) -> list[Task]:
+        """The candidates that hold a card that one of the classes accepts, of queues that have borrowed it; all
+        candidates if no card is wanted. ``classes``: those of the tasks that reclaim.
+
+        If a queue has borrowed at least what is wanted, all its tasks are victims, of which other plugins and the
+        action choose. Otherwise they are victims as long as it has still borrowed some when those before are evicted.
+        """
+        accepted = self._accepted(classes)
+        if not accepted:
+            return list(candidates)
+        wanted = sum(request.amount for cls in classes for request in self._demands.of(cls).card_requests)
+        evicted: dict[str, Amounts] = {}
+        found = []
+        for task in candidates:
+            book, amounts = self._book_of(task), [item for item in self._held(task) if item[0] in accepted]
+            if book is None or not amounts:
+                continue
+            gone = evicted.setdefault(book.queue.name, {})
+            left = max(_borrowed(book, card) - gone.get(card, 0.0) for card, _ in amounts)
+            if left > 0:
+                found.append(task)
+            if left < wanted:
+                add(gone, amounts)
+        return found
+
+    def bound(self, reclaimer: Task, candidates: EvictionCandidates) -> Mask:
+        """The candidates of queues that have borrowed cards that the reclaimer accepts."""
+        accepted = self._accepted((reclaimer.cls,))
+        if not accepted:
+            return candidates.of_queues(lambda _: True)
+
+        def has_borrowed(queue: str) -> bool:
+            book = self._books.get(queue)
+            return book is not None and any(_borrowed(book, card) > 0 for card in accepted)
+
+        return candidates.of_queues(has_borrowed)
+
+    def _book_of(self, task: Task) -> QueueBook | None:
+        """The book of the queue of a task; None if another queue is charged for it."""
+        job = self._jobs.get(task.job)
+        return self._books.get(job.queue) if job and charged_queue(task, job.queue) == job.queue else None
+
+    def _held(self, task: Task) -> AmountList:
+        """The cards that a task holds."""
+        return self._demands.cards_held((task,), (self._row_of(task.node),))
+
+
+def _borrowed(book: QueueBook, card: str) -> float:
+    return book.allocated.get(card, 0.0) - book.limit(card)
