@@ -209,7 +209,7 @@ def measure(pod_number: int) -> Measured:
         raise RuntimeError("a session in which nothing changed has placed something")
     lone = []
     for i in range(LONE_PODS):
-        for kind, obj in _lone_pod(i):
+        for kind, obj in lone_pod(i):
             cache.upsert(kind, obj)
         seconds, number = session()
         if number != 1:
@@ -230,7 +230,7 @@ def measure(pod_number: int) -> Measured:
     )
 
 
-def _lone_pod(i: int) -> Iterator[tuple[str, objects.KubeObject]]:
+def lone_pod(i: int) -> Iterator[tuple[str, objects.KubeObject]]:
     """A PodGroup with one Pod."""
     metadata: dict[str, Any] = {
         "name": f"lone-{i}",

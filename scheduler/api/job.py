@@ -135,8 +135,9 @@ class Job:
     """Number of Pending tasks without a request."""
     placed: dict[str, int] = field(default_factory=dict)
     """uid -> row of the node, for tasks allocated or pipelined in this session."""
-    nominated: set[str] = field(default_factory=set)
-    """uids of tasks pipelined in this session for which other tasks are evicted."""
+    nominated: dict[str, None] = field(default_factory=dict)
+    """uids of tasks pipelined in this session for which other tasks are evicted. A dictionary, because an empty one
+    takes a fourth of the memory of an empty set."""
     changed: bool = False
     """A session has moved tasks or set the phase, so the cache must not reuse the Job."""
     remembered: dict[str, tuple[object, Any]] = field(default_factory=dict)

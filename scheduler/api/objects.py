@@ -16,7 +16,8 @@ ResourceList = dict[str, Quantity]
 
 
 class Wire(msgspec.Struct, rename="camel", kw_only=True, omit_defaults=True, gc=False):
-    """Base of all decoded structs: camelCase in JSON, unknown fields are ignored."""
+    """Base of all decoded structs: camelCase in JSON, unknown fields are ignored. JSON has no reference cycles, so the
+    cyclic garbage collector skips them."""
 
 
 # --- metadata ---

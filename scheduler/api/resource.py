@@ -34,6 +34,7 @@ class Dimensions:
         """Length of every vector; at least the number of names."""
         self.uncounted: frozenset[str] = frozenset()
         """Resources that are left out of all vectors, because a plugin alone counts them."""
+        self._nothing = np.zeros(0)
 
     def copy(self) -> "Dimensions":
         """A copy that later names do not change."""
@@ -63,6 +64,14 @@ class Dimensions:
 
     def zeros(self) -> Vector:
         return np.zeros(self.width)
+
+    @property
+    def nothing(self) -> Vector:
+        """A vector of zeros that all callers share. It cannot be changed."""
+        if len(self._nothing) != self.width:
+            self._nothing = self.zeros()
+            self._nothing.setflags(write=False)
+        return self._nothing
 
     def fit(self, vector: Vector) -> Vector:
         """Returns the vector, padded with zeros if the width has grown since it was created."""

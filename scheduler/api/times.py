@@ -3,12 +3,19 @@
 import re
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import lru_cache
 from typing import Final
 
 
 def format_timestamp(seconds: float) -> str:
     """Formats Unix seconds as ``2026-01-31T09:00:00Z``. Fractions of a second are dropped."""
-    return f"{datetime.fromtimestamp(int(seconds), UTC).isoformat()[:19]}Z"  # strftime takes ten times as long
+    return _formatted(int(seconds))
+
+
+@lru_cache(maxsize=64)
+def _formatted(seconds: int) -> str:
+    """A session writes the same time to many objects."""
+    return f"{datetime.fromtimestamp(seconds, UTC).isoformat()[:19]}Z"  # strftime takes ten times as long
 
 
 def parse_timestamp(text: str | None) -> float | None:

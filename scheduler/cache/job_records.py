@@ -6,9 +6,11 @@ these labels is a sub-job. A policy without label keys matches no Pod. Pods with
 """
 
 import copy
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import Final
+from operator import attrgetter
+from typing import Any, Final
 
 from scheduler.api.decisions import PodGroupStatusUpdate
 from scheduler.api.job import Job, SubJob
@@ -16,9 +18,12 @@ from scheduler.api.names import HARD, SOFT
 from scheduler.api.resource import Dimensions, Vector
 from scheduler.api.scheduling import NetworkTopology, PodGroup, PodGroupCondition, PodGroupSpec, SubGroupPolicy
 from scheduler.api.selectors import ignore_field, is_valid, matches
-from scheduler.api.task import ALLOCATED_STATUSES, Task, TaskStatus
+from scheduler.api.task import ALLOCATED_STATUSES, Task, TaskClass, TaskStatus
 from scheduler.cache.admissions import Admission, apply_admission
 
+_CLASS: Final = attrgetter("cls")
+NOTHING: Final[dict[str, Any]] = {}
+"""In place of an empty dictionary that does not change: most jobs have many of them."""
 MOST_PREVIOUS: Final = 16384
 """Limit of the nodes of removed Pods that are kept for a job."""
 Problem = tuple[str, str]
@@ -131,18 +136,14 @@ def _clear(view: Job) -> None:
 def _build(record: JobRecord, group: PodGroup, dimensions: Dimensions, priority: Callable[[str], int]) -> Job:
     spec, meta = group.spec, group.metadata
     by_status: dict[TaskStatus, dict[str, Task]] = {}
-    allocated, pending = dimensions.zeros(), dimensions.zeros()
-    gated: Vector | None = None
-    best_effort = 0
     for uid, task in record.tasks.items():
-        by_status.setdefault(task.status, {})[uid] = task
-        if task.status in ALLOCATED_STATUSES:
-            allocated += task.cls.request
-        elif task.status is TaskStatus.PENDING:
-            pending += task.cls.request
-            best_effort += task.cls.best_effort
-            if task.gated and not task.cls.at_queue_gate:
-                gated = task.cls.request.copy() if gated is None else gated + task.cls.request
+        group_of_status = by_status.get(task.status)
+        if group_of_status is None:
+            group_of_status = by_status[task.status] = {}
+        group_of_status[uid] = task
+    waiting = by_status.get(TaskStatus.PENDING, NOTHING).values()
+    gated = [task for task in waiting if task.gated and not task.cls.at_queue_gate]
+    held = (task for status, tasks in by_status.items() if status in ALLOCATED_STATUSES for task in tasks.values())
     if record.min_resources is not None:
         record.min_resources = dimensions.fit(record.min_resources)
     sub_jobs = sub_jobs_of(record.key, spec, record.tasks.values())
@@ -155,36 +156,48 @@ def _build(record: JobRecord, group: PodGroup, dimensions: Dimensions, priority:
         priority=priority(spec.priority_class_name),
         creation=record.creation,
         min_member=spec.min_member,
-        role_minimum=spec.min_task_member or {},
+        role_minimum=spec.min_task_member or NOTHING,
         min_resources=record.min_resources,
-        labels=meta.labels or {},
+        labels=meta.labels or NOTHING,
         annotations=record.annotations,
         phase=record.phase,
         conditions=record.conditions,
         counts=record.counts,
         stored_phase=record.phase,
         by_status=by_status,
-        allocated=allocated,
-        pending=pending,
-        pipelined=dimensions.zeros(),
-        gated=gated,
-        pending_best_effort=best_effort,
+        allocated=_sum_of_requests(held, dimensions),
+        pending=_sum_of_requests(waiting, dimensions),
+        pipelined=dimensions.nothing,
+        gated=_sum_of_requests(gated, dimensions) if gated else None,
+        pending_best_effort=sum(task.cls.best_effort for task in waiting),
         reservation_limit=record.min_resources,
         min_resource_list=spec.min_resources,
         topology=spec.network_topology,
         sub_jobs=sub_jobs,
-        sub_job_of={uid: sub_job for sub_job in sub_jobs.values() for uid in sub_job.tasks},
+        sub_job_of={uid: sub_job for sub_job in sub_jobs.values() for uid in sub_job.tasks} if sub_jobs else NOTHING,
         sub_group_minimum=sub_group_minimum_of(spec),
         owner_uid=next((owner.uid for owner in meta.owner_references or () if owner.controller), ""),
-        previous_nodes=record.previous_nodes.copy(),
+        previous_nodes=record.previous_nodes.copy() if record.previous_nodes else NOTHING,
     )
+
+
+def _sum_of_requests(tasks: Iterable[Task], dimensions: Dimensions) -> Vector:
+    """The sum over tasks. Must not be changed: it may be the request of a class."""
+    numbers: Counter[TaskClass] = Counter(map(_CLASS, tasks))
+    if len(numbers) == 1:
+        ((cls, number),) = numbers.items()
+        return cls.request if number == 1 else cls.request * number
+    total = dimensions.nothing
+    for cls, number in numbers.items():
+        total = total + cls.request * number
+    return total
 
 
 def sub_jobs_of(key: str, spec: PodGroupSpec, tasks: Iterable[Task]) -> dict[str, SubJob]:
     """Key -> sub-job of the job ``key``; empty for a PodGroup with neither policies nor a network topology."""
-    result: dict[str, SubJob] = {}
     if spec.network_topology is None and not spec.sub_group_policy:
-        return result
+        return NOTHING
+    result: dict[str, SubJob] = {}
     policies = [policy for policy in spec.sub_group_policy or () if is_valid(policy.label_selector, ignore_field)]
     for task in tasks:
         found = _group_of(policies, task)

@@ -1,5 +1,6 @@
 """All jobs: watched PodGroups and their tasks in, Job views for snapshots out."""
 
+import sys
 from collections.abc import Callable, Iterable
 from functools import cache
 
@@ -13,7 +14,7 @@ from scheduler.api.signed_records import SigningKey
 from scheduler.api.task import Task
 from scheduler.api.times import parse_timestamp
 from scheduler.cache.admissions import Admission, Admitted, proven, without_record
-from scheduler.cache.job_records import JobRecord, status_of, topology_problems_of, view_of
+from scheduler.cache.job_records import NOTHING, JobRecord, status_of, topology_problems_of, view_of
 from scheduler.cache.malformed_fields import MalformedFields
 from scheduler.cache.pod_tasks import holds_node
 from scheduler.cache.versioning import Version
@@ -70,7 +71,7 @@ class JobTable:
         old = record.group
         if old is not None and old.metadata.uid != meta.uid:
             record.admission = Admission()
-        annotations, text = without_record(meta.annotations or {})
+        annotations, text = without_record(meta.annotations or NOTHING)
         record_changed = record.admission.observe(text)
         arrived = old is None or (
             (old.spec, old.metadata.uid, old.metadata.labels, record.annotations, record.phase)
@@ -78,6 +79,7 @@ class JobTable:
         )
         if not arrived and not record_changed and (record.conditions, record.counts) == (conditions, counts):
             return
+        _share_texts(group)
         record.group = group
         record.annotations = annotations
         record.queue = spec.queue or self._default_queue
@@ -232,3 +234,16 @@ class JobTable:
             else:
                 orphans += [task for task in record.tasks.values() if holds_node(task)]
         return jobs, orphans
+
+
+def _share_texts(group: PodGroup) -> None:
+    """Interns the texts that PodGroups have in common: a cluster can have hundreds of thousands of them."""
+    meta, spec = group.metadata, group.spec
+    meta.namespace, spec.queue = sys.intern(meta.namespace), sys.intern(spec.queue)
+    if meta.creation_timestamp is not None:
+        meta.creation_timestamp = sys.intern(meta.creation_timestamp)
+    for condition in group.status.conditions or ():
+        for field in ("type", "status", "reason", "message", "last_transition_time"):
+            value = getattr(condition, field)
+            if value:
+                setattr(condition, field, sys.intern(value))

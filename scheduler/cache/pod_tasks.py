@@ -168,6 +168,7 @@ def pod_request(spec: PodSpec, dimensions: Dimensions) -> Vector:
         overhead = dimensions.vector(spec.overhead)
         total = dimensions.fit(total) + overhead
     total[PODS_INDEX] = 1
+    total.setflags(write=False)  # tasks and jobs share it
     return total
 
 

@@ -155,10 +155,10 @@ class Statement:
             if sign > 0:
                 job.placed[uid] = row
                 if operation.nominate:
-                    job.nominated.add(uid)
+                    job.nominated[uid] = None
             else:
                 del job.placed[uid]
-                job.nominated.discard(uid)
+                job.nominated.pop(uid, None)
         if not source:
             del job.by_status[old]
         job.account(tasks, old, new)

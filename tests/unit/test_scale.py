@@ -14,7 +14,7 @@ import msgspec
 import scheduler.actions
 import scheduler.plugins  # noqa: F401
 from benchmarks.memory import CONFIGURATION, GANG, Mix, nodes, queues
-from benchmarks.scale import Measured, Work, measure, row
+from benchmarks.scale import Measured, Work, lone_pod, measure, row
 from benchmarks.scale_plot import draw
 from scheduler.api.job import Job
 from scheduler.api.objects import Pod
@@ -25,6 +25,8 @@ from scheduler.framework.cycle import run_cycle
 
 MOST_BYTES = 1000
 """Limit of the bytes that the cache keeps of a Pod of a vcjob."""
+MOST_BYTES_OF_A_JOB = 3200
+"""Limit of the bytes that the cache keeps of a job with one Pod, with its Job object for sessions."""
 MOST_CALLS = 40
 """Limit of the calls of Python functions per Pod that a session places."""
 
@@ -76,6 +78,26 @@ def test_the_cache_keeps_few_bytes_of_a_pod() -> None:
     finally:
         tracemalloc.stop()
     assert kept / (2 * GANG) < MOST_BYTES
+
+
+def test_the_cache_keeps_few_bytes_of_a_job() -> None:
+    cache = ClusterCache(["volcano-py"])
+
+    def store(first: int) -> None:
+        for i in range(first, first + 200):
+            for kind, obj in lone_pod(i):
+                cache.upsert(kind, obj)
+        cache.snapshot(0.0)
+
+    store(0)
+    tracemalloc.start()
+    try:
+        store(200)
+        gc.collect()
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept / 200 < MOST_BYTES_OF_A_JOB
 
 
 def test_the_first_session_does_the_same_work_per_pod_in_a_cluster_ten_times_as_large() -> None:

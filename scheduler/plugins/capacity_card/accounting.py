@@ -30,6 +30,7 @@ from scheduler.plugins.support.queues.accounting import reserves
 
 Needs = dict[Names, float]
 """Alternative dimensions, the preferred one first -> amount."""
+_ACCOUNT: Final = "capacity-card account"
 REQUEST_FIELD: Final = f"metadata.annotations[{CARD_REQUEST}]"
 
 
@@ -272,32 +273,15 @@ def compare_with_minimum(minimum: Needs, allocated: Amounts) -> tuple[Needs, Amo
     return uncovered, {name: amount for name, amount in left.items() if amount > 0}
 
 
-class AccountCache:
-    """The accounts of the last session, reused for Job objects that have not changed."""
+def account_of(job: Job, account_builder: AccountBuilder) -> JobAccount:
+    """Returns the account of a job: that of an earlier session, unless the job or what it depends on has changed."""
 
-    def __init__(self) -> None:
-        self._kept: dict[str, tuple[Job, Inventory, tuple[object, ...], JobAccount]] = {}
+    def compute() -> tuple[Inventory, JobAccount]:
+        return account_builder.inventory, account_builder.account(job)
 
-    def accounts(self, jobs: Iterable[Job], account_builder: AccountBuilder) -> list[JobAccount]:
-        """Returns one account per job, in the order of ``jobs``. Accounts of other jobs are dropped."""
-        inventory = account_builder.inventory
-        before, now = self._kept, {}
-        result = []
-        for job in jobs:
-            terms = account_builder.unlimited, account_builder.signed_since, job.phase  # enqueue changes only the phase
-            kept = before.get(job.key)
-            if (
-                kept is None
-                or kept[0] is not job
-                or job.changed
-                or kept[2] != terms
-                or not (kept[1] is inventory or kept[3].independent_of_nodes)
-            ):
-                kept = (job, inventory, terms, account_builder.account(job))
-            if (
-                not job.changed
-            ):  # the next session has another Job object; this one would keep all its old tasks in memory
-                now[job.key] = kept
-            result.append(kept[3])
-        self._kept = now
-        return result
+    terms = account_builder.unlimited, account_builder.signed_since, job.phase  # enqueue changes only the phase
+    inventory, account = job.remember(_ACCOUNT, terms, compute)
+    if inventory is not account_builder.inventory and not account.independent_of_nodes:
+        del job.remembered[_ACCOUNT]
+        _, account = job.remember(_ACCOUNT, terms, compute)
+    return account

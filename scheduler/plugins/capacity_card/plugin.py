@@ -25,7 +25,7 @@ from scheduler.framework.extension import (
 from scheduler.framework.figures import Figures, QueueShare, QueueUsage
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
-from scheduler.plugins.capacity_card.accounting import AccountBuilder, AccountCache, JobAccount, Needs
+from scheduler.plugins.capacity_card.accounting import AccountBuilder, JobAccount, Needs, account_of
 from scheduler.plugins.capacity_card.books import QueueBook
 from scheduler.plugins.capacity_card.columns import QuotaFilter, card_preference
 from scheduler.plugins.capacity_card.demand import UNKNOWN, CardRequest, Demands, join_names
@@ -46,8 +46,7 @@ _BOTH_LIMIT: Final = (
     "other plugin, and only that one reclaims"
 )
 _discovery = Discovery()
-_accounts = AccountCache()
-"""Results of the last session. The next session reuses those whose objects have not changed."""
+"""Results of the last session. The next session reuses those of nodes that have not changed."""
 
 
 @register_plugin
@@ -167,12 +166,10 @@ class CapacityCard:
         """Adds the accounts of all jobs to the books. ``report``: called with what is malformed."""
         session = self._session
         unproven = list(self._account_tasks_without_job(books, report))
-        jobs = list(session.jobs.values())
-        accounts = _accounts.accounts(jobs, self._account_builder)
         self._accounts: dict[str, JobAccount] = {}
         reservations = []
-        for job, account in zip(jobs, accounts, strict=True):
-            self._accounts[job.key] = account
+        for job in session.jobs.values():
+            account = self._accounts[job.key] = account_of(job, self._account_builder)
             unproven += account.unproven
             for problem in account.problems:
                 report(problem)

@@ -227,7 +227,7 @@ def test_withdrawing_a_pipelined_task_restores_the_session() -> None:
     statement = session.statement()
     statement.pipeline(job, task, 0, nominate=True)
     statement.commit()
-    assert job.nominated == {task.uid}
+    assert set(job.nominated) == {task.uid}
     session.statement().withdraw(job, task)
     assert state(session) == before and not job.nominated
 
