@@ -11,6 +11,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -103,14 +104,18 @@ _DEVICE_KEYS: Final = frozenset(TASK_ANNOTATIONS)
 
 def device_annotations(annotations: Mapping[str, str]) -> dict[str, str]:
     """The annotations of a Pod that name its devices. The result must not be changed: Pods without any share it."""
-    found = {
-        key: value
-        for key, value in annotations.items()
-        if key in _DEVICE_KEYS
+    found = {key: value for key, value in annotations.items() if _names_devices(key)}
+    return found or NO_ANNOTATIONS
+
+
+@lru_cache(maxsize=4096)
+def _names_devices(key: str) -> bool:
+    """Whether an annotation with this key names devices. Most Pods have the same keys."""
+    return (
+        key in _DEVICE_KEYS
         or key.startswith(VIRTUAL_DEVICE_PREFIXES)
         or (key.startswith(HAMI_PREFIX) and key.endswith(HAMI_ALLOCATED_SUFFIX))
-    }
-    return found or NO_ANNOTATIONS
+    )
 
 
 @dataclass(frozen=True, slots=True)

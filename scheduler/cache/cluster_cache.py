@@ -155,7 +155,7 @@ class ClusterCache:
         self._originals.delete(kind, key)
         match kind:
             case "Pod":
-                self._pods.remove(f"{namespace}/{name}")
+                self._pods.remove(namespace, name)
             case "Node":
                 self._increment_if(self._nodes.delete(name))
             case "PodGroup":
@@ -204,9 +204,8 @@ class ClusterCache:
 
     def keep_original(self, kind: str, namespace: str, name: str, original: object) -> None:
         """Stores the original of the object that was just upserted: JSON, or a dictionary that never changes."""
-        key = f"{namespace}/{name}" if namespace else name
-        if kind != POD.name or key in self._tasks:
-            self._originals.keep(kind, key, original)
+        if kind != POD.name or self._tasks.get(namespace, name) is not None:
+            self._originals.keep(kind, f"{namespace}/{name}" if namespace else name, original)
 
     # --- usage of nodes ---
     def node_names(self) -> list[str]:
@@ -373,7 +372,7 @@ class ClusterCache:
 
     def task(self, key: str) -> Task | None:
         """The task of a Pod, by ``namespace/name``."""
-        return self._tasks.get(key)
+        return self._tasks.by_key(key)
 
     def tasks(self) -> list[Task]:
         """All tasks."""

@@ -59,8 +59,8 @@ class PodIntake:
         self._version = version
         self.key: SigningKey | None = None
         """Verifies binding records; without a key no record counts."""
-        self._label_keys = len(classes.label_keys)
-        """Number of label keys that the present classes of all tasks consider."""
+        self._label_keys = frozenset(classes.label_keys)
+        """The label keys that the present classes of all tasks consider."""
         self._class_limit = MIN_CLASS_LIMIT
         """Number of classes above which ``drop_unused_classes`` drops unused ones."""
 
@@ -68,14 +68,13 @@ class PodIntake:
     def upsert(self, pod: Pod) -> None:
         """Stores the task of a Pod. Pods of other schedulers matter only once they are on a node."""
         meta = pod.metadata
-        key = f"{meta.namespace}/{meta.name}"
         ours = pod.spec.scheduler_name in self._names
         if not ours and not pod.spec.node_name:
-            self.remove(key)
+            self.remove(meta.namespace, meta.name)
             return
-        old = self._tasks.get(key)
+        old = self._tasks.get(meta.namespace, meta.name)
         if old is not None and old.uid != uid_of(meta):
-            self.remove(key)
+            self.remove(meta.namespace, meta.name)
             old = None
         try:
             cls = self._class(pod, old)
@@ -101,10 +100,9 @@ class PodIntake:
         elif old is not None and holds_node(old) and not holds_node(task):
             self._version.opened()
 
-    def remove(self, key: str) -> None:
-        """Removes the task of a Pod that was deleted or no longer matters, if there is one. ``key``:
-        ``namespace/name``."""
-        task = self._tasks.get(key)
+    def remove(self, namespace: str, name: str) -> None:
+        """Removes the task of a Pod that was deleted or no longer matters, if there is one."""
+        task = self._tasks.get(namespace, name)
         if task is not None:
             self._tasks.replace(task, None)
             if holds_node(task):
@@ -150,7 +148,7 @@ class PodIntake:
     ) -> None:
         """Sets ``Task.record`` and ``Task.earlier`` of a Pod where its annotations do not prove them, as in a
         replay."""
-        task = self._tasks.get(key)
+        task = self._tasks.by_key(key)
         if task is not None and task.uid == uid and (task.record, task.earlier) != (record, earlier):
             self._tasks.replace(task, replace(task, record=record, earlier=earlier))
 
@@ -169,18 +167,21 @@ class PodIntake:
     def reclassify(self) -> None:
         """Updates the classes of tasks whose relevant labels have changed: a selector has named a label key for the
         first time, or selectors of Services or workloads have changed. Must be called before a snapshot."""
-        all_tasks = len(self._classes.label_keys) != self._label_keys
-        self._label_keys = len(self._classes.label_keys)
-        changed = self._selections.take_changes()
-        for task in self._tasks.values() if all_tasks or changed else ():
-            labels = changed.get(task.namespace, set())
-            if all_tasks or labels is None or not labels.isdisjoint(task.labels.items()):
-                self._set_class(task, self._classes.reclassify(task.cls, task.labels, task.cls.device_claims))
+        affected: list[Task] = []
+        if len(self._classes.label_keys) != len(self._label_keys):
+            new_keys = self._classes.label_keys - self._label_keys
+            self._label_keys = frozenset(self._classes.label_keys)
+            affected += [task for task in self._tasks.values() if not new_keys.isdisjoint(task.labels)]
+        for namespace, labels in self._selections.take_changes().items():
+            tasks = self._tasks.in_namespace(namespace)
+            affected += [task for task in tasks if labels is None or not labels.isdisjoint(task.labels.items())]
+        for task in dict.fromkeys(affected):
+            self._set_class(task, self._classes.reclassify(task.cls, task.labels, task.cls.device_claims))
 
     def claim_changed(self, claim: str) -> None:
         """Updates the classes of waiting Pods after their ResourceClaim has changed. ``claim``: its key."""
         for key in self._device_claims.users(claim):
-            task = self._tasks.get(key)
+            task = self._tasks.by_key(key)
             if task is not None and task.status is TaskStatus.PENDING:
                 self._set_class(task, self.class_with_present_claims(task))
 

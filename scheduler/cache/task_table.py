@@ -67,7 +67,7 @@ class InFlightWrites:
 
 
 class TaskTable:
-    """The tasks of all Pods that are in a job or on a node, by ``namespace/name``."""
+    """The tasks of all Pods that are in a job or on a node."""
 
     def __init__(
         self,
@@ -82,7 +82,8 @@ class TaskTable:
         self._jobs = jobs
         self._device_claims = device_claims
         self._in_flight = in_flight
-        self._tasks: dict[str, Task] = {}
+        self._tasks: dict[str, dict[str, Task]] = {}
+        """Namespace -> name -> task."""
         self._without_job: SnapshotDict[Task] = SnapshotDict()
         """Tasks on nodes that belong to no job."""
         self._borrowed = False
@@ -92,22 +93,29 @@ class TaskTable:
         """Declares this table a copy that has its tasks in common with the original."""
         self._borrowed = True
 
-    def get(self, key: str) -> Task | None:
-        return self._tasks.get(key)
+    def get(self, namespace: str, name: str) -> Task | None:
+        tasks = self._tasks.get(namespace)
+        return None if tasks is None else tasks.get(name)
+
+    def by_key(self, key: str) -> Task | None:
+        """The task of a Pod, by ``namespace/name``."""
+        namespace, _, name = key.partition("/")
+        return self.get(namespace, name)
 
     def current(self, task: Task) -> Task | None:
         """The present version of a task, or None if its Pod was deleted (and perhaps replaced under its name)."""
-        current = self._tasks.get(task.key)
+        current = self.get(task.namespace, task.name)
         return current if current is not None and current.uid == task.uid else None
 
-    def __contains__(self, key: str) -> bool:
-        return key in self._tasks
-
     def keys(self) -> list[str]:
-        return list(self._tasks)
+        """``namespace/name`` of all Pods."""
+        return [f"{namespace}/{name}" for namespace, tasks in self._tasks.items() for name in tasks]
 
     def values(self) -> list[Task]:
-        return list(self._tasks.values())
+        return [task for tasks in self._tasks.values() for task in tasks.values()]
+
+    def in_namespace(self, namespace: str) -> list[Task]:
+        return list(self._tasks.get(namespace, {}).values())
 
     def without_job(self) -> Collection[Task]:
         """The tasks on nodes that belong to no job. The cache does not change the collection afterwards."""
@@ -128,11 +136,17 @@ class TaskTable:
         if old is not None and old.job and (new is None or new.job != old.job or new.uid != old.uid):
             self._jobs.remove_task(old)
         if new is not None:
-            self._tasks[new.key] = new
+            tasks = self._tasks.get(new.namespace)
+            if tasks is None:
+                tasks = self._tasks[new.namespace] = {}
+            tasks[new.name] = new
             if new.job:
                 self._jobs.add_task(new)
         elif old is not None:
-            del self._tasks[old.key]
+            tasks = self._tasks[old.namespace]
+            del tasks[old.name]
+            if not tasks:
+                del self._tasks[old.namespace]
         self._version.increment()
 
     def set_message(self, task: Task, message: str, nominated: str) -> None:
