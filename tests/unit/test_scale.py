@@ -22,6 +22,7 @@ from scheduler.api.scheduling import PodGroup
 from scheduler.cache import ClusterCache
 from scheduler.framework.configuration_file import parse_configuration
 from scheduler.framework.cycle import run_cycle
+from tests.builders import NAME, feed, pod
 
 MOST_BYTES = 1000
 """Limit of the bytes that the cache keeps of a Pod of a vcjob."""
@@ -131,3 +132,31 @@ def test_the_benchmark_places_all_pods_and_draws_its_plot() -> None:
 def test_a_measurement_survives_the_way_between_processes() -> None:
     measured = measure(GANG)
     assert msgspec.json.decode(msgspec.json.encode(measured), type=Measured) == measured
+
+
+def test_a_new_service_costs_the_same_whatever_runs_in_other_namespaces() -> None:
+    def events(others: int) -> int:
+        """Calls of functions to classify Pods after a Service was created."""
+        cache = ClusterCache([NAME])
+        feed(cache, pod("here", on="n", labels={"app": "x"}))
+        for i in range(others):
+            other = pod(f"other-{i}", on="n", labels={"app": "x"})
+            other["metadata"]["namespace"] = "elsewhere"
+            feed(cache, other)
+        cache.compact()
+        meta = {"name": "s", "namespace": "default"}
+        feed(cache, {"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": {"selector": {"app": "x"}}})
+        count = 0
+
+        def profile(_: FrameType, __: str, ___: object) -> None:
+            nonlocal count
+            count += 1
+
+        sys.setprofile(profile)
+        try:
+            cache.compact()
+        finally:
+            sys.setprofile(None)
+        return count
+
+    assert events(100) == events(1)
