@@ -1,14 +1,14 @@
-"""Deferrable writes: they only inform, so each waits until no urgent write needs a slot.
+"""Deferrable writes: they only inform, so each waits until no urgent write does.
 
 Plans do not wait for them. Per object only the newest is kept: a newer write, urgent or not, replaces one that waits,
 and an urgent write waits for one that is running. So an older write never follows a newer one.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from scheduler.api.kinds import Kind
-from scheduler.cluster.kube.operator.slots import WriteSlots
+from scheduler.cluster.kube.operator.write_workers import WriteWorkers
 from scheduler.controllers.effects import Patch
 from scheduler.controllers.worklist import Item
 
@@ -25,62 +25,58 @@ class DeferredWrites:
 
     def __init__(
         self,
-        slots: WriteSlots,
+        workers: WriteWorkers,
         write: Callable[[Item, Patch], Awaitable[str]],
         failed: Callable[[Item, Patch, str], None],
+        ended: Callable[[], None],
     ) -> None:
-        """``write`` returns why it failed, or ""; ``failed`` is called then."""
-        self._slots = slots
+        """``write`` returns why it failed, or ""; ``failed`` is called then. ``ended`` is called after each write."""
+        self._workers = workers
         self._write = write
         self._failed = failed
+        self._ended = ended
         self._waiting: dict[Place, tuple[Item, Patch]] = {}
-        self._running: dict[Place, asyncio.Task[None]] = {}
-        self._closed = False
+        self._running: dict[Place, list[Callable[[], None]]] = {}
+        """With what is called after the write."""
+
+    @property
+    def running(self) -> int:
+        """The number of writes in flight."""
+        return len(self._running)
 
     def put(self, item: Item, patch: Patch) -> None:
         """Queues a write, in place of one that waits for the same object."""
-        if self._closed:
-            return
         place = place_of(patch)
+        queued = place in self._waiting or place in self._running
         self._waiting[place] = (item, patch)
-        if place not in self._running:
-            self._start(place)
+        if not queued:
+            self._submit(place)
 
-    async def settle(self, patch: Patch) -> None:
-        """Prepares an urgent write: drops a waiting write of the object, and waits for a running one."""
+    def before(self, patch: Patch, start: Callable[[], None]) -> None:
+        """Prepares an urgent write: drops a waiting write of the object, and calls ``start`` once none is running."""
         place = place_of(patch)
         self._waiting.pop(place, None)
-        running = self._running.get(place)
-        if running is not None:
-            await asyncio.wait((running,))
+        if place in self._running:
+            self._running[place].append(start)
+        else:
+            start()
 
-    async def drain(self, seconds: float) -> None:
-        """Waits for running writes, at most ``seconds``."""
-        if self._running:
-            await asyncio.wait(self._running.values(), timeout=seconds)
-
-    async def close(self) -> None:
-        self._closed = True
-        tasks = list(self._running.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-    def _start(self, place: Place) -> None:
-        self._running[place] = asyncio.create_task(self._work(place))
+    def _submit(self, place: Place) -> None:
+        self._workers.submit(partial(self._work, place), deferrable=True)
 
     async def _work(self, place: Place) -> None:
+        if place in self._running or place not in self._waiting:  # an urgent write has replaced the one of this turn
+            return
+        item, patch = self._waiting.pop(place)
+        self._running[place] = []
         try:
-            await self._slots.acquire(deferrable=True)
-            try:
-                waiting = self._waiting.pop(place, None)
-                if waiting is not None:
-                    problem = await self._write(*waiting)
-                    if problem:
-                        self._failed(*waiting, problem)
-            finally:
-                self._slots.release()
+            problem = await self._write(item, patch)
         finally:
-            del self._running[place]
-            if place in self._waiting and not self._closed:
-                self._start(place)
+            after = self._running.pop(place)
+        if problem:
+            self._failed(item, patch, problem)
+        for start in after:
+            start()
+        if place in self._waiting:
+            self._submit(place)
+        self._ended()

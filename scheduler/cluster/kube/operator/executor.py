@@ -17,7 +17,17 @@ from scheduler.cluster.kube.operator.files import Files
 from scheduler.cluster.kube.transport.client import JSON, MERGE_PATCH, ApiClient, ApiError
 from scheduler.cluster.kube.transport.fence import Fence
 from scheduler.cluster.kube.transport.ratelimit import Priority
-from scheduler.controllers.effects import NOT_OURS, Create, Delete, Effect, Patch, Post, RemoveFile, WriteFile
+from scheduler.controllers.effects import (
+    NOT_OURS,
+    Create,
+    Delete,
+    FileEffect,
+    ObjectEffect,
+    Patch,
+    Post,
+    RemoveFile,
+    WriteFile,
+)
 from scheduler.controllers.store import controller_of
 
 _encode = msgspec.json.Encoder().encode
@@ -68,9 +78,13 @@ class Executor:
         self._results = results
         self._decoders: dict[Kind, msgspec.json.Decoder[Any]] = {}
 
-    async def carry_out(self, effect: Effect) -> None:
-        """Carries out one effect. Raises ApiError, TransportError, FilesError, and Fenced when this process no
-        longer leads."""
+    def post(self, effect: Post) -> None:
+        """Queues an Event."""
+        self._poster.post(effect.event)
+
+    async def carry_out(self, effect: ObjectEffect | FileEffect) -> None:
+        """Carries out one write. Raises ApiError, TransportError, FilesError, and Fenced when this process no longer
+        leads."""
         match effect:
             case Create():
                 await self._create(effect)
@@ -78,8 +92,6 @@ class Executor:
                 await self._patch(effect)
             case Delete():
                 await self._delete(effect)
-            case Post():
-                self._poster.post(effect.event)
             case WriteFile() | RemoveFile():
                 if self._files is not None:
                     self._fence.check()

@@ -1,9 +1,14 @@
-"""Takes objects off the worklist, lets their controllers plan, and carries the plans out concurrently."""
+"""Takes objects off the worklist, lets their controllers plan, and carries the plans out concurrently.
+
+A plan in execution is a few numbers, not a task: each write that ends starts what follows it.
+"""
 
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 
 import structlog
 
@@ -11,10 +16,10 @@ from scheduler.cluster.kube.operator.change_receiver import ChangeReceiver
 from scheduler.cluster.kube.operator.deferred_writes import DeferredWrites
 from scheduler.cluster.kube.operator.executor import Executor
 from scheduler.cluster.kube.operator.files import FilesError
-from scheduler.cluster.kube.operator.slots import WriteSlots
+from scheduler.cluster.kube.operator.write_workers import WriteWorkers
 from scheduler.cluster.kube.transport.client import ApiError, TransportError
 from scheduler.cluster.kube.transport.fence import Fenced
-from scheduler.controllers.effects import Effect, FileEffect, ObjectEffect, Patch, Plan, Post, RemoveFile, WriteFile
+from scheduler.controllers.effects import FileEffect, ObjectEffect, Patch, Plan, Post, RemoveFile, WriteFile
 from scheduler.controllers.worklist import Item, Worklist
 from scheduler.observability.controller_metrics import ControllerMetrics
 
@@ -23,6 +28,20 @@ BATCH = 50
 _FILE = "File"
 """What the metrics call the kind of files."""
 log = structlog.get_logger(__name__)
+
+
+@dataclass(eq=False, slots=True)
+class _Execution:
+    """A plan that is being carried out."""
+
+    item: Item
+    plan: Plan
+    stage: int = 0
+    """The next stage."""
+    unfinished: int = 0
+    """Writes of the present stage."""
+    failure: tuple[ObjectEffect | FileEffect, str] | None = None
+    """The first write that failed, and why."""
 
 
 class ReconcileLoop:
@@ -44,9 +63,13 @@ class ReconcileLoop:
         self._receiver = receiver
         self._executor = executor
         self._metrics = metrics
-        self._slots = WriteSlots(writes)
-        self._deferred = DeferredWrites(self._slots, self._write, self._deferred_failed)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._workers = WriteWorkers(writes)
+        self._ended = asyncio.Event()
+        """Set whenever a plan or a deferrable write has ended."""
+        self._deferred = DeferredWrites(self._workers, self._write, self._deferred_failed, self._ended.set)
+        self._executions: set[_Execution] = set()
+        self._counters: dict[tuple[str, str, str, str], Callable[[], None]] = {}
+        """What counts effects, by controller, verb, kind and result."""
 
     async def run(self) -> None:
         while True:
@@ -69,17 +92,16 @@ class ReconcileLoop:
                     await self._receiver.changed.wait()
 
     async def drain(self, seconds: float) -> bool:
-        """Waits for the plans in flight; returns whether all finished in time."""
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=seconds)
-        await self._deferred.drain(seconds)
-        return not self._tasks
+        """Waits for the plans and deferrable writes in flight; returns whether all plans finished in time."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while self._executions or self._deferred.running:
+                    self._ended.clear()
+                    await self._ended.wait()
+        return not self._executions
 
     async def close(self) -> None:
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._deferred.close()
+        await self._workers.close()
 
     def _reconcile(self, item: Item) -> None:
         name = item.controller.name
@@ -93,47 +115,61 @@ class ReconcileLoop:
             return
         self._metrics.plan_seconds.labels(name).observe(time.perf_counter() - started)
         if plan.stages:
-            task = asyncio.create_task(self._carry_out(item, plan))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            execution = _Execution(item, plan)
+            self._executions.add(execution)
+            self._advance(execution)
         else:
             self._worklist.finish(item, plan, time.time())
 
-    async def _carry_out(self, item: Item, plan: Plan) -> None:
-        for stage in plan.stages:
-            outcomes = await self._do_all(item, stage)
-            for effect, problem in zip(stage, outcomes, strict=True):
-                if problem:
-                    self._worklist.fail(item, effect, problem, time.time())
-                    self._receiver.changed.set()
-                    return
-        self._worklist.finish(item, plan, time.time())
+    # --- the execution of a plan --------------------------------------------------------------------------------------
+    def _advance(self, execution: "_Execution") -> None:
+        """Starts the next stages of a plan, up to one that has writes to wait for."""
+        item, stages = execution.item, execution.plan.stages
+        while execution.stage < len(stages):
+            writes: list[ObjectEffect | FileEffect] = []
+            for effect in stages[execution.stage]:
+                if isinstance(effect, Post):
+                    self._executor.post(effect)
+                elif isinstance(effect, Patch) and effect.deferrable:
+                    self._deferred.put(item, effect)
+                else:
+                    writes.append(effect)
+            execution.stage += 1
+            if writes:
+                execution.unfinished = len(writes)
+                for write in writes:
+                    self._submit(execution, write)
+                return
+        self._worklist.finish(item, execution.plan, time.time())
+        self._end(execution)
+
+    def _submit(self, execution: "_Execution", effect: ObjectEffect | FileEffect) -> None:
+        write = partial(self._carry_out, execution, effect)
+        if isinstance(effect, Patch):
+            self._deferred.before(effect, partial(self._workers.submit, write))
+        else:
+            self._workers.submit(write)
+
+    async def _carry_out(self, execution: "_Execution", effect: ObjectEffect | FileEffect) -> None:
+        problem = await self._write(execution.item, effect)
+        if problem and execution.failure is None:
+            execution.failure = effect, problem
+        execution.unfinished -= 1
+        if execution.unfinished:
+            return
+        if execution.failure is None:
+            self._advance(execution)
+        else:
+            self._worklist.fail(execution.item, *execution.failure, time.time())
+            self._end(execution)
+
+    def _end(self, execution: "_Execution") -> None:
+        self._executions.discard(execution)
+        self._ended.set()
         self._receiver.changed.set()
 
-    async def _do_all(self, item: Item, stage: Sequence[Effect]) -> Sequence[str]:
-        """Carries out effects concurrently. Returns why each failed, or ""."""
-        if len(stage) == 1:  # most stages are one status or Event; a task of its own would cost more than its plan
-            return [await self._do(item, stage[0])]
-        return await asyncio.gather(*(self._do(item, effect) for effect in stage))
-
-    async def _do(self, item: Item, effect: Effect) -> str:
-        """Carries out an effect. Returns why it failed, or ""."""
-        if isinstance(effect, Post):
-            await self._executor.carry_out(effect)
-            return ""
-        if isinstance(effect, Patch):
-            if effect.deferrable:
-                self._deferred.put(item, effect)
-                return ""
-            await self._deferred.settle(effect)
-        await self._slots.acquire(deferrable=False)
-        try:
-            return await self._write(item, effect)
-        finally:
-            self._slots.release()
-
     async def _write(self, item: Item, effect: ObjectEffect | FileEffect) -> str:
-        """Carries out an effect while holding a slot. Returns why it failed, or ""."""
+        """Carries out an effect. Returns why it failed, or ""."""
         problem = ""
         try:
             await self._executor.carry_out(effect)
@@ -146,8 +182,7 @@ class ReconcileLoop:
             problem = f"{type(error).__name__}: {error}"
         verb = type(effect).__name__.lower()
         kind = _FILE if isinstance(effect, WriteFile | RemoveFile) else effect.kind.name
-        result = "error" if problem else "done"
-        self._metrics.effects.labels(item.controller.name, verb, kind, result).inc()
+        self._count((item.controller.name, verb, kind, "error" if problem else "done"))
         if problem:
             log.warning(
                 "write failed",
@@ -158,6 +193,13 @@ class ReconcileLoop:
                 problem=problem,
             )
         return problem
+
+    def _count(self, labels: tuple[str, str, str, str]) -> None:
+        """``labels``: controller, verb, kind and result."""
+        increment = self._counters.get(labels)
+        if increment is None:  # to look up the series of labels costs more than to count
+            increment = self._counters[labels] = self._metrics.effects.labels(*labels).inc
+        increment()
 
     def _deferred_failed(self, item: Item, effect: Patch, problem: str) -> None:
         """Schedules a retry of a deferrable write that failed."""

@@ -18,6 +18,7 @@ from scheduler.cluster.kube.operator.change_receiver import ChangeReceiver, Kind
 from scheduler.cluster.kube.operator.executor import Executor
 from scheduler.cluster.kube.operator.handlers import Handlers
 from scheduler.cluster.kube.operator.reconcile_loop import ReconcileLoop
+from scheduler.cluster.kube.operator.write_workers import WriteWorkers
 from scheduler.cluster.kube.transport.client import ApiClient, ApiError
 from scheduler.cluster.kube.transport.credentials import Credentials
 from scheduler.cluster.kube.transport.fence import Fence
@@ -391,9 +392,9 @@ def test_stages_follow_each_other_and_events_are_posted() -> None:
     virtual_time.run(scenario())
 
 
-def test_a_plan_of_single_effects_takes_one_task() -> None:
+def test_a_plan_takes_no_more_tasks_than_writes_may_be_in_flight() -> None:
     async def scenario() -> None:
-        async with world() as w:
+        async with world(writes=3) as w:
             started: list[str] = []
 
             def start(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> asyncio.Task[Any]:
@@ -401,12 +402,89 @@ def test_a_plan_of_single_effects_takes_one_task() -> None:
                 return asyncio.Task(coroutine, loop=loop, **options)
 
             asyncio.get_running_loop().set_task_factory(start)
+            w.api.on("POST", GROUPS, _created)
 
-            w.queue("q", Plan([[Post(EVENT)], [Post(EVENT)], [Post(EVENT)]]))
-            await until(lambda: w.toy.finished == ["q"])
-
+            w.queue("events", Plan([[Post(EVENT)], [Post(EVENT)], [Post(EVENT)]]))
+            await until(lambda: w.toy.finished == ["events"])
             assert len(w.posted) == 3
-            assert [name for name in started if name.startswith("ReconcileLoop.")] == ["ReconcileLoop._carry_out"]
+            assert "WriteWorkers._work" not in started
+
+            w.queue("q", Plan().then(*(Create(POD_GROUP, group(f"g{i}")) for i in range(50))))
+            await until(lambda: w.toy.finished == ["events", "q"])
+            assert len(w.api.calls) == 50
+            assert [name for name in started if "WriteWorkers" in name or "ReconcileLoop" in name] == [
+                "WriteWorkers._work"
+            ] * 3
+
+    virtual_time.run(scenario())
+
+
+def test_a_write_that_comes_as_the_last_worker_ends_is_carried_out() -> None:
+    async def scenario() -> None:
+        workers = WriteWorkers(1)
+        done: list[str] = []
+
+        async def first() -> None:
+            done.append("first")
+            asyncio.get_running_loop().call_soon(workers.submit, second)
+
+        async def second() -> None:
+            done.append("second")
+
+        workers.submit(first)
+        await until(lambda: done == ["first", "second"])
+        await workers.close()
+
+    virtual_time.run(scenario())
+
+
+def test_a_write_that_raises_ends_no_worker() -> None:
+    async def scenario() -> None:
+        workers = WriteWorkers(1)
+        done = asyncio.Event()
+
+        async def raises() -> None:
+            raise ValueError("odd")
+
+        async def follows() -> None:
+            done.set()
+
+        workers.submit(raises)
+        workers.submit(follows)
+        await done.wait()
+        await workers.close()
+
+    virtual_time.run(asyncio.wait_for(scenario(), 30))
+
+
+def test_an_urgent_write_follows_a_deferrable_one_of_the_object_that_is_running() -> None:
+    async def scenario() -> None:
+        async with world(writes=1) as w:
+            free = asyncio.Event()
+            order: list[str] = []
+
+            async def held(call: Call, request: web.Request) -> Answer:
+                order.append(call.body["status"]["state"])
+                if len(order) == 1:
+                    await free.wait()
+                return {"metadata": {"name": "q", "resourceVersion": "9"}}
+
+            w.api.on("PATCH", f"{QUEUES}/q/status", held)
+
+            def patch(state: str, deferrable: bool) -> Patch:
+                return Patch(QUEUE, "", "q", {"status": {"state": state}}, subresource="status", deferrable=deferrable)
+
+            w.queue("a", Plan().then(patch("running", True)))
+            await until(lambda: order)
+            w.queue("b", Plan().then(patch("replaced", True)))
+            await until(lambda: "b" in w.toy.finished)
+            w.queue("c", Plan().then(patch("urgent", False)))
+            await asyncio.sleep(1)
+            assert order == ["running"]
+            w.queue("d", Plan().then(patch("last", True)))
+            free.set()
+            await until(lambda: "c" in w.toy.finished and len(order) == 3)
+            assert order == ["running", "urgent", "last"]
 
     virtual_time.run(scenario())
 
@@ -511,7 +589,7 @@ def test_a_backlog_of_what_only_informs_does_not_hold_up_the_end() -> None:
             await until(lambda: len(w.toy.finished) == 3)
         left = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
 
-        assert not [task for task in left if "DeferredWrites" in repr(task)]
+        assert not [task for task in left if "WriteWorkers" in repr(task)]
 
     virtual_time.run(asyncio.wait_for(scenario(), 30))  # an answer never comes within 60 s
 
@@ -573,6 +651,10 @@ def test_nothing_is_written_once_the_lease_is_lost() -> None:
             assert w.api.calls == []
 
     virtual_time.run(scenario())
+
+
+async def _created(call: Call, request: web.Request) -> Answer:
+    return group(call.body["metadata"]["name"])
 
 
 def _answering(status: int, reason: str, message: str = "no") -> Any:
