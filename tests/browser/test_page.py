@@ -88,6 +88,28 @@ def test_changes_are_shown_without_reloading_and_leave_the_rest_as_it_is() -> No
     run(scenario)
 
 
+def test_a_queue_that_moves_is_shown_below_its_new_parent_and_not_below_the_old_one() -> None:
+    def below(parent: str, at: float) -> Overview:
+        return Overview(
+            at, (*map(QueueRow, ("a", "b", "c")), *(QueueRow(f"in-{x}", x) for x in "abc"), QueueRow("m", parent))
+        )
+
+    async def scenario() -> None:
+        async with viewer() as v:
+            await v.open()
+            for at, parent in enumerate(("b", "a", "c", "", "b", "gone", "m"), 1):
+                await v.show(below(parent, float(at)))
+                names = await v.texts("#queue-tree .name")
+                assert sorted(names) == ["a", "b", "c", "in-a", "in-b", "in-c", "m"], parent
+                above = "[...document.querySelectorAll('#queue-tree .name')].find(e => e.textContent === 'm')"
+                found = await v.tab.value(
+                    f"{above}.closest('ul').closest('li')?.querySelector('.name').textContent ?? ''"
+                )
+                assert found == (parent if parent in ("a", "b", "c") else "")
+
+    run(scenario)
+
+
 def test_names_and_reasons_are_text_whatever_they_contain() -> None:
     async def scenario() -> None:
         async with viewer() as v:
@@ -189,9 +211,12 @@ def test_ten_thousand_nodes_and_two_thousand_gangs_are_shown_in_pages_with_a_fil
             await v.tab.until("document.querySelectorAll('#waiting-rows tr').length === 1")
 
             changed = msgspec.structs.replace(sick, chips="a" * 8, counts=(0, 0, 8, 0, 0))
-            started = await v.tab.value("performance.now()")
             await v.show(msgspec.structs.replace(large, at=2.0, nodes=(changed, *large.nodes[1:])))
-            assert await v.tab.value("performance.now()") - started < 60_000
+            await v.tab.value("document.getElementById('chips-filter').value = 'node-07777'")
+            await v.tab.value("document.getElementById('chips-filter').dispatchEvent(new Event('input'))")
+            await v.tab.until("document.querySelectorAll('#chips-rows tr').length === 1")
+            assert "8 allocated" in await v.tab.value("document.getElementById('chips-rows').textContent")
+            assert "unhealthy" not in await v.tab.value("document.getElementById('chips-rows').textContent")
 
     run(scenario)
 
@@ -268,8 +293,7 @@ def test_the_number_of_waiting_gangs_is_announced_once_and_not_each_change() -> 
             )
             for number in range(2, 6):
                 await v.show(Overview(float(number), waiting=gangs[:number]))
-            await v.tab.until("heard.length > 0")
-            assert await v.tab.value("heard.at(-1)") == "5 gangs wait, before it was 1"
+            await v.tab.until("heard.at(-1)?.startsWith('5 gangs wait, before it was ')")
             assert await v.tab.value("heard.length") <= 2
             assert await v.tab.value("document.getElementById('announcement').getAttribute('aria-live')") == "polite"
 

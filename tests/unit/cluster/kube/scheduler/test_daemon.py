@@ -22,9 +22,11 @@ from scheduler.cluster.kube.process.process import ProcessSettings
 from scheduler.cluster.kube.process.reload import ConfigurationFile
 from scheduler.cluster.kube.scheduler import daemon as daemons
 from scheduler.cluster.kube.scheduler.daemon import Daemon, Settings
+from scheduler.cluster.kube.scheduler.visibility.role import Visibility
 from scheduler.framework.cache_requirements import CacheRequirements
 from scheduler.framework.configuration_file import DEFAULT_CONFIGURATION
 from scheduler.framework.failures import PluginError
+from scheduler.framework.session import Session
 from scheduler.observability.metrics import Metrics
 from tests.builders import feed, group, node, pod, queue
 from tests.unit.cluster.kube.fake_api import Answer, Call, FakeApi, StaticCredentials, healthz, serving, until
@@ -299,6 +301,49 @@ def test_a_pod_is_bound_without_waiting_for_the_period(tmp_path: Path) -> None:
             assert not w.api.to("POST", ".*/binding")
             feed(w.cache, [pod("p", "1c", "g")])
             await until(lambda: w.api.to("POST", ".*/binding"))
+            w.daemon.process.stop()
+            assert await running == 0
+
+    asyncio.run(scenario())
+
+
+class OpenPage(Visibility):
+    """The API for tenants with a web page that a test opens."""
+
+    def __init__(self) -> None:
+        self.opened = False
+        self.sessions: list[list[str]] = []
+        """The queues of each session."""
+
+    async def start(self) -> None:
+        pass
+
+    async def close(self) -> None:
+        pass
+
+    @property
+    def awaits_session(self) -> bool:
+        return self.opened
+
+    async def session_ended(self, session: Session) -> None:
+        self.sessions.append(sorted(session.queues))  # fails if the session has been released
+
+
+def test_a_web_page_gets_every_session_and_one_at_once_although_nothing_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(daemons, "IDLE_CYCLE", 1e9)
+
+    async def scenario() -> None:
+        async with started(tmp_path / "scheduler.conf") as w:
+            page = w.daemon._visibility = OpenPage()
+            feed(w.cache, queue("gold"))
+            running = asyncio.create_task(w.daemon.run())
+            await until(lambda: w.value("volcano_py_cycles_skipped_total") > 3)
+            before = len(page.sessions)
+            assert before > 0 and all("gold" in queues for queues in page.sessions)
+            page.opened = True
+            await until(lambda: len(page.sessions) > before)
             w.daemon.process.stop()
             assert await running == 0
 

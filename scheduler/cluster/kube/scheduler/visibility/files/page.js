@@ -54,7 +54,7 @@ function arrange(parent, known, keys, make) {
   const wanted = new Set(keys);
   for (const [key, child] of known) {
     if (!wanted.has(key)) {
-      child.remove();
+      if (child.parentNode === parent) child.remove(); // it may have moved to another parent
       known.delete(key);
     }
   }

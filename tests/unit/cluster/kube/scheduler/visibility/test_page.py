@@ -182,7 +182,7 @@ def test_what_is_no_namespace_is_not_asked_about(path: str) -> None:
 
 def test_rights_are_asked_for_once_in_a_while_and_not_for_each_page() -> None:
     async def scenario() -> None:
-        async with browser() as b:
+        async with browser(clock=lambda: 0.0) as b:
             b.server.overviews.publish(FIRST)
             for _ in range(5):
                 async with b.get(MINE, "alice") as answer:

@@ -3,10 +3,12 @@
 import asyncio
 import base64
 import ssl
+import sys
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 import aiohttp
+import msgspec
 import pytest
 from aiohttp import web
 
@@ -18,6 +20,8 @@ from scheduler.cluster.kube.scheduler.visibility.role import (
     VisibilitySettings,
 )
 from scheduler.cluster.kube.scheduler.visibility.server import PREFIX
+from scheduler.framework.session import Session
+from scheduler.observability.overview import Overview, QueueRow
 from scheduler.observability.role_metrics import RoleMetrics
 from tests.unit.cluster.kube.fake_api import Answer, Call, FakeApi, refusal, serving
 
@@ -120,5 +124,45 @@ def test_scheduling_goes_on_while_the_api_server_refuses_everything() -> None:
             while not api.calls:
                 await asyncio.sleep(0.01)
             await visibility.close()
+
+    run(scenario)
+
+
+def overview_of_a_session(session: Session) -> Overview:
+    raise AssertionError("a standby has no sessions")
+
+
+def test_the_page_of_a_standby_is_made_from_a_list_of_the_cluster() -> None:
+    listed = Overview(7.0, (QueueRow("gold", "", "Open", 1),))
+    answer = msgspec.json.encode({"status": 200, "body": listed})
+    program = f"import sys; assert b'overview' in sys.stdin.buffer.read(); sys.stdout.buffer.write({answer!r})"
+    worker = Worker((sys.executable, "-c", program), {})
+    names = ("volcano-system", "scheduler", "certificate")
+
+    async def scenario() -> None:
+        async with serving() as (api, client):
+            objects = Objects(api)
+            api.answer("GET", PROXY, {"data": {}})
+            status = {"authenticated": True, "user": {"username": "admin"}}
+            api.answer("POST", "/apis/authentication.k8s.io/v1/tokenreviews", {"status": status})
+            api.answer("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", {"status": {"allowed": True}})
+            settings = VisibilitySettings("127.0.0.1", 0, *names, worker, overview_of_a_session)
+            visibility = Visibility(settings, client, RoleMetrics(), lambda: True)
+            await visibility.start()
+            try:
+                while not objects.service["spec"]["caBundle"]:
+                    await asyncio.sleep(0.01)
+                pem = base64.b64decode(objects.service["spec"]["caBundle"]).decode()
+                options: dict[str, Any] = {
+                    "ssl": ssl.create_default_context(cadata=pem),
+                    "server_hostname": "scheduler.volcano-system.svc",
+                    "headers": {"Authorization": "Bearer token"},
+                }
+                url = f"https://127.0.0.1:{visibility.port}{PREFIX}/pages"
+                async with aiohttp.ClientSession() as session, session.get(url, **options) as page:
+                    found = await page.json()
+                assert (found["at"], set(found["queues"]["set"])) == (7.0, {"gold"})
+            finally:
+                await visibility.close()
 
     run(scenario)
