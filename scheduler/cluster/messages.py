@@ -1,8 +1,6 @@
 """Messages of Events and conditions about decisions, the same on a real cluster and in memory."""
 
-from typing import Any
-
-from scheduler.api.decisions import Bind, PodGroupStatusUpdate
+from scheduler.api.decisions import Bind
 
 
 def binding_message(bind: Bind) -> str:
@@ -19,18 +17,3 @@ def preparation_message(bind: Bind, at_fault: Bind, problem: str) -> str:
     """The message about a failed preparation of the Pod itself, or of another Pod of its gang."""
     why = problem if bind is at_fault else f"pod {at_fault.task.key} of its gang: {problem}"
     return f"execute preBind for pod {bind.task.key} failed: {why}, resync the task"
-
-
-def pod_group_conditions(update: PodGroupStatusUpdate) -> list[dict[str, Any]]:
-    """The conditions of a PodGroup."""
-    return [
-        {
-            "type": c.type,
-            "status": c.status,
-            "transitionID": c.transition_id,
-            **({"lastTransitionTime": c.last_transition_time} if c.last_transition_time else {}),
-            **({"reason": c.reason} if c.reason else {}),
-            **({"message": c.message} if c.message else {}),
-        }
-        for c in update.conditions
-    ]

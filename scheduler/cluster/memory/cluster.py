@@ -5,6 +5,8 @@ from datetime import datetime
 from functools import partial
 from itertools import chain
 
+import msgspec
+
 from scheduler.api.decisions import (
     Bind,
     Decisions,
@@ -42,7 +44,7 @@ from scheduler.cluster.memory.playground import run_playground
 from scheduler.cluster.memory.preparer import MemoryPreparer
 from scheduler.cluster.memory.server import EPOCH, Json, Key, MemoryServer, format_time, key_name, set_condition
 from scheduler.cluster.memory.storage import provision, sync_volumes
-from scheduler.cluster.messages import binding_message, eviction_message, pod_group_conditions
+from scheduler.cluster.messages import binding_message, eviction_message
 from scheduler.framework.configuration import Configuration
 from scheduler.playground.objects import Warn
 
@@ -302,7 +304,7 @@ class MemoryCluster:
         if raw is None:
             return False, False
         new: Json = {"phase": update.phase} if update.phase else {}
-        new["conditions"] = pod_group_conditions(update)
+        new["conditions"] = list(msgspec.to_builtins(update.conditions))
         new.update({k: v for k in ("running", "succeeded", "failed") if (v := getattr(update, k))})
         old, raw["status"] = raw["status"], new
         self._update(POD_GROUP, raw)

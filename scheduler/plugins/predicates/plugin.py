@@ -13,8 +13,7 @@ from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
 from scheduler.plugins.predicates.dynamic_resources import DynamicResources
 from scheduler.plugins.predicates.inter_pod_affinity import inter_pod_affinity
-from scheduler.plugins.predicates.node_conditions import node_affinity, pod_count, taints, unschedulable
-from scheduler.plugins.predicates.ports import HostPorts
+from scheduler.plugins.predicates.node_conditions import HostPorts, node_affinity, pod_count, taints, unschedulable
 from scheduler.plugins.predicates.topology_spread import topology_spread
 from scheduler.plugins.predicates.volumes import EnabledFilters, Volumes, read_utilization_scores
 from scheduler.plugins.support.field_reporter import field_reporter

@@ -192,6 +192,8 @@ class Daemon:
             )
         self._cycle_timer = CycleTimer(settings.schedule_period, cache)
         self._last = _Last()
+        self._reload_at = 0.0
+        """When the configuration file is read again."""
         self._throttle = StatusThrottle(period=settings.schedule_period)
 
     # --- life ---------------------------------------------------------------------------------------------------------
@@ -291,7 +293,7 @@ class Daemon:
         if self._writer.overloaded:
             return
         try:
-            if self._configuration.poll(self._metrics):
+            if self._reload_configuration():
                 self._last.version = -1
                 self._usage.set_source(self._configuration.current.metrics)
                 await self._watch_plugin_config_maps()
@@ -354,6 +356,14 @@ class Daemon:
             self._relisting.append(asyncio.create_task(self._informers.list_again(kinds, self._stop)))
         self._relisting = [listing for listing in self._relisting if not listing.done()]
         return not self._relisting
+
+    def _reload_configuration(self) -> bool:
+        """Reads the configuration file, once per period. Returns whether a new configuration is in force."""
+        now = time.monotonic()
+        if now < self._reload_at:
+            return False
+        self._reload_at = now + self._settings.schedule_period / 2  # sessions may begin a little early
+        return self._configuration.poll(self._metrics)
 
     def _nothing_changed(self) -> bool:
         """Whether the last cycle decided nothing and nothing has changed since it began."""

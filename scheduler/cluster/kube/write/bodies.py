@@ -21,7 +21,7 @@ from scheduler.api.objects import KubeObject
 from scheduler.api.preparation import Patch
 from scheduler.api.signed_records import SigningKey
 from scheduler.api.times import format_timestamp
-from scheduler.cluster.messages import eviction_message, pod_group_conditions
+from scheduler.cluster.messages import eviction_message
 
 _encode = msgspec.json.Encoder().encode
 
@@ -104,7 +104,7 @@ def pod_group_status(update: PodGroupStatusUpdate, key: SigningKey | None = None
     Counts of zero are taken out, as Volcano leaves them out. ``key``: for the record of its admission; None: none is
     written."""
     status: dict[str, Any] = {
-        "conditions": pod_group_conditions(update),
+        "conditions": list(msgspec.to_builtins(update.conditions)),
         "running": update.running or None,
         "succeeded": update.succeeded or None,
         "failed": update.failed or None,
