@@ -3,10 +3,12 @@
 Only this module reads the flags. The modules that use the values document them.
 """
 
-import sys
+import asyncio
 import time
 from collections.abc import Callable, Sequence
+from contextlib import aclosing
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,11 +18,13 @@ import structlog
 from scheduler.api.names import DEFAULT_QUEUE, DEFAULT_SCHEDULER_NAME, SIGNING_KEY_SECRET
 from scheduler.cli.feature_gates import feature_gates
 from scheduler.cli.flags import ADDRESS, DURATION, KEY_VALUE, QUANTITY, boolean, without_effect
-from scheduler.cli.plugins import with_plugins
+from scheduler.cli.plugins import plugins_option
 from scheduler.cli.role_flags import BAD_CONFIGURATION, RoleFlags, role_flags, serve
 from scheduler.cli.text import echo
 
 if TYPE_CHECKING:
+    from scheduler.cluster.kube.process.reload import ConfigurationFile
+    from scheduler.cluster.kube.watch.lists_ahead import ListsAhead
     from scheduler.framework.session import Session
     from scheduler.observability.overview import Overview
 
@@ -99,7 +103,7 @@ VISIBILITY_SECRET = "volcano-py-scheduler-certificate"
 )
 @boolean("--visibility-page", default=False, help="Serve a web page at that address as well.")
 @feature_gates
-@with_plugins
+@plugins_option
 @without_effect(
     "--cache-dump-dir",
     "--cache-dumper",
@@ -117,6 +121,7 @@ VISIBILITY_SECRET = "volcano-py-scheduler-certificate"
 @role_flags(lease_name="the scheduler's name, or volcano-py if there are several", metrics=":8080")
 def scheduler_command(
     role: RoleFlags,
+    load: Callable[[], None],
     scheduler_conf: str,
     scheduler_names: Sequence[str],
     schedule_period: float,
@@ -139,74 +144,106 @@ def scheduler_command(
 
     Exit codes: 0 stopped, 1 leadership lost or API server not reachable, 2 bad configuration.
     """
-    from scheduler.cache import ClusterCache
-    from scheduler.cli.visibility_worker import COMMAND
-    from scheduler.cluster.kube.process.reload import ConfigurationFile
-    from scheduler.cluster.kube.scheduler.daemon import Daemon, Settings
-    from scheduler.cluster.kube.scheduler.visibility.answers import Worker
-    from scheduler.cluster.kube.scheduler.visibility.role import VisibilitySettings
-    from scheduler.framework.configuration_file import ConfigurationError
-    from scheduler.observability.server import parse_address
-    from scheduler.record.cache import RecordedCache
-    from scheduler.record.journal import Journal
-
     role.configure_logs()
     names = tuple(dict.fromkeys(scheduler_names))
     process = role.process_settings(names[0] if len(names) == 1 else DEFAULT_SCHEDULER_NAME)
-    try:
-        configuration = ConfigurationFile(scheduler_conf, features)
-    except ConfigurationError as error:
-        echo(f"volcano-py scheduler: {error}", err=True)
-        sys.exit(BAD_CONFIGURATION)
-    secret_namespace, _, secret_name = signing_key_secret.rpartition("/")
-    visibility = None
     if visibility_page and not visibility_address:
         raise click.UsageError("--visibility-page needs --visibility-address")
-    if visibility_address:
-        service_namespace, _, service = visibility_service.rpartition("/")
-        host, port = parse_address(visibility_address)
-        question = {
-            "kubeconfig": role.kubeconfig,
-            "master": role.master,
-            "configuration": scheduler_conf,
-            "scheduler_names": names,
-            "plugins_dir": str(click.get_current_context().params.get("plugins_dir") or ""),
-        }
-        namespace = service_namespace or role.leader_elect_resource_namespace
-        worker = Worker(COMMAND, question)
-        visibility = VisibilitySettings(
-            host,
-            port,
-            namespace,
-            service,
-            visibility_certificate_secret,
-            worker,
-            _overview_taker() if visibility_page else None,
-        )
-    settings = Settings(
-        scheduler_names=names,
-        process=process,
-        schedule_period=schedule_period,
-        default_queue=default_queue,
-        bind_workers=bind_workers,
-        percentage_nodes=percentage_nodes_to_find,
-        minimum_nodes=minimum_feasible_nodes,
-        csi_storage=csi_storage,
-        signing_key_namespace=secret_namespace or role.leader_elect_resource_namespace,
-        signing_key_secret=secret_name,
-        visibility=visibility,
-    )
 
     def ended(why: str) -> None:
         structlog.get_logger(__name__).error("the recording has ended", why=why)
 
-    async def main() -> int:
+    def prepare() -> "ConfigurationFile | None":
+        """Imports all that a scheduler needs, and reads the configuration. None: it is bad, which is said."""
+        load()
+        import_module("scheduler.cache")
+        import_module("scheduler.cluster.kube.scheduler.daemon")
+        from scheduler.cluster.kube.process.reload import ConfigurationFile
+        from scheduler.framework.configuration_file import ConfigurationError
+
+        try:
+            return ConfigurationFile(scheduler_conf, features)
+        except ConfigurationError as error:
+            echo(f"volcano-py scheduler: {error}", err=True)
+            return None
+
+    async def schedule(configuration: "ConfigurationFile", ahead: "ListsAhead") -> int:
+        from scheduler.cache import ClusterCache
+        from scheduler.cluster.kube.scheduler.daemon import Daemon, Settings
+
+        secret_namespace, _, secret_name = signing_key_secret.rpartition("/")
+        visibility = None
+        if visibility_address:
+            from scheduler.cli.visibility_worker import COMMAND
+            from scheduler.cluster.kube.scheduler.visibility.answers import Worker
+            from scheduler.cluster.kube.scheduler.visibility.role import VisibilitySettings
+            from scheduler.observability.server import parse_address
+
+            service_namespace, _, service = visibility_service.rpartition("/")
+            host, port = parse_address(visibility_address)
+            question = {
+                "kubeconfig": role.kubeconfig,
+                "master": role.master,
+                "configuration": scheduler_conf,
+                "scheduler_names": names,
+                "plugins_dir": str(click.get_current_context().params.get("plugins_dir") or ""),
+            }
+            namespace = service_namespace or role.leader_elect_resource_namespace
+            worker = Worker(COMMAND, question)
+            visibility = VisibilitySettings(
+                host,
+                port,
+                namespace,
+                service,
+                visibility_certificate_secret,
+                worker,
+                _overview_taker() if visibility_page else None,
+            )
+        settings = Settings(
+            scheduler_names=names,
+            process=process,
+            schedule_period=schedule_period,
+            default_queue=default_queue,
+            bind_workers=bind_workers,
+            percentage_nodes=percentage_nodes_to_find,
+            minimum_nodes=minimum_feasible_nodes,
+            csi_storage=csi_storage,
+            signing_key_namespace=secret_namespace or role.leader_elect_resource_namespace,
+            signing_key_secret=secret_name,
+            visibility=visibility,
+        )
         if not record:
             cache = ClusterCache(names, default_queue=default_queue, node_selector=node_selector)
-            return await Daemon(settings, configuration, cache, role.credentials()).run()
+            return await Daemon(settings, configuration, cache, role.credentials(), ahead=ahead).run()
+        from scheduler.record.cache import RecordedCache
+        from scheduler.record.journal import Journal
+
         journal = Journal(Path(record), record_limit, f"{time.time_ns()}", ended)
         recorded = RecordedCache(names, journal, default_queue=default_queue, node_selector=node_selector)
-        return await Daemon(settings, configuration, recorded, role.credentials(), sessions=recorded).run()
+        daemon = Daemon(settings, configuration, recorded, role.credentials(), sessions=recorded, ahead=ahead)
+        return await daemon.run()
+
+    async def main() -> int:
+        """Requests the lists, prepares meanwhile, and schedules."""
+        from scheduler.cluster.kube.transport.client import ApiClient
+        from scheduler.cluster.kube.transport.credentials import CredentialsError
+        from scheduler.cluster.kube.transport.sources import sources
+        from scheduler.cluster.kube.watch.lists_ahead import ListsAhead
+        from scheduler.observability.role_metrics import RoleMetrics
+
+        client = ApiClient(role.credentials(), RoleMetrics(), qps=process.qps, burst=process.burst)
+        try:
+            await client.start()
+        except CredentialsError:
+            if await asyncio.to_thread(prepare) is None:
+                return BAD_CONFIGURATION
+            raise
+        try:
+            async with aclosing(ListsAhead(client, sources(csi_storage=csi_storage))) as ahead:
+                configuration = await asyncio.to_thread(prepare)
+                return BAD_CONFIGURATION if configuration is None else await schedule(configuration, ahead)
+        finally:
+            await client.close()
 
     serve("scheduler", main)
 

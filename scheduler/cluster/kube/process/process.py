@@ -56,9 +56,11 @@ class Process:
         ready: Health,
         *,
         now: Callable[[], float] = time.monotonic,
+        client: ApiClient | None = None,
     ) -> None:
-        """``ready``: what ``/readyz`` answers."""
-        self.client = ApiClient(credentials, metrics, qps=settings.qps, burst=settings.burst)
+        """``ready``: what ``/readyz`` answers. ``client``: a client with these credentials that has been started."""
+        self.client = client or ApiClient(credentials, metrics, qps=settings.qps, burst=settings.burst)
+        self.client.count_in(metrics)
         self.fence = Fence()
         """Open while this process leads."""
         self.liveness = Liveness(self.fence, stopping=settings.stopping, now=now)

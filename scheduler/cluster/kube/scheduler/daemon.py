@@ -12,7 +12,7 @@ import gc
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import structlog
 
@@ -35,11 +35,11 @@ from scheduler.cluster.kube.scheduler.cycle_timer import Cache as TimerCache
 from scheduler.cluster.kube.scheduler.cycle_timer import CycleTimer
 from scheduler.cluster.kube.scheduler.report import CycleReport, WatchedPods
 from scheduler.cluster.kube.scheduler.status_throttle import StatusThrottle
-from scheduler.cluster.kube.scheduler.visibility.role import Visibility, VisibilitySettings
 from scheduler.cluster.kube.transport.client import CredentialSource
 from scheduler.cluster.kube.transport.sources import Source, sources
 from scheduler.cluster.kube.watch.informer import Informer, OriginalStore, Sink
 from scheduler.cluster.kube.watch.informer_set import InformerSet
+from scheduler.cluster.kube.watch.lists_ahead import ListsAhead
 from scheduler.cluster.kube.write.events import Recorder
 from scheduler.cluster.kube.write.lanes import make_lanes
 from scheduler.cluster.kube.write.placements import Cache as WriterCache
@@ -52,6 +52,9 @@ from scheduler.framework.cycle import Outcome, naming_plugins, run_cycle
 from scheduler.framework.external_calls import ExternalCalls
 from scheduler.framework.failures import PluginError
 from scheduler.observability.metrics import Metrics
+
+if TYPE_CHECKING:
+    from scheduler.cluster.kube.scheduler.visibility.role import VisibilitySettings
 
 IDLE_CYCLE = 5.0
 """Seconds after which a cycle runs although nothing has changed: some decisions depend on time."""
@@ -120,7 +123,7 @@ class Settings:
     signing_key_namespace: str = SYSTEM_NAMESPACE
     signing_key_secret: str = ""
     """Name of the Secret with the key that signs decisions; "": there is none."""
-    visibility: VisibilitySettings | None = None
+    visibility: "VisibilitySettings | None" = None
     """None: tenants are not answered."""
 
 
@@ -144,14 +147,16 @@ class Daemon:
         credentials: CredentialSource,
         metrics: Metrics | None = None,
         sessions: SessionRecorder | None = None,
+        ahead: ListsAhead | None = None,
     ) -> None:
-        """``sessions`` records every session."""
+        """``sessions`` records every session. ``ahead``: lists that have begun, with the credentials."""
         self._settings = settings
         self._sessions = sessions
         self._configuration = configuration
         self._cache = cache
         self._metrics = metrics or Metrics()
-        self.process = process = Process(settings.process, credentials, self._metrics, self._unready)
+        client = None if ahead is None else ahead.client
+        self.process = process = Process(settings.process, credentials, self._metrics, self._unready, client=client)
         self._client, self._fence, self._liveness = process.client, process.fence, process.liveness
         self._stop = process.stopping
         self._lanes = make_lanes(settings.bind_workers, self._metrics)
@@ -171,6 +176,7 @@ class Daemon:
                     self._recorder.malformed,
                     self._metrics,
                     originals=cache,
+                    ahead=ahead,
                 )
                 for source in sources(csi_storage=settings.csi_storage)
             ]
@@ -187,6 +193,8 @@ class Daemon:
         wanted = settings.visibility
         self._visibility = None
         if wanted is not None:
+            from scheduler.cluster.kube.scheduler.visibility.role import Visibility  # it loads libraries of its own
+
             self._visibility = Visibility(
                 wanted, self._client, self._metrics, lambda: self._liveness.phase is Phase.STANDING_BY
             )

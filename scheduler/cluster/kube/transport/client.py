@@ -126,8 +126,15 @@ class ApiClient:
         self._loaded = 0.0
         self._lock = asyncio.Lock()
 
+    def count_in(self, metrics: RoleMetrics) -> None:
+        """Counts further requests in other metrics."""
+        self._metrics = metrics
+        self._recorders.clear()
+
     async def start(self) -> None:
-        """Loads the credentials. Raises CredentialsError."""
+        """Loads the credentials, unless they are loaded. Raises CredentialsError."""
+        if self._session is not None:
+            return
         self._access = await asyncio.to_thread(self._credentials.load)
         self._loaded = time.monotonic()
         # One connection per request in flight; callers limit their number.

@@ -33,11 +33,10 @@ from scheduler.cluster.kube.transport.backoff import Backoff
 from scheduler.cluster.kube.transport.client import ApiClient, ApiError, TransportError
 from scheduler.cluster.kube.transport.rights import may_list
 from scheduler.cluster.kube.transport.sources import Source
-from scheduler.cluster.kube.watch.pages import GoneError, Listed, pages_of_heads, pages_of_objects
+from scheduler.cluster.kube.watch.lists_ahead import ListsAhead
+from scheduler.cluster.kube.watch.pages import PAGE, GoneError, Listed, pages_of_heads, pages_of_objects
 from scheduler.observability.role_metrics import RoleMetrics
 
-PAGE = 2000
-"""Objects per page of a list: bounds memory, and the time for which decoding blocks the event loop."""
 WATCH_SECONDS = (40, 45)
 """The requested duration of a watch; random, so that not all watches of all clients end together."""
 OVERDUE = 10.0
@@ -101,8 +100,9 @@ class Informer:
         page: int = PAGE,
         backoff: Backoff | None = None,
         originals: OriginalStore | None = None,
+        ahead: ListsAhead | None = None,
     ) -> None:
-        """``report`` is called with objects that could not be decoded."""
+        """``report`` is called with objects that could not be decoded. ``ahead``: may have begun the first list."""
         struct = source.kind.struct
         if struct is None:
             raise ValueError(f"{source.kind.name} has no struct to decode into")
@@ -121,6 +121,7 @@ class Informer:
         self._page = page
         self._backoff = backoff or Backoff(0.5, 30.0)
         self._originals = originals
+        self._ahead = ahead
         self._decoder = msgspec.json.Decoder(struct)
         self._events = msgspec.json.Decoder(_Event[struct])  # type: ignore[valid-type]
         self._raw_events = msgspec.json.Decoder(_Event[msgspec.Raw])
@@ -213,7 +214,10 @@ class Informer:
         present: set[Key] = set()
         version = ""
         self._count(0, 0)
-        pages = pages_of_objects(self._client, self.source, size, self._decoder, keep_raw=self._keeps_originals)
+        keep_raw = self._keeps_originals
+        pages = self._ahead.take(self.source) if self._ahead is not None and size and not keep_raw else None
+        if pages is None:
+            pages = pages_of_objects(self._client, self.source, size, self._decoder, keep_raw=keep_raw)
         async with aclosing(pages):
             async for page in pages:
                 version = page.metadata.resource_version

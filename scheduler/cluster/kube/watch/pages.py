@@ -24,6 +24,8 @@ from scheduler.cluster.kube.transport.client import JSON, ApiClient, ApiError, T
 from scheduler.cluster.kube.transport.ratelimit import Priority
 from scheduler.cluster.kube.transport.sources import Source
 
+PAGE: Final = 2000
+"""Objects per page of a list: bounds memory, and the time for which a page that is stored blocks the event loop."""
 AHEAD: Final = 4
 """Pages of a list that are requested, or wait to be used, at most."""
 _METADATA_ONLY: Final = f"application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{JSON}"
