@@ -9,7 +9,7 @@ from scheduler.api.device_states import Availability
 from scheduler.api.job import Job
 from scheduler.api.written_amounts import readable
 from scheduler.explain.explanation import QueueAmounts
-from scheduler.explain.queues import queue_totals, waiting_in_order
+from scheduler.explain.queues import queue_totals, queues_by_namespace, waiting_in_order
 from scheduler.framework.figures import DeviceCounts
 from scheduler.framework.session import Session
 from scheduler.framework.status import unschedulable_message
@@ -29,10 +29,6 @@ _UNUSABLE: Final = [state in (Availability.UNHEALTHY, Availability.UNKNOWN) for 
 
 def overview(session: Session, cards: CardDevices) -> Overview:
     """The overview of a session whose actions are done."""
-    queues_of: dict[str, set[str]] = {}
-    for job in session.jobs.values():
-        if job.queue in session.queues:
-            queues_of.setdefault(job.namespace, set()).add(job.queue)
     totals = queue_totals(session)
     return Overview(
         session.now,
@@ -50,7 +46,7 @@ def overview(session: Session, cards: CardDevices) -> Overview:
         ),
         _waiting(session),
         tuple(_nodes(session, cards)),
-        {namespace: tuple(sorted(names)) for namespace, names in queues_of.items()},
+        {namespace: tuple(sorted(names)) for namespace, names in queues_by_namespace(session).items()},
     )
 
 

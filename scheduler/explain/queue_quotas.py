@@ -8,7 +8,7 @@ from scheduler.api.queue import ancestors
 from scheduler.api.resource import format_amount
 from scheduler.cluster.memory import Simulation
 from scheduler.explain.explanation import QueueAmounts
-from scheduler.explain.queues import QueueTotal, queue_totals, waiting_in_order
+from scheduler.explain.queues import QueueTotal, queue_totals, queues_by_namespace, waiting_in_order
 from scheduler.framework.session import Session
 
 Raw = dict[str, Any]
@@ -26,10 +26,7 @@ def queue_quotas(simulation: Simulation) -> dict[str, Raw]:
     if simulation.last is None:
         return {}
     session = simulation.last.session
-    queues: dict[str, set[str]] = {}
-    for job in session.jobs.values():
-        if job.queue in session.queues:
-            queues.setdefault(job.namespace, set()).add(job.queue)
+    queues = queues_by_namespace(session)
     waiting = _waiting(session, _owners(simulation))
     totals = queue_totals(session)
     items = {name: _queue(session, totals, name) for name in {name for names in queues.values() for name in names}}

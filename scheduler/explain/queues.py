@@ -55,6 +55,15 @@ def queue_amounts(session: Session, job: Job) -> list[QueueAmounts]:
     ]
 
 
+def queues_by_namespace(session: Session) -> dict[str, set[str]]:
+    """Namespace -> the queues that its jobs use."""
+    found: dict[str, set[str]] = {}
+    for job in session.jobs.values():
+        if job.queue in session.queues:
+            found.setdefault(job.namespace, set()).add(job.queue)
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class QueueTotal:
     """A queue with the queues below it."""
