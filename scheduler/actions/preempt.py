@@ -3,13 +3,13 @@
 First each job evicts tasks of other jobs in its queue, all or nothing: the evictions are discarded unless the job
 becomes ready. Then its tasks evict other tasks of the same job, one by one. Plugins decide which tasks are victims
 (PREEMPTABLE). The preemptor is pipelined until its victims have terminated, and its Pod gets the node as nominated. A
-job that needs no eviction is left to allocate.
+job that needs no eviction is left to allocate. After many evictions, the other jobs are left to the next session.
 """
 
 from typing import ClassVar
 
 from scheduler.actions.eviction.eligibility import pending_tasks, starving_jobs
-from scheduler.actions.eviction.policy import EvictionPolicy
+from scheduler.actions.eviction.policy import EvictionLimit, EvictionPolicy
 from scheduler.actions.eviction.task_evictor import NodeComparison, TaskEvictor
 from scheduler.actions.order import Worklist
 from scheduler.api.job import Job
@@ -45,10 +45,11 @@ class Preempt:
     def execute(self, session: Session) -> None:
         self._session = session
         worklist = Worklist(session, (job for job in starving_jobs(session) if not job.has_topology))
-        while (queue := worklist.next_queue()) is not None:
+        limit = EvictionLimit(session)
+        while not limit.reached() and (queue := worklist.next_queue()) is not None:
             jobs = []
             others = self._evictor()
-            while (job := worklist.next_job(queue)) is not None:
+            while not limit.reached() and (job := worklist.next_job(queue)) is not None:
                 self._preempt_other_jobs(job, others)
                 jobs.append(job)
             for job in jobs:

@@ -2,13 +2,13 @@
 
 Plugins decide which queues may reclaim (OVERUSED, PREEMPTIVE) and which tasks are victims (RECLAIMABLE). Queues that
 are not reclaimable lose nothing. Nodes are tried in name order, and the first that can be opened is used. A job that
-needs no eviction is left to allocate.
+needs no eviction is left to allocate. After many evictions, the other jobs are left to the next session.
 """
 
 from typing import ClassVar, Final
 
 from scheduler.actions.eviction.eligibility import pending_tasks, reclaimable_candidates, starving_jobs
-from scheduler.actions.eviction.policy import EvictionPolicy
+from scheduler.actions.eviction.policy import EvictionLimit, EvictionPolicy
 from scheduler.actions.eviction.task_evictor import TaskEvictor
 from scheduler.actions.failed_jobs import FailedJobs, FailedSearch
 from scheduler.actions.order import Worklist
@@ -36,11 +36,12 @@ class Reclaim:
         self._session = session
         policy = EvictionPolicy(session, RECLAIMABLE, self.name, EVENT_RECLAIMED, across_queues=True)
         worklist = Worklist(session, starving_jobs(session))
-        while (queue := worklist.next_queue()) is not None:
+        limit = EvictionLimit(session)
+        while not limit.reached() and (queue := worklist.next_queue()) is not None:
             if session.overused(queue) is not None:
                 continue
             evictor, failed = TaskEvictor(policy, ranked=False), FailedJobs(session, self.name, _ASKED)
-            while (job := worklist.next_job(queue)) is not None:
+            while not limit.reached() and (job := worklist.next_job(queue)) is not None:
                 self._reclaim(queue, job, evictor, failed)
 
     def _reclaim(self, queue: Queue, job: Job, evictor: TaskEvictor, failed: FailedJobs) -> None:

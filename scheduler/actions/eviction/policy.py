@@ -13,6 +13,22 @@ from scheduler.framework.extension import ALLOCATABLE, ExtensionPoint
 from scheduler.framework.session import Session
 from scheduler.framework.statement import Statement
 
+MOST_EVICTIONS = 1500
+"""Evictions that an action decides in one session before it leaves the other jobs to the next session."""
+
+
+class EvictionLimit:
+    """Keeps sessions short while thousands of Pods are evicted: the API server carries out about a thousand evictions
+    per second, so more of them in one session delay the first ones and gain nothing."""
+
+    def __init__(self, session: Session) -> None:
+        """Counts from now on."""
+        self._evictions = session.decisions.evictions
+        self._before = len(self._evictions)
+
+    def reached(self) -> bool:
+        return len(self._evictions) - self._before >= MOST_EVICTIONS
+
 
 @dataclass(frozen=True, slots=True)
 class EvictionPolicy:

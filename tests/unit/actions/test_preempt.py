@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from scheduler.actions.eviction import policy
 from scheduler.api.names import PREEMPTABLE
 from scheduler.api.task import TaskStatus
 from scheduler.framework.configuration import Configuration
@@ -348,3 +349,15 @@ def test_a_gang_that_needs_no_eviction_is_left_to_allocate_even_if_preempt_runs_
     running = pod("v", "1c+1Gi", "low", on="n1")
     world = World(CLASSES, *objects, running, pods("p", 3, "1c+1Gi", "high")).run(plan)
     assert set(world.bound) == {"p-0", "p-1", "p-2"} and not world.evicted
+
+
+def test_after_many_evictions_the_other_jobs_are_left_to_the_next_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(policy, "MOST_EVICTIONS", 2)
+    gangs = [[high(2, f"high-{i}", "default"), *pods(f"h{i}", 2, "1c", f"high-{i}")] for i in range(2)]
+    held = [running(f"v{i}", "1c") for i in range(4)]
+    world = World(CLASSES, node("n1", "4c+4Gi"), low(0, queue="default"), held, *gangs)
+    first = world.run(CHART).evicted
+    nominated = [world.get("Pod", name)["status"].get("nominatedNodeName") for name in ("h0-0", "h0-1", "h1-0", "h1-1")]
+    assert len(first) == 2 and nominated == ["n1", "n1", None, None]
+    assert world.run(CHART).evicted == {"v0", "v1", "v2", "v3"} - first
+    assert world.run(CHART).evicted == set()

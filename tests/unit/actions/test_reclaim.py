@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from scheduler.actions.eviction import policy
 from scheduler.api.names import PREEMPTABLE
 from scheduler.framework.configuration import Configuration
 from tests.builders import Raw, World, configuration, group, node, only, pod, pods, queue
@@ -206,3 +207,14 @@ def test_a_gang_that_needs_no_eviction_is_left_to_allocate_even_if_reclaim_runs_
     objects = node("n1", "4c+4Gi"), node("n2", "4c+4Gi"), queue("q1"), queue("q2"), job("a", "q1"), job("b", "q2", 3)
     world = World(CLASSES, *objects, running("v", "a"), pods("p", 3, "1c+1Gi", "b")).run(plan)
     assert set(world.bound) == {"p-0", "p-1", "p-2"} and not world.evicted
+
+
+def test_after_many_evictions_the_other_jobs_are_left_to_the_next_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(policy, "MOST_EVICTIONS", 1)
+    held = [running(f"v{i}", "a", annotations=YES) for i in range(4)]
+    waiting = [[job(f"b{i}", "q2"), pod(f"p{i}", "1c+1Gi", f"b{i}")] for i in range(2)]
+    world = World(CLASSES, node("n1", "4c+4Gi"), queue("q1"), queue("q2"), job("a", "q1"), held, *waiting)
+    first = world.run(CHART).evicted
+    assert len(first) == 1
+    second = world.run(CHART).evicted
+    assert len(second) == 1 and second.isdisjoint(first)
