@@ -134,7 +134,8 @@ class Allocate:
     def _remember_failure(self, job: Job, tasks: Sequence[Task]) -> None:
         if self._failed is None:
             self._failed = FailedJobs(self._session, self.name, _ASKED)
-        nodes = [job.transaction.get(task.uid) for task in tasks]
+        given = job.transaction
+        nodes = {i: given[task.uid] for i, task in enumerate(tasks) if task.uid in given} if given else {}
         found = FailedSearch(nodes, dict(job.fit_errors), tuple(job.refusals))
         self._failed.add(self._failed.demand(job, tasks), found)
 

@@ -8,7 +8,7 @@ from itertools import groupby
 
 from scheduler.api.job import Job
 from scheduler.api.reasons import FitErrors, Refusal
-from scheduler.api.task import Task, TaskStatus
+from scheduler.api.task import Task, TaskClass, TaskStatus
 from scheduler.framework.extension import JOB_PIPELINED, JOB_READY, ExtensionPoint
 from scheduler.framework.session import Session
 
@@ -20,8 +20,8 @@ JobDemand = tuple[object, ...]
 class FailedSearch:
     """What a failed search leaves behind for messages."""
 
-    nodes: Sequence[tuple[TaskStatus, str] | None]
-    """The nodes that the tasks had until the statement was discarded, in task order."""
+    nodes: Mapping[int, tuple[TaskStatus, str]]
+    """Position of a task in task order -> the node that it had until the statement was discarded."""
     fit_errors: Mapping[int, FitErrors] = field(default_factory=dict)
     """The new ``fit_errors`` of the job."""
     refusals: Sequence[Refusal] = ()
@@ -49,13 +49,13 @@ class FailedJobs:
             return None
         compute = partial(_demand, job, tasks)
         if session.task_order_is_fixed:
-            lasting = job.remember(self._result, session.configuration, compute)
+            found = job.remember(self._result, session.configuration, compute)
         else:
-            lasting = compute()
-        if lasting is None:
+            found = compute()
+        if found is None:
             return None
-        views = {task.cls.id: task.cls for task in tasks}.values()
-        return (session.job_missing(job), lasting, *(session.view_key(cls, job) for cls in views))
+        lasting, classes = found
+        return (session.job_missing(job), lasting, *(session.view_key(cls, job) for cls in classes))
 
     def repeat(self, demand: JobDemand | None, job: Job, tasks: Sequence[Task]) -> bool:
         """Returns whether the search failed for an equal job. The job then gets the reasons of that job, as if the
@@ -63,7 +63,8 @@ class FailedJobs:
         failed = None if demand is None else self._failed.get(demand)
         if failed is None:
             return False
-        job.transaction |= {task.uid: node for task, node in zip(tasks, failed.nodes, strict=True) if node is not None}
+        for position, node in failed.nodes.items():
+            job.transaction[tasks[position].uid] = node
         job.fit_errors |= failed.fit_errors
         job.refusals += failed.refusals
         return True
@@ -78,12 +79,12 @@ class FailedJobs:
         self._failed.clear()
 
 
-def _demand(job: Job, tasks: Sequence[Task]) -> JobDemand | None:
-    """The part of the demand that is the same in all sessions; None: the search is not comparable."""
+def _demand(job: Job, tasks: Sequence[Task]) -> tuple[JobDemand, Collection[TaskClass]] | None:
+    """The part of the demand that is the same in all sessions, and the classes; None: the search is not comparable."""
     comparable = job.by_status.keys() == {TaskStatus.PENDING} and not (job.sub_jobs or job.topology)
     if not comparable or any(task.nominated or task.gated for task in tasks):
         return None
-    return (
+    demand = (
         job.queue,
         job.priority,
         job.min_member,
@@ -92,6 +93,7 @@ def _demand(job: Job, tasks: Sequence[Task]) -> JobDemand | None:
         *(tuple(sorted(each.items())) for each in (job.role_minimum, job.labels, job.annotations)),
         *((key, sum(1 for _ in equal)) for key, equal in groupby(tasks, _task_demand)),
     )
+    return demand, {task.cls.id: task.cls for task in tasks}.values()
 
 
 def _task_demand(task: Task) -> tuple[int, int, str]:

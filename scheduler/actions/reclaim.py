@@ -65,4 +65,5 @@ class Reclaim:
         if statement:
             statement.discard()
             evictor.forget_failures()
-        failed.add(demand, FailedSearch([job.transaction[task.uid] if task.uid in placed else None for task in tasks]))
+        nodes = {i: job.transaction[task.uid] for i, task in enumerate(tasks) if task.uid in placed}
+        failed.add(demand, FailedSearch(nodes))
