@@ -1,5 +1,6 @@
 """Nodes: watched Node objects, the tasks on them, and columns of resource amounts that are updated incrementally."""
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
@@ -81,6 +82,7 @@ class NodeTable:
         old = self._objects.get(name)
         if old is not None and _facts(old) == _facts(node):
             return False, self._faults[name]
+        _share_image_names(node)
         self._objects[name] = node
         self._set_node_amounts(node)
         if old is None:
@@ -290,6 +292,13 @@ def _sums(rows: Rows, amounts: Column, nodes: int) -> Column:
     """Sums amounts of shape (tasks, resources) per node, to the shape (resources, nodes)."""
     sums = np.stack([np.bincount(rows, weights=column, minlength=nodes) for column in amounts.T])
     return sums.astype(np.float64)  # without tasks, bincount returns integers
+
+
+def _share_image_names(node: Node) -> None:
+    """Interns the names of images: most nodes have the same ones, twenty with two names each."""
+    for image in node.status.images or ():
+        if image.names is not None:
+            image.names = [sys.intern(name) for name in image.names]
 
 
 def _facts(node: Node) -> tuple[object, ...]:

@@ -70,6 +70,7 @@ class InformerSet:
         if caught_up is None:
             return False
         lagging = [informer for informer, fresh in zip(informers, caught_up, strict=True) if not fresh]
+        log.info("caught up with another leader", listed_again=[str(informer.source) for informer in lagging])
         return await self._relist(lagging, stop) if lagging else True
 
     async def list_again(self, kinds: Collection[Kind], stop: asyncio.Event) -> bool:

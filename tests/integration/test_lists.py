@@ -1,0 +1,99 @@
+"""Lists and takeovers on a real API server: pages of both kinds of lists, and what a standby knows when it leads."""
+
+import asyncio
+from contextlib import aclosing
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from controlplane.run import ControlPlane
+from scheduler.api.kinds import CONFIG_MAP, POD_GROUP, Kind
+from scheduler.cluster.kube.transport.client import ApiClient
+from scheduler.cluster.kube.transport.credentials import Credentials
+from scheduler.cluster.kube.transport.sources import Source
+from scheduler.cluster.kube.watch import pages
+from scheduler.cluster.kube.watch.pages import pages_of_heads, pages_of_objects
+from scheduler.observability.metrics import Metrics
+from tests.integration.stage import Namespace
+
+OBJECTS = 60
+
+
+@pytest.mark.parametrize("kind", [CONFIG_MAP, POD_GROUP], ids=str)
+def test_pages_of_a_list_have_each_object_once(control_plane: ControlPlane, kind: Kind) -> None:
+    namespace = Namespace(control_plane)
+    path = kind.path_in(namespace.name)
+    big = {"data": {"text": "x" * 9000}} if kind is CONFIG_MAP else {"spec": {"minMember": 1}}
+    for number in range(OBJECTS):
+        control_plane.admin.create(
+            path,
+            {
+                "apiVersion": kind.api_version,
+                "kind": kind.name,
+                "metadata": {"name": f"o{number:02d}", "annotations": {"text": '],"kind":"x","metadata":{'}},
+                **big,
+            },
+        )
+    compressed = 0
+    whole = pages._whole
+
+    def counted(parts: list[bytes]) -> bytes:
+        nonlocal compressed
+        compressed += parts[0].startswith(b"\x1f\x8b")
+        return whole(parts)
+
+    async def scenario() -> None:
+        client = ApiClient(Credentials(kubeconfig=str(control_plane.kubeconfig)), Metrics())
+        await client.start()
+        source, expected = Source(kind, namespace.name), [f"o{number:02d}" for number in range(OBJECTS)]
+        decoder = msgspec.json.Decoder(kind.struct)
+        for size in (7, 20, 0):
+            found = []
+            async with aclosing(pages_of_objects(client, source, size, decoder)) as listed:
+                async for page in listed:
+                    found += [item.object.metadata.name for item in page.items or () if item.object is not None]
+            assert found == expected
+            assert await heads(client, source, size) == expected
+        await client.close()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pages, "_whole", counted)
+        asyncio.run(scenario())
+    if kind is CONFIG_MAP:  # API servers compress answers of more than 128 KiB
+        assert compressed
+
+
+async def heads(client: ApiClient, source: Source, size: int) -> list[str]:
+    found = []
+    async with aclosing(pages_of_heads(client, source, size)) as listed:
+        async for page in listed:
+            found += [item.metadata.name for item in page.items or ()]
+    return found
+
+
+def test_a_standby_knows_all_that_a_killed_leader_wrote_before_it_leads(
+    control_plane: ControlPlane, tmp_path: Path
+) -> None:
+    cluster = Namespace(control_plane)
+    cluster.node("n1")
+    election = (
+        "--leader-elect=true",
+        f"--leader-elect-resource-namespace={cluster.name}",
+        "--leader-elect-lease-duration=12s",
+        "--leader-elect-renew-deadline=4s",
+        "--leader-elect-retry-period=500ms",
+    )
+    cluster.group("before", 1)
+    cluster.pod("before-0", "before", {"cpu": "1"})
+    with cluster.scheduled(tmp_path, *election) as leader:
+        cluster.wait(lambda: "before-0" in cluster.bound())
+        with cluster.scheduled(tmp_path, *election) as standby:
+            cluster.wait(lambda: "standing by" in standby.log.read_text(encoding="utf-8"))
+            leader.kill()
+            cluster.group("after", 1)
+            cluster.pod("after-0", "after", {"cpu": "1"})
+            cluster.wait(lambda: "after-0" in cluster.bound())
+            log = standby.log.read_text(encoding="utf-8")
+    assert log.index('"caught up with another leader"') < log.index('"leading"')
+    assert log.index('"leading"') < log.index("Open Session")
