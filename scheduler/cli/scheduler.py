@@ -225,6 +225,7 @@ def scheduler_command(
 
     async def main() -> int:
         """Requests the lists, prepares meanwhile, and schedules."""
+        from scheduler.cluster.kube.process.lease import free_version
         from scheduler.cluster.kube.transport.client import ApiClient
         from scheduler.cluster.kube.transport.credentials import CredentialsError
         from scheduler.cluster.kube.transport.sources import sources
@@ -239,7 +240,8 @@ def scheduler_command(
                 return BAD_CONFIGURATION
             raise
         try:
-            async with aclosing(ListsAhead(client, sources(csi_storage=csi_storage))) as ahead:
+            free_lease = await free_version(client, process.lease)
+            async with aclosing(ListsAhead(client, sources(csi_storage=csi_storage), free_lease)) as ahead:
                 configuration = await asyncio.to_thread(prepare)
                 return BAD_CONFIGURATION if configuration is None else await schedule(configuration, ahead)
         finally:

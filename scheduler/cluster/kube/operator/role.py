@@ -106,6 +106,7 @@ class Operator:
     async def run(self) -> int:
         """Reconciles until stopped. Returns the exit code: 0 when stopped, 1 when leadership was lost."""
         async with self.process.running(controllers=self._names):
+            await self.process.observe_lease()
             self._informers.start()
             handling = asyncio.create_task(self._handlers.run())
             try:

@@ -68,6 +68,24 @@ class _Lease(Wire):
     spec: _Spec = msgspec.field(default_factory=_Spec)
 
 
+async def free_version(client: ApiClient, settings: LeaseSettings | None) -> str:
+    """Returns the resource version of a lease that no process holds; "" if a process holds it, if there is no lease, or
+    if that is not known."""
+    if settings is None:
+        return ""
+    path = f"{_leases(settings)}/{settings.name}"
+    try:
+        body = await client.request("GET", path, priority=Priority.CONTROL, timeout=settings.retry_period)
+        lease = msgspec.json.decode(body, type=_Lease)
+    except (ApiError, TransportError, *DECODE_ERRORS):
+        return ""
+    return "" if lease.spec.holder_identity else lease.metadata.resource_version
+
+
+def _leases(settings: LeaseSettings) -> str:
+    return f"/apis/coordination.k8s.io/v1/namespaces/{settings.namespace}/leases"
+
+
 def new_identity() -> str:
     """Host name and a random part: unique for every process."""
     return f"{socket.gethostname()}_{uuid.uuid4()}"
@@ -86,9 +104,11 @@ class LeaderElector:
         on_change: Callable[[bool], None] = lambda leading: None,
         on_attempt: Callable[[], None] = lambda: None,
         on_expiring: Callable[[], None] = lambda: None,
+        free: str = "",
     ) -> None:
         """``on_change`` is called with whether this process leads, ``on_attempt`` after each failed attempt to lead,
-        ``on_expiring`` when another's lease has not been renewed for longer than its holder may write."""
+        ``on_expiring`` when another's lease has not been renewed for longer than its holder may write. ``free``: the
+        result of ``free_version`` before this process began to read the cluster."""
         self._client = client
         self._settings = settings
         self._fence = fence
@@ -96,6 +116,9 @@ class LeaderElector:
         self._on_change = on_change
         self._on_attempt = on_attempt
         self._on_expiring = on_expiring
+        self._free_version = free
+        self._succeeds = False
+        """Whether another process held the lease after this one began to read the cluster."""
         self._lease: _Lease | None = None
         self._seen: tuple[str, float] = ("", 0.0)
         """Resource version of another's lease, and when (by our clock) it was first seen."""
@@ -105,10 +128,11 @@ class LeaderElector:
         """Resource version of the lease for which ``on_expiring`` was called last."""
         self.replaced_expired = False
         """Whether this process took the lease after it had expired, unchanged since ``on_expiring`` was called."""
-        self._path = f"/apis/coordination.k8s.io/v1/namespaces/{settings.namespace}/leases"
+        self._path = _leases(settings)
 
     async def acquire(self) -> bool:
-        """Waits until this process leads; returns whether another process led before."""
+        """Waits until this process leads; returns whether another process may have written since this one began to read
+        the cluster."""
         waited = False
         logged = ""
         timeout = self._first_timeout
@@ -119,7 +143,7 @@ class LeaderElector:
                 if await self._try(started, timeout):
                     log.info("leading", lease=self._settings.name, identity=self._identity)
                     self._on_change(True)
-                    return waited
+                    return waited or self._succeeds
                 holder = (self._lease.spec.holder_identity if self._lease else None) or ""
                 text = f"held by {holder}"
                 timeout = self._first_timeout
@@ -226,6 +250,7 @@ class LeaderElector:
         if not self._free(lease):
             return False
         holder, version = lease.spec.holder_identity, lease.metadata.resource_version
+        self._succeeds = holder != self._identity and version != self._free_version
         self.replaced_expired = bool(holder) and holder != self._identity and version == self._announced
         try:
             await self._write(lease, seconds)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from scheduler.cluster.kube.process.lease import LeaderElector, LeaseSettings, new_identity
+from scheduler.cluster.kube.process.lease import LeaderElector, LeaseSettings, free_version, new_identity
 from scheduler.cluster.kube.process.liveness import STOPPING, Liveness, Phase
 from scheduler.cluster.kube.process.waiting import unless_stopped
 from scheduler.cluster.kube.transport.client import ApiClient, CredentialSource
@@ -73,6 +73,8 @@ class Process:
             metrics_address=settings.metrics_address,
             health_address=settings.health_address,
         )
+        self.free_lease = ""
+        """``free_version`` of the lease, before this process began to read the cluster."""
         self._lease = settings.lease
         self._metrics = metrics
 
@@ -99,6 +101,11 @@ class Process:
             await self.client.close()
             log.info("stopped")
 
+    async def observe_lease(self) -> None:
+        """Remembers whether another process leads. To be called before the role begins to read the cluster: what the
+        last leader wrote is known then, unless another process leads in between."""
+        self.free_lease = await free_version(self.client, self._lease)
+
     async def run_as_leader(self, work: Work, catch_up: CatchUp) -> int:
         """Becomes the leader, works, and releases the lease; without a lease, works at once.
 
@@ -120,6 +127,7 @@ class Process:
             on_change=self._leadership_changed,
             on_attempt=self.liveness.progress,
             on_expiring=catching_up.start,
+            free=self.free_lease,
         )
         try:
             waited = await unless_stopped(self.stopping, elector.acquire())

@@ -157,6 +157,7 @@ class Daemon:
         self._metrics = metrics or Metrics()
         client = None if ahead is None else ahead.client
         self.process = process = Process(settings.process, credentials, self._metrics, self._unready, client=client)
+        self._ahead = ahead
         self._client, self._fence, self._liveness = process.client, process.fence, process.liveness
         self._stop = process.stopping
         self._lanes = make_lanes(settings.bind_workers, self._metrics)
@@ -214,6 +215,10 @@ class Daemon:
                 self._cache.configure(self._configuration.current)
                 await wait_with_progress(self._stop, self._signing.load, self._liveness.progress)
                 self._cache.set_signing_key(self._signing.key)
+                if self._ahead is None:
+                    await self.process.observe_lease()
+                else:
+                    self.process.free_lease = self._ahead.free_lease
                 self._informers.start()
                 if not await self._informers.synced(self._stop, self._liveness.progress):
                     return 0

@@ -20,9 +20,10 @@ Pages = AsyncGenerator[Page[Listed[KubeObject]], None]
 class ListsAhead:
     """Belongs to one event loop."""
 
-    def __init__(self, client: ApiClient, sources: Iterable[Source]) -> None:
-        """Requests the first pages of all sources."""
+    def __init__(self, client: ApiClient, sources: Iterable[Source], free_lease: str = "") -> None:
+        """Requests the first pages of all sources. ``free_lease``: see ``Process``."""
         self.client = client
+        self.free_lease = free_lease
         self._lists = {source: _Begun(client, source) for source in sources}
 
     def take(self, source: Source) -> Pages | None:

@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 
 from scheduler.cluster.kube.process import lease as leases_module
-from scheduler.cluster.kube.process.lease import LeaderElector, LeaseSettings
+from scheduler.cluster.kube.process.lease import LeaderElector, LeaseSettings, free_version
 from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.fence import Fence
 from tests.unit import virtual_time
@@ -122,6 +122,36 @@ def test_a_lease_that_another_process_has_taken_is_not_released() -> None:
             server.lease["metadata"]["resourceVersion"] = "99"
             await leader.release()
             assert server.holder == "successor"
+
+    virtual_time.run(scenario())
+
+
+def test_a_leader_that_ended_while_another_process_read_the_cluster_is_caught_up_with() -> None:
+    async def scenario() -> None:
+        async with leases() as (_, client):
+            last, _ = candidate(client, "last")
+            assert await last.acquire() is False
+            assert await free_version(client, SETTINGS) == "", "it leads"
+            await last.release()
+            late = LeaderElector(client, SETTINGS, Fence(), "late", free="")
+            assert await late.acquire() is True
+            await late.release()
+
+    virtual_time.run(scenario())
+
+
+def test_a_leader_that_ended_before_another_process_read_the_cluster_is_not() -> None:
+    async def scenario() -> None:
+        async with leases() as (server, client):
+            assert await free_version(client, SETTINGS) == "", "there is no lease"
+            last, _ = candidate(client, "last")
+            assert await last.acquire() is False
+            await last.release()
+            free = await free_version(client, SETTINGS)
+            assert server.lease is not None and free == server.lease["metadata"]["resourceVersion"]
+            assert await LeaderElector(client, SETTINGS, Fence(), "next", free=free).acquire() is False
+            server.down = True
+            assert await free_version(client, SETTINGS) == "", "not known"
 
     virtual_time.run(scenario())
 
