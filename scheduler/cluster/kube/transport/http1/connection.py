@@ -10,12 +10,14 @@ from scheduler.cluster.kube.transport.http1.response import Response, ResponseEr
 class ExchangeError(Exception):
     """A request got no complete response."""
 
-    def __init__(self, message: str, *, sent: bool, unanswered: bool) -> None:
+    def __init__(self, message: str, *, sent: bool = True, unanswered: bool = False, late: bool = False) -> None:
         super().__init__(message)
         self.sent = sent
         """Whether the request may have reached the server."""
         self.unanswered = unanswered
         """Whether the server closed the connection without sending a single byte."""
+        self.late = late
+        """Whether the time was over."""
 
 
 class Connection(asyncio.Protocol):
@@ -72,11 +74,11 @@ class Connection(asyncio.Protocol):
             self.used = True
 
     def _expire(self, seconds: float) -> None:
-        self._fail(f"no answer within {seconds:.1f} s")
+        self._fail(ExchangeError(f"no answer within {seconds:.1f} s", late=True))
 
-    def _fail(self, problem: str, *, unanswered: bool = False) -> None:
+    def _fail(self, error: ExchangeError) -> None:
         if self._answer is not None and not self._answer.done():
-            self._answer.set_exception(ExchangeError(problem, sent=True, unanswered=unanswered))
+            self._answer.set_exception(error)
 
     def _complete(self, parser: ResponseParser) -> None:
         transport = self._transport
@@ -101,7 +103,7 @@ class Connection(asyncio.Protocol):
             if parser.feed(data):
                 self._complete(parser)
         except ResponseError as error:
-            self._fail(f"invalid response: {error}")
+            self._fail(ExchangeError(f"invalid response: {error}"))
             self.abort()
 
     def eof_received(self) -> None:
@@ -113,5 +115,5 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
         problem = "the server closed the connection" if exc is None else str(exc) or type(exc).__name__
-        self._fail(problem, unanswered=not self._received)
+        self._fail(ExchangeError(problem, unanswered=not self._received))
         self._lost(self)

@@ -61,6 +61,8 @@ class Pool:
             try:
                 response = await connection.exchange(request, deadline - loop.time())
             except ExchangeError as error:
+                if error.late:  # the server may be gone without a word, and with it all connections
+                    self._close_idle()
                 if reused and error.unanswered and (method in _REPEATABLE or not error.sent):
                     continue
                 raise
@@ -70,9 +72,7 @@ class Pool:
     def close(self) -> None:
         """Closes idle connections, and the others once they have carried their requests."""
         self._closed = True
-        for connection in self._idle:
-            connection.close()
-        self._idle.clear()
+        self._close_idle()
         if self._sweeper is not None:
             self._sweeper.cancel()
 
@@ -81,6 +81,11 @@ class Pool:
         self.close()
         for connection in list(self._open):
             connection.abort()
+
+    def _close_idle(self) -> None:
+        for connection in self._idle:
+            connection.close()
+        self._idle.clear()
 
     def _take(self) -> Connection | None:
         """The connection that was used last: the others become old enough to be closed."""

@@ -340,6 +340,23 @@ def test_a_request_has_a_deadline_and_its_connection_is_closed() -> None:
     virtual_time.run(scenario())
 
 
+def test_after_a_request_without_an_answer_no_kept_connection_is_used() -> None:
+    async def scenario() -> None:
+        async def dies(peer: Peer) -> None:
+            await peer.request()
+            peer.send(OK)
+            await peer.closed()
+
+        async with raw(dies, dies, dies, answers, timeout=5) as (server, client):
+            await asyncio.gather(*(bind(client) for _ in range(3)))
+            with pytest.raises(TransportError):
+                await bind(client)
+            assert await bind(client) == b"{}"
+            assert server.connections == 4
+
+    virtual_time.run(scenario())
+
+
 def test_the_deadline_of_a_lease_is_that_of_the_write() -> None:
     async def scenario() -> None:
         async with raw(silent) as (_, client):
