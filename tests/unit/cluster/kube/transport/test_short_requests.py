@@ -1,18 +1,22 @@
 """Short requests to a server that is controlled byte by byte."""
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
+from controlplane.credentials import Authority
 from scheduler.cluster.kube.transport.client import ApiClient, ApiError, TransportError
 from scheduler.cluster.kube.transport.credentials import Access
 from scheduler.cluster.kube.transport.fence import Fence
-from scheduler.cluster.kube.transport.http1.pool import KEPT
+from scheduler.cluster.kube.transport.http1.connection import ExchangeError
+from scheduler.cluster.kube.transport.http1.pool import KEPT, ConnectError
 from scheduler.cluster.kube.transport.ratelimit import Priority
-from scheduler.cluster.kube.transport.short_requests import ShortRequests
+from scheduler.cluster.kube.transport.short_requests import Head, ShortRequests
 from scheduler.observability.metrics import Metrics
 from tests.unit import virtual_time
 from tests.unit.cluster.kube.fake_api import StaticCredentials, until
@@ -447,3 +451,42 @@ def test_a_server_below_a_path_and_with_an_ipv6_address_is_reached() -> None:
     assert short is not None
     assert (short._prefix, short._host) == ("/k8s/clusters/c-1", "[::1]:8001")
     assert (short._pool._host, short._pool._port) == ("::1", 8001)
+
+
+@pytest.mark.parametrize(
+    ("server_name", "certificate", "outcome"),
+    [(None, True, b"client"), ("api.example", True, b"client"), ("other.example", True, None), (None, False, None)],
+)
+def test_both_ends_of_a_tls_connection_show_their_certificates(
+    tmp_path: Path, server_name: str | None, certificate: bool, outcome: bytes | None
+) -> None:
+    authority = Authority(tmp_path)
+    server, client = authority.issue("server", ["api.example"]), authority.issue("client", client=True)
+    serving = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=authority.path)
+    serving.load_cert_chain(server.certificate, server.key)
+    serving.verify_mode = ssl.CERT_REQUIRED
+    trust = ssl.create_default_context(cafile=authority.path)
+    if certificate:
+        trust.load_cert_chain(client.certificate, client.key)
+
+    async def names_the_client(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await Peer(reader, writer).request()
+        ((_, name),) = writer.get_extra_info("peercert")["subject"][-1]
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(name), name.encode()))
+
+    async def scenario() -> None:
+        listening = await asyncio.start_server(names_the_client, "127.0.0.1", 0, ssl=serving)
+        short = ShortRequests.to(
+            Access(f"https://127.0.0.1:{listening.sockets[0].getsockname()[1]}", trust, server_name, None)
+        )
+        assert short is not None
+        head = Head("", "application/json", "application/json")
+        if outcome is None:
+            with pytest.raises((ConnectError, ExchangeError)):
+                await short.send("POST", "/x", head, b"{}", 30)
+        else:
+            assert (await short.send("POST", "/x", head, b"{}", 30)).body == outcome
+        short.abort()
+        listening.close()
+
+    virtual_time.run(scenario())
