@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from scheduler.api.kinds import Kind
-from scheduler.cluster.kube.operator.write_workers import WriteWorkers
+from scheduler.cluster.kube.operator.write_workers import Urgency, WriteWorkers
 from scheduler.controllers.effects import Patch
 from scheduler.controllers.worklist import Item
 
@@ -62,7 +62,7 @@ class DeferredWrites:
             start()
 
     def _submit(self, place: Place) -> None:
-        self._workers.submit(partial(self._work, place), deferrable=True)
+        self._workers.submit(partial(self._work, place), Urgency.DEFERRABLE)
 
     async def _work(self, place: Place) -> None:
         if place in self._running or place not in self._waiting:  # an urgent write has replaced the one of this turn

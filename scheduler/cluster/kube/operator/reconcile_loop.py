@@ -12,14 +12,15 @@ from functools import partial
 
 import structlog
 
+from scheduler.api.kinds import POD
 from scheduler.cluster.kube.operator.change_receiver import ChangeReceiver
 from scheduler.cluster.kube.operator.deferred_writes import DeferredWrites
 from scheduler.cluster.kube.operator.executor import Executor
 from scheduler.cluster.kube.operator.files import FilesError
-from scheduler.cluster.kube.operator.write_workers import WriteWorkers
+from scheduler.cluster.kube.operator.write_workers import Urgency, WriteWorkers
 from scheduler.cluster.kube.transport.client import ApiError, TransportError
 from scheduler.cluster.kube.transport.fence import Fenced
-from scheduler.controllers.effects import FileEffect, ObjectEffect, Patch, Plan, Post, RemoveFile, WriteFile
+from scheduler.controllers.effects import Create, FileEffect, ObjectEffect, Patch, Plan, Post, RemoveFile, WriteFile
 from scheduler.controllers.worklist import Item, Worklist
 from scheduler.observability.controller_metrics import ControllerMetrics
 
@@ -146,9 +147,10 @@ class ReconcileLoop:
     def _submit(self, execution: "_Execution", effect: ObjectEffect | FileEffect) -> None:
         write = partial(self._carry_out, execution, effect)
         if isinstance(effect, Patch):
-            self._deferred.before(effect, partial(self._workers.submit, write))
+            self._deferred.before(effect, partial(self._workers.submit, write, Urgency.OTHER))
         else:
-            self._workers.submit(write)
+            new_pod = isinstance(effect, Create) and effect.kind is POD
+            self._workers.submit(write, Urgency.NEW_POD if new_pod else Urgency.OTHER)
 
     async def _carry_out(self, execution: "_Execution", effect: ObjectEffect | FileEffect) -> None:
         problem = await self._write(execution.item, effect)

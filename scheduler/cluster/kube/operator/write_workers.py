@@ -1,18 +1,32 @@
-"""A few workers carry out all writes: at most so many are in flight, urgent ones before deferrable ones.
+"""A few workers carry out all writes: at most so many are in flight, in order of importance.
 
-A worker is a task. It goes on with the next write that waits, so a job with thousands of Pods takes as many tasks as
-there are writes in flight.
+New Pods go first, because they end the wait of a job that has been admitted, but every fourth write is another one: a
+job with thousands of Pods does not hold up the first write of a small one. Deferrable writes come last.
+
+A worker is a task. It goes on with the next write that waits, so that job takes as many tasks as there are writes in
+flight.
 """
 
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
+from enum import Enum
+from itertools import cycle
 
 import structlog
 
 Write = Callable[[], Awaitable[None]]
 """Carries out a write and reports its outcome."""
+_NEW_PODS_IN_A_ROW = 3
 log = structlog.get_logger(__name__)
+
+
+class Urgency(Enum):
+    """Kinds of writes."""
+
+    NEW_POD = 0
+    OTHER = 1
+    DEFERRABLE = 2
 
 
 class WriteWorkers:
@@ -21,18 +35,20 @@ class WriteWorkers:
     def __init__(self, number: int) -> None:
         """``number``: writes in flight."""
         self._number = number
-        self._urgent: deque[Write] = deque()
-        self._deferrable: deque[Write] = deque()
+        self._waiting: dict[Urgency, deque[Write]] = {urgency: deque() for urgency in Urgency}
+        new_pods, others, deferrable = self._waiting.values()
+        self._turns = cycle([(new_pods, others, deferrable)] * _NEW_PODS_IN_A_ROW + [(others, new_pods, deferrable)])
+        """In which order the queues are searched for the next write."""
         self._working = 0
         """Workers that will look for another write; a task ends a little later."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
 
-    def submit(self, write: Write, *, deferrable: bool = False) -> None:
-        """Queues a write. A ``deferrable`` one starts when nothing else waits."""
+    def submit(self, write: Write, urgency: Urgency) -> None:
+        """Queues a write."""
         if self._closed:
             return
-        (self._deferrable if deferrable else self._urgent).append(write)
+        self._waiting[urgency].append(write)
         if self._working < self._number:
             self._working += 1
             task = asyncio.create_task(self._work())
@@ -42,16 +58,22 @@ class WriteWorkers:
     async def close(self) -> None:
         """Drops the writes that wait and cancels those in flight."""
         self._closed = True
-        self._urgent.clear()
-        self._deferrable.clear()
+        for waiting in self._waiting.values():
+            waiting.clear()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _work(self) -> None:
-        while waiting := self._urgent or self._deferrable:
+        while (write := self._next()) is not None:
             try:
-                await waiting.popleft()()
+                await write()
             except Exception:
                 log.exception("a write raised an exception")
         self._working -= 1
+
+    def _next(self) -> Write | None:
+        for waiting in next(self._turns):
+            if waiting:
+                return waiting.popleft()
+        return None

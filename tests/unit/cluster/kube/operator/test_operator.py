@@ -18,7 +18,7 @@ from scheduler.cluster.kube.operator.change_receiver import ChangeReceiver, Kind
 from scheduler.cluster.kube.operator.executor import Executor
 from scheduler.cluster.kube.operator.handlers import Handlers
 from scheduler.cluster.kube.operator.reconcile_loop import ReconcileLoop
-from scheduler.cluster.kube.operator.write_workers import WriteWorkers
+from scheduler.cluster.kube.operator.write_workers import Urgency, WriteWorkers
 from scheduler.cluster.kube.transport.client import ApiClient, ApiError
 from scheduler.cluster.kube.transport.credentials import Credentials
 from scheduler.cluster.kube.transport.fence import Fence
@@ -27,7 +27,7 @@ from scheduler.controllers.store import Key, Store
 from scheduler.controllers.worklist import Worklist
 from scheduler.observability.controller_metrics import ControllerMetrics
 from tests.unit import virtual_time
-from tests.unit.cluster.kube.fake_api import Answer, Call, FakeApi, StaticCredentials, refusal, serving, until
+from tests.unit.cluster.kube.fake_api import PODS, Answer, Call, FakeApi, StaticCredentials, refusal, serving, until
 
 GROUPS = "/apis/scheduling.volcano.sh/v1beta1/namespaces/ns/podgroups"
 QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
@@ -426,12 +426,12 @@ def test_a_write_that_comes_as_the_last_worker_ends_is_carried_out() -> None:
 
         async def first() -> None:
             done.append("first")
-            asyncio.get_running_loop().call_soon(workers.submit, second)
+            asyncio.get_running_loop().call_soon(workers.submit, second, Urgency.OTHER)
 
         async def second() -> None:
             done.append("second")
 
-        workers.submit(first)
+        workers.submit(first, Urgency.OTHER)
         await until(lambda: done == ["first", "second"])
         await workers.close()
 
@@ -449,8 +449,8 @@ def test_a_write_that_raises_ends_no_worker() -> None:
         async def follows() -> None:
             done.set()
 
-        workers.submit(raises)
-        workers.submit(follows)
+        workers.submit(raises, Urgency.OTHER)
+        workers.submit(follows, Urgency.OTHER)
         await done.wait()
         await workers.close()
 
@@ -538,6 +538,25 @@ def test_writes_in_flight_are_bounded() -> None:
 
             assert most == 3
             assert len(w.api.calls) == 20
+
+    virtual_time.run(scenario())
+
+
+def test_new_pods_go_before_the_other_writes_except_every_fourth() -> None:
+    async def scenario() -> None:
+        async with world(writes=1) as w:
+            w.api.on("POST", GROUPS, _created)
+            w.api.on("POST", PODS, _created)
+            pods = (Create(POD, {"metadata": {"name": f"p{i}", "namespace": "ns"}}) for i in range(9))
+            w.queue("others", Plan().then(*(Create(POD_GROUP, group(f"g{i}")) for i in range(6))))
+            w.queue("pods", Plan().then(*pods))
+            await until(lambda: {"others", "pods"} <= set(w.toy.finished))
+
+            order = "".join("p" if call.path == PODS else "g" for call in w.api.calls)
+            first_pod = order.index("p")
+            assert first_pod <= 2
+            assert order[first_pod:].startswith(("pppgpppgppp", "ppgpppgppp", "pgpppgppp"))
+            assert [call.body["metadata"]["name"] for call in w.api.to("POST", PODS)] == [f"p{i}" for i in range(9)]
 
     virtual_time.run(scenario())
 
