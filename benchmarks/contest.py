@@ -25,9 +25,10 @@ PATIENCE = 900.0
 """Seconds after which a contender is given up."""
 
 
-class _Meta(msgspec.Struct):
+class _Meta(msgspec.Struct, rename="camel"):
     name: str = ""
     namespace: str = ""
+    resource_version: str = ""
 
 
 class _Spec(msgspec.Struct, rename="camel"):
@@ -144,16 +145,22 @@ class Api:
         decoder = msgspec.json.Decoder(struct)
         query = {"watch": "true", "resourceVersion": "0"}
         timeout = aiohttp.ClientTimeout(total=None)
-        while True:  # a definition that is fresh is not served at once, and a watch may end at any time
+        # A definition that is fresh is not served at once, and a busy API server ends watches at any time. They go on
+        # where they ended: to be sent all objects again would be more work for it than what is measured.
+        while True:
             async with self._session.get(path, params=query, timeout=timeout) as answer:
                 if answer.status == 200:
                     if ready is not None:
                         ready.set()
                     async for line in answer.content:
                         event = decoder.decode(line)
+                        if event.type == "ERROR":  # the version is too old
+                            query["resourceVersion"] = "0"
+                            break
+                        query["resourceVersion"] = event.object.metadata.resource_version
                         if event.type in ("ADDED", "MODIFIED"):
                             yield event.object
-            await asyncio.sleep(0.2)
+            await asyncio.sleep(0.02)
 
     async def watch_bindings(
         self, path: str, counts: Callable[[str], bool], expected: int, times: list[float], ready: asyncio.Event
