@@ -64,9 +64,12 @@ class Run:
         self._moves = any(condition.moves for condition in self._conditions)
         self._numbers = {traits: group for group, traits in enumerate(self._traits(self._tops))} if self._moves else {}
         self._taken: dict[int, int] = {}
+        self.chosen_scores: list[float] = []
+        """The score of each place, without the scores of scope CLUSTER, when it was chosen."""
 
     def places(self) -> list[int]:
         """Returns the rows in the order of the tasks; fewer than ``count`` if the nodes run out."""
+        self.chosen_scores.clear()
         chosen: list[int] = []
         try:
             while len(chosen) < self._count and (group := self._best_group()) is not None:
@@ -97,7 +100,8 @@ class Run:
     def _take(self, group: int) -> int:
         """Places one more task on the best node of a group."""
         heads = self._heads[group]
-        row = heads[0][1]
+        negative, row = heads[0]
+        self.chosen_scores.append(-negative)
         taken = self._taken[row] = self._taken.get(row, 0) + 1
         self._place(row, 1)
         goes_on = taken < self._room[row]

@@ -6,7 +6,7 @@ So a class with one candidate node costs almost nothing, and many classes can al
 in a thousand jobs with one Pod, nodes for later tasks are planned too (``plan``).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -18,7 +18,7 @@ from scheduler.api.task import TaskClass
 from scheduler.framework.class_view.candidates import CachedColumn, CandidateNodes, Ranking
 from scheduler.framework.class_view.plan import Plan
 from scheduler.framework.class_view.refusals import Refusals
-from scheduler.framework.class_view.runs import Run
+from scheduler.framework.class_view.runs import SHALLOW, Run
 from scheduler.framework.columns import (
     GRAIN,
     UNBOUNDED,
@@ -87,7 +87,7 @@ class ClassView:
         self._ranking = Ranking(self._candidates, self._score)
         self._future = CachedColumn(self._candidates, lambda at: self._pass_in_future(self._rows[at]))
         self._future_room = CachedColumn(self._candidates, self._has_room_in_future)
-        self._plan = Plan(nodes, cls)
+        self._plan = Plan(nodes, cls, None if wide or limit or chooser else self._sequences)
         self._errors: tuple[int, FitErrors] | None = None
 
     def include(self, cls: TaskClass) -> None:
@@ -171,18 +171,34 @@ class ClassView:
         nodes to consider (ascending); None: all."""
         plan = self._plan
         if not plan.follow(within):
-            plan.places = self._search(max(count, plan.stride), within)
+            plan.make(*self._search(max(count, plan.stride), within))
         return plan.places[:count]
 
-    def _search(self, count: int, within: Rows | None) -> list[int]:
+    def _sequences(self, changed: Collection[int], within: Rows | None) -> list[tuple[int, int, list[float]]]:
+        """Returns (row, room, scores) of the rows that take tasks now, as ``plan.Sequences``. There must be no filters
+        and scores of scope CLUSTER."""
+        rows: Rows = np.array(sorted(changed), dtype=np.intp)
+        at = self._candidates.find(rows if within is None else np.intersect1d(rows, within, assume_unique=True))
+        room = self._room.read(at)
+        at, room = at[room > 0], room[room > 0]
+        if not len(at):
+            return []
+        scores = self._ahead(self._rows[at], 0, min(SHALLOW, int(room.max())))
+        return list(zip(self._rows[at].tolist(), room.tolist(), scores, strict=True))
+
+    def _search(self, count: int, within: Rows | None) -> tuple[list[int], list[float]]:
+        """Returns places, and the score of each when it is chosen, without the scores of scope CLUSTER."""
         room = self._room.read()
         at = self._candidates.all if within is None else self._candidates.find(within)
         at = at[room[at] > 0]
         if not len(at):
-            return []
+            return [], []
         if self._one_at_a_time or count == 1:
             best = self._pick(self._rows[at], future=False)
-            return [] if best is None else [best]
+            if best is None:
+                return [], []
+            scored = not self._one_at_a_time  # otherwise the plan is not followed
+            return [best], [float(self._score.read(self._candidates.find(np.array([best])))[0]) if scored else 0.0]
         seen = self._limited(at)
         run = Run(
             self._rows[seen],
@@ -194,7 +210,9 @@ class ClassView:
             count,
         )
         chosen = run.places()
-        return chosen if len(seen) == len(at) else self._until_full(chosen, room)
+        if len(seen) < len(at):
+            chosen = self._until_full(chosen, room)
+        return chosen, run.chosen_scores[: len(chosen)]
 
     def choose_future(self, within: Rows | None = None) -> int | None:
         """Returns the best row for one task on resources that terminating tasks will release, or None. ``within``: as

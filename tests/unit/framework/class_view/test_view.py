@@ -204,6 +204,33 @@ def test_a_view_keeps_up_with_placements_of_others(world: World, others: list[tu
         assert placed_by(view, fast[0], fast[1], count) == one_at_a_time(*slow, count)
 
 
+@settings(max_examples=examples(300), deadline=None)
+@given(
+    worlds(),
+    st.lists(st.tuples(st.sampled_from(["one", "two", "other", "leaves", "undone"]), st.integers(0, 8)), max_size=40),
+)
+def test_tasks_that_come_one_by_one_are_placed_the_same_while_others_are_placed_and_leave(
+    world: World, steps: list[tuple[str, int]]
+) -> None:
+    fast, slow = build(world), build(world)
+    view, cls, other = ClassView(*fast), fast[1], task_class(2, number=1)
+    others: list[int] = []
+    for step, number in steps:
+        row = number % len(fast[0])
+        if step in ("one", "two"):
+            count = 1 if step == "one" else 2
+            assert placed_by(view, fast[0], cls, count) == one_at_a_time(*slow, count)
+        elif step == "undone":
+            for chosen in view.choose(2):
+                fast[0].hold(chosen, cls)
+                fast[0].hold(chosen, cls, -1)
+        elif step == "other" or others:
+            others += [row] if step == "other" else []
+            for nodes in (fast[0], slow[0]):
+                nodes.hold(row if step == "other" else others[0], other, 1 if step == "other" else -1)
+            others = others if step == "other" else others[1:]
+
+
 @settings(max_examples=examples(40), deadline=None)
 @given(worlds(), st.integers(1, 6))
 def test_with_a_filter_that_depends_on_other_nodes(world: World, count: int) -> None:
