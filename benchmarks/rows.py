@@ -27,6 +27,7 @@ class Row:
 
 ROWS: Final = {
     "sessions": Row(MEMORY, "memory"),
+    "lone-sessions": Row(MEMORY, "lone_sessions"),
     "workloads-in-memory": Row(MEMORY, "workloads_memory"),
     "preemption": Row(MEMORY, "preemption"),
     "super-pods": Row(MEMORY, "super_pods"),

@@ -59,7 +59,7 @@ class Allocate:
     def _jobs(self, session: Session) -> Iterable[Job]:
         enqueue = session.configuration.has_action("enqueue")
         ungates = SCHEDULING_GATES_QUEUE_ADMISSION in session.configuration.features
-        for job in session.jobs.values():
+        for job in session.active_jobs.values():
             if job.queue not in session.queues:
                 continue
             if job.waiting_for_queue:

@@ -27,7 +27,7 @@ class Backfill:
         del arguments  # takes none
 
     def execute(self, session: Session) -> None:
-        worklist = Worklist(session, (job for job in session.jobs.values() if self._is_candidate(session, job)))
+        worklist = Worklist(session, (job for job in session.active_jobs.values() if self._is_candidate(session, job)))
         while (queue := worklist.next_queue()) is not None:
             while (job := worklist.next_job(queue)) is not None:
                 self._place(session, job)

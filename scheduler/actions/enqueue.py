@@ -22,7 +22,7 @@ class Enqueue:
         del arguments  # takes none
 
     def execute(self, session: Session) -> None:
-        waiting = [job for job in session.jobs.values() if job.waiting_for_queue and job.queue in session.queues]
+        waiting = [job for job in session.active_jobs.values() if job.waiting_for_queue and job.queue in session.queues]
         worklist = Worklist(session, waiting)
         while (queue := worklist.next_queue()) is not None:
             job = worklist.next_job(queue)

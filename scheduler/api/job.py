@@ -11,7 +11,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
-from scheduler.api.names import CARD_REQUEST, PREEMPTABLE, TRUE
+from scheduler.api.names import (
+    CARD_REQUEST,
+    CONDITION_SCHEDULED,
+    CONDITION_UNSCHEDULABLE,
+    PREEMPTABLE,
+    REASON_GANG_READY,
+    TRUE,
+)
 from scheduler.api.objects import ResourceList
 from scheduler.api.reasons import FitErrors, Refusal
 from scheduler.api.resource import Vector
@@ -84,6 +91,7 @@ class SubJob:
 PENDING = "Pending"
 PENDING_PHASES = ("", PENDING)
 INQUEUE = "Inqueue"
+RUNNING = "Running"
 
 
 class Condition(NamedTuple):
@@ -255,6 +263,43 @@ class Job:
             if task.ours and not task.gated:
                 found.setdefault((task.cls.id, task.message), []).append(task)
         return found
+
+    @property
+    def is_settled(self) -> bool:
+        """Nothing in the job waits or is to be written: all its Pods run, it holds its minResources, and the status of
+        its PodGroup says so. Sessions skip such jobs, except as victims."""
+        running = self.by_status.get(TaskStatus.RUNNING)
+        return (
+            running is not None
+            and len(self.by_status) == 1
+            and self.phase == self.stored_phase == RUNNING
+            and self.counts == (len(running), 0, 0)
+            and len(running) >= self.min_member
+            and not (self.sub_jobs or self.claimed_phase or self.recorded)
+            and (self.reservation_limit is None or bool((self.reservation_limit <= self.allocated).all()))
+            and self._conditions_are_final()
+        )
+
+    def _conditions_are_final(self) -> bool:
+        """The gang is Scheduled, and not Unschedulable at the same time."""
+        scheduled = False
+        for condition in self.conditions:
+            if condition.type == CONDITION_SCHEDULED and condition.reason == REASON_GANG_READY:
+                scheduled = True
+            elif condition.type == CONDITION_UNSCHEDULABLE and condition.status == "True":
+                return False
+        return scheduled
+
+    def clear_records(self) -> None:
+        """Clears what a session recorded on the job."""
+        if self.fit_errors:
+            self.fit_errors = {}
+        if self.refusals:
+            self.refusals = []
+        if self.new_conditions:
+            self.new_conditions = []
+        if self.transaction:
+            self.transaction = {}
 
     def move(self, task: Task, old: TaskStatus, new: TaskStatus) -> None:
         """Moves a task to another status and updates the sums. Raises KeyError if the task is not in ``old``."""

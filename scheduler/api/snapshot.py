@@ -3,6 +3,7 @@
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import msgspec
 
@@ -13,7 +14,7 @@ from scheduler.api.job import Job
 from scheduler.api.node import Nodes
 from scheduler.api.objects import ConfigMap, Namespace, PodDisruptionBudget, ResourceQuota
 from scheduler.api.queue import Queue
-from scheduler.api.resource import Dimensions
+from scheduler.api.resource import Dimensions, Vector
 from scheduler.api.scheduling import Numatopology
 from scheduler.api.selections import Selections
 from scheduler.api.storage import (
@@ -38,6 +39,25 @@ class PlacedClass:
     """Node name -> number of Pods on it, with terminating ones, without finished ones."""
 
 
+class SettledJobs(NamedTuple):
+    """Sums over the settled jobs of a queue. They have no pending tasks, and reserve nothing beyond what they hold."""
+
+    number: int
+    allocated: Vector
+    elastic: Vector
+    """What is allocated to each beyond its minResources."""
+
+
+class JobChanges(NamedTuple):
+    """Which jobs differ from those of the snapshot before."""
+
+    identity: object
+    """Of the jobs of the snapshot; another one if any job differs."""
+    follows: object | None
+    """The identity of the jobs from which they differ in ``keys``; None: all may differ."""
+    keys: Collection[str]
+
+
 @dataclass(slots=True, eq=False)
 class Snapshot:
     """Everything that a session reads. Plain data without I/O."""
@@ -47,7 +67,14 @@ class Snapshot:
     dimensions: Dimensions
     nodes: Nodes
     jobs: dict[str, Job]
-    """Key -> job, with PodGroups that have no tasks."""
+    """Key -> job, with PodGroups that have no tasks. Snapshots share it, so it must not be changed."""
+    job_changes: JobChanges
+    active_jobs: dict[str, Job]
+    """Those that are not settled (``Job.is_settled``), or whose queue does not exist."""
+    settled_jobs: Mapping[str, SettledJobs]
+    """Queue -> sums over the other jobs."""
+    touched: dict[Job, Vector]
+    """Settled job that a session has changed -> what was allocated to it before. The cache reads it."""
     queues: dict[str, Queue]
     hyper_nodes: HyperNodes
     """The tree of HyperNodes over the rows of ``nodes``; without HyperNodes only the virtual root."""

@@ -284,12 +284,14 @@ class ClusterCache:
         which takes no snapshots, calls it periodically, so that pending changes do not accumulate."""
         self._pods.reclassify()
         self._pods.drop_unused_classes()
+        self._jobs.compact()
 
     def snapshot(self, now: float) -> Snapshot:
         """Returns the present state of the cluster. ``now``: seconds since the epoch."""
         self.compact()
         self._classes.widen()
-        jobs, orphans = self._jobs.views()
+        queues = self._queues.read()
+        jobs, without_job = self._jobs.views(queues.keys()), self._tasks.without_job()
         nodes = self._nodes.table().copy()
         hyper_nodes, problems = self._hyper_nodes.tree(nodes.facts)
         self._malformed.report(Malformed("HyperNode", "", *problem) for problem in problems)
@@ -297,8 +299,12 @@ class ClusterCache:
             now=now,
             dimensions=self._dimensions.copy(),
             nodes=nodes,
-            jobs=jobs,
-            queues=self._queues.read(),
+            jobs=jobs.all,
+            job_changes=jobs.changes,
+            active_jobs=jobs.active,
+            settled_jobs=jobs.settled,
+            touched=jobs.touched,
+            queues=queues,
             placed=self._nodes.placed(),
             affinity_classes=self._classes.affinity_classes(),
             chips=self._nodes.chips(),
@@ -322,7 +328,7 @@ class ClusterCache:
             selections=self._selections.read(),
             replicas=self._selections.replicas(),
             originals=self._originals.read(),
-            tasks_without_job=[*self._tasks.without_job(), *orphans] if orphans else self._tasks.without_job(),
+            tasks_without_job=[*without_job, *jobs.orphans] if jobs.orphans else without_job,
             preparing=self._in_flight.preparing(),
             signed_since=self._signed_since,
             all_nodes=self._nodes.has_all,

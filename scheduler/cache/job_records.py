@@ -113,24 +113,12 @@ def view_of(
         return None
     view = record.view
     if view is not None and not view.changed and len(view.allocated) == dimensions.width:
-        _clear(view)
+        view.clear_records()
         return view
     record.view = _build(record, group, dimensions, priority)
     if enforce_admissions:
         apply_admission(record.view, record.admission, dimensions)
     return record.view
-
-
-def _clear(view: Job) -> None:
-    """Clears what the last session recorded on a view."""
-    if view.fit_errors:
-        view.fit_errors = {}
-    if view.refusals:
-        view.refusals = []
-    if view.new_conditions:
-        view.new_conditions = []
-    if view.transaction:
-        view.transaction = {}
 
 
 def _build(record: JobRecord, group: PodGroup, dimensions: Dimensions, priority: Callable[[str], int]) -> Job:

@@ -1,23 +1,38 @@
 """All jobs: watched PodGroups and their tasks in, Job views for snapshots out."""
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import cache
+from typing import NamedTuple
 
 from scheduler.api.decisions import PodGroupStatusUpdate
 from scheduler.api.job import Job
 from scheduler.api.names import PODGROUP_PREFIX
 from scheduler.api.quantity import QuantityError
-from scheduler.api.resource import Dimensions
+from scheduler.api.resource import Dimensions, Vector
 from scheduler.api.scheduling import PodGroup
 from scheduler.api.signed_records import SigningKey
+from scheduler.api.snapshot import JobChanges, SettledJobs
 from scheduler.api.task import Task
 from scheduler.api.times import parse_timestamp
 from scheduler.cache.admissions import Admission, Admitted, proven, without_record
 from scheduler.cache.job_records import NOTHING, JobRecord, status_of, topology_problems_of, view_of
+from scheduler.cache.job_views import JobViews
 from scheduler.cache.malformed_fields import MalformedFields
 from scheduler.cache.pod_tasks import holds_node
 from scheduler.cache.versioning import Version
+
+
+class JobsOfSession(NamedTuple):
+    """The jobs of a snapshot."""
+
+    all: dict[str, Job]
+    changes: JobChanges
+    active: dict[str, Job]
+    settled: dict[str, SettledJobs]
+    touched: dict[Job, Vector]
+    orphans: list[Task]
+    """The tasks on nodes whose PodGroup does not exist."""
 
 
 class JobTable:
@@ -42,10 +57,24 @@ class JobTable:
         self._records: dict[str, JobRecord] = {}
         self._borrowed: set[str] = set()
         """Keys of records that another table has too. They are copied before they are changed."""
+        self._views = JobViews()
+        self._stale: dict[str, None] = {}
+        """Keys of the jobs that have changed since the last snapshot."""
+        self._orphans: dict[str, list[Task]] = {}
+        """Key of a PodGroup that does not exist -> its tasks on nodes."""
+        self._width = 0
+        """Width of the vectors in the views."""
+        self._shares_views = False
+        """Sessions of another table may change the views."""
+
+    def lend(self) -> None:
+        """Declares that a copy of this table has the same records and views."""
+        self._shares_views = True
 
     def borrow(self) -> None:
-        """Declares this table a copy that has its records in common with the original."""
+        """Declares this table a copy that has its records and views in common with the original."""
         self._borrowed = set(self._records)
+        self._shares_views = True
 
     # --- PodGroups ---
     def upsert(self, group: PodGroup) -> None:
@@ -86,7 +115,7 @@ class JobTable:
         record.creation = parse_timestamp(meta.creation_timestamp) or 0.0
         record.min_resources = minimum
         record.phase, record.conditions, record.counts = status.phase, conditions, counts
-        record.view = None
+        self._drop_view(record)
         self._version.increment()
         # A PodGroup that controllers make for existing Pods is of no use before the Pods name it.
         if arrived and (not meta.name.startswith(PODGROUP_PREFIX) or self.is_complete(record.key)):
@@ -100,7 +129,7 @@ class JobTable:
         record.group = None
         record.admission = Admission()
         record.phase, record.conditions, record.counts = "", (), (0, 0, 0)
-        record.view = None
+        self._drop_view(record)
         if record.is_empty:
             del self._records[key]
         self._version.increment()
@@ -128,7 +157,7 @@ class JobTable:
             record.phase, record.conditions = update.phase, update.conditions
             record.counts = (update.running, update.succeeded, update.failed)
             record.admission.assume(update)
-            record.view = None
+            self._drop_view(record)
             self._version.increment()
 
     def statuses(self) -> list[PodGroupStatusUpdate]:
@@ -165,13 +194,13 @@ class JobTable:
         """Adds a task to its job, or replaces it by a new version."""
         record = self._record(task.job)
         record.tasks[task.uid] = task
-        record.view = None
+        self._drop_view(record)
 
     def messages_changed(self, key: str) -> None:
         """To be called when the message of a task of a job was changed in place."""
         record = self._existing(key)
         if record is not None:
-            record.view = None
+            self._drop_view(record)
 
     def remove_task(self, task: Task) -> None:
         """Removes a task from its job."""
@@ -179,7 +208,7 @@ class JobTable:
         record.tasks.pop(task.uid, None)
         if task.rank:
             record.remember_node(task)
-        record.view = None
+        self._drop_view(record)
         if record.is_empty:
             del self._records[task.job]
 
@@ -203,7 +232,7 @@ class JobTable:
         for key in list(self._borrowed):
             self._existing(key)
         for record in self._records.values():
-            record.view = None
+            self._drop_view(record)
         self._version.increment()
 
     def update_priorities(self) -> None:
@@ -213,7 +242,7 @@ class JobTable:
             if record.group is None or record.view is None:
                 continue
             if record.view.priority != priority(record.group.spec.priority_class_name):
-                self._record(key).view = None
+                self._drop_view(self._record(key))
         self._version.increment()
 
     def recount(self) -> None:
@@ -223,17 +252,44 @@ class JobTable:
             if record.group is not None and record.min_resources is not None:
                 record.min_resources = self._dimensions.vector(record.group.spec.min_resources)
 
-    def views(self) -> tuple[dict[str, Job], list[Task]]:
-        """The jobs by key, and the tasks on nodes whose PodGroup does not exist."""
-        jobs: dict[str, Job] = {}
-        orphans: list[Task] = []
-        for key, record in self._records.items():
-            view = view_of(record, self._dimensions, self._priority, enforce_admissions=self._enforce_admissions)
-            if view is not None:
-                jobs[key] = view
-            else:
-                orphans += [task for task in record.tasks.values() if holds_node(task)]
-        return jobs, orphans
+    def _drop_view(self, record: JobRecord) -> None:
+        record.view = None
+        self._views.drop(record.key)
+        self._stale[record.key] = None
+
+    def compact(self) -> None:
+        """Forgets jobs that came and went since the last snapshot."""
+        known = (self._records, self._views, self._orphans)
+        self._stale = {key: None for key in self._stale if any(key in table for table in known)}
+
+    def views(self, queues: Collection[str]) -> JobsOfSession:
+        """Returns the jobs for a snapshot. ``queues``: the names of all queues."""
+        if self._shares_views or self._width != self._dimensions.width:
+            self._views.clear()
+            self._orphans.clear()
+            self._stale = dict.fromkeys(self._records)
+            self._width = self._dimensions.width
+        else:
+            self._stale |= dict.fromkeys(self._views.changed_by_sessions())
+        for key in self._stale:
+            self._update_view(key)
+        self._stale = {}
+        active, settled = self._views.of_queues(queues)
+        orphans = [task for tasks in self._orphans.values() for task in tasks]
+        return JobsOfSession(*self._views.all(), active, settled, self._views.touched, orphans)
+
+    def _update_view(self, key: str) -> None:
+        record = self._records.get(key)
+        self._orphans.pop(key, None)
+        if record is None:
+            self._views.replace(key, None)
+            return
+        view = view_of(record, self._dimensions, self._priority, enforce_admissions=self._enforce_admissions)
+        self._views.replace(key, view)
+        if view is None:
+            orphans = [task for task in record.tasks.values() if holds_node(task)]
+            if orphans:
+                self._orphans[key] = orphans
 
 
 def _share_texts(group: PodGroup) -> None:

@@ -85,7 +85,7 @@ class TracedSession(Session):
 
         return recorded
 
-    def refuse(self, job: Job, refusal: Refusal) -> None:  # type: ignore[override]
+    def refuse(self, job: Job, refusal: Refusal) -> None:
         if self._current_source is not None:
             self._refusal_sources[id(refusal)] = (refusal, self._current_source)
         super().refuse(job, refusal)

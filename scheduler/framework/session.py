@@ -20,7 +20,7 @@ from scheduler.api.queue import Queue
 from scheduler.api.reasons import Malformed, Refusal
 from scheduler.api.resource import Dimensions, Vector
 from scheduler.api.signed_records import NO_ANNOTATIONS, BindingRecord, device_annotations
-from scheduler.api.snapshot import Snapshot
+from scheduler.api.snapshot import SettledJobs, Snapshot
 from scheduler.api.task import Task, TaskClass, TaskStatus
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.class_view.view import ClassView
@@ -75,12 +75,19 @@ class Session(Registration):
         self.dimensions: Dimensions = snapshot.dimensions
         self.nodes: Nodes = snapshot.nodes
         self.jobs: dict[str, Job] = snapshot.jobs
+        self.active_jobs: dict[str, Job] = snapshot.active_jobs.copy()
+        """The jobs that wait or are to be written, and those that the session has changed. The others are settled: they
+        matter as victims and in ``settled_jobs``."""
+        self.settled_jobs: Mapping[str, SettledJobs] = snapshot.settled_jobs
+        """Queue -> sums over its settled jobs when the session was opened."""
+        self.touched: dict[Job, Vector] = {}
+        """Settled job that the session has changed -> what was allocated to it before."""
         self.queues: dict[str, Queue] = snapshot.queues
         self.hyper_nodes: HyperNodes = snapshot.hyper_nodes
         self.placing: SubJob | None = None
         """The sub-job whose tasks are being placed. Scores depend on where its other tasks are."""
         self.decisions = Decisions()
-        divided = [job for job in self.jobs.values() if job.sub_jobs]
+        divided = [job for job in self.active_jobs.values() if job.sub_jobs]
         self.malformed: list[Malformed] = list(set_tier_limits(divided, self.hyper_nodes)) if divided else []
         self.problems: list[str] = []
         """Invalid arguments of the configuration, equal in all its sessions, and failed requests to other programs."""
@@ -152,11 +159,22 @@ class Session(Registration):
     def event(self, about: ObjectRef, type_: str, reason: str, message: str) -> None:
         self.decisions.events.append(EventPost(about, type_, reason, message))
 
-    @staticmethod
-    def refuse(job: Job, refusal: Refusal) -> None:
+    def refuse(self, job: Job, refusal: Refusal) -> None:
         """Records that the job as a whole is refused for now: in its conditions and, if the refusal is new, in an Event
         on its PodGroup."""
+        self.touch(job)
         job.refusals.append(refusal)
+
+    def touch(self, job: Job) -> None:
+        """Declares that the caller changes a job. Statements and ``refuse`` call it."""
+        if job.key not in self.active_jobs:
+            self.active_jobs[job.key] = job
+            self.touched[job] = job.allocated
+            self.snapshot.touched.setdefault(job, job.allocated)
+
+    def queues_with_jobs(self) -> set[str]:
+        """Returns the names of the queues that have jobs, also of those that do not exist."""
+        return {job.queue for job in self.active_jobs.values()} | self.settled_jobs.keys()
 
     # --- for actions ---
     @cached_property

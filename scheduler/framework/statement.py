@@ -23,6 +23,8 @@ class StatementContext(Protocol):
     nodes: Nodes
     decisions: Decisions
 
+    def touch(self, job: Job) -> None: ...
+
     def row_of(self, job: Job, task: Task) -> int: ...
 
     def status_of(self, job: Job, task: Task) -> TaskStatus: ...
@@ -102,6 +104,7 @@ class Statement:
         """Evicts a task that holds a node. ``event`` is recorded if the statement is committed. ``grace_period``: as in
         ``decisions.Evict``."""
         session = self._session
+        session.touch(job)
         row = session.row_of(job, task)
         was = session.status_of(job, task)
         job.move(task, was, TaskStatus.RELEASING)

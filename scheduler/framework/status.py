@@ -10,7 +10,7 @@ from collections import Counter
 import numpy as np
 
 from scheduler.api.decisions import PodGroupStatusUpdate, PodsUnschedulable, QueueAllocated, group_ref
-from scheduler.api.job import INQUEUE, PENDING, Condition, Job
+from scheduler.api.job import INQUEUE, PENDING, RUNNING, Condition, Job
 from scheduler.api.names import (
     CARD_REQUEST,
     CONDITION_SCHEDULED,
@@ -38,7 +38,7 @@ from scheduler.framework.held_devices import held_devices
 from scheduler.framework.session import Session
 from scheduler.framework.waiting import gang_message, task_reason
 
-RUNNING, UNKNOWN, COMPLETED = "Running", "Unknown", "Completed"
+UNKNOWN, COMPLETED = "Unknown", "Completed"
 GROUP_READY = "pod group is ready"
 _UNSCHEDULABLE_STANDS = 10.0
 """Seconds for which the condition Unschedulable stays True at least, even if the gang is placed. A gang that waits a
@@ -49,7 +49,7 @@ flap."""
 def close_session(session: Session) -> None:
     """Calls the plugins' close functions, then adds status updates and Events to the decisions."""
     session.ask(CLOSE)
-    for job in session.jobs.values():
+    for job in session.active_jobs.values():
         _close_job(session, job)
     _close_queues(session)
 
@@ -275,10 +275,14 @@ def _close_queues(session: Session) -> None:
     """Updates the status of every queue: what its jobs and its child queues hold, its cards, and its PodGroups."""
     dimensions, queues = session.dimensions, session.queues
     own: dict[str, Vector] = {name: dimensions.zeros() for name in queues}
-    for job in session.jobs.values():
+    for name, settled in session.settled_jobs.items():
+        own[name] += settled.allocated
+    for job in session.active_jobs.values():
         total = own.get(job.queue)
         if total is not None:
             total += job.allocated
+            if job in session.touched:
+                total -= session.touched[job]
     _correct(session, own)
     sums = {name: total.copy() for name, total in own.items()}
     for name, total in own.items():
@@ -302,7 +306,9 @@ def _close_queues(session: Session) -> None:
 
 def _groups_by_phase(session: Session) -> dict[str, dict[str, int]]:
     """Queue -> phase -> number of its PodGroups, with the phases that this session sets."""
-    counts = Counter((job.queue, job.stored_phase) for job in session.jobs.values())
+    active = (job for job in session.active_jobs.values() if job not in session.touched)
+    counts = Counter((job.queue, job.stored_phase) for job in active)
+    counts.update({(queue, RUNNING): settled.number for queue, settled in session.settled_jobs.items()})
     for update in session.decisions.pod_groups:
         job = session.jobs[f"{update.namespace}/{update.name}"]
         counts[job.queue, job.stored_phase] -= 1

@@ -5,7 +5,7 @@ give; resources other than cpu and memory in thousandths, as Volcano has them.
 """
 
 import collections
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import ClassVar, Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -30,14 +30,13 @@ class AttemptFigures(Collector):
         self._preemptions = 0
         self._retries: collections.Counter[str] = collections.Counter()
 
-    def count(self, preemptions: int, unready: Iterable[str], present: Iterable[str]) -> None:
-        """``preemptions``: nodes on which a session tried to evict for a Pod of the same queue; ``unready``: names of
-        the jobs whose gang it left waiting, one per job; ``present``: names of all jobs."""
+    def count(self, preemptions: int, unready: Iterable[str], present: Container[str]) -> None:
+        """``preemptions``: nodes on which a session tried to evict for a Pod of the same queue; ``unready``: keys of
+        the jobs whose gang it left waiting; ``present``: keys of all jobs."""
         self._preemptions += preemptions
-        known = set(present)
         retries = self._retries.copy()
         retries.update(unready)
-        self._retries = collections.Counter({name: number for name, number in retries.items() if name in known})
+        self._retries = collections.Counter({key: number for key, number in retries.items() if key in present})
 
     def collect(self) -> Iterable[UnknownMetricFamily]:
         yield UnknownMetricFamily(
@@ -48,7 +47,10 @@ class AttemptFigures(Collector):
         retries = UnknownMetricFamily(
             "volcano_job_retry_counts", "Sessions that left the gang of a job waiting", labels=["job_id"]
         )
-        for name, number in sorted(self._retries.items()):
+        by_name: collections.Counter[str] = collections.Counter()
+        for key, number in self._retries.items():
+            by_name[key.partition("/")[2]] += number
+        for name, number in sorted(by_name.items()):
             retries.add_metric([name], number)
         yield retries
 
@@ -87,7 +89,7 @@ class WaitTimes:
         for bind in decisions.binds:
             task = bind.task
             self._observe("allocated", now - max(task.creation, self._admitted.get(task.job, 0.0)), task.key)
-        if not self._admitted.keys() <= set(jobs):
+        if len(self._admitted) > len(jobs):
             self._admitted = {key: moment for key, moment in self._admitted.items() if key in jobs}
 
     def bound(self, task: Task, allocated: float, now: float) -> None:

@@ -106,7 +106,7 @@ class Gang:
         return victims
 
     def _close(self) -> None:
-        for job in self._session.jobs.values():
+        for job in self._session.active_jobs.values():
             if not job.by_status:
                 continue
             if job.missing > 0:

@@ -15,7 +15,7 @@ from scheduler.framework.remedies.adjustments import Adjustment, ChangeKind, Pla
 from scheduler.framework.remedies.evidence import Evidence
 from scheduler.framework.remedies.registry import remedies
 from scheduler.framework.session import Session
-from scheduler.plugins.support.queues.accounting import job_columns, reservation
+from scheduler.plugins.support.queues.accounting import queue_amounts, reservation
 from scheduler.plugins.support.queues.refusals import not_admitted
 
 DEFAULT_FACTOR = 1.2
@@ -35,9 +35,8 @@ class Overcommit:
 
     def open(self, session: Session) -> None:
         self._session = session
-        columns = job_columns(session)
         self._idle = np.maximum(session.total * self.factor - session.nodes.used.sum(axis=1), 0)
-        self._inqueue = columns.reserved.sum(axis=0) if len(columns.jobs) else session.dimensions.zeros()
+        self._inqueue = sum((held.reserved for held in queue_amounts(session).values()), session.dimensions.zeros())
         session.add_job_enqueueable(self._enqueueable)
         session.add_job_enqueued(self._enqueued)
 

@@ -34,7 +34,7 @@ from scheduler.framework.extension import (
 from scheduler.framework.figures import Figures
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
-from scheduler.plugins.support.queues.accounting import flat_limits, job_columns, reservation
+from scheduler.plugins.support.queues.accounting import flat_limits, queue_amounts, reservation
 from scheduler.plugins.support.queues.refusals import QUOTA_INSUFFICIENT, not_admitted, not_open, of_queue, overused
 
 
@@ -89,26 +89,21 @@ class Proportion:
 
     @staticmethod
     def _open_books(session: Session) -> dict[str, QueueShare]:
-        columns = job_columns(session)
-        allocated = columns.per_queue(columns.allocated)
-        pending = columns.per_queue(columns.pending)
-        inqueue = columns.per_queue(columns.reserved)
-        elastic = columns.per_queue(columns.elastic)
-        present = set(columns.queues.tolist())
+        present = session.queues_with_jobs()
         limits = flat_limits(session)
         books = {}
-        for i, name in enumerate(columns.queue_names):
-            if i not in present:
+        for name, held in queue_amounts(session).items():
+            if name not in present:
                 continue
             queue = session.queues[name]
             books[name] = QueueShare(
                 queue=queue,
                 guarantee=queue.guarantee,
                 limit=limits[name],
-                request=allocated[i] + pending[i],
-                allocated=allocated[i],
-                inqueue=inqueue[i],
-                elastic=elastic[i],
+                request=held.allocated + held.pending,
+                allocated=held.allocated,
+                inqueue=held.reserved,
+                elastic=held.elastic,
                 deserved=session.dimensions.zeros(),
             )
         return books

@@ -22,8 +22,7 @@ CHIPS = "huawei.com/Ascend910"
 
 def forget(cache: ClusterCache) -> None:
     """Makes the next session compute everything again."""
-    for record in cache._jobs._records.values():
-        record.view = None
+    cache._jobs.drop_views()
 
 
 class Cluster:

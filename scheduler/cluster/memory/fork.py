@@ -39,8 +39,8 @@ _SHARED: Final = (tuple, Enum, msgspec.Struct, NodeFacts, TaskClass, PlacedClass
 """Immutable types, and Dimensions, which only grow: the index that one copy assigns to a resource is valid for all."""
 _CONTAINERS: Final[tuple[type, ...]] = (dict, OrderedDict, CopyOnAccess, list, set, MethodType, partial)
 _TASKS: Final = {Task}
-_COPIED_BY_TABLES: Final = {Task, JobRecord}
-"""Types whose values a borrowing table copies before it changes them."""
+_COPIED_BY_TABLES: Final = {Task, JobRecord, Job, type(None)}
+"""Types whose values a borrowing table copies, or drops, before it changes them."""
 _DICTIONARIES: Final = {dict}
 _FIELDS: Final = attrgetter(*(field.name for field in fields(Job)))
 _CHANGING: Final = (
@@ -105,6 +105,8 @@ class _Copier:
             return self._remember(value, value.copy())
         if self._lazy and (kind is JobTable or kind is TaskTable):
             made = self._object(value, kind)
+            if kind is JobTable:
+                value.lend()
             made.borrow()
             return made
         return self._object(value, kind)

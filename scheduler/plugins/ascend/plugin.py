@@ -375,7 +375,7 @@ class Ascend:
 
     def _close(self) -> None:
         """Says on the PodGroup of each gang that waits at which step the plugin refused it."""
-        for job in self._session.jobs.values():
+        for job in self._session.active_jobs.values():
             if (job.refusals or job.fit_errors) and job.missing > 0 and self._demand.is_npu_job(job):
                 condition = self._condition(job)
                 if condition is not None:

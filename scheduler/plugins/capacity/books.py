@@ -19,7 +19,7 @@ from scheduler.api.task import TaskClass
 from scheduler.framework.columns import UNBOUNDED
 from scheduler.framework.session import Session
 from scheduler.plugins.capacity.tree import QueueTree
-from scheduler.plugins.support.queues.accounting import flat_limits, job_columns
+from scheduler.plugins.support.queues.accounting import flat_limits, queue_amounts
 
 Positions = NDArray[np.bool_]
 
@@ -100,13 +100,9 @@ class QueueBook:
 
 def flat_books(session: Session) -> dict[str, QueueBook]:
     """Returns a book for every queue, without a hierarchy."""
-    columns = job_columns(session)
-    allocated, pending, inqueue, elastic = (
-        columns.per_queue(column) for column in (columns.allocated, columns.pending, columns.reserved, columns.elastic)
-    )
     limits = flat_limits(session)
     books = {}
-    for i, name in enumerate(columns.queue_names):
+    for name, held in queue_amounts(session).items():
         queue, limit = session.queues[name], limits[name]
         deserved = np.maximum(np.minimum(queue.deserved, limit), queue.guarantee)
         books[name] = QueueBook(
@@ -115,10 +111,10 @@ def flat_books(session: Session) -> dict[str, QueueBook]:
             deserved=deserved,
             limit=limit,
             deserved_by_name=_deserved_by_name(session, queue, deserved),
-            request=allocated[i] + pending[i],
-            allocated=allocated[i],
-            inqueue=inqueue[i],
-            elastic=elastic[i],
+            request=held.allocated + held.pending,
+            allocated=held.allocated,
+            inqueue=held.reserved,
+            elastic=held.elastic,
             reserved=session.dimensions.zeros(),
         )
     for book in books.values():
@@ -129,22 +125,13 @@ def flat_books(session: Session) -> dict[str, QueueBook]:
 def tree_books(session: Session, tree: QueueTree) -> dict[str, QueueBook]:
     """Returns a book for every queue and for the root."""
     books = {name: _own_book(session, name) for name in tree.ancestors}
-    columns = job_columns(session)
-    held = zip(
-        columns.queue_names,
-        columns.per_queue(columns.allocated),
-        columns.per_queue(columns.pending),
-        columns.per_queue(columns.reserved),
-        columns.per_queue(columns.elastic),
-        strict=True,
-    )
-    for name, allocated, pending, inqueue, elastic in held:
+    for name, held in queue_amounts(session).items():
         for at in tree.path(name):
             book = books[at]
-            book.request = book.request + allocated + pending
-            book.allocated = book.allocated + allocated
-            book.inqueue = book.inqueue + inqueue
-            book.elastic = book.elastic + elastic
+            book.request = book.request + held.allocated + held.pending
+            book.allocated = book.allocated + held.allocated
+            book.inqueue = book.inqueue + held.reserved
+            book.elastic = book.elastic + held.elastic
     _set_limits(session, tree, books)
     for name, book in books.items():
         book.path = tuple(books[above] for above in tree.path(name))

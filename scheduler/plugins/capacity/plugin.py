@@ -109,7 +109,7 @@ class Capacity:
         """Queue -> creation time and name of its oldest descendant (or itself) with jobs. It decides between queues
         with equal shares. Volcano compares the ages of two leaves, which is not a total order."""
         oldest: dict[str, tuple[float, str]] = {}
-        for name in {job.queue for job in self._session.jobs.values()} & self._session.queues.keys():
+        for name in self._session.queues_with_jobs() & self._session.queues.keys():
             age = (self._session.queues[name].creation, name)
             for above in tree.path(name):
                 oldest[above] = min(age, oldest.get(above, age))

@@ -23,7 +23,7 @@ class Reservations:
 
     def register(self) -> None:
         """Counts tasks that earlier sessions ungated, and registers the handlers of this session."""
-        for job in self._session.jobs.values():
+        for job in self._session.active_jobs.values():
             waiting: dict[TaskClass, list[Task]] = {}
             for task in job.of(TaskStatus.PENDING).values():
                 if task.cls.asks_admission and not task.gated:

@@ -46,7 +46,7 @@ class NetworkTopologyAware:
         self._session = session
         self._placements = SubJobPlacements(session)
         self._closeness = Closeness(session.hyper_nodes)
-        if any(job.has_tier_limit for job in session.jobs.values()):
+        if any(job.has_tier_limit for job in session.active_jobs.values()):
             session.add_hyper_node_gradient(Gradients(session, self._placements, self._max_for_eviction).of)
         session.add_hyper_node_order(self._hyper_node_scores)
         session.add_score(self._scores, per_job=_topology_requests)

@@ -251,7 +251,7 @@ class PodCounts:
         if self._terminating_pods is None:
             index = self._session.nodes.index
             rows: dict[int, list[int]] = {}
-            own = (task for job in self._session.jobs.values() for task in job.of(TaskStatus.RELEASING).values())
+            own = (task for job in self._session.active_jobs.values() for task in job.of(TaskStatus.RELEASING).values())
             for task in chain(own, self._session.snapshot.tasks_without_job):
                 row = index.get(task.node)
                 if task.status is TaskStatus.RELEASING and row is not None:

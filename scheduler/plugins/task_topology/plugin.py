@@ -35,7 +35,7 @@ class TaskTopology:
     def open(self, session: Session) -> None:
         self._session = session
         self._jobs: dict[str, JobBuckets] = {}
-        for key, job in session.jobs.items():
+        for key, job in session.active_jobs.items():
             if job.annotations and TaskStatus.PENDING in job.by_status:
                 buckets = self._buckets(job)
                 if buckets is not None:

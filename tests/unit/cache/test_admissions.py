@@ -15,7 +15,7 @@ from scheduler.cache import ClusterCache
 from scheduler.framework.configuration import Configuration
 from scheduler.framework.cycle import open_session, run_cycle
 from scheduler.framework.session import Session
-from scheduler.plugins.support.queues.accounting import job_columns
+from scheduler.plugins.support.queues.accounting import amounts_of_jobs
 from tests.builders import NAME, Raw, configuration, feed, group, node, pod, queue
 from tests.unit.plugins.capacity_card.cards import H200, card_group, card_pod, gpu_node, quota_queue
 
@@ -83,8 +83,9 @@ class Scheduler:
 
     def reserved(self, name: str) -> float:
         """Thousandths of a cpu that a PodGroup reserves when a session opens."""
-        columns = job_columns(open_session(Session(self.cache.snapshot(LATER), self.plan)))
-        return next(float(columns.reserved[i, 0]) for i, job in enumerate(columns.jobs) if job.name == name)
+        session = open_session(Session(self.cache.snapshot(LATER), self.plan))
+        _, _, reserved, _ = amounts_of_jobs(session, [session.jobs[f"default/{name}"]])
+        return float(reserved[0, 0])
 
     def phase(self, name: str) -> str:
         return str(self.objects["PodGroup", name].get("status", {}).get("phase", ""))

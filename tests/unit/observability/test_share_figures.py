@@ -119,8 +119,8 @@ def test_what_is_deleted_has_no_figures_any_more() -> None:
 # --- attempts ---
 def test_attempts_are_counted_under_volcanos_names_and_forgotten_with_their_jobs() -> None:
     metrics = Metrics()
-    metrics.attempts.count(2, ["w", "x"], ["w", "x", "y"])
-    metrics.attempts.count(1, ["w"], ["w", "y"])
+    metrics.attempts.count(2, ["n/w", "n/x"], ["n/w", "n/x", "n/y"])
+    metrics.attempts.count(1, ["n/w"], ["n/w", "n/y"])
     value = metrics.registry.get_sample_value
     assert value("volcano_total_preemption_attempts") == 3
     assert value("volcano_job_retry_counts", {"job_id": "w"}) == 2

@@ -45,7 +45,7 @@ def awaited(session: Session) -> Awaited:
     nodes = session.nodes
     leaving = nodes.releasing[PODS_INDEX] > 0
     found = []
-    for job in session.jobs.values():
+    for job in session.active_jobs.values():
         if TaskStatus.PIPELINED in job.by_status and session.job_pipelined(job):
             rows = {job.placed[uid] for uid in job.of(TaskStatus.PIPELINED)}
             names = frozenset(nodes.names[row] for row in rows if leaving[row])
@@ -59,7 +59,7 @@ def left_by(outcome: Outcome) -> Left:
     not exist, do not wait for room."""
     waits = gang_waits = False
     session = outcome.session
-    for job in session.jobs.values():
+    for job in session.active_jobs.values():
         by_status, gang = job.by_status, job.min_member > 1 and job.queue in session.queues
         if TaskStatus.PENDING in by_status or TaskStatus.PIPELINED in by_status:
             if job.gated is None and job.size >= job.min_member:

@@ -55,7 +55,7 @@ class CycleReport:
         held = metrics.session.update(session.jobs, session.queues, session.dimensions, self._bound, figures, usage)
         self._bound = {}
         metrics.cluster.update(*held, session.nodes, session.dimensions)
-        metrics.waiting.update(session.jobs)
+        metrics.waiting.update(session.active_jobs)
         metrics.chips.update(figures)
         metrics.shares.update(figures, session.queues, session.dimensions, usage)
         metrics.devices.update(session.shared.get(DEVICE_USAGE, ()))
@@ -99,6 +99,7 @@ class CycleReport:
 
     def _update_metrics(self, outcome: Outcome) -> None:
         decisions, metrics, jobs = outcome.decisions, self._metrics, outcome.session.jobs
+        active = outcome.session.active_jobs.values()
         metrics.cycle(
             seconds=outcome.seconds,
             opening=outcome.open_seconds,
@@ -107,11 +108,9 @@ class CycleReport:
         )
         metrics.schedule_attempts.labels("scheduled").inc(len(decisions.binds))
         metrics.schedule_attempts.labels("unschedulable").inc(sum(len(update.tasks) for update in decisions.pods))
-        metrics.unscheduled_jobs.set(sum(1 for job in jobs.values() if job.fit_errors or job.refusals))
-        unready = (
-            job.name for job in jobs.values() for c in job.new_conditions if c.reason == REASON_NOT_ENOUGH_RESOURCES
-        )
-        metrics.attempts.count(decisions.preemption_attempts, unready, (job.name for job in jobs.values()))
+        metrics.unscheduled_jobs.set(sum(1 for job in active if job.fit_errors or job.refusals))
+        unready = (job.key for job in active for c in job.new_conditions if c.reason == REASON_NOT_ENOUGH_RESOURCES)
+        metrics.attempts.count(decisions.preemption_attempts, unready, jobs)
         preempted = sum(eviction.reason in _PREEMPTIONS for eviction in decisions.evictions)
         if preempted:
             metrics.victims.set(preempted)

@@ -17,6 +17,7 @@ from scheduler.api.names import EVENT_RESCHEDULED, EVENT_WARNING, POD_STATUS, SY
 from scheduler.api.objects import ConfigMap
 from scheduler.api.reasons import Malformed, Refusal
 from scheduler.api.task import ALLOCATED_STATUSES
+from scheduler.framework.job_readings import JobReadings
 from scheduler.framework.readings import Readings
 from scheduler.framework.session import Session
 from scheduler.plugins.ascend.cluster_reports import NAMESPACE, ClusterReports
@@ -63,7 +64,12 @@ class _Reading(NamedTuple):
     """Of its Pods themselves."""
 
 
-_readings: Final[Readings[str, _Reading]] = Readings()
+def _reading(job: Job) -> _Reading | None:
+    """Reads a job; None: it has no policy."""
+    return _Reading(policy_of(job), faults_of_pods(job)) if has_policy(job) else None
+
+
+_readings: Final[JobReadings[_Reading]] = JobReadings()
 _states: Final[Readings[str, State]] = Readings()
 _histories: Final[Readings[str, tuple[reasons.Histories, list[Malformed]]]] = Readings()
 
@@ -147,12 +153,8 @@ class Rescheduler:
     def _jobs(self) -> dict[str, _Reading]:
         """The jobs with a policy, by key."""
         session = self._session
-        found = _readings.of(
-            ((key, (job,)) for key, job in session.jobs.items() if has_policy(job)),
-            lambda key: _Reading(policy_of(session.jobs[key]), faults_of_pods(session.jobs[key])),
-        )
         result = {}
-        for key, reading in found.items():
+        for key, reading in _readings.read(session.snapshot, _reading).items():
             for problem in reading.policy.problems:
                 session.malformed_field(problem)
             if reading.policy.strategy is not Strategy.OFF:

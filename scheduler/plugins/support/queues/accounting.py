@@ -1,12 +1,13 @@
-"""Amounts of queues: of all jobs of a session as columns, what admitted jobs reserve, and the limits of flat queues.
+"""Amounts of queues: what their jobs hold and wait for, what admitted jobs reserve, and the limits of flat queues.
 
-Columns make sums over thousands of jobs a few array operations.
+Settled jobs count with their sums per queue; the amounts of the others become columns, so that sums over thousands of
+jobs are a few array operations.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from scheduler.api.job import INQUEUE, Job
 from scheduler.api.node import Column
@@ -15,62 +16,52 @@ from scheduler.api.task import ALLOCATED_STATUSES
 from scheduler.framework.session import Session
 
 
-@dataclass(slots=True)
-class JobColumns:
-    """One row per job of the session when it opens; amounts of shape (jobs, resources)."""
+class QueueAmounts(NamedTuple):
+    """The amounts of the jobs of a queue when the session opens."""
 
-    jobs: list[Job]
-    queues: NDArray[np.intp]
-    """Index of each job's queue in ``queue_names``. Jobs whose queue does not exist are left out."""
-    queue_names: list[str]
-    allocated: Column
-    pending: Column
-    minimum: Column
-    """minResources, limited to what the job was admitted with; zero if the PodGroup has none."""
-    reserved: Column
-    """What Inqueue and running jobs reserve: ``minimum`` less ``allocated``, at most what the cluster has."""
-
-    def per_queue(self, column: Column) -> Column:
-        """The sums of a job column per queue: shape (queues, resources)."""
-        sums = np.zeros((len(self.queue_names), column.shape[1]))
-        np.add.at(sums, self.queues, column)
-        return sums
-
-    @property
-    def elastic(self) -> Column:
-        """What is allocated to each job beyond its minResources."""
-        beyond: Column = np.maximum(self.allocated - self.minimum, 0)
-        return beyond
+    allocated: Vector
+    pending: Vector
+    reserved: Vector
+    """What Inqueue and running jobs reserve: minResources (limited to what the job was admitted with) less what is
+    allocated to the job, at most what the cluster has."""
+    elastic: Vector
+    """What is allocated to each job beyond its minResources."""
 
 
-def job_columns(session: Session) -> JobColumns:
-    """The columns of a session. They are computed once, and shared by all plugins that call this while they open."""
-    return session.once(_columns)
+def queue_amounts(session: Session) -> dict[str, QueueAmounts]:
+    """The amounts of all queues, in the order of their names. They are computed once, and shared by all plugins that
+    call this while they open."""
+    return session.once(_amounts)
 
 
-def _columns(session: Session) -> JobColumns:
+def _amounts(session: Session) -> dict[str, QueueAmounts]:
     names = sorted(session.queues)
     code = {name: i for i, name in enumerate(names)}
-    jobs = [job for job in session.jobs.values() if job.queue in code]
+    jobs = [job for job in session.active_jobs.values() if job.queue in code]
+    sums = np.zeros((4, len(names), session.dimensions.width))
+    at = np.array([code[job.queue] for job in jobs], dtype=np.intp)
+    for column, of_queues in zip(amounts_of_jobs(session, jobs), sums, strict=True):
+        np.add.at(of_queues, at, column)
+    for name, settled in session.settled_jobs.items():
+        sums[0, code[name]] += settled.allocated
+        sums[3, code[name]] += settled.elastic
+    return {name: QueueAmounts(*sums[:, i]) for name, i in code.items()}
+
+
+def amounts_of_jobs(session: Session, jobs: Sequence[Job]) -> tuple[Column, Column, Column, Column]:
+    """The columns of ``QueueAmounts`` for each of the jobs; shape (jobs, resources)."""
     width = session.dimensions.width
     zeros = session.dimensions.zeros()
     minimum = _stack([zeros if job.reservation_limit is None else job.reservation_limit for job in jobs], width)
     allocated = _stack([job.allocated for job in jobs], width)
+    pending = _stack([job.pending for job in jobs], width)
     reserving = np.array([reserves(job) for job in jobs], dtype=bool)
     reserved = np.where(reserving[:, None], np.maximum(minimum - allocated, 0), 0.0) if jobs else allocated
     reserved = np.minimum(reserved, session.total)
     for i, job in enumerate(jobs):
         if job.gated is not None:
             reserved[i] = without_gated(job, reserved[i])
-    return JobColumns(
-        jobs=jobs,
-        queues=np.array([code[job.queue] for job in jobs], dtype=np.intp),
-        queue_names=names,
-        allocated=allocated,
-        pending=_stack([job.pending for job in jobs], width),
-        minimum=minimum,
-        reserved=reserved,
-    )
+    return allocated, pending, reserved, np.maximum(allocated - minimum, 0)
 
 
 def reserves(job: Job) -> bool:
