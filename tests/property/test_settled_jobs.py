@@ -2,23 +2,32 @@
 them decide the same."""
 
 import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
 
 from scheduler.api.job import Job
+from scheduler.api.names import CARD_NAME
 from scheduler.api.reasons import Refusal
 from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import TaskStatus
 from scheduler.cache import ClusterCache
 from scheduler.cluster.memory.fork import branch, fork
+from scheduler.framework.configuration import Configuration
 from scheduler.framework.cycle import open_session, run_cycle
 from scheduler.framework.job_readings import JobReadings
 from scheduler.framework.session import Session
+from scheduler.framework.status import close_session
+from scheduler.plugins.capacity_card import plugin as capacity_card
+from scheduler.plugins.capacity_card.settled import SettledReadings
 from scheduler.plugins.support.queues.accounting import amounts_of_jobs, queue_amounts
+from scheduler.record.frames import Verdict
 from scheduler.record.verdict import verdict_of
 from tests.builders import NAME, Raw, configuration, feed, group, node, pod, queue
 from tests.examples import examples
+from tests.unit.plugins.capacity_card.cards import GPU, H200, H800, labels, quota_queue
 
 PLANS = [
     configuration(["priority", "gang"], ["drf", "predicates", "proportion", "nodeorder"]),
@@ -27,9 +36,24 @@ PLANS = [
         ["overcommit", "drf", "predicates", "capacity"],
         actions="enqueue, allocate, preempt, reclaim, backfill",
     ),
+    configuration(
+        ["priority", "gang"], ["predicates", "capacity-card"], actions="enqueue, allocate, preempt, reclaim, backfill"
+    ),
 ]
+QUOTAS = ({H200: 2, H800: 1}, {H200: 4}, None)
+NODES = ("n0", "n1", "n2")
+PREEMPTABLE = {"volcano.sh/preemptable": "true"}
 READY = {"type": "Scheduled", "status": "True", "reason": "tasks in gang are ready to be scheduled"}
 FAILED = {"type": "Unschedulable", "status": "True", "reason": "NotEnoughResources"}
+
+
+@contextmanager
+def nothing_settled() -> Iterator[None]:
+    """Within the block, sessions look at all jobs, and use nothing of other sessions."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Job, "is_settled", False)
+        patch.setattr(capacity_card, "_settled", SettledReadings())
+        yield
 
 
 class Cluster:
@@ -42,7 +66,8 @@ class Cluster:
         self.readings: JobReadings[tuple[str, int]] = JobReadings()
         self.now = 0.0
         self.resources = 0
-        self.put(queue("q"), queue("r", deserved="2c"), *(node(f"n{i}", "4c+8Gi") for i in range(3)))
+        self.put(quota_queue("q", QUOTAS[0]), quota_queue("r", QUOTAS[1], deserved="2c"))
+        self.put(*(self.node(name, H200) for name in NODES))
 
     def put(self, *objects: Raw) -> None:
         for cache in (self.keeping, self.computing):
@@ -51,6 +76,9 @@ class Cluster:
     def delete(self, kind: str, namespace: str, name: str) -> None:
         for cache in (self.keeping, self.computing):
             cache.delete(kind, namespace, name)
+
+    def node(self, name: str, card: str) -> Raw:
+        return node(name, f"4c+8Gi+{GPU}=2", labels(card, 2))
 
     def put_group(self, name: str) -> None:
         choice = self.random.choice
@@ -68,19 +96,25 @@ class Cluster:
 
     def put_pod(self, name: str) -> None:
         choice = self.random.choice
-        on = choice(["", "n0", "n1", "n2"])
+        on = choice(["", *NODES])
         phase = choice(["Running", "Running", "Running", "Succeeded", "Failed"]) if on else "Pending"
         more = f"+example.com/r{self.resources}=1" if self.random.random() < 0.03 else ""
         self.resources += bool(more)  # now and then vectors grow
         asks = choice(["500m", "1", "1", "2"])
-        labels, deleting = {"volcano.sh/preemptable": "true"}, self.random.random() < 0.1
         asks = {"500m": "0.5c", "1": "1c", "2": "2c+1Gi"}[asks] + more
-        self.put(pod(name, asks, choice("abcd"), on=on, phase=phase, labels=labels, deleting=deleting))
+        cards: dict[str, str] = {}
+        if self.random.random() < 0.3:
+            asks, cards = f"{asks}+{GPU}=1", {CARD_NAME: choice([H200, f"{H200}|{H800}"])}
+        made = pod(name, asks, choice("abcd"), on=on, phase=phase, labels=PREEMPTABLE, annotations=cards)
+        if self.random.random() < 0.1:
+            made["metadata"]["deletionTimestamp"] = "2030-01-01T00:00:00Z"
+        self.put(made)
 
     def change(self) -> None:
-        match self.random.randrange(12):
+        match self.random.randrange(13):
             case 0:
-                self.put(*settled_job(self.random.choice("abcd"), self.random.choice("qr")))
+                cards = self.random.choice(["", f"+{GPU}=1"])
+                self.put(*settled_job(self.random.choice("abcd"), self.random.choice("qr"), cards))
             case 1 | 2:
                 self.put_group(self.random.choice("abcd"))
             case 3 | 4 | 5 | 6:
@@ -94,13 +128,18 @@ class Cluster:
             case 10:
                 high = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}}
                 self.put(high | {"value": self.random.randrange(5)})
+            case 11:
+                changed = self.node(self.random.choice(NODES), self.random.choice([H200, H800]))
+                self.put(changed, quota_queue("q", self.random.choice(QUOTAS)))
             case _:
                 self.keeping, self.computing = fork(self.keeping), fork(self.computing)
 
     def run(self, plan: int) -> None:
         """Runs a session over each cache. Both decide the same, and their decisions are assumed, or not."""
         self.now += 20
-        outcomes = [run_cycle(cache.snapshot(self.now), PLANS[plan]) for cache in (self.keeping, self.computing)]
+        outcomes = [run_cycle(self.keeping.snapshot(self.now), PLANS[plan])]
+        with nothing_settled():
+            outcomes.append(run_cycle(self.computing.snapshot(self.now), PLANS[plan]))
         verdicts = [verdict_of(outcome.decisions) for outcome in outcomes]
         assert verdicts[0] == verdicts[1]
         if self.random.random() < 0.7:
@@ -183,10 +222,10 @@ def test_sums_and_views_after_any_history_are_those_computed_from_scratch(seed: 
         assert all(jobs == copy for jobs, copy in held)  # a snapshot has the same jobs as long as it is in use
 
 
-def settled_job(name: str, of_queue: str) -> tuple[Raw, Raw]:
+def settled_job(name: str, of_queue: str, more: str = "") -> tuple[Raw, Raw]:
     made = group(name, of_queue, phase="Running")
     made["status"].update(running=1, conditions=[READY])
-    return made, pod(f"{name}-0", "1c", name, on="n0")
+    return made, pod(f"{name}-0", f"1c{more}", name, on="n0")
 
 
 def settled_world() -> ClusterCache:
@@ -249,6 +288,26 @@ def test_the_jobs_of_a_released_snapshot_are_not_copied() -> None:
     del other
     feed(cache, group("d", "q"))
     assert id(cache.snapshot(2).jobs) == jobs
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_an_eviction_from_a_settled_job_counts_in_the_status_of_its_queue(plan: Configuration) -> None:
+    def verdict() -> Verdict:
+        cache = ClusterCache([NAME])
+        feed(cache, quota_queue("q", {H200: 4}), node("n0", f"4c+8Gi+{GPU}=4", labels(H200, 4)))
+        feed(cache, *(settled_job(name, "q", f"+{GPU}=1") for name in "ab"))
+        session = open_session(Session(cache.snapshot(0), plan))
+        job = session.jobs["default/a"]
+        statement = session.statement()
+        statement.evict(job, next(job.tasks()), "test")
+        statement.commit()
+        close_session(session)
+        return verdict_of(session.decisions)
+
+    found = verdict()
+    with nothing_settled():
+        assert found == verdict()
+    assert found.queues["q"]["cpu"] == "1" and found.queue_groups == {"q": {"running": 2}}
 
 
 def test_a_settled_job_whose_queue_is_deleted_is_refused() -> None:

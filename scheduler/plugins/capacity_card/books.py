@@ -10,7 +10,7 @@ from scheduler.api.queue import Queue
 from scheduler.api.resource import share
 from scheduler.framework.figures import QueueUsage
 from scheduler.plugins.capacity_card.accounting import JobAccount, Needs
-from scheduler.plugins.capacity_card.holdings import Amounts, Holding, add
+from scheduler.plugins.capacity_card.holdings import Amounts, Holding, add, add_exactly
 from scheduler.plugins.capacity_card.lending import Lending
 
 
@@ -101,6 +101,11 @@ class QueueBook:
         add(self.elastic, account.elastic.items())
         for names, amount in account.waiting.items():
             self.waiting[names] = self.waiting.get(names, 0.0) + amount
+
+    def add_settled(self, allocated: Amounts, elastic: Amounts, sign: int) -> None:
+        """Adds what settled jobs hold, or subtracts it (``sign`` -1)."""
+        add_exactly(self.allocated, allocated, sign)
+        add_exactly(self.elastic, elastic, sign)
 
     def reserve(self, needs: Needs) -> None:
         """Adds needs to the reserved amounts. A need with alternatives is reserved on its cards in order, as far as

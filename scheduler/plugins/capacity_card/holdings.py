@@ -52,6 +52,16 @@ def add(sums: Amounts, amounts: Iterable[tuple[str, float]], sign: float = 1.0) 
         sums[name] = sums.get(name, 0.0) + sign * amount
 
 
+def add_exactly(sums: Amounts, amounts: Amounts, sign: int) -> None:
+    """Adds whole amounts by name, or subtracts them (``sign`` -1). Sums of 0 are left out."""
+    for name, amount in amounts.items():
+        value = sums.get(name, 0.0) + sign * amount
+        if value:
+            sums[name] = value
+        else:
+            sums.pop(name, None)
+
+
 def charged_queue(task: Task, present: str) -> str:
     """Returns the queue that is charged for a task on a node. ``present``: the queue of its job."""
     return present if task.record is None else task.record.queue

@@ -35,6 +35,7 @@ from scheduler.plugins.capacity_card.lending import Lending
 from scheduler.plugins.capacity_card.placements import Placements
 from scheduler.plugins.capacity_card.reclaiming import Reclaiming
 from scheduler.plugins.capacity_card.refusals import card_shortages, insufficient, quota_exhausted, shortage_of
+from scheduler.plugins.capacity_card.settled import SettledReadings
 from scheduler.plugins.support.queues.accounting import total_guarantee
 from scheduler.plugins.support.queues.refusals import not_open
 
@@ -46,6 +47,7 @@ _BOTH_LIMIT: Final = (
     "other plugin, and only that one reclaims"
 )
 _discovery = Discovery()
+_settled = SettledReadings()
 """Results of the last session. The next session reuses those of nodes that have not changed."""
 
 
@@ -70,6 +72,7 @@ class CapacityCard:
         self._account_builder = AccountBuilder(
             self._demands, session.nodes.index, self._unlimited, session.snapshot.signed_since
         )
+        self._settled = _settled.read(session.snapshot, self._account_builder)
         self._books = self._reported = self._open_books()
         self._account(self._books, session.malformed_field)
         session.add_queue_order(self._queue_key)
@@ -167,8 +170,17 @@ class CapacityCard:
         session = self._session
         unproven = list(self._account_tasks_without_job(books, report))
         self._accounts: dict[str, JobAccount] = {}
+        """Key of a job -> its account, for jobs that are not settled."""
+        for name, (allocated, elastic) in self._settled.sums.items():
+            if name in books:
+                books[name].add_settled(allocated, elastic, 1)
+        for job in session.touched:
+            known = self._settled.plain.get(job.key)
+            if known is not None and known.queue in books:
+                books[known.queue].add_settled(known.allocated, known.elastic, -1)
         reservations = []
-        for job in session.jobs.values():
+        others = (session.jobs[key] for key in self._settled.others if key not in session.active_jobs)
+        for job in (*session.active_jobs.values(), *others):
             account = self._accounts[job.key] = account_of(job, self._account_builder)
             unproven += account.unproven
             for problem in account.problems:

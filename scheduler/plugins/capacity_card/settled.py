@@ -1,0 +1,96 @@
+"""What settled jobs hold of card quotas: sums per queue, kept from session to session.
+
+A session computes only the accounts of the jobs that changed since the session before. All amounts are whole numbers,
+so the sums are exact in any order.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from scheduler.api.job import Job
+from scheduler.api.snapshot import Snapshot
+from scheduler.plugins.capacity_card.accounting import AccountBuilder, JobAccount, account_of
+from scheduler.plugins.capacity_card.discovery import Inventory
+from scheduler.plugins.capacity_card.holdings import Amounts, add_exactly
+
+
+class PlainAccount(NamedTuple):
+    """The account of a settled job that does nothing but hold amounts of its own queue."""
+
+    queue: str
+    allocated: Amounts
+    elastic: Amounts
+    independent_of_nodes: bool
+
+
+@dataclass(slots=True)
+class SettledAccounts:
+    """The accounts of the settled jobs of one snapshot."""
+
+    identity: object
+    """Of the jobs (``JobChanges.identity``)."""
+    inventory: Inventory
+    terms: tuple[bool, float]
+    """What the accounts depend on besides (``AccountBuilder``)."""
+    plain: dict[str, PlainAccount] = field(default_factory=dict)
+    """Key of a job -> its account."""
+    sums: dict[str, tuple[Amounts, Amounts]] = field(default_factory=dict)
+    """Queue -> allocated and elastic amounts of the plain accounts."""
+    others: dict[str, None] = field(default_factory=dict)
+    """Keys of the settled jobs without a plain account."""
+
+    def update(self, keys: Iterable[str], jobs: Mapping[str, Job], account_builder: AccountBuilder) -> None:
+        """Computes the accounts of some jobs again."""
+        for key in keys:
+            self.others.pop(key, None)
+            old = self.plain.pop(key, None)
+            if old is not None:
+                self._add(old, -1)
+            job = jobs.get(key)
+            if job is None or not job.is_settled:
+                continue
+            account = account_of(job, account_builder)
+            if _is_plain(account):
+                allocated, elastic = account.holding.allocated, account.elastic
+                self.plain[key] = new = PlainAccount(job.queue, allocated, elastic, account.independent_of_nodes)
+                self._add(new, 1)
+            else:
+                self.others[key] = None
+
+    def _add(self, account: PlainAccount, sign: int) -> None:
+        allocated, elastic = self.sums.setdefault(account.queue, ({}, {}))
+        add_exactly(allocated, account.allocated, sign)
+        add_exactly(elastic, account.elastic, sign)
+
+
+class SettledReadings:
+    """The accounts of the last session, for the next one. Sessions of one cluster must not overlap."""
+
+    def __init__(self) -> None:
+        self._last: SettledAccounts | None = None
+
+    def read(self, snapshot: Snapshot, account_builder: AccountBuilder) -> SettledAccounts:
+        """Returns the accounts of a snapshot, until the next call for the same cluster. To be called before the session
+        changes jobs."""
+        changes, inventory = snapshot.job_changes, account_builder.inventory
+        terms = account_builder.unlimited, account_builder.signed_since
+        last = self._last
+        if last is None or last.terms != terms or last.identity not in (changes.identity, changes.follows):
+            last = SettledAccounts(changes.identity, inventory, terms)
+            keys: Collection[str] = snapshot.jobs.keys()
+        else:
+            keys = changes.keys if last.identity is not changes.identity else ()
+            if last.inventory is not inventory:
+                plain = last.plain.items()
+                on_nodes = (key for key, account in plain if not account.independent_of_nodes)
+                keys = {*keys, *on_nodes, *last.others}
+        last.update(keys, snapshot.jobs, account_builder)
+        last.identity, last.inventory = changes.identity, inventory
+        self._last = last
+        return last
+
+
+def _is_plain(account: JobAccount) -> bool:
+    more = account.other_queues, account.unproven, account.reserved, account.waiting, account.conflict, account.problems
+    return not any(more) and not account.holding.releasing
