@@ -280,6 +280,11 @@ class Job:
             and self._conditions_are_final()
         )
 
+    @property
+    def is_online(self) -> bool:
+        """A workload that runs services manages its Pods: a ReplicaSet, StatefulSet or ReplicationController."""
+        return any(task.cls.workload for task in self.tasks())
+
     def _conditions_are_final(self) -> bool:
         """The gang is Scheduled, and not Unschedulable at the same time."""
         scheduled = False

@@ -46,6 +46,8 @@ class SettledJobs(NamedTuple):
     allocated: Vector
     elastic: Vector
     """What is allocated to each beyond its minResources."""
+    online: Vector
+    """What is allocated to those that run services (``Job.is_online``)."""
 
 
 class JobChanges(NamedTuple):

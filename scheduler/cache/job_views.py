@@ -86,14 +86,19 @@ class JobViews:
     def _add(self, job: Job, allocated: Vector, sign: int) -> None:
         """Adds a settled job to the sums of its queue, or removes it. Sums are exact: amounts are whole numbers."""
         elastic = allocated if job.reservation_limit is None else np.maximum(allocated - job.reservation_limit, 0)
+        online = allocated if job.is_online else np.zeros_like(allocated)
         sums = self._settled.get(job.queue)
         if sums is None:
-            self._settled[job.queue] = SettledJobs(sign, sign * allocated, sign * elastic)
+            self._settled[job.queue] = SettledJobs(sign, sign * allocated, sign * elastic, sign * online)
         elif sums.number + sign == 0:
             del self._settled[job.queue]
         else:
-            number, of_queue, beyond = sums
-            self._settled[job.queue] = SettledJobs(number + sign, of_queue + sign * allocated, beyond + sign * elastic)
+            self._settled[job.queue] = SettledJobs(
+                sums.number + sign,
+                sums.allocated + sign * allocated,
+                sums.elastic + sign * elastic,
+                sums.online + sign * online,
+            )
 
     def clear(self) -> None:
         """Drops all views."""

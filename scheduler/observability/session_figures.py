@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from scheduler.api.job import Job
+from scheduler.api.job import RUNNING, Job
 from scheduler.api.queue import COUNTED_PHASE, QUEUE_PHASES, Queue
 from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, PODS_INDEX, Dimensions, Vector
+from scheduler.api.snapshot import SettledJobs
 from scheduler.api.task import TaskStatus
 from scheduler.framework.figures import Figures, UsageByQueue
 from scheduler.plugins.deviceshare.usage import DeviceUsage
@@ -73,8 +74,13 @@ class SessionFigures(Collector):
         bound: Mapping[str, float],
         figures: Iterable[Figures] = (),
         usage: UsageByQueue = MappingProxyType({}),
+        *,
+        active: Mapping[str, Job] | None = None,
+        settled: Mapping[str, SettledJobs] = MappingProxyType({}),
+        touched: Mapping[Job, Vector] = MappingProxyType({}),
     ) -> tuple[Vector, Vector]:
-        """``jobs``: as the session left them; ``bound``: keys of those of which Pods were bound, and when; ``figures``
+        """``jobs``: as the session left them; ``active``, ``settled``, ``touched``: as in ``Session``, None: there are
+        no settled jobs; ``bound``: keys of those of which Pods were bound, and when; ``figures``
         and ``usage``: of its plugins.
 
         Returns what the jobs of these queues hold: the online ones, whose Pods a ReplicaSet, a StatefulSet or a
@@ -90,16 +96,23 @@ class SessionFigures(Collector):
         if not self._scheduled.keys() <= jobs.keys():
             self._scheduled = {key: its for key, its in self._scheduled.items() if key in jobs}
         code = {name: i for i, name in enumerate(queues)}
-        queued = [job for job in jobs.values() if job.queue in code]
-        at = np.array([2 * code[job.queue] + _is_online(job) for job in queued], dtype=np.intp)
-        held = _sums([job.allocated for job in queued], at, 2 * len(code), dimensions)
+        looked_at = jobs if active is None else active
+        queued = [job for job in looked_at.values() if job.queue in code]
+        at = np.array([2 * code[job.queue] + job.is_online for job in queued], dtype=np.intp)
+        now = [job.allocated - touched[job] if job in touched else job.allocated for job in queued]
+        held = _sums(now, at, 2 * len(code), dimensions)
+        phases = Counter((job.queue, COUNTED_PHASE.get(job.phase, "unknown")) for job in queued if job not in touched)
+        for name, sums in settled.items():
+            held[2 * code[name]] += sums.allocated - sums.online
+            held[2 * code[name] + 1] += sums.online
+            phases[name, COUNTED_PHASE[RUNNING]] += sums.number
         allocated = held[0::2] + held[1::2]
         waiting = [job for job in queued if TaskStatus.PENDING in job.by_status]
         at = np.array([code[job.queue] for job in waiting], dtype=np.intp)
         pending = _sums([job.pending for job in waiting], at, len(code), dimensions)
         queue_figures = {name: its for one in figures for name, its in one.queues.items() if name in code}
         unplaced: Counter[str] = Counter()
-        for job in jobs.values():
+        for job in looked_at.values():
             if job.fit_errors or job.refusals:
                 unplaced[job.name] += job.count(TaskStatus.PENDING)
         self._last = _Session(
@@ -110,7 +123,7 @@ class SessionFigures(Collector):
             requested=dict(zip(code, allocated + pending, strict=True))
             | {name: its.request for name, its in queue_figures.items()},
             usage=usage,
-            phases=Counter((job.queue, COUNTED_PHASE.get(job.phase, "unknown")) for job in queued),
+            phases=phases,
             unplaced=unplaced,
             scheduled=self._scheduled,
         )
@@ -146,14 +159,6 @@ class SessionFigures(Collector):
             ),
         ):
             yield _gauge(f"volcano_e2e_job_scheduling_{word}", text, labels, values)
-
-
-def _is_online(job: Job) -> bool:
-    """Whether a workload that runs services manages the Pods."""
-    for tasks in job.by_status.values():
-        for task in tasks.values():
-            return task.cls.workload != ""
-    return False
 
 
 def _sums(vectors: Sequence[Vector], at: NDArray[np.intp], number: int, dimensions: Dimensions) -> NDArray[np.float64]:

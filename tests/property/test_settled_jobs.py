@@ -20,6 +20,7 @@ from scheduler.framework.cycle import open_session, run_cycle
 from scheduler.framework.job_readings import JobReadings
 from scheduler.framework.session import Session
 from scheduler.framework.status import close_session
+from scheduler.observability.session_figures import SessionFigures
 from scheduler.plugins.capacity_card import plugin as capacity_card
 from scheduler.plugins.capacity_card.settled import SettledReadings
 from scheduler.plugins.support.queues.accounting import amounts_of_jobs, queue_amounts
@@ -106,6 +107,9 @@ class Cluster:
         if self.random.random() < 0.3:
             asks, cards = f"{asks}+{GPU}=1", {CARD_NAME: choice([H200, f"{H200}|{H800}"])}
         made = pod(name, asks, choice("abcd"), on=on, phase=phase, labels=PREEMPTABLE, annotations=cards)
+        if self.random.random() < 0.3:
+            owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": "u", "controller": True}
+            made["metadata"]["ownerReferences"] = [owner]
         if self.random.random() < 0.1:
             made["metadata"]["deletionTimestamp"] = "2030-01-01T00:00:00Z"
         self.put(made)
@@ -142,6 +146,8 @@ class Cluster:
             outcomes.append(run_cycle(self.computing.snapshot(self.now), PLANS[plan]))
         verdicts = [verdict_of(outcome.decisions) for outcome in outcomes]
         assert verdicts[0] == verdicts[1]
+        shown = [figures_of(outcome.session) for outcome in outcomes]
+        assert shown[0] == shown[1]
         if self.random.random() < 0.7:
             for cache, outcome in zip((self.keeping, self.computing), outcomes, strict=True):
                 cache.assume(outcome.decisions)
@@ -176,6 +182,23 @@ def running(job: Job) -> tuple[str, int] | None:
     """The queue and the number of running Pods of a job that has any."""
     number = job.count(TaskStatus.RUNNING)
     return (job.queue, number) if number else None
+
+
+def figures_of(session: Session) -> tuple[list[list[float]], dict[object, float]]:
+    """What online and other jobs hold, and the values of the gauges."""
+    figures = SessionFigures()
+    held = figures.update(
+        session.jobs,
+        session.queues,
+        session.dimensions,
+        {},
+        active=session.active_jobs,
+        settled=session.settled_jobs,
+        touched=session.touched,
+    )
+    samples = (sample for family in figures.collect() for sample in family.samples)
+    values: dict[object, float] = {(sample.name, *sorted(sample.labels.items())): sample.value for sample in samples}
+    return [vector.tolist() for vector in held], values
 
 
 def assert_equal(kept: Snapshot, computed: Snapshot) -> None:

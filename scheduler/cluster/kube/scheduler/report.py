@@ -52,7 +52,17 @@ class CycleReport:
         self._figures_at = now
         session, figures, metrics = outcome.session, outcome.session.figures(), self._metrics
         usage = session.usage_by_queue()
-        held = metrics.session.update(session.jobs, session.queues, session.dimensions, self._bound, figures, usage)
+        held = metrics.session.update(
+            session.jobs,
+            session.queues,
+            session.dimensions,
+            self._bound,
+            figures,
+            usage,
+            active=session.active_jobs,
+            settled=session.settled_jobs,
+            touched=session.touched,
+        )
         self._bound = {}
         metrics.cluster.update(*held, session.nodes, session.dimensions)
         metrics.waiting.update(session.active_jobs)
