@@ -1,9 +1,11 @@
-"""What the status of queues, metrics and the command line say of cards is what a naive model of the design's formulas
-says, in random histories: Pods come, end and go, jobs grow, nodes shrink, quotas change."""
+"""What the scheduler decides, and what the status of queues, metrics and the command line say of cards, is what a naive
+model of the design's formulas says, in random histories: Pods come, end and go, jobs grow, nodes shrink, quotas
+change."""
 
 import json
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
 from random import Random
 
 import msgspec
@@ -28,6 +30,25 @@ FIGURES = {"quota": "capacity", "used": "allocated", "inqueue": "inqueue", "requ
 """Field of the status -> word in the name of the metric."""
 
 
+@dataclass
+class Job:
+    """A PodGroup with its Pods, which are equal."""
+
+    queue: str
+    written: str
+    """The annotation of its Pods."""
+    amount: int
+    """Cards of a Pod."""
+    minimum: int
+    pods: int = 0
+    """Those that are not terminating."""
+    placed: int = 0
+    """Those of them that are on nodes."""
+    waits_for_queue: bool = False
+    is_complete: bool = False
+    """As many Pods exist as it needs at least."""
+
+
 class Model:
     """The figures of queues, counted from the objects as the design defines them."""
 
@@ -42,12 +63,20 @@ class Model:
         }
         self.used: Counter[tuple[str, str]] = Counter()
         self.requested: Counter[tuple[str, str]] = Counter()
-        self.inqueue: Counter[str] = Counter()
-        """Queue -> cards that admitted jobs still need, of all models."""
-        held: Counter[str] = Counter()
-        each: dict[str, int] = {}
+        self.reserved: Counter[tuple[str, str]] = Counter()
+        """Queue and annotation of its Pods -> cards that admitted jobs still need."""
+        self.elastic: Counter[tuple[str, str]] = Counter()
+        """The same -> cards that jobs hold beyond their minimum."""
+        self.free: Counter[tuple[str, str]] = Counter()
+        """Node and resource -> cards that no Pod holds."""
+        for raw in objects:
+            if raw["kind"] == "Node":
+                amounts = raw["status"]["allocatable"]
+                self.free.update({(raw["metadata"]["name"], r): int(amounts.get(r, 0)) for r in {*RESOURCES.values()}})
+        self.jobs: dict[str, Job] = {}
         existing: Counter[str] = Counter()
         staying: Counter[str] = Counter()
+        held: Counter[str] = Counter()
         for raw in objects:
             if raw["kind"] != "Pod" or raw["status"].get("phase") in ("Succeeded", "Failed"):
                 continue
@@ -60,6 +89,7 @@ class Model:
             staying[name] += not meta.get("deletionTimestamp")
             if raw["spec"].get("nodeName"):
                 card = self._card_on(raw["spec"]["nodeName"], resource)
+                self.free[raw["spec"]["nodeName"], resource] -= amount
                 self.used[queue, card] += amount
                 self.requested[queue, card] += amount
                 if not meta.get("deletionTimestamp"):
@@ -68,11 +98,38 @@ class Model:
                 names = written.split("|")
                 card = next((n for n in names if self.quota[queue].get(n)), names[0])
                 self.requested[queue, card] += amount
-            each[name] = amount
-        for name, raw in groups.items():
-            minimum = raw["spec"]["minMember"]
-            if phases[name] == "Inqueue" and existing[name] >= minimum:
-                self.inqueue[raw["spec"]["queue"]] += max(min(minimum, staying[name]) * each[name] - held[name], 0)
+            self.jobs[name] = Job(queue, written, amount, groups[name]["spec"]["minMember"])
+        for name, job in self.jobs.items():
+            job.pods = staying[name]
+            job.placed = held[name] // job.amount
+            job.waits_for_queue = phases[name] == "Pending"
+            job.is_complete = existing[name] >= job.minimum
+            if phases[name] == "Inqueue" and job.is_complete:
+                missing = max(min(job.minimum, staying[name]) - job.placed, 0)
+                self.reserved[job.queue, job.written] += missing * job.amount
+            self.elastic[job.queue, job.written] += max(job.placed - job.minimum, 0) * job.amount
+
+    def inqueue(self, queue: str) -> int:
+        """The cards of all models that admitted jobs of a queue still need."""
+        return sum(number for (of, _), number in self.reserved.items() if of == queue)
+
+    def places(self, job: "Job") -> int:
+        """How many more Pods of a job the quota and the nodes have room for."""
+        total, resource = 0, RESOURCES[job.written]
+        for card in job.written.split("|"):
+            left = self.quota[job.queue].get(card, 0) - self.used[job.queue, card]
+            on_nodes = sum(
+                max(free, 0) // job.amount
+                for (name, of), free in self.free.items()
+                if of == resource and self._card_on(name, of) == card
+            )
+            total += min(max(left, 0) // job.amount, on_nodes)
+        return total
+
+    def admission_room(self, job: "Job") -> int:
+        """What can still be admitted of the only card that a job accepts."""
+        key = job.queue, job.written
+        return self.quota[job.queue].get(job.written, 0) - self.used[key] - self.reserved[key] + self.elastic[key]
 
     def _card_on(self, name: str, resource: str) -> str:
         product = self._nodes[name][f"{GPU}.product"]
@@ -159,6 +216,18 @@ def reported(history: History, samples: Samples, queue: str) -> dict[str, dict[s
     return {card: {field: int(amount) for field, amount in its.items()} for card, its in cards.items()}
 
 
+def refused_rightly(model: Model) -> None:
+    """Every job that waits could not be admitted, and every Pod that waits could not be placed, after all that the
+    session decided. While Pods terminate, others may wait for their cards; then this does not hold."""
+    for name, job in model.jobs.items():
+        if job.waits_for_queue:
+            if job.is_complete and "|" not in job.written:
+                assert job.minimum * job.amount > model.admission_room(job), name
+        elif job.pods > job.placed and job.pods >= job.minimum:
+            needed = max(job.minimum - job.placed, 1)
+            assert model.places(job) < needed, name
+
+
 @pytest.mark.parametrize("seed", range(200))
 def test_reports_of_cards_equal_the_naive_model_at_every_step(seed: int) -> None:
     random = Random(seed)
@@ -182,7 +251,14 @@ def test_reports_of_cards_equal_the_naive_model_at_every_step(seed: int) -> None
                     "requested": model.requested[queue, card],
                 }
                 assert {name: its[name] for name in expected} == expected, (queue, card)
-            assert sum(its["inqueue"] for its in cards.values()) == model.inqueue[queue], queue
+            assert sum(its["inqueue"] for its in cards.values()) == model.inqueue(queue), queue
+            alternatives = any(
+                "|" in written and number for (of, written), number in model.reserved.items() if of == queue
+            )
+            for card, its in cards.items() if not alternatives else ():
+                assert its["inqueue"] == model.reserved[queue, card], (queue, card)
             for card, its in cards.items():
                 assert its["used"] <= max(its["quota"], before.get((queue, card), 0)), (queue, card)
         before = dict(model.used)
+        if not any(raw["metadata"].get("deletionTimestamp") for raw in history.on_nodes()):
+            refused_rightly(model)

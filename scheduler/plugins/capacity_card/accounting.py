@@ -199,8 +199,9 @@ def has_minimum_pods(job: Job) -> bool:
 
 
 def _without_node(job: Job) -> list[Task]:
-    """The tasks that wait for a node, or for the terminating tasks on it."""
-    return [*job.of(TaskStatus.PENDING).values(), *job.of(TaskStatus.PIPELINED).values()]
+    """The tasks that wait for a node, for the terminating tasks on it, or for the rest of their gang."""
+    waiting = (TaskStatus.PENDING, TaskStatus.PIPELINED, TaskStatus.ALLOCATED)
+    return [task for status in waiting for task in job.of(status).values()]
 
 
 def _by_class(tasks: Iterable[Task]) -> list[list[Task]]:

@@ -17,13 +17,13 @@ from scheduler.api.task import Task, TaskStatus
 Amounts = dict[str, float]
 """``cpu`` (thousandths), ``memory`` (bytes) or the name of a card (thousandths) -> amount."""
 HELD_STATUSES: Final = (
-    TaskStatus.ALLOCATED,
     TaskStatus.BINDING,
     TaskStatus.BOUND,
     TaskStatus.RUNNING,
     TaskStatus.UNKNOWN,
 )
-"""Statuses of tasks that are on a node and not terminating."""
+"""Statuses of tasks that are on a node and not terminating. Tasks that a session has allocated, but not bound, because
+their gang waits for terminating Pods, are not."""
 
 
 @dataclass(slots=True)
