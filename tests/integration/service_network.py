@@ -60,6 +60,7 @@ class ServiceNetwork:
 
 class _Server(ThreadingMixIn, UnixStreamServer):
     daemon_threads = True
+    request_queue_size = 128  # by default, a sixth connection at once is refused
     ports: dict[Address, int]
 
 

@@ -66,7 +66,7 @@ def test_a_queue_borrows_idle_quota_and_its_owner_gets_it_back(stage: Stage) -> 
     stage.jobs("borrow", mine, 5)
     stage.wait(lambda: stage.running("borrow") == 4)
     queue = f"{GROUPS}/queues/{mine}"
-    stage.wait(lambda: stage.api.get(queue)["status"].get("cards", {}).get(CARD, {}).get("used") == "4", 60)
+    stage.wait(lambda: stage.api.get(queue).get("status", {}).get("cards", {}).get(CARD, {}).get("used") == "4", 60)
     assert stage.api.get(queue)["status"]["cards"][CARD]["quota"] == "2"
 
     stage.jobs("own", yours, 3)

@@ -105,7 +105,7 @@ def test_evictions_for_a_gang_give_it_all_that_it_requests(objects: list[Raw], q
     world = World(objects).run(conf(queues))
     for _, _, winner, _ in preemptions(world):
         pipelined = winner.of(TaskStatus.PIPELINED)
-        assert pipelined and pipelined.keys() == winner.nominated
+        assert pipelined and pipelined.keys() == {*winner.nominated}
         assert not [t for t in winner.of(TaskStatus.PENDING).values() if not t.gated and not t.cls.best_effort]
 
 
