@@ -193,7 +193,7 @@ class Decisions:
     eviction_transactions: Counter[str] = field(default_factory=Counter)
     """Action -> number of its committed statements with evictions, for metrics."""
     preemption_attempts: int = 0
-    """Number of nodes on which evictions were tried for a Pod of the same queue, for metrics."""
+    """Number of nodes on which the session tried to preempt, for metrics."""
 
     def __bool__(self) -> bool:
         placed = self.binds or self.evictions or self.ungates or self.writes

@@ -1,4 +1,4 @@
-"""Task classes: Pods of the same shape share one TaskClass.
+"""Task classes: Pods of equal shape share one TaskClass.
 
 The shape of a Pod is its spec (without the fields that say where it runs), its claims, its namespace, and the labels
 and annotations that a selector or a plugin reads. Labels that no selector names, such as the index of a task, do not

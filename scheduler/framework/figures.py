@@ -92,7 +92,7 @@ class DeviceCounts:
     counts: NDArray[np.int64]
     """Shape (nodes, states), the states in the order of ``Availability``."""
     masks: NDArray[np.uint64] | None = None
-    """Of the same shape: bit i is set if the device with the number i is in that state. None: devices have no numbers.
+    """Of that shape: bit i is set if the device with the number i is in that state. None: devices have no numbers.
     A node whose devices are not known one by one has counts and no bits."""
 
 

@@ -31,7 +31,7 @@ class AttemptFigures(Collector):
         self._retries: collections.Counter[str] = collections.Counter()
 
     def count(self, preemptions: int, unready: Iterable[str], present: Container[str]) -> None:
-        """``preemptions``: nodes on which a session tried to evict for a Pod of the same queue; ``unready``: keys of
+        """``preemptions``: nodes on which a session tried to preempt; ``unready``: keys of
         the jobs whose gang it left waiting; ``present``: keys of all jobs."""
         self._preemptions += preemptions
         retries = self._retries.copy()
