@@ -235,10 +235,15 @@ def acjob(stage: Stage) -> None:
     assert stage.get(SERVICE, "resnet-master-0") is None
 
     path = object_path(POD_GROUP, stage.namespace, group["metadata"]["name"])
-    stage.api.patch(path, {"status": {"phase": "Inqueue"}})
-    service = stage.until(lambda: stage.get(SERVICE, "resnet-master-0"))
-    assert service["spec"]["selector"]["replica-type"] == "master"
-    stage.until(lambda: len(stage.pods(running=False)) == 2)
+
+    def admitted() -> bool:
+        """Admits the PodGroup, which the scheduler may take back before the controllers have seen it."""
+        stage.api.patch(path, {"status": {"phase": "Inqueue"}})
+        return len(stage.pods(running=False)) == 2 and stage.get(SERVICE, "resnet-master-0") is not None
+
+    stage.until(admitted)
+    service = stage.get(SERVICE, "resnet-master-0")
+    assert service is not None and service["spec"]["selector"]["replica-type"] == "master"
 
     limits = {"activeDeadlineSeconds": 1, "ttlSecondsAfterFinished": 0}
     stage.api.patch(object_path(ACJOB, stage.namespace, "resnet"), {"spec": {"runPolicy": limits}})
