@@ -85,20 +85,21 @@ class JobViews:
 
     def _add(self, job: Job, allocated: Vector, sign: int) -> None:
         """Adds a settled job to the sums of its queue, or removes it. Sums are exact: amounts are whole numbers."""
-        elastic = allocated if job.reservation_limit is None else np.maximum(allocated - job.reservation_limit, 0)
-        online = allocated if job.is_online else np.zeros_like(allocated)
         sums = self._settled.get(job.queue)
         if sums is None:
-            self._settled[job.queue] = SettledJobs(sign, sign * allocated, sign * elastic, sign * online)
-        elif sums.number + sign == 0:
+            zeros = np.zeros_like(allocated)
+            sums = SettledJobs(0, zeros, zeros, zeros)
+        if sums.number + sign == 0:
             del self._settled[job.queue]
-        else:
-            self._settled[job.queue] = SettledJobs(
-                sums.number + sign,
-                sums.allocated + sign * allocated,
-                sums.elastic + sign * elastic,
-                sums.online + sign * online,
-            )
+            return
+        combine = np.add if sign > 0 else np.subtract
+        limit = job.reservation_limit  # at most what is allocated, because the job is settled
+        self._settled[job.queue] = SettledJobs(
+            sums.number + sign,
+            combine(sums.allocated, allocated),
+            combine(sums.elastic, allocated if limit is None else allocated - limit),
+            combine(sums.online, allocated) if job.is_online else sums.online,
+        )
 
     def clear(self) -> None:
         """Drops all views."""
