@@ -430,7 +430,8 @@ def test_the_pods_of_a_deployment_are_replaced_with_their_ranks_when_a_chip_brea
         flow.playground.command("fail", failed, "--chip", "3")
 
         def replaced() -> bool:
-            return flow.all_run(2) and before.keys().isdisjoint(pod["metadata"]["uid"] for pod in flow.pods())
+            gone = before.keys().isdisjoint(pod["metadata"]["uid"] for pod in flow.pods())
+            return gone and flow.all_run(2)
 
         flow.wait(replaced, timeout=90)
         assert failed not in flow.bound().values()
