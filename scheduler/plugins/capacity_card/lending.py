@@ -5,7 +5,7 @@ first: what they use and wait for, up to its quota, is not lent. A queue that wa
 reclaims them with the actions ``reclaim`` and ``gangreclaim``.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from scheduler.api.names import CPU, MEMORY
@@ -29,8 +29,10 @@ class Book(Protocol):
 class Lending:
     """The quotas of a session as one stock per model of card. Amounts are in thousandths of a card."""
 
-    def __init__(self, books: Mapping[str, Book], cards: Mapping[str, float]) -> None:
-        """``cards``: how many the nodes have of each model. Quotas of more cards than exist lend what exists."""
+    def __init__(self, books: Mapping[str, Book], cards: Mapping[str, float], canonical: Callable[[str], str]) -> None:
+        """``cards``: how many the nodes have of each model. Quotas of more cards than exist lend what exists.
+        ``canonical``: returns the name of a card on nodes."""
+        self.canonical = canonical
         self._books = list(books.values())
         quotas: Amounts = {}
         for book in self._books:

@@ -95,7 +95,8 @@ class CapacityCard:
 
     def _open_lending(self) -> None:
         session, demands = self._session, self._demands
-        lending = Lending(self._books, self._inventory.amounts(session.nodes, session.dimensions))
+        cards = self._inventory.amounts(session.nodes, session.dimensions)
+        lending = Lending(self._books, cards, self._inventory.canonical)
         for book in self._books.values():
             book.lending = lending
         reclaiming = Reclaiming(self._books, demands, session.jobs, lambda node: session.nodes.index.get(node, UNKNOWN))

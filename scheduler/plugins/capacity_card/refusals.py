@@ -35,13 +35,10 @@ def insufficient(book: QueueBook, shortage: Shortage) -> str:
     )
 
 
-def _idle_quota(book: QueueBook, card: str) -> str:
-    """What the queue could borrow; "" if queues do not borrow from each other, or if the Pods accept several cards."""
-    return (
-        ""
-        if book.lending is None or card not in book.limits
-        else f"; idle quota of queues: <{book.lending.idle(card):.0f}>"
-    )
+def _idle_quota(book: QueueBook, written: str) -> str:
+    """What the queue could borrow of a card; "" if queues do not borrow, or if the Pods accept several cards."""
+    card = "" if book.lending is None else book.lending.canonical(written)
+    return f"; idle quota of queues: <{book.lending.idle(card):.0f}>" if book.lending and card in book.limits else ""
 
 
 def quota_exhausted(book: QueueBook, card: str, card_request: CardRequest) -> str:

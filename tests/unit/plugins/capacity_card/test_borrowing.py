@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from scheduler.api.kinds import POD, POD_GROUP
-from tests.builders import Raw, World, configuration
+from tests.builders import Raw, World, configuration, node
 from tests.unit.plugins.capacity_card.cards import (
     CONFIGURATION,
     GPU,
@@ -17,6 +17,7 @@ from tests.unit.plugins.capacity_card.cards import (
     card_pod,
     gang,
     gpu_node,
+    labels,
     quota_queue,
 )
 
@@ -137,6 +138,15 @@ def test_a_refusal_says_how_much_can_be_borrowed() -> None:
         "requested <1000>, total would be <6000>, but capability is <2000>; idle quota of queues: <0>"
         in found.message_of("job-5")
     )
+
+
+def test_a_refusal_says_so_also_for_another_name_of_the_card() -> None:
+    shared = labels(H800, memory=81559) | {f"{GPU}.replicas": "2"}
+    nodes = [node("n", f"64c+256Gi+{GPU}.shared=4", shared)]
+    quotas = [quota_queue("a", {f"{H800}/mps-80g*1/2": 1}), quota_queue("b", {f"{H800}/mps-80g*1/2": 2})]
+    job = gang("job", "a", 4, f"{H800}/mps-81g*1/2", f"1c+1Gi+{GPU}.shared=1")
+    found = World(nodes, quotas, job).run(BORROW)
+    assert "idle quota of queues: <0>" in found.message_of("job-3")
 
 
 @pytest.mark.parametrize("seed", range(40))
