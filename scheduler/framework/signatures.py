@@ -15,6 +15,8 @@ from scheduler.framework.failures import RegistrationError, name_of
 
 _DOMAIN: Final = frozenset({"Task", "TaskClass", "Job", "SubJob", "Queue", "EvictionContext", "HyperNode"})
 """Domain types that are compared; type checkers check other annotations (protocols, aliases)."""
+_NAMES: Final = frozenset({"job", "queue", "task"})
+"""Names of parameters with a default that a plugin expects to be given."""
 _POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _ADVICE: Final = (
     "; its answer is kept for the class, for all jobs and queues: a function that needs the queue or the job is "
@@ -38,7 +40,7 @@ def check(plugin: str, point: str, function: Function, takes: Sequence[str], *, 
     if problem:
         given = f"({', '.join(takes)})" if takes else "nothing"
         text = f"function {name_of(function)}{signature}: {problem}, and is called with {given}"
-        raise RegistrationError(plugin, point, text + (_ADVICE if per_class else ""))
+        raise RegistrationError(plugin, point, text + (_ADVICE if per_class and len(takes) == 1 else ""))
     if key is not None:
         _good.add(key)
 
@@ -54,6 +56,9 @@ def _problem(signature: inspect.Signature, takes: Sequence[str]) -> str:
         annotated = _simple_name(parameter.annotation)
         if parameter.kind in _POSITIONAL and annotated in _DOMAIN and annotated != wanted and wanted in _DOMAIN:
             return f"parameter {name} is a {annotated}"
+    for name, parameter in signature.parameters.items():
+        if name not in bound.arguments and (name in _NAMES or _simple_name(parameter.annotation) in _DOMAIN):
+            return f"parameter {name} would never be given"
     return ""
 
 

@@ -15,7 +15,9 @@ from scheduler.cluster.kube.transport.sources import Source
 from scheduler.cluster.kube.watch import pages
 from scheduler.cluster.kube.watch.pages import pages_of_heads, pages_of_objects
 from scheduler.observability.metrics import Metrics
-from tests.integration.stage import Namespace
+from tests.integration.stage import Namespace, emptied
+
+pytestmark = pytest.mark.controlplane
 
 OBJECTS = 60
 
@@ -75,6 +77,7 @@ async def heads(client: ApiClient, source: Source, size: int) -> list[str]:
 def test_a_standby_knows_all_that_a_killed_leader_wrote_before_it_leads(
     control_plane: ControlPlane, tmp_path: Path
 ) -> None:
+    emptied(control_plane)
     cluster = Namespace(control_plane)
     cluster.node("n1")
     election = (

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
 from aiohttp import web
@@ -71,12 +72,16 @@ def test_the_count_of_an_event_is_not_written_before_the_interval_ends() -> None
     virtual_time.run(scenario())
 
 
+def posted(api: FakeApi, number: int) -> bool:
+    return len(api.to("POST", EVENTS)) == number
+
+
 def test_other_messages_are_other_events_and_the_oldest_are_forgotten() -> None:
     async def scenario() -> None:
         async with recording(interval=30, remembered=2) as (api, recorder):
-            for message in ("a", "b", "c", "a"):
+            for number, message in enumerate(("a", "b", "c", "a"), start=1):
                 recorder.post(event(message))
-            await until(lambda: len(api.to("POST", EVENTS)) == 4)
+                await until(partial(posted, api, number))
             first, *others, again = [call.body["metadata"]["name"] for call in api.to("POST", EVENTS)]
             assert again == first and len({first, *others}) == 3
 
