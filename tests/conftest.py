@@ -1,9 +1,14 @@
 """Set-up for all tests."""
 
 import gc
+import logging
 import os
 import signal
+from collections.abc import Iterator
+from typing import Any
 
+import pytest
+import structlog
 from hypothesis import HealthCheck, settings
 
 from tests.examples import FAST
@@ -32,3 +37,26 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.enable()
+
+
+# Loggers that are kept would go on as the test set them up that used them first.
+_configure = structlog.configure
+
+
+def _configure_uncached(**options: Any) -> None:
+    _configure(**{**options, "cache_logger_on_first_use": False})
+
+
+structlog.configure = _configure_uncached  # type: ignore[assignment]
+
+
+@pytest.fixture(autouse=True)
+def _logs() -> Iterator[None]:
+    """Where a test, or a command that it runs, sets up logging, that ends with the test."""
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    yield
+    if structlog.is_configured():
+        structlog.reset_defaults()
+        root.handlers[:] = handlers
+        root.setLevel(level)
