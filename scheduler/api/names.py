@@ -129,6 +129,10 @@ OVERSUBSCRIPTION_MEMORY: Final = "volcano.sh/oversubscription-memory"
 
 # --- Card quota ---
 CARD_QUOTA: Final = "volcano.sh/card.quota"
+CARD_BORROWING_LIMIT: Final = "volcano.sh/card.borrowing-limit"
+"""Annotation of a Queue: how many cards of each model it may use beyond its quota."""
+CARD_LENDING_LIMIT: Final = "volcano.sh/card.lending-limit"
+"""Annotation of a Queue: how many cards of its quota other queues may use."""
 CARD_REQUEST: Final = "volcano.sh/card.request"
 CARD_NAME: Final = "volcano.sh/card.name"
 CARD_CARD: Final = "volcano.sh/card.card"

@@ -40,6 +40,12 @@ def quantity(resource: str, amount: float) -> str:
     return text
 
 
+def loan_text(borrowed: str | None, lent: str | None) -> str:
+    """What a queue has borrowed and lent: ``2 borrowed``; "" if it is nothing."""
+    amounts = ((borrowed, "borrowed"), (lent, "lent"))
+    return ", ".join(f"{amount} {what}" for amount, what in amounts if amount not in (None, "", "0"))
+
+
 def readable(resource: str, amount: float) -> str:
     """An amount to read, not to calculate with: memory with at most one decimal, such as ``18.2Gi``."""
     text = format_amount(resource, amount)

@@ -119,7 +119,8 @@ def _queues(numbers: Sequence[QueueAmounts]) -> Iterator[str]:
     if numbers:
         yield ""
         yield _heading("Queue and those above it")
-        yield from Table(_QUEUES, indent=2).lines(numbers)
+        borrows = any(its.borrowed is not None for its in numbers)
+        yield from Table((*_QUEUES, *(_LOANS if borrows else ())), indent=2).lines(numbers)
 
 
 def _quantity(numbers: QueueAmounts, amount: float | None) -> str:
@@ -132,6 +133,10 @@ _QUEUES: tuple[Column[QueueAmounts], ...] = (
     Column("USED", lambda numbers: _quantity(numbers, numbers.used)),
     Column("DESERVED", lambda numbers: _quantity(numbers, numbers.deserved)),
     Column("CAPABILITY", lambda numbers: _quantity(numbers, numbers.capability)),
+)
+_LOANS: tuple[Column[QueueAmounts], ...] = (
+    Column("BORROWED", lambda numbers: _quantity(numbers, numbers.borrowed)),
+    Column("LENT", lambda numbers: _quantity(numbers, numbers.lent)),
 )
 
 

@@ -30,7 +30,9 @@ def report_lines(report: Report) -> Iterator[str]:
     yield from _section("PodGroups", _GROUPS, _groups([o for o in objects if o["kind"] == "PodGroup"], pods))
     yield from _section("Queues", _QUEUES, list(_queues([o for o in objects if o["kind"] == "Queue"])))
     if report.last is not None:
-        yield from _section("Cards", _CARDS, list(_cards(report.last.session)))
+        cards = list(_cards(report.last.session))
+        borrows = any(row.usage.borrowed is not None for row in cards)
+        yield from _section("Cards", (*_CARDS, *(_LOANS if borrows else ())), cards)
     yield f"{report.cycles} cycles"
 
 
@@ -206,4 +208,8 @@ _CARDS: tuple[Column[_Card], ...] = (
     Column("QUOTA", lambda row: format_milli(row.usage.limit)),
     Column("INQUEUE", lambda row: format_milli(row.usage.inqueue)),
     Column("REQUESTED", lambda row: format_milli(row.usage.requested)),
+)
+_LOANS: tuple[Column[_Card], ...] = (
+    Column("BORROWED", lambda row: format_milli(row.usage.borrowed or 0.0)),
+    Column("LENT", lambda row: format_milli(row.usage.lent or 0.0)),
 )

@@ -83,6 +83,10 @@ _AMOUNTS: tuple[Column[Raw], ...] = (
     Column("Deserved", lambda row: _readable(row, "deserved")),
     Column("Capability", lambda row: _readable(row, "capability")),
 )
+_LOANS: tuple[Column[Raw], ...] = (
+    Column("Borrowed", lambda row: _readable(row, "borrowed")),
+    Column("Lent", lambda row: _readable(row, "lent")),
+)
 
 
 def show_quotas(items: list[Raw]) -> None:
@@ -93,7 +97,8 @@ def show_quotas(items: list[Raw]) -> None:
     distinct = list({(numbers.get("queue"), numbers.get("resource")): numbers for numbers in amounts}.values())
     if distinct:
         echo()
-        for line in Table(_AMOUNTS).lines(distinct):
+        borrows = any("borrowed" in numbers for numbers in distinct)
+        for line in Table((*_AMOUNTS, *(_LOANS if borrows else ()))).lines(distinct):
             echo(line)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 from scheduler.api.reasons import Shortage
 from scheduler.api.resource import format_amount
 from scheduler.explain.difference import Difference, JobPlacement, QueueUsage
-from scheduler.explain.explanation import Explanation, QueuePosition, Ranking
+from scheduler.explain.explanation import AMOUNT_FIELDS, Explanation, QueuePosition, Ranking
 from scheduler.framework.remedies.gates import Gate
 
 Raw = dict[str, Any]
@@ -38,7 +38,7 @@ def explanation_document(it: Explanation) -> Raw:
             "resource": numbers.resource,
             **{
                 key: format_amount(numbers.resource, amount)
-                for key in ("used", "deserved", "capability")
+                for key in AMOUNT_FIELDS
                 if (amount := getattr(numbers, key)) is not None
             },
         }

@@ -2,13 +2,15 @@
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, Final
 
 from scheduler.api.reasons import Shortage
 from scheduler.framework.remedies.gates import Gate
 from scheduler.framework.remedies.registry import RemedyError
 
 Raw = dict[str, Any]
+AMOUNT_FIELDS: Final = ("used", "deserved", "capability", "borrowed", "lent")
+"""The fields of ``QueueAmounts`` that are amounts."""
 
 
 class NotFoundError(Exception):
@@ -83,6 +85,10 @@ class QueueAmounts:
     used: float
     deserved: float | None
     capability: float | None
+    borrowed: float | None = None
+    """The used amount beyond the capability. None: queues do not borrow from each other."""
+    lent: float | None = None
+    """How much of the capability other queues use."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,11 +62,14 @@ def _amount(its: QueueAmounts) -> Amount:
         if its.capability and its.deserved is not None:
             mark = round(min(1.0, its.deserved / its.capability), 3)
     over = ""
-    if its.capability is not None and its.used > its.capability:
+    if its.capability is not None and its.used > its.capability and its.borrowed is None:
         over = "capability"
     elif its.deserved is not None and its.used > its.deserved:
         over = "deserved"
-    return Amount(its.resource, text(its.used), text(its.deserved), text(its.capability), use, mark, over)
+    borrowed, lent = text(its.borrowed or None), text(its.lent or None)
+    return Amount(
+        its.resource, text(its.used), text(its.deserved), text(its.capability), use, mark, over, borrowed, lent
+    )
 
 
 # --- waiting gangs ----------------------------------------------------------------------------------------------------

@@ -1,18 +1,17 @@
 """The queues of each namespace, with their quota, and the positions of its waiting jobs."""
 
-from typing import Any, Final
+from typing import Any
 
 from scheduler.api.kinds import POD_GROUP, VCJOB
 from scheduler.api.names import VISIBILITY_API_VERSION
 from scheduler.api.queue import ancestors
 from scheduler.api.resource import format_amount
 from scheduler.cluster.memory import Simulation
-from scheduler.explain.explanation import QueueAmounts
+from scheduler.explain.explanation import AMOUNT_FIELDS, QueueAmounts
 from scheduler.explain.queues import QueueTotal, queue_totals, queues_by_namespace, waiting_in_order
 from scheduler.framework.session import Session
 
 Raw = dict[str, Any]
-_AMOUNTS: Final = ("used", "deserved", "capability")
 
 
 def queue_quotas(simulation: Simulation) -> dict[str, Raw]:
@@ -104,7 +103,7 @@ def _amounts(numbers: QueueAmounts) -> Raw:
         "resource": numbers.resource,
         **{
             key: format_amount(numbers.resource, amount)
-            for key in _AMOUNTS
+            for key in AMOUNT_FIELDS
             if (amount := getattr(numbers, key)) is not None
         },
     }

@@ -128,7 +128,9 @@ def _of_queue(
         deserved = float(deserves[d]) if deserves[d] >= SMALLEST else None
         result.append(QueueAmounts(name, session.dimensions.names[d], float(used[d]), deserved, capability))
     usage = session.queue_usage(queue) if by_name else {}
-    return result + [QueueAmounts(name, card, its.used, None, its.limit) for card, its in usage.items()]
+    return result + [
+        QueueAmounts(name, card, its.used, None, its.limit, its.borrowed, its.lent) for card, its in usage.items()
+    ]
 
 
 def used_in_queue(session: Session, name: str) -> Vector:

@@ -57,6 +57,10 @@ class QueueUsage(NamedTuple):
     """What admitted jobs still need for their minimum."""
     requested: float = 0.0
     """What its Pods hold or wait for."""
+    borrowed: float | None = None
+    """The used amount beyond the limit. None: queues do not borrow from each other."""
+    lent: float | None = None
+    """How much of the limit other queues use."""
 
 
 UsageByQueue = Mapping[str, Mapping[str, QueueUsage]]

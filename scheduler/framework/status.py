@@ -321,8 +321,15 @@ def _groups_by_phase(session: Session) -> dict[str, dict[str, int]]:
 
 
 def _card_status(usage: QueueUsage) -> dict[str, str]:
-    names = {"quota": usage.limit, "used": usage.used, "inqueue": usage.inqueue, "requested": usage.requested}
-    return {name: format_milli(amount) for name, amount in names.items()}
+    names = {
+        "quota": usage.limit,
+        "used": usage.used,
+        "inqueue": usage.inqueue,
+        "requested": usage.requested,
+        "borrowed": usage.borrowed,
+        "lent": usage.lent,
+    }
+    return {name: format_milli(amount) for name, amount in names.items() if amount is not None}
 
 
 def _correct(session: Session, own: dict[str, Vector]) -> None:

@@ -27,7 +27,10 @@ class Amount(msgspec.Struct, frozen=True, omit_defaults=True):
     mark: float = -1.0
     """The deserved part of the capability. -1: there are not both."""
     over: str = ""
-    """What it exceeds: ``capability``, ``deserved`` or ""."""
+    """What it exceeds: ``capability``, ``deserved`` or "". Borrowed amounts are within the rules."""
+    borrowed: str = ""
+    lent: str = ""
+    """What it has borrowed from other queues and lent to them; "": nothing."""
 
 
 class QueueRow(msgspec.Struct, frozen=True, omit_defaults=True):

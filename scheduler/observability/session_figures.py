@@ -24,6 +24,7 @@ from scheduler.api.task import TaskStatus
 from scheduler.framework.figures import Figures, UsageByQueue
 from scheduler.plugins.deviceshare.usage import DeviceUsage
 
+_MILLI = 1000
 _QUEUE = ["queue_name"]
 _NAMESPACE = ["namespace_name"]
 _CARD = ["devID", "NodeName"]
@@ -140,6 +141,7 @@ class SessionFigures(Collector):
             ("capacity", capacity, "limit"),
         ):
             yield from amount_families(word, f"What is {word} in a queue", amounts, last.dimensions, last.usage, figure)
+        yield from _loan_families(last.usage)
         for phase in QUEUE_PHASES:
             name, text = f"volcano_queue_pod_group_{phase}_count", f"PodGroups of a queue in phase {phase}"
             yield _gauge(name, text, _QUEUE, [((queue,), last.phases[queue, phase]) for queue in sorted(last.queues)])
@@ -200,6 +202,17 @@ def amount_families(
         for resource, of_queue in by_name.items():
             scalar.add_metric([name, resource], getattr(of_queue, figure))
     return [cpu, memory, scalar]
+
+
+def _loan_families(usage: UsageByQueue) -> Iterable[GaugeMetricFamily]:
+    """What queues have borrowed and lent, in whole cards; no families if they do not borrow from each other."""
+    listed = [((queue, name), its) for queue, by_name in sorted(usage.items()) for name, its in by_name.items()]
+    labels = ["queue_name", "resource"]
+    borrowed = [(key, its.borrowed / _MILLI) for key, its in listed if its.borrowed is not None]
+    lent = [(key, its.lent / _MILLI) for key, its in listed if its.lent is not None]
+    if borrowed:
+        yield _gauge("volcano_py_queue_borrowed_cards", "Cards that a queue uses beyond its quota", labels, borrowed)
+        yield _gauge("volcano_py_queue_lent_cards", "Cards of a queue's quota that other queues use", labels, lent)
 
 
 class ShareFigures(Collector):

@@ -7,17 +7,19 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from scheduler.api.cards import SEPARATOR, CardCounts, cards_of_pod, parse_quota, parse_request
-from scheduler.api.names import CARD_QUOTA, CARD_REQUEST
+from scheduler.api.names import CARD_BORROWING_LIMIT, CARD_LENDING_LIMIT, CARD_QUOTA, CARD_REQUEST
 
 _COUNTS_REMEDY: Final = 'write a JSON object of cards and how many of each, such as {"NVIDIA-H200": 2}'
 _NAMES_REMEDY: Final = f"write the name of a card, or several joined by {SEPARATOR} with the preferred one first"
+QUOTA_ANNOTATIONS: Final = (CARD_QUOTA, CARD_BORROWING_LIMIT, CARD_LENDING_LIMIT)
 Annotations = Mapping[str, str] | None
 
 
 def quota_problems(annotations: Annotations) -> Iterator[str]:
-    """The problems of a queue's card quota. A queue without a quota is valid and may use no cards."""
-    quota = parse_quota((annotations or {}).get(CARD_QUOTA))
-    yield from _problems(CARD_QUOTA, quota.problems, _COUNTS_REMEDY)
+    """The problems of a queue's card quota, and of its limits of borrowing and lending. A queue without a quota is
+    valid and may use no cards."""
+    for key in QUOTA_ANNOTATIONS:
+        yield from _problems(key, parse_quota((annotations or {}).get(key)).problems, _COUNTS_REMEDY)
 
 
 def request_problems(annotations: Annotations) -> Iterator[str]:

@@ -47,6 +47,12 @@ class Stage(Namespace):
             self.group(f"{name}-{i}", 1, queue=queue)
             self.pod(f"{name}-{i}", f"{name}-{i}", {"cpu": "1", CARDS: "1"}, {CARD_NAME: CARD})
 
+    def figure(self, queue: str, name: str) -> str | None:
+        """A figure of the card in the status of a queue; None if it is not written yet."""
+        status = self.api.get(f"{GROUPS}/queues/{queue}").get("status") or {}
+        found: str | None = ((status.get("cards") or {}).get(CARD) or {}).get(name)
+        return found
+
     def running(self, name: str) -> int:
         return sum(pod.startswith(f"{name}-") for pod in self.bound())
 
@@ -65,9 +71,9 @@ def test_a_queue_borrows_idle_quota_and_its_owner_gets_it_back(stage: Stage) -> 
     mine, yours = stage.queues
     stage.jobs("borrow", mine, 5)
     stage.wait(lambda: stage.running("borrow") == 4)
-    queue = f"{GROUPS}/queues/{mine}"
-    stage.wait(lambda: stage.api.get(queue).get("status", {}).get("cards", {}).get(CARD, {}).get("used") == "4", 60)
-    assert stage.api.get(queue)["status"]["cards"][CARD]["quota"] == "2"
+    stage.wait(lambda: stage.figure(mine, "used") == "4", 60)
+    assert stage.figure(mine, "quota") == "2"
+    stage.wait(lambda: stage.figure(mine, "borrowed") == "2" and stage.figure(yours, "lent") == "2", 60)
 
     stage.jobs("own", yours, 3)
 

@@ -153,10 +153,9 @@ class _Plan:
         return self._statement
 
     def _would_be_reclaimed(self, bundle: Bundle) -> bool:
-        """Whether the queue of a task of the bundle would take its resources back: replacements of the evicted Pods
-        would be evicted again, for ever."""
-        policy = self._policy
-        return policy.across_queues and any(policy.would_be_reclaimed(self._job, task) for task in bundle.tasks)
+        """Whether the queue of the bundle would take its resources back: replacements of the evicted Pods would be
+        evicted again, for ever."""
+        return self._policy.across_queues and self._policy.would_be_reclaimed(self._job, bundle.tasks)
 
     def _evict_for(self, task: Task, row: int) -> bool:
         """Evict restored bundles until quota and filters admit a task to a node. Returns whether they do.

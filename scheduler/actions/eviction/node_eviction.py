@@ -103,7 +103,7 @@ class NodeEviction:
         victim, and its queue would reclaim the resources. Its replacement would be placed and evicted again, for
         ever."""
         session = self._policy.session
-        if not self._policy.would_be_reclaimed(self._job, victim):
+        if not self._policy.would_be_reclaimed(self._job, (victim,)):
             return False
         self._restore(victim)
         answers = [f(self._task, [victim]) for tier in session.functions(self._policy.point) for f in tier]

@@ -1,6 +1,7 @@
 """What an action evicts for: the extension point that approves victims, the Events of victims, and the queue's
 quota."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -55,15 +56,21 @@ class EvictionPolicy:
         session = self.session
         return session.allocatable_now(session.queues[job.queue], job, task.cls, 1) > 0
 
-    def would_be_reclaimed(self, preemptor: Job, victim: Task) -> bool:
-        """Whether the queue of an evicted task would take the resources back: the next session serves it before the
-        preemptor's queue, and its quota still admits the task."""
-        session, job = self.session, self.session.jobs[victim.job]
+    def would_be_reclaimed(self, preemptor: Job, victims: Sequence[Task]) -> bool:
+        """Whether the queue of evicted tasks of one job would take the resources back: the next session serves it
+        before the preemptor's queue, and its quota still admits all of them, on their nodes. (A gang that is evicted as
+        a whole does not start again with a part. A quota may admit a task that accepts several cards, but not with the
+        card that it had.)"""
+        session, job = self.session, self.session.jobs[victims[0].job]
         loser, winner = session.queues[job.queue], session.queues[preemptor.queue]
         if not session.functions(ALLOCATABLE) or session.queue_key(loser) > session.queue_key(winner):
             return False
-        with without_side_effects(job, (victim,)):
-            return session.allocatable(loser, job, victim.cls, 1) > 0
+        numbers = Counter(task.cls for task in victims)
+        rows = session.nodes.index
+        with without_side_effects(job, victims):
+            return all(
+                session.allocatable(loser, job, cls, number) >= number for cls, number in numbers.items()
+            ) and all(session.view(task.cls, job).admits_later(rows[task.node]) for task in victims)
 
     def evict(self, statement: Statement, victim: Task, message: str) -> None:
         """Evict a task in a statement. ``message``: the text of its Event, which names the preemptor."""

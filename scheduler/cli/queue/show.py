@@ -34,10 +34,17 @@ def _amounts(amounts: "Mapping[str, object] | None") -> str:
 
 
 def written_cards(cards: object) -> str:
-    """The used amount and the quota of each card, such as ``NVIDIA-H200=1/3``. ``cards``: ``status.cards``, of any
-    shape."""
+    """The used amount and the quota of each card, and what the queue has borrowed or lent, such as
+    ``NVIDIA-H200=4/3 (1 borrowed)``. ``cards``: ``status.cards``, of any shape."""
+    from scheduler.api.written_amounts import loan_text
+
     listed = cards.items() if isinstance(cards, dict) else ()
-    return pairs((name, f"{its.get('used')}/{its.get('quota')}") for name, its in listed if isinstance(its, dict))
+    amounts = []
+    for name, its in listed:
+        if isinstance(its, dict):
+            loan = loan_text(its.get("borrowed"), its.get("lent"))
+            amounts.append((name, f"{its.get('used')}/{its.get('quota')}" + (f" ({loan})" if loan else "")))
+    return pairs(amounts)
 
 
 def _count(phase: str) -> "Column[QueueRow]":

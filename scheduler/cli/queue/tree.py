@@ -5,7 +5,7 @@ from typing import Any, Final, NamedTuple
 
 from scheduler.api.quantity import QuantityError, parse_quantity
 from scheduler.api.resource import scale_of
-from scheduler.api.written_amounts import quantity
+from scheduler.api.written_amounts import loan_text, quantity
 from scheduler.cli.layout import bar
 from scheduler.cli.output import Column, Table
 from scheduler.cli.text import colour_of
@@ -100,12 +100,16 @@ _AMOUNTS: Final = ("used", "deserved", "capability")
 
 
 def _resource(before: str, amounts: Mapping[str, str]) -> _Line:
-    """``amounts``: resource, used, deserved and capability, in Kubernetes' notation; what is missing is not limited."""
+    """``amounts``: resource, used, deserved and capability, in Kubernetes' notation; what is missing is not limited.
+    If queues borrow from each other also borrowed and lent."""
     resource = amounts["resource"]
     used, deserved, capability = (_parsed(resource, amounts.get(key)) for key in _AMOUNTS)
     texts = [_written(resource, amounts.get(key)) for key in _AMOUNTS]
     drawn = _bar(used or 0, deserved, capability)
-    return _Line((before + resource, drawn, texts[0], texts[1], texts[2]), _colour(used or 0, deserved, capability))
+    loan = loan_text(amounts.get("borrowed"), amounts.get("lent"))
+    colour = "yellow" if amounts.get("borrowed", "0") != "0" else _colour(used or 0, deserved, capability)
+    used_text = texts[0] + (f" ({loan})" if loan else "")
+    return _Line((before + resource, drawn, used_text, texts[1], texts[2]), colour)
 
 
 def _bar(used: float, deserved: float | None, capability: float | None) -> str:

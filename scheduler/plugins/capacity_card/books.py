@@ -3,6 +3,7 @@
 Each session computes the books from the accounts of jobs, and updates them with its placements and evictions.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from scheduler.api.names import CPU, MEMORY
@@ -12,6 +13,7 @@ from scheduler.framework.figures import QueueUsage
 from scheduler.plugins.capacity_card.accounting import JobAccount, Needs
 from scheduler.plugins.capacity_card.holdings import Amounts, Holding, add, add_exactly
 from scheduler.plugins.capacity_card.lending import Lending
+from scheduler.plugins.capacity_card.loans import NO_LOAN, Loan
 
 
 @dataclass(slots=True)
@@ -21,6 +23,10 @@ class QueueBook:
     queue: Queue
     limits: Amounts
     """The limits of cpu and memory (infinity: none), and of each card that the quota lists."""
+    borrowing_limits: Amounts = field(default_factory=dict)
+    """How many cards it may use beyond its quota. Cards that are not listed have no such limit."""
+    lending_limits: Amounts = field(default_factory=dict)
+    """How many cards of its quota other queues may use. Cards that are not listed have no such limit."""
     note: str = ""
     """Text appended to every refusal of a card, or ""."""
     allocated: Amounts = field(default_factory=dict)
@@ -34,7 +40,7 @@ class QueueBook:
     waiting: Needs = field(default_factory=dict)
     """Acceptable cards -> what the pending Pods that accept exactly these request."""
     contended_cards: set[str] = field(default_factory=set)
-    """Cards for which the quota does not suffice if all pending Pods that accept them take them."""
+    """Cards for which the quota does not suffice if all pending Pods that accept them take them, and borrowed cards."""
     lending: Lending | None = None
     """None: queues do not borrow from each other."""
 
@@ -119,7 +125,11 @@ class QueueBook:
             add(self.inqueue, ((names[0], missing),))
 
     def find_contended_cards(self) -> None:
-        """Sets ``contended_cards`` from the held and pending amounts."""
+        """Sets ``contended_cards`` from the held and pending amounts. The Pods that hold borrowed cards may be evicted,
+        and are then pending."""
+        if self.lending is not None:
+            cards = (name for name in self.allocated if name not in (CPU, MEMORY))
+            self.contended_cards.update(name for name in cards if self.allocated[name] > self.limit(name))
         for names in self.waiting:
             for name in names if len(names) > 1 else ():
                 if self.held(name) + self.pending(name) > self.limit(name):
@@ -130,16 +140,21 @@ class QueueBook:
         return sum(amount for names, amount in self.waiting.items() if card in names)
 
     # --- reports ---
-    def usage(self) -> dict[str, QueueUsage]:
+    def usage(self, loans: Mapping[str, Loan] | None) -> dict[str, QueueUsage]:
         """Returns what the queue has of each card that its quota lists, or that it uses or waits for. Pods that accept
-        several cards wait for the first that the quota lists; without any, for the first."""
+        several cards wait for the first that the quota lists; without any, for the first. ``loans``: card -> what the
+        queue has borrowed and lent; None: queues do not borrow from each other."""
         wanted: Amounts = {}
         for names, amount in self.waiting.items():
             add(wanted, ((next((name for name in names if self.limit(name) > 0), names[0]), amount),))
         cards = dict.fromkeys((*self.limits, *self.allocated, *self.releasing, *self.inqueue, *wanted))
         return {
             card: QueueUsage(
-                self.held(card), self.limit(card), self.inqueue.get(card, 0.0), self.held(card) + wanted.get(card, 0.0)
+                self.held(card),
+                self.limit(card),
+                self.inqueue.get(card, 0.0),
+                self.held(card) + wanted.get(card, 0.0),
+                *((None, None) if loans is None else loans.get(card, NO_LOAN)),
             )
             for card in cards
             if card not in (CPU, MEMORY)

@@ -2,11 +2,11 @@
 
 A queue may use more cards of a model than its quota while other queues leave theirs idle. A queue's own Pods come
 first: what they use and wait for, up to its quota, is not lent. A queue that waits for cards that others have borrowed
-reclaims them with the actions ``reclaim`` and ``gangreclaim``.
+reclaims them with the actions ``reclaim`` and ``gangreclaim``. Annotations limit how much a queue borrows and lends.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from scheduler.api.names import CPU, MEMORY
 from scheduler.api.queue import Queue
@@ -18,12 +18,32 @@ class Book(Protocol):
 
     queue: Queue
     limits: Amounts
+    borrowing_limits: Amounts
+    lending_limits: Amounts
     allocated: Amounts
     inqueue: Amounts
 
     def limit(self, name: str) -> float: ...
     def used(self, name: str) -> float: ...
     def pending(self, card: str) -> float: ...
+
+
+class Lendable(NamedTuple):
+    """What a queue can borrow of a card, and where the rest of the other queues' quotas is, in thousandths."""
+
+    amount: float
+    quota: float
+    """Of all other queues."""
+    used: float
+    """Used by the queues of these quotas, within them."""
+    needed: float
+    """Reserved in these quotas, or waited for."""
+    kept: float
+    """Not lent because of lending limits."""
+    borrowed: float
+    """Borrowed already, by other queues."""
+    missing: float
+    """How many cards the nodes have less than all quotas add up to."""
 
 
 class Lending:
@@ -45,7 +65,8 @@ class Lending:
         if not self._may_borrow(book, card):
             return float("-inf")
         others = sum(_claim(other, card, now=now) for other in self._books if other is not book)
-        return self._stock[card] - others - _use(book, card, now=now)
+        use = _use(book, card, now=now)
+        return min(self._stock[card] - others, _ceiling(book, card)) - use
 
     def admission_room(self, book: Book, card: str) -> float:
         """The same for what can be reserved. What other queues have reserved is not lent, even beyond their quota:
@@ -57,15 +78,41 @@ class Lending:
             for other in self._books
             if other is not book
         )
-        return self._stock[card] - others - book.allocated.get(card, 0.0)
+        return min(self._stock[card] - others, _ceiling(book, card)) - book.allocated.get(card, 0.0)
 
-    def idle(self, card: str) -> float:
-        """Returns how much of a card can be borrowed."""
-        claimed = sum(_claim(book, card, now=False) for book in self._books)
-        return max(self._stock.get(card, 0.0) - claimed, 0.0)
+    def lendable(self, book: Book, card: str) -> Lendable:
+        """Returns what a queue can borrow of a card, beyond what it has borrowed, without its borrowing limit."""
+        others = [other for other in self._books if other is not book]
+        quota = sum(other.limit(card) for other in others)
+        used = sum(min(_use(other, card, now=False), other.limit(card)) for other in others)
+        borrowed = sum(max(_use(other, card, now=False) - other.limit(card), 0.0) for other in others)
+        needed = sum(min(_use(o, card, now=False) + _wanted(o, card), o.limit(card)) for o in others) - used
+        claimed = sum(_claim(other, card, now=False) for other in others)
+        stock = self._stock.get(card, 0.0)
+        own = max(book.limit(card), _use(book, card, now=False))
+        return Lendable(
+            max(stock - claimed - own, 0.0),
+            quota,
+            used,
+            max(needed, 0.0),
+            max(claimed - borrowed - used - max(needed, 0.0), 0.0),
+            borrowed,
+            max(quota + book.limit(card) - stock, 0.0),
+        )
+
+    def obstacle(self, book: Book, card: str) -> str:
+        """Returns why a queue may not borrow a card at all, or ""."""
+        if card not in book.limits:
+            return f"its quota does not list {card}"
+        return "" if book.queue.reclaimable else "it is not reclaimable"
 
     def _may_borrow(self, book: Book, card: str) -> bool:
-        return card in self._stock and card in book.limits and book.queue.reclaimable
+        return card in self._stock and not self.obstacle(book, card)
+
+
+def _ceiling(book: Book, card: str) -> float:
+    """How much a queue may use, borrowed cards included."""
+    return book.limit(card) + book.borrowing_limits.get(card, float("inf"))
 
 
 def _use(book: Book, card: str, *, now: bool) -> float:
@@ -73,6 +120,13 @@ def _use(book: Book, card: str, *, now: bool) -> float:
 
 
 def _claim(book: Book, card: str, *, now: bool) -> float:
-    """What a queue does not lend: what it uses, and within its quota what it has reserved or its Pods wait for."""
-    use = _use(book, card, now=now)
-    return max(use, min(book.limit(card), use + max(book.pending(card), book.inqueue.get(card, 0.0))))
+    """What a queue does not lend: what it uses, and within its quota what it has reserved or its Pods wait for, and
+    what its lending limit keeps."""
+    use, limit = _use(book, card, now=now), book.limit(card)
+    kept = limit - book.lending_limits.get(card, float("inf"))
+    return max(use, min(limit, max(use + _wanted(book, card), kept)))
+
+
+def _wanted(book: Book, card: str) -> float:
+    """What a queue has reserved, or its Pods wait for."""
+    return max(book.pending(card), book.inqueue.get(card, 0.0))

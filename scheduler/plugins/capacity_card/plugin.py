@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import ClassVar, Final
 
-from scheduler.api.cards import parse_quota
+from scheduler.api.cards import CardCounts, parse_quota
 from scheduler.api.job import Job
-from scheduler.api.names import CARD_QUOTA, CPU, EVENT_UNSCHEDULABLE, MEMORY
+from scheduler.api.names import CARD_BORROWING_LIMIT, CARD_LENDING_LIMIT, CARD_QUOTA, CPU, EVENT_UNSCHEDULABLE, MEMORY
 from scheduler.api.queue import Queue
 from scheduler.api.reasons import FitErrors, Malformed, Refusal, Shortage
 from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, Vector
@@ -32,6 +32,7 @@ from scheduler.plugins.capacity_card.demand import UNKNOWN, CardRequest, Demands
 from scheduler.plugins.capacity_card.discovery import Discovery
 from scheduler.plugins.capacity_card.holdings import Amounts, missing_group, missing_record
 from scheduler.plugins.capacity_card.lending import Lending
+from scheduler.plugins.capacity_card.loans import LoansByQueue, loans
 from scheduler.plugins.capacity_card.placements import Placements
 from scheduler.plugins.capacity_card.reclaiming import Reclaiming
 from scheduler.plugins.capacity_card.refusals import card_shortages, insufficient, quota_exhausted, shortage_of
@@ -39,7 +40,6 @@ from scheduler.plugins.capacity_card.settled import SettledReadings
 from scheduler.plugins.support.queues.accounting import total_guarantee
 from scheduler.plugins.support.queues.refusals import not_open
 
-QUOTA_FIELD: Final = f"metadata.annotations[{CARD_QUOTA}]"
 REASON_CARDS: Final = "UnsupportedCards"
 _LIMITED: Final = ((CPU, CPU_INDEX), (MEMORY, MEMORY_INDEX))
 _BOTH_LIMIT: Final = (
@@ -74,6 +74,7 @@ class CapacityCard:
         )
         self._settled = _settled.read(session.snapshot, self._account_builder)
         self._books = self._reported = self._open_books()
+        self._loans: LoansByQueue | None = None
         self._account(self._books, session.malformed_field)
         session.add_queue_order(self._queue_key)
         session.add_job_valid(self._valid)
@@ -92,6 +93,8 @@ class CapacityCard:
         session.add_handlers(placements.allocate, placements.deallocate)
         if self._borrowing:
             self._open_lending()
+        for book in self._books.values():
+            book.find_contended_cards()
 
     def _open_lending(self) -> None:
         session, demands = self._session, self._demands
@@ -106,12 +109,24 @@ class CapacityCard:
 
     def _usage(self, queue: Queue) -> dict[str, QueueUsage]:
         """Returns card -> usage."""
-        return self._reported[queue.name].usage()
+        if not self._borrowing:
+            return self._reported[queue.name].usage(None)
+        if self._loans is None:
+            self._loans = loans(self._reported.values(), self._listed_cards())
+        return self._reported[queue.name].usage(self._loans.get(queue.name, {}))
+
+    def _listed_cards(self) -> Iterable[str]:
+        """The cards that a quota lists."""
+        return dict.fromkeys(name for book in self._books.values() for name in book.limits if name not in (CPU, MEMORY))
 
     def _close(self) -> None:
         """Computes the books again for reports: what was placed is no longer reserved, and may be another card than was
         expected."""
-        self._reported = {name: QueueBook(book.queue, book.limits) for name, book in self._books.items()}
+        self._reported = {
+            name: QueueBook(book.queue, book.limits, lending_limits=book.lending_limits)
+            for name, book in self._books.items()
+        }
+        self._loans = None
         self._account(self._reported, lambda problem: None)
 
     def _figures(self) -> Figures:
@@ -135,6 +150,16 @@ class CapacityCard:
                     needs[names] = max(needs.get(names, 0.0), amount)
         return needs
 
+    def books(self) -> Iterable[QueueBook]:
+        """The limits and the usage of all queues."""
+        return self._books.values()
+
+    def unused(self, cards: Iterable[str]) -> float:
+        """Returns how many of these cards no queue uses, in thousandths."""
+        session = self._session
+        amounts = self._inventory.amounts(session.nodes, session.dimensions)
+        return sum(amounts.get(card, 0.0) - sum(book.held(card) for book in self._books.values()) for card in cards)
+
     def canonical(self, card: str) -> str:
         """Returns the name of a card on nodes."""
         return self._inventory.canonical(card)
@@ -153,18 +178,29 @@ class CapacityCard:
             if limit == float("inf") and others > 0:  # the cluster less the guarantees of other queues
                 limit = max(float(session.total[index]) - others, 0.0)
             limits[name] = limit
-        quota = parse_quota(queue.annotations.get(CARD_QUOTA))
-        problems = list(quota.problems)
-        for names, amount in quota.amounts.items():
+        quota = self._read_counts(queue, CARD_QUOTA, limits)
+        note = "" if quota.readable else f"; the queue's annotation {CARD_QUOTA} cannot be read"
+        borrowing_limits: Amounts = {}
+        lending_limits: Amounts = {}
+        if self._borrowing:
+            self._read_counts(queue, CARD_BORROWING_LIMIT, borrowing_limits)
+            self._read_counts(queue, CARD_LENDING_LIMIT, lending_limits)
+        return QueueBook(queue, limits, borrowing_limits, lending_limits, note)
+
+    def _read_counts(self, queue: Queue, key: str, amounts: Amounts) -> CardCounts:
+        """Adds the numbers of cards in an annotation to ``amounts``, and reports what is malformed."""
+        counts = parse_quota(queue.annotations.get(key))
+        problems = list(counts.problems)
+        for names, amount in counts.amounts.items():
             card = self._inventory.canonical(names[0])
-            if card in limits:
+            if card in amounts:
                 problems.append(f"{names[0]!r} is another name of {card!r}, which is given already")
             else:
-                limits[card] = amount
+                amounts[card] = amount
         for problem in problems:
-            session.malformed_field(Malformed("Queue", "", queue.name, QUOTA_FIELD, problem))
-        note = "" if quota.readable else f"; the queue's annotation {CARD_QUOTA} cannot be read"
-        return QueueBook(queue, limits, note)
+            field = f"metadata.annotations[{key}]"
+            self._session.malformed_field(Malformed("Queue", "", queue.name, field, problem))
+        return counts
 
     def _account(self, books: Mapping[str, QueueBook], report: Callable[[Malformed], object]) -> None:
         """Adds the accounts of all jobs to the books. ``report``: called with what is malformed."""
@@ -198,8 +234,6 @@ class CapacityCard:
         self._account_unproven(books, unproven, report)
         for book, needs in reservations:
             book.reserve(needs)
-        for book in books.values():
-            book.find_contended_cards()
 
     def _account_tasks_without_job(
         self, books: Mapping[str, QueueBook], report: Callable[[Malformed], object]

@@ -1,6 +1,6 @@
 """Which tasks give back borrowed cards, and for whom (argument ``cardBorrowing``)."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from scheduler.api.job import Job
 from scheduler.api.node import Mask
@@ -53,33 +53,56 @@ class Reclaiming:
 
     def victims(self, reclaimer: Task, candidates: Sequence[Task]) -> list[Task]:
         """The candidates that may be evicted for a task."""
-        return self._victims((reclaimer.cls,), candidates)
+        job = self._jobs[reclaimer.job]
+        return self._victims(job.queue, (reclaimer.cls,), candidates)
 
     def victims_of_gang(self, context: EvictionContext, candidates: Sequence[Task]) -> list[Task]:
-        """The candidates that may be evicted for a gang. Within a queue no card is borrowed."""
+        """The candidates that may be evicted for a gang. Within a queue no card is borrowed. A gang that has borrowed
+        may be evicted together with its tasks without cards, or with other cards."""
         if not context.across_queues:
             return list(candidates)
-        return self._victims([task.cls for task in context.job.of(TaskStatus.PENDING).values()], candidates)
+        queue = context.job.queue
+        classes = [task.cls for task in context.job.of(TaskStatus.PENDING).values()]
+        claimed = self._claimed(queue, classes)
+        found = self._victims(queue, classes, candidates)
+        if claimed is None or not found:
+            return found
+        uids, jobs = {task.uid for task in found}, {task.job for task in found}
+        return [
+            task
+            for task in candidates
+            if task.uid in uids or (task.job in jobs and not self._held_of(task, claimed) and self._book_of(task))
+        ]
 
-    def _accepted(self, classes: Iterable[TaskClass]) -> set[str]:
-        """The cards that tasks of these classes accept."""
-        return {card for cls in classes for request in self._demands.of(cls).card_requests for card in request.cards}
+    def _claimed(self, queue: str, classes: Iterable[TaskClass]) -> set[str] | None:
+        """The cards that tasks of these classes accept and of which the queue's quota has enough left; None: they want
+        no card."""
+        book = self._books[queue]
+        requests = [request for cls in classes for request in self._demands.of(cls).card_requests if request.cards]
+        if not requests:
+            return None
+        return {
+            card
+            for request in requests
+            for card in request.cards
+            if book.limit(card) - book.allocated.get(card, 0.0) >= request.amount
+        }
 
-    def _victims(self, classes: Sequence[TaskClass], candidates: Sequence[Task]) -> list[Task]:
-        """The candidates that hold a card that one of the classes accepts, of queues that have borrowed it; all
+    def _victims(self, queue: str, classes: Sequence[TaskClass], candidates: Sequence[Task]) -> list[Task]:
+        """The candidates that hold a card that the queue reclaims for the classes, of queues that have borrowed it; all
         candidates if no card is wanted. ``classes``: those of the tasks that reclaim.
 
         If a queue has borrowed at least what is wanted, all its tasks are victims, of which other plugins and the
         action choose. Otherwise they are victims as long as it has still borrowed some when those before are evicted.
         """
-        accepted = self._accepted(classes)
-        if not accepted:
+        claimed = self._claimed(queue, classes)
+        if claimed is None:
             return list(candidates)
         wanted = sum(request.amount for cls in classes for request in self._demands.of(cls).card_requests)
         evicted: dict[str, Amounts] = {}
         found = []
         for task in candidates:
-            book, amounts = self._book_of(task), [item for item in self._held(task) if item[0] in accepted]
+            book, amounts = self._book_of(task), self._held_of(task, claimed)
             if book is None or not amounts:
                 continue
             gone = evicted.setdefault(book.queue.name, {})
@@ -91,14 +114,14 @@ class Reclaiming:
         return found
 
     def bound(self, reclaimer: Task, candidates: EvictionCandidates) -> Mask:
-        """The candidates of queues that have borrowed cards that the reclaimer accepts."""
-        accepted = self._accepted((reclaimer.cls,))
-        if not accepted:
+        """The candidates of queues that have borrowed cards that the queue of the reclaimer has quota of."""
+        claimed = self._claimed(self._jobs[reclaimer.job].queue, (reclaimer.cls,))
+        if claimed is None:
             return candidates.of_queues(lambda _: True)
 
         def has_borrowed(queue: str) -> bool:
             book = self._books.get(queue)
-            return book is not None and any(_borrowed(book, card) > 0 for card in accepted)
+            return book is not None and any(_borrowed(book, card) > 0 for card in claimed)
 
         return candidates.of_queues(has_borrowed)
 
@@ -107,9 +130,10 @@ class Reclaiming:
         job = self._jobs.get(task.job)
         return self._books.get(job.queue) if job and charged_queue(task, job.queue) == job.queue else None
 
-    def _held(self, task: Task) -> AmountList:
-        """The cards that a task holds."""
-        return self._demands.cards_held((task,), (self._row_of(task.node),))
+    def _held_of(self, task: Task, cards: Collection[str]) -> AmountList:
+        """What a task holds of these cards."""
+        held = self._demands.cards_held((task,), (self._row_of(task.node),))
+        return [item for item in held if item[0] in cards]
 
 
 def _borrowed(book: QueueBook, card: str) -> float:

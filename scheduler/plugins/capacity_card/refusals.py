@@ -37,8 +37,16 @@ def insufficient(book: QueueBook, shortage: Shortage) -> str:
 
 def _idle_quota(book: QueueBook, written: str) -> str:
     """What the queue could borrow of a card; "" if queues do not borrow, or if the Pods accept several cards."""
-    card = "" if book.lending is None else book.lending.canonical(written)
-    return f"; idle quota of queues: <{book.lending.idle(card):.0f}>" if book.lending and card in book.limits else ""
+    lending = book.lending
+    card = "" if lending is None else lending.canonical(written)
+    if lending is None or card not in book.limits:
+        return ""
+    obstacle = lending.obstacle(book, card)
+    if obstacle:
+        return f"; it may not borrow, because {obstacle}"
+    limit = book.borrowing_limits.get(card)
+    limited = "" if limit is None else f", borrowing limit: <{limit:.0f}>"
+    return f"; idle quota of queues: <{lending.lendable(book, card).amount:.0f}>{limited}"
 
 
 def quota_exhausted(book: QueueBook, card: str, card_request: CardRequest) -> str:

@@ -4,10 +4,10 @@ import math
 from collections.abc import Iterator
 from typing import Final
 
-from scheduler.api.names import CARD_QUOTA, DEFAULT_QUEUE, HIERARCHY, HIERARCHY_WEIGHTS, ROOT_QUEUE
+from scheduler.api.names import DEFAULT_QUEUE, HIERARCHY, HIERARCHY_WEIGHTS, ROOT_QUEUE
 from scheduler.api.queue import CLOSED, OPEN
 from scheduler.api.scheduling import Queue
-from scheduler.webhooks.cards import quota_problems
+from scheduler.webhooks.cards import QUOTA_ANNOTATIONS, quota_problems
 from scheduler.webhooks.contract import ClusterView, Json, Operation, Request, Settings
 from scheduler.webhooks.decoding import DecodingError, decode, validator
 from scheduler.webhooks.fields import aggregate, invalid, quote
@@ -67,8 +67,10 @@ def _old_queue(request: Request) -> Queue | None:
         return None
 
 
-def _quota(queue: Queue) -> str | None:
-    return (queue.metadata.annotations or {}).get(CARD_QUOTA)
+def _quota(queue: Queue) -> tuple[str | None, ...]:
+    """The annotations about cards."""
+    annotations = queue.metadata.annotations or {}
+    return tuple(map(annotations.get, QUOTA_ANNOTATIONS))
 
 
 def _amounts_changed(queue: Queue, old: Queue) -> bool:

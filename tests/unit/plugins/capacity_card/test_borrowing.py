@@ -120,6 +120,31 @@ def test_a_gang_that_borrowed_is_reclaimed_as_a_whole_by_gangreclaim() -> None:
     assert sorted(in_use(found)[name] for name in ("own", "lent")) == [0, 4]
 
 
+def test_a_gang_gives_back_what_it_borrowed_also_if_some_of_its_pods_have_no_card() -> None:
+    borrower = [*gang("lent", "a", 4), card_pod("lent-launcher", "lent", None, "1c+1Gi")]
+    borrower[0]["spec"]["minMember"] = 5
+    found = world({H200: 0}, {H200: 8}, borrower, elastic("own", "b", 4)).run(BORROW_GANGS, 2, kubelet=True)
+    assert in_use(found) == {"own": 4, "lent": 5}
+    create(found, gang("mine", "b", 2))
+    found.run(BORROW_GANGS, 4, kubelet=True)
+    assert in_use(found) == {"own": 4, "mine": 2}
+
+
+def test_a_queue_reclaims_only_the_card_of_which_it_has_quota() -> None:
+    nodes = [gpu_node("a", H200, 2), gpu_node("b", H800, 2)]
+    quotas = [
+        quota_queue("a", {H200: 0, H800: 0}),
+        quota_queue("b", {H200: 2, H800: 1}),
+        quota_queue("c", {H800: 1}),
+    ]
+    borrowed = [*elastic("h200", "a", 2), *elastic("h800", "a", 1, H800)]
+    found = World(nodes, quotas, borrowed, elastic("own", "b", 1, H800)).run(BOTH_RECLAIM, 2, kubelet=True)
+    assert in_use(found) == {"h200": 2, "h800": 1, "own": 1}
+    create(found, elastic("mine", "b", 1, f"{H800}|{H200}"))
+    found.run(BOTH_RECLAIM, 6, kubelet=True)
+    assert in_use(found) == {"h200": 1, "h800": 1, "own": 1, "mine": 1}
+
+
 def test_pods_without_cards_and_with_other_cards_are_not_reclaimed() -> None:
     nodes = [gpu_node("a", H200, 4), gpu_node("b", H800, 4)]
     quotas = [quota_queue("a", {H200: 2, H800: 2}), quota_queue("b", {H200: 2, H800: 2})]

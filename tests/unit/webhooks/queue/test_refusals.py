@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from scheduler.api.kinds import QUEUE
-from scheduler.api.names import CARD_QUOTA, HIERARCHY, HIERARCHY_WEIGHTS
+from scheduler.api.names import CARD_BORROWING_LIMIT, CARD_LENDING_LIMIT, CARD_QUOTA, HIERARCHY, HIERARCHY_WEIGHTS
 from scheduler.webhooks.contract import Operation, Request
 from scheduler.webhooks.queue import validate
 from tests.unit.webhooks.clusters import VOLCANO, Cluster, changed, created, deleted, queue
@@ -241,6 +241,15 @@ def test_a_malformed_quota_is_refused_with_field_and_remedy(text: str, problem: 
     remedy = 'write a JSON object of cards and how many of each, such as {"NVIDIA-H200": 2}'
     refusal = f"metadata.annotations[{CARD_QUOTA}]: {problem}: {remedy}" if problem else ""
     assert created(QUEUE, queue("q", {CARD_QUOTA: text})).refusal == refusal
+
+
+@pytest.mark.parametrize("key", [CARD_BORROWING_LIMIT, CARD_LENDING_LIMIT])
+def test_malformed_limits_of_borrowing_and_lending_are_refused_with_field_and_remedy(key: str) -> None:
+    refusal = created(QUEUE, queue("q", {key: '{"NVIDIA-H200": -1}'})).refusal
+    assert refusal.startswith(f"metadata.annotations[{key}]: 'NVIDIA-H200': ")
+    old = queue("q", {key: "nonsense"})
+    assert changed(QUEUE, old, queue("q", {key: "nonsense"}, parent="root")) == ""
+    assert changed(QUEUE, old, queue("q", {key: "other nonsense"})) != ""
 
 
 def test_a_malformed_stored_quota_does_not_block_other_updates() -> None:

@@ -208,6 +208,8 @@ function drawAmount(line, amount) {
   if (amount.capability) text = `${amount.used} of ${amount.capability} used${part}`;
   if (amount.capability && amount.deserved) text += `, ${amount.deserved} deserved`;
   if (!amount.capability && amount.deserved) text = `${amount.used} used, ${amount.deserved} deserved${part}`;
+  if (amount.borrowed) text += `, ${amount.borrowed} borrowed`;
+  if (amount.lent) text += `, ${amount.lent} lent`;
   setText(numbers.children[0], text);
   setText(numbers.children[1], over ? `over ${over === "deserved" ? "what it deserves" : "its capability"}` : "");
   numbers.children[1].className = `tag ${over ? `over-${over}` : ""}`;
