@@ -4,7 +4,8 @@ from typing import Any, Final
 
 import msgspec
 
-from scheduler.api.objects import KubeObject, ResourceList, Wire
+from scheduler.api.names import BACKUP_SOURCE_POD, POD_TYPE
+from scheduler.api.objects import KubeObject, Pod, ResourceList, Wire
 
 CREATED: Final = "Created"
 RUNNING: Final = "Running"
@@ -13,6 +14,8 @@ SUSPENDED: Final = "Suspended"
 SUCCEEDED: Final = "Succeeded"
 FAILED: Final = "Failed"
 """Types of conditions."""
+BACKUP: Final = "backup"
+"""Value of the annotation ``podType``."""
 
 
 class ReplicaSpec(Wire):
@@ -73,3 +76,9 @@ class AscendJob(KubeObject):
     @property
     def is_finished(self) -> bool:
         return self.has(SUCCEEDED) or self.has(FAILED)
+
+
+def is_backup(pod: Pod) -> bool:
+    """Whether a Pod was created to replace another one that still runs, and has not taken its place yet."""
+    annotations = pod.metadata.annotations or {}
+    return annotations.get(POD_TYPE) == BACKUP and bool(annotations.get(BACKUP_SOURCE_POD))

@@ -15,8 +15,6 @@ from scheduler.api.names import (
     FAULT_ANNOTATIONS,
     GROUP_NAME,
     HCCL_RANK_INDEX,
-    NEED_VOLCANO_OPE,
-    POD_STATUS,
     PREEMPTABLE,
     SUPER_POD_RANK,
     TASK_PRIORITY,
@@ -49,6 +47,7 @@ _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,10}")
 NO_LABELS: Final[dict[str, str]] = {}
 NO_MARKS: Final[Mapping[str, str]] = {}
 NO_CLAIMS: Final[Mapping[str, str | None]] = {}
+_FAULT_ANNOTATIONS: Final = frozenset(FAULT_ANNOTATIONS)
 
 
 class PodState(NamedTuple):
@@ -234,9 +233,9 @@ def is_equivalent(old: Task, new: Task) -> bool:
 
 def _fault_marks(annotations: Mapping[str, str]) -> Mapping[str, str]:
     """The annotations about a fault; Pods without one share an empty mapping."""
-    if POD_STATUS in annotations or NEED_VOLCANO_OPE in annotations:
-        return {key: annotations[key] for key in FAULT_ANNOTATIONS if key in annotations}
-    return NO_MARKS
+    if _FAULT_ANNOTATIONS.isdisjoint(annotations):
+        return NO_MARKS
+    return {key: annotations[key] for key in FAULT_ANNOTATIONS if key in annotations}
 
 
 def _failed_before(container: ContainerStatus) -> bool:

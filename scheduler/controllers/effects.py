@@ -63,6 +63,8 @@ class Delete:
     """The object stays until what it owns is gone."""
     owner: str = ""
     """UID of the controller that the object must have; any other object of that name is left alone."""
+    grace_period: int | None = None
+    """Seconds that a Pod has to stop; None: its own."""
 
 
 @dataclass(frozen=True, slots=True)

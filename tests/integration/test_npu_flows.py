@@ -437,3 +437,45 @@ def test_the_pods_of_a_deployment_are_replaced_with_their_ranks_when_a_chip_brea
         assert failed not in flow.bound().values()
         assert sorted(annotations(pod)[HCCL_RANK_INDEX] for pod in flow.pods()) == ["0", "1"]
         flow.wait(lambda: flow.table("serve") == flow.table_of_pods(by_host=True))
+
+
+def test_a_backup_takes_the_place_of_an_acjobs_pod_whose_chip_is_sub_healthy(
+    plane: ControlPlane, tmp_path: Path
+) -> None:
+    """The test writes the annotations by which ClusterD requests each step."""
+    flow = Flow(plane, Way("910b-8", ASCEND_910, 8, WHOLE.labels))
+    old = "train-worker-0"
+
+    def annotate(**marks: str) -> None:
+        flow.api.patch(f"{flow.path}/pods/{old}", {"metadata": {"annotations": marks}})
+
+    def named() -> dict[str, Raw]:
+        return {pod["metadata"]["name"]: pod for pod in flow.pods()}
+
+    with flow.running(tmp_path, nodes=3):
+        flow.rank_table("train")
+        flow.acjob("train", **{"fault-scheduling": "force", "subHealthyStrategy": "hotSwitch"})
+        flow.wait(lambda: flow.all_run(2))
+        flow.wait(lambda: flow.table("train") == flow.table_of_pods(by_host=True))
+        flow.wait(lambda: "Running" in flow.states("train"))
+        before, table = named(), flow.table("train")
+        node = before[old]["spec"]["nodeName"]
+        flow.playground.command("fail", node, "--chip=3", "--level=SubHealthFault")
+        annotate(inHotSwitchFlow="true", needOperatorOpe="create")
+        flow.wait(lambda: flow.all_run(3), timeout=90)
+        (backup,) = named().keys() - before.keys()
+        flow.wait(lambda: annotations(named()[old]).get("backupNewPodName") == backup)
+        new = named()[backup]
+        assert new["spec"]["nodeName"] not in {pod["spec"]["nodeName"] for pod in before.values()}
+        assert annotations(new)[HCCL_RANK_INDEX] == annotations(before[old])[HCCL_RANK_INDEX] == "1"
+        assert flow.table("train") == table
+        annotate(needVolcanoOpe="delete")
+        flow.wait(lambda: named().keys() == {"train-master-0", backup}, timeout=90)
+        flow.wait(lambda: flow.table("train") == flow.table_of_pods(by_host=True))
+        flow.wait(lambda: "podType" not in annotations(named()[backup]))
+        uids = {name: pod["metadata"]["uid"] for name, pod in named().items()}
+        assert uids == {
+            "train-master-0": before["train-master-0"]["metadata"]["uid"],
+            backup: new["metadata"]["uid"],
+        }
+        assert flow.states("train") == ["Created", "Running"]

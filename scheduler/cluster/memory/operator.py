@@ -60,7 +60,7 @@ class MemoryOperator:
                 case Patch() if self._is_target(effect):
                     server.patch(effect.kind, effect.namespace, effect.name, effect.body)
                 case Delete() if self._is_target(effect):
-                    server.delete(effect.kind, effect.namespace, effect.name)
+                    server.delete(effect.kind, effect.namespace, effect.name, force=effect.grace_period == 0)
                 case Post():
                     self._cluster.post(effect.event)
                 case WriteFile() | RemoveFile():

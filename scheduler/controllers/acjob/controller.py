@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, cast
 
 from scheduler.api.acjob import CREATED, FAILED, RESTARTING, RUNNING, SUSPENDED, AscendJob
-from scheduler.api.acjob_roles import FRAMEWORK, LEADERS, InvalidJobError, JobRoles, roles_of
+from scheduler.api.acjob_roles import FRAMEWORK, LEADERS, InvalidJobError, JobRoles, Role, roles_of
 from scheduler.api.job import PENDING_PHASES
 from scheduler.api.kinds import ACJOB, CONFIG_MAP, POD, POD_GROUP, QUEUE, SERVICE, Kind, find_kind
 from scheduler.api.names import (
@@ -22,6 +22,7 @@ from scheduler.api.quantity import QuantityError
 from scheduler.api.scheduling import PodGroup, Queue
 from scheduler.api.times import parse_timestamp
 from scheduler.controllers.acjob.environment import CLUSTERD, CLUSTERD_DOMAIN, CLUSTERD_NAMESPACE, Addresses
+from scheduler.controllers.acjob.hot_switch import is_switched, marks_differ, next_steps, places
 from scheduler.controllers.acjob.manifests import VERSION, group_name, members, pod, pod_group, pod_name, service
 from scheduler.controllers.acjob.retries import RetryRecord
 from scheduler.controllers.acjob.status import (
@@ -83,7 +84,8 @@ class AscendJobController(Controller):
             if not _concerns(cast("Pod | None", old), cast("Pod | None", new)):
                 return []
             job = self._store.get(ACJOB, AscendJob, *key)
-            if new is None and job is not None and job.metadata.uid == owner.uid:
+            is_lost = new is None and not is_switched(cast("Pod", obj), self._store.pods_of(owner.uid))
+            if is_lost and job is not None and job.metadata.uid == owner.uid:
                 self._lost[key] = max(self._lost.get(key, 0), _number((obj.metadata.labels or {}).get(VERSION, "")))
         return [key]
 
@@ -127,10 +129,11 @@ class AscendJobController(Controller):
     def _advance(self, job: AscendJob, roles: JobRoles, manifest: Json, now: float) -> Plan:
         """Creates what is missing, and writes the status."""
         group = self._store.get(POD_GROUP, PodGroup, job.metadata.namespace, group_name(job))
-        existing = self._store.pods_of(job.metadata.uid)
+        pods = self._store.pods_of(job.metadata.uid)
+        existing = places(job, roles, pods)
         plan = Plan()
         if group is None:
-            if any(each.metadata.deletion_timestamp is not None for each in existing.values()):
+            if any(each.metadata.deletion_timestamp is not None for each in pods.values()):
                 return plan  # a resumed job waits for the Pods of before, whose end is no restart
             self._lost.pop(key_of(job), None)  # Pods of before it was suspended
             plan.then(Create(POD_GROUP, manifest, job.metadata.uid))
@@ -154,9 +157,13 @@ class AscendJobController(Controller):
             if stop is not None:
                 return stop
         addresses = Addresses(address, self._clusterd())
-        manifests = (pod(job, roles, role, i, addresses, version, self._scheduler) for _, role, i in missing)
-        plan.then(*(Create(POD, each, job.metadata.uid) for each in manifests))
-        return plan if missing else self._report(job, roles, existing, plan, now)
+
+        def manifest_of(role: Role, index: int) -> Json:
+            return pod(job, roles, role, index, addresses, version, self._scheduler)
+
+        plan.then(*(Create(POD, manifest_of(role, i), job.metadata.uid) for _, role, i in missing))
+        plan = plan if missing else self._report(job, roles, existing, plan, now)
+        return plan.then(*next_steps(job, roles, existing, pods, manifest_of))
 
     def _restart(
         self, job: AscendJob, group: PodGroup, version: int, missing: int, total: int, plan: Plan, now: float
@@ -292,7 +299,9 @@ def _is_cleaned(pod: Pod, policy: str) -> bool:
 
 
 def _concerns(old: Pod | None, new: Pod | None) -> bool:
-    return old is None or new is None or (old.status.phase, old.metadata.uid) != (new.status.phase, new.metadata.uid)
+    if old is None or new is None or (old.status.phase, old.metadata.uid) != (new.status.phase, new.metadata.uid):
+        return True
+    return marks_differ(old, new)
 
 
 def _waiting(job: AscendJob, group: PodGroup | None) -> Verdict:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple, cast
 
-from scheduler.api.acjob import AscendJob
+from scheduler.api.acjob import AscendJob, is_backup
 from scheduler.api.batch import FINISHED_PHASES, Job, Workload
 from scheduler.api.kinds import ACJOB, DEPLOYMENT, POD, REPLICA_SET, STATEFUL_SET, VCJOB, Kind, find_kind
 from scheduler.api.names import ACCELERATOR_TYPE, NPU_JOB_KIND, RANK_TABLE_VOLUME
@@ -23,7 +23,7 @@ class Communicator(NamedTuple):
     size: int
     """Number of Pods that it should have."""
     pods: tuple[Pod, ...]
-    """Those that it has, without terminating and failed ones."""
+    """Those that it has, without terminating and failed ones, and without backups."""
     in_file: bool
     """Its Pods read the table from a file."""
 
@@ -151,7 +151,7 @@ def _reads_file(pod: Pod) -> bool:
 
 
 def _counts(pod: Pod) -> bool:
-    return pod.metadata.deletion_timestamp is None and pod.status.phase != "Failed"
+    return pod.metadata.deletion_timestamp is None and pod.status.phase != "Failed" and not is_backup(pod)
 
 
 def _relevant(pod: Pod) -> tuple[object, ...]:

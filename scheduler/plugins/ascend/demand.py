@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from scheduler.api.job import Job
 from scheduler.api.names import (
     ACCELERATOR_TYPE,
+    BACKUP_SOURCE_POD,
     NPU_CORE,
     SCHEDULE_POLICY,
     SKIP_ASCEND_PLUGIN,
@@ -335,4 +336,6 @@ def _may_ask_for_none(task: Task) -> bool:
 
 
 def _active_tasks(job: Job) -> list[Task]:
-    return [task for status, tasks in job.by_status.items() if status not in _ENDING for task in tasks.values()]
+    """Without backups, which are to take the places of others."""
+    active = (task for status, tasks in job.by_status.items() if status not in _ENDING for task in tasks.values())
+    return [task for task in active if BACKUP_SOURCE_POD not in task.fault_marks]

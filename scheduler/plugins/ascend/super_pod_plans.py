@@ -254,11 +254,11 @@ def _blocks(ranks: Sequence[int], kept: Mapping[int, int], size: int) -> list[in
     """The number of the block of each task, in the order of ranks.
 
     Without gaps between the ranks it is the position of the task divided by the size of a block. With gaps, as while
-    a lost Pod is not created again yet, the rank takes the place of the position, if the numbers of the tasks that run
-    (``kept``: position -> number) say so.
+    a lost Pod is not created again yet, or with a rank twice, as with a backup, the rank takes the place of the
+    position, if the numbers of the tasks that run (``kept``: position -> number) say so.
     """
-    gaps = bool(ranks) and ranks[-1] - ranks[0] != len(ranks) - 1
-    by_rank = gaps and bool(kept) and all(ranks[at] // size == number for at, number in kept.items())
+    irregular = bool(ranks) and (ranks[-1] - ranks[0] != len(ranks) - 1 or len({*ranks}) < len(ranks))
+    by_rank = irregular and bool(kept) and all(ranks[at] // size == number for at, number in kept.items())
     return [(rank if by_rank else position) // size for position, rank in enumerate(ranks)]
 
 

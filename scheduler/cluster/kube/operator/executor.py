@@ -151,6 +151,8 @@ class Executor:
             "kind": "DeleteOptions",
             "propagationPolicy": "Foreground" if effect.foreground else "Background",
         }
+        if effect.grace_period is not None:
+            options["gracePeriodSeconds"] = effect.grace_period
         path = object_path(effect.kind, effect.namespace, effect.name)
         uid = effect.uid
         try:

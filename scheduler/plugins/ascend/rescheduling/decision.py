@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 from msgspec.structs import replace
 
 from scheduler.api.job import Job
-from scheduler.api.names import NEED_VOLCANO_OPE, POD_STATUS
-from scheduler.api.task import FINISHED_STATUSES, Task, TaskStatus
+from scheduler.api.names import BACKUP_NEW_POD, NEED_VOLCANO_OPE, POD_STATUS
+from scheduler.api.task import ALLOCATED_STATUSES, FINISHED_STATUSES, Task, TaskStatus
 from scheduler.plugins.ascend.rescheduling.policy import Policy, Scope, Strategy, SubHealth
 from scheduler.plugins.ascend.rescheduling.state import Entry, Restart, owner_of
 
@@ -121,12 +121,18 @@ def remaining(job: Job, restart: Restart) -> int:
 
 def matters(fault: Fault, task: Task, policy: Policy) -> bool:
     """Whether a fault of its node concerns a Pod: hardware that works with restrictions does not, unless the job says
-    so; for ``hotSwitch``, once another component has prepared a substitute."""
+    so; for ``hotSwitch``, once ClusterD requests the deletion."""
     if fault.kind != SUB_HEALTH:
         return True
     if policy.sub_health is SubHealth.HOT_SWITCH:
         return task.fault_marks.get(NEED_VOLCANO_OPE) == "delete"
     return policy.sub_health is not SubHealth.IGNORE
+
+
+def has_backup(task: Task, tasks: Iterable[Task]) -> bool:
+    """Whether a Pod has a backup on a node, which replaces it once it is deleted. ``tasks``: the Pods of the job."""
+    name = task.fault_marks.get(BACKUP_NEW_POD)
+    return name is not None and any(each.name == name and each.status in ALLOCATED_STATUSES for each in tasks)
 
 
 def is_forced(policy: Policy, faults: Iterable[Fault]) -> bool:
@@ -147,6 +153,8 @@ def _restart(
     whole = policy.scope is Scope.JOB and not policy.strategy.external
     if not policy.strategy.external and policy.scope in (Scope.POD, Scope.PROCESS):
         whole = any(_is_master(live[uid]) for uid in faults)
+    if all(fault.kind == SUB_HEALTH and has_backup(live[uid], live.values()) for uid, fault in faults.items()):
+        whole = False
     victims = [task for task in live.values() if task.node] if whole else [live[uid] for uid in faults]
     entries = [_entry(task, faults.get(task.uid)) for task in victims]
     kept = _unfinished(last, entries, live)

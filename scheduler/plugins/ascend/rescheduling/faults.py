@@ -32,7 +32,9 @@ from scheduler.plugins.ascend.rescheduling.decision import (
     SOFTWARE,
     SUB_HEALTH,
     Fault,
+    matters,
 )
+from scheduler.plugins.ascend.rescheduling.policy import Policy
 from scheduler.plugins.ascend.rescheduling.state import ChipFault, FaultNode
 from scheduler.plugins.support.device_info import DeviceInfoError, device_info
 
@@ -44,6 +46,7 @@ NOT_READY_TIME: Final = 60.0
 _LABELLED: Final = {
     "software": Fault(SOFTWARE, "its program reported a fault (label fault-type)"),
     "Separate": Fault(RELATION, "it was reported as related to a fault (label fault-type)"),
+    "SubHealth": Fault(SUB_HEALTH, "its hardware was reported to work with restrictions (label fault-type)"),
 }
 _DEVICES: Final = msgspec.json.Decoder(tuple[ChipFault, ...])
 
@@ -172,11 +175,13 @@ def faults_of_missing_nodes(snapshot: Snapshot) -> Iterator[tuple[Task, Fault]]:
                 yield task, Fault(NODE_UNHEALTHY, f"node {name} does not exist")
 
 
-def faults_of_pods(job: Job) -> dict[str, Fault]:
+def faults_of_pods(job: Job, policy: Policy) -> dict[str, Fault]:
     """uid -> fault of the Pods of a job that failed, or whose label reports a fault."""
     found = {uid: Fault(POD_FAILED, "it failed") for uid, task in job.of(TaskStatus.FAILED).items() if task.node}
     for task in job.tasks():
         fault = _LABELLED.get(task.labels.get(FAULT_TYPE, "")) if task.labels else None
+        if fault is not None and not matters(fault, task, policy):
+            fault = None
         if fault is None and task.container_failed:
             fault = Fault(POD_FAILED, "a container of it failed")
         if fault is not None and task.node and task.status is not TaskStatus.SUCCEEDED:

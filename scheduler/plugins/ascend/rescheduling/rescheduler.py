@@ -66,7 +66,10 @@ class _Reading(NamedTuple):
 
 def _reading(job: Job) -> _Reading | None:
     """Reads a job; None: it has no policy."""
-    return _Reading(policy_of(job), faults_of_pods(job)) if has_policy(job) else None
+    if not has_policy(job):
+        return None
+    policy = policy_of(job)
+    return _Reading(policy, faults_of_pods(job, policy))
 
 
 _readings: Final[JobReadings[_Reading]] = JobReadings()

@@ -154,6 +154,22 @@ def test_a_lost_pod_that_is_not_created_again_yet_does_not_shift_the_blocks_of_t
     assert bind.annotations["super-pod-id"] == before[3].super_pod
 
 
+def test_a_backup_goes_to_the_super_pod_of_the_block_of_its_pod() -> None:
+    """The backup has the rank of its Pod, and the request of one Pod more leaves the blocks of the job as they are."""
+    ask = Ask(2, 2)
+    world = World(cluster(2, 2), manifests("j", ask)).run(CONFIGURATION, kubelet=True)
+    before = places(world, "j", ask)
+    for rank in range(ask.pods):
+        backup = member("j", 9, rank)
+        backup["metadata"]["annotations"] |= {"podType": "backup", "backupSourcePodName": f"j-{rank}"}
+        pods = [world.get("Pod", f"j-{i}") for i in range(ask.pods)]
+        again = World(cluster(3, 3, 3), manifests("j", ask)[0], *pods, backup).run(CONFIGURATION)
+        (bind,) = again.decisions.binds
+        assert bind.annotations["super-pod-id"] == before[rank].super_pod
+        assert bind.annotations[SUPER_POD_RANK] == str(before[rank].number)
+        assert bind.node not in {place.node for place in before.values()}
+
+
 def test_the_numbers_of_split_blocks_follow_the_super_pods() -> None:
     assert list(numbers_of_parts([0, 0, 1, 1, 2, 2], {}, 3).values()) == [0, 0, 1, 1, 2, 2]
     assert list(numbers_of_parts([0, 0, 0, 0], {}, 2).values()) == [0, 0, 1, 1]

@@ -5,16 +5,17 @@ from typing import Any
 import pytest
 
 from scheduler.api.job import Job
-from scheduler.api.names import HCCL_RANK_INDEX, SUPER_POD_RANK
+from scheduler.api.names import BACKUP_NEW_POD, BACKUP_SOURCE_POD, HCCL_RANK_INDEX, SUPER_POD_RANK
 from scheduler.plugins.ascend.rescheduling.decision import (
     CARD_UNHEALTHY,
     NODE_UNHEALTHY,
     POD_FAILED,
+    SUB_HEALTH,
     Fault,
     deletions,
     next_restart,
 )
-from scheduler.plugins.ascend.rescheduling.policy import Policy, Scope, Strategy
+from scheduler.plugins.ascend.rescheduling.policy import Policy, Scope, Strategy, SubHealth
 from scheduler.plugins.ascend.rescheduling.state import Entry, Restart
 from tests.builders import Raw, World, group
 from tests.unit.plugins.ascend.chips import CONFIGURATION, npu_node, npu_pod
@@ -105,6 +106,44 @@ def test_a_worker_with_rank_0_is_not_the_master() -> None:
         found = job(running("a", 0, labels=given), running("b", 1))
         restart, _ = next_restart(found, {uid(found, "a"): BROKEN}, policy, None, 3, NOW)
         assert restart is not None and restart.whole is whole
+
+
+HOT = FORCE._replace(sub_health=SubHealth.HOT_SWITCH)
+
+
+def switching(scope: Scope, kind: str = SUB_HEALTH, *, node: str = "n5", rank: int = 1) -> Restart:
+    """The restart of a job of ranks 0 and 1 after a fault of one Pod, which names a backup."""
+    pods = [running("a", 0), running("b", 1)]
+    pods[rank]["metadata"]["annotations"][BACKUP_NEW_POD] = "b-hot"
+    annotations = {HCCL_RANK_INDEX: str(rank), BACKUP_SOURCE_POD: "ab"[rank]}
+    found = job(*pods, npu_pod("b-hot", 8, "j", on=node, annotations=annotations))
+    faults = {uid(found, "ab"[rank]): Fault(kind, "")}
+    restart = next_restart(found, faults, HOT._replace(scope=scope), None, 3, NOW).restart
+    assert restart is not None
+    return restart
+
+
+@pytest.mark.parametrize("scope", Scope)
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_hot_switch_deletes_only_the_pod_that_has_a_backup(scope: Scope, rank: int) -> None:
+    restart = switching(scope, rank=rank)
+    assert (names(restart), restart.whole, restart.force) == (["ab"[rank]], False, True)
+
+
+def test_without_a_backup_on_a_node_a_sub_healthy_pod_restarts_its_job() -> None:
+    assert names(switching(Scope.JOB, node="")) == ["a", "b"]
+
+
+def test_another_fault_during_a_hot_switch_restarts_the_job_and_its_backup() -> None:
+    assert names(switching(Scope.JOB, CARD_UNHEALTHY)) == ["a", "b", "b-hot"]
+
+
+def test_a_hot_switch_ends_when_the_pod_is_gone() -> None:
+    last = switching(Scope.JOB)
+    annotations = {HCCL_RANK_INDEX: "1", BACKUP_SOURCE_POD: "b"}
+    after = job(running("a", 0), npu_pod("b-hot", 8, "j", on="n5", annotations=annotations))
+    ended = next_restart(after, {}, HOT, last, 3, NOW + 5).restart
+    assert ended is not None and ended.pods == ()
 
 
 def test_pods_with_a_kubelet_get_their_grace_period_and_others_are_removed() -> None:
