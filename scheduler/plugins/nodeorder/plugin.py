@@ -20,9 +20,9 @@ from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
 from scheduler.plugins.nodeorder.images import image_locality
 from scheduler.plugins.nodeorder.pod_scores import pod_affinity, topology_spread
-from scheduler.plugins.nodeorder.utilization import BalancedAllocation, LeastAllocated, MostAllocated
 from scheduler.plugins.support.field_reporter import field_reporter
 from scheduler.plugins.support.pod_counts import PodCounts
+from scheduler.plugins.support.utilization import BalancedAllocation, LeastAllocated, MostAllocated
 
 FULL = 100
 
