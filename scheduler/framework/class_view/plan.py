@@ -43,7 +43,8 @@ class Plan:
         ended early."""
 
     def make(self, places: list[int], scores: list[float]) -> None:
-        """Sets the places after ``follow`` has returned False. ``scores``: of each place when it is chosen."""
+        """Sets the places after ``follow`` has returned False. ``scores``: of each place when it is chosen; empty for a
+        single place whose score is not known."""
         self.places, self._scores = places, scores
         self._used, self._is_cut = 0, False
 
@@ -78,12 +79,14 @@ class Plan:
     def _merge(self, changed: Collection[int]) -> None:
         """Merges the new sequences of changed nodes with the places on the others."""
         assert self._sequences is not None
-        sequences = {row: (room, scores) for row, room, scores in self._sequences(changed, self._within)}
+        unscored = [] if self._scores else [row for row in self.places if row not in changed]
+        sequences = {row: (room, scores) for row, room, scores in self._sequences([*changed, *unscored], self._within)}
+        scores_now = self._scores or [sequences.pop(row)[1][0] if row in unscored else 0.0 for row in self.places]
         heads = [(-scores[0], row) for row, (_, scores) in sequences.items()]
         heapq.heapify(heads)
         taken = dict.fromkeys(sequences, 0)
         merged: list[tuple[int, float]] = []
-        for row, score in zip(self.places, self._scores, strict=True):
+        for row, score in zip(self.places, scores_now, strict=True):
             if row in changed:
                 continue
             while heads and heads[0] < (-score, row) and not self._is_cut:

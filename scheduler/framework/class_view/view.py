@@ -187,7 +187,8 @@ class ClassView:
         return list(zip(self._rows[at].tolist(), room.tolist(), scores, strict=True))
 
     def _search(self, count: int, within: Rows | None) -> tuple[list[int], list[float]]:
-        """Returns places, and the score of each when it is chosen, without the scores of scope CLUSTER."""
+        """Returns places, and the score of each when it is chosen, without the scores of scope CLUSTER. A single
+        place has no score, because a single candidate is not scored."""
         room = self._room.read()
         at = self._candidates.all if within is None else self._candidates.find(within)
         at = at[room[at] > 0]
@@ -195,10 +196,7 @@ class ClassView:
             return [], []
         if self._one_at_a_time or count == 1:
             best = self._pick(self._rows[at], future=False)
-            if best is None:
-                return [], []
-            scored = not self._one_at_a_time  # otherwise the plan is not followed
-            return [best], [float(self._score.read(self._candidates.find(np.array([best])))[0]) if scored else 0.0]
+            return ([], []) if best is None else ([best], [])
         seen = self._limited(at)
         run = Run(
             self._rows[seen],

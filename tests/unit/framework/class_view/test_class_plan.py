@@ -181,3 +181,15 @@ def test_a_plan_that_ended_early_is_followed_by_one_as_long_as_what_was_used_of_
     nodes.hold(3, MINE)
     assert not plan.follow(None)
     assert plan.stride == 3
+
+
+@pytest.mark.parametrize(
+    ("changed", "left"), [({0: [8.5]}, [2]), ({0: [9.5, 1.0]}, [0, 2]), ({0: [9.0, 1.0]}, [0, 2]), ({2: [9.5]}, [])]
+)
+def test_a_single_place_is_scored_when_other_nodes_change(changed: dict[int, list[float]], left: list[int]) -> None:
+    nodes, plan = scored({2: [9.0], **changed})
+    plan.make([2], [])
+    for row in changed:
+        nodes.hold(row, OTHER)
+    assert plan.follow(None) == bool(left)
+    assert plan.places == left
