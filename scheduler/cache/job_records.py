@@ -7,7 +7,7 @@ these labels is a sub-job. A policy without label keys matches no Pod. Pods with
 
 import copy
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from operator import attrgetter
 from typing import Any, Final
@@ -131,7 +131,7 @@ def _build(record: JobRecord, group: PodGroup, dimensions: Dimensions, priority:
         group_of_status[uid] = task
     waiting = by_status.get(TaskStatus.PENDING, NOTHING).values()
     gated = [task for task in waiting if task.gated and not task.cls.at_queue_gate]
-    held = (task for status, tasks in by_status.items() if status in ALLOCATED_STATUSES for task in tasks.values())
+    held = [task for status, tasks in by_status.items() if status in ALLOCATED_STATUSES for task in tasks.values()]
     if record.min_resources is not None:
         record.min_resources = dimensions.fit(record.min_resources)
     sub_jobs = sub_jobs_of(record.key, spec, record.tasks.values())
@@ -169,8 +169,10 @@ def _build(record: JobRecord, group: PodGroup, dimensions: Dimensions, priority:
     )
 
 
-def _sum_of_requests(tasks: Iterable[Task], dimensions: Dimensions) -> Vector:
+def _sum_of_requests(tasks: Collection[Task], dimensions: Dimensions) -> Vector:
     """The sum over tasks. Must not be changed: it may be the request of a class."""
+    if len(tasks) < 2:
+        return next((task.cls.request for task in tasks), dimensions.nothing)
     numbers: Counter[TaskClass] = Counter(map(_CLASS, tasks))
     if len(numbers) == 1:
         ((cls, number),) = numbers.items()
