@@ -78,7 +78,7 @@
     contrast(e, filled, back(e.parentElement), 3, "a bar");
   }
 
-  // states are told by more than colours
+  // states differ by more than colours
   for (const e of all(".chip:not(.none):not(.f)")) if (!e.textContent.trim()) problems.push(`only a colour: ${what(e)}`);
   for (const e of all(".bar.over-deserved, .bar.over-capability")) {
     if (!e.parentElement.textContent.includes("over ")) problems.push(`only a colour: ${what(e)}`);
