@@ -33,6 +33,7 @@ ROWS: Final = {
     "super-pods": Row(MEMORY, "super_pods"),
     "npu-families": Row(MEMORY, "npu_families"),
     "scale": Row(MEMORY, "scale", ("--sizes", "10000", "100000")),
+    "shard-sessions": Row(MEMORY, "shard_sessions"),
     "commands": Row(COMMANDS, "commands"),
     "commands-live": Row(COMMANDS, "commands", ("--live",)),
     "bindings": Row(CLUSTER, "cluster"),
@@ -42,6 +43,7 @@ ROWS: Final = {
         CLUSTER, "restart", ("--nodes", "5000", "--pods", "140000", "--jobs", "140000", "--rounds", "1")
     ),
     "refused": Row(CLUSTER, "refused"),
+    "shards": Row(CLUSTER, "shards"),
     "lone-pods": Row(CLUSTER, "lone_pods"),
     "lone-pods-100": Row(CLUSTER, "lone_pods", ("--rate", "100", "--pods", "1000")),
     "workloads": Row(WORKLOADS, "workloads", ("--markdown", "build/workloads.md", "--json", "build/workloads.json")),

@@ -11,6 +11,7 @@ from scheduler.api.names import (
     NODEINFO_API_VERSION,
     RESOURCE_API_VERSION,
     SCHEDULING_API_VERSION,
+    SHARD_API_VERSION,
     TOPOLOGY_API_VERSION,
 )
 
@@ -95,6 +96,7 @@ JOB_TEMPLATE = Kind("JobTemplate", FLOW_API_VERSION, "jobtemplates", True, batch
 ACJOB = Kind("AscendJob", ACJOB_API_VERSION, "ascendjobs", True, acjob.AscendJob)
 HYPER_NODE = Kind("HyperNode", TOPOLOGY_API_VERSION, "hypernodes", False, scheduling.HyperNode)
 NUMATOPOLOGY = Kind("Numatopology", NODEINFO_API_VERSION, "numatopologies", False, scheduling.Numatopology)
+NODE_SHARD = Kind("NodeShard", SHARD_API_VERSION, "nodeshards", False, scheduling.NodeShard)
 
 KINDS: tuple[Kind, ...] = (
     NODE,
@@ -136,6 +138,7 @@ KINDS: tuple[Kind, ...] = (
     ACJOB,
     HYPER_NODE,
     NUMATOPOLOGY,
+    NODE_SHARD,
 )
 
 SCHEDULER_KINDS: tuple[Kind, ...] = (

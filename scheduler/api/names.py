@@ -21,6 +21,7 @@ BUS_API_VERSION: Final = "bus.volcano.sh/v1alpha1"
 FLOW_API_VERSION: Final = "flow.volcano.sh/v1alpha1"
 TOPOLOGY_API_VERSION: Final = "topology.volcano.sh/v1alpha1"
 NODEINFO_API_VERSION: Final = "nodeinfo.volcano.sh/v1alpha1"
+SHARD_API_VERSION: Final = "shard.volcano.sh/v1alpha1"
 VISIBILITY_API_VERSION: Final = "visibility.volcano-py.io/v1alpha1"
 """The aggregated API with which the scheduler answers tenants."""
 RESOURCE_API_VERSION: Final = "resource.k8s.io/v1"
@@ -116,6 +117,17 @@ BINDING_RECORD: Final = "volcano-py/binding-record"
 """Annotation of a Pod: the signed record of its binding (``api/signed_records.py``)."""
 ADMISSION_RECORD: Final = "volcano-py/admission-record"
 """Annotation of a PodGroup: the signed record of its admission."""
+
+# --- Shards ---
+SHARD_QUEUES: Final = "volcano-py/queues"
+"""Annotation of a NodeShard: the queues right below the root that its scheduler serves, ``a, b``; ``*`` for all that no
+NodeShard names."""
+SHARD_QUEUES_IN_USE: Final = "volcano-py/queues-in-use"
+"""Annotation of a NodeShard: the queues that its scheduler has claimed."""
+SHARD_FINALIZER: Final = "volcano-py/in-use"
+"""Finalizer of a NodeShard: its scheduler withdraws its claims before the object is deleted."""
+SHARD_NODE_LABELS: Final = "volcano-py/node-labels"
+"""Annotation of a NodeShard: ``key=value, ...``; nodes with all of these labels belong to it, too."""
 
 # --- Simulations ---
 WHAT_IF: Final = "volcano-py/what-if"

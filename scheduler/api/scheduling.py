@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from scheduler.api.objects import KubeObject, LabelSelector, ResourceList, Wire
+from scheduler.api.objects import KubeObject, LabelSelector, ObjectMeta, ResourceList, Wire
 
 
 # --- PodGroup ---
@@ -180,3 +180,31 @@ class HyperNode(KubeObject):
 
     spec: HyperNodeSpec = msgspec.field(default_factory=HyperNodeSpec)
     status: HyperNodeStatus = msgspec.field(default_factory=HyperNodeStatus)
+
+
+# --- NodeShard ---
+class NodeShardSpec(Wire):
+    nodes_desired: list[str] | None = None
+    """Names of the nodes that the scheduler of the shard shall use."""
+
+
+class NodeShardStatus(Wire):
+    last_update_time: str | None = None
+    nodes_in_use: list[str] | None = None
+    """Names of the nodes that the scheduler of the shard has claimed."""
+    nodes_to_add: list[str] | None = None
+    """Names of desired nodes that it has not claimed yet."""
+    nodes_to_remove: list[str] | None = None
+    """Names of claimed nodes that it has to give up."""
+
+
+class NodeShardMeta(ObjectMeta):
+    finalizers: list[str] | None = None
+
+
+class NodeShard(KubeObject):
+    """The part of the cluster that one of several schedulers uses."""
+
+    metadata: NodeShardMeta = msgspec.field(default_factory=NodeShardMeta)
+    spec: NodeShardSpec = msgspec.field(default_factory=NodeShardSpec)
+    status: NodeShardStatus = msgspec.field(default_factory=NodeShardStatus)

@@ -12,12 +12,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 
 from scheduler.api.decisions import Bind, Decisions, Evict
-from scheduler.api.kinds import ORIGINAL_KINDS, POD, RESOURCE_CLAIM, Kind
+from scheduler.api.kinds import NODE, ORIGINAL_KINDS, POD, RESOURCE_CLAIM, Kind
 from scheduler.api.names import DEFAULT_QUEUE
 from scheduler.api.objects import ConfigMap, KubeObject, Node, PriorityClass
 from scheduler.api.reasons import Malformed
 from scheduler.api.resource import Dimensions
-from scheduler.api.scheduling import HyperNode
+from scheduler.api.scheduling import HyperNode, NodeShard
 from scheduler.api.signed_records import BindingRecord, SigningKey
 from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import Task
@@ -32,6 +32,8 @@ from scheduler.cache.object_stores import ObjectStores, OriginalObjects, UsageTa
 from scheduler.cache.pod_intake import PodIntake
 from scheduler.cache.queue_table import PriorityClasses, QueueTable
 from scheduler.cache.selection_table import SELECTING, SelectionTable
+from scheduler.cache.shard_filter import ShardFilter
+from scheduler.cache.shard_table import ShardClaims
 from scheduler.cache.task_classes import ClassTable, DeviceClaims
 from scheduler.cache.task_table import InFlightWrites, TaskTable
 from scheduler.cache.versioning import Version
@@ -48,7 +50,9 @@ class ClusterCache:
         *,
         default_queue: str = DEFAULT_QUEUE,
         node_selector: Sequence[tuple[str, str]] = (),
+        shard: str = "",
     ) -> None:
+        """``shard``: name of the NodeShard with the nodes and queues of this scheduler; "": it uses all."""
         self._version = Version()
         self._signed_since = math.inf
         self._dimensions = Dimensions()
@@ -61,6 +65,9 @@ class ClusterCache:
         self._queues = QueueTable(self._dimensions, self._version, self._malformed)
         self._nodes = NodeTable(self._dimensions, node_selector)
         self._jobs = JobTable(self._dimensions, self._version, self._malformed, self._priorities.value, default_queue)
+        self._shard: ShardFilter | None = None
+        if shard:
+            self._shard = ShardFilter(shard, self._nodes, self._queues, self._jobs, self._malformed, self._version)
         self._selections = SelectionTable()
         self._classes = ClassTable(self._dimensions, self._selections)
         self._configured_with: tuple[Configuration | None, dict[str, ConfigMap] | None] = None, None
@@ -86,15 +93,17 @@ class ClusterCache:
             "Queue": self._queues.upsert,
             "PriorityClass": self._upsert_priority,
             "HyperNode": self._upsert_hyper_node,
+            "NodeShard": self._upsert_shard,
             **{kind: partial(self._upsert_selecting, kind) for kind in SELECTING},
         }
         self._keys: dict[str, Callable[[], list[str]]] = {
             "Pod": self._tasks.keys,
-            "Node": self._nodes.names,
+            "Node": self._nodes.all_names,
             "PodGroup": self._jobs.keys,
             "Queue": self._queues.names,
             "PriorityClass": self._priorities.names,
             "HyperNode": self._hyper_nodes.names,
+            "NodeShard": lambda: [] if self._shard is None else self._shard.shards.names(),
             **{kind: partial(self._selections.keys, kind) for kind in SELECTING},
         }
 
@@ -135,6 +144,11 @@ class ClusterCache:
     def _upsert_hyper_node(self, obj: HyperNode) -> None:
         self._record_result(*self._hyper_nodes.upsert(obj))
 
+    def _upsert_shard(self, obj: NodeShard) -> None:
+        if self._shard is not None and self._shard.shards.upsert(obj):
+            self._version.increment()
+            self._version.arrived()
+
     def _record_result(self, changed: bool, faults: Mapping[str, str]) -> None:
         self._increment_if(changed)
         for field, problem in faults.items():
@@ -168,6 +182,8 @@ class ClusterCache:
                     self._version.opened()
             case "HyperNode":
                 self._increment_if(self._hyper_nodes.delete(name))
+            case "NodeShard":
+                self._increment_if(self._shard is not None and self._shard.shards.delete(name))
             case _ if kind in SELECTING:
                 self._increment_if(self._selections.delete(kind, namespace, name))
             case _ if self._stores.delete(kind, key):
@@ -278,6 +294,21 @@ class ClusterCache:
         """The admitted PodGroups; None: admissions are not enforced, and the phase of each PodGroup counts."""
         return self._jobs.admissions()
 
+    # --- shards ---
+    def shard_claims(self) -> ShardClaims:
+        """What this scheduler has claimed, may use and should claim next. Without a shard it uses the whole cluster."""
+        return ShardClaims() if self._shard is None else self._shard.claims()
+
+    def use_shard(self, claims: ShardClaims) -> None:
+        """Uses what these claims permit from now on. All that their former users wrote must be in the cache."""
+        if self._shard is not None:
+            for node in self._shard.use(claims):
+                self.upsert(NODE.name, node)
+
+    def writes_queue(self, name: str) -> bool:
+        """Whether this scheduler writes the status of a queue."""
+        return self._shard is None or self._shard.owns_queue(name)
+
     # --- snapshots out ---
     def compact(self) -> None:
         """Classifies tasks again where necessary, and drops unused classes. Each snapshot begins with it. A standby,
@@ -290,7 +321,7 @@ class ClusterCache:
         """Returns the present state of the cluster. ``now``: seconds since the epoch."""
         self.compact()
         self._classes.widen()
-        queues = self._queues.read()
+        queues = self._queues.read() if self._shard is None else self._shard.queues(self._queues.read())
         jobs, without_job = self._jobs.views(queues.keys()), self._tasks.without_job()
         nodes = self._nodes.table().copy()
         hyper_nodes, problems = self._hyper_nodes.tree(nodes.facts)

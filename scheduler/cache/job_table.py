@@ -32,7 +32,7 @@ class JobsOfSession(NamedTuple):
     settled: dict[str, SettledJobs]
     touched: dict[Job, Vector]
     orphans: list[Task]
-    """The tasks on nodes whose PodGroup does not exist."""
+    """The tasks on nodes whose PodGroup does not exist, or is in a queue that another scheduler serves."""
 
 
 class JobTable:
@@ -61,7 +61,9 @@ class JobTable:
         self._stale: dict[str, None] = {}
         """Keys of the jobs that have changed since the last snapshot."""
         self._orphans: dict[str, list[Task]] = {}
-        """Key of a PodGroup that does not exist -> its tasks on nodes."""
+        """Key of a PodGroup that does not exist, or that another scheduler serves -> its tasks on nodes."""
+        self._served: Callable[[str], bool] | None = None
+        """Whether the scheduler serves a queue; None: it serves all."""
         self._width = 0
         """Width of the vectors in the views."""
         self._shares_views = False
@@ -227,6 +229,13 @@ class JobTable:
         return record
 
     # --- views ---
+    def serve(self, served: Callable[[str], bool]) -> None:
+        """Leaves the jobs of other queues out of snapshots from now on; their tasks on nodes count as tasks without a
+        job."""
+        self._served = served
+        self._stale = dict.fromkeys((*self._stale, *self._records))
+        self._version.increment()
+
     def drop_views(self) -> None:
         """Drops all views after a change of what all of them depend on."""
         for key in list(self._borrowed):
@@ -284,7 +293,10 @@ class JobTable:
         if record is None:
             self._views.replace(key, None)
             return
-        view = view_of(record, self._dimensions, self._priority, enforce_admissions=self._enforce_admissions)
+        if self._served is None or self._served(record.queue):
+            view = view_of(record, self._dimensions, self._priority, enforce_admissions=self._enforce_admissions)
+        else:
+            view = None
         self._views.replace(key, view)
         if view is None:
             orphans = [task for task in record.tasks.values() if holds_node(task)]

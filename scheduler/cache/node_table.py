@@ -47,6 +47,12 @@ class NodeTable:
         self._dimensions = dimensions
         self._selector = tuple(selector)
         self._objects: dict[str, Node] = {}
+        self._used: frozenset[str] | None = None
+        """Names of the nodes that this scheduler uses; None: all."""
+        self._others: dict[str, Node] = {}
+        """The nodes that it does not use, although they have the labels of the selector."""
+        self.labels_version = 0
+        """Grows when a node is added or deleted, or its labels change, whether or not it is used."""
         self._allocatable: dict[str, Vector] = {}
         self._capacity: dict[str, Vector] = {}
         self._faults: dict[str, Faults] = {}
@@ -67,10 +73,29 @@ class NodeTable:
     @property
     def has_all(self) -> bool:
         """Whether nodes are stored whatever labels they have."""
-        return not self._selector
+        return not self._selector and self._used is None
+
+    def labels(self) -> dict[str, Mapping[str, str]]:
+        """The labels of all nodes, whether or not they are used."""
+        objects = {**self._others, **self._objects}
+        return {name: node.metadata.labels or {} for name, node in objects.items()}
+
+    def use(self, names: frozenset[str]) -> list[Node]:
+        """Uses only these nodes from now on. Returns those that were not used until now: they have to be stored
+        again."""
+        self._used = names
+        for name in self._objects.keys() - names:
+            self._others[name] = self._objects[name]
+            self._drop(name)
+        return [node for name, node in self._others.items() if name in names]
 
     def names(self) -> list[str]:
+        """The names of the nodes that are used."""
         return list(self._objects)
+
+    def all_names(self) -> list[str]:
+        """The names of all nodes, whether or not they are used."""
+        return [*self._objects, *self._others]
 
     # --- Node objects ---
     def upsert(self, node: Node) -> tuple[bool, Faults]:
@@ -80,6 +105,13 @@ class NodeTable:
         if self._selector and not any((node.metadata.labels or {}).get(k) == v for k, v in self._selector):
             return self.delete(name), {}
         old = self._objects.get(name)
+        known = old or self._others.get(name)
+        if known is None or known.metadata.labels != node.metadata.labels:
+            self.labels_version += 1
+        if self._used is not None and name not in self._used:
+            self._others[name] = node
+            return self._drop(name), {}
+        self._others.pop(name, None)
         if old is not None and _facts(old) == _facts(node):
             return False, self._faults[name]
         _share_image_names(node)
@@ -108,10 +140,17 @@ class NodeTable:
         self._table = None
 
     def delete(self, name: str) -> bool:
+        """Removes a deleted node. Returns whether it was used."""
+        if self._others.pop(name, None) is not None:
+            self.labels_version += 1
+        return self._drop(name)
+
+    def _drop(self, name: str) -> bool:
         if self._objects.pop(name, None) is None:
             return False
         del self._allocatable[name], self._capacity[name], self._faults[name]
         self._table = None
+        self.labels_version += 1
         return True
 
     def _amounts(self, field: str, amounts: ResourceList | None, faults: Faults) -> Vector:

@@ -93,6 +93,10 @@ class QueueTable:
     def names(self) -> list[str]:
         return list(self._queues)
 
+    def parents(self) -> dict[str, str]:
+        """Queue -> its parent, or ""."""
+        return {name: queue.parent for name, queue in self._queues.items()}
+
     def assume(self, update: QueueAllocated) -> None:
         """Sets the amounts of a queue to those that the scheduler writes to its status."""
         queue = self._queues.get(update.name)

@@ -7,6 +7,7 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -62,6 +63,16 @@ VISIBILITY_SECRET = "volcano-py-scheduler-certificate"
     default=100,
     help="Least number of nodes to find before scoring.",
 )
+@click.option(
+    "--scheduler-sharding-mode",
+    "sharding_mode",
+    type=click.Choice(("none", "hard", "soft")),
+    default="none",
+    help="hard: use only the nodes and queues of a NodeShard, beside other schedulers; see docs/scaling.md.",
+)
+@click.option(
+    "--scheduler-sharding-name", "sharding_name", metavar="NAME", default="volcano", help="Name of the NodeShard."
+)
 @boolean("--csi-storage", default=True, help="Watch the free capacity of CSI drivers.")
 @click.option(
     "--bind-workers", type=click.IntRange(1, 4096), default=64, help="Bindings in flight, and evictions in flight."
@@ -115,8 +126,6 @@ VISIBILITY_SECRET = "volcano-py-scheduler-certificate"
     "--priority-class",
     "--resource-sync-timeout",
     "--resync-period",
-    "--scheduler-sharding-mode",
-    "--scheduler-sharding-name",
 )
 @role_flags(lease_name="the scheduler's name, or volcano-py if there are several", metrics=":8080")
 def scheduler_command(
@@ -129,6 +138,8 @@ def scheduler_command(
     node_selector: Sequence[tuple[str, str]],
     percentage_nodes_to_find: int,
     minimum_feasible_nodes: int,
+    sharding_mode: str,
+    sharding_name: str,
     csi_storage: bool,
     features: frozenset[str],
     bind_workers: int,
@@ -147,6 +158,16 @@ def scheduler_command(
     role.configure_logs()
     names = tuple(dict.fromkeys(scheduler_names))
     process = role.process_settings(names[0] if len(names) == 1 else DEFAULT_SCHEDULER_NAME)
+    shard = sharding_name if sharding_mode == "hard" else ""
+    if sharding_mode == "soft":
+        raise click.UsageError(
+            "--scheduler-sharding-mode soft is not supported: two schedulers could hand out the same chips; use hard"
+        )
+    if shard and record:
+        raise click.UsageError("--record does not work with --scheduler-sharding-mode hard")
+    whole_cluster_lease = process.lease
+    if shard and process.lease is not None:
+        process = replace(process, lease=replace(process.lease, name=f"{process.lease.name}-{shard}"))
     if visibility_page and not visibility_address:
         raise click.UsageError("--visibility-page needs --visibility-address")
 
@@ -210,10 +231,12 @@ def scheduler_command(
             csi_storage=csi_storage,
             signing_key_namespace=secret_namespace or role.leader_elect_resource_namespace,
             signing_key_secret=secret_name,
+            shard=shard,
+            whole_cluster_lease=whole_cluster_lease,
             visibility=visibility,
         )
         if not record:
-            cache = ClusterCache(names, default_queue=default_queue, node_selector=node_selector)
+            cache = ClusterCache(names, default_queue=default_queue, node_selector=node_selector, shard=shard)
             return await Daemon(settings, configuration, cache, role.credentials(), ahead=ahead).run()
         from scheduler.record.cache import RecordedCache
         from scheduler.record.journal import Journal
@@ -241,7 +264,9 @@ def scheduler_command(
             raise
         try:
             free_lease = await free_version(client, process.lease)
-            async with aclosing(ListsAhead(client, sources(csi_storage=csi_storage), free_lease)) as ahead:
+            async with aclosing(
+                ListsAhead(client, sources(csi_storage=csi_storage, shards=bool(shard)), free_lease)
+            ) as ahead:
                 configuration = await asyncio.to_thread(prepare)
                 return BAD_CONFIGURATION if configuration is None else await schedule(configuration, ahead)
         finally:

@@ -88,6 +88,32 @@ def test_webhook_configurations_are_those_of_the_program(render: Render) -> None
         assert rendered["webhooks"] == wanted["webhooks"]
 
 
+def test_each_shard_has_a_scheduler_with_a_lease_and_the_right_to_its_claims(render: Render) -> None:
+    objects = render("scheduler.shards={infer,train}")
+    names = [f"{RELEASE}-scheduler-{shard}" for shard in ("infer", "train")]
+    deployments = [
+        each for each in objects if each["kind"] == "Deployment" and "-scheduler" in each["metadata"]["name"]
+    ]
+    assert [each["metadata"]["name"] for each in deployments] == names
+    for each, shard in zip(deployments, ("infer", "train"), strict=True):
+        labels = each["spec"]["template"]["metadata"]["labels"]
+        assert each["spec"]["selector"]["matchLabels"].items() <= labels.items()
+        assert labels["volcano-py/shard"] == shard
+        arguments = each["spec"]["template"]["spec"]["containers"][0]["args"]
+        assert {"--scheduler-sharding-mode=hard", f"--scheduler-sharding-name={shard}"} <= set(arguments)
+        assert f"--leader-elect-resource-name={RELEASE}-scheduler" in arguments, "the program adds the shard"
+    leases = [each["metadata"]["name"] for each in objects if each["kind"] == "Lease"]
+    assert {*names, f"{RELEASE}-scheduler"} <= set(leases)
+    (update,) = [rule for rule in rules(objects, "scheduler") if rule["verbs"] == ["get", "update"]]
+    assert update["resourceNames"] == [f"{RELEASE}-scheduler", *names]
+    granted = {
+        (what, verb) for rule in rules(objects, "scheduler") for what in rule["resources"] for verb in rule["verbs"]
+    }
+    needed = {("nodeshards", "list"), ("nodeshards", "watch"), ("nodeshards", "patch"), ("nodeshards/status", "patch")}
+    assert needed <= granted
+    assert not any("nodeshards" in rule["resources"] for rule in rules(render()))
+
+
 def test_no_rule_has_wildcards_and_no_role_may_list_secrets(render: Render) -> None:
     given = rules(render())
     assert "*" not in {word for rule in given for key in ("apiGroups", "resources", "verbs") for word in rule[key]}
@@ -101,8 +127,9 @@ def test_no_rule_has_wildcards_and_no_role_may_list_secrets(render: Render) -> N
 
 
 def test_the_scheduler_may_watch_only_the_kinds_it_reads(render: Render) -> None:
-    wanted = {(source.kind.group, source.kind.plural) for source in sources()}
-    assert watched(rules(render(), "scheduler")) == wanted
+    for shards in ((), ("train",)):
+        wanted = {(source.kind.group, source.kind.plural) for source in sources(shards=bool(shards))}
+        assert watched(rules(render(*(f"scheduler.shards={{{shard}}}" for shard in shards)), "scheduler")) == wanted
 
 
 def test_the_controllers_may_watch_only_the_kinds_they_read(render: Render) -> None:

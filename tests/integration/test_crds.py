@@ -147,6 +147,7 @@ def test_kubectl_knows_the_short_names(control_plane: ControlPlane) -> None:
     assert {row[-1]: row[1] for row in rows if len(row) == 5} == {
         "CronJob": "cronvcjob,cronvj",
         "HyperNode": "hn",
+        "NodeShard": "nsh",
         "Job": "vcjob,vj",
         "JobFlow": "jf",
         "JobTemplate": "jt",

@@ -38,18 +38,21 @@ app.kubernetes.io/managed-by: {{ .root.Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" }}
 {{- end -}}
 
-{{/* Labels by which a role's Pods are found. Takes the same dict. */}}
+{{/* Labels by which a role's Pods are found. Takes the same dict, with `shard` those of one shard of the scheduler. */}}
 {{- define "volcano-py.selector" -}}
 app.kubernetes.io/name: {{ include "volcano-py.name" .root }}
 app.kubernetes.io/instance: {{ .root.Release.Name }}
 {{- with .role }}
 app.kubernetes.io/component: {{ . }}
 {{- end }}
+{{- with .shard }}
+volcano-py/shard: {{ . }}
+{{- end }}
 {{- end -}}
 
 {{/* Name, namespace and labels of a role's object. Takes the same dict. */}}
 {{- define "volcano-py.metadata" -}}
-name: {{ include "volcano-py.fullname" .root }}-{{ .role }}
+name: {{ include "volcano-py.fullname" .root }}-{{ .role }}{{ with .shard }}-{{ . }}{{ end }}
 namespace: {{ .root.Release.Namespace }}
 labels:
   {{- include "volcano-py.labels" . | nindent 2 }}

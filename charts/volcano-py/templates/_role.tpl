@@ -2,6 +2,7 @@
 The Deployment of a role. Takes a dict:
   root           the chart's scope
   role           the sub-command, which is also the key of its values
+  shard          name of a shard of the scheduler, if there are several
   flags          a list of what follows it on the command line, before extraArgs
   ports          a dict of names to container ports
   ready          path of the readiness probe
@@ -218,7 +219,7 @@ subjects:
   namespace: {{ .root.Release.Namespace }}
 {{- end -}}
 
-{{/* Rights to the role's own Lease. `create` can be given for no name, and is for the case that somebody deletes it. */}}
+{{/* Rights to the role's own Leases: one, and one for each of `shards`. `create` can be given for no name, and is for the case that somebody deletes it. */}}
 {{- define "volcano-py.leaseRole" -}}
 apiVersion: rbac.authorization.k8s.io/v1
 kind: Role
@@ -227,7 +228,11 @@ metadata:
 rules:
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
-  resourceNames: [{{ include "volcano-py.fullname" .root }}-{{ .role }}]
+  resourceNames:
+  - {{ include "volcano-py.fullname" .root }}-{{ .role }}
+  {{- range .shards }}
+  - {{ include "volcano-py.fullname" $.root }}-{{ $.role }}-{{ . }}
+  {{- end }}
   verbs: [get, update]
 - apiGroups: [coordination.k8s.io]
   resources: [leases]

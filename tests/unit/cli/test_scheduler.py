@@ -109,6 +109,15 @@ def test_the_web_page_needs_an_address() -> None:
     assert "--visibility-page needs --visibility-address" in result.stderr
 
 
+def test_modes_of_sharding(tmp_path: Path) -> None:
+    soft = CliRunner().invoke(main, ["scheduler", "--scheduler-sharding-mode=soft"])
+    assert soft.exit_code == 2
+    assert "soft is not supported: two schedulers could hand out the same chips" in soft.stderr
+    recorded = CliRunner().invoke(main, ["scheduler", "--scheduler-sharding-mode=hard", f"--record={tmp_path}"])
+    assert recorded.exit_code == 2
+    assert "--record does not work with --scheduler-sharding-mode hard" in recorded.stderr
+
+
 def test_lease_times_that_would_allow_two_leaders_are_refused() -> None:
     result = CliRunner().invoke(main, ["scheduler", "--leader-elect-renew-deadline=20s"])
     assert result.exit_code == 2

@@ -23,6 +23,7 @@ FILES = {
     "nodeinfo.volcano.sh_numatopologies.yaml": kinds.NUMATOPOLOGY,
     "scheduling.volcano.sh_podgroups.yaml": kinds.POD_GROUP,
     "scheduling.volcano.sh_queues.yaml": kinds.QUEUE,
+    "shard.volcano.sh_nodeshards.yaml": kinds.NODE_SHARD,
     "topology.volcano.sh_hypernodes.yaml": kinds.HYPER_NODE,
 }
 
@@ -161,9 +162,9 @@ def test_the_columns_are_those_of_volcano_and_the_message_of_a_job(file: str, co
     assert wide == [name for name in ("QUEUE", "CARDS") if name in columns]
 
 
-def test_status_is_a_subresource_of_what_the_controllers_report_on_and_not_of_podgroups() -> None:
+def test_status_is_a_subresource_of_what_is_reported_on_and_not_of_podgroups() -> None:
     having = {FILES[file].name for file in FILES if "status" in version(file).get("subresources", {})}
-    assert having == {"AscendJob", "Job", "CronJob", "JobFlow", "JobTemplate", "Queue", "HyperNode"}
+    assert having == {"AscendJob", "Job", "CronJob", "JobFlow", "JobTemplate", "Queue", "HyperNode", "NodeShard"}
 
 
 JOB_DEFAULTS = {

@@ -82,6 +82,32 @@ async def free_version(client: ApiClient, settings: LeaseSettings | None) -> str
     return "" if lease.spec.holder_identity else lease.metadata.resource_version
 
 
+async def until_released(client: ApiClient, settings: LeaseSettings) -> None:
+    """Waits while another process holds a lease and renews it. A lease that does not exist is not held."""
+    path = f"{_leases(settings)}/{settings.name}"
+    renewed: str | None = None
+    since = clock()
+    while True:
+        try:
+            body = await client.request("GET", path, priority=Priority.CONTROL, timeout=settings.retry_period)
+            spec = msgspec.json.decode(body, type=_Lease).spec
+            if not spec.holder_identity:
+                return
+            if spec.renew_time != renewed:
+                if renewed is None:
+                    log.info("waiting for the holder of a lease", lease=settings.name, holder=spec.holder_identity)
+                renewed, since = spec.renew_time, clock()
+            elif clock() - since > (spec.lease_duration_seconds or settings.duration):
+                return
+        except ApiError as error:
+            if error.status == 404:
+                return
+            log.warning("cannot read a lease", lease=settings.name, error=str(error))
+        except (TransportError, *DECODE_ERRORS) as error:
+            log.warning("cannot read a lease", lease=settings.name, error=str(error))
+        await asyncio.sleep(settings.check_period)
+
+
 def _leases(settings: LeaseSettings) -> str:
     return f"/apis/coordination.k8s.io/v1/namespaces/{settings.namespace}/leases"
 

@@ -25,6 +25,7 @@ from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import Task
 from scheduler.api.usage import NodeUsage
 from scheduler.cluster.external_calls import HttpCalls
+from scheduler.cluster.kube.process.lease import LeaseSettings, until_released
 from scheduler.cluster.kube.process.liveness import Phase
 from scheduler.cluster.kube.process.process import Process, ProcessSettings
 from scheduler.cluster.kube.process.reload import ConfigurationFile
@@ -34,6 +35,8 @@ from scheduler.cluster.kube.scheduler.custom_metrics import getter
 from scheduler.cluster.kube.scheduler.cycle_timer import Cache as TimerCache
 from scheduler.cluster.kube.scheduler.cycle_timer import CycleTimer
 from scheduler.cluster.kube.scheduler.report import CycleReport, WatchedPods
+from scheduler.cluster.kube.scheduler.shard_member import Cache as ShardCache
+from scheduler.cluster.kube.scheduler.shard_member import ShardMember
 from scheduler.cluster.kube.scheduler.status_throttle import StatusThrottle
 from scheduler.cluster.kube.transport.client import CredentialSource
 from scheduler.cluster.kube.transport.sources import Source, sources
@@ -68,7 +71,7 @@ that."""
 log = structlog.get_logger(__name__)
 
 
-class Cache(Sink, OriginalStore, WriterCache, TimerCache, Protocol):
+class Cache(Sink, OriginalStore, WriterCache, TimerCache, ShardCache, Protocol):
     """The part of the cache that the daemon uses."""
 
     @property
@@ -93,6 +96,8 @@ class Cache(Sink, OriginalStore, WriterCache, TimerCache, Protocol):
     def set_signing_key(self, key: SigningKey) -> None: ...
 
     def verify_admissions(self, key: SigningKey, now: float) -> None: ...
+
+    def writes_queue(self, name: str) -> bool: ...
 
 
 class SessionRecorder(Protocol):
@@ -123,6 +128,10 @@ class Settings:
     signing_key_namespace: str = SYSTEM_NAMESPACE
     signing_key_secret: str = ""
     """Name of the Secret with the key that signs decisions; "": there is none."""
+    shard: str = ""
+    """Name of the NodeShard with the nodes and queues of this scheduler; "": it uses the whole cluster."""
+    whole_cluster_lease: LeaseSettings | None = None
+    """The lease of a scheduler without a shard. While one holds it, no scheduler with a shard starts."""
     visibility: "VisibilitySettings | None" = None
     """None: tenants are not answered."""
 
@@ -179,7 +188,7 @@ class Daemon:
                     originals=cache,
                     ahead=ahead,
                 )
-                for source in sources(csi_storage=settings.csi_storage)
+                for source in sources(csi_storage=settings.csi_storage, shards=bool(settings.shard))
             ]
         )
         self._plugin_config_maps = InformerSet([])
@@ -198,6 +207,11 @@ class Daemon:
 
             self._visibility = Visibility(
                 wanted, self._client, self._metrics, lambda: self._liveness.phase is Phase.STANDING_BY
+            )
+        self._shard = None
+        if settings.shard:
+            self._shard = ShardMember(
+                settings.shard, self._client, self._fence, cache, self._flush, self._catch_up_with_shards
             )
         self._cycle_timer = CycleTimer(settings.schedule_period, cache)
         self._last = _Last()
@@ -258,6 +272,16 @@ class Daemon:
     async def _catch_up(self) -> bool:
         return await self._informers.catch_up((POD, POD_GROUP), self._stop)
 
+    async def _flush(self) -> bool:
+        return await self._writer.flush(FLUSH)
+
+    async def _catch_up_with_shards(self) -> bool:
+        """Waits until the cache has what other schedulers bound and admitted."""
+        caught_up = await self._catch_up()
+        if caught_up:
+            self._cache.verify_admissions(self._signing.key, time.time())
+        return caught_up
+
     async def _work(self, caught_up: "asyncio.Future[bool]", lost: "asyncio.Task[str]") -> None:
         """Schedules as the leader. ``caught_up``: see ``Work``."""
         made = functools.partial(self._cache.upsert, "Queue")
@@ -270,6 +294,11 @@ class Daemon:
         try:
             if not await caught_up:
                 return
+            if self._shard is not None and self._settings.whole_cluster_lease is not None:
+                released = functools.partial(until_released, self._client, self._settings.whole_cluster_lease)
+                await wait_with_progress(self._stop, released, self._liveness.progress)
+                if not await self._catch_up():
+                    return
             await asyncio.wait(preparations, timeout=PREPARATION)
             await self._watch_plugin_config_maps()
             self._cache.verify_admissions(self._signing.key, time.time())
@@ -310,6 +339,9 @@ class Daemon:
                 self._last.version = -1
                 self._usage.set_source(self._configuration.current.metrics)
                 await self._watch_plugin_config_maps()
+            if self._shard is not None and not await self._shard.update():
+                self._cycle_timer.cycle_skipped()
+                return
             if self._nothing_changed():
                 self._metrics.cycles_skipped.inc()
                 self._cycle_timer.cycle_skipped()
@@ -335,6 +367,7 @@ class Daemon:
         if not self._fence.is_open:
             log.warning("decisions dropped: no longer the leader")
             return
+        outcome.decisions.queues[:] = [q for q in outcome.decisions.queues if self._cache.writes_queue(q.name)]
         self._throttle.throttle(outcome.decisions, time.monotonic())
         self._carry_out(outcome)
         self._cycle_timer.cycle_ended(outcome)
