@@ -49,14 +49,11 @@ def _explain(source: ClusterSource, kind: str, name: str, search: bool, output: 
         from scheduler.cli.explain_text import lines
         from scheduler.explain import NotFoundError, explain
         from scheduler.explain.document import explanation_document
-        from scheduler.framework.failures import PluginError
 
         try:
             found = explain(simulation, kind, namespace, name, search=search)
         except NotFoundError as error:
             raise CommandError(str(error)) from None
-        except PluginError as error:
-            raise CommandError(str(error)) from error
     for failed in found.remedy_errors:
         echo(f"note: {failed}; its changes are not tried", err=True)
     if output == TABLE:

@@ -1,13 +1,15 @@
 """Loads plugins and actions: built in, from entry points of installed packages, and from ``--plugins-dir``."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial, wraps
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
+from scheduler.cli.errors import CommandError
 from scheduler.cli.text import echo
 
 BAD_PLUGIN: Final = 2
@@ -29,6 +31,28 @@ def load_plugins(directory: Path | None = None) -> None:
         echo(f"warning: {directory}/{name} is not a Python file and is skipped", err=True)
 
 
+@contextmanager
+def plugin_errors() -> Iterator[None]:
+    """Raises a PluginError of the block as a CommandError: one line with the plugin, the extension point, the object,
+    and the place in the code."""
+    try:
+        yield
+    except Exception as error:
+        from scheduler.framework.failures import PluginError
+
+        if not isinstance(error, PluginError):
+            raise
+        raise CommandError(f"{error}{_place_of(error.__cause__)}") from error
+
+
+def _place_of(error: BaseException | None) -> str:
+    """The file and the line that raised an exception."""
+    place = error.__traceback__ if error is not None else None
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    return f" (at {place.tb_frame.f_code.co_filename}:{place.tb_lineno})" if place is not None else ""
+
+
 def with_plugins(command: Callable[..., None]) -> Callable[..., None]:
     """Adds ``--plugins-dir`` to a command, and loads all plugins before it is called."""
 
@@ -41,11 +65,13 @@ def with_plugins(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def plugins_option(command: Callable[..., None]) -> Callable[..., None]:
-    """Adds ``--plugins-dir`` to a command, whose parameter ``load`` is a function that loads all plugins."""
+    """Adds ``--plugins-dir`` to a command, whose parameter ``load`` is a function that loads all plugins. An exception
+    of a plugin ends the command with a message."""
 
     @wraps(command)
     def called(plugins_dir: str, **given: Any) -> None:
-        command(load=partial(load_plugins, Path(plugins_dir) if plugins_dir else None), **given)
+        with plugin_errors():
+            command(load=partial(load_plugins, Path(plugins_dir) if plugins_dir else None), **given)
 
     return click.option(
         "--plugins-dir",

@@ -126,9 +126,10 @@ def positions(connection: Connection) -> dict[tuple[str, str], str]:
 
 def _positions_in_memory(connection: Connection) -> dict[str, Raw]:
     from scheduler.cli.cluster_source import ClusterSource
-    from scheduler.cli.plugins import load_plugins
+    from scheduler.cli.plugins import load_plugins, plugin_errors
 
-    with ClusterSource(connection, (), None, (), load_plugins).simulated("scheduler.explain.queue_quotas") as found:
+    source = ClusterSource(connection, (), None, (), load_plugins)
+    with plugin_errors(), source.simulated("scheduler.explain.queue_quotas") as found:
         from scheduler.explain.queue_quotas import queue_quotas
 
         return queue_quotas(found[1])

@@ -10,7 +10,7 @@ from scheduler.api.node import Column, Rows
 from scheduler.api.task import Task, TaskClass
 from scheduler.explain.explanation import RankedNode, Ranking
 from scheduler.framework.columns import Scope
-from scheduler.framework.extension import NODE_ORDER
+from scheduler.framework.extension import SCORE
 from scheduler.framework.remedies.nodes import accepting_rows
 from scheduler.framework.session import Session
 
@@ -47,7 +47,7 @@ def _scores(session: Session, job: Job, cls: TaskClass, rows: Rows, ahead: Mappi
     """Plugin -> its score for each row. Plugins without a score for the class are left out."""
     result: dict[str, Column] = {}
     counts = np.array([ahead.get(int(row), 0) for row in rows], dtype=np.int64)
-    for tier in session.functions(NODE_ORDER):
+    for tier in session.functions(SCORE):
         for function in tier:
             plugin = session.plugin_of(function)
             for score in function(cls, job):

@@ -19,6 +19,7 @@ from scheduler.framework.extension import (
     ALLOCATABLE,
     ALLOCATABLE_NOW,
     FIGURES,
+    FILTER,
     HYPER_NODE_GRADIENT,
     HYPER_NODE_ORDER,
     JOB_ENQUEUEABLE,
@@ -28,12 +29,11 @@ from scheduler.framework.extension import (
     JOB_READY,
     JOB_STARVING,
     JOB_VALID,
-    NODE_ORDER,
     OVERUSED,
-    PREDICATE,
     PREEMPTIVE,
     QUEUE_ORDER,
     QUEUE_USAGE,
+    SCORE,
     SUB_JOB_ORDER,
     SUB_JOB_PIPELINED,
     SUB_JOB_READY,
@@ -186,10 +186,10 @@ class Answers(PluginFunctions):
 
     # --- nodes and HyperNodes ---
     def filters(self, cls: TaskClass, job: Job) -> list[Filter]:
-        return self._of_class(PREDICATE, cls, job)
+        return self._of_class(FILTER, cls, job)
 
     def scores(self, cls: TaskClass, job: Job) -> list[Score]:
-        return self._of_class(NODE_ORDER, cls, job)
+        return self._of_class(SCORE, cls, job)
 
     def _of_class(self, point: ExtensionPoint, cls: TaskClass, job: Job) -> list[Any]:
         """Returns all Filters or Scores for a class."""

@@ -63,8 +63,7 @@ class Vote(Enum):
 @dataclass(frozen=True, slots=True, eq=False)
 class ExtensionPoint:
     """One kind of function that plugins register. The registering method of a session is named ``add_`` and the name of
-    the constant in lower case, except ``add_filter`` (PREDICATE) and ``add_score`` (NODE_ORDER). Points are compared by
-    identity, so that looking one up is cheap."""
+    the constant in lower case. Points are compared by identity, so that looking one up is cheap."""
 
     name: str
     flag: str
@@ -115,10 +114,10 @@ others can be pipelined."""
 PREEMPTIVE = ExtensionPoint("Preemptive", "enablePreemptive", Combine.ALL, ("Queue", "Sequence[Task]"))
 """test(queue, tasks): whether the queue may reclaim resources for these tasks from other queues."""
 
-PREDICATE = ExtensionPoint("Predicate", "enablePredicate", Combine.EACH, ("TaskClass",))
+FILTER = ExtensionPoint("Filter", "enablePredicate", Combine.EACH, ("TaskClass",))
 """filters(class): the Filters that decide on which nodes tasks of the class may run. The result is kept for the class.
 A function that depends on more declares it when it is registered, and receives it (see ``Registration.add_filter``)."""
-NODE_ORDER = ExtensionPoint("NodeOrder", "enableNodeOrder", Combine.EACH, ("TaskClass",))
+SCORE = ExtensionPoint("Score", "enableNodeOrder", Combine.EACH, ("TaskClass",))
 """scores(class): the Scores that rank the nodes for tasks of the class; kept like Filters."""
 BEST_NODE = ExtensionPoint("BestNode", "enableBestNode", Combine.FIRST, ("TaskClass", "Rows", "Column"))
 """choose(class, rows, scores): one of the candidate rows, or None."""

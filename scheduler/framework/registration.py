@@ -103,7 +103,7 @@ class Registration(Answers):
         equal values share the answer. ``per_job`` is the same for the job. A function with ``per_queue`` is not called
         for jobs whose queue does not exist.
         """
-        self._add_of_class(points.PREDICATE, function, per_queue, per_job)
+        self._add_of_class(points.FILTER, function, per_queue, per_job)
 
     @overload
     def add_score(self, function: Callable[[TaskClass], Sequence[Score]]) -> None: ...
@@ -124,7 +124,7 @@ class Registration(Answers):
     def add_score(self, function: Function, *, per_queue: Any = None, per_job: Any = None) -> None:
         """Registers ``function(cls)``, which returns the Scores for tasks of a class. ``per_queue`` and ``per_job``: as
         for ``add_filter``."""
-        self._add_of_class(points.NODE_ORDER, function, per_queue, per_job)
+        self._add_of_class(points.SCORE, function, per_queue, per_job)
 
     def add_best_node(self, choose: Callable[[TaskClass, Rows, Column], int | None]) -> None:
         """Registers a function that chooses one of the candidates, or returns None for the one with the best score."""

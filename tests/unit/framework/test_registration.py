@@ -96,7 +96,7 @@ def test_a_filter_that_wants_the_job_without_saying_so_is_refused_with_the_remed
         return []
 
     message = refused(lambda session: session.add_filter(by_job), monkeypatch)  # type: ignore[arg-type]
-    assert message.startswith("plugin fake: Predicate: function ")
+    assert message.startswith("plugin fake: Filter: function ")
     assert "by_job(cls: " in message and "missing a required argument: 'job'" in message
     assert "per_queue=True or per_job=True" in message
 
@@ -113,7 +113,7 @@ def test_a_score_that_is_given_a_queue_and_wants_a_job_is_refused(
 
     function = by_job if wanted == "Job" else by_queue
     message = refused(lambda session: session.add_score(function, **key), monkeypatch)
-    assert message.startswith("plugin fake: NodeOrder: function ") and f"parameter what is a {wanted}" in message
+    assert message.startswith("plugin fake: Score: function ") and f"parameter what is a {wanted}" in message
 
 
 def test_a_key_that_takes_the_wrong_thing_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,14 +124,14 @@ def test_a_key_that_takes_the_wrong_thing_is_refused(monkeypatch: pytest.MonkeyP
         lambda session: session.add_filter(lambda cls, name: [], per_queue=key),  # type: ignore[arg-type]
         monkeypatch,
     )
-    assert message.startswith("plugin fake: Predicate key: function ") and "parameter job is a Job" in message
+    assert message.startswith("plugin fake: Filter key: function ") and "parameter job is a Job" in message
 
 
 def test_a_key_with_a_value_that_cannot_be_kept_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     def opening(session: Session) -> None:
         session.add_filter(lambda cls, names: [], per_job=lambda job: [job.name])  # type: ignore[type-var]
 
-    with pytest.raises(PluginError, match=r"plugin fake: Predicate: per_queue or per_job returned .*unhashable"):
+    with pytest.raises(PluginError, match=r"plugin fake: Filter: per_queue or per_job returned .*unhashable"):
         two_queues().run(fake_plugin(opening, monkeypatch))
 
 

@@ -1,0 +1,71 @@
+"""Commands that run plugins: an exception of a plugin ends them with one line."""
+
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from scheduler.api.task import TaskClass
+from scheduler.cli.main import main
+from scheduler.framework import registry
+from scheduler.framework.arguments import Arguments
+from scheduler.framework.session import Session
+from tests.builders import group, node, pod
+
+CONFIGURATION = 'actions: "enqueue, allocate"\ntiers:\n- plugins:\n  - name: gang\n  - name: raising\n'
+COMMANDS = {
+    "simulate": ["simulate"],
+    "simulate -o json": ["simulate", "-o", "json"],
+    "explain": ["explain", "pod", "p"],
+    "node chips": ["node", "chips"],
+    "queue top": ["queue", "top"],
+}
+
+
+class Raising:
+    """A plugin whose function at one extension point raises."""
+
+    name: ClassVar[str] = "raising"
+    at: ClassVar[str] = ""
+
+    def __init__(self, arguments: Arguments) -> None:
+        del arguments
+
+    def open(self, session: Session) -> None:
+        def raising(cls: TaskClass) -> Any:
+            raise KeyError("prices")
+
+        if self.at == "filter":
+            session.add_filter(raising)
+        elif self.at == "score":
+            session.add_score(raising)
+        else:
+            raise KeyError("prices")
+
+
+@pytest.mark.parametrize("words", [pytest.param(words, id=name) for name, words in COMMANDS.items()])
+@pytest.mark.parametrize(
+    "at, expected",
+    [
+        ("filter", "plugin raising: Filter (about Pod default/p, job default/g): KeyError: 'prices'"),
+        ("score", "plugin raising: Score (about Pod default/p, job default/g): KeyError: 'prices'"),
+        ("open", "plugin raising: open: KeyError: 'prices'"),
+    ],
+)
+def test_an_exception_of_a_plugin_ends_the_command_with_one_line(
+    words: list[str], at: str, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(registry._plugins, Raising.name, Raising)
+    monkeypatch.setattr(Raising, "at", at)
+    configuration, manifests = tmp_path / "scheduler.conf", tmp_path / "cluster.yaml"
+    configuration.write_text(CONFIGURATION, encoding="utf-8")
+    objects = [node("n1"), node("n2"), group("g"), pod("p", "1c", "g")]
+    manifests.write_text(yaml.safe_dump_all(objects), encoding="utf-8")
+    result = CliRunner().invoke(main, [*words, "-f", str(manifests), "--scheduler-conf", str(configuration)])
+    assert isinstance(result.exception, SystemExit) and result.exit_code == 1
+    assert result.stdout == ""
+    command = " ".join(word for word in words if word in ("simulate", "explain", "node", "chips", "queue", "top"))
+    (line,) = result.stderr.splitlines()
+    assert line.startswith(f"Failed to {command}: {expected} (at {__file__}:")
