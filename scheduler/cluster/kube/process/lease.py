@@ -82,8 +82,9 @@ async def free_version(client: ApiClient, settings: LeaseSettings | None) -> str
     return "" if lease.spec.holder_identity else lease.metadata.resource_version
 
 
-async def until_released(client: ApiClient, settings: LeaseSettings) -> None:
-    """Waits while another process holds a lease and renews it. A lease that does not exist is not held."""
+async def until_released(client: ApiClient, settings: LeaseSettings, progress: Callable[[], None]) -> None:
+    """Waits while another process holds a lease and renews it. A lease that does not exist is not held. Calls
+    ``progress`` again and again meanwhile."""
     path = f"{_leases(settings)}/{settings.name}"
     renewed: str | None = None
     since = clock()
@@ -105,6 +106,7 @@ async def until_released(client: ApiClient, settings: LeaseSettings) -> None:
             log.warning("cannot read a lease", lease=settings.name, error=str(error))
         except (TransportError, *DECODE_ERRORS) as error:
             log.warning("cannot read a lease", lease=settings.name, error=str(error))
+        progress()
         await asyncio.sleep(settings.check_period)
 
 

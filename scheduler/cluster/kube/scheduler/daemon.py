@@ -295,8 +295,8 @@ class Daemon:
             if not await caught_up:
                 return
             if self._shard is not None and self._settings.whole_cluster_lease is not None:
-                released = functools.partial(until_released, self._client, self._settings.whole_cluster_lease)
-                await wait_with_progress(self._stop, released, self._liveness.progress)
+                lease = self._settings.whole_cluster_lease
+                await unless_stopped(self._stop, until_released(self._client, lease, self._liveness.progress))
                 if not await self._catch_up():
                     return
             await asyncio.wait(preparations, timeout=PREPARATION)

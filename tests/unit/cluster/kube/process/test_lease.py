@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 
 from scheduler.cluster.kube.process import lease as leases_module
-from scheduler.cluster.kube.process.lease import LeaderElector, LeaseSettings, free_version
+from scheduler.cluster.kube.process.lease import LeaderElector, LeaseSettings, free_version, until_released
 from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.fence import Fence
 from tests.unit import virtual_time
@@ -299,3 +299,37 @@ def test_a_killed_leader_is_followed_within_the_duration_and_a_third_of_a_second
     assert world.taken_at - 15.0 + settings.renew_deadline < announced[0] < world.taken_at - 2.0
     last_renewal = world.killed - (world.killed - world._phase) % 2.0
     assert last_renewal + 15.0 <= world.taken_at <= world.killed + 15.0 + 1 / 3
+
+
+def test_waiting_until_a_lease_is_released_or_not_renewed_any_more() -> None:
+    async def scenario() -> None:
+        async with serving() as (api, client):
+            leases, steps = Leases(api), 0
+
+            def progress() -> None:
+                nonlocal steps
+                steps += 1
+                leases.down = steps < 3
+                if steps < 10:
+                    hold(f"2026-01-01T00:00:{steps:02d}Z")
+
+            def hold(renewed: str) -> None:
+                spec = {"holderIdentity": "another", "leaseDurationSeconds": 1, "renewTime": renewed}
+                leases.lease = {"metadata": {"name": "volcano-py", "resourceVersion": "1"}, "spec": spec}
+
+            hold("2026-01-01T00:00:00Z")
+            leases.down = True
+            began = asyncio.get_running_loop().time()
+            await until_released(client, SETTINGS, progress)
+            assert steps > 10, "it was renewed ten times"
+            assert asyncio.get_running_loop().time() - began > 1, "its duration after the last renewal"
+
+            assert leases.lease is not None
+            leases.lease["spec"]["holderIdentity"] = ""
+            steps = 0
+            await until_released(client, SETTINGS, progress)
+            leases.lease = None
+            await until_released(client, SETTINGS, progress)
+            assert steps == 0
+
+    asyncio.run(scenario())
