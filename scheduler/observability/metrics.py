@@ -110,8 +110,8 @@ class Metrics(RoleMetrics):
 
     role: ClassVar[str] = "scheduler"
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, shard: str = "") -> None:
+        super().__init__(shard)
         registry = self.registry
         cycle = exponential_buckets(1, 5000, 20)
         self._cycle = Histogram(

@@ -19,7 +19,8 @@ class RoleMetrics:
 
     role: ClassVar[str] = ""
 
-    def __init__(self) -> None:
+    def __init__(self, shard: str = "") -> None:
+        """``shard``: name of the scheduler's shard, if there are several."""
         registry = self.registry = CollectorRegistry()
         self.malformed = Counter(
             "volcano_py_malformed_objects_total", "Fields and objects set aside", ["kind"], registry=registry
@@ -63,5 +64,10 @@ class RoleMetrics:
             "volcano_py_synced", "1 once the first list of a source is complete", ["source"], registry=registry
         )
         self.dropped_events = Counter("volcano_py_dropped_events_total", "Events never posted", registry=registry)
-        leader = Gauge("volcano_py_leader", "1 while this process leads its role", ["role"], registry=registry)
-        self.leading = leader.labels(self.role)
+        leader = Gauge(
+            "volcano_py_leader",
+            "1 while this process leads its role, or its shard",
+            ["role", "shard"],
+            registry=registry,
+        )
+        self.leading = leader.labels(self.role, shard)

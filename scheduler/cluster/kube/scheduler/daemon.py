@@ -163,7 +163,7 @@ class Daemon:
         self._sessions = sessions
         self._configuration = configuration
         self._cache = cache
-        self._metrics = metrics or Metrics()
+        self._metrics = metrics or Metrics(settings.shard)
         client = None if ahead is None else ahead.client
         self.process = process = Process(settings.process, credentials, self._metrics, self._unready, client=client)
         self._ahead = ahead

@@ -44,7 +44,9 @@ class Replica:
 
     @property
     def leading(self) -> float:
-        return self.metrics.registry.get_sample_value("volcano_py_leader", {"role": self.metrics.role}) or 0.0
+        return (
+            self.metrics.registry.get_sample_value("volcano_py_leader", {"role": self.metrics.role, "shard": ""}) or 0.0
+        )
 
 
 def test_the_lease_is_renewed_from_the_beginning_of_the_work_to_its_end() -> None:
