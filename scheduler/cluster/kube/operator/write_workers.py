@@ -15,6 +15,8 @@ from itertools import cycle
 
 import structlog
 
+from scheduler.cluster.kube.write.slow_start import SlowStart
+
 Write = Callable[[], Awaitable[None]]
 """Carries out a write and reports its outcome."""
 _NEW_PODS_IN_A_ROW = 3
@@ -39,6 +41,7 @@ class WriteWorkers:
         new_pods, others, deferrable = self._waiting.values()
         self._turns = cycle([(new_pods, others, deferrable)] * _NEW_PODS_IN_A_ROW + [(others, new_pods, deferrable)])
         """In which order the queues are searched for the next write."""
+        self._slow_start = SlowStart(self._add_workers_for_all)
         self._working = 0
         """Workers that will look for another write; a task ends a little later."""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -49,20 +52,30 @@ class WriteWorkers:
         if self._closed:
             return
         self._waiting[urgency].append(write)
-        if self._working < self._number:
-            self._working += 1
-            task = asyncio.create_task(self._work())
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+        self._add_workers(1)
 
     async def close(self) -> None:
         """Drops the writes that wait and cancels those in flight."""
         self._closed = True
+        self._slow_start.close()
         for waiting in self._waiting.values():
             waiting.clear()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _add_workers_for_all(self) -> None:
+        self._add_workers(sum(map(len, self._waiting.values())))
+
+    def _add_workers(self, number: int) -> None:
+        """Starts so many workers, as far as the limits allow."""
+        for _ in range(number):
+            if not self._slow_start.allows(self._working) or self._working >= self._number:
+                return
+            self._working += 1
+            task = asyncio.create_task(self._work())
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
 
     async def _work(self) -> None:
         while (write := self._next()) is not None:

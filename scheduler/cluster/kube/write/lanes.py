@@ -16,6 +16,7 @@ from functools import partial
 
 import structlog
 
+from scheduler.cluster.kube.write.slow_start import SlowStart
 from scheduler.observability.role_metrics import RoleMetrics
 
 _LIMITLESS = 1_000_000
@@ -90,6 +91,7 @@ class Lanes:
             for urgency in Urgency
         }
         self._urgent = [self._lanes[urgency] for urgency in URGENT]
+        self._slow_start = SlowStart(self._pump)
         self._tasks: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
         self._pumping = False
@@ -142,6 +144,7 @@ class Lanes:
 
     async def close(self) -> None:
         """Drops waiting work and cancels running work."""
+        self._slow_start.close()
         for lane in self._lanes.values():
             lane.waiting.clear()
             lane.after.clear()
@@ -166,11 +169,15 @@ class Lanes:
             task.add_done_callback(self._tasks.discard)
 
     def _next(self) -> tuple[_Lane, Hashable, Work] | None:
-        """The work to start now, marked as running; None if there is none, or its class has reached its limit."""
+        """The work to start now, marked as running; None if there is none, or its class has reached its limit, or that
+        of a burst is reached."""
         hurried = any(lane.running for lane in self._urgent)
         for lane in self._lanes.values():
             if lane.waiting:
                 if len(lane.running) >= (lane.beside if hurried else lane.limit):
+                    return None
+                running = sum(len(each.running) for each in self._lanes.values())
+                if not self._slow_start.allows(running):
                     return None
                 key, work = lane.waiting.popitem(last=False)
                 lane.running.add(key)
