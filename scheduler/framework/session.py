@@ -8,6 +8,7 @@ from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from functools import cached_property, partial
+from time import perf_counter
 from typing import Any, ClassVar, Final, Protocol, TypeVar
 
 from msgspec import structs
@@ -23,6 +24,7 @@ from scheduler.api.signed_records import NO_ANNOTATIONS, BindingRecord, device_a
 from scheduler.api.snapshot import SettledJobs, Snapshot
 from scheduler.api.task import Task, TaskClass, TaskStatus
 from scheduler.framework.arguments import Arguments
+from scheduler.framework.class_view.durations import SearchDurations
 from scheduler.framework.class_view.view import ClassView
 from scheduler.framework.columns import Filter, Score
 from scheduler.framework.configuration import Configuration
@@ -95,6 +97,7 @@ class Session(Registration):
         self.plugins: list[Plugin] = []
         self.open_seconds: dict[str, float] = {}
         """Plugin -> seconds that ``open`` took."""
+        self.search_durations = SearchDurations()
         self._views: dict[tuple[object, ...], ClassView] = {}
         self._views_by_identity: dict[tuple[object, ...], ClassView] = {}
         """Those that other classes may share."""
@@ -210,7 +213,13 @@ class Session(Registration):
             raise self._unhashable(job, cls) from None
         if view is None:
             self._viewing = job
-            view = self._views[key] = self._shared_view(cls, self.filters(cls, job), self.scores(cls, job))
+            began = perf_counter()
+            filters = self.filters(cls, job)
+            filtered = perf_counter()
+            scores = self.scores(cls, job)
+            scored = perf_counter()
+            view = self._views[key] = self._shared_view(cls, filters, scores)
+            view.creation_took(filtered - began, scored - filtered)
             self._viewing = None
         return view
 
@@ -232,6 +241,7 @@ class Session(Registration):
             check_resources=not cls.best_effort,
             limit=self.nodes_limit,
             chooser=chooser,
+            durations=self.search_durations,
         )
         if shared:
             self._views_by_identity[key] = view

@@ -5,12 +5,17 @@ give; resources other than cpu and memory in thousandths, as Volcano has them.
 """
 
 import collections
-from collections.abc import Container, Iterable, Mapping
+import threading
+from bisect import bisect_left
+from collections.abc import Container, Iterable, Mapping, Sequence
+from itertools import accumulate
 from typing import ClassVar, Final
 
+import numpy as np
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
-from prometheus_client.core import UnknownMetricFamily
+from prometheus_client.core import HistogramMetricFamily, UnknownMetricFamily
 from prometheus_client.registry import Collector
+from prometheus_client.utils import floatToGoString
 
 from scheduler.api.decisions import Decisions
 from scheduler.api.job import Job
@@ -105,6 +110,56 @@ class WaitTimes:
         self._stages[stage].observe(max(seconds, 0.0), exemplar={"object": key[:_LONGEST_NAME]})
 
 
+PLACING_STAGES: Final = ("Predicate", "Scoring", "PreBind", "Bind")
+_PLACING_BOUNDS: Final = exponential_buckets(0.1, 500, 20)
+"""Milliseconds."""
+_PLACING_TITLES: Final = [*map(floatToGoString, _PLACING_BOUNDS), "+Inf"]
+
+
+class StageDurations(Collector):
+    """The durations of the stages of placing Pods since the process started.
+
+    A session reports its searches at once: with thousands of them, one observation each would take longer than the
+    sums.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts = {stage: [0] * len(_PLACING_TITLES) for stage in PLACING_STAGES}
+        """By bucket, in the order of the bounds."""
+        self._sums = dict.fromkeys(PLACING_STAGES, 0.0)
+
+    def observe(self, stage: str, seconds: float) -> None:
+        """Records one duration of a stage."""
+        milliseconds = seconds * 1000
+        with self._lock:
+            self._counts[stage][bisect_left(_PLACING_BOUNDS, milliseconds)] += 1
+            self._sums[stage] += milliseconds
+
+    def observe_all(self, stage: str, seconds: Sequence[float]) -> None:
+        """Records durations of a stage."""
+        milliseconds = np.array(seconds) * 1000
+        counts: list[int] = np.bincount(
+            np.searchsorted(_PLACING_BOUNDS, milliseconds), minlength=len(_PLACING_TITLES)
+        ).tolist()
+        with self._lock:
+            self._counts[stage] = [old + new for old, new in zip(self._counts[stage], counts, strict=True)]
+            self._sums[stage] += float(milliseconds.sum())
+
+    def collect(self) -> Iterable[HistogramMetricFamily]:
+        family = HistogramMetricFamily(
+            "volcano_scheduling_stage_duration_milliseconds",
+            "One stage of placing Pods: Predicate (filters) and Scoring, once for all equal Pods that are placed "
+            "together; PreBind (volumes, claims and devices) and Bind, of each Pod",
+            labels=["stage"],
+        )
+        with self._lock:
+            for stage, counts in self._counts.items():
+                buckets = list(zip(_PLACING_TITLES, accumulate(counts), strict=True))
+                family.add_metric([stage], buckets, self._sums[stage])
+        yield family
+
+
 class Metrics(RoleMetrics):
     """All metrics of one scheduler process."""
 
@@ -147,14 +202,8 @@ class Metrics(RoleMetrics):
             registry=registry,
             buckets=exponential_buckets(50, 60_000, 30),
         )
-        stages = Histogram(
-            "volcano_scheduling_stage_duration_milliseconds",
-            "One stage of placing a Pod",
-            ["stage"],
-            registry=registry,
-            buckets=exponential_buckets(0.1, 500, 20),
-        )
-        self._binding = stages.labels("Bind")
+        self.stages = StageDurations()
+        registry.register(self.stages)
         self._watched, self._assumed, self._prepared, self._bound = (
             latency.labels(stage) for stage in ("Watched", "Assumed", "PreBound", "Bound")
         )
@@ -211,10 +260,6 @@ class Metrics(RoleMetrics):
         self.nodes_with_usage = Gauge(
             "volcano_py_nodes_with_usage", "Nodes whose usage the last answer contained", registry=registry
         )
-
-    def answered(self, seconds: float) -> None:
-        """Records the duration of a binding's request."""
-        self._binding.observe(seconds * 1000)
 
     def watched(self, seconds: float) -> None:
         """Records the seconds from the creation of a Pod to its delivery by the watch."""

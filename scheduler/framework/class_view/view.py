@@ -8,6 +8,7 @@ in a thousand jobs with one Pod, nodes for later tasks are planned too (``plan``
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cached_property
+from time import perf_counter
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from scheduler.api.reasons import FitErrors
 from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, PODS_INDEX
 from scheduler.api.task import TaskClass
 from scheduler.framework.class_view.candidates import CachedColumn, CandidateNodes, Ranking
+from scheduler.framework.class_view.durations import SearchDurations
 from scheduler.framework.class_view.plan import Plan
 from scheduler.framework.class_view.refusals import Refusals
 from scheduler.framework.class_view.runs import SHALLOW, Run
@@ -50,10 +52,14 @@ class ClassView:
         check_resources: bool = True,
         limit: int = 0,
         chooser: Chooser | None = None,
+        durations: SearchDurations | None = None,
     ) -> None:
         """``check_resources``: whether to compare amounts (not for best-effort tasks). ``limit``: at most so many
         candidate nodes, in the order of names (``--percentage-nodes-to-find``); 0: no limit. ``chooser``: chooses one
-        of the candidates from rows and scores, or returns None for the best score."""
+        of the candidates from rows and scores, or returns None for the best score. ``durations``: where searches are
+        recorded; None: nowhere."""
+        began = perf_counter()
+        self._durations = durations or SearchDurations()
         self._nodes = nodes
         self._limit = limit
         self._chooser = chooser
@@ -89,6 +95,15 @@ class ClassView:
         self._future_room = CachedColumn(self._candidates, self._has_room_in_future)
         self._plan = Plan(nodes, cls, None if wide or limit or chooser else self._sequences)
         self._errors: tuple[int, FitErrors] | None = None
+        self._created_filters, self._created_scores = perf_counter() - began, 0.0
+        """Seconds that the next search reports, too."""
+        self._filtering = 0.0
+        """Seconds that the running search has spent in filters."""
+
+    def creation_took(self, filters: float, scores: float) -> None:
+        """Adds the seconds for the creation of the filters and scores of a class."""
+        self._created_filters += filters
+        self._created_scores += scores
 
     def include(self, cls: TaskClass) -> None:
         """Makes the view that of another class, too, which requests the same and has equal filters and scores."""
@@ -162,7 +177,12 @@ class ClassView:
         return total
 
     def _wide_pass(self, rows: Rows, *, future: bool = False) -> Rows:
-        return _passing(self._costly, _passing(self._wide_filters, rows, future=future), future=future)
+        if not (self._wide_filters or self._costly):
+            return rows
+        began = perf_counter()
+        rows = _passing(self._costly, _passing(self._wide_filters, rows, future=future), future=future)
+        self._filtering += perf_counter() - began
+        return rows
 
     # --- choosing ---
     def choose(self, count: int, within: Rows | None = None) -> list[int]:
@@ -189,9 +209,20 @@ class ClassView:
     def _search(self, count: int, within: Rows | None) -> tuple[list[int], list[float]]:
         """Returns places, and the score of each when it is chosen, without the scores of scope CLUSTER. A single
         place has no score, because a single candidate is not scored."""
+        began = perf_counter()
+        self._filtering = 0.0
+        result = self._searched(began, count, within)
+        self._durations.filters.append(self._created_filters + self._filtering)
+        self._durations.scores.append(self._created_scores + perf_counter() - began - self._filtering)
+        self._created_filters = self._created_scores = 0.0
+        return result
+
+    def _searched(self, began: float, count: int, within: Rows | None) -> tuple[list[int], list[float]]:
+        """As ``_search``, which began at this time."""
         room = self._room.read()
         at = self._candidates.all if within is None else self._candidates.find(within)
         at = at[room[at] > 0]
+        self._filtering = perf_counter() - began
         if not len(at):
             return [], []
         if self._one_at_a_time or count == 1:
@@ -256,15 +287,18 @@ class ClassView:
         if not self._costly or self._wide or self._limit or self._chooser is not None:
             rows = self._limited(self._wide_pass(rows, future=future))
             return self._best_of(rows) if len(rows) else None
+        began = perf_counter()
         rows = _passing(self._wide_filters, rows, future=future)
+        filtered = perf_counter()
         rows = rows[np.argsort(-self._score.read()[self._candidates.find(rows)], kind="stable")]
-        start, number = 0, FEW
-        while start < len(rows):
+        ranked = perf_counter()
+        start, number, best = 0, FEW, None
+        while start < len(rows) and best is None:
             passing = _passing(self._costly, rows[start : start + number], future=future)
-            if len(passing):
-                return int(passing[0])
+            best = int(passing[0]) if len(passing) else None
             start, number = start + number, 2 * number
-        return None
+        self._filtering += perf_counter() - ranked + filtered - began
+        return best
 
     def _limited(self, rows: Rows) -> Rows:
         return rows[: self._limit] if self._limit else rows

@@ -1,5 +1,7 @@
 """The wait of a Pod, stage by stage."""
 
+from typing import cast
+
 import msgspec
 from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
@@ -8,9 +10,10 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from scheduler.api.objects import Pod
 from scheduler.cache import ClusterCache
-from scheduler.cluster.kube.scheduler.report import WatchedPods
+from scheduler.cluster.kube.scheduler.report import CycleReport, WatchedPods
+from scheduler.cluster.kube.write.events import Recorder
 from scheduler.observability.metrics import Metrics, WaitTimes
-from tests.builders import NAME, World, configuration, feed, group, node, pod
+from tests.builders import NAME, World, configuration, feed, group, node, pod, pods
 
 CONF = configuration(["gang"], ["predicates"])
 
@@ -88,11 +91,32 @@ def test_pods_are_measured_when_the_watch_delivers_them_without_a_node_under_the
     assert metrics.registry.get_sample_value(name, {"stage": "Watched"}) == 1
 
 
-def test_of_the_stages_of_placing_a_pod_only_the_binding_is_measured() -> None:
-    samples = [
-        sample
-        for family in Metrics().registry.collect()
-        for sample in family.samples
-        if sample.name == "volcano_scheduling_stage_duration_milliseconds_count"
-    ]
-    assert [sample.labels for sample in samples] == [{"stage": "Bind"}]
+def stage(metrics: Metrics, name: str, what: str) -> float:
+    """``what``: ``count`` or ``sum``."""
+    series = f"volcano_scheduling_stage_duration_milliseconds_{what}"
+    value = metrics.registry.get_sample_value(series, {"stage": name})
+    assert value is not None
+    return value
+
+
+def test_searches_are_measured_once_for_equal_pods_filters_and_scores_apart() -> None:
+    world = World(node("n", "8c"), group("g", minimum=4), pods("p", 4, "1c", "g"))
+    world.run(configuration(["gang"], ["predicates", "nodeorder"]))
+    assert world.outcome is not None and len(world.bound) == 4
+    durations = world.outcome.session.search_durations
+    assert len(durations.filters) == len(durations.scores) == 1
+    assert durations.filters[0] > 0 and durations.scores[0] > 0
+    metrics = Metrics()
+    CycleReport(metrics, cast("Recorder", None)).report(world.outcome)
+    assert [stage(metrics, name, "count") for name in ("Predicate", "Scoring", "PreBind", "Bind")] == [1, 1, 0, 0]
+    assert stage(metrics, "Predicate", "sum") == durations.filters[0] * 1000
+
+
+def test_durations_fall_into_the_buckets_of_volcano() -> None:
+    metrics = Metrics()
+    metrics.stages.observe("Bind", 0.0001)
+    metrics.stages.observe_all("Bind", [0.0002, 0.499, 2.0])
+    name = "volcano_scheduling_stage_duration_milliseconds_bucket"
+    counts = [metrics.registry.get_sample_value(name, {"stage": "Bind", "le": le}) for le in ("0.1", "500.0", "+Inf")]
+    assert counts == [1, 3, 4]
+    assert round(stage(metrics, "Bind", "sum"), 3) == 2499.3

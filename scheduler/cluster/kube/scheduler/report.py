@@ -116,6 +116,9 @@ class CycleReport:
             actions=outcome.action_seconds,
             plugins=outcome.session.open_seconds,
         )
+        durations = outcome.session.search_durations
+        metrics.stages.observe_all("Predicate", durations.filters)
+        metrics.stages.observe_all("Scoring", durations.scores)
         metrics.schedule_attempts.labels("scheduled").inc(len(decisions.binds))
         metrics.schedule_attempts.labels("unschedulable").inc(sum(len(update.tasks) for update in decisions.pods))
         metrics.unscheduled_jobs.set(sum(1 for job in active if job.fit_errors or job.refusals))

@@ -107,13 +107,23 @@ class _Placement:
 class Binding(_Placement):
     """Binds one Pod to one node and sets its annotations, in one request."""
 
-    def __init__(self, context: WriteContext, bind: Bind, runs: Sequence[PreparationRun] = ()) -> None:
-        """``runs``: preparations for this binding alone; those deferred to the binding are finished before it is
-        sent."""
+    def __init__(
+        self,
+        context: WriteContext,
+        bind: Bind,
+        runs: Sequence[PreparationRun] = (),
+        preparing: float | None = None,
+    ) -> None:
+        """``runs``: preparations for this binding alone; those deferred to the binding are finished before it is sent.
+        ``preparing``: seconds that the others took; None: the binding needs no preparation."""
         super().__init__(context, bind.task)
         self.bind = bind
         self.runs = runs
         self.remaining = [run for run in runs if run.at_binding]
+        self.preparing = preparing
+        """None as soon as it is reported."""
+        self.began = 0.0
+        """When the deferred preparations began, by ``time.perf_counter``."""
         self.unresolved: ApiError | TransportError | None = None
         """The error that left the outcome unknown: the Pod has to be read."""
         self.allocated = time.time()
@@ -125,15 +135,17 @@ class Binding(_Placement):
             if self.unresolved is not None:
                 await self._resolve(self.unresolved)
                 return None
+            if self.remaining:
+                self.began = self.began or time.perf_counter()
             while self.remaining:
                 if (seconds := await self.remaining[0].advance()) is not None:
                     return seconds
                 del self.remaining[0]
-            context.metrics.prepared(time.time() - self.task.creation)
+            self._report_preparations()
             started = time.perf_counter()
             path, body = f"{self.path}/binding", bodies.binding(bind, context.signing.key)
             await context.client.request("POST", path, body=body, priority=Priority.WRITE, fence=context.fence)
-            context.metrics.answered(time.perf_counter() - started)
+            context.metrics.stages.observe("Bind", time.perf_counter() - started)
             self._succeeded()
             return None
         except Fenced:
@@ -155,6 +167,13 @@ class Binding(_Placement):
                 return 0.0
             self._failed(error)
             return None
+
+    def _report_preparations(self) -> None:
+        self.context.metrics.prepared(time.time() - self.task.creation)
+        if self.preparing is not None:
+            deferred = time.perf_counter() - self.began if self.began else 0.0
+            self.context.metrics.stages.observe("PreBind", self.preparing + deferred)
+            self.preparing = None
 
     async def _resolve(self, error: ApiError | TransportError) -> None:
         """Reads the Pod to learn whether an attempt without an answer took effect."""

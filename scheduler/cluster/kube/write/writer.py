@@ -5,6 +5,7 @@ Nothing here decides. A write that fails temporarily is retried; one that fails 
 the next session decides again. ``placements`` and ``status_writer`` make the requests.
 """
 
+import time
 from collections.abc import Sequence
 from functools import partial
 from itertools import chain
@@ -61,7 +62,8 @@ class Writer:
             else:
                 self._bind(bind)
         for binds in together.values():
-            self._preparer.begin(binds, self._bind, partial(not_prepared, self._context))
+            prepared = partial(self._bind, began=time.perf_counter())
+            self._preparer.begin(binds, prepared, partial(not_prepared, self._context))
         for eviction in decisions.evictions:
             self._lanes.submit(Urgency.EVICTION, ("evict", eviction.task.uid), Eviction(self._context, eviction))
         for write in decisions.writes:
@@ -78,9 +80,10 @@ class Writer:
         for event in chain(decisions.events, *(update.events() for update in decisions.pods)):
             self._recorder.post(event)
 
-    def _bind(self, bind: Bind, runs: Sequence[PreparationRun] = ()) -> None:
+    def _bind(self, bind: Bind, runs: Sequence[PreparationRun] = (), began: float | None = None) -> None:
+        """``began``: when its preparations began, by ``time.perf_counter``; None: it needs none."""
         self._statuses.drop_pod(bind.task)  # the reason why it waited is obsolete
-        binding = Binding(self._context, bind, runs)
+        binding = Binding(self._context, bind, runs, None if began is None else time.perf_counter() - began)
         if PREDICATE_TIMES.isdisjoint(bind.annotations):
             self._start_binding(bind, binding)
         else:

@@ -19,7 +19,7 @@ from scheduler.api.storage import PersistentVolumeClaim
 from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.fence import Fence
 from scheduler.cluster.kube.write.events import Recorder
-from scheduler.cluster.kube.write.lanes import make_lanes
+from scheduler.cluster.kube.write.lanes import Urgency, make_lanes
 from scheduler.cluster.kube.write.signing_key import SharedKey
 from scheduler.cluster.kube.write.writer import Writer
 from scheduler.observability.metrics import Metrics
@@ -212,6 +212,23 @@ def test_a_pod_is_bound_only_when_what_it_waits_for_has_come_about() -> None:
         world.touch("c", "Bound")
         await until(lambda: world.bound == {"p"})
         assert not world.failed
+
+    run(scenario)
+
+
+def test_preparations_and_bindings_are_measured_as_stages() -> None:
+    async def scenario(world: World) -> None:
+        world.claim("c")
+        world.claim("d")
+        world.submit(("p", (marked("c"),)), ("q", (locked("d"),)))
+        world.writer.submit(Decisions(binds=[Bind(a_task("plain"), "n1", {})]))
+        world.touch("c", "Bound")
+        await until(lambda: world.bound == {"p", "q", "plain"})
+        await world.lanes.drain((Urgency.BINDING,), 5.0)
+        value = world.metrics.registry.get_sample_value
+        name = "volcano_scheduling_stage_duration_milliseconds_count"
+        assert value(name, {"stage": "PreBind"}) == 2
+        assert value(name, {"stage": "Bind"}) == 3
 
     run(scenario)
 
