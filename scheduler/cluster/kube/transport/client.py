@@ -21,8 +21,7 @@ from yarl import URL
 from scheduler.cluster.decoding import DECODE_ERRORS
 from scheduler.cluster.kube.transport.credentials import Access, CredentialsError
 from scheduler.cluster.kube.transport.fence import Fence
-from scheduler.cluster.kube.transport.http1.connection import ExchangeError
-from scheduler.cluster.kube.transport.http1.pool import ConnectError
+from scheduler.cluster.kube.transport.http1.connections import ConnectError, ExchangeError
 from scheduler.cluster.kube.transport.ratelimit import Priority, RateLimiter
 from scheduler.cluster.kube.transport.short_requests import AGENT, Answer, Head, ShortRequests
 from scheduler.observability.role_metrics import RoleMetrics

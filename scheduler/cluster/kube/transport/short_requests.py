@@ -9,7 +9,7 @@ from yarl import URL
 
 from scheduler import __version__
 from scheduler.cluster.kube.transport.credentials import Access
-from scheduler.cluster.kube.transport.http1.pool import Pool
+from scheduler.cluster.kube.transport.http1.connections import Pool
 
 AGENT: Final = f"volcano-py/{__version__}"
 _TARGET: Final = re.compile(r"[!-~]+")

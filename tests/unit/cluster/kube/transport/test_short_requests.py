@@ -13,8 +13,7 @@ from controlplane.credentials import Authority
 from scheduler.cluster.kube.transport.client import ApiClient, ApiError, TransportError
 from scheduler.cluster.kube.transport.credentials import Access
 from scheduler.cluster.kube.transport.fence import Fence
-from scheduler.cluster.kube.transport.http1.connection import ExchangeError
-from scheduler.cluster.kube.transport.http1.pool import KEPT, ConnectError
+from scheduler.cluster.kube.transport.http1.connections import KEPT, ConnectError, ExchangeError
 from scheduler.cluster.kube.transport.ratelimit import Priority
 from scheduler.cluster.kube.transport.short_requests import Head, ShortRequests
 from scheduler.observability.metrics import Metrics
