@@ -22,6 +22,8 @@ Rows = NDArray[np.intp]
 Mask = NDArray[np.bool_]
 Change = tuple[int, int, int]
 """(row, id of the class that was placed there, number of its tasks); (row, -1, 0) for other changes."""
+TaintSet = tuple[tuple[str, str, str], ...]
+"""(key, value, effect) of the taints of a node."""
 
 NONZERO_CPU = 100.0
 NONZERO_MEMORY = 200.0 * 1024 * 1024
@@ -52,7 +54,53 @@ class NodeFacts:
         """Name of a node that is not ready -> since when, in Unix seconds."""
         self._label_columns: dict[str, tuple[Codes, dict[str, int], list[str]]] = {}
         self._label_rows: dict[str, dict[str, Rows]] = {}
-        self.taint_sets, self.taint_codes = self._intern_taints()
+        numbers: dict[TaintSet, int] = {}
+        codes = [numbers.setdefault(_taints(node), len(numbers)) for node in nodes]
+        self.taint_codes: Codes = np.array(codes, dtype=np.int32)
+        """The number of each node's set of taints; they are numbered in the order in which they appear."""
+        self.taint_sets = list(numbers)
+
+    def with_nodes(self, changed: Mapping[int, Node]) -> "NodeFacts":
+        """Returns the facts after some nodes have changed, equal to those of a new instance. ``changed``: row -> Node
+        of the name in this row. What these nodes do not change is shared; a column of a label is left out if one of
+        them changes it, and computed again when it is asked for."""
+        new = NodeFacts.__new__(NodeFacts)
+        new.names, new.index = self.names, self.index
+        new.objects, new.labels, new.annotations = [*self.objects], [*self.labels], [*self.annotations]
+        new.unschedulable, new.unready = self.unschedulable.copy(), self.unready
+        relabelled: set[str] = set()
+        for row, node in changed.items():
+            labels = node.metadata.labels or {}
+            relabelled |= {key for key, _ in self.labels[row].items() ^ labels.items()}
+            new.objects[row], new.labels[row], new.annotations[row] = node, labels, node.metadata.annotations or {}
+            new.unschedulable[row] = node.spec.unschedulable
+        new.unready = self._unready_with(changed)
+        new.taint_sets, new.taint_codes = self._taints_with(changed)
+        new._label_columns = {key: each for key, each in self._label_columns.items() if key not in relabelled}
+        new._label_rows = {key: each for key, each in self._label_rows.items() if key not in relabelled}
+        return new
+
+    def _unready_with(self, changed: Mapping[int, Node]) -> Mapping[str, float]:
+        before = {row: self.unready.get(self.names[row]) for row in changed}
+        now = {row: not_ready_since(node) for row, node in changed.items()}
+        if before == now:
+            return self.unready
+        found = {**self.unready, **{self.names[row]: since for row, since in now.items()}}
+        return {name: since for name, since in sorted(found.items()) if since is not None}
+
+    def _taints_with(self, changed: Mapping[int, Node]) -> tuple[list[TaintSet], Codes]:
+        differ = {row: _taints(node) for row, node in changed.items()}
+        differ = {row: found for row, found in differ.items() if found != self.taint_sets[self.taint_codes[row]]}
+        if not differ:
+            return self.taint_sets, self.taint_codes
+        numbers, codes = {each: number for number, each in enumerate(self.taint_sets)}, self.taint_codes.copy()
+        for row, found in differ.items():
+            codes[row] = numbers.setdefault(found, len(numbers))
+        used, first = np.unique(codes, return_index=True)
+        order, sets = used[np.argsort(first)], list(numbers)
+        renumbered = np.zeros(len(sets), dtype=np.int32)
+        renumbered[order] = np.arange(len(order))
+        return [sets[number] for number in order.tolist()], renumbered[codes]
 
     def __len__(self) -> int:
         return len(self.names)
@@ -92,13 +140,9 @@ class NodeFacts:
         rows = by_value.get(value)
         return np.empty(0, dtype=np.intp) if rows is None else rows
 
-    def _intern_taints(self) -> tuple[list[tuple[tuple[str, str, str], ...]], Codes]:
-        sets: dict[tuple[tuple[str, str, str], ...], int] = {}
-        codes = np.zeros(len(self.objects), dtype=np.int32)
-        for row, node in enumerate(self.objects):
-            taints = tuple((t.key, t.value, t.effect) for t in node.spec.taints or ())
-            codes[row] = sets.setdefault(taints, len(sets))
-        return list(sets), codes
+
+def _taints(node: Node) -> TaintSet:
+    return tuple((t.key, t.value, t.effect) for t in node.spec.taints or ())
 
 
 @dataclass(slots=True, eq=False)

@@ -297,23 +297,19 @@ class NodeTable:
 
     def _refresh(self, table: Nodes) -> None:
         """Updates the rows of changed nodes. Arrays that snapshots share are replaced."""
-        table.facts = NodeFacts([self._objects[name] for name in table.names])
+        rows = {table.index[name]: name for name in self._stale}
+        table.facts = table.facts.with_nodes({row: self._objects[name] for row, name in rows.items()})
         table.allocatable, table.capacity = table.allocatable.copy(), table.capacity.copy()
-        self._set_amounts(table, self._stale)
-        table.idle = table.allocatable - table.used
+        for row, name in rows.items():
+            allocatable = table.allocatable[:, row] = self._dimensions.fit(self._allocatable[name])
+            capacity = self._dimensions.fit(self._capacity[name])
+            table.capacity[:, row] = np.where(capacity > 0, capacity, allocatable)
+            table.idle[:, row] = allocatable - table.used[:, row]
 
     def _columns(self, amounts: Mapping[str, Vector], names: Sequence[str]) -> Column:
         """The amounts of nodes as an array of shape (resources, nodes)."""
         vectors = np.concatenate([self._dimensions.fit(amounts[name]) for name in names])
         return np.ascontiguousarray(vectors.reshape(len(names), -1).T)
-
-    def _set_amounts(self, table: Nodes, names: Iterable[str]) -> None:
-        """Sets the allocatable amounts and the capacity of nodes."""
-        for name in names:
-            row = table.index[name]
-            table.allocatable[:, row] = self._dimensions.fit(self._allocatable[name])
-            table.capacity[:, row] = self._dimensions.fit(self._capacity[name])
-        table.capacity = np.where(table.capacity > 0, table.capacity, table.allocatable)
 
     def placed(self) -> list[PlacedClass]:
         result = []

@@ -47,6 +47,8 @@ class _State(NamedTuple, Generic[V]):
     origins: tuple[object, ...]
     """The facts and allocatable amounts of nodes, and the dictionary of each source."""
     constants: tuple[Hashable, ...]
+    every: list[str]
+    """The names of all nodes; the same list while none is added or deleted."""
     names: list[str]
     keys: list[list[str]]
     """Per source, the keys of the objects of all nodes."""
@@ -83,12 +85,13 @@ class NodeReadings(Generic[V]):
         if last is not None and constants != last.constants:
             last = None
         if last is not None and all(map(is_, last.origins[:2], origins)):
-            at, names, of_nodes = last.found.rows, last.names, last.columns[0]
+            at, names, every, of_nodes = last.found.rows, last.names, last.every, last.columns[0]
         else:
-            at = rows()
-            names = [nodes.names[row] for row in at.tolist()]
-            of_nodes = [nodes.facts.objects[row] for row in at.tolist()]
-        before = last if last is not None and names == last.names else None
+            at, every = rows(), nodes.names
+            same_names = last is not None and last.every is every and np.array_equal(at, last.found.rows)
+            names = last.names if last is not None and same_names else [every[row] for row in at.tolist()]
+            of_nodes = list(map(nodes.facts.objects.__getitem__, at.tolist()))
+        before = last if last is not None and (names is last.names or names == last.names) else None
         keys = before.keys if before else [[source.prefix + name for name in names] for source in sources]
         columns = [of_nodes]
         for i, source in enumerate(sources):
@@ -98,7 +101,7 @@ class NodeReadings(Generic[V]):
             found = _updated(before, at, columns, make)
         else:
             found = NodeValues(at, _computed(at, names, columns, make, last), object(), None, ())
-        self._last = _State(origins, constants, names, keys, columns, found)
+        self._last = _State(origins, constants, every, names, keys, columns, found)
         return found
 
 

@@ -83,7 +83,9 @@ def shares_of(
         for row, node in ledger.nodes.items():
             held = {uid: parse_devices(",".join(names), ledger.resource)[1] for uid, names in node.held.items()}
             found[row] |= held
-    divided = {row: node for row, node in ({} if parts is None else parts.parts).items() if _is_of(resource, node)}
+    divided = {
+        row: node for row, node in ({} if parts is None else parts.columns.by_row).items() if _is_of(resource, node)
+    }
     for row, there in divided.items():
         found[row] |= {uid: _chips(holding.uses) for uid, holding in there.holdings.items() if holding.uses}
     for task, row in placed:

@@ -58,9 +58,8 @@ from scheduler.plugins.ascend.settings import settings_of
 from scheduler.plugins.ascend.super_pod_plans import ID, SuperPodPlans
 from scheduler.plugins.ascend.vnpu.columns import PartScore, part_filters
 from scheduler.plugins.ascend.vnpu.exclusion import Exclusion
-from scheduler.plugins.ascend.vnpu.inventory import NodeParts
-from scheduler.plugins.ascend.vnpu.inventory import read_nodes as read_part_nodes
 from scheduler.plugins.ascend.vnpu.ledger import PartLedger
+from scheduler.plugins.ascend.vnpu.part_columns import read_columns as read_part_columns
 from scheduler.plugins.ascend.vnpu.requests import request_of
 from scheduler.plugins.ascend.vnpu.static import DeviceFilter, DeviceLedger
 from scheduler.plugins.support.predicate_times import NodeTimes
@@ -117,13 +116,13 @@ class Ascend:
         """Key of a job -> uid -> rank."""
         owned = cache_requirements_of(session.configuration, session.snapshot.config_maps).devices
         position = session.dimensions.find(NPU_CORE)
-        rows, parts = self._part_nodes(position)
+        parts = read_part_columns(session.snapshot, position, self._reports)
         self._demand = Demand(
             session.dimensions,
             self._settings.super_pod_size,
             owned,
             preset_virtual=self._settings.preset_virtual,
-            models={node.model for node in parts if node.model is not None},
+            models={kind.model for kind in parts.kinds},
             report=session.malformed_field,
         )
         self._gangs = Gangs(session, self._demand)
@@ -134,8 +133,8 @@ class Ascend:
         self.ledgers |= {resource: self._read(resource, d) for d, resource in known.items()}
         self.devices = [self._read_devices(resource, d) for d, resource in self._demand.virtual.items()]
         if position is not None:
-            self.parts = PartLedger(session, self._demand, position, rows, parts, self.ledgers)
-            for problem in () if NPU_CORE in owned else (problem for node in parts for problem in node.problems):
+            self.parts = PartLedger(session, self._demand, position, parts, self.ledgers)
+            for problem in () if NPU_CORE in owned else parts.problems:
                 session.malformed_field(problem)
         session.add_job_valid(self._demand.check)
         session.add_filter(self._filters, per_job=self._shared_use)
@@ -232,13 +231,6 @@ class Ascend:
                 whole.in_parts[row] |= np.uint64(node.chips)
         return devices
 
-    def _part_nodes(self, position: int | None) -> tuple[Rows, list[NodeParts]]:
-        """The nodes with AI cores. ``position``: that of the AI cores in resource vectors, if they are known."""
-        session = self._session
-        cores = whole_chips(session.nodes.allocatable[position]) if position is not None else np.zeros(0, np.int64)
-        rows = np.flatnonzero(cores > 0)
-        return rows, read_part_nodes(session.snapshot, rows, cores[rows].tolist(), self._reports)
-
     def use(self, job: Job) -> Use | None:
         """How a job of the session uses chips; None if it uses none, or if it is refused."""
         return self._demand.use(job) if self.ledgers else None
@@ -299,10 +291,10 @@ class Ascend:
     @cached_property
     def _part_health(self) -> node_health.NodeHealth:
         """The health of the nodes with AI cores."""
-        found = {} if self.parts is None else self.parts.parts
+        parts = self.parts
 
         def rows() -> Rows:
-            return np.array([row for row, node in found.items() if node.model is not None], dtype=np.intp)
+            return np.zeros(0, dtype=np.intp) if parts is None else np.flatnonzero(parts.columns.kind >= 0)
 
         health = node_health.read(self._session.snapshot, NPU_CORE, rows, self._reports)
         for problem in health.problems:

@@ -4,7 +4,9 @@ Nodes report about fifty images each, so building an index of them in every sess
 keeps one index and updates it from session to session: it reads only Node objects that were replaced.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import compress
+from operator import is_not
 from threading import Lock
 
 import numpy as np
@@ -44,11 +46,15 @@ class ImageIndex:
     def _update(self, facts: NodeFacts) -> None:
         if self._facts is facts:
             return
-        self._facts = facts
+        before, self._facts = self._facts, facts
         self._columns.clear()
-        for name in self._nodes.keys() - facts.index.keys():
-            self._remove(self._nodes.pop(name))
-        for node in facts.objects:
+        nodes: Iterable[Node] = facts.objects
+        if before is not None and before.names is facts.names:
+            nodes = compress(facts.objects, map(is_not, before.objects, facts.objects))
+        else:
+            for name in self._nodes.keys() - facts.index.keys():
+                self._remove(self._nodes.pop(name))
+        for node in nodes:
             name = node.metadata.name
             known = self._nodes.get(name)
             if known is node:

@@ -24,13 +24,14 @@ _MOST: Final = 9e8
 
 def part_filters(ledger: PartLedger, resource: str, request: CoreRequest) -> list[Filter]:
     """The filters for Pods with a request for AI cores of the chips of a resource."""
-    number = ledger.number
-    divided, valid = np.zeros(number, dtype=np.bool_), np.zeros(number, dtype=np.bool_)
-    for row, parts in ledger.parts.items():
-        if parts.model is not None and parts.model.resource == resource:
-            divided[row] = True
-            whole = request.cores % parts.size == 0
-            valid[row] = is_valid(parts.model, request) and (whole or request.cores in parts.model.requests)
+    columns = ledger.columns
+    kinds = [kind for kind in columns.kinds if kind.model.resource == resource]
+    fitting = [
+        columns.kinds.index(kind)
+        for kind in kinds
+        if is_valid(kind.model, request) and (request.cores % kind.size == 0 or request.cores in kind.model.requests)
+    ]
+    divided, valid = columns.rows_of(resource), np.isin(columns.kind, fitting)
     name = resource.partition("/")[2]
     return [
         MaskFilter(divided, f"node(s) had no {name} chips with {NPU_CORE}"),

@@ -5,7 +5,7 @@ plugin lists or, without a list, that the Node names, and those that Pods with A
 by the chips' own resource (``huawei.com/Ascend310P``), and chips that are not healthy, cannot be divided.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from scheduler.api.names import (
@@ -14,19 +14,17 @@ from scheduler.api.names import (
     NPU_CORE,
     SERVER_TYPE,
 )
-from scheduler.api.node import Rows
 from scheduler.api.objects import ConfigMap, Node
 from scheduler.api.reasons import Malformed
-from scheduler.api.snapshot import Snapshot
-from scheduler.api.task import Task
-from scheduler.framework.readings import Readings
-from scheduler.plugins.ascend.cluster_reports import ClusterReports, Report
+from scheduler.api.task import Task, TaskStatus
+from scheduler.plugins.ascend.cluster_reports import Report
 from scheduler.plugins.ascend.holdings import holding as whole_holding
-from scheduler.plugins.ascend.inventory import device_reports, named_chips, reported_lists
+from scheduler.plugins.ascend.inventory import named_chips, reported_lists
 from scheduler.plugins.ascend.masks import ALL, NONE, lowest, mask_of
 from scheduler.plugins.ascend.resources import ChipRequests, ChipResource, units
 from scheduler.plugins.ascend.vnpu.holdings import CoreHolding, holding
 from scheduler.plugins.ascend.vnpu.models import MODELS, Model
+from scheduler.plugins.ascend.vnpu.selection import Use
 
 _A3: Final = "Ascend910A3-"
 _IGNORED: Final = "its chips are not divided"
@@ -43,48 +41,45 @@ class NodeParts(NamedTuple):
     """Mask of the chips of which parts, or all cores, can be given away; NONE if uncertainty closes the node."""
     holdings: dict[str, CoreHolding]
     """uid -> what a Pod holds."""
+    leaving: frozenset[str]
+    """uids of the terminating Pods among these."""
     problems: tuple[Malformed, ...]
 
+    @property
+    def uses(self) -> dict[str, tuple[Use, ...]]:
+        """uid -> the parts that a Pod has."""
+        return {uid: held.uses for uid, held in self.holdings.items() if held.uses}
 
-_readings: Final[Readings[str, NodeParts]] = Readings()
+    @property
+    def barred(self) -> int:
+        """Mask of the chips of which Pods may have parts that are not known."""
+        mask = ALL if any(held.unknown for held in self.holdings.values()) else NONE
+        for held in self.holdings.values():
+            mask |= held.doubtful
+        return mask
 
 
-def read_nodes(snapshot: Snapshot, rows: Rows, cores: Sequence[int], reports: ClusterReports) -> list[NodeParts]:
-    """Returns the parts of the nodes at ``rows``. ``cores``: allocatable AI cores per row."""
-    objects, names = snapshot.nodes.facts.objects, snapshot.nodes.names
-    maps, since = snapshot.config_maps, snapshot.signed_since
-    position = snapshot.dimensions.find(NPU_CORE)
-    number = {names[row]: amount for row, amount in zip(rows.tolist(), cores, strict=True)}
-    requests: dict[str, ChipRequests] = {}
-
-    def requests_of(resource: str) -> ChipRequests:
-        if resource not in requests:
-            requests[resource] = ChipRequests(ChipResource(resource), snapshot.dimensions)
-        return requests[resource]
-
-    sources = {
-        names[row]: (
-            objects[row],
-            *device_reports(names[row], maps, reports),
-            snapshot.chips.get(names[row], ()),
-            since,
-        )
-        for row in rows.tolist()
-    }
-
-    def read(name: str) -> NodeParts:
-        node, config_map, copied, tasks, _ = sources[name]
-        total = number[name]
-        problems: list[Malformed] = []
-        found = _model(node, total, problems)
-        if found is None:
-            return NodeParts(None, 0, NONE, {}, tuple(problems))
-        model, size = found
-        whole = requests_of(model.resource)
-        asked = {task.uid: units(task.cls, position) for task in tasks}
-        return _read(node, config_map, copied, tasks, model, size, total // size, asked, whole, since, problems)
-
-    return list(_readings.of(sources.items(), read).values())
+def read_node(
+    node: Node,
+    config_map: ConfigMap | None,
+    copied: Report | None,
+    tasks: Sequence[Task],
+    total: int,
+    since: float,
+    position: int,
+    requests_of: Callable[[str], ChipRequests],
+) -> NodeParts:
+    """Returns the parts of one node. ``config_map``, ``copied``: the lists of its device plugin, and as ClusterD copies
+    them; ``tasks``: its Pods that hold chips; ``total``: its allocatable AI cores; ``since``: when bindings were first
+    signed; ``position``: that of the AI cores in resource vectors; ``requests_of``: by the name of a resource."""
+    problems: list[Malformed] = []
+    found = _model(node, total, problems)
+    if found is None:
+        return NodeParts(None, 0, NONE, {}, frozenset(), tuple(problems))
+    model, size = found
+    asked = {task.uid: units(task.cls, position) for task in tasks}
+    whole = requests_of(model.resource)
+    return _read(node, config_map, copied, tasks, model, size, total // size, asked, whole, since, problems)
 
 
 def _model(node: Node, total: int, problems: list[Malformed]) -> tuple[Model, int] | None:
@@ -151,4 +146,5 @@ def _read(
     there = held & ~unusable
     there |= lowest(listed & ~held & ~whole & ~unusable, number - (held | whole).bit_count())
     chips_there = NONE if closed else there & ~whole & ~doubtful
-    return NodeParts(model, size, chips_there, holdings, tuple(problems))
+    leaving = frozenset(task.uid for task in tasks if task.uid in holdings and task.status is TaskStatus.RELEASING)
+    return NodeParts(model, size, chips_there, holdings, leaving, tuple(problems))

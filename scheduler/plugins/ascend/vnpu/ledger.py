@@ -5,25 +5,25 @@ of nodes have one number; filter and score look up answers by these numbers. A c
 both: chips that ``ChipLedger`` assigned are not divided, and chips with parts are marked there.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
 from scheduler.api.job import Job
 from scheduler.api.node import Rows
-from scheduler.api.task import Task, TaskClass, TaskStatus
+from scheduler.api.task import Task, TaskClass
 from scheduler.framework.ledger import Ledger
 from scheduler.framework.session import Session
 from scheduler.framework.statement import AllocationError
 from scheduler.plugins.ascend.demand import Demand
 from scheduler.plugins.ascend.ledger import ChipLedger
-from scheduler.plugins.ascend.masks import ALL, NONE, Masks, ids_of, mask_of
+from scheduler.plugins.ascend.masks import NONE, Masks
 from scheduler.plugins.ascend.resources import ChipResource
 from scheduler.plugins.ascend.vnpu.answers import NO_STATE, Answers, States
-from scheduler.plugins.ascend.vnpu.inventory import NodeParts
 from scheduler.plugins.ascend.vnpu.models import MODELS
+from scheduler.plugins.ascend.vnpu.part_columns import PartColumns, chips_of, state_of
 from scheduler.plugins.ascend.vnpu.requests import request_of
-from scheduler.plugins.ascend.vnpu.selection import CoreRequest, Node, PartChoice, Use, node_of, select
+from scheduler.plugins.ascend.vnpu.selection import CoreRequest, Node, PartChoice, Use, select
 
 
 class PartLedger(Ledger[str]):
@@ -34,58 +34,39 @@ class PartLedger(Ledger[str]):
         session: Session,
         demand: Demand,
         position: int,
-        rows: Rows,
-        parts: Sequence[NodeParts],
+        columns: PartColumns,
         ledgers: Mapping[ChipResource, ChipLedger],
     ) -> None:
-        """``position``: that of the AI cores in resource vectors; ``parts[i]``: those of the node at ``rows[i]``;
-        ``ledgers``: the whole chips per resource."""
+        """``position``: that of the AI cores in resource vectors; ``ledgers``: the whole chips per resource."""
         super().__init__()
         self._names = session.nodes.names
         self._demand = demand
         self.position = position
-        self.parts = dict(zip(rows.tolist(), parts, strict=True))
-        """Row -> the node at the start of the session."""
-        self.known: list[Node] = []
+        self.columns = columns
+        """The nodes at the start of the session."""
+        self.known: list[Node] = list(columns.known)
         """The states of nodes; the number of a state is its position."""
-        self._numbers: dict[Node, int] = {}
+        self._numbers = {node: number for number, node in enumerate(self.known)}
         self._answers: dict[CoreRequest, Answers] = {}
-        self.number = number = len(session.nodes)
-        self._now: States = np.full(number, NO_STATE, dtype=np.intp)
-        self._later: States = np.full(number, NO_STATE, dtype=np.intp)
-        self._assigned: Masks = np.zeros(number, dtype=np.uint64)
+        self._now: States = columns.now.copy()
+        self._later: States = columns.later.copy()
+        self._assigned: Masks = np.zeros(len(session.nodes), dtype=np.uint64)
         """The chips that ``ChipLedger`` had assigned when the states were computed."""
-        self._ledgers = {
-            row: ledgers[ChipResource(found.model.resource)]
-            for row, found in self.parts.items()
-            if found.model is not None and ChipResource(found.model.resource) in ledgers
-        }
-        self._preset = {row: int(ledger.in_parts[row]) for row, ledger in self._ledgers.items()}
-        """Row -> mask of the chips that were divided beforehand."""
-        self._with_whole = [
-            (ledger, np.isin(np.arange(number), [row for row, other in self._ledgers.items() if other is ledger]))
-            for ledger in dict.fromkeys(self._ledgers.values())
-        ]
+        self._ledgers = {resource.name: ledger for resource, ledger in ledgers.items()}
+        self._with_whole = [(ledger, columns.rows_of(name)) for name, ledger in self._ledgers.items()]
         self._uses: dict[int, dict[str, tuple[Use, ...]]] = {}
-        """Row -> uid -> what a Pod has, or is pipelined to."""
+        """Row -> uid -> what a Pod has, or is pipelined to; nodes that did not change in this session are left out."""
         self._leaving: dict[int, set[str]] = {}
-        """Row -> uids of terminating Pods."""
-        self._barred: dict[int, int] = {}
-        """Row -> mask of the chips of which Pods may have parts that are not known."""
+        """Row -> uids of terminating Pods; nodes on which none was evicted in this session are left out."""
         self._taken: dict[str, PartChoice] = {}
         self._pipelined: set[str] = set()
-        releasing = {
-            task.uid
-            for tasks in session.snapshot.chips.values()
-            for task in tasks
-            if task.status is TaskStatus.RELEASING
-        }
-        for row, found in self.parts.items():
-            self._uses[row] = {uid: held.uses for uid, held in found.holdings.items() if held.uses}
-            self._leaving[row] = releasing & self._uses[row].keys()
-            self._barred[row] = ALL if any(held.unknown for held in found.holdings.values()) else NONE
-            for held in found.holdings.values():
-                self._barred[row] |= held.doubtful
+        self._preset: dict[int, int] = {}
+        """Row -> mask of the chips that were divided beforehand."""
+        for ledger, member in self._with_whole:
+            for row in np.flatnonzero(member & (ledger.in_parts != NONE)).tolist():
+                self._preset[row] = int(ledger.in_parts[row])
+            ledger.in_parts[member] |= columns.held[member]
+        for row in self._preset:
             self._update(row)
 
     # --- states ---
@@ -107,23 +88,33 @@ class PartLedger(Ledger[str]):
             for row in here[ledger.assigned(here) != self._assigned[here]].tolist():
                 self._update(row)
 
+    def _uses_of(self, row: int) -> dict[str, tuple[Use, ...]]:
+        """uid -> what a Pod has on a node; the caller may change it."""
+        if row not in self._uses:
+            self._uses[row] = self.columns.by_row[row].uses
+        return self._uses[row]
+
+    def _leaving_of(self, row: int) -> set[str]:
+        """The uids of the terminating Pods on a node; the caller may change it."""
+        if row not in self._leaving:
+            self._leaving[row] = set(self.columns.by_row[row].leaving)
+        return self._leaving[row]
+
     def _update(self, row: int) -> None:
-        parts, uses = self.parts[row], self._uses[row]
+        parts = self.columns.by_row[row]
         if parts.model is None:
             return
-        ledger = self._ledgers.get(row)
-        free = parts.chips & ~self._preset.get(row, NONE)
+        uses, leaving = self._uses_of(row), self._leaving_of(row)
+        preset = self._preset.get(row, NONE)
+        ledger = self._ledgers.get(parts.model.resource)
+        free = parts.chips & ~preset
         if ledger is not None:
             self._assigned[row] = ledger.assigned(np.array([row]))[0]
             free &= ~int(self._assigned[row])
-            held = mask_of({use.chip for found in uses.values() for use in found})
-            ledger.in_parts[row] = np.uint64(held | self._barred[row] | self._preset[row])
-        chips = ids_of(free)
-        everything = [use for found in uses.values() for use in found]
-        self._now[row] = self._later[row] = self._number(node_of(parts.model, parts.size, chips, everything))
-        if self._leaving[row]:
-            staying = [use for uid, found in uses.items() if uid not in self._leaving[row] for use in found]
-            self._later[row] = self._number(node_of(parts.model, parts.size, chips, staying))
+            ledger.in_parts[row] = np.uint64(chips_of(uses) | parts.barred | preset)
+        staying = {uid: found for uid, found in uses.items() if uid not in leaving}
+        self._now[row] = self._number(state_of(parts, free, uses))
+        self._later[row] = self._number(state_of(parts, free, staying))
 
     def _number(self, node: Node) -> int:
         number = self._numbers.setdefault(node, len(self.known))
@@ -148,7 +139,7 @@ class PartLedger(Ledger[str]):
             choice = select(MODELS[node.model], node, request_of(task.cls, cores))
         if choice is None:
             raise AllocationError(f"node {self._names[row]} has no place for {cores} AI cores of Pod {task.key}")
-        self._uses[row][task.uid] = choice.uses
+        self._uses_of(row)[task.uid] = choice.uses
         if pipelined:
             self._pipelined.add(task.uid)
         else:
@@ -158,18 +149,18 @@ class PartLedger(Ledger[str]):
     def _release(self, task: Task, row: int) -> None:
         self._pipelined.discard(task.uid)
         self._taken.pop(task.uid, None)
-        self._uses[row].pop(task.uid, None)
+        self._uses_of(row).pop(task.uid, None)
         self._update(row)
 
     def _evict(self, task: Task, row: int) -> str:
         """Returns the uid if the task was not terminating and has parts, else ""."""
-        if task.uid not in self._uses.get(row, {}) or task.uid in self._leaving[row]:
+        if row not in self.columns.by_row or task.uid not in self._uses_of(row) or task.uid in self._leaving_of(row):
             return ""
-        self._leaving[row].add(task.uid)
+        self._leaving_of(row).add(task.uid)
         self._update(row)
         return task.uid
 
     def _restore(self, row: int, held: str) -> None:
         if held:
-            self._leaving[row].remove(held)
+            self._leaving_of(row).remove(held)
             self._update(row)

@@ -45,8 +45,8 @@ class Setting(statements.Setting):
         return [
             *states,
             *marked,
-            {row: dict(found) for row, found in ledger._uses.items()},
-            {row: set(found) for row, found in ledger._leaving.items()},
+            {row: dict(ledger._uses_of(row)) for row in ledger.columns.by_row},
+            {row: set(ledger._leaving_of(row)) for row in ledger.columns.by_row},
             dict(ledger._taken),
             set(ledger._pipelined),
         ]
@@ -147,9 +147,9 @@ class PartsAreConserved(statements.Statements):
         given, model = self.given, MODELS["Ascend310P"]
         whole = ledger_of(given.session, ASCEND_310P)
         for row in range(2):
-            found = given.ledger._uses[row]
+            found = given.ledger._uses_of(row)
             now = [use for uid, uses in found.items() if uid not in given.ledger._pipelined for use in uses]
-            later = [use for uid, uses in found.items() if uid not in given.ledger._leaving[row] for use in uses]
+            later = [use for uid, uses in found.items() if uid not in given.ledger._leaving_of(row) for use in uses]
             assigned = ids_of(int(whole.assigned(np.array([row]))[0]))
             for uses in (now, later):
                 for chip in range(3):

@@ -248,4 +248,4 @@ def test_nodes_without_ai_cores_are_not_read() -> None:
     session = world.session(CONFIGURATION)
     ledger = plugin_of(session).parts
     assert ledger is not None
-    assert len(ledger.parts) == 1
+    assert len(ledger.columns.by_row) == 1
