@@ -52,6 +52,9 @@ class Family(Protocol[C]):
     """Plural, for messages: ``vGPUs``."""
     lock: str
     """The annotation with which a node is locked for its device plugin; "" if there is no lock."""
+    config_map_prefix: str
+    """Namespace and name of the ConfigMap that describes a node's devices, without the name of the node; "": there is
+    none."""
 
     @property
     def key(self) -> Hashable:
@@ -63,11 +66,9 @@ class Family(Protocol[C]):
     def has(self, node: Node) -> bool:
         """Whether a node has devices of this family."""
 
-    def source(self, node: str, config_maps: Mapping[str, ConfigMap]) -> ConfigMap | None:
-        """The ConfigMap that describes a node's devices, if there is one."""
-
     def read(self, node: Node, source: ConfigMap | None, tasks: Sequence[Task]) -> Inventory:
-        """Reads the cards of a node that has devices, and what the ``tasks`` on it hold of them."""
+        """Reads the cards of a node that has devices, and what the ``tasks`` on it hold of them. ``source``: its
+        ConfigMap, if there is one."""
 
     def upper_bounds(self, claim: C, card: Card) -> CardRequests:
         """The most that each container of a task with the claim may use of ``card``, and the number of cards."""

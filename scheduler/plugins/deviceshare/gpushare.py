@@ -5,7 +5,7 @@ and an annotation lists the indexes of a Pod's GPUs. The requests of containers 
 run before them, the largest counts.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from scheduler.api.names import (
@@ -57,6 +57,7 @@ class GpuShare:
 
     name = "GpuShare"
     title = "GPUs"
+    config_map_prefix = ""
 
     def __init__(self, times: NodeTimes, *, whole: bool, locks: bool) -> None:
         self.whole = whole
@@ -76,9 +77,6 @@ class GpuShare:
 
     def has(self, node: Node) -> bool:
         return bool(_capacity(node, GPU_NUMBER)) and _capacity(node, GPU_MEMORY) is not None
-
-    def source(self, node: str, config_maps: Mapping[str, ConfigMap]) -> None:
-        return None
 
     def read(self, node: Node, source: ConfigMap | None, tasks: Sequence[Task]) -> Inventory:
         problems: list[Malformed] = []

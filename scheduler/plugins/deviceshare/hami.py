@@ -5,7 +5,7 @@ partition is rounded up to the next template; a request for several NPUs gets wh
 """
 
 import json
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
@@ -89,6 +89,8 @@ class NpuClaim:
 class HamiNpu:
     """The family of one NPU model."""
 
+    config_map_prefix = ""
+
     def __init__(self, model: NpuModel, policy: str, now: float, *, soft: bool, locks: bool) -> None:
         self.name = model.name
         self.title = f"{model.name} NPUs"
@@ -164,9 +166,6 @@ class HamiNpu:
     # --- nodes ---
     def has(self, node: Node) -> bool:
         return self._register_key in (node.metadata.annotations or {}) and has_allocatable(node, self._model.resource)
-
-    def source(self, node: str, config_maps: Mapping[str, ConfigMap]) -> None:
-        return None
 
     def read(self, node: Node, source: ConfigMap | None, tasks: Sequence[Task]) -> Inventory:
         annotations = node.metadata.annotations or {}

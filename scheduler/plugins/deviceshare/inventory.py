@@ -1,14 +1,19 @@
 """The cards of one family of devices on each node, and what Pods hold of them, at the start of a session."""
 
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from itertools import compress
+from operator import is_not
+from typing import Any, Final
 
-from scheduler.api.node import NodeFacts
+import numpy as np
+
+from scheduler.api.node import Mask, NodeFacts, Rows
 from scheduler.api.objects import ConfigMap, Node
+from scheduler.api.reasons import Malformed
 from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import Task, TaskStatus
-from scheduler.framework.readings import Readings
+from scheduler.framework.node_readings import NodeReadings, NodeValues, Source
 from scheduler.plugins.deviceshare.cards import Cards, Grant, charge
 from scheduler.plugins.deviceshare.family import Family, Inventory
 from scheduler.plugins.deviceshare.holdings import read_holdings
@@ -29,38 +34,90 @@ class NodeState:
     """The cards after terminating Pods are deleted; the same object if none terminates."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
+class FamilyNodes:
+    """The nodes that have devices of a family at the start of a session. Sessions share it."""
+
+    states: Mapping[int, NodeState]
+    """By row."""
+    has_devices: Mask
+    """Shape (nodes,)."""
+    in_use: frozenset[int]
+    """The rows of the nodes of whose devices Pods hold a part."""
+    problems: tuple[Malformed, ...]
+
+
 class _FamilyCache:
     """What the last session read of one family."""
 
-    key: Hashable
-    node_states: Readings[str, NodeState] = field(default_factory=Readings)
-    """Keyed by the name of the node."""
-    facts: NodeFacts | None = None
-    rows: list[int] = field(default_factory=list)
-    """The rows in ``facts`` of the nodes that have devices of the family."""
+    def __init__(self, key: Hashable) -> None:
+        self.key = key
+        self.readings: NodeReadings[NodeState] = NodeReadings()
+        self.rows: tuple[NodeFacts, Mask] | None = None
+        """The nodes that have devices, and the facts that say so."""
+        self.found: tuple[object, FamilyNodes] | None = None
+        """The identity of the values of which the nodes were made, and the nodes."""
 
 
 _family_caches: dict[str, _FamilyCache] = {}
 """Keyed by the name of the family."""
+_NO_OBJECTS: Final[Mapping[str, object]] = {}
 
 
-def read_nodes(snapshot: Snapshot, family: Family[Any]) -> dict[int, NodeState]:
-    """Returns row -> the state of each node that has devices of a family."""
-    facts, tasks_of, config_maps = snapshot.nodes.facts, snapshot.chips, snapshot.config_maps
-    since = snapshot.signed_since
+def read_nodes(snapshot: Snapshot, family: Family[Any]) -> FamilyNodes:
+    """Returns the nodes that have devices of a family. From one session to the next, only nodes are read of which an
+    object, or a Pod with devices, changed."""
+    nodes, since = snapshot.nodes, snapshot.signed_since
     cached = _family_caches.get(family.name)
     if cached is None or cached.key != family.key:
         cached = _family_caches[family.name] = _FamilyCache(family.key)
-    if cached.facts is not facts:
-        cached.facts, cached.rows = facts, [row for row, node in enumerate(facts.objects) if family.has(node)]
-    names = facts.names
-    sources = {
-        names[row]: (facts.objects[row], family.source(names[row], config_maps), tasks_of.get(names[row], ()), since)
-        for row in cached.rows
-    }
-    node_states = cached.node_states.of(sources.items(), lambda name: _read(family, *sources[name]))
-    return dict(zip(cached.rows, node_states.values(), strict=True))
+
+    def rows() -> Rows:
+        return np.flatnonzero(_with_devices(cached, nodes.facts, family))
+
+    def read(row: int, node: Node, source: ConfigMap | None, tasks: tuple[Task, ...] | None) -> NodeState:
+        return _read(family, node, source, tasks or (), since)
+
+    prefix = family.config_map_prefix
+    sources = Source(snapshot.config_maps if prefix else _NO_OBJECTS, prefix), Source(snapshot.chips)
+    values = cached.readings.read(nodes, rows, sources, read, (since,))
+    last, number = cached.found, len(nodes)
+    if last is not None and last[0] is values.identity and len(last[1].has_devices) == number:
+        return last[1]
+    follows = last is not None and last[0] is values.follows and len(last[1].has_devices) == number
+    found = _nodes(values, number, last[1] if last is not None and follows else None)
+    cached.found = values.identity, found
+    return found
+
+
+def _with_devices(cached: _FamilyCache, facts: NodeFacts, family: Family[Any]) -> Mask:
+    """The nodes that have devices of a family. Of the nodes of the last session, only those that changed are asked."""
+    last = cached.rows
+    changed: Iterable[int] = range(len(facts))
+    if last is not None and last[0].names is facts.names:
+        before, mask = last[0].objects, last[1].copy()
+        changed = compress(range(len(mask)), map(is_not, before, facts.objects))
+    else:
+        mask = np.zeros(len(facts), dtype=np.bool_)
+    for row in changed:
+        mask[row] = family.has(facts.objects[row])
+    cached.rows = facts, mask
+    return mask
+
+
+def _nodes(values: NodeValues[NodeState], number: int, before: FamilyNodes | None) -> FamilyNodes:
+    """``number``: of all nodes; ``before``: the nodes that these follow, if they are known."""
+    rows, states = values.rows.tolist(), values.values
+    problems = tuple(problem for state in states if state.inventory.problems for problem in state.inventory.problems)
+    if before is not None:
+        changed = {rows[i]: states[i] for i in values.changed}
+        in_use = before.in_use - changed.keys() | {row for row, state in changed.items() if state.holders}
+        return FamilyNodes({**before.states, **changed}, before.has_devices, in_use, problems)
+    has_devices = np.zeros(number, dtype=np.bool_)
+    has_devices[values.rows] = True
+    has_devices.flags.writeable = False
+    found = dict(zip(rows, states, strict=True))
+    return FamilyNodes(found, has_devices, frozenset(row for row in rows if found[row].holders), problems)
 
 
 def _read(family: Family[Any], node: Node, source: ConfigMap | None, tasks: Iterable[Task], since: float) -> NodeState:

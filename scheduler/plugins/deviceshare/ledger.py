@@ -6,10 +6,7 @@ placed. Evicting a Pod changes the later state only: what it holds becomes avail
 
 from collections.abc import Iterable, Iterator
 from itertools import chain
-from typing import Any, Final
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any
 
 from scheduler.api.job import Job
 from scheduler.api.task import Task, TaskClass, TaskStatus
@@ -21,8 +18,6 @@ from scheduler.plugins.deviceshare.exclusion import ExclusionRule, ExclusionRule
 from scheduler.plugins.deviceshare.family import Family
 from scheduler.plugins.deviceshare.inventory import Holders, read_nodes
 
-NO_EXTERNAL_CALLS: Final[Holders] = {}
-
 
 class CardLedger(Ledger[Grant]):
     """The allocations of one family."""
@@ -32,13 +27,16 @@ class CardLedger(Ledger[Grant]):
         self.family = family
         self._exclusion_rules = exclusion_rules
         self._names = session.nodes.names
-        self.node_states = read_nodes(session.snapshot, family)
+        nodes = read_nodes(session.snapshot, family)
+        self.node_states = nodes.states
         """Row -> the state of the node at the start of the session."""
-        self.has_devices: NDArray[np.bool_] = np.zeros(len(session.nodes), dtype=bool)
-        self.has_devices[list(self.node_states)] = True
-        self._now = {row: node_state.now for row, node_state in self.node_states.items()}
-        self._later = {row: node_state.later for row, node_state in self.node_states.items()}
-        self._holders = {row: node_state.holders for row, node_state in self.node_states.items()}
+        self.has_devices = nodes.has_devices
+        self.problems = nodes.problems
+        self._in_use = nodes.in_use
+        self._now: dict[int, Cards] = {}
+        self._later: dict[int, Cards] = {}
+        self._holders: dict[int, Holders] = {}
+        """Of the nodes that changed in this session."""
         self._taken: dict[str, Grant] = {}
         self._pipelined: dict[str, tuple[Task, Grant, int]] = {}
         """uid -> what this session allocated (``_taken``) or pipelined to a task."""
@@ -61,18 +59,25 @@ class CardLedger(Ledger[Grant]):
         return None if self._exclusion_rules is None else self._exclusion_rules.exclusion(cls, job_key)
 
     def cards(self, row: int, *, later: bool) -> Cards:
-        return (self._later if later else self._now)[row]
+        changed = self._later if later else self._now
+        if row in changed:
+            return changed[row]
+        return self.node_states[row].later if later else self.node_states[row].now
 
     def usable(self, row: int, *, later: bool) -> Cards:
         """The cards with the usage to place against. What is pipelined counts as used, so that no other task takes
         it."""
         cards = self.cards(row, later=later)
         has_pipelined = not later and self._pipelined and self._pipelined_on(row)
-        return max_usage(cards, self._later[row]) if has_pipelined else cards
+        return max_usage(cards, self.cards(row, later=True)) if has_pipelined else cards
+
+    def _held(self, row: int) -> Holders:
+        """The Pods that hold a part of the node's cards now."""
+        return self._holders[row] if row in self._holders else self.node_states[row].holders
 
     def holders(self, row: int, *, later: bool) -> Iterable[tuple[Task, Grant]]:
         """The Pods that hold a part of the node's cards now or later, with what they hold."""
-        for uid, (task, grant) in self._holders[row].items():
+        for uid, (task, grant) in self._held(row).items():
             if not later or not (uid in self._evicted or task.status is TaskStatus.RELEASING):
                 yield task, grant
         if later:
@@ -80,8 +85,8 @@ class CardLedger(Ledger[Grant]):
 
     def grants(self) -> Iterator[tuple[Task, Grant]]:
         """All Pods that hold a part of a card, with what they hold."""
-        for holders in self._holders.values():
-            yield from holders.values()
+        for row in sorted(self._in_use | self._holders.keys()):
+            yield from self._held(row).values()
 
     def _pipelined_on(self, row: int) -> list[tuple[Task, Grant]]:
         return [(task, grant) for task, grant, at in self._pipelined.values() if at == row]
@@ -119,8 +124,8 @@ class CardLedger(Ledger[Grant]):
             self._pipelined[task.uid] = (task, grant, row)
         else:
             self._taken[task.uid] = grant
-            self._holders[row] = {**self._holders[row], task.uid: (task, grant)}
-            self._now[row] = charge(self._now[row], grant)
+            self._holders[row] = {**self._held(row), task.uid: (task, grant)}
+            self._now[row] = charge(self.cards(row, later=False), grant)
         self._charge_later(row, grant, 1)
 
     def _release(self, task: Task, row: int) -> None:
@@ -129,13 +134,13 @@ class CardLedger(Ledger[Grant]):
             return
         grant = self._taken.pop(task.uid, None)
         if grant is not None:
-            self._holders[row] = {uid: held for uid, held in self._holders[row].items() if uid != task.uid}
-            self._now[row] = charge(self._now[row], grant, -1)
+            self._holders[row] = {uid: held for uid, held in self._held(row).items() if uid != task.uid}
+            self._now[row] = charge(self.cards(row, later=False), grant, -1)
             self._charge_later(row, grant, -1)
 
     def _evict(self, task: Task, row: int) -> Grant:
         """A Pod without a known allocation holds nothing."""
-        _, grant = self._holders.get(row, NO_EXTERNAL_CALLS).get(task.uid, (task, ()))
+        _, grant = self._held(row).get(task.uid, (task, ())) if row in self.node_states else (task, ())
         if grant:
             self._charge_later(row, grant, -1)
         return grant
@@ -145,5 +150,5 @@ class CardLedger(Ledger[Grant]):
             self._charge_later(row, held, 1)
 
     def _charge_later(self, row: int, grant: Grant, sign: int) -> None:
-        self._later[row] = charge(self._later[row], grant, sign)
+        self._later[row] = charge(self.cards(row, later=True), grant, sign)
         self.log.append(row)

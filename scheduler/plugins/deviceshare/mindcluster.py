@@ -86,6 +86,7 @@ class MindClusterNpu:
     name = "ascend310p-vNPU"
     title = f"{KIND} chips"
     lock = ""
+    config_map_prefix = f"{DEVICE_INFO_NAMESPACE}/{DEVICE_INFO_CONFIGMAP_PREFIX}"
 
     def __init__(self, times: NodeTimes) -> None:
         self._times = times
@@ -120,9 +121,6 @@ class MindClusterNpu:
     def has(self, node: Node) -> bool:
         labels = node.metadata.labels or {}
         return _cores_per_chip(labels) > 0 and labels.get(ACCELERATOR, "").partition("-")[2] == KIND
-
-    def source(self, node: str, config_maps: Mapping[str, ConfigMap]) -> ConfigMap | None:
-        return config_maps.get(f"{DEVICE_INFO_NAMESPACE}/{DEVICE_INFO_CONFIGMAP_PREFIX}{node}")
 
     def read(self, node: Node, source: ConfigMap | None, tasks: Sequence[Task]) -> Inventory:
         cores = _cores_per_chip(node.metadata.labels or {})

@@ -73,15 +73,11 @@ class DeviceShare:
             CardLedger(session, family, self._exclusion_rules if isinstance(family, Vgpu) else None)
             for family in self._families()
         ]
-        self._locked = {
-            ledger.family.name: LockFilter(session.snapshot, ledger.node_states, ledger.family.lock)
-            for ledger in self.ledgers
-            if ledger.family.lock
-        }
+        self._locked: dict[str, LockFilter] = {}
+        """By the name of the family."""
         for ledger in self.ledgers:
-            for node_state in ledger.node_states.values():
-                for problem in node_state.inventory.problems:
-                    session.malformed_field(problem)
+            for problem in ledger.problems:
+                session.malformed_field(problem)
             session.add_handlers(ledger.allocate, ledger.deallocate)
         if self._settings.vgpu:
             session.add_filter(self._filters, per_job=self._exclusion_rules.exclusive_job)
@@ -136,6 +132,8 @@ class DeviceShare:
             CardFilter(columns, ledger.claim(cls).description),
         ]
         if family.lock:
+            if family.name not in self._locked:
+                self._locked[family.name] = LockFilter(self._session.snapshot, ledger.node_states, family.lock)
             filters.append(self._locked[family.name])
         return filters
 

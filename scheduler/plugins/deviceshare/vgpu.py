@@ -5,7 +5,7 @@ annotations of the Pod, which the device plugin reads when the kubelet allocates
 no vGPU.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from scheduler.api.names import (
@@ -80,6 +80,7 @@ class Vgpu:
 
     name = "hamivgpu"
     title = "vGPUs"
+    config_map_prefix = ""
 
     def __init__(self, config: VgpuConfig, policy: str, now: float, *, locks: bool) -> None:
         self.lock = VGPU_NODE_LOCK if locks else ""
@@ -146,9 +147,6 @@ class Vgpu:
     def has(self, node: Node) -> bool:
         registered = VGPU_REGISTER in (node.metadata.annotations or {})
         return registered and all(has_allocatable(node, name) for name in (VGPU_NUMBER, VGPU_MEMORY, VGPU_CORES))
-
-    def source(self, node: str, config_maps: Mapping[str, ConfigMap]) -> None:
-        return None
 
     def read(self, node: Node, source: ConfigMap | None, tasks: Sequence[Task]) -> Inventory:
         text = (node.metadata.annotations or {}).get(VGPU_REGISTER, "")

@@ -1,0 +1,111 @@
+"""The states of cards are shared by sessions, and only nodes that changed are read again."""
+
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler.api.names import VGPU_IDS
+from scheduler.framework.configuration import Configuration
+from scheduler.plugins.deviceshare import inventory
+from scheduler.plugins.deviceshare.holdings import read_holdings
+from scheduler.plugins.deviceshare.inventory import FamilyNodes, read_nodes
+from scheduler.plugins.deviceshare.ledger import CardLedger
+from scheduler.plugins.deviceshare.plugin import DeviceShare
+from tests.builders import Raw, World, feed, node
+from tests.examples import examples
+from tests.unit.plugins.deviceshare.devices import (
+    MINDCLUSTER,
+    VGPU,
+    chip_list,
+    chip_node,
+    jobs,
+    limited,
+    slices,
+    vgpu_node,
+)
+
+
+def ledger(world: World, configuration: Configuration = VGPU) -> CardLedger:
+    session = world.session(configuration)
+    (found,) = next(plugin for plugin in session.plugins if isinstance(plugin, DeviceShare)).ledgers
+    return found
+
+
+def running(name: str, ids: str, on: str, **rest: Any) -> list[Raw]:
+    held = limited(f"{name}-0", *slices(ids), on=on, annotations={VGPU_IDS: ids}, **rest)
+    return jobs(held, name=name, phase="Running")
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the nodes that were read."""
+    read: list[str] = []
+
+    def reading(family: Any, node: Any, *rest: Any) -> Any:
+        read.append(node.metadata.name)
+        return read_holdings(family, node, *rest)
+
+    monkeypatch.setattr("scheduler.plugins.deviceshare.inventory.read_holdings", reading)
+    return read
+
+
+def test_a_pod_changes_the_state_of_its_node_only(read: list[str]) -> None:
+    world = World(*(vgpu_node(name) for name in "abc"))
+    before = ledger(world)
+    read.clear()
+    assert ledger(world).node_states is before.node_states
+    assert not read
+    feed(world.cluster.cache, running("r", "b-0,NVIDIA,1000,10:", "b"))
+    after = ledger(world)
+    assert read == ["b"]
+    assert [after.cards(row, later=False)[0].used_memory for row in range(3)] == [0, 1000, 0]
+    assert [before.cards(row, later=False)[0].used_memory for row in range(3)] == [0, 0, 0]
+    assert [task.name for task, _ in after.grants()] == ["r-0"]
+
+
+def test_the_chips_that_a_device_plugin_lists_are_read_again(read: list[str]) -> None:
+    world = World(*(chip_node(name) for name in "ab"), *(chip_list(name, [0, 1]) for name in "ab"))
+    assert len(ledger(world, MINDCLUSTER).cards(1, later=False)) == 2
+    read.clear()
+    feed(world.cluster.cache, chip_list("b", [0]))
+    assert len(ledger(world, MINDCLUSTER).cards(1, later=False)) == 1
+    assert read == ["b"]
+
+
+def change(random: Random, step: int) -> Raw | list[Raw]:
+    name = random.choice("abcd")
+    match random.randrange(4):
+        case 0:
+            return node(name, "64c+256Gi")
+        case 1:
+            return vgpu_node(name, random.randrange(1, 3), broken=random.sample(range(2), random.choice([0, 1])))
+        case 2:
+            return vgpu_node(name, slots=random.choice([2, 10]), annotations={"other": str(step)})
+        case _:
+            held = running(f"p{step}", f"{name}-{random.randrange(2)},NVIDIA,1000,10:", name)
+            if random.random() < 0.4:
+                held[-1]["metadata"]["deletionTimestamp"] = "2020-01-01T12:00:00Z"
+            return held
+
+
+def comparable(found: FamilyNodes) -> list[object]:
+    return [found.states, found.has_devices.tolist(), found.in_use, found.problems]
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(st.randoms(use_true_random=False))
+def test_any_sequence_of_changes_leads_to_the_states_of_a_first_session(random: Random) -> None:
+    world = World(*(vgpu_node(name) for name in "abc"))
+    for step in range(8):
+        for i in range(random.randrange(3)):
+            feed(world.cluster.cache, change(random, 10 * step + i))
+        session = world.session(VGPU)
+        (ledger,) = next(plugin for plugin in session.plugins if isinstance(plugin, DeviceShare)).ledgers
+        found = read_nodes(session.snapshot, ledger.family)
+        kept = inventory._family_caches.pop(ledger.family.name)
+        fresh = read_nodes(session.snapshot, ledger.family)
+        inventory._family_caches[ledger.family.name] = kept
+        assert comparable(found) == comparable(fresh)
