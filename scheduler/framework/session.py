@@ -219,7 +219,8 @@ class Session(Registration):
             scores = self.scores(cls, job)
             scored = perf_counter()
             view = self._views[key] = self._shared_view(cls, filters, scores)
-            view.creation_took(filtered - began, scored - filtered)
+            self.search_durations.creating_filters += filtered - began
+            self.search_durations.creating_scores += scored - filtered
             self._viewing = None
         return view
 

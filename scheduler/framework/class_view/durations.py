@@ -1,7 +1,9 @@
 """How long a session searches for nodes: filters and scores apart, as Volcano's stages Predicate and Scoring.
 
-A search finds nodes for all equal tasks that are placed together. The first search of a class also creates its filters
-and scores.
+A search finds nodes for all equal tasks that are placed together. The creation of filters and scores of a class counts
+to the next search, which is in most cases the first one of that class.
+
+All views of a session share the object, because they are many: each attribute of a view costs time.
 """
 
 from dataclasses import dataclass, field
@@ -9,7 +11,13 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class SearchDurations:
-    """Seconds, one number for each search."""
+    """Durations in seconds."""
 
     filters: list[float] = field(default_factory=list)
+    """One number for each search; ``scores`` alike."""
     scores: list[float] = field(default_factory=list)
+    creating_filters: float = 0.0
+    """Not yet counted to a search; ``creating_scores`` alike."""
+    creating_scores: float = 0.0
+    filtering: float = 0.0
+    """What the running search has spent in filters."""

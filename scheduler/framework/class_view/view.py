@@ -95,15 +95,7 @@ class ClassView:
         self._future_room = CachedColumn(self._candidates, self._has_room_in_future)
         self._plan = Plan(nodes, cls, None if wide or limit or chooser else self._sequences)
         self._errors: tuple[int, FitErrors] | None = None
-        self._created_filters, self._created_scores = perf_counter() - began, 0.0
-        """Seconds that the next search reports, too."""
-        self._filtering = 0.0
-        """Seconds that the running search has spent in filters."""
-
-    def creation_took(self, filters: float, scores: float) -> None:
-        """Adds the seconds for the creation of the filters and scores of a class."""
-        self._created_filters += filters
-        self._created_scores += scores
+        self._durations.creating_filters += perf_counter() - began
 
     def include(self, cls: TaskClass) -> None:
         """Makes the view that of another class, too, which requests the same and has equal filters and scores."""
@@ -181,7 +173,7 @@ class ClassView:
             return rows
         began = perf_counter()
         rows = _passing(self._costly, _passing(self._wide_filters, rows, future=future), future=future)
-        self._filtering += perf_counter() - began
+        self._durations.filtering += perf_counter() - began
         return rows
 
     # --- choosing ---
@@ -209,12 +201,12 @@ class ClassView:
     def _search(self, count: int, within: Rows | None) -> tuple[list[int], list[float]]:
         """Returns places, and the score of each when it is chosen, without the scores of scope CLUSTER. A single
         place has no score, because a single candidate is not scored."""
-        began = perf_counter()
-        self._filtering = 0.0
+        durations, began = self._durations, perf_counter()
+        durations.filtering = 0.0
         result = self._searched(began, count, within)
-        self._durations.filters.append(self._created_filters + self._filtering)
-        self._durations.scores.append(self._created_scores + perf_counter() - began - self._filtering)
-        self._created_filters = self._created_scores = 0.0
+        durations.filters.append(durations.creating_filters + durations.filtering)
+        durations.scores.append(durations.creating_scores + perf_counter() - began - durations.filtering)
+        durations.creating_filters = durations.creating_scores = 0.0
         return result
 
     def _searched(self, began: float, count: int, within: Rows | None) -> tuple[list[int], list[float]]:
@@ -222,7 +214,7 @@ class ClassView:
         room = self._room.read()
         at = self._candidates.all if within is None else self._candidates.find(within)
         at = at[room[at] > 0]
-        self._filtering = perf_counter() - began
+        self._durations.filtering = perf_counter() - began
         if not len(at):
             return [], []
         if self._one_at_a_time or count == 1:
@@ -297,7 +289,7 @@ class ClassView:
             passing = _passing(self._costly, rows[start : start + number], future=future)
             best = int(passing[0]) if len(passing) else None
             start, number = start + number, 2 * number
-        self._filtering += perf_counter() - ranked + filtered - began
+        self._durations.filtering += perf_counter() - ranked + filtered - began
         return best
 
     def _limited(self, rows: Rows) -> Rows:
