@@ -56,6 +56,23 @@ def test_queues_gangs_and_chips_are_shown() -> None:
     run(scenario)
 
 
+def test_queues_show_what_they_have_borrowed_and_lent() -> None:
+    async def scenario() -> None:
+        cards = (
+            Amount("NVIDIA-H200", "6", "", "4", 1.5, borrowed="2"),
+            Amount("NVIDIA-H800", "0", "", "4", 0.0, lent="1"),
+        )
+        async with viewer() as v:
+            await v.open()
+            await v.show(Overview(5.0, (QueueRow("a", "", "Open", 1, amounts=cards),)))
+            text = await v.text("#queue-tree")
+            assert "6 of 4 used (150 %), 2 borrowed" in text
+            assert "0 of 4 used (0 %), 1 lent" in text
+            assert "over its capability" not in text
+
+    run(scenario)
+
+
 def test_changes_are_shown_without_reloading_and_leave_the_rest_as_it_is() -> None:
     async def scenario() -> None:
         first = Overview(
@@ -112,12 +129,13 @@ def test_a_queue_that_moves_is_shown_below_its_new_parent_and_not_below_the_old_
 
 def test_names_and_reasons_are_text_whatever_they_contain() -> None:
     async def scenario() -> None:
+        hostile = Amount(HOSTILE, HOSTILE, HOSTILE, HOSTILE, 2.0, borrowed=HOSTILE, lent=HOSTILE)
         async with viewer() as v:
             await v.open()
             await v.show(
                 Overview(
                     5.0,
-                    (QueueRow(HOSTILE, "", HOSTILE, 1, amounts=(Amount(HOSTILE, HOSTILE, HOSTILE, HOSTILE, 2.0),)),),
+                    (QueueRow(HOSTILE, "", HOSTILE, 1, amounts=(hostile,)),),
                     (WaitingRow(HOSTILE, HOSTILE, HOSTILE, "nodes", 1, 1, HOSTILE, 1, HOSTILE),),
                     (NodeRow(HOSTILE, HOSTILE, "fdaun.", (1, 1, 1, 1, 1), True), NodeRow("__proto__", "constructor")),
                 )

@@ -15,7 +15,7 @@ from controlplane.manifests import ROOT
 from scheduler.api.kinds import QUEUE
 from tests.integration.dashboard_svg import Series, draw
 from tests.integration.prometheus import Prometheus
-from tests.integration.scraped import DASHBOARDS, GPU, JOBS, create_jobs, job, scraped_installation, with_values
+from tests.integration.scraped import DASHBOARDS, GPU, JOBS, create_jobs, job, queue, scraped_installation, with_values
 
 TARGET = ROOT / "docs" / "images"
 ROUNDS, PAUSE = 12, 8.0
@@ -42,8 +42,8 @@ def main() -> int:
             tempfile.TemporaryDirectory() as directory,
             scraped_installation(Path(directory)) as (installed, prometheus, start),
         ):
-            queue = {"apiVersion": QUEUE.api_version, "kind": "Queue", "metadata": {"name": "serving"}}
-            installed.api.create(QUEUE.path, {**queue, "spec": {"weight": 1, "capability": {"cpu": "24", GPU: "4"}}})
+            serving = queue("serving", {"weight": 1, "capability": {"cpu": "24", GPU: "4"}}, 2)
+            installed.api.create(QUEUE.path, serving)
             for i in range(ROUNDS):
                 time.sleep(PAUSE)
                 create_jobs(installed, f"-{i}")

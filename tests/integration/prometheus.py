@@ -46,6 +46,11 @@ class Prometheus:
             said = error.read().decode() if hasattr(error, "read") else str(error)
             raise AssertionError(f"{path} {parameters}: {said}") from None
 
+    def series(self, query: str, start: float, end: float) -> Sequence[dict[str, str]]:
+        """The labels of the series of a query in a time span."""
+        found = self.get("query_range", query=query, start=str(start), end=str(end), step="1")["result"]
+        return [series["metric"] for series in found]
+
     def numbers(self, query: str, start: float, end: float) -> Sequence[float]:
         """The finite values of a query in each second of a time span."""
         found = self.get("query_range", query=query, start=str(start), end=str(end), step="1")["result"]

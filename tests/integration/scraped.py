@@ -7,14 +7,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from controlplane.manifests import CHART, NAMESPACE, RELEASE
 from scheduler.api.kinds import NODE, QUEUE, VCJOB, object_path
-from scheduler.api.names import ASCEND_910
+from scheduler.api.names import ASCEND_910, CARD_QUOTA
 from tests.integration.installation import ROLES, Installation, started_installation
 from tests.integration.prometheus import Prometheus
 from tests.integration.stage import wait
 
 GPU = "nvidia.com/gpu"
+CARD = "NVIDIA-H200"
 DEFAULT = "default"
 JOBS = object_path(VCJOB, DEFAULT, "").rstrip("/")
 DASHBOARDS = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in (CHART / "dashboards").glob("*.json")}
@@ -58,6 +61,21 @@ def job(name: str, replicas: int, minimum: int, requests: dict[str, str], **more
     return {"apiVersion": VCJOB.api_version, "kind": "Job", "metadata": {"name": name}, "spec": spec}
 
 
+def configuration() -> str:
+    """The chart's configuration with card quotas that queues borrow from each other."""
+    text: str = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))["scheduler"]["configuration"]
+    configuration = yaml.safe_load(text)
+    card_quota = {"name": "capacity-card", "arguments": {"cardBorrowing": True}}
+    configuration["tiers"][-1]["plugins"].append(card_quota)
+    return yaml.safe_dump(configuration)
+
+
+def queue(name: str, spec: dict[str, Any], cards: int) -> dict[str, Any]:
+    """``cards``: the quota of the card of all nodes with GPUs."""
+    metadata = {"name": name, "annotations": {CARD_QUOTA: json.dumps({CARD: cards})}}
+    return {"apiVersion": QUEUE.api_version, "kind": "Queue", "metadata": metadata, "spec": spec}
+
+
 def create_nodes(installed: Installation) -> None:
     """One without devices, two with GPUs, and two with NPUs of which a chip is broken."""
     for name, devices in (
@@ -70,7 +88,7 @@ def create_nodes(installed: Installation) -> None:
         amounts = {"cpu": "32", "memory": "256Gi", "pods": "110", **devices}
         metadata: dict[str, Any] = {"name": name}
         if GPU in devices:
-            model = {"product": "NVIDIA-H200", "count": "8", "memory": "143771"}
+            model = {"product": CARD, "count": "8", "memory": "143771"}
             metadata["labels"] = {f"{GPU}.{key}": value for key, value in model.items()}
         if ASCEND_910 in devices:
             metadata["labels"] = {"accelerator-type": "module"}
@@ -100,7 +118,9 @@ def scraped_installation(directory: Path) -> Iterator[tuple[Installation, Promet
         api = installed.api
         api.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
         create_nodes(installed)
-        installed.helm("install", RELEASE, CHART, "--set=dashboards.enabled=true")
+        values = directory / "values.yaml"
+        values.write_text(yaml.safe_dump({"scheduler": {"configuration": configuration()}}), encoding="utf-8")
+        installed.helm("install", RELEASE, CHART, "--set=dashboards.enabled=true", f"--values={values}")
         for role in ROLES:
             installed.start(role)
         targets = {role: installed.roles[role].metrics for role in ROLES}
@@ -111,9 +131,8 @@ def scraped_installation(directory: Path) -> Iterator[tuple[Installation, Promet
                 """Waits until a query returns data."""
                 wait(lambda: prometheus.numbers(query, began, time.time()), 60, lambda: query)
 
-            queue = {"apiVersion": QUEUE.api_version, "kind": "Queue", "metadata": {"name": "research"}}
             capability = {"cpu": "64", "memory": "512Gi", GPU: "16", ASCEND_910: "16"}
-            api.create(QUEUE.path, {**queue, "spec": {"weight": 2, "capability": capability}})
+            api.create(QUEUE.path, queue("research", {"weight": 2, "capability": capability}, 32))
             api.wait(object_path(QUEUE, "", "research"), lambda it: it.get("status", {}).get("state") == "Open", 60)
             api.create(JOBS, job("elastic", 1, 1, {"cpu": "1"}))
             api.create(JOBS, job("no-admission", 4, 4, {ASCEND_910: "8"}))

@@ -4,6 +4,7 @@ all roles; and the alerts with invented series, as `promtool test rules` runs th
 import re
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,6 +28,7 @@ ALERTS = {
     for rule in group["rules"]
 }
 THRESHOLD = re.compile(r" (?:[<>]=?|==) [0-9.]+")
+LEGEND_LABEL = re.compile(r"\{\{(\w+)\}\}")
 METRIC = re.compile(r"\bvolcano_[a-zA-Z0-9_]+")
 
 
@@ -63,6 +65,25 @@ def test_every_query_returns_data(scraped: tuple[Prometheus, float]) -> None:
 
     wait(lambda: not empty(), 30, empty)
     assert not {name: METRIC.findall(query) for name, query in queries().items() if set(METRIC.findall(query)) - known}
+
+
+def test_every_series_of_a_panel_has_a_name_of_its_own(scraped: tuple[Prometheus, float]) -> None:
+    prometheus, began = scraped
+    for name, dashboard in DASHBOARDS.items():
+        for panel in dashboard["panels"]:
+            names = Counter(
+                _legend(target["legendFormat"], series)
+                for target in panel.get("targets", ())
+                if "legendFormat" in target
+                for series in prometheus.series(with_values(target["expr"]), began, time.time())
+            )
+            assert all(number == 1 for number in names.values()), (name, panel["title"], names)
+            assert all(text.strip() for text in names), (name, panel["title"])
+
+
+def _legend(text: str, series: dict[str, str]) -> str:
+    """The name of a series in a panel."""
+    return LEGEND_LABEL.sub(lambda label: series.get(label[1], ""), text)
 
 
 def _found(prometheus: Prometheus, query: str, began: float) -> bool:
