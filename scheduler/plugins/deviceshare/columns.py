@@ -81,20 +81,35 @@ class ClaimColumns:
     def __init__(self, ledger: CardLedger, claim: Any, exclusion: ExclusionRule | None) -> None:
         self._ledger = ledger
         self._exclusion = exclusion
-        family = ledger.family
-        self._eligible = {
-            row: family.eligible(claim, node_state.inventory) for row, node_state in ledger.node_states.items()
-        }
-        self.eligible_nodes: NDArray[np.bool_] = np.zeros(len(ledger.has_devices), dtype=bool)
+        self._claim = claim
+        self._runs = Runs(ledger.family, claim)
+        number = len(ledger.has_devices)
+        self.eligible_nodes: NDArray[np.bool_] = np.zeros(number, dtype=bool)
         """Shape (nodes,): nodes with cards that the claim accepts, free or not."""
-        self.eligible_nodes[[row for row, mask in self._eligible.items() if mask]] = True
-        self._runs = Runs(family, claim)
-        self._codes: tuple[Codes, Codes] = (
-            np.zeros(len(ledger.has_devices), dtype=np.int64),
-            np.zeros(len(ledger.has_devices), dtype=np.int64),
-        )
-        self._seen = len(ledger.log)
-        self._update(ledger.node_states)
+        self._codes: tuple[Codes, Codes] = np.zeros(number, dtype=np.int64), np.zeros(number, dtype=np.int64)
+        self._seen = 0
+        if exclusion is None and not ledger.family.names_cards(claim):
+            self._read_kinds()
+        else:
+            rows = list(ledger.node_states)
+            self.eligible_nodes[[row for row in rows if self._eligible(row)]] = True
+            self._update(rows)
+
+    def _read_kinds(self) -> None:
+        """Reads the nodes as they were when the session was opened: those of one kind have one code."""
+        nodes, family, rows = self._ledger.nodes, self._ledger.family, np.flatnonzero(self._ledger.has_devices)
+        eligible = [family.eligible(self._claim, state.inventory) for state in nodes.kinds]
+        self.eligible_nodes[rows] = np.array([mask != 0 for mask in eligible], dtype=bool)[nodes.kind[rows]]
+        for later, codes in enumerate(self._codes):
+            states = ((state.later if later else state.now) for state in nodes.kinds)
+            of_kinds = [
+                self._runs.code(cards, mask, False) if mask else 0 for cards, mask in zip(states, eligible, strict=True)
+            ]
+            codes[rows] = np.array(of_kinds, dtype=np.int64)[nodes.kind[rows]]
+
+    def _eligible(self, row: int) -> int:
+        """The mask of the cards of a node that the claim accepts."""
+        return self._ledger.family.eligible(self._claim, self._ledger.node_states[row].inventory)
 
     def _sync(self) -> None:
         fresh = self._ledger.log[self._seen :]
@@ -107,9 +122,9 @@ class ClaimColumns:
             inventory = ledger.node_states[row].inventory
             exclusive = exclusion is not None and exclusion.excludes_own_class(inventory)
             known: tuple[Cards, int] | None = None
-            code = 0
+            code, accepted = 0, self._eligible(row)
             for later, codes in enumerate(self._codes):
-                eligible = self._eligible[row]
+                eligible = accepted
                 if exclusion is not None and eligible:
                     eligible &= ~ledger.excluded_cards(row, exclusion, later=bool(later))
                 cards = ledger.usable(row, later=bool(later))

@@ -73,6 +73,9 @@ class Family(Protocol[C]):
     def upper_bounds(self, claim: C, card: Card) -> CardRequests:
         """The most that each container of a task with the claim may use of ``card``, and the number of cards."""
 
+    def names_cards(self, claim: C) -> bool:
+        """Whether the claim accepts or excludes single cards by their ids."""
+
     def eligible(self, claim: C, inventory: Inventory) -> int:
         """The mask of the cards of a node that the claim accepts, whether free or not; 0 if there is none."""
 

@@ -111,6 +111,9 @@ class GpuShare:
     def upper_bounds(self, claim: GpuClaim, card: Card) -> CardRequests:
         return (CardRequest(claim.number or 1, claim.memory),)
 
+    def names_cards(self, claim: GpuClaim) -> bool:
+        return False
+
     def eligible(self, claim: GpuClaim, inventory: Inventory) -> int:
         return ALL_CARDS
 

@@ -195,6 +195,9 @@ class HamiNpu:
     def upper_bounds(self, claim: NpuClaim, card: Card) -> CardRequests:
         return tuple(request._replace(memory=request.memory_of(card)) for request in claim.containers)
 
+    def names_cards(self, claim: NpuClaim) -> bool:
+        return False
+
     def eligible(self, claim: NpuClaim, inventory: Inventory) -> int:
         return 0 if claim.soft and inventory.mode != HAMI_CORE else ALL_CARDS
 

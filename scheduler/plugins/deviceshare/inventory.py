@@ -45,6 +45,10 @@ class FamilyNodes:
     in_use: frozenset[int]
     """The rows of the nodes of whose devices Pods hold a part."""
     problems: tuple[Malformed, ...]
+    kinds: tuple[NodeState, ...]
+    """A node of each kind. Nodes are of one kind if they are equal but for the ids of their cards and their Pods."""
+    kind: Rows
+    """Shape (nodes,): the position of each node's kind in ``kinds``; -1: no devices."""
 
 
 class _FamilyCache:
@@ -61,6 +65,8 @@ class _FamilyCache:
 
 _family_caches: dict[str, _FamilyCache] = {}
 """Keyed by the name of the family."""
+_FEW: Final = 256
+"""A number of kinds up to which those that no node has any more do no harm."""
 _NO_OBJECTS: Final[Mapping[str, object]] = {}
 
 
@@ -111,13 +117,28 @@ def _nodes(values: NodeValues[NodeState], number: int, before: FamilyNodes | Non
     problems = tuple(problem for state in states if state.inventory.problems for problem in state.inventory.problems)
     if before is not None:
         changed = {rows[i]: states[i] for i in values.changed}
+        found, has_devices, kind = {**before.states, **changed}, before.has_devices, before.kind.copy()
         in_use = before.in_use - changed.keys() | {row for row, state in changed.items() if state.holders}
-        return FamilyNodes({**before.states, **changed}, before.has_devices, in_use, problems)
-    has_devices = np.zeros(number, dtype=np.bool_)
-    has_devices[values.rows] = True
-    has_devices.flags.writeable = False
-    found = dict(zip(rows, states, strict=True))
-    return FamilyNodes(found, has_devices, frozenset(row for row in rows if found[row].holders), problems)
+        kinds = {_kind(state): (i, state) for i, state in enumerate(before.kinds)}
+    else:
+        changed = found = dict(zip(rows, states, strict=True))
+        has_devices, kind = np.zeros(number, dtype=np.bool_), np.full(number, -1, dtype=np.intp)
+        has_devices[values.rows] = True
+        has_devices.flags.writeable = False
+        in_use = frozenset(row for row in rows if found[row].holders)
+        kinds = {}
+    for row, state in changed.items():
+        kind[row], _ = kinds.setdefault(_kind(state), (len(kinds), state))
+    examples = tuple(state for _, state in kinds.values())
+    if len(examples) > _FEW:
+        used, kind[values.rows] = np.unique(kind[values.rows], return_inverse=True)
+        examples = tuple(examples[i] for i in used.tolist())
+    return FamilyNodes(found, has_devices, in_use, problems, examples, kind)
+
+
+def _kind(state: NodeState) -> Hashable:
+    inventory = state.inventory
+    return inventory.cards, inventory.models, inventory.mode, state.now, state.later
 
 
 def _read(family: Family[Any], node: Node, source: ConfigMap | None, tasks: Iterable[Task], since: float) -> NodeState:

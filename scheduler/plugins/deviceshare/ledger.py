@@ -27,7 +27,8 @@ class CardLedger(Ledger[Grant]):
         self.family = family
         self._exclusion_rules = exclusion_rules
         self._names = session.nodes.names
-        nodes = read_nodes(session.snapshot, family)
+        self.nodes = nodes = read_nodes(session.snapshot, family)
+        """The nodes at the start of the session."""
         self.node_states = nodes.states
         """Row -> the state of the node at the start of the session."""
         self.has_devices = nodes.has_devices

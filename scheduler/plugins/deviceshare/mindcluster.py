@@ -147,6 +147,9 @@ class MindClusterNpu:
             return (CardRequest(1, template.cpus, template.cores),)
         return (CardRequest(max(claim.cores // card.cores, 1), card.memory, card.cores),)
 
+    def names_cards(self, claim: CoreClaim) -> bool:
+        return False
+
     def eligible(self, claim: CoreClaim, inventory: Inventory) -> int:
         return ALL_CARDS
 

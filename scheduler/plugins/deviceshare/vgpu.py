@@ -192,6 +192,9 @@ class Vgpu:
     def upper_bounds(self, claim: VgpuClaim, card: Card) -> CardRequests:
         return tuple(request._replace(memory=request.memory_of(card)) for request in claim.containers)
 
+    def names_cards(self, claim: VgpuClaim) -> bool:
+        return bool(claim.use_uuids or claim.no_uuids)
+
     def eligible(self, claim: VgpuClaim, inventory: Inventory) -> int:
         if claim.mode and claim.mode != inventory.mode:
             return 0

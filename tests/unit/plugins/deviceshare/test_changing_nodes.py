@@ -3,6 +3,7 @@
 from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from scheduler.api.names import VGPU_IDS
 from scheduler.framework.configuration import Configuration
 from scheduler.plugins.deviceshare import inventory
+from scheduler.plugins.deviceshare.columns import ClaimColumns
 from scheduler.plugins.deviceshare.holdings import read_holdings
 from scheduler.plugins.deviceshare.inventory import FamilyNodes, read_nodes
 from scheduler.plugins.deviceshare.ledger import CardLedger
@@ -25,6 +27,7 @@ from tests.unit.plugins.deviceshare.devices import (
     limited,
     slices,
     vgpu_node,
+    vgpu_pods,
 )
 
 
@@ -92,13 +95,16 @@ def change(random: Random, step: int) -> Raw | list[Raw]:
 
 
 def comparable(found: FamilyNodes) -> list[object]:
-    return [found.states, found.has_devices.tolist(), found.in_use, found.problems]
+    """The nodes, with what makes their kinds in place of the numbers of these."""
+    kinds = [None if number < 0 else inventory._kind(found.kinds[number]) for number in found.kind.tolist()]
+    return [found.states, found.has_devices.tolist(), found.in_use, found.problems, kinds]
 
 
 @settings(max_examples=examples(60), deadline=None)
-@given(st.randoms(use_true_random=False))
-def test_any_sequence_of_changes_leads_to_the_states_of_a_first_session(random: Random) -> None:
-    world = World(*(vgpu_node(name) for name in "abc"))
+@given(st.randoms(use_true_random=False), st.sampled_from([0, 256]))
+def test_any_sequence_of_changes_leads_to_the_states_of_a_first_session(random: Random, few: int) -> None:
+    world, patch = World(*(vgpu_node(name) for name in "abc")), pytest.MonkeyPatch()
+    patch.setattr(inventory, "_FEW", few)
     for step in range(8):
         for i in range(random.randrange(3)):
             feed(world.cluster.cache, change(random, 10 * step + i))
@@ -109,3 +115,31 @@ def test_any_sequence_of_changes_leads_to_the_states_of_a_first_session(random: 
         fresh = read_nodes(session.snapshot, ledger.family)
         inventory._family_caches[ledger.family.name] = kept
         assert comparable(found) == comparable(fresh)
+    patch.undo()
+
+
+@settings(max_examples=examples(40), deadline=None)
+@given(st.randoms(use_true_random=False))
+def test_the_columns_of_a_claim_by_kinds_are_those_by_nodes(random: Random) -> None:
+    """Also of a claim that is first asked about after the session has placed Pods."""
+    world = World(*(vgpu_node(name) for name in "abc"))
+    for step in range(6):
+        feed(world.cluster.cache, change(random, step))
+    feed(world.cluster.cache, jobs(*(vgpu_pods(1, 2000, name="j")), name="j"))
+    session = world.session(VGPU)
+    (ledger,) = next(plugin for plugin in session.plugins if isinstance(plugin, DeviceShare)).ledgers
+    job = session.jobs["default/j"]
+    (task,) = job.tasks()
+    claim = ledger.claim(task.cls)
+    rows = np.flatnonzero(ClaimColumns(ledger, claim, None).room(np.arange(len(session.nodes)), later=False) > 0)
+    if len(rows):
+        ledger.allocate(job, [task], [int(random.choice(rows.tolist()))], False)
+    by_kinds = ClaimColumns(ledger, claim, None)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(ledger.family), "names_cards", lambda self, claim: True)
+        by_nodes = ClaimColumns(ledger, claim, None)
+    every = np.arange(len(session.nodes))
+    assert by_kinds.eligible_nodes.tolist() == by_nodes.eligible_nodes.tolist()
+    for later in (False, True):
+        assert by_kinds.room(every, later=later).tolist() == by_nodes.room(every, later=later).tolist()
+    assert by_kinds.scores(every, None).tolist() == by_nodes.scores(every, None).tolist()
