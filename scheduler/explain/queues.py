@@ -29,7 +29,7 @@ def waiting_in_order(session: Session, queue: str = "") -> dict[tuple[str, bool]
     """The jobs that wait, by queue and whether they wait for admission to it (or else for nodes), in the order in which
     the session considers them. ``queue``: only of this queue; "": of all."""
     found: dict[tuple[str, bool], list[Job]] = {}
-    for job in session.jobs.values():
+    for job in session.active_jobs.values():
         if job.queue not in session.queues or queue not in ("", job.queue):
             continue
         if job.waiting_for_queue or job.count(TaskStatus.PENDING, TaskStatus.PIPELINED):
@@ -78,14 +78,17 @@ class QueueTotal:
 
 
 def queue_totals(session: Session) -> dict[str, QueueTotal]:
-    """The totals of all queues. Each job is counted once, so this takes little longer than for one queue."""
-    used = {name: session.dimensions.zeros() for name in session.queues}
+    """The totals of all queues. Only the jobs are counted one by one that are not settled."""
+    used = _used_by_queue(session)
     running, jobs = Counter[str](), Counter[str]()
-    for job in session.jobs.values():
+    for name, settled in session.settled_jobs.items():
+        jobs[name] += settled.number
+        running[name] += settled.number
+    for job in session.active_jobs.values():
         if job.queue in used:
-            used[job.queue] += job.allocated
-            jobs[job.queue] += 1
-            running[job.queue] += job.ready_count >= max(job.min_member, 1)
+            is_new = job not in session.touched
+            jobs[job.queue] += is_new
+            running[job.queue] += (job.ready_count >= max(job.min_member, 1)) - (not is_new)
     sums = {name: total.copy() for name, total in used.items()}
     all_running, all_jobs = running.copy(), jobs.copy()
     for name, total in used.items():
@@ -103,6 +106,19 @@ def queue_totals(session: Session) -> dict[str, QueueTotal]:
         )
         for name in session.queues
     }
+
+
+def _used_by_queue(session: Session) -> dict[str, Vector]:
+    """Queue -> what its own jobs hold."""
+    used = {name: session.dimensions.zeros() for name in session.queues}
+    for name, settled in session.settled_jobs.items():
+        used[name] += settled.allocated
+    for job in session.active_jobs.values():
+        if job.queue in used:
+            used[job.queue] += job.allocated
+            if job in session.touched:
+                used[job.queue] -= session.touched[job]
+    return used
 
 
 def _limited(amounts: QueueAmounts) -> bool:
@@ -135,11 +151,8 @@ def _of_queue(
 
 def used_in_queue(session: Session, name: str) -> Vector:
     """The amounts that are allocated to the jobs of a queue and its descendants."""
-    used, queues = session.dimensions.zeros(), subtree(session, name)
-    for job in session.jobs.values():
-        if job.queue in queues:
-            used += job.allocated
-    return used
+    used = _used_by_queue(session)
+    return sum((used[each] for each in subtree(session, name)), start=session.dimensions.zeros())
 
 
 def subtree(session: Session, name: str) -> set[str]:
