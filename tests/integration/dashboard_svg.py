@@ -4,6 +4,7 @@ Only what the dashboards of the chart use is drawn: the types of panels, units a
 `tests/unit/chart/test_dashboard_files.py` accepts.
 """
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 from math import ceil, floor, isfinite, log2, log10
@@ -17,6 +18,7 @@ UNIT_WIDTH, UNIT_HEIGHT, GAP = 58, 32, 6
 COLORS = ("#3274d9", "#56a64b", "#ff780a", "#e02f44", "#8f3bb8", "#0da3a8", "#b877d9", "#8a6d00", "#5a5f66")
 NAMED = {"green": "#37872d", "orange": "#d9730d", "red": "#c4162a", "blue": "#1f60c4", "purple": "#8f3bb8"}
 LEGEND_ROWS = 5
+_LABEL = re.compile(r"\{\{(\w+)\}\}")
 
 
 class Series(NamedTuple):
@@ -73,7 +75,7 @@ class _Panel:
     def named(self) -> list[tuple[str, Series]]:
         """All series with their names."""
         return [
-            (_legend(target.get("legendFormat", ""), series.labels), series)
+            (legend(target.get("legendFormat", ""), series.labels), series)
             for target, found in zip(self.panel["targets"], self.found, strict=True)
             for series in sorted(found, key=lambda each: sorted(each.labels.items()))
         ]
@@ -87,10 +89,9 @@ class _Panel:
         return chosen
 
 
-def _legend(form: str, labels: Labels) -> str:
-    for name, value in labels.items():
-        form = form.replace("{{" + name + "}}", value)
-    return form
+def legend(form: str, labels: Labels) -> str:
+    """The name of a series. As in Grafana, a label that the series does not have is empty."""
+    return _LABEL.sub(lambda found: labels.get(found[1], ""), form).strip()
 
 
 def _stat(it: _Panel) -> Iterable[str]:

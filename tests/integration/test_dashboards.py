@@ -13,6 +13,7 @@ import yaml
 
 from controlplane import build
 from controlplane.manifests import CHART
+from tests.integration.dashboard_svg import legend
 from tests.integration.prometheus import Prometheus
 from tests.integration.scraped import DASHBOARDS, scraped_installation, with_values
 from tests.integration.stage import or_skipped, wait
@@ -28,7 +29,6 @@ ALERTS = {
     for rule in group["rules"]
 }
 THRESHOLD = re.compile(r" (?:[<>]=?|==) [0-9.]+")
-LEGEND_LABEL = re.compile(r"\{\{(\w+)\}\}")
 METRIC = re.compile(r"\bvolcano_[a-zA-Z0-9_]+")
 
 
@@ -72,18 +72,13 @@ def test_every_series_of_a_panel_has_a_name_of_its_own(scraped: tuple[Prometheus
     for name, dashboard in DASHBOARDS.items():
         for panel in dashboard["panels"]:
             names = Counter(
-                _legend(target["legendFormat"], series)
+                legend(target["legendFormat"], series)
                 for target in panel.get("targets", ())
                 if "legendFormat" in target
                 for series in prometheus.series(with_values(target["expr"]), began, time.time())
             )
             assert all(number == 1 for number in names.values()), (name, panel["title"], names)
-            assert all(text.strip() for text in names), (name, panel["title"])
-
-
-def _legend(text: str, series: dict[str, str]) -> str:
-    """The name of a series in a panel."""
-    return LEGEND_LABEL.sub(lambda label: series.get(label[1], ""), text)
+            assert all(names), (name, panel["title"])
 
 
 def _found(prometheus: Prometheus, query: str, began: float) -> bool:

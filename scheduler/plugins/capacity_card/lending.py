@@ -91,13 +91,13 @@ class Lending:
         stock = self._stock.get(card, 0.0)
         own = max(book.limit(card), _use(book, card, now=False))
         return Lendable(
-            max(stock - claimed - own, 0.0),
-            quota,
-            used,
-            max(needed, 0.0),
-            max(claimed - borrowed - used - max(needed, 0.0), 0.0),
-            borrowed,
-            max(quota + book.limit(card) - stock, 0.0),
+            amount=max(stock - claimed - own, 0.0),
+            quota=quota,
+            used=used,
+            needed=needed,
+            kept=claimed - borrowed - used - needed,
+            borrowed=borrowed,
+            missing=quota + book.limit(card) - stock,
         )
 
     def obstacle(self, book: Book, card: str) -> str:

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.integration.dashboard_svg import Series, draw, nice, number, table
+from tests.integration.dashboard_svg import Series, draw, legend, nice, number, table
 
 DASHBOARDS = sorted((Path(__file__).resolve().parents[3] / "charts" / "volcano-py" / "dashboards").glob("*.json"))
 
@@ -25,6 +25,10 @@ def test_every_panel_is_drawn_with_its_title_and_its_values(path: Path) -> None:
 
     assert {panel["title"] for panel in dashboard["panels"]} <= set(found)
     assert any("<a&b>" in text for text in found)
+
+
+def test_a_label_that_a_series_lacks_is_empty_in_its_name() -> None:
+    assert legend("{{role}} {{shard}}", {"role": "scheduler"}) == "scheduler"
 
 
 def test_a_dashboard_without_data_is_drawn() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.api.kinds import POD, POD_GROUP
+from scheduler.api.kinds import POD, POD_GROUP, QUEUE
 from tests.builders import Raw, World, configuration, node
 from tests.unit.plugins.capacity_card.cards import (
     CONFIGURATION,
@@ -143,6 +143,20 @@ def test_a_queue_reclaims_only_the_card_of_which_it_has_quota() -> None:
     create(found, elastic("mine", "b", 1, f"{H800}|{H200}"))
     found.run(BOTH_RECLAIM, 6, kubelet=True)
     assert in_use(found) == {"h200": 1, "h800": 1, "own": 1, "mine": 1}
+
+
+def test_a_pod_with_a_choice_gives_back_a_card_of_which_its_queue_has_no_quota_any_more() -> None:
+    quotas = [quota_queue("a", {H200: 0, H800: 2}), quota_queue("b", {H200: 2})]
+    found = World(gpu_node("n", H200, 2), quotas, gang("lent", "a", 1, f"{H200}|{H800}")).run(
+        BOTH_RECLAIM, kubelet=True
+    )
+    assert in_use(found) == {"lent": 1}
+    annotations = quota_queue("a", {H800: 2})["metadata"]["annotations"]
+    found.cluster.server.patch(QUEUE, "", "a", {"metadata": {"annotations": annotations}})
+    for name in ("one", "two"):
+        create(found, gang(name, "b", 1))
+    found.run(BOTH_RECLAIM, 5, kubelet=True)
+    assert in_use(found) == {"one": 1, "two": 1}
 
 
 def test_pods_without_cards_and_with_other_cards_are_not_reclaimed() -> None:

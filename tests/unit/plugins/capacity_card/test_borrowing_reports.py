@@ -12,6 +12,7 @@ from scheduler.cluster.memory import Simulation
 from scheduler.explain.document import explanation_document
 from scheduler.explain.overview import overview
 from scheduler.explain.queue_quotas import every_queue
+from scheduler.explain.tenant import HiddenNames
 from scheduler.framework.configuration import Configuration
 from scheduler.framework.remedies.gates import GateKind
 from scheduler.observability.cluster_figures import CardDevices
@@ -140,6 +141,12 @@ def test_a_job_that_waits_for_lent_quota_names_the_borrowers_and_how_the_cards_c
             f"3 {H200} are within the quota of queue b (0 of 4 used), but lent: "
             f"queue a borrows 2, queue c borrows 1; {back}"
         ]
+
+
+def test_a_tenant_does_not_read_the_names_of_the_borrowers() -> None:
+    (text,) = gates("mine", *lent(gang("mine", "b", 3)), conf=BORROW)
+    hidden = HiddenNames(frozenset(), frozenset({"a", "c"}), frozenset(), frozenset())
+    assert "queue b (0 of 4 used), but lent: queue (hidden) borrows 2, queue (hidden) borrows 1;" in hidden.mask(text)
 
 
 def test_a_job_within_its_quota_that_waits_for_something_else_does_not_blame_borrowers() -> None:
