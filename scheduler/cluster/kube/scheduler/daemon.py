@@ -369,7 +369,7 @@ class Daemon:
             return
         outcome.decisions.queues[:] = [q for q in outcome.decisions.queues if self._cache.writes_queue(q.name)]
         self._throttle.throttle(outcome.decisions, time.monotonic())
-        self._carry_out(outcome)
+        await self._carry_out(outcome)
         self._cycle_timer.cycle_ended(outcome)
         self._last = _Last(version, not outcome.decisions)
         if self._visibility is not None:
@@ -428,10 +428,11 @@ class Daemon:
             self._report.update_figures(outcome, snapshot.now)
         return outcome
 
-    def _carry_out(self, outcome: Outcome) -> None:
+    async def _carry_out(self, outcome: Outcome) -> None:
         decisions = outcome.decisions
         self._writer.submit(decisions)
         self._cache.assume(decisions)
+        await self._writer.started()  # a Pod does not wait for the report
         self._report.report(outcome)
 
 

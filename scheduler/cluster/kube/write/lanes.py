@@ -1,6 +1,6 @@
 """Work in order of importance. Each class has a queue and a limit of work in flight; a class starts nothing while a
-more important one has work waiting. While urgent work is in flight, statuses and Events have a lower limit: they only
-inform, and would take from the API server what the urgent work waits for.
+more important one has work waiting. While urgent work is in flight, statuses and Events have a lower limit, and at
+first wait: they only inform, and would take from the API server what the urgent work waits for.
 
 Work that fails temporarily is retried later without occupying a slot, unless newer work on its object has arrived. Work
 on one object never overlaps, and newer work replaces older work that still waits. ``writer`` and ``events`` define the
@@ -13,12 +13,15 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Hashable
 from enum import IntEnum
 from functools import partial
+from typing import Final
 
 import structlog
 
-from scheduler.cluster.kube.write.slow_start import SlowStart
+from scheduler.cluster.kube.write.slow_start import EARLY, SlowStart
 from scheduler.observability.role_metrics import RoleMetrics
 
+HOLD: Final = 0.05
+"""Seconds for which statuses and Events wait for urgent work in flight: a single binding takes a few milliseconds."""
 _LIMITLESS = 1_000_000
 log = structlog.get_logger(__name__)
 
@@ -92,6 +95,9 @@ class Lanes:
         }
         self._urgent = [self._lanes[urgency] for urgency in URGENT]
         self._slow_start = SlowStart(self._pump)
+        self._hold_ends = 0.0
+        """When statuses and Events wait no longer for the urgent work in flight."""
+        self._hold_timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
         self._pumping = False
@@ -100,6 +106,8 @@ class Lanes:
         """Queues work and replaces older work with the same key, in any class. Returns False if the class is full and
         the work is dropped."""
         lane = self._lanes[urgency]
+        if lane in self._urgent and not any(each.waiting or each.running for each in self._urgent):
+            self._hold_ends = asyncio.get_running_loop().time() + HOLD
         for other in self._lanes.values():
             if other is not lane and other.supersede(key, work):
                 return True
@@ -121,6 +129,11 @@ class Lanes:
         """Drops obsolete work that has not started; running work continues."""
         self._lanes[urgency].drop(key)
         self._changed.set()
+
+    async def started(self) -> None:
+        """Waits until the work that may start has begun."""
+        self._pump()
+        await asyncio.sleep(0)
 
     def limit(self, urgency: Urgency) -> int:
         """The number of items of a class that may be in flight."""
@@ -145,6 +158,8 @@ class Lanes:
     async def close(self) -> None:
         """Drops waiting work and cancels running work."""
         self._slow_start.close()
+        if self._hold_timer is not None:
+            self._hold_timer.cancel()
         for lane in self._lanes.values():
             lane.waiting.clear()
             lane.after.clear()
@@ -176,13 +191,27 @@ class Lanes:
             if lane.waiting:
                 if len(lane.running) >= (lane.beside if hurried else lane.limit):
                     return None
-                running = sum(len(each.running) for each in self._lanes.values())
-                if not self._slow_start.allows(running):
+                if hurried and lane not in self._urgent and self._holds():
+                    return None
+                if not self._slow_start.allows(sum(len(each.running) for each in self._lanes.values())):
                     return None
                 key, work = lane.waiting.popitem(last=False)
                 lane.running.add(key)
                 return lane, key, work
         return None
+
+    def _holds(self) -> bool:
+        """Whether statuses and Events still wait for the urgent work in flight."""
+        loop = asyncio.get_running_loop()
+        if loop.time() >= self._hold_ends:
+            return False
+        if self._hold_timer is None:
+            self._hold_timer = loop.call_at(self._hold_ends + EARLY, self._release)
+        return True
+
+    def _release(self) -> None:
+        self._hold_timer = None
+        self._pump()
 
     async def _run(self, lane: _Lane, key: Hashable, work: Work) -> None:
         """Does work, and then what waits: a task for each would cost more than many a request."""

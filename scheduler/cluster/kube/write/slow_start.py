@@ -15,7 +15,7 @@ FIRST: Final = 16
 """Writes in flight at the beginning of a burst: enough to keep an API server with four cores busy."""
 DURATION: Final = 1.0
 """Seconds for which a burst is limited, and seconds with fewer writes in flight after which another burst begins."""
-_EARLY: Final = 0.01
+EARLY: Final = 0.01
 """Seconds by which a timer may be early."""
 
 
@@ -42,7 +42,7 @@ class SlowStart:
         if in_flight < FIRST or now - self._began >= DURATION:
             return True
         if self._timer is None:
-            self._timer = loop.call_at(self._began + DURATION + _EARLY, self._end)
+            self._timer = loop.call_at(self._began + DURATION + EARLY, self._end)
         return False
 
     def close(self) -> None:

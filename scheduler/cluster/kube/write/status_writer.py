@@ -75,13 +75,14 @@ class StatusWriter:
         """Drops the queued condition of a Pod that waits no longer."""
         self._lanes.drop(Urgency.STATUS, _pod_key(task))
 
-    def group(self, update: PodGroupStatusUpdate) -> None:
-        """Writes a PodGroup's status; an admission is urgent."""
+    def group(self, update: PodGroupStatusUpdate, *, awaited: bool = True) -> None:
+        """Writes a PodGroup's status. An admission is urgent, unless its Pods exist and are being bound (not
+        ``awaited``)."""
         key = self._signing.key
         path = object_path(POD_GROUP, update.namespace, update.name)
         body = bodies.pod_group_status(update, key if key.shared else None)
         about = (POD_GROUP.name, update.namespace, update.name)
-        if update.admits:
+        if update.admits and awaited:
             work = self._patch(POD_GROUP, path, body, MERGE_PATCH, Priority.WRITE)
             self._lanes.submit(Urgency.ADMISSION, about, work)
         else:

@@ -70,8 +70,9 @@ class Writer:
             self._objects.submit(write)
         for ungate in decisions.ungates:
             self._statuses.ungate(ungate)
+        bound = {bind.task.job for bind in decisions.binds}
         for group in decisions.pod_groups:
-            self._statuses.group(group)
+            self._statuses.group(group, awaited=f"{group.namespace}/{group.name}" not in bound)
         for update in decisions.pods:
             for pod in update.pods():
                 self._statuses.pod(pod)
@@ -79,6 +80,10 @@ class Writer:
             self._statuses.queue(queue)
         for event in chain(decisions.events, *(update.events() for update in decisions.pods)):
             self._recorder.post(event)
+
+    async def started(self) -> None:
+        """Waits until the first writes have been sent, as far as they wait for nothing else."""
+        await self._lanes.started()
 
     def _bind(self, bind: Bind, runs: Sequence[PreparationRun] = (), began: float | None = None) -> None:
         """``began``: when its preparations began, by ``time.perf_counter``; None: it needs none."""

@@ -35,7 +35,7 @@ from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.fence import Fence, clock
 from scheduler.cluster.kube.write import status_writer
 from scheduler.cluster.kube.write.events import Recorder
-from scheduler.cluster.kube.write.lanes import make_lanes
+from scheduler.cluster.kube.write.lanes import HOLD, make_lanes
 from scheduler.cluster.kube.write.signing_key import SharedKey
 from scheduler.cluster.kube.write.writer import Writer
 from scheduler.observability.metrics import Metrics
@@ -491,6 +491,27 @@ def test_the_admission_of_a_job_does_not_wait_behind_bindings() -> None:
         world.writer.submit(Decisions(binds=[world.bind("p")], pod_groups=[admitted]))
         await until(lambda: world.api.to("PATCH", GROUP))
         open_.set()
+
+    run(scenario)
+
+
+def test_the_admission_of_a_pod_group_waits_for_the_binding_of_its_pod_in_the_same_session() -> None:
+    async def scenario(world: World) -> None:
+        admitted_before: list[int] = []
+
+        async def slow(call: Call, request: web.Request) -> Answer:
+            await asyncio.sleep(HOLD / 2)
+            admitted_before.append(len(world.api.to("PATCH", GROUP)))
+            return {}
+
+        world.api.on("POST", BINDING, slow)
+        world.api.answer("PATCH", GROUP)
+        task = a_task()
+        task.job = "ns/g"
+        admitted = replace(group_status("Running", 1), admits=True)
+        world.writer.submit(Decisions(binds=[Bind(task, "n1", {})], pod_groups=[admitted]))
+        await until(lambda: world.api.to("PATCH", GROUP))
+        assert admitted_before == [0]
 
     run(scenario)
 
