@@ -86,6 +86,11 @@ def _is_node(raw: Raw) -> bool:
     return bool(raw["kind"] == "Node")
 
 
+def _placed(raw: Raw) -> bool:
+    """A Pod on a node; one that has succeeded counts for the minimum of its gang."""
+    return bool(raw["kind"] == "Pod" and raw["spec"].get("nodeName"))
+
+
 class Borrowing(History):
     """A history with a job controller, which creates evicted Pods again."""
 
@@ -161,8 +166,8 @@ class Borrowing(History):
                 others = sum(after.claim(other, card) for other in QUEUES if other != queue)
                 assert others + after.held[queue, card] <= after.stock(card), (queue, card)
         members = Counter(name.partition("-")[0] for name in (bind.task.name for bind in self.decisions.binds))
-        running = Counter(raw["metadata"]["name"].partition("-")[0] for raw in self.on_nodes())
-        assert all(running[job] >= self.jobs[job][0] for job in members)
+        placed = Counter(raw["metadata"]["name"].partition("-")[0] for raw in self.cluster.objects() if _placed(raw))
+        assert all(placed[job] >= self.jobs[job][0] for job in members)
 
     def happen(self) -> None:
         """A random change."""
