@@ -10,7 +10,9 @@ Every scheduler publishes the names that it has claimed in its NodeShard, and wa
 Two schedulers never use the same name. The API server orders the claims, and a watch delivers them in this order: a
 scheduler that sees its own claim has seen all earlier ones. So of two schedulers that claim a name at the same time,
 the later one does not begin to use it, and waits until the other has withdrawn. A scheduler changes neither its claims
-nor what it uses while its last claim is under way, that is, until the watch has shown it.
+nor what it uses while its last claim is under way, that is, until the watch has shown it. A scheduler that takes over a
+shard waits first until its watch has delivered the present NodeShards: the last leader may have withdrawn a claim that
+a late watch still shows.
 """
 
 from collections.abc import Mapping

@@ -1,5 +1,6 @@
 """Several schedulers on one cluster, whose nodes and queues move between them at random: with late watches, writes in
-flight and requests of unknown outcome, no Pod is tried twice, and neither a node nor a queue has more than it may."""
+flight, requests of unknown outcome and schedulers that are killed, no Pod is tried twice, and neither a node nor a queue
+has more than it may."""
 
 import asyncio
 import copy
@@ -22,7 +23,6 @@ from tests.builders import NAME, Raw, configuration, feed, group, node, pod, que
 from tests.unit.cache.test_shards import shard
 
 PLAN = configuration(["priority", "gang"], ["predicates", "proportion"], actions="enqueue, allocate")
-SCHEDULERS = ("a", "b", "c")
 NODES = {f"n{i}": 4 for i in range(5)}
 """Node -> its cpus."""
 QUEUES = {"q0": 4, "q1": 6, "q2": 3}
@@ -78,6 +78,7 @@ class Scheduler:
     """One of several schedulers: watches that lag, a cache, and writes in flight."""
 
     def __init__(self, name: str, server: ApiServer) -> None:
+        self._name = name
         self._server = server
         self._cache = ClusterCache([NAME], shard=name)
         self._seen = dict.fromkeys(("NodeShard", "others"), 0)
@@ -98,8 +99,19 @@ class Scheduler:
         self._seen[watch] = end
 
     async def _catch_up(self) -> bool:
-        self.sees("others", len(self._server.log))
+        for watch in self._seen:
+            self.sees(watch, len(self._server.log))
         return True
+
+    def is_killed(self, chance: random.Random) -> "Scheduler":
+        """Returns the one that takes over. The requests of this one that were sent are carried out, the others are not.
+        The watches of the next one lag."""
+        for _ in range(chance.randint(0, len(self._writes))):
+            self.writes()
+        successor = Scheduler(self._name, self._server)
+        for watch, seen in self._seen.items():
+            successor.sees(watch, chance.randint(max(seen - 80, 0), len(self._server.log)))
+        return successor
 
     @property
     def has_writes(self) -> bool:
@@ -160,15 +172,15 @@ def a_gang(number: int, chance: random.Random) -> list[Raw]:
     ]
 
 
-def divide(server: ApiServer, chance: random.Random) -> None:
+def divide(server: ApiServer, shards: str, chance: random.Random) -> None:
     """Gives nodes and queues to schedulers, in some cases to two, whether or not others still use them."""
-    nodes: dict[str, list[str]] = {name: [] for name in SCHEDULERS}
-    queues: dict[str, list[str]] = {name: [] for name in SCHEDULERS}
+    nodes: dict[str, list[str]] = {name: [] for name in shards}
+    queues: dict[str, list[str]] = {name: [] for name in shards}
     for of_scheduler, names in ((nodes, NODES), (queues, QUEUES)):
         for name in names:
-            for scheduler in chance.sample(SCHEDULERS, chance.choice([1, 1, 1, 2])):
+            for scheduler in chance.sample(shards, chance.choice([1, 1, 1, 2])):
                 of_scheduler[scheduler].append(name)
-    for scheduler in chance.sample(SCHEDULERS, len(SCHEDULERS)):
+    for scheduler in chance.sample(shards, len(shards)):
         desire(server, scheduler, nodes[scheduler], ",".join(queues[scheduler]))
 
 
@@ -179,11 +191,11 @@ def desire(server: ApiServer, scheduler: str, nodes: list[str], queues: str) -> 
     server.put({**old, "metadata": {**old["metadata"], "annotations": annotations}, "spec": {"nodesDesired": nodes}})
 
 
-def filled(chance: random.Random) -> ApiServer:
+def filled(shards: str, chance: random.Random) -> ApiServer:
     server = ApiServer(chance)
     objects: list[Raw] = [queue("root"), *(queue(name, capability=f"{cpus}c+1Ti") for name, cpus in QUEUES.items())]
     objects += [node(name, f"{cpus}c+64Gi") for name, cpus in NODES.items()]
-    for obj in [*objects, *(shard(name, queues="*" if name == "a" else "") for name in SCHEDULERS)]:
+    for obj in [*objects, *(shard(name, queues="*" if name == "a" else "") for name in shards)]:
         server.put(obj)
     return server
 
@@ -200,17 +212,18 @@ def settle(server: ApiServer, schedulers: list[Scheduler]) -> None:
                 check(server)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(42))
 def test_schedulers_never_share_what_moves_between_them(seed: int) -> None:
     chance = random.Random(seed)
-    server = filled(chance)
-    schedulers = [Scheduler(name, server) for name in SCHEDULERS]
+    shards = ("ab", "abc", "abcd")[seed % 3]
+    server = filled(shards, chance)
+    schedulers = [Scheduler(name, server) for name in shards]
     for number in range(ROUNDS * STEPS):
         if number % STEPS == 0:
-            divide(server, chance)
+            divide(server, shards, chance)
             lagging = chance.choice(["NodeShard", "others", "neither"])
         scheduler = chance.choice(schedulers)
-        match chance.choices(["see", "session", "write", "gang", "end"], [8, 5, 4, 1.5, 1])[0]:
+        match chance.choices(["see", "session", "write", "gang", "end", "kill"], [8, 5, 4, 1.5, 1, 0.5])[0]:
             case "see":
                 watch = chance.choice(["NodeShard", "others"])
                 scheduler.sees(watch, chance.choice([1, 2, 3]) if watch == lagging else 30)
@@ -225,11 +238,14 @@ def test_schedulers_never_share_what_moves_between_them(seed: int) -> None:
                 running = [obj["metadata"]["name"] for obj in server.all("Pod") if obj["spec"].get("nodeName")]
                 for name in chance.sample(running, min(1, len(running))):
                     server.delete("Pod", name)
+            case "kill":
+                schedulers[schedulers.index(scheduler)] = scheduler.is_killed(chance)
         check(server)
 
     # In the end the nodes and queues are divided, and what fits runs.
-    for name, nodes, queues in (("a", ["n0", "n1"], "q0"), ("b", ["n2", "n3", "n4"], "*"), ("c", [], "")):
-        desire(server, name, nodes, queues)
+    last = {"a": (["n0", "n1"], "q0"), "b": (["n2", "n3", "n4"], "*")}
+    for name in shards:
+        desire(server, name, *last.get(name, ([], "")))
     for kind, name in [key for key in server.objects if key[0] in ("Pod", "PodGroup")]:
         server.delete(kind, name)
     for name in QUEUES:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 import structlog
 
 from scheduler.api.decisions import Decisions
-from scheduler.api.kinds import CONFIG_MAP, POD, POD_GROUP, Kind
+from scheduler.api.kinds import CONFIG_MAP, NODE_SHARD, POD, POD_GROUP, Kind
 from scheduler.api.names import DEFAULT_QUEUE, SYSTEM_NAMESPACE
 from scheduler.api.reasons import Malformed
 from scheduler.api.signed_records import SigningKey
@@ -270,13 +270,15 @@ class Daemon:
             await asyncio.sleep(TIDY)
 
     async def _catch_up(self) -> bool:
-        return await self._informers.catch_up((POD, POD_GROUP), self._stop)
+        """Waits until the cache has what other leaders wrote: bindings, admissions and, with shards, claims. The last
+        leader of this shard may have withdrawn a claim that the watch still shows."""
+        return await self._informers.catch_up((POD, POD_GROUP, NODE_SHARD), self._stop)
 
     async def _flush(self) -> bool:
         return await self._writer.flush(FLUSH)
 
     async def _catch_up_with_shards(self) -> bool:
-        """Waits until the cache has what other schedulers bound and admitted."""
+        """Waits until the cache has what other schedulers bound, admitted and claimed."""
         caught_up = await self._catch_up()
         if caught_up:
             self._cache.verify_admissions(self._signing.key, time.time())

@@ -1,6 +1,7 @@
 """The scheduler as a process: it takes over without reading everything again, and goes on whatever a plugin does."""
 
 import asyncio
+import json
 import threading
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
@@ -15,7 +16,9 @@ import scheduler.actions
 import scheduler.plugins  # noqa: F401
 from scheduler.api.decisions import ObjectRef
 from scheduler.api.kinds import POD, Kind
+from scheduler.api.names import SHARD_FINALIZER
 from scheduler.cache import ClusterCache, cluster_cache
+from scheduler.cache.shard_table import ShardClaims
 from scheduler.cluster.kube.process import liveness
 from scheduler.cluster.kube.process.lease import LeaseSettings
 from scheduler.cluster.kube.process.process import ProcessSettings
@@ -29,26 +32,29 @@ from scheduler.framework.failures import PluginError
 from scheduler.framework.session import Session
 from scheduler.observability.metrics import Metrics
 from tests.builders import feed, group, node, pod, queue
+from tests.unit.cache.test_shards import shard as node_shard
 from tests.unit.cluster.kube.fake_api import Answer, Call, FakeApi, StaticCredentials, healthz, serving, until
 from tests.unit.cluster.kube.process.test_lease import Leases
 
 PODS = "/api/v1/pods"
 GROUPS = "/apis/scheduling.volcano.sh/v1beta1/podgroups"
 QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
+NODES = "/api/v1/nodes"
+NODE_SHARDS = "/apis/shard.volcano.sh/v1alpha1/nodeshards"
 
 
 class World:
     """An empty cluster and a scheduler that has not been started."""
 
-    def __init__(self, api: FakeApi, path: Path, period: float, **process: Any) -> None:
+    def __init__(self, api: FakeApi, path: Path, period: float, shard: str, **process: Any) -> None:
         self.api = api
         self.path = path
         self.metrics = Metrics()
         self.leases = Leases(api)
-        self.cache = ClusterCache(["volcano-py"])
+        self.cache = ClusterCache(["volcano-py"], shard=shard)
         path.write_text(DEFAULT_CONFIGURATION, encoding="utf-8")
         self.daemon = Daemon(
-            Settings(("volcano-py",), ProcessSettings(**process), schedule_period=period),
+            Settings(("volcano-py",), ProcessSettings(**process), schedule_period=period, shard=shard),
             ConfigurationFile(str(path)),
             self.cache,
             StaticCredentials(api.url),
@@ -85,13 +91,13 @@ async def empty(call: Call, request: web.Request) -> Answer:
 
 
 @asynccontextmanager
-async def started(path: Path, *, period: float = 0.02, **process: Any) -> AsyncIterator[World]:
-    """``path``: of the configuration file; ``period``: the longest pause between two sessions, in seconds; ``process``:
-    of the ProcessSettings."""
+async def started(path: Path, *, period: float = 0.02, shard: str = "", **process: Any) -> AsyncIterator[World]:
+    """``path``: of the configuration file; ``period``: the longest pause between two sessions, in seconds; ``shard``:
+    name of its NodeShard; ``process``: of the ProcessSettings."""
     async with serving() as (api, _):
         api.on("GET", "/api.*", empty)
         api.answer("POST", QUEUES, {"metadata": {"name": "made"}}, status=201)
-        world = World(api, path, period, **process)
+        world = World(api, path, period, shard, **process)
         yield world
 
 
@@ -108,6 +114,54 @@ def test_a_standby_takes_over_by_versions_and_not_by_reading_everything_again(tm
             assert w.leases.holder == ""
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_who_takes_over_a_shard_uses_no_node_that_the_last_leader_has_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, waits: bool
+) -> None:
+    """The watch still shows the claim when the lease is acquired, with or without a wait."""
+    late = node_shard("s", "n1", in_use="n1", resourceVersion="5", finalizers=[SHARD_FINALIZER])
+    now = node_shard("s", "", resourceVersion="9", finalizers=[SHARD_FINALIZER])
+    used: list[Collection[str]] = []
+
+    async def scenario() -> None:
+        asked = asyncio.Event()
+
+        async def node_shards(call: Call, request: web.Request) -> Answer:
+            if "PartialObjectMetadataList" in call.headers["Accept"]:
+                asked.set()
+                return {"metadata": {"resourceVersion": "9"}, "items": [{"metadata": now["metadata"]}]}
+            if "watch" not in call.query:
+                return {"metadata": {"resourceVersion": "5"}, "items": [late]}
+            response = web.StreamResponse()
+            await response.prepare(request)
+            await asked.wait()
+            await response.write(json.dumps({"type": "MODIFIED", "object": now}).encode() + b"\n")
+            await asyncio.sleep(60)
+            return response
+
+        async with started(tmp_path / "scheduler.conf", shard="s", lease=LEASE) as w:
+            w.api.on("GET", NODE_SHARDS, node_shards)
+            w.api.answer("GET", NODES, {"metadata": {"resourceVersion": "5"}, "items": [node("n1", "4c+1Gi")]})
+            use = w.cache.use_shard
+
+            def recorded(claims: ShardClaims) -> None:
+                used.append(claims.nodes.usable)
+                use(claims)
+
+            monkeypatch.setattr(w.cache, "use_shard", recorded)
+            if waits:
+                spec = {"holderIdentity": "another", "leaseDurationSeconds": 1}
+                w.leases.lease = {"metadata": {"name": "volcano-py", "resourceVersion": "1"}, "spec": spec}
+            running = asyncio.create_task(w.daemon.run())
+            await until(lambda: w.cycles)
+            w.daemon.process.stop()
+            assert await running == 0
+
+    asyncio.run(scenario())
+    assert used
+    assert not any(used)
 
 
 def test_the_first_to_lead_asks_for_nothing_twice(tmp_path: Path) -> None:
