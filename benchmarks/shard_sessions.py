@@ -149,6 +149,7 @@ def main() -> None:
             f"{each.memory:,.0f} MiB",
         )
         report_time(f"first session, one of {each.schedulers}", each.cold)
+        report_time(f"session of a lone Pod, one of {each.schedulers}", each.lone)
         report(f"peak memory in MiB, one of {each.schedulers}", each.memory)
     Console(width=120).print(table)
 

@@ -1,6 +1,6 @@
 """Several schedulers on one cluster, whose nodes and queues move between them at random: with late watches, writes in
-flight, requests of unknown outcome and schedulers that are killed, no Pod is tried twice, and neither a node nor a queue
-has more than it may."""
+flight, requests of unknown outcome and schedulers that are killed, no Pod is tried twice, and neither a node nor a
+queue has more than it may."""
 
 import asyncio
 import copy

@@ -160,6 +160,22 @@ def test_nodes_and_queues_come_and_go_with_the_claims() -> None:
     assert (snapshot.nodes.names, snapshot.jobs) == ([], {})
 
 
+@pytest.mark.parametrize(("name", "on"), [("", []), ("b", ["n1"])])
+def test_affinity_and_spreading_count_only_pods_on_nodes_of_the_shard(name: str, on: list[str]) -> None:
+    zone = {"zone": "east"}
+    nodes = [node("n1", "4c+1Gi", labels=zone), node("n2", "4c+1Gi", labels=zone)]
+    term = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": "zone"}
+    apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    jobs = [
+        group("other", queue="y", phase="Running"),
+        pod("there", "1c", "other", on="n2", labels={"app": "web"}),
+        group("mine", queue="x", phase="Inqueue"),
+        pod("p", "1c", "mine", affinity=apart),
+    ]
+    cache = member(name, *nodes, *QUEUES, shard("b", "n1", "x", in_use="n1", queues_in_use="x"), *jobs)
+    assert [bind.node for bind in run_cycle(using(cache), PLAN).decisions.binds] == on
+
+
 def test_nodes_that_come_later_and_heartbeats_of_others_change_nothing() -> None:
     cache = claimed()
     using(cache)
