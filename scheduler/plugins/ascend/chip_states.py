@@ -15,10 +15,11 @@ from scheduler.plugins.ascend.masks import NONE, ids_of, mask_of
 from scheduler.plugins.ascend.node_health import HEALTHY, REASONS, NodeHealth
 from scheduler.plugins.ascend.resolve import resolve
 from scheduler.plugins.ascend.resources import ChipResource
+from scheduler.plugins.ascend.vnpu.devices import parse_devices
 from scheduler.plugins.ascend.vnpu.inventory import NodeParts
 from scheduler.plugins.ascend.vnpu.ledger import PartLedger
 from scheduler.plugins.ascend.vnpu.selection import Use
-from scheduler.plugins.ascend.vnpu.static import DeviceLedger, parse_devices
+from scheduler.plugins.ascend.vnpu.static import DeviceLedger
 
 Getting = list[tuple[str, int, bool]]
 """Tasks that the session placed on one node: key, mask of their chips, and whether they are pipelined."""

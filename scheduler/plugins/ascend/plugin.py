@@ -221,14 +221,12 @@ class Ascend:
     def _read_devices(self, resource: ChipResource, position: int) -> DeviceLedger:
         """The devices of a resource of virtual NPUs that were created beforehand. Their chips are not assigned
         whole."""
-        rows = np.flatnonzero(self._session.nodes.allocatable[position] > 0)
-        devices = DeviceLedger(self._session, resource, position, rows)
+        devices = DeviceLedger(self._session, resource, position)
         for problem in devices.problems:
             self._session.malformed_field(problem)
         whole = self.ledgers.get(ChipResource(resource.name.partition("-")[0]))
         if whole is not None:
-            for row, node in devices.nodes.items():
-                whole.in_parts[row] |= np.uint64(node.chips)
+            whole.in_parts |= devices.chips
         return devices
 
     def use(self, job: Job) -> Use | None:

@@ -5,203 +5,39 @@ ConfigMap, a Pod gets the first one that is free, and chips with such devices ar
 listed, nodes are chosen by amounts, and the device plugin chooses the device.
 """
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
-from typing import Any, Final, NamedTuple
-
-import numpy as np
+from collections.abc import Iterable
 
 from scheduler.api.job import Job
-from scheduler.api.names import (
-    ASCEND_REAL,
-    DEVICE_INFO_CONFIGMAP_PREFIX,
-    DEVICE_INFO_KEY,
-    DEVICE_INFO_NAMESPACE,
-    EVENT_DEVICES_DISAGREE,
-)
 from scheduler.api.node import Rows
-from scheduler.api.objects import ConfigMap, Node
-from scheduler.api.reasons import Malformed
-from scheduler.api.snapshot import Snapshot
-from scheduler.api.task import Task, TaskClass, TaskStatus
-from scheduler.framework.columns import UNBOUNDED, Counts, Scope
+from scheduler.api.task import Task, TaskClass
+from scheduler.framework.columns import Counts, Scope
 from scheduler.framework.ledger import Ledger
-from scheduler.framework.readings import Readings
 from scheduler.framework.session import Session
 from scheduler.framework.statement import AllocationError
-from scheduler.plugins.ascend.chiplist import MAX_LENGTH, ChipListError
-from scheduler.plugins.ascend.masks import NONE, WIDTH
 from scheduler.plugins.ascend.resources import ChipResource, units
-from scheduler.plugins.support.device_info import DeviceInfoError, device_info
-
-_IDS: Final = re.compile(r"(?:0|[1-9][0-9]{0,8})-(0|[1-9][0-9]?)(?:_[0-9]{1,3})?")
-"""Id of the device, id of the chip, and optionally the group."""
-
-
-class NodeDevices(NamedTuple):
-    """The devices of one resource on one node."""
-
-    names: tuple[str, ...] | None
-    """In the order of the list; None: the node lists none."""
-    chips: int
-    """Mask of the chips that have them."""
-    held: dict[str, tuple[str, ...]]
-    """uid -> the devices that a Pod has, or may have."""
-    problems: tuple[Malformed, ...]
-
-
-@lru_cache(maxsize=8192)
-def parse_devices(text: str, resource: ChipResource) -> tuple[tuple[str, ...], int]:
-    """Parses a list such as ``Ascend910-2c-100-0,Ascend910-2c-101-1``: the names, and the mask of their chips. Raises
-    ChipListError."""
-    if len(text) > MAX_LENGTH * 32:
-        raise ChipListError(f"{len(text)} characters, a list has at most {MAX_LENGTH * 32}")
-    names = tuple(text.split(",")) if text else ()
-    if len(set(names)) < len(names):
-        raise ChipListError("a device is listed twice")
-    chips = NONE
-    for name in names:
-        match = _IDS.fullmatch(name.removeprefix(resource.prefix)) if name.startswith(resource.prefix) else None
-        if match is None or int(match.group(1)) >= WIDTH:
-            raise ChipListError(f"{name[:64]!r} is not a device's name, {resource.prefix}<device>-<chip> is")
-        chips |= 1 << int(match.group(1))
-    return names, chips
-
-
-_readings: Final[dict[str, Readings[str, NodeDevices]]] = {}
-"""Name of the resource -> name of the node -> its devices."""
-
-
-def read_nodes(snapshot: Snapshot, resource: ChipResource, rows: Rows) -> list[NodeDevices]:
-    """Returns the devices of the nodes at ``rows``."""
-    objects, names, maps = snapshot.nodes.facts.objects, snapshot.nodes.names, snapshot.config_maps
-    position = snapshot.dimensions.find(resource.name)
-    sources = {
-        names[row]: (
-            objects[row],
-            maps.get(f"{DEVICE_INFO_NAMESPACE}/{DEVICE_INFO_CONFIGMAP_PREFIX}{names[row]}"),
-            snapshot.chips.get(names[row], ()),
-        )
-        for row in rows.tolist()
-    }
-    kept = _readings.setdefault(resource.name, Readings())
-    return list(kept.of(sources.items(), lambda name: _read(resource, position, *sources[name])).values())
-
-
-def _read(
-    resource: ChipResource, position: int | None, node: Node, config_map: ConfigMap | None, tasks: Sequence[Task]
-) -> NodeDevices:
-    problems: list[Malformed] = []
-    listed = _listed(resource, node, config_map, problems)
-    if listed is None:
-        return NodeDevices(None, NONE, {}, tuple(problems))
-    names, chips = listed
-    held: dict[str, tuple[str, ...]] = {}
-    unnamed: list[str] = []
-    for task in tasks:
-        asked = units(task.cls, position)
-        if asked:
-            held[task.uid] = _held(resource, task, problems)
-            unnamed += [task.uid] * (asked - len(held[task.uid]))
-    # The device plugin chooses the devices of Pods without names. This plugin assigns the first ones first, so assuming
-    # the last ones collides least.
-    known = {name for found in held.values() for name in found}
-    last = [name for name in reversed(names) if name not in known]
-    for uid, name in zip(unnamed, last, strict=False):
-        held[uid] = (*held[uid], name)
-    return NodeDevices(names, chips, held, tuple(problems))
-
-
-def _listed(
-    resource: ChipResource, node: Node, config_map: ConfigMap | None, problems: list[Malformed]
-) -> tuple[tuple[str, ...], int] | None:
-    """The devices that the Node's annotation or else the ConfigMap lists. A malformed list does not count."""
-    sources: list[tuple[tuple[str, str, str, str], object]] = []
-    annotations = node.metadata.annotations or {}
-    if resource.name in annotations:
-        place = ("Node", "", node.metadata.name, f"metadata.annotations[{resource.name}]")
-        sources.append((place, annotations[resource.name]))
-    if config_map is not None:
-        meta = config_map.metadata
-        try:
-            lists: Mapping[str, Any] = device_info((config_map.data or {}).get(DEVICE_INFO_KEY, "")).lists
-        except DeviceInfoError:  # reported where whole chips are read
-            lists = {}
-        if resource.name in lists:
-            place = ("ConfigMap", meta.namespace, meta.name, f"data[{DEVICE_INFO_KEY}][{resource.name}]")
-            sources.append((place, lists[resource.name]))
-    for place, text in sources:
-        if not isinstance(text, str):
-            problem = f"a comma-separated list is wanted, not {type(text).__name__}"
-        else:
-            try:
-                return parse_devices(text, resource)
-            except ChipListError as error:
-                problem = str(error)
-        problems.append(Malformed(*place, problem, "ignored"))
-    return None
-
-
-def _held(resource: ChipResource, task: Task, problems: list[Malformed]) -> tuple[str, ...]:
-    """The devices that a Pod has, or may have: those of its signed record, of its annotations, and of earlier ones. A
-    Pod has one device, so longer lists are ignored."""
-    recorded = "" if task.record is None else task.record.chips.get(resource.name, "")
-    text, real = task.annotations.get(resource.name, ""), task.annotations.get(ASCEND_REAL, "")
-    values = [recorded, text, real, *(value for key, value in task.earlier if key in (resource.name, ASCEND_REAL))]
-    names: dict[str, None] = {}
-    for value in filter(None, values):
-        try:
-            found, _ = parse_devices(value, resource)
-        except ChipListError as error:
-            found = ()
-            problem = str(error)
-        else:
-            problem = f"names {len(found)} devices, the Pod asks for 1"
-        if len(found) == 1:
-            names[found[0].partition("_")[0]] = None
-        elif value == text:
-            field = f"metadata.annotations[{resource.name}]"
-            problems.append(Malformed("Pod", task.namespace, task.name, field, problem, "ignored"))
-    if len(names) > 1:
-        problems.append(
-            Malformed(
-                "Pod",
-                task.namespace,
-                task.name,
-                f"metadata.annotations[{resource.name}]",
-                f"{', '.join(names)} are named by the binding to node {task.node} and by annotations",
-                "no other Pod is given them while this one exists",
-                EVENT_DEVICES_DISAGREE,
-                uid=task.uid,
-            )
-        )
-    return tuple(names)
+from scheduler.plugins.ascend.vnpu.devices import free_devices, read_columns
 
 
 class DeviceLedger(Ledger[str]):
     """The devices of one resource in one session. Nodes that list no names have no limit here."""
 
-    def __init__(self, session: Session, resource: ChipResource, position: int, rows: Rows) -> None:
-        """``rows``: the nodes with such devices."""
+    def __init__(self, session: Session, resource: ChipResource, position: int) -> None:
         super().__init__()
         self.resource = resource
         self._position = position
         self._node_names = session.nodes.names
-        nodes = read_nodes(session.snapshot, resource, rows)
-        self.problems = [problem for node in nodes for problem in node.problems]
-        self.nodes = {row: node for row, node in zip(rows.tolist(), nodes, strict=True) if node.names is not None}
+        columns = read_columns(session.snapshot, resource, position)
+        self.problems = columns.problems
+        self.chips = columns.chips
+        """Masks of the chips of each node that have such devices."""
+        self.nodes = columns.by_row
         """Row -> the node at the start of the session, for nodes that list names."""
-        self._now: Counts = np.full(len(session.nodes), UNBOUNDED, dtype=np.int64)
-        self._later = self._now.copy()
-        self._held: dict[int, dict[str, tuple[str, ...]]] = {row: dict(node.held) for row, node in self.nodes.items()}
-        self._leaving: dict[int, set[str]] = {row: set() for row in self.nodes}
+        self._now, self._later = columns.now.copy(), columns.later.copy()
+        self._held: dict[int, dict[str, tuple[str, ...]]] = {}
+        """Row -> uid -> the devices that a Pod has; nodes that did not change in this session are left out."""
+        self._leaving: dict[int, set[str]] = {}
+        """Row -> uids of terminating Pods; nodes on which none was evicted in this session are left out."""
         self._taken: dict[str, str] = {}
-        for row in self.nodes:
-            for task in session.snapshot.chips.get(self._node_names[row], ()):
-                if task.status is TaskStatus.RELEASING and task.uid in self._held[row]:
-                    self._leaving[row].add(task.uid)
-            self._update(row)
 
     def room(self, rows: Rows, *, later: bool) -> Counts:
         """The number of free devices. ``later``: after terminating Pods are deleted."""
@@ -212,10 +48,20 @@ class DeviceLedger(Ledger[str]):
         """The device that this session allocated to a task, or ""."""
         return self._taken.get(task.uid, "")
 
+    def _held_on(self, row: int) -> dict[str, tuple[str, ...]]:
+        """uid -> the devices that a Pod has on a node; the caller may change it."""
+        if row not in self._held:
+            self._held[row] = dict(self.nodes[row].held)
+        return self._held[row]
+
+    def _leaving_on(self, row: int) -> set[str]:
+        """The uids of the terminating Pods on a node; the caller may change it."""
+        if row not in self._leaving:
+            self._leaving[row] = set(self.nodes[row].leaving)
+        return self._leaving[row]
+
     def _free(self, row: int, *, later: bool) -> list[str]:
-        leaving = self._leaving[row] if later else set()
-        held = {name for uid, found in self._held[row].items() if uid not in leaving for name in found}
-        return [name for name in self.nodes[row].names or () if name not in held]
+        return free_devices(self.nodes[row].names or (), self._held_on(row), self._leaving_on(row) if later else ())
 
     def _update(self, row: int) -> None:
         self._now[row], self._later[row] = len(self._free(row, later=False)), len(self._free(row, later=True))
@@ -231,7 +77,7 @@ class DeviceLedger(Ledger[str]):
         if not free:
             node = self._node_names[row]
             raise AllocationError(f"node {node} has no free device of {self.resource.name} for Pod {task.key}")
-        self._held[row][task.uid] = (free[0],)
+        self._held_on(row)[task.uid] = (free[0],)
         if not pipelined:
             self._taken[task.uid] = free[0]
         self._update(row)
@@ -239,20 +85,20 @@ class DeviceLedger(Ledger[str]):
     def _release(self, task: Task, row: int) -> None:
         if row in self.nodes:
             self._taken.pop(task.uid, None)
-            self._held[row].pop(task.uid, None)
+            self._held_on(row).pop(task.uid, None)
             self._update(row)
 
     def _evict(self, task: Task, row: int) -> str:
         """Returns the uid if the task was not terminating and has a device, else ""."""
-        if task.uid not in self._held.get(row, {}) or task.uid in self._leaving[row]:
+        if row not in self.nodes or task.uid not in self._held_on(row) or task.uid in self._leaving_on(row):
             return ""
-        self._leaving[row].add(task.uid)
+        self._leaving_on(row).add(task.uid)
         self._update(row)
         return task.uid
 
     def _restore(self, row: int, held: str) -> None:
         if held:
-            self._leaving[row].remove(held)
+            self._leaving_on(row).remove(held)
             self._update(row)
 
 

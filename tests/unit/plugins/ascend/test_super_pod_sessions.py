@@ -101,12 +101,12 @@ def test_blocks_stay_together_also_when_elastic_jobs_interleave_and_pods_are_los
         random.shuffle(ranks)
         objects.append(manifests(name, ask, ranks))
     world = World(cluster(*sizes), *objects).run(CONFIGURATION, 2, kubelet=True)
-    for _ in range(2):
+    for lost in range(2):  # another job may take the node of a lost Pod
         nodes: list[str] = []
         for name, ask in jobs.items():
             found = places(world, name, ask)
             check(ask, found)
-            assert ask.minimum or len(found) in (0, ask.pods)
+            assert ask.minimum or len(found) in (0, ask.pods - lost, ask.pods)
             nodes += [place.node for place in found.values()]
         assert len(nodes) == len(set(nodes))
         objects = [replaced(world, name, ask, random.randrange(ask.pods)) for name, ask in jobs.items()]

@@ -135,8 +135,8 @@ class Setting(statements.Setting):
 
     def books(self) -> list[object]:
         ledger = self.ledger
-        held = {row: dict(found) for row, found in ledger._held.items()}
-        leaving = {row: set(found) for row, found in ledger._leaving.items()}
+        held = {row: dict(ledger._held_on(row)) for row in ledger.nodes}
+        leaving = {row: set(ledger._leaving_on(row)) for row in ledger.nodes}
         return [held, leaving, dict(ledger._taken), ledger._now.tobytes(), ledger._later.tobytes()]
 
 
@@ -155,8 +155,8 @@ class DevicesAreConserved(statements.Statements):
     def no_device_is_given_twice(self) -> None:
         ledger, pipelined = self.given.ledger, TaskStatus.PIPELINED
         placed = {t.uid for i in range(4) for t in self.given.job(f"j{i}").of(pipelined).values()}
-        for without in (placed, ledger._leaving[0]):
-            found = [name for uid, names in ledger._held[0].items() if uid not in without for name in names]
+        for without in (placed, ledger._leaving_on(0)):
+            found = [name for uid, names in ledger._held_on(0).items() if uid not in without for name in names]
             assert len(set(found)) == len(found)
 
 

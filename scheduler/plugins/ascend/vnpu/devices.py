@@ -1,0 +1,238 @@
+"""The virtual NPUs of one resource that were created beforehand, on all nodes at the start of a session."""
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from scheduler.api.names import (
+    ASCEND_REAL,
+    DEVICE_INFO_CONFIGMAP_PREFIX,
+    DEVICE_INFO_KEY,
+    DEVICE_INFO_NAMESPACE,
+    EVENT_DEVICES_DISAGREE,
+)
+from scheduler.api.objects import ConfigMap, Node
+from scheduler.api.reasons import Malformed
+from scheduler.api.snapshot import Snapshot
+from scheduler.api.task import Task, TaskStatus
+from scheduler.framework.columns import UNBOUNDED, Counts
+from scheduler.framework.node_readings import NodeReadings, NodeValues, Source
+from scheduler.plugins.ascend.chiplist import MAX_LENGTH, ChipListError
+from scheduler.plugins.ascend.masks import NONE, WIDTH, Masks
+from scheduler.plugins.ascend.resources import ChipResource, units
+from scheduler.plugins.support.device_info import DeviceInfoError, device_info
+
+_IDS: Final = re.compile(r"(?:0|[1-9][0-9]{0,8})-(0|[1-9][0-9]?)(?:_[0-9]{1,3})?")
+"""Id of the device, id of the chip, and optionally the group."""
+
+
+class NodeDevices(NamedTuple):
+    """The devices of one resource on one node."""
+
+    names: tuple[str, ...] | None
+    """In the order of the list; None: the node lists none."""
+    chips: int
+    """Mask of the chips that have them."""
+    held: dict[str, tuple[str, ...]]
+    """uid -> the devices that a Pod has, or may have."""
+    leaving: frozenset[str]
+    """uids of the terminating Pods among these."""
+    problems: tuple[Malformed, ...]
+
+
+@lru_cache(maxsize=8192)
+def parse_devices(text: str, resource: ChipResource) -> tuple[tuple[str, ...], int]:
+    """Parses a list such as ``Ascend910-2c-100-0,Ascend910-2c-101-1``: the names, and the mask of their chips. Raises
+    ChipListError."""
+    if len(text) > MAX_LENGTH * 32:
+        raise ChipListError(f"{len(text)} characters, a list has at most {MAX_LENGTH * 32}")
+    names = tuple(text.split(",")) if text else ()
+    if len(set(names)) < len(names):
+        raise ChipListError("a device is listed twice")
+    chips = NONE
+    for name in names:
+        match = _IDS.fullmatch(name.removeprefix(resource.prefix)) if name.startswith(resource.prefix) else None
+        if match is None or int(match.group(1)) >= WIDTH:
+            raise ChipListError(f"{name[:64]!r} is not a device's name, {resource.prefix}<device>-<chip> is")
+        chips |= 1 << int(match.group(1))
+    return names, chips
+
+
+class DeviceColumns(NamedTuple):
+    """The devices of one resource on all nodes at the start of a session. Sessions share it. Columns have the shape
+    (nodes,)."""
+
+    by_row: Mapping[int, NodeDevices]
+    """The nodes that list names."""
+    problems: tuple[Malformed, ...]
+    now: Counts
+    """The number of free devices; UNBOUNDED where no names are listed."""
+    later: Counts
+    """That after terminating Pods are deleted."""
+    chips: Masks
+    """The chips that have such devices."""
+
+
+class _Kept:
+    """What the last session read of one resource."""
+
+    def __init__(self) -> None:
+        self.readings: NodeReadings[NodeDevices] = NodeReadings()
+        self.columns: tuple[object, DeviceColumns] | None = None
+        """The identity of the values that the columns were made of, and the columns."""
+
+
+_kept: Final[dict[str, _Kept]] = {}
+"""Keyed by the name of the resource."""
+
+
+def read_columns(snapshot: Snapshot, resource: ChipResource, position: int) -> DeviceColumns:
+    """Returns the devices of all nodes. From one session to the next, only nodes are read of which an object, or a Pod
+    with chips, changed. ``position``: that of the resource in resource vectors."""
+    nodes = snapshot.nodes
+
+    def read(row: int, node: Node, config_map: ConfigMap | None, tasks: tuple[Task, ...] | None) -> NodeDevices:
+        return _read(resource, position, node, config_map, tasks or ())
+
+    kept = _kept.setdefault(resource.name, _Kept())
+    values = kept.readings.read(
+        nodes,
+        lambda: np.flatnonzero(nodes.allocatable[position] > 0),
+        (
+            Source(snapshot.config_maps, f"{DEVICE_INFO_NAMESPACE}/{DEVICE_INFO_CONFIGMAP_PREFIX}"),
+            Source(snapshot.chips),
+        ),
+        read,
+        (position,),
+    )
+    last, number = kept.columns, len(nodes)
+    if last is not None and last[0] is values.identity and len(last[1].now) == number:
+        return last[1]
+    follows = last is not None and last[0] is values.follows and len(last[1].now) == number
+    columns = _columns(values, number, last[1] if last is not None and follows else None)
+    kept.columns = values.identity, columns
+    return columns
+
+
+def _columns(values: NodeValues[NodeDevices], number: int, before: DeviceColumns | None) -> DeviceColumns:
+    """``number``: of all nodes; ``before``: the columns of the values that these follow, if they are known."""
+    rows, devices = values.rows.tolist(), values.values
+    by_row: dict[int, NodeDevices] = {}
+    if before is None:
+        changed: Sequence[int] = range(len(devices))
+        now: Counts = np.full(number, UNBOUNDED, dtype=np.int64)
+        later, chips = now.copy(), np.zeros(number, dtype=np.uint64)
+    else:
+        changed, by_row = values.changed, dict(before.by_row)
+        now, later, chips = before.now.copy(), before.later.copy(), before.chips.copy()
+    for i in changed:
+        row, node = rows[i], devices[i]
+        by_row.pop(row, None)
+        now[row] = later[row] = UNBOUNDED
+        chips[row] = node.chips
+        if node.names is not None:
+            by_row[row] = node
+            now[row] = len(free_devices(node.names, node.held))
+            later[row] = len(free_devices(node.names, node.held, node.leaving))
+    problems = tuple(problem for node in devices if node.problems for problem in node.problems)
+    return DeviceColumns(by_row, problems, now, later, chips)
+
+
+def free_devices(names: Iterable[str], held: Mapping[str, tuple[str, ...]], leaving: Collection[str] = ()) -> list[str]:
+    """The devices that no Pod has. ``held``: uid -> devices; ``leaving``: uids of the Pods that do not count."""
+    taken = {name for uid, found in held.items() if uid not in leaving for name in found}
+    return [name for name in names if name not in taken]
+
+
+def _read(
+    resource: ChipResource, position: int, node: Node, config_map: ConfigMap | None, tasks: Sequence[Task]
+) -> NodeDevices:
+    problems: list[Malformed] = []
+    listed = _listed(resource, node, config_map, problems)
+    if listed is None:
+        return NodeDevices(None, NONE, {}, frozenset(), tuple(problems))
+    names, chips = listed
+    held: dict[str, tuple[str, ...]] = {}
+    unnamed: list[str] = []
+    for task in tasks:
+        asked = units(task.cls, position)
+        if asked:
+            held[task.uid] = _held(resource, task, problems)
+            unnamed += [task.uid] * (asked - len(held[task.uid]))
+    # The device plugin chooses the devices of Pods without names. This plugin assigns the first ones first, so assuming
+    # the last ones collides least.
+    known = {name for found in held.values() for name in found}
+    last = [name for name in reversed(names) if name not in known]
+    for uid, name in zip(unnamed, last, strict=False):
+        held[uid] = (*held[uid], name)
+    leaving = frozenset(task.uid for task in tasks if task.uid in held and task.status is TaskStatus.RELEASING)
+    return NodeDevices(names, chips, held, leaving, tuple(problems))
+
+
+def _listed(
+    resource: ChipResource, node: Node, config_map: ConfigMap | None, problems: list[Malformed]
+) -> tuple[tuple[str, ...], int] | None:
+    """The devices that the Node's annotation or else the ConfigMap lists. A malformed list does not count."""
+    sources: list[tuple[tuple[str, str, str, str], object]] = []
+    annotations = node.metadata.annotations or {}
+    if resource.name in annotations:
+        place = ("Node", "", node.metadata.name, f"metadata.annotations[{resource.name}]")
+        sources.append((place, annotations[resource.name]))
+    if config_map is not None:
+        meta = config_map.metadata
+        try:
+            lists: Mapping[str, Any] = device_info((config_map.data or {}).get(DEVICE_INFO_KEY, "")).lists
+        except DeviceInfoError:  # reported where whole chips are read
+            lists = {}
+        if resource.name in lists:
+            place = ("ConfigMap", meta.namespace, meta.name, f"data[{DEVICE_INFO_KEY}][{resource.name}]")
+            sources.append((place, lists[resource.name]))
+    for place, text in sources:
+        if not isinstance(text, str):
+            problem = f"a comma-separated list is wanted, not {type(text).__name__}"
+        else:
+            try:
+                return parse_devices(text, resource)
+            except ChipListError as error:
+                problem = str(error)
+        problems.append(Malformed(*place, problem, "ignored"))
+    return None
+
+
+def _held(resource: ChipResource, task: Task, problems: list[Malformed]) -> tuple[str, ...]:
+    """The devices that a Pod has, or may have: those of its signed record, of its annotations, and of earlier ones. A
+    Pod has one device, so longer lists are ignored."""
+    recorded = "" if task.record is None else task.record.chips.get(resource.name, "")
+    text, real = task.annotations.get(resource.name, ""), task.annotations.get(ASCEND_REAL, "")
+    values = [recorded, text, real, *(value for key, value in task.earlier if key in (resource.name, ASCEND_REAL))]
+    names: dict[str, None] = {}
+    for value in filter(None, values):
+        try:
+            found, _ = parse_devices(value, resource)
+        except ChipListError as error:
+            found = ()
+            problem = str(error)
+        else:
+            problem = f"names {len(found)} devices, the Pod asks for 1"
+        if len(found) == 1:
+            names[found[0].partition("_")[0]] = None
+        elif value == text:
+            field = f"metadata.annotations[{resource.name}]"
+            problems.append(Malformed("Pod", task.namespace, task.name, field, problem, "ignored"))
+    if len(names) > 1:
+        problems.append(
+            Malformed(
+                "Pod",
+                task.namespace,
+                task.name,
+                f"metadata.annotations[{resource.name}]",
+                f"{', '.join(names)} are named by the binding to node {task.node} and by annotations",
+                "no other Pod is given them while this one exists",
+                EVENT_DEVICES_DISAGREE,
+                uid=task.uid,
+            )
+        )
+    return tuple(names)
