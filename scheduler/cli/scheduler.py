@@ -190,7 +190,8 @@ def scheduler_command(
 
     async def schedule(configuration: "ConfigurationFile", ahead: "ListsAhead") -> int:
         from scheduler.cache import ClusterCache
-        from scheduler.cluster.kube.scheduler.daemon import Daemon, Settings
+        from scheduler.cluster.kube.scheduler.daemon import Daemon
+        from scheduler.cluster.kube.scheduler.settings import Settings
 
         secret_namespace, _, secret_name = signing_key_secret.rpartition("/")
         visibility = None

@@ -12,22 +12,21 @@ import gc
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import structlog
 
 from scheduler.api.decisions import Decisions
 from scheduler.api.kinds import CONFIG_MAP, NODE_SHARD, POD, POD_GROUP, Kind
-from scheduler.api.names import DEFAULT_QUEUE, SYSTEM_NAMESPACE
 from scheduler.api.reasons import Malformed
 from scheduler.api.signed_records import SigningKey
 from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import Task
 from scheduler.api.usage import NodeUsage
 from scheduler.cluster.external_calls import HttpCalls
-from scheduler.cluster.kube.process.lease import LeaseSettings, until_released
+from scheduler.cluster.kube.process.lease import until_released
 from scheduler.cluster.kube.process.liveness import Phase
-from scheduler.cluster.kube.process.process import Process, ProcessSettings
+from scheduler.cluster.kube.process.process import Process
 from scheduler.cluster.kube.process.reload import ConfigurationFile
 from scheduler.cluster.kube.process.waiting import unless_stopped, wait_with_progress
 from scheduler.cluster.kube.scheduler.bootstrap import ensure_queues
@@ -35,6 +34,7 @@ from scheduler.cluster.kube.scheduler.custom_metrics import getter
 from scheduler.cluster.kube.scheduler.cycle_timer import Cache as TimerCache
 from scheduler.cluster.kube.scheduler.cycle_timer import CycleTimer
 from scheduler.cluster.kube.scheduler.report import CycleReport, WatchedPods
+from scheduler.cluster.kube.scheduler.settings import Settings
 from scheduler.cluster.kube.scheduler.shard_member import Cache as ShardCache
 from scheduler.cluster.kube.scheduler.shard_member import ShardMember
 from scheduler.cluster.kube.scheduler.status_throttle import StatusThrottle
@@ -55,9 +55,6 @@ from scheduler.framework.cycle import Outcome, naming_plugins, run_cycle
 from scheduler.framework.external_calls import ExternalCalls
 from scheduler.framework.failures import PluginError
 from scheduler.observability.metrics import Metrics
-
-if TYPE_CHECKING:
-    from scheduler.cluster.kube.scheduler.visibility.role import VisibilitySettings
 
 IDLE_CYCLE = 5.0
 """Seconds after which a cycle runs although nothing has changed: some decisions depend on time."""
@@ -108,32 +105,6 @@ class SessionRecorder(Protocol):
     def recording(self, external_calls: ExternalCalls) -> ExternalCalls: ...
 
     def decided(self, decisions: Decisions) -> None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """The settings of the daemon; times in seconds."""
-
-    scheduler_names: tuple[str, ...]
-    process: ProcessSettings = field(default_factory=ProcessSettings)
-    schedule_period: float = 1.0
-    """The longest pause between two sessions."""
-    default_queue: str = DEFAULT_QUEUE
-    bind_workers: int = 64
-    percentage_nodes: int = 100
-    """Percentage of the nodes that are searched for feasible ones; 0: adapts to the number of nodes."""
-    minimum_nodes: int = 100
-    csi_storage: bool = True
-    """Whether to watch the free storage that CSI drivers report."""
-    signing_key_namespace: str = SYSTEM_NAMESPACE
-    signing_key_secret: str = ""
-    """Name of the Secret with the key that signs decisions; "": there is none."""
-    shard: str = ""
-    """Name of the NodeShard with the nodes and queues of this scheduler; "": it uses the whole cluster."""
-    whole_cluster_lease: LeaseSettings | None = None
-    """The lease of a scheduler without a shard. While one holds it, no scheduler with a shard starts."""
-    visibility: "VisibilitySettings | None" = None
-    """None: tenants are not answered."""
 
 
 @dataclass(slots=True)

@@ -24,7 +24,8 @@ from scheduler.cluster.kube.process.lease import LeaseSettings
 from scheduler.cluster.kube.process.process import ProcessSettings
 from scheduler.cluster.kube.process.reload import ConfigurationFile
 from scheduler.cluster.kube.scheduler import daemon as daemons
-from scheduler.cluster.kube.scheduler.daemon import Daemon, Settings
+from scheduler.cluster.kube.scheduler.daemon import Daemon
+from scheduler.cluster.kube.scheduler.settings import Settings
 from scheduler.cluster.kube.scheduler.visibility.role import Visibility
 from scheduler.framework.cache_requirements import CacheRequirements
 from scheduler.framework.configuration_file import DEFAULT_CONFIGURATION
