@@ -63,7 +63,7 @@ class JobRecord:
         self.counts = (0, 0, 0)
         self.tasks: dict[str, Task] = {}
         """uid -> task."""
-        self.previous_nodes: dict[str, str] = {}
+        self.previous_nodes: dict[str, str] = NOTHING
         """Rank -> name of the node of a Pod that was removed."""
         self.view: Job | None = None
         """The Job of the last snapshot; None if the record has changed since."""
@@ -80,6 +80,8 @@ class JobRecord:
         and length are limited."""
         self.previous_nodes.pop(task.rank, None)
         if task.node and task.status is not TaskStatus.FAILED and len(task.rank) < 10:
+            if not self.previous_nodes:
+                self.previous_nodes = {}
             if len(self.previous_nodes) == MOST_PREVIOUS:
                 del self.previous_nodes[next(iter(self.previous_nodes))]
             self.previous_nodes[task.rank] = task.node

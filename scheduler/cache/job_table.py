@@ -308,6 +308,10 @@ def _share_texts(group: PodGroup) -> None:
     """Interns the texts that PodGroups have in common: a cluster can have hundreds of thousands of them."""
     meta, spec = group.metadata, group.spec
     meta.namespace, spec.queue = sys.intern(meta.namespace), sys.intern(spec.queue)
+    spec.priority_class_name = sys.intern(spec.priority_class_name)
+    group.status.phase = sys.intern(group.status.phase)
+    for owner in meta.owner_references or ():
+        owner.api_version, owner.kind = sys.intern(owner.api_version), sys.intern(owner.kind)
     if meta.creation_timestamp is not None:
         meta.creation_timestamp = sys.intern(meta.creation_timestamp)
     for condition in group.status.conditions or ():

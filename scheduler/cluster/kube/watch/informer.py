@@ -15,6 +15,7 @@ nothing, but it only shows that the next hop is alive.
 
 import asyncio
 import random
+import sys
 import time
 from collections.abc import Callable
 from contextlib import aclosing
@@ -233,7 +234,7 @@ class Informer:
         if obj is None:
             assert listed.raw is not None and listed.error is not None
             return self._set_aside(listed.raw, listed.error)
-        key = (obj.metadata.namespace, obj.metadata.name)
+        key = _key_of(obj)
         self._upsert(key, obj)
         if listed.raw is not None:
             self._keep_original(key, listed.raw)
@@ -314,7 +315,7 @@ class Informer:
             return
         obj: KubeObject = event.object
         self._version = obj.metadata.resource_version or self._version
-        key = (obj.metadata.namespace, obj.metadata.name)
+        key = _key_of(obj)
         if event.type in ("ADDED", "MODIFIED"):
             if event.type == "ADDED":
                 self._observe_delay(obj)
@@ -405,6 +406,11 @@ class Informer:
             Malformed(kind.name, *key, field, problem),
             ObjectRef(kind.api_version, kind.name, *key, uid),
         )
+
+
+def _key_of(obj: KubeObject) -> Key:
+    """The key of an object. It lives as long as the object: the keys of a namespace share its name."""
+    return sys.intern(obj.metadata.namespace), obj.metadata.name
 
 
 def _metadata(raw: msgspec.Raw) -> dict[str, Any]:

@@ -118,6 +118,16 @@ def test_a_list_and_the_changes_after_it_reach_the_cache() -> None:
     virtual_time.run(scenario())
 
 
+def test_the_keys_of_a_namespace_share_its_name() -> None:
+    async def scenario() -> None:
+        feed = WatchFeed([event("ADDED", group("c", 11))])
+        async with watching(lists_then_watches(a_list(10, group("a"), group("b")), feed=feed)) as world:
+            await until(lambda: world.cache.names == {"a", "b", "c"})
+            assert len({id(namespace) for namespace, _ in world.informer._seen}) == 1
+
+    virtual_time.run(scenario())
+
+
 def test_a_broken_watch_is_resumed_from_the_last_bookmark_without_a_list() -> None:
     async def scenario() -> None:
         bookmark = event("BOOKMARK", {"metadata": {"resourceVersion": "77"}})
