@@ -15,7 +15,8 @@ class Worklist:
     """A priority queue of queues (QueueOrder), each with a priority queue of its jobs (JobOrder).
 
     Keys are computed on insertion: the action inserts a queue or job again after it placed tasks of it. If a placement
-    can change the keys of others as well, ``next_queue`` and ``next_job`` recompute them.
+    can change the keys of others as well, ``next_queue`` and ``next_job`` recompute them. A single queue has no key: it
+    is compared with no other.
     """
 
     def __init__(self, session: Session, jobs: Iterable[Job]) -> None:
@@ -29,7 +30,7 @@ class Worklist:
             self.put_queue(session.queues[name])
 
     def put_queue(self, queue: Queue) -> None:
-        heapq.heappush(self._queues, (self._session.queue_key(queue), queue))
+        heapq.heappush(self._queues, (self._queue_key(queue), queue))
 
     def put_job(self, job: Job) -> None:
         heapq.heappush(self._jobs[job.queue], (self._session.job_key(job), job))
@@ -37,9 +38,12 @@ class Worklist:
     def next_queue(self) -> Queue | None:
         """Removes and returns the next queue; None: there are no more."""
         if self._session.moves(QUEUE_ORDER):
-            self._queues = [(self._session.queue_key(queue), queue) for _, queue in self._queues]
+            self._queues = [(self._queue_key(queue), queue) for _, queue in self._queues]
             heapq.heapify(self._queues)
         return heapq.heappop(self._queues)[1] if self._queues else None
+
+    def _queue_key(self, queue: Queue) -> tuple[Any, ...]:
+        return self._session.queue_key(queue) if len(self._jobs) > 1 else ()
 
     def next_job(self, queue: Queue) -> Job | None:
         """Removes and returns the next job of a queue; None: there are no more."""

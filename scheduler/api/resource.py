@@ -181,8 +181,7 @@ def share(left: float, right: float) -> float:
     return left / right
 
 
-def shares(left: Vector, right: Vector) -> Vector:
-    """``share`` of each position."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        result: Vector = np.where(right == 0, np.where(left == 0, 0.0, 1.0), left / right)
-    return result
+def largest_share(left: Vector, right: Vector) -> float:
+    """The largest left / right of the resources of which right is at least SMALLEST; 0 if there are none."""
+    counted = right >= SMALLEST
+    return float((left[counted] / right[counted]).max()) if counted.any() else 0.0

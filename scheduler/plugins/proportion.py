@@ -20,8 +20,8 @@ from scheduler.api.resource import (
     Vector,
     exceeded,
     is_empty,
+    largest_share,
     less_equal,
-    shares,
 )
 from scheduler.api.task import Task, TaskClass
 from scheduler.framework.arguments import Arguments
@@ -54,8 +54,7 @@ class QueueShare:
 
     @property
     def share(self) -> float:
-        counted = self.deserved >= SMALLEST
-        return float(shares(self.allocated[counted], self.deserved[counted]).max()) if counted.any() else 0.0
+        return largest_share(self.allocated, self.deserved)
 
     @property
     def overused(self) -> bool:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from scheduler.api.names import ROOT_QUEUE
 from scheduler.api.queue import Queue
-from scheduler.api.resource import PODS_INDEX, SMALLEST, Vector, exceeded, is_empty, shares
+from scheduler.api.resource import PODS_INDEX, SMALLEST, Vector, exceeded, is_empty, largest_share
 from scheduler.api.task import TaskClass
 from scheduler.framework.columns import UNBOUNDED
 from scheduler.framework.session import Session
@@ -54,8 +54,7 @@ class QueueBook:
         it comes after all queues below their deserved share."""
         if self.best_effort:
             return 1.0
-        asked = self.deserved >= SMALLEST
-        return float(shares(self.allocated[asked], self.deserved[asked]).max())
+        return largest_share(self.allocated, self.deserved)
 
     @property
     def overused(self) -> bool:

@@ -5,6 +5,7 @@ from typing import ClassVar
 import pytest
 
 from scheduler.api.job import Job
+from scheduler.api.queue import Queue
 from scheduler.framework import registry
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.extension import Vote
@@ -90,6 +91,38 @@ def test_a_group_that_another_plugin_rejects_reserves_nothing() -> None:
     world.run(configuration(["proportion", "against-a"], actions="enqueue"))
     assert world.phase("a") in ("", "Pending")
     assert world.outcome is not None and world.outcome.session.jobs["default/b"].phase == "Inqueue"
+
+
+@pytest.fixture
+def keyed() -> list[str]:
+    """The names of the queues whose keys the plugin ``keys-of-queues`` computed."""
+    names: list[str] = []
+
+    class KeysOfQueues:
+        name: ClassVar[str] = "keys-of-queues"
+
+        def __init__(self, arguments: Arguments) -> None:
+            pass
+
+        def open(self, session: Session) -> None:
+            def key(queue: Queue) -> int:
+                names.append(queue.name)
+                return 0
+
+            session.add_queue_order(key)
+
+    registry.register_plugin(KeysOfQueues)
+    return names
+
+
+@pytest.mark.parametrize(("queues", "expected"), [(["q1"], set()), (["q1", "q2"], {"q1", "q2"})])
+def test_the_key_of_a_queue_is_computed_only_beside_other_queues(
+    keyed: list[str], queues: list[str], expected: set[str]
+) -> None:
+    jobs = [(group(f"{name}-{i}", name), pod(f"{name}-{i}", "1c", f"{name}-{i}")) for name in queues for i in range(3)]
+    world = World(node("n", "9c+9G"), [queue(name) for name in queues], *jobs)
+    assert len(world.run(configuration(["keys-of-queues"], actions=BOTH)).bound) == 3 * len(queues)
+    assert set(keyed) == expected
 
 
 def test_what_is_allocated_is_not_reserved_a_second_time() -> None:

@@ -11,12 +11,13 @@ from scheduler.api.resource import (
     CPU_INDEX,
     MEMORY_INDEX,
     PODS_INDEX,
+    SMALLEST,
     Dimensions,
     exceeded,
     is_empty,
+    largest_share,
     less_equal,
     share,
-    shares,
 )
 
 AMOUNTS = st.lists(st.integers(0, 5), min_size=8, max_size=8).map(lambda values: np.array(values, dtype=float))
@@ -111,4 +112,9 @@ def test_a_vector_is_empty_if_it_has_only_pods(vector: np.ndarray) -> None:
 @pytest.mark.parametrize(("left", "right", "expected"), [(0, 0, 0), (1, 0, 1), (1, 4, 0.25), (3, 2, 1.5)])
 def test_the_share_of_zero_is_zero_or_one(left: float, right: float, expected: float) -> None:
     assert share(left, right) == expected
-    assert shares(np.array([left]), np.array([right])).tolist() == [expected]
+
+
+@given(AMOUNTS, AMOUNTS)
+def test_the_largest_share_is_that_of_a_resource_with_an_amount_to_share(left: np.ndarray, right: np.ndarray) -> None:
+    each = [share(part, whole) for part, whole in zip(left, right, strict=True) if whole >= SMALLEST]
+    assert largest_share(left, right) == max(each, default=0.0)
