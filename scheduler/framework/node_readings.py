@@ -16,6 +16,7 @@ import numpy as np
 from scheduler.api.node import Nodes, Rows
 
 V = TypeVar("V")
+C = TypeVar("C")
 
 
 class Source(NamedTuple):
@@ -102,6 +103,38 @@ class NodeReadings(Generic[V]):
         else:
             found = NodeValues(at, _computed(at, names, columns, make, last), object(), None, ())
         self._last = _State(origins, constants, every, names, keys, columns, found)
+        return found
+
+
+class NodeColumns(Generic[V, C]):
+    """What is computed from the values of nodes together, such as columns; follows them from session to session."""
+
+    def __init__(self, compute: Callable[[NodeValues[V], int, C | None], C]) -> None:
+        """``compute(values, number, before)``: ``number`` is that of all nodes; ``before`` is the result for the values
+        that these follow, None if it is not known."""
+        self._compute = compute
+        self._readings: NodeReadings[V] = NodeReadings()
+        self._last: tuple[int, object, C] | None = None
+        """The number of all nodes, the identity of the values, and the result."""
+
+    def read(
+        self,
+        nodes: Nodes,
+        rows: Callable[[], Rows],
+        sources: Sequence[Source],
+        make: Callable[..., V],
+        constants: tuple[Hashable, ...] = (),
+    ) -> C:
+        """Returns the result for the values of ``NodeReadings.read``, the same instance if nothing changed."""
+        values = self._readings.read(nodes, rows, sources, make, constants)
+        number, before = len(nodes), None
+        if self._last is not None and self._last[0] == number:
+            _, identity, result = self._last
+            if identity is values.identity:
+                return result
+            before = result if identity is values.follows else None
+        found = self._compute(values, number, before)
+        self._last = number, values.identity, found
         return found
 
 

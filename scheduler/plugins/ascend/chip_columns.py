@@ -18,7 +18,7 @@ from scheduler.api.reasons import Malformed
 from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import Task
 from scheduler.framework.columns import Counts
-from scheduler.framework.node_readings import NodeReadings, NodeValues, Source
+from scheduler.framework.node_readings import NodeColumns, NodeValues, Source
 from scheduler.plugins.ascend.cluster_reports import ClusterReports, Report
 from scheduler.plugins.ascend.inventory import NodeChips, read_node, whole_chips
 from scheduler.plugins.ascend.masks import ALL, NONE, Masks
@@ -75,16 +75,7 @@ _COLUMNS: Final = {
 }
 
 
-class _Kept:
-    """What the last session read of one resource."""
-
-    def __init__(self) -> None:
-        self.readings: NodeReadings[NodeChips] = NodeReadings()
-        self.columns: tuple[object, ChipColumns] | None = None
-        """The identity of the values that the columns were made of, and the columns."""
-
-
-_kept: Final[dict[str, _Kept]] = {}
+_kept: Final[dict[str, NodeColumns[NodeChips, ChipColumns]]] = {}
 """Keyed by the name of the resource."""
 
 
@@ -101,8 +92,8 @@ def read_columns(
         allocatable = int(whole_chips(nodes.allocatable[position, row]))
         return read_node(resource, node, config_map, copied, tasks or (), since, self_maintain, requests, allocatable)
 
-    kept = _kept.setdefault(resource.name, _Kept())
-    values = kept.readings.read(
+    kept = _kept.setdefault(resource.name, NodeColumns(_columns))
+    return kept.read(
         nodes,
         lambda: np.flatnonzero(whole_chips(nodes.allocatable[position]) > 0),
         (
@@ -113,13 +104,6 @@ def read_columns(
         read,
         (since, self_maintain),
     )
-    last, number = kept.columns, len(nodes)
-    if last is not None and last[0] is values.identity and len(last[1].free) == number:
-        return last[1]
-    follows = last is not None and last[0] is values.follows and len(last[1].free) == number
-    columns = _columns(values, number, last[1] if last is not None and follows else None)
-    kept.columns = values.identity, columns
-    return columns
 
 
 def _columns(values: NodeValues[NodeChips], number: int, before: ChipColumns | None) -> ChipColumns:

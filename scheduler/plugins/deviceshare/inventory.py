@@ -13,7 +13,7 @@ from scheduler.api.objects import ConfigMap, Node
 from scheduler.api.reasons import Malformed
 from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import Task, TaskStatus
-from scheduler.framework.node_readings import NodeReadings, NodeValues, Source
+from scheduler.framework.node_readings import NodeColumns, NodeValues, Source
 from scheduler.plugins.deviceshare.cards import Cards, Grant, charge
 from scheduler.plugins.deviceshare.family import Family, Inventory
 from scheduler.plugins.deviceshare.holdings import read_holdings
@@ -56,11 +56,9 @@ class _FamilyCache:
 
     def __init__(self, key: Hashable) -> None:
         self.key = key
-        self.readings: NodeReadings[NodeState] = NodeReadings()
+        self.nodes: NodeColumns[NodeState, FamilyNodes] = NodeColumns(_nodes)
         self.rows: tuple[NodeFacts, Mask] | None = None
         """The nodes that have devices, and the facts that say so."""
-        self.found: tuple[object, FamilyNodes] | None = None
-        """The identity of the values of which the nodes were made, and the nodes."""
 
 
 _family_caches: dict[str, _FamilyCache] = {}
@@ -86,14 +84,7 @@ def read_nodes(snapshot: Snapshot, family: Family[Any]) -> FamilyNodes:
 
     prefix = family.config_map_prefix
     sources = Source(snapshot.config_maps if prefix else _NO_OBJECTS, prefix), Source(snapshot.chips)
-    values = cached.readings.read(nodes, rows, sources, read, (since,))
-    last, number = cached.found, len(nodes)
-    if last is not None and last[0] is values.identity and len(last[1].has_devices) == number:
-        return last[1]
-    follows = last is not None and last[0] is values.follows and len(last[1].has_devices) == number
-    found = _nodes(values, number, last[1] if last is not None and follows else None)
-    cached.found = values.identity, found
-    return found
+    return cached.nodes.read(nodes, rows, sources, read, (since,))
 
 
 def _with_devices(cached: _FamilyCache, facts: NodeFacts, family: Family[Any]) -> Mask:

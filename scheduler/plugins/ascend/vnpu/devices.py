@@ -19,7 +19,7 @@ from scheduler.api.reasons import Malformed
 from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import Task, TaskStatus
 from scheduler.framework.columns import UNBOUNDED, Counts
-from scheduler.framework.node_readings import NodeReadings, NodeValues, Source
+from scheduler.framework.node_readings import NodeColumns, NodeValues, Source
 from scheduler.plugins.ascend.chiplist import MAX_LENGTH, ChipListError
 from scheduler.plugins.ascend.masks import NONE, WIDTH, Masks
 from scheduler.plugins.ascend.resources import ChipResource, units
@@ -76,16 +76,7 @@ class DeviceColumns(NamedTuple):
     """The chips that have such devices."""
 
 
-class _Kept:
-    """What the last session read of one resource."""
-
-    def __init__(self) -> None:
-        self.readings: NodeReadings[NodeDevices] = NodeReadings()
-        self.columns: tuple[object, DeviceColumns] | None = None
-        """The identity of the values that the columns were made of, and the columns."""
-
-
-_kept: Final[dict[str, _Kept]] = {}
+_kept: Final[dict[str, NodeColumns[NodeDevices, DeviceColumns]]] = {}
 """Keyed by the name of the resource."""
 
 
@@ -97,8 +88,8 @@ def read_columns(snapshot: Snapshot, resource: ChipResource, position: int) -> D
     def read(row: int, node: Node, config_map: ConfigMap | None, tasks: tuple[Task, ...] | None) -> NodeDevices:
         return _read(resource, position, node, config_map, tasks or ())
 
-    kept = _kept.setdefault(resource.name, _Kept())
-    values = kept.readings.read(
+    kept = _kept.setdefault(resource.name, NodeColumns(_columns))
+    return kept.read(
         nodes,
         lambda: np.flatnonzero(nodes.allocatable[position] > 0),
         (
@@ -108,13 +99,6 @@ def read_columns(snapshot: Snapshot, resource: ChipResource, position: int) -> D
         read,
         (position,),
     )
-    last, number = kept.columns, len(nodes)
-    if last is not None and last[0] is values.identity and len(last[1].now) == number:
-        return last[1]
-    follows = last is not None and last[0] is values.follows and len(last[1].now) == number
-    columns = _columns(values, number, last[1] if last is not None and follows else None)
-    kept.columns = values.identity, columns
-    return columns
 
 
 def _columns(values: NodeValues[NodeDevices], number: int, before: DeviceColumns | None) -> DeviceColumns:

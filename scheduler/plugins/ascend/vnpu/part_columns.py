@@ -15,7 +15,7 @@ from scheduler.api.objects import ConfigMap, Node
 from scheduler.api.reasons import Malformed
 from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import Task
-from scheduler.framework.node_readings import NodeReadings, NodeValues, Source
+from scheduler.framework.node_readings import NodeColumns, NodeValues, Source
 from scheduler.plugins.ascend.cluster_reports import ClusterReports, Report
 from scheduler.plugins.ascend.inventory import whole_chips
 from scheduler.plugins.ascend.masks import NONE, Masks, ids_of, mask_of
@@ -62,19 +62,12 @@ class PartColumns(NamedTuple):
         return np.isin(self.kind, numbers)
 
 
-class _Kept:
-    """What the last session read."""
-
-    def __init__(self) -> None:
-        self.readings: NodeReadings[NodeParts] = NodeReadings()
-        self.columns: tuple[object, PartColumns] | None = None
-        """The identity of the values that the columns were made of, and the columns."""
-
-
-_kept: Final = _Kept()
-
-
-def read_columns(snapshot: Snapshot, position: int | None, reports: ClusterReports, kept: _Kept = _kept) -> PartColumns:
+def read_columns(
+    snapshot: Snapshot,
+    position: int | None,
+    reports: ClusterReports,
+    kept: NodeColumns[NodeParts, PartColumns] | None = None,
+) -> PartColumns:
     """Returns the parts of the nodes on which AI cores are allocatable. ``position``: that of the AI cores in resource
     vectors; None: no node and no Pod has any."""
     nodes, since = snapshot.nodes, snapshot.signed_since
@@ -101,14 +94,7 @@ def read_columns(snapshot: Snapshot, position: int | None, reports: ClusterRepor
         Source(reports.reports, DEVICE_INFO_CONFIGMAP_PREFIX),
         Source(snapshot.chips),
     )
-    values = kept.readings.read(nodes, rows, sources, read, (since, position))
-    last, number = kept.columns, len(nodes)
-    if last is not None and last[0] is values.identity and len(last[1].kind) == number:
-        return last[1]
-    follows = last is not None and last[0] is values.follows and len(last[1].kind) == number
-    columns = _columns(values, number, last[1] if last is not None and follows else None)
-    kept.columns = values.identity, columns
-    return columns
+    return (_kept if kept is None else kept).read(nodes, rows, sources, read, (since, position))
 
 
 def _columns(values: NodeValues[NodeParts], number: int, before: PartColumns | None) -> PartColumns:
@@ -166,3 +152,7 @@ def _compacted(known: tuple[State, ...], now: States, later: States) -> tuple[tu
     numbers = np.full(len(known) + 1, NO_STATE, dtype=np.intp)  # the last is that of NO_STATE
     numbers[used] = np.arange(len(used))
     return tuple(known[i] for i in used.tolist()), numbers[now], numbers[later]
+
+
+_kept: Final = NodeColumns(_columns)
+"""Of the last session."""

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.api.names import ASCEND_310P, NPU_CORE
+from scheduler.framework.node_readings import NodeColumns
 from scheduler.framework.session import Session
 from scheduler.plugins.ascend.cluster_reports import NO_REPORTS
 from scheduler.plugins.ascend.vnpu import part_columns
@@ -109,7 +110,7 @@ def comparable(found: PartColumns) -> list[object]:
 @settings(max_examples=examples(60), deadline=None)
 @given(st.integers(0, 2**32 - 1), st.sampled_from([0, 256]))
 def test_any_sequence_of_changes_leads_to_the_columns_of_a_first_session(seed: int, few: int) -> None:
-    random, world, kept = Random(seed), cluster(), part_columns._Kept()
+    random, world, kept = Random(seed), cluster(), NodeColumns(part_columns._columns)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(part_columns, "_FEW", few)
         for step in range(8):
@@ -118,6 +119,6 @@ def test_any_sequence_of_changes_leads_to_the_columns_of_a_first_session(seed: i
             snapshot = Session(world.cluster.cache.snapshot(world.cluster.now), CONFIGURATION).snapshot
             position = snapshot.dimensions.find(NPU_CORE)
             found = read_columns(snapshot, position, NO_REPORTS, kept)
-            fresh = read_columns(snapshot, position, NO_REPORTS, part_columns._Kept())
+            fresh = read_columns(snapshot, position, NO_REPORTS, NodeColumns(part_columns._columns))
             assert comparable(found) == comparable(fresh)
             assert found.rows_of(ASCEND_310P).tolist() == fresh.rows_of(ASCEND_310P).tolist()
