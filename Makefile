@@ -58,9 +58,9 @@ test: $(READY) ## Lint, build the control plane, run the whole test suite (PYTES
 # One process more than there are cores: some tests wait for sockets and for programs that they start. Property tests
 # try a quarter of their examples; `make test` tries all.
 .PHONY: test-fast
-test-fast: $(READY) ## Run the tests that need no control plane: unit tests and scenarios, in less than a minute
+test-fast: $(READY) ## Run the tests that need no control plane and are not slow: unit tests and scenarios, in less than a minute
 	$(PYTEST) --numprocesses $$(( $$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN) + 1 )) \
-	  --hypothesis-profile fast -m 'not controlplane' tests/unit tests/scenarios $(PYTEST_ARGS)
+	  --hypothesis-profile fast -m 'not controlplane and not slow' tests/unit tests/scenarios $(PYTEST_ARGS)
 
 .PHONY: test-npu
 test-npu: $(READY) ## Run the property tests of NPU chips with 1,000 random clusters per family

@@ -25,6 +25,8 @@ from tests.unit.cli.cluster import JOBS, Cluster, job, pod_group
 from tests.unit.cluster.kube.fake_api import Answer, Call, refusal
 from tests.unit.record.test_recording import Recorded
 
+pytestmark = pytest.mark.slow
+
 Raw = dict[str, Any]
 HOSTILE = (
     "\x1b[38;5;196m\x1b]0;owned\x07\x1b[2J\x9b31m\x90q\x9c\x7f\x00\x08\r\n"

@@ -15,10 +15,13 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+import pytest
 from aiohttp import web
 
 from tests.unit.cli.cluster import ALL_GROUPS, GROUPS, JOBS, PODS, QUEUES, Cluster, Raw, job, pod_group
 from tests.unit.cluster.kube.fake_api import Answer, Call, refusal
+
+pytestmark = pytest.mark.slow
 
 PENDING = {"state": {"phase": "Pending"}}
 RUNNING = {"state": {"phase": "Running"}, "running": 3}

@@ -20,6 +20,8 @@ from scheduler.observability import connections
 from scheduler.observability.connections import BODY, CHUNK, Connections, Limits
 from tests.unit.virtual_time import VirtualTimeLoop
 
+pytestmark = pytest.mark.slow
+
 LONG = 60.0
 SHORT = 0.2
 PATIENT = Limits(connections=100, handshake=LONG, headers=LONG, body=LONG, idle=LONG, fetching=LONG)

@@ -14,6 +14,8 @@ from tests.unit.cli.test_explain import CLUSTER_PODS, holding, live, run, writte
 from tests.unit.cli.test_visibility import QUOTAS, forbid
 from tests.unit.cli.test_watch import terminal
 
+pytestmark = pytest.mark.slow
+
 
 def child(name: str, parent: str, capability: str = "") -> Raw:
     raw = queue(name, capability=capability)

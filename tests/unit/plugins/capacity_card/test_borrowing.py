@@ -188,6 +188,7 @@ def test_a_refusal_says_so_also_for_another_name_of_the_card() -> None:
     assert "idle quota of queues: <0>" in found.message_of("job-3")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(40))
 def test_in_random_histories_no_card_is_used_twice_and_every_queue_gets_its_quota(seed: int) -> None:
     chance = random.Random(seed)

@@ -30,6 +30,8 @@ from scheduler.webhooks.fields import MAX_MESSAGE_LENGTH
 from tests.unit.cluster.kube.admission.test_server import patch_of, review
 from tests.unit.cluster.kube.fake_api import until
 
+pytestmark = pytest.mark.slow
+
 PATH = "/queues/validate"
 SETTINGS = Settings()
 
