@@ -68,7 +68,7 @@ test-npu: $(READY) ## Run the property tests of NPU chips with 1,000 random clus
 
 .PHONY: test-python
 test-python: controlplane ## The fast tests and those on a real API server, on another Python: PYTHON=python3.13 VENV=.venv-3.13
-	$(PYTEST) $(PARALLEL) tests/unit tests/scenarios tests/integration $(PYTEST_ARGS)
+	$(PYTEST) $(PARALLEL) --hypothesis-profile fast -m 'not slow' tests/unit tests/scenarios tests/integration $(PYTEST_ARGS)
 
 .PHONY: lint
 lint: $(READY) ## Check formatting, style, types and the direction of imports
