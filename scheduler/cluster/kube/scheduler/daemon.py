@@ -51,7 +51,7 @@ from scheduler.cluster.kube.write.writer import Writer
 from scheduler.cluster.usage import UsagePoller
 from scheduler.framework.cache_requirements import cache_requirements_of
 from scheduler.framework.configuration import Configuration
-from scheduler.framework.cycle import Outcome, naming_plugins, run_cycle
+from scheduler.framework.cycle import Outcome, run_cycle
 from scheduler.framework.external_calls import ExternalCalls
 from scheduler.framework.failures import PluginError
 from scheduler.observability.metrics import Metrics
@@ -343,6 +343,7 @@ class Daemon:
         outcome.decisions.queues[:] = [q for q in outcome.decisions.queues if self._cache.writes_queue(q.name)]
         self._throttle.throttle(outcome.decisions, time.monotonic())
         await self._carry_out(outcome)
+        await self._report.report_figures(outcome, snapshot.now)
         self._cycle_timer.cycle_ended(outcome)
         self._last = _Last(version, not outcome.decisions)
         if self._visibility is not None:
@@ -396,10 +397,7 @@ class Daemon:
 
     def _decide(self, snapshot: Snapshot, configuration: Configuration, limit: int) -> Outcome:
         """Runs one cycle; called on another thread."""
-        outcome = run_cycle(snapshot, configuration, nodes_limit=limit, external_calls=self._external_calls)
-        with naming_plugins(outcome.session):
-            self._report.update_figures(outcome, snapshot.now)
-        return outcome
+        return run_cycle(snapshot, configuration, nodes_limit=limit, external_calls=self._external_calls)
 
     async def _carry_out(self, outcome: Outcome) -> None:
         decisions = outcome.decisions

@@ -3,6 +3,7 @@
 Measures also how long bound Pods take to run.
 """
 
+import asyncio
 import math
 import time
 from typing import Protocol
@@ -18,7 +19,7 @@ from scheduler.api.reasons import Malformed
 from scheduler.api.task import Task, TaskStatus
 from scheduler.cluster.kube.watch.informer import Sink
 from scheduler.cluster.kube.write.events import Recorder
-from scheduler.framework.cycle import Outcome
+from scheduler.framework.cycle import Outcome, naming_plugins
 from scheduler.framework.failures import PluginError
 from scheduler.observability.metrics import Metrics
 from scheduler.plugins.deviceshare.usage import DEVICE_USAGE
@@ -41,6 +42,19 @@ class CycleReport:
         """Key of a job -> when a session bound Pods of it, since then."""
         self._reported: frozenset[Malformed] = frozenset()
         self._problems: tuple[str, ...] = ()
+
+    async def report_figures(self, outcome: Outcome, now: float) -> None:
+        """Updates the figures of a session whose decisions are being carried out, on another thread: no decision waits
+        for them. An error is reported, and has no other effect. ``now``: time of the session."""
+        try:
+            with naming_plugins(outcome.session):
+                await asyncio.to_thread(self.update_figures, outcome, now)
+        except PluginError as error:
+            self._metrics.cycle_errors.inc()
+            self._plugin_failed(error, "figures of the cycle failed", "metrics of queues and jobs are not up to date")
+        except Exception:
+            self._metrics.cycle_errors.inc()
+            log.exception("figures of the cycle failed")
 
     def update_figures(self, outcome: Outcome, now: float) -> None:
         """Updates the figures of a session before the next one changes its jobs; on any thread. ``now``: its time.
@@ -89,10 +103,13 @@ class CycleReport:
     def plugin_failed(self, error: PluginError) -> None:
         """Reports that code of a plugin or action raised an exception, so that the cycle decided nothing: in the log,
         and in a Warning Event on the object in question, if there is one."""
+        self._plugin_failed(error, "cycle failed; nothing was decided", "nothing is scheduled while this lasts")
+
+    def _plugin_failed(self, error: PluginError, failed: str, consequence: str) -> None:
         named = {"owner": error.owner, "point": error.point, "about": error.subject}
-        log.error("cycle failed; nothing was decided", **named, problem=error.problem, exc_info=error)
+        log.error(failed, **named, problem=error.problem, exc_info=error)
         if error.about is not None:
-            message = f"{error}; nothing is scheduled while this lasts"
+            message = f"{error}; {consequence}"
             self._recorder.post(EventPost(error.about, EVENT_WARNING, EVENT_PLUGIN_ERROR, message))
 
     def _report_problems(self, outcome: Outcome) -> None:

@@ -25,6 +25,7 @@ from scheduler.cluster.kube.process.process import ProcessSettings
 from scheduler.cluster.kube.process.reload import ConfigurationFile
 from scheduler.cluster.kube.scheduler import daemon as daemons
 from scheduler.cluster.kube.scheduler.daemon import Daemon
+from scheduler.cluster.kube.scheduler.report import CycleReport
 from scheduler.cluster.kube.scheduler.settings import Settings
 from scheduler.cluster.kube.scheduler.visibility.role import Visibility
 from scheduler.framework.cache_requirements import CacheRequirements
@@ -356,6 +357,37 @@ def test_a_pod_is_bound_without_waiting_for_the_period(tmp_path: Path) -> None:
             assert not w.api.to("POST", ".*/binding")
             feed(w.cache, [pod("p", "1c", "g")])
             await until(lambda: w.api.to("POST", ".*/binding"))
+            w.daemon.process.stop()
+            assert await running == 0
+
+    asyncio.run(scenario())
+
+
+def test_a_binding_does_not_wait_for_the_figures_and_is_sent_although_they_fail(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = threading.Event()
+
+    def fail(*_: object) -> None:
+        if sent.wait(20):
+            raise PluginError("plugin price", "figures", "KeyError: 'x'", "job default/g", None)
+
+    async def scenario() -> None:
+        async with started(tmp_path / "scheduler.conf") as w:
+            w.api.answer("POST", "/api.*/events", status=201)
+            w.api.answer("PATCH", "/api.*")
+            w.api.answer("POST", "/api/v1/namespaces/default/pods/p/binding", status=201)
+            feed(w.cache, [queue("default"), node("n", "4c+4Gi"), group("g"), pod("p", "1c", "g")])
+            monkeypatch.setattr(CycleReport, "update_figures", fail)
+            with capture_logs() as logs:
+                running = asyncio.create_task(w.daemon.run())
+                await until(lambda: w.api.to("POST", ".*/binding"))
+                sent.set()
+                await until(lambda: w.value("volcano_py_cycle_errors_total"))
+            failed = next(line for line in logs if line["event"] == "figures of the cycle failed")
+            assert failed["owner"] == "plugin price"
+            before = w.cycles
+            await until(lambda: w.cycles > before)
             w.daemon.process.stop()
             assert await running == 0
 
