@@ -40,10 +40,11 @@ venv: $(READY) ## Set up .venv from the lock file
 run: $(READY) ## Schedule the example workloads on an in-memory cluster and show the outcome
 	@$(BIN)/volcano-py simulate -f $(EXAMPLES) $(if $(SCHEDULER_CONF),--scheduler-conf $(SCHEDULER_CONF))
 
-# Tests run in parallel, one process per core. The tests of a file stay together: some share a control plane, and some
-# build on others.
-PYTEST := $(PY) -m pytest --dist loadfile
-PARALLEL := --numprocesses auto
+# Tests run in parallel. The tests of a file stay together: some share a control plane, and some build on others. The
+# files run in the order of their names: those on a control plane, which take longest, come before the unit tests.
+PYTEST := $(PY) -m pytest --dist loadfile --no-loadscope-reorder
+# One process more than there are cores, because tests wait for sockets and for programs that they start.
+PARALLEL = --numprocesses $(shell expr $$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN) + 1)
 # Modules are compiled once, into build/, even where the environment forbids bytecode beside the sources: otherwise every
 # process that a test starts compiles all that it imports.
 test test-fast test-python: export PYTHONDONTWRITEBYTECODE :=
@@ -55,12 +56,11 @@ test: $(READY) ## Lint, build the control plane, run the whole test suite (PYTES
 	$(MAKE) controlplane
 	$(PYTEST) $(PARALLEL) $(PYTEST_ARGS)
 
-# One process more than there are cores: some tests wait for sockets and for programs that they start. Property tests
-# try a quarter of their examples; `make test` tries all.
+# Property tests try a quarter of their examples; `make test` tries all.
 .PHONY: test-fast
 test-fast: $(READY) ## Run the tests that need no control plane and are not slow: unit tests and scenarios, in less than a minute
-	$(PYTEST) --numprocesses $$(( $$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN) + 1 )) \
-	  --hypothesis-profile fast -m 'not controlplane and not slow' tests/unit tests/scenarios $(PYTEST_ARGS)
+	$(PYTEST) $(PARALLEL) --hypothesis-profile fast -m 'not controlplane and not slow' \
+	  tests/unit tests/scenarios $(PYTEST_ARGS)
 
 .PHONY: test-npu
 test-npu: $(READY) ## Run the property tests of NPU chips with 1,000 random clusters per family
@@ -68,7 +68,7 @@ test-npu: $(READY) ## Run the property tests of NPU chips with 1,000 random clus
 
 .PHONY: test-python
 test-python: controlplane ## The fast tests and those on a real API server, on another Python: PYTHON=python3.13 VENV=.venv-3.13
-	$(PYTEST) $(PARALLEL) --hypothesis-profile fast -m 'not slow' tests/unit tests/scenarios tests/integration $(PYTEST_ARGS)
+	$(PYTEST) $(PARALLEL) --hypothesis-profile fast -m 'not slow' tests/integration tests/scenarios tests/unit $(PYTEST_ARGS)
 
 .PHONY: lint
 lint: $(READY) ## Check formatting, style, types and the direction of imports

@@ -26,6 +26,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 # The threads of numpy's linear algebra, which no test needs, would compete with the other processes of the run.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# The API servers that tests start live for minutes: a quarter of the garbage collections, and more memory, saves a
+# quarter of their processor time.
+os.environ.setdefault("GOGC", "400")
 
 
 def pytest_collection() -> None:

@@ -33,6 +33,7 @@ EQUAL_NODES = {
 order."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", test_scenarios.NAMES)
 def test_volcanos_decisions_depend_on_no_name_of_a_node_and_no_order_of_documents(name: str) -> None:
     kubelet = Kubelet.RUN if test_scenarios.meta(name).get("kubelet") else Kubelet.NONE
@@ -40,6 +41,7 @@ def test_volcanos_decisions_depend_on_no_name_of_a_node_and_no_order_of_document
     assert not differences, "\n".join(differences)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", test_ascend.NAMES)
 def test_the_npu_plugins_decisions_depend_on_no_name_of_a_node_and_no_order_of_documents(name: str) -> None:
     cluster = test_ascend.cluster_of(name)

@@ -51,6 +51,7 @@ def test_of_several_runs_the_best_of_each_figure_counts() -> None:
     assert best(named(time=2.0, rate=3.0, other=1.0), named(time=1.0, rate=1.0)) == named(time=1.0, rate=3.0, other=1.0)
 
 
+@pytest.mark.slow
 def test_a_benchmark_reports_its_figures_to_the_file_that_the_environment_names(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

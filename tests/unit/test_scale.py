@@ -10,6 +10,7 @@ from types import FrameType
 from xml.etree import ElementTree
 
 import msgspec
+import pytest
 
 import scheduler.actions
 import scheduler.plugins  # noqa: F401
@@ -101,6 +102,7 @@ def test_the_cache_keeps_few_bytes_of_a_job() -> None:
     assert kept / 200 < MOST_BYTES_OF_A_JOB
 
 
+@pytest.mark.slow
 def test_the_first_session_does_the_same_work_per_pod_in_a_cluster_ten_times_as_large() -> None:
     small, large = calls_per_pod(1_000), calls_per_pod(10_000)
     assert large < 1.1 * small

@@ -89,6 +89,7 @@ def random_cluster(random: Random) -> list[Any]:
     return full(waiting, random.choice([6, 8, 10]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(25))
 def test_evictions_bindings_and_messages_are_those_of_separate_searches(
     seed: int, monkeypatch: pytest.MonkeyPatch
@@ -171,6 +172,7 @@ def test_each_gang_is_tried_if_a_quota_may_look_at_the_job_itself(
     assert placed == ["g0", "g1", "g2"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(40))
 def test_placements_and_messages_are_those_of_separate_searches(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     random = Random(seed)

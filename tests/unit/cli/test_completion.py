@@ -41,6 +41,7 @@ def test_help_loads_no_heavy_package(arguments: list[str]) -> None:
     assert process(*arguments).endswith("\n\n")
 
 
+@pytest.mark.slow
 def test_a_simulation_without_external_calls_loads_no_http_client(tmp_path: Path) -> None:
     manifest = tmp_path / "node.yaml"
     manifest.write_text("apiVersion: v1\nkind: Node\nmetadata: {name: n1}\n", encoding="utf-8")

@@ -126,6 +126,7 @@ def files(tmp_path: Path) -> list[str]:
     return [str(tmp_path), str(tmp_path / "missing"), *(str(tmp_path / f"{name}.yaml") for name in contents)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", ALL, ids=named)
 def test_files_that_cannot_be_read(words: tuple[str, ...], files: list[str], tmp_path: Path) -> None:
     for option in options(words):
@@ -173,6 +174,7 @@ ANSWERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", ASKING, ids=named)
 def test_refusals_and_malformed_answers(words: tuple[str, ...], cluster: Cluster, tmp_path: Path) -> None:
     for name, made in ANSWERS.items():

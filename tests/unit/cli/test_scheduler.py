@@ -72,6 +72,7 @@ def test_a_bad_configuration_file_ends_with_code_2_naming_file_and_line(tmp_path
     assert "scheduler.conf:" in result.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "flag"),
     [("scheduler", "--scheduler-conf"), ("webhooks", "--admission-conf"), ("simulate", "--scheduler-conf")],

@@ -313,6 +313,7 @@ def test_a_table_shows_memory_of_queues_with_units(conf: str, tmp_path: Path) ->
     assert ["memory", "1Gi", "4Gi"] in [line.split() for line in lines]
 
 
+@pytest.mark.slow
 def test_the_same_input_gives_the_same_bytes_whatever_the_hash_seed(conf: str, tmp_path: Path) -> None:
     objects = [
         node("n1"),

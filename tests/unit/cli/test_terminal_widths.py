@@ -85,6 +85,7 @@ def fits(shown: str, piped: str, width: int) -> None:
     assert {word.removesuffix(":") for word in piped.split()} - words == set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("line", OF_EXAMPLES, ids=" ".join)
 def test_a_cluster_in_memory_fits(line: tuple[str, ...], width: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,6 +136,7 @@ def test_what_simulate_says_about_waiting_pods(width: int, monkeypatch: pytest.M
     looks_as("simulate", width, "\n\n".join(part for part in sections if part.startswith(("Waiting", "PodGroups"))))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", WIDTHS)
 def test_an_explanation(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     on_terminal(monkeypatch, width)

@@ -202,6 +202,7 @@ def test_the_queues_of_each_namespace_are_answered_at_once(cluster: Cluster) -> 
     assert answer["default"]["waiting"][0]["of"] == 2
 
 
+@pytest.mark.slow
 def test_the_process_answers_on_its_output(cluster: Cluster) -> None:
     asked = msgspec.json.encode(question(cluster, kind="job", namespace="default", name="missing"))
     command = [sys.executable, "-m", "scheduler.cli.visibility_worker"]

@@ -81,6 +81,7 @@ def test_what_cannot_be_read_is_refused(text: str, problem: str) -> None:
         read_yaml(text)
 
 
+@pytest.mark.slow
 def test_the_project_s_own_files_are_read_as_pyyaml_reads_them() -> None:
     files = [*ROOT.glob("deploy/**/*.yaml"), *ROOT.glob("examples/*"), *ROOT.glob("tests/conformance/*/*.yaml")]
     assert len(files) > 20

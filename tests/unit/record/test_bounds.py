@@ -12,6 +12,7 @@ from tests.builders import NAME, group, node, pods, queue
 from tests.unit.record.test_recording import Recorded
 
 
+@pytest.mark.slow
 def test_a_member_that_inflates_without_end_is_refused_before_it_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -33,6 +34,7 @@ def test_a_file_of_many_members_that_inflate_is_refused(tmp_path: Path, monkeypa
         list(read_frames(path))
 
 
+@pytest.mark.slow
 def test_a_recording_inflates_far_less_than_is_read(tmp_path: Path) -> None:
     many = [node(f"n{i}", "64c") for i in range(500)] + pods("g", 2000, "1c", "g") + [group("g", "q", 2000), queue("q")]
     (path,) = Recorded(tmp_path, many).run(2).files

@@ -147,6 +147,7 @@ def test_evictions_replay_to_the_same_decisions(tmp_path: Path) -> None:
     assert sum(len(s.recorded.binds) for s in sessions if s.recorded) == 2
 
 
+@pytest.mark.slow
 def test_a_full_file_is_followed_by_one_that_stands_alone(tmp_path: Path) -> None:
     recorded = Recorded(tmp_path, some_cluster(), limit=1 << 18)
     for i in range(100):

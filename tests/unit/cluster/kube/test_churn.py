@@ -95,6 +95,7 @@ async def standing_by(world: World) -> None:
     world.daemon._cache.compact()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("leading", [True, False])
 def test_a_scheduler_keeps_nothing_of_objects_that_are_gone(
     leading: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -171,6 +172,7 @@ def look_at_all(operator: Operator, now: float) -> None:
             worklist.finish(item, plan, now)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("leading", [True, False])
 def test_controllers_keep_nothing_of_objects_that_are_gone(leading: bool) -> None:
     async def scenario() -> None:

@@ -95,6 +95,7 @@ def bench() -> Bench:
     return Bench()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("request_size", [1, 2, 4, 8])
 @pytest.mark.parametrize(
     ("number", "states_of_one"),
@@ -116,6 +117,7 @@ def broken_nodes() -> Iterator[list[tuple[int, int, int]]]:
                 yield [(c, left, right) for c, (left, right) in zip(capacities, states, strict=True)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("request_size", [1, 2, 4, 8])
 def test_a_node_with_all_chips_in_order_comes_before_one_with_broken_ones(bench: Bench, request_size: int) -> None:
     for nodes in broken_nodes():

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from random import Random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -85,6 +86,7 @@ def reports(states: list[State], time: int, *, copied: bool) -> Iterator[Raw]:
     yield aggregate("switch-0", switches if copied and switches else "")
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.booleans())
 def test_only_healthy_chips_of_healthy_nodes_are_assigned(seed: int, copied: bool) -> None:

@@ -87,6 +87,7 @@ FAMILIES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("action", ["preempt", "reclaim"])
 @pytest.mark.parametrize(("resource", "size", "traits", "sizes"), FAMILIES)
 def test_in_every_family_each_evicted_pod_is_needed(

@@ -180,6 +180,7 @@ def test_a_choice_is_made_of_free_chips_whenever_the_request_fits(family: Family
             assert len({chip // family.group for chip in choice.chips}) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
 @given(data=st.data())
 def test_the_table_of_a_request_says_what_choosing_one_by_one_gives(family: Family, data: st.DataObject) -> None:

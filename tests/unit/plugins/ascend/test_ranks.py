@@ -73,6 +73,7 @@ def test_pods_with_chips_do_not_share_the_index_of_their_tasks() -> None:
     assert ranks(launcher, workers) == {"master-0": "0", "worker-0": "0", "worker-1": "1"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(30))
 def test_over_sessions_and_restarts_no_two_pods_have_one_rank_and_no_pod_changes_its_rank(seed: int) -> None:
     random, number = Random(seed), 0

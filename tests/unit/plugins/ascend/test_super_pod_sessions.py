@@ -85,6 +85,7 @@ ASKS = st.builds(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(60), deadline=None)
 @given(
     sizes=st.lists(st.integers(0, 6), min_size=1, max_size=4),

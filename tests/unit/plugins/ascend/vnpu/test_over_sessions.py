@@ -69,6 +69,7 @@ def check(world: World) -> None:
         assert sum(t.dvpp == "yes" for t in templates if t is not None) <= 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plugins", list(CONFIGURATIONS))
 @settings(max_examples=examples(40), deadline=None)
 @given(

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import yaml
 
 from scheduler.api.names import POD_SCHEDULED
@@ -36,6 +37,7 @@ def simulated(path: Path, *objects: Raw) -> dict[str, Raw]:
     return {each["metadata"]["name"]: each for each in json.loads(done.stdout)["items"] if each["kind"] == "Pod"}
 
 
+@pytest.mark.slow
 def test_a_claim_with_a_cel_selector_waits_with_a_reason_that_names_the_extra(tmp_path: Path) -> None:
     plain, selecting = claim("plain", request()), claim("selecting", request("gpu", "gpu", "true"))
     found = simulated(
