@@ -58,7 +58,7 @@ test: $(READY) ## Lint, build the control plane, run the whole test suite (PYTES
 
 # Property tests try a quarter of their examples; `make test` tries all.
 .PHONY: test-fast
-test-fast: $(READY) ## Run the tests that need no control plane and are not slow: unit tests and scenarios, in less than a minute
+test-fast: $(READY) ## Run the tests that need no control plane and are not slow: unit tests and scenarios
 	$(PYTEST) $(PARALLEL) --hypothesis-profile fast -m 'not controlplane and not slow' \
 	  tests/unit tests/scenarios $(PYTEST_ARGS)
 
