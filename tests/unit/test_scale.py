@@ -6,6 +6,9 @@ Bytes and calls are counted instead of seconds, so that the results are the same
 import gc
 import sys
 import tracemalloc
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType
 from xml.etree import ElementTree
 
@@ -49,57 +52,76 @@ def store(cache: ClusterCache, work: Work, mix: Mix) -> None:
             cache.upsert("Pod", msgspec.json.decode(text, type=Pod))
 
 
+@contextmanager
+def counted_calls() -> Iterator[Counter[str]]:
+    """Counts the calls of Python functions in the block by qualified name.
+
+    The garbage collector is off in the block: it would run its callbacks and the finalizers of objects of other tests.
+    """
+    calls: Counter[str] = Counter()
+
+    def profile(frame: FrameType, event: str, _: object) -> None:
+        if event == "call":
+            calls[frame.f_code.co_qualname] += 1
+
+    gc.collect()
+    gc.disable()
+    sys.setprofile(profile)
+    try:
+        yield calls
+    finally:
+        sys.setprofile(None)
+        gc.enable()
+
+
 def calls_per_pod(pod_number: int) -> float:
     """The calls of Python functions in the first session, which places all Pods."""
     cache, work, mix = filled(pod_number)
     store(cache, work, mix)
     snapshot, configuration = cache.snapshot(0.0), parse_configuration(CONFIGURATION)
-    count = 0
-
-    def profile(_: FrameType, event: str, __: object) -> None:
-        nonlocal count
-        count += event == "call"
-
-    sys.setprofile(profile)
-    try:
+    with counted_calls() as calls:
         outcome = run_cycle(snapshot, configuration)
-    finally:
-        sys.setprofile(None)
     assert len(outcome.decisions.binds) == pod_number
-    return count / pod_number
+    return calls.total() / pod_number
 
 
-def test_the_cache_keeps_few_bytes_of_a_pod() -> None:
-    cache, work, mix = filled(4 * GANG)
-    store(cache, work, Mix(2, 0, 0))  # what all Pods share
+def bytes_kept(store: Callable[[], None]) -> int:
+    """The bytes that are allocated in ``store`` and still in use after it."""
     tracemalloc.start()
     try:
-        store(cache, work, Mix(mix.gangs, 0, 0))
+        store()
         gc.collect()
         kept, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert kept / (2 * GANG) < MOST_BYTES
+    return kept
+
+
+# A table of the interpreter, such as that of interned strings, may grow in one of the attempts: the least counts.
+
+
+def test_the_cache_keeps_few_bytes_of_a_pod() -> None:
+    def attempt() -> float:
+        cache, work, mix = filled(4 * GANG)
+        store(cache, work, Mix(2, 0, 0))  # what all Pods share
+        return bytes_kept(lambda: store(cache, work, Mix(mix.gangs, 0, 0))) / (2 * GANG)
+
+    assert min(attempt() for _ in range(3)) < MOST_BYTES
 
 
 def test_the_cache_keeps_few_bytes_of_a_job() -> None:
-    cache = ClusterCache(["volcano-py"])
-
-    def store(first: int) -> None:
+    def store_jobs(cache: ClusterCache, first: int) -> None:
         for i in range(first, first + 200):
             for kind, obj in lone_pod(i):
                 cache.upsert(kind, obj)
         cache.snapshot(0.0)
 
-    store(0)
-    tracemalloc.start()
-    try:
-        store(200)
-        gc.collect()
-        kept, _ = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert kept / 200 < MOST_BYTES_OF_A_JOB
+    def attempt() -> float:
+        cache = ClusterCache(["volcano-py"])
+        store_jobs(cache, 0)
+        return bytes_kept(lambda: store_jobs(cache, 200)) / 200
+
+    assert min(attempt() for _ in range(3)) < MOST_BYTES_OF_A_JOB
 
 
 @pytest.mark.slow
@@ -137,8 +159,8 @@ def test_a_measurement_survives_the_way_between_processes() -> None:
 
 
 def test_a_new_service_costs_the_same_whatever_runs_in_other_namespaces() -> None:
-    def events(others: int) -> int:
-        """Calls of functions to classify Pods after a Service was created."""
+    def calls_to_classify(others: int) -> Counter[str]:
+        """The calls that classify Pods after a Service was created."""
         cache = ClusterCache([NAME])
         feed(cache, pod("here", on="n", labels={"app": "x"}))
         for i in range(others):
@@ -148,17 +170,8 @@ def test_a_new_service_costs_the_same_whatever_runs_in_other_namespaces() -> Non
         cache.compact()
         meta = {"name": "s", "namespace": "default"}
         feed(cache, {"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": {"selector": {"app": "x"}}})
-        count = 0
-
-        def profile(_: FrameType, __: str, ___: object) -> None:
-            nonlocal count
-            count += 1
-
-        sys.setprofile(profile)
-        try:
+        with counted_calls() as calls:
             cache.compact()
-        finally:
-            sys.setprofile(None)
-        return count
+        return calls
 
-    assert events(100) == events(1)
+    assert calls_to_classify(100) == calls_to_classify(1)
