@@ -8,7 +8,8 @@ from click.testing import CliRunner
 
 from scheduler.cli.connection import Connection
 from scheduler.cli.main import main
-from scheduler.cluster.kube.transport import credentials
+from scheduler.cluster.kube.transport import plain_credentials
+from scheduler.cluster.kube.transport.credentials import Credentials
 from tests.unit.cli.cluster import JOBS, Cluster, write_kubeconfig
 from tests.unit.cluster.kube.fake_api import Answer, Call, refusal
 
@@ -60,9 +61,9 @@ def test_in_a_pod_the_namespace_is_that_of_its_service_account(tmp_path: Path, m
     file = tmp_path / "namespace"
     file.write_text("team-a\n", encoding="utf-8")
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
-    monkeypatch.setattr(credentials, "_SERVICE_ACCOUNT_NAMESPACE", file)
+    monkeypatch.setattr(plain_credentials, "_SERVICE_ACCOUNT", tmp_path)
 
-    assert credentials.Credentials().namespace() == "team-a"
+    assert Credentials().namespace() == "team-a"
 
 
 def test_rejected_credentials_are_reported_with_flags_that_help(cluster: Cluster) -> None:

@@ -1,25 +1,27 @@
-"""Credentials for the API server: address, certificates and tokens, as the ``kubernetes`` package loads them.
+"""Credentials for the API server: address, certificates and tokens.
 
-That package handles kubeconfig files, exec plugins, in-cluster service accounts and their refresh; this module converts
-the result for the HTTP client (``client``). The package takes a third of a second to import, so it is imported when
-needed.
+``plain_credentials`` reads those of service accounts and plain kubeconfigs. The ``kubernetes`` package handles all
+others, such as exec plugins, with their refresh, and reports what is malformed; it is imported when it is needed.
 """
 
 import os
 import ssl
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from scheduler.api.names import DEFAULT_NAMESPACE
+from scheduler.cluster.kube.transport.plain_credentials import (
+    PlainCredentials,
+    in_cluster,
+    plain_credentials,
+    service_account_namespace,
+)
 from scheduler.framework.documents import DocumentError, read_yaml
 
 if TYPE_CHECKING:
     from kubernetes.client import Configuration as KubernetesConfiguration
-
-_SERVICE_HOST: Final = "KUBERNETES_SERVICE_HOST"
-"""The environment variable that every container of a cluster has."""
-_SERVICE_ACCOUNT_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 
 class CredentialsError(Exception):
@@ -57,17 +59,24 @@ class Credentials:
         self._kubeconfig = kubeconfig
         self._context = context
         self._master = master.rstrip("/")
+        self._plain: PlainCredentials | None = None
         self._configuration: KubernetesConfiguration | None = None
 
     def load(self) -> Access:
         """Loads everything again. Blocks (files, exec plugins). Raises CredentialsError."""
-        configuration = self._configuration = self._read()
-        return Access(
-            host=str(configuration.host).rstrip("/"),
-            tls=_tls(configuration),
-            server_name=configuration.tls_server_name,
-            proxy=configuration.proxy or None,
-        )
+        plain = self._plain = None if self._master else plain_credentials(self._kubeconfig, self._context)
+        try:
+            if plain is not None:
+                return Access(plain.host, _plain_tls(plain), plain.server_name, None)
+            configuration = self._configuration = self._read()
+            return Access(
+                host=str(configuration.host).rstrip("/"),
+                tls=_tls(configuration),
+                server_name=configuration.tls_server_name,
+                proxy=configuration.proxy or None,
+            )
+        except OSError as error:  # of ssl as well
+            raise self._error(error) from error
 
     def _read(self) -> "KubernetesConfiguration":
         """Raises CredentialsError."""
@@ -79,14 +88,17 @@ class Credentials:
         except CredentialsError:
             raise
         except Exception as error:  # the package raises whatever the YAML, the files or the plugin made it raise
-            source = self._kubeconfig or "the default kubeconfig or service account"
-            raise CredentialsError(f"cannot load credentials from {source}: {_problem(error)}") from error
+            raise self._error(error) from error
         if self._master:
             try:
                 configuration.host = self._master if "://" in self._master else f"http://{self._master}"
             except ValueError as error:
                 raise CredentialsError(f"--master: {self._master} is not an address: {error}") from None
         return configuration
+
+    def _error(self, error: Exception) -> CredentialsError:
+        source = self._kubeconfig or "the default kubeconfig or service account"
+        return CredentialsError(f"cannot load credentials from {source}: {_problem(error)}")
 
     def _fill(self, configuration: "KubernetesConfiguration") -> None:
         from kubernetes.config import ConfigException, load_incluster_config
@@ -105,7 +117,7 @@ class Credentials:
                     raise
 
     def _in_cluster(self) -> bool:
-        return not self._kubeconfig and not self._context and bool(os.environ.get(_SERVICE_HOST))
+        return not self._kubeconfig and not self._context and in_cluster()
 
     def _load_kubeconfig(self, configuration: "KubernetesConfiguration") -> None:
         from kubernetes.config import load_kube_config
@@ -136,11 +148,13 @@ class Credentials:
 
         Blocks (files).
         """
-        from kubernetes.config import list_kube_config_contexts
-
+        if self._plain is not None:
+            return self._plain.namespace
         try:
             if self._in_cluster():
-                return _SERVICE_ACCOUNT_NAMESPACE.read_text(encoding="utf-8").strip() or DEFAULT_NAMESPACE
+                return service_account_namespace()
+            from kubernetes.config import list_kube_config_contexts
+
             self._check_bounds()
             contexts, current = list_kube_config_contexts(self._kubeconfig or None)  # type: ignore[no-untyped-call]
             chosen = next((c for c in contexts if c["name"] == self._context), current)
@@ -162,6 +176,8 @@ class Credentials:
 
     def authorization(self) -> str:
         """The value of the Authorization header, or "". Blocks while an expired token is fetched again."""
+        if self._plain is not None:
+            return self._plain.authorization()
         if self._configuration is None:
             return ""
         token: str | None = self._configuration.get_api_key_with_prefix("BearerToken")
@@ -171,14 +187,35 @@ class Credentials:
 def _tls(configuration: "KubernetesConfiguration") -> ssl.SSLContext | None:
     if not str(configuration.host).startswith("https"):
         return None
-    context = ssl.create_default_context(cafile=configuration.ssl_ca_cert or None)
-    # Certificate authorities made by older cluster installers lack extensions that newer Pythons insist on.
-    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
-    if not configuration.verify_ssl:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
+    context = _trusting(configuration.ssl_ca_cert or None, None, verify=bool(configuration.verify_ssl))
     if configuration.cert_file:
         context.load_cert_chain(configuration.cert_file, configuration.key_file or None)
+    return context
+
+
+def _plain_tls(plain: PlainCredentials) -> ssl.SSLContext | None:
+    """Raises OSError for files or certificates that cannot be read."""
+    if not plain.host.startswith("https"):
+        return None
+    context = _trusting(plain.authority, plain.authority_text, verify=plain.verify)
+    if plain.client is not None:
+        context.load_cert_chain(*plain.client)
+    elif plain.client_text is not None:
+        with tempfile.NamedTemporaryFile() as file:  # ssl reads files only; nobody else may read this one
+            file.write(plain.client_text)
+            file.flush()
+            context.load_cert_chain(file.name)
+    return context
+
+
+def _trusting(file: str | None, text: str | None, *, verify: bool) -> ssl.SSLContext:
+    """The context that trusts the authorities of a file or a text; those of the system if both are None."""
+    context = ssl.create_default_context(cafile=file, cadata=text)
+    # Certificate authorities made by older cluster installers lack extensions that newer Pythons insist on.
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    if not verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
     return context
 
 
