@@ -53,7 +53,7 @@ class Preempt:
                 self._preempt_other_jobs(job, others)
                 jobs.append(job)
             for job in jobs:
-                self._preempt_own_tasks(job, self._evictor())
+                self._preempt_own_tasks(job)
 
     def _evictor(self) -> TaskEvictor:
         policy = EvictionPolicy(self._session, PREEMPTABLE, self.name, EVENT_PREEMPTED, across_queues=False)
@@ -74,10 +74,13 @@ class Preempt:
             statement.discard()
             evictor.forget_failures()
 
-    def _preempt_own_tasks(self, job: Job, evictor: TaskEvictor) -> None:
+    def _preempt_own_tasks(self, job: Job) -> None:
         """Evict tasks of the job in favour of its other tasks, as long as that succeeds."""
         session, candidates = self._session, self._session.eviction_candidates
         scope = candidates.preemptable & candidates.own(job.key)
+        if not scope.any():
+            return  # as for most waiting gangs, which have no task that runs
+        evictor = self._evictor()
         for task in pending_tasks(session, job):
             statement = session.statement()
             if not evictor.make_room(job, task, self._allowed_victims(task, scope), statement):

@@ -41,6 +41,8 @@ def can_wait_for_nominated_nodes(session: Session, tasks: Sequence[Task]) -> boo
 
     Such tasks need no further eviction. False if no task terminates on these nodes.
     """
+    if not all(task.nominated for task in tasks):
+        return False
     nodes = session.nodes
     rows = [nodes.index.get(task.nominated) for task in tasks]
     left = {row: nodes.future_idle_of(row) for row in rows if row is not None}
