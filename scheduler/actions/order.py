@@ -30,7 +30,9 @@ class Worklist:
             self.put_queue(session.queues[name])
 
     def put_queue(self, queue: Queue) -> None:
-        heapq.heappush(self._queues, (self._queue_key(queue), queue))
+        """Inserts a queue, unless all its jobs were served."""
+        if self._jobs.get(queue.name):
+            heapq.heappush(self._queues, (self._queue_key(queue), queue))
 
     def put_job(self, job: Job) -> None:
         heapq.heappush(self._jobs[job.queue], (self._session.job_key(job), job))

@@ -110,6 +110,8 @@ class JobTable:
         )
         if not arrived and not record_changed and (record.conditions, record.counts) == (conditions, counts):
             return
+        # One that only confirms what sessions know already, because it was derived, is no arrival.
+        confirms = old is not None and not old.metadata.uid and (old.spec, record.annotations) == (spec, annotations)
         _share_texts(group)
         record.group = group
         record.annotations = annotations
@@ -120,7 +122,7 @@ class JobTable:
         self._drop_view(record)
         self._version.increment()
         # A PodGroup that controllers make for existing Pods is of no use before the Pods name it.
-        if arrived and (not meta.name.startswith(PODGROUP_PREFIX) or self.is_complete(record.key)):
+        if arrived and not confirms and (not meta.name.startswith(PODGROUP_PREFIX) or self.is_complete(record.key)):
             self._version.arrived()
 
     def delete(self, key: str) -> None:

@@ -286,9 +286,26 @@ def test_a_deployment_runs_through_a_podgroup_of_its_replica_set(controlled: Clu
     controlled.wait(lambda: bound(controlled, namespace, "serve") == 3)
 
     (replica_set,) = controlled.listed(f"/apis/apps/v1/namespaces/{namespace}/replicasets")
-    (group,) = controlled.listed(f"{SCHEDULING}/namespaces/{namespace}/podgroups")
+    (group,) = controlled.wait(lambda: controlled.listed(f"{SCHEDULING}/namespaces/{namespace}/podgroups"))
     assert group["metadata"]["name"] == f"podgroup-{replica_set['metadata']['uid']}"
     assert group["spec"]["minMember"] == 1
+
+
+def test_a_plain_pod_runs_although_no_controllers_do_and_gets_its_podgroup_from_them_later(cluster: Cluster) -> None:
+    namespace = cluster.namespace("plain")
+    container = {"name": "main", "image": "registry.example/serve:1", "resources": {"requests": {"cpu": "1"}}}
+    spec = {"schedulerName": "volcano-py", "containers": [container]}
+    pods, groups = f"/api/v1/namespaces/{namespace}/pods", f"{SCHEDULING}/namespaces/{namespace}/podgroups"
+    cluster.api.create(pods, {"metadata": {"name": "plain"}, "spec": spec})
+
+    cluster.wait(lambda: cluster.listed(pods)[0]["status"].get("phase") == "Running")
+    assert cluster.listed(groups) == []
+
+    with cluster.running("controllers", "--leader-elect=false"):
+        cluster.wait(lambda: [g["status"].get("phase") for g in cluster.listed(groups)] == ["Running"])
+    (pod,) = cluster.listed(pods)
+    assert pod["metadata"]["annotations"]["scheduling.k8s.io/group-name"] == f"podgroup-{pod['metadata']['uid']}"
+    assert not [event for event in cluster.events(namespace) if event[1] == "FailedScheduling"]
 
 
 def test_scaling_up_past_the_quota_is_refused_and_scaling_down_gives_quota_back(controlled: Cluster) -> None:

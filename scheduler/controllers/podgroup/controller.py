@@ -10,19 +10,25 @@ from typing import Final, NamedTuple, cast
 import msgspec
 
 from scheduler.api.batch import Workload
-from scheduler.api.kinds import BATCH_JOB, DAEMON_SET, POD, POD_GROUP, REPLICA_SET, STATEFUL_SET, Kind, find_kind
+from scheduler.api.kinds import POD, POD_GROUP, Kind, find_kind
 from scheduler.api.names import GROUP_NAME, PODGROUP_PREFIX
 from scheduler.api.objects import ENDED_PHASES, KubeObject, Pod
 from scheduler.api.scheduling import PodGroup
 from scheduler.controllers.controller import Controller
 from scheduler.controllers.effects import Create, Delete, Effect, Json, Patch, Plan, diff
-from scheduler.controllers.podgroup.manifest import Owner, Wanted, group_name, inherited, manifest, wanted
+from scheduler.controllers.podgroup.manifest import (
+    OWNERS,
+    Owner,
+    Wanted,
+    group_name,
+    inherited,
+    manifest,
+    wanted,
+)
 from scheduler.controllers.store import Key, Store, key_of
 
 LINGER: Final = 0.5
 """Seconds between two checks for Pods that an owner scaled to zero still has."""
-_OWNERS: Final = (REPLICA_SET, STATEFUL_SET, DAEMON_SET, BATCH_JOB)
-"""Kinds whose annotations count."""
 _FIELDS: Final = ("minMember", "minResources", "priorityClassName", "queue", "networkTopology")
 """Fields of the spec that are ours."""
 
@@ -31,7 +37,7 @@ class PodGroupController(Controller):
     """See Controller."""
 
     name = "pg-controller"
-    kinds: tuple[Kind, ...] = (POD, POD_GROUP, *_OWNERS)
+    kinds: tuple[Kind, ...] = (POD, POD_GROUP, *OWNERS)
 
     def __init__(self, store: Store, scheduler_names: Collection[str]) -> None:
         """``scheduler_names``: the schedulers whose Pods are handled."""
@@ -133,7 +139,7 @@ class PodGroupController(Controller):
         owners: list[Owner] = []
         for reference in obj.metadata.owner_references or ():
             kind = find_kind(reference.api_version, reference.kind)
-            if kind not in _OWNERS:
+            if kind not in OWNERS:
                 continue
             owner = self._store.get(kind, Workload, obj.metadata.namespace, reference.name)
             if owner is None or owner.metadata.uid != reference.uid:

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from scheduler.api.batch import Workload
-from scheduler.api.kinds import POD, POD_GROUP, Kind
+from scheduler.api.kinds import BATCH_JOB, DAEMON_SET, POD, POD_GROUP, REPLICA_SET, STATEFUL_SET, Kind
 from scheduler.api.names import (
     COOLDOWN_TIME,
     GROUP_MIN_MEMBER,
@@ -35,6 +35,8 @@ from scheduler.controllers.resources import pod_usage, printed, scaled
 from scheduler.controllers.store import controller_of
 
 Owner = tuple[Kind, Workload]
+OWNERS: Final = (REPLICA_SET, STATEFUL_SET, DAEMON_SET, BATCH_JOB)
+"""Kinds of owners whose annotations count."""
 _WHOLE: Final = re.compile(r"[+-]?[0-9]{1,10}", re.ASCII)
 _LARGEST: Final = 2**31 - 1
 _OWN_ANNOTATIONS: Final = (PREEMPTABLE, COOLDOWN_TIME, REVOCABLE_ZONE)

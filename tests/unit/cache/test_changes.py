@@ -54,6 +54,17 @@ def test_what_arrives_and_what_makes_room(objects: list[Raw], expected: tuple[in
     assert counted(cache, lambda: feed(cache, objects)) == expected
 
 
+@pytest.mark.parametrize(("minimum", "expected"), [(1, NEITHER), (2, NEITHER), (0, ARRIVAL)])
+def test_a_pod_group_that_replaces_a_derived_one_arrives_if_it_differs_and_its_pods_exist(
+    minimum: int, expected: tuple[int, int]
+) -> None:
+    cache, derived = filled(), group("podgroup-new")
+    derived["metadata"]["uid"] = ""
+    feed(cache, derived, pod("p", "1c", "podgroup-new"))
+    cache.assume(run_cycle(cache.snapshot(0.0), PLAN).decisions)
+    assert counted(cache, lambda: feed(cache, group("podgroup-new", minimum=minimum))) == expected
+
+
 @pytest.mark.parametrize(
     ("kind", "namespace", "name", "expected"),
     [

@@ -33,6 +33,8 @@ from scheduler.cluster.kube.scheduler.bootstrap import ensure_queues
 from scheduler.cluster.kube.scheduler.custom_metrics import getter
 from scheduler.cluster.kube.scheduler.cycle_timer import Cache as TimerCache
 from scheduler.cluster.kube.scheduler.cycle_timer import CycleTimer
+from scheduler.cluster.kube.scheduler.derived_groups import KINDS as DERIVING_KINDS
+from scheduler.cluster.kube.scheduler.derived_groups import DerivedGroups
 from scheduler.cluster.kube.scheduler.report import CycleReport, WatchedPods
 from scheduler.cluster.kube.scheduler.settings import Settings
 from scheduler.cluster.kube.scheduler.shard_member import Cache as ShardCache
@@ -85,6 +87,8 @@ class Cache(Sink, OriginalStore, WriterCache, TimerCache, ShardCache, Protocol):
     def node_names(self) -> list[str]: ...
 
     def task(self, key: str) -> Task | None: ...
+
+    def group_uid(self, key: str) -> str: ...
 
     def take_usage(self, usages: Mapping[str, NodeUsage]) -> None: ...
 
@@ -148,12 +152,15 @@ class Daemon:
         self._writer = Writer(
             self._client, cache, self._lanes, self._recorder, self._metrics, self._fence, name, self._signing
         )
+        pods: Sink = WatchedPods(cache, self._metrics)
+        if not settings.shard:  # which scheduler a job belongs to is decided for PodGroups that exist
+            pods = DerivedGroups(pods, settings.scheduler_names, lambda key: bool(cache.group_uid(key)))
         self._informers = InformerSet(
             [
                 Informer(
                     self._client,
                     source,
-                    WatchedPods(cache, self._metrics) if source.kind is POD else cache,
+                    pods if source.kind in DERIVING_KINDS else cache,
                     self._recorder.malformed,
                     self._metrics,
                     originals=cache,

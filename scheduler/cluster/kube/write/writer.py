@@ -11,6 +11,7 @@ from functools import partial
 from itertools import chain
 
 from scheduler.api.decisions import Bind, Decisions
+from scheduler.api.kinds import POD_GROUP
 from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.fence import Fence
 from scheduler.cluster.kube.write.binding_order import PREDICATE_TIMES, BindingOrder
@@ -72,6 +73,8 @@ class Writer:
             self._statuses.ungate(ungate)
         bound = {bind.task.job for bind in decisions.binds}
         for group in decisions.pod_groups:
+            if not group.uid:
+                continue  # it does not exist yet
             self._statuses.group(group, awaited=f"{group.namespace}/{group.name}" not in bound)
         for update in decisions.pods:
             for pod in update.pods():
@@ -79,7 +82,8 @@ class Writer:
         for queue in decisions.queues:
             self._statuses.queue(queue)
         for event in chain(decisions.events, *(update.events() for update in decisions.pods)):
-            self._recorder.post(event)
+            if event.about.uid or event.about.kind != POD_GROUP.name:
+                self._recorder.post(event)
 
     async def started(self) -> None:
         """Waits until the first writes have been sent, as far as they wait for nothing else."""
