@@ -9,6 +9,7 @@ long as the last session took, in which writes and watches proceed.
 import asyncio
 from collections.abc import Callable, Collection
 from functools import partial
+from time import process_time
 from typing import Any, Protocol
 
 from scheduler.api.resource import PODS_INDEX
@@ -79,7 +80,8 @@ class CycleTimer:
         self._cache = cache
         self._timing = SessionTiming(period, cache.changes)
         self._began: float | None = None
-        """When the session in progress began; None: it has ended, or was not needed."""
+        """The processor time of the process when the session in progress began; None: it has ended, or was not
+        needed."""
         self._awaited: Awaited = ()
         self._release_due = 0.0
         """When the next session is due once a job waits for no more terminating Pods."""
@@ -87,13 +89,13 @@ class CycleTimer:
     def cycle_began(self) -> None:
         """A session begins. Unless ``cycle_ended`` or ``cycle_skipped`` follows before ``wait``, it has failed."""
         self._timing.begin()
-        self._began = _now()
+        self._began = process_time()
         self._awaited = ()
 
     def cycle_ended(self, outcome: Outcome) -> None:
         """Notes the outcome of a session whose decisions are being carried out."""
         now = _now()
-        seconds = outcome.seconds if self._began is None else now - self._began
+        seconds = outcome.seconds if self._began is None else process_time() - self._began
         self._timing.end(now, seconds, left_by(outcome))
         self._awaited = awaited(outcome.session)
         self._release_due = now + max(outcome.seconds, POLL_SECONDS)

@@ -7,11 +7,12 @@ A session starts at the latest one schedule period after the last one has ended.
 
 Two rules limit early sessions:
 
-- Sessions take a limited share of the processor: each is followed by a pause of ``REST`` times its duration. Up to
-  ``CREDIT`` seconds of these pauses may be owed, until time without sessions makes up for them: a few Pods that arrive
-  one after the other on a quiet cluster do not wait, and under load the share is kept. After a session that an opening
-  has started and that placed nothing, the pause before the next opening counts doubles, up to the period: reports about
-  nodes that arrive all the time do not cost a session each.
+- Sessions take a limited share of the processor: each is followed by a pause of ``REST`` times the processor time that
+  the process used in it (on a busy machine the session itself lasts longer). Up to ``CREDIT`` seconds of these pauses
+  may be owed, until time without sessions makes up for them: a few Pods that arrive one after the other on a quiet
+  cluster do not wait, and under load the share is kept. After a session that an opening has started and that placed
+  nothing, the pause before the next opening counts doubles, up to the period: reports about nodes that arrive all the
+  time do not cost a session each.
 - While a gang waits, no session starts early. What ends within a period is free for the gang at once, as with sessions
   that start every period; otherwise small arrivals would take it piece by piece.
 """
@@ -21,8 +22,8 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 REST: Final = 3.0
-"""Seconds of pause before an early session, per second that the last one took."""
-CREDIT: Final = 0.05
+"""Seconds of pause before an early session, per second of processor time that the last one took."""
+CREDIT: Final = 0.1
 """Seconds of pauses that sessions may owe."""
 FIRST_PAUSE: Final = 0.02
 """Seconds between a session that placed nothing and the next one that an opening starts, the first time."""
@@ -83,7 +84,7 @@ class SessionTiming:
         self._arrivals, self._openings = self._changes.arrivals, self._changes.openings
 
     def end(self, now: float, seconds: float, left: Left) -> None:
-        """The session has ended. ``seconds``: its duration with all work on its decisions."""
+        """The session has ended. ``seconds``: its processor time, with all work on its decisions."""
         rested = max(self._rested, now - seconds) + (1 + REST) * seconds
         self._rested = min(rested, now + REST * seconds + CREDIT)
         self._ended, self._left = now, left

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from scheduler.cache.versioning import Version
+from scheduler.cluster.kube.scheduler import cycle_timer
 from scheduler.cluster.kube.scheduler.cycle_timer import CycleTimer, awaited, left_by
 from scheduler.cluster.kube.scheduler.session_timing import Left
 from scheduler.framework.cycle import Outcome
@@ -25,6 +26,12 @@ class Nodes:
 
     def terminates_on(self, node: str) -> bool:
         return node in self.busy
+
+
+@pytest.fixture(autouse=True)
+def _busy_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sessions use the processor as long as they last."""
+    monkeypatch.setattr(cycle_timer, "process_time", lambda: asyncio.get_running_loop().time())
 
 
 def leaving(name: str, on: str) -> Raw:

@@ -43,7 +43,7 @@ def test_an_arrival_starts_a_session_after_a_pause_that_follows_the_last_session
 def test_on_a_quiet_cluster_a_few_short_sessions_follow_each_other_without_a_pause() -> None:
     timing, counts = after_session(NOTHING, seconds=0.004)
     now, pauses = 10.0, []
-    for _ in range(7):
+    for _ in range(int(CREDIT / (REST * 0.004)) + 3):
         counts.arrivals += 1
         due = timing.due()
         pauses.append(due - now)
