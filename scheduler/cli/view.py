@@ -61,11 +61,11 @@ def read_object(kind: "Kind", raw: Raw) -> Any:
     """Returns the typed object; if a field is malformed, prints a warning on stderr and returns None."""
     import msgspec
 
-    from scheduler.api.reasons import field_and_problem
-
     try:
         return msgspec.convert(raw, kind.struct)
     except msgspec.ValidationError as error:
+        from scheduler.api.reasons import field_and_problem  # it loads numpy
+
         field, problem = field_and_problem(error)
         warn(kind.name, *key_in(raw), field or "object", problem)
         return None
