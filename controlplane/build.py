@@ -85,8 +85,13 @@ def directory() -> Path:
     chosen = os.environ.get(CACHE_VARIABLE)
     if chosen:
         return Path(chosen)
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return cache / "volcano-py" / "controlplane" / _fingerprint()
+    return cache() / _fingerprint()
+
+
+def cache() -> Path:
+    """Where what was made once is kept, unless the environment says where the binaries are."""
+    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return root / "volcano-py" / "controlplane"
 
 
 def ensure(report: Callable[[str], None] = lambda _line: None) -> Path:
@@ -107,7 +112,7 @@ def ensure(report: Callable[[str], None] = lambda _line: None) -> Path:
         return target
     go = _go()
     target.mkdir(parents=True, exist_ok=True)
-    with _locked(target / ".lock", report):
+    with locked(target / ".lock", lambda: report("another process is building; waiting for it …")):
         missing = _missing(target)
         for number, tool in enumerate(missing, 1):
             report(f"[{number}/{len(missing)}] building {tool.binary} …")
@@ -179,13 +184,14 @@ def _compile(go: str, tool: Tool, target: Path) -> int:
 
 
 @contextmanager
-def _locked(path: Path, report: Callable[[str], None]) -> Iterator[None]:
-    """Hold an exclusive lock on `path`, which the system releases even if this process is killed."""
+def locked(path: Path, busy: Callable[[], object] = lambda: None) -> Iterator[None]:
+    """Hold an exclusive lock on `path`, which the system releases even if this process is killed. `busy` is called if
+    another process holds it."""
     with path.open("w", encoding="utf-8") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            report("another process is building; waiting for it …")
+            busy()
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
 

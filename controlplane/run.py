@@ -17,6 +17,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -57,6 +58,9 @@ CONTROLLERS = (
     "ttl-after-finished-controller",
 )
 
+ETCD_DATA = "etcd"
+"""The directory of etcd's data in that of a control plane, and in an archive of such data."""
+
 _ADMINISTRATORS = ("system:masters",)
 # The clients of the control plane run on the same machine: limiting them gains nothing.
 _QPS, _BURST = 5000, 10000
@@ -75,6 +79,7 @@ class ControlPlane:
     `disable_admission`: admission plugins to switch off; pass `()` to have all the usual ones, together with
     `start_controller_manager`.
     `apiserver_options`: further command line options for kube-apiserver.
+    `data`: an archive of etcd's data to start from (`controlplane.prepared`); by default there are no objects.
     `timeout`: seconds that any process may take to become ready.
     """
 
@@ -85,12 +90,14 @@ class ControlPlane:
         fairness: bool = False,
         disable_admission: Sequence[str] = NEEDS_CONTROLLERS,
         apiserver_options: Sequence[str] = (),
+        data: Path | None = None,
         timeout: float = 90.0,
     ) -> None:
         self._given_logs = logs
         self._fairness = fairness
         self._disabled_admission = tuple(disable_admission)
         self._apiserver_options = tuple(apiserver_options)
+        self._data = data
         self._timeout = timeout
         self._cleanup = ExitStack()
         self._processes: dict[str, Process] = {}
@@ -144,8 +151,15 @@ class ControlPlane:
         server.wait_until(self._ready, self._timeout)
 
     def _etcd_options(self, port: int, peer_port: int) -> list[str]:
+        options = []
+        if self._data is not None:
+            with tarfile.open(self._data) as archive:
+                archive.extractall(self.directory, filter="tar")
+            # The data names the ports of the etcd that wrote it.
+            options.append("--force-new-cluster")
         return [
-            f"--data-dir={self.directory / 'etcd'}",
+            *options,
+            f"--data-dir={self.directory / ETCD_DATA}",
             f"--listen-client-urls=http://127.0.0.1:{port}",
             f"--advertise-client-urls=http://127.0.0.1:{port}",
             f"--listen-peer-urls=http://127.0.0.1:{peer_port}",
@@ -290,7 +304,8 @@ class ControlPlane:
         if not binary.is_file():
             raise StartError(f"there is no {name} in {self.binaries}; unset {build.ASSETS_VARIABLE} to have it built")
         process = Process(name, [binary, *options], self.logs)
-        self._cleanup.callback(process.stop)
+        # All data is thrown away, so there is nothing for a process to finish.
+        self._cleanup.callback(process.stop, grace=0.0)
         self._processes[name] = process
         return process
 

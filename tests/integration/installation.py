@@ -17,6 +17,7 @@ from urllib.request import urlopen
 
 import yaml
 
+from controlplane import prepared
 from controlplane.manifests import CHART, NAMESPACE, RELEASE, ROOT
 from controlplane.process import Process, free_ports
 from controlplane.run import ControlPlane
@@ -61,8 +62,10 @@ class Role:
 class Installation:
     """A control plane with one release of the chart. A context manager; the test calls `install` and `start`."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, definitions: bool = True) -> None:
+        """``definitions``: whether the resource definitions are there before the chart, which then leaves them."""
         self.directory = directory
+        self._definitions = definitions
         self._stack = ExitStack()
         self.roles: dict[str, Role] = {}
         self._audit = directory / "audit.log"
@@ -74,6 +77,7 @@ class Installation:
         policy.write_text(json.dumps(_AUDIT_POLICY), encoding="utf-8")
         self.plane = ControlPlane(
             disable_admission=_WITHOUT,
+            data=prepared.with_definitions() if self._definitions else None,
             apiserver_options=[
                 *self._network.apiserver_options,
                 "--enable-admission-plugins=OwnerReferencesPermissionEnforcement",
@@ -194,9 +198,9 @@ class Installation:
 
 
 @contextmanager
-def started_installation(directory: Path) -> Iterator[Installation]:
+def started_installation(directory: Path, *, definitions: bool = True) -> Iterator[Installation]:
     """An installation whose control plane runs. Skips the test if it cannot be built."""
-    installation = Installation(directory)
+    installation = Installation(directory, definitions=definitions)
     with or_skipped():
         installation.__enter__()
     with installation:

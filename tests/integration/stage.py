@@ -13,7 +13,7 @@ from uuid import uuid4
 
 import pytest
 
-from controlplane import build
+from controlplane import build, prepared
 from controlplane.client import Client
 from controlplane.run import ControlPlane
 from scheduler.api.names import GROUP_NAME
@@ -38,9 +38,8 @@ def or_skipped() -> Iterator[None]:
 def a_control_plane() -> Iterator[ControlPlane]:
     """A control plane with our resource definitions, stopped at the end."""
     with or_skipped():
-        plane = ControlPlane().start()
+        plane = ControlPlane(data=prepared.with_definitions()).start()
     try:
-        plane.apply_crds()
         yield plane
     finally:
         plane.stop()

@@ -55,7 +55,7 @@ NEVER_NEEDED_HERE = {
 @pytest.fixture(scope="module")
 def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     """A cluster with nodes, the packaged chart in a namespace for restricted Pods only, and all roles running."""
-    with started_installation(tmp_path_factory.mktemp("chart")) as installed:
+    with started_installation(tmp_path_factory.mktemp("chart"), definitions=False) as installed:
         api = installed.api
         restricted = {"pod-security.kubernetes.io/enforce": "restricted"}
         api.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE, "labels": restricted}})
