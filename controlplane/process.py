@@ -45,7 +45,7 @@ class Process:
                 cwd=logs,
                 start_new_session=True,
                 # One system call through a library already loaded: it takes no lock that another thread might hold.
-                preexec_fn=_die_with_parent if _LIBC is not None else None,  # noqa: PLW1509
+                preexec_fn=die_with_parent if _LIBC is not None else None,  # noqa: PLW1509
             )
         atexit.register(self.stop, grace=0.0)
 
@@ -106,6 +106,7 @@ def free_ports(count: int) -> list[int]:
     return list(found)
 
 
-def _die_with_parent() -> None:
-    assert _LIBC is not None
-    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+def die_with_parent() -> None:
+    """On Linux, has the system kill this process as soon as the parent has ended."""
+    if _LIBC is not None:
+        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

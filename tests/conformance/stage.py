@@ -4,7 +4,7 @@ Roles keep running from one scenario to the next where possible, so they also ha
 objects.
 """
 
-import sys
+import subprocess
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -13,7 +13,7 @@ from urllib.error import URLError
 from urllib.request import urlopen
 
 from controlplane.client import ApiError
-from controlplane.process import Process, free_ports
+from controlplane.process import free_ports
 from controlplane.run import ControlPlane
 from scheduler.api.kinds import (
     ACJOB,
@@ -39,6 +39,7 @@ from scheduler.api.kinds import (
 )
 from scheduler.webhooks.configurations import collection_of, name_of
 from scheduler.webhooks.routes import routes
+from tests.integration.programs import Program
 
 Raw = dict[str, Any]
 
@@ -70,7 +71,7 @@ class Stage:
         self.api = plane.admin
         self._kubeconfig = plane.kubeconfig
         self._directory = directory
-        self._roles: dict[str, tuple[Process, list[str]]] = {}
+        self._roles: dict[str, tuple[Program, list[str]]] = {}
 
     def prepare(self, scenario: Path, meta: Raw) -> None:
         """Empties the control plane, and runs exactly the components that ``meta`` names."""
@@ -78,8 +79,8 @@ class Stage:
         self._stop("webhooks")
         components = meta.get("components", ["scheduler"])
         wanted = {role: self._options(role, scenario) for role in components if role != "webhooks"}
-        for role, (process, options) in list(self._roles.items()):
-            if wanted.get(role) != options or not process.running:
+        for role, (program, options) in list(self._roles.items()):
+            if wanted.get(role) != options or program.poll() is not None:
                 self._stop(role)
         self._wipe()
         for role, options in wanted.items():
@@ -95,7 +96,15 @@ class Stage:
 
     def ended(self) -> list[str]:
         """The roles that have exited by themselves, with the ends of their logs."""
-        return [f"{role} ended:\n{process.tail()}" for role, (process, _) in self._roles.items() if not process.running]
+        return [
+            f"{role} ended:\n{self._log(role)}"
+            for role, (program, _) in self._roles.items()
+            if program.poll() is not None
+        ]
+
+    def _log(self, role: str) -> str:
+        """The last lines that a role has logged."""
+        return "\n".join(self._file(role).read_text(encoding="utf-8", errors="replace").splitlines()[-15:])
 
     def stop(self) -> None:
         for role in list(self._roles):
@@ -160,11 +169,15 @@ class Stage:
     def _start(self, role: str, options: Sequence[str]) -> int:
         """Runs a role; returns when it is ready, with the port that serves its health."""
         (health,) = free_ports(1)
-        command = [sys.executable, "-m", "scheduler.cli.main", role, f"--kubeconfig={self._kubeconfig}", *options]
-        process = Process(role, [*command, f"--healthz-address=127.0.0.1:{health}"], self._directory)
-        self._roles[role] = (process, list(options))
-        process.wait_until(lambda: _answers(health), 60.0)
+        command = [role, f"--kubeconfig={self._kubeconfig}", *options, f"--healthz-address=127.0.0.1:{health}"]
+        program = Program(command, self._file(role))
+        self._roles[role] = (program, list(options))
+        self.until(lambda: _answers(health) or self.ended(), f"{role} ready")
+        assert not (ended := self.ended()), "\n".join(ended)
         return health
+
+    def _file(self, role: str) -> Path:
+        return self._directory / f"{role}.log"
 
     def _start_webhooks(self, scenario: Path, meta: Raw) -> None:
         paths = meta.get("admissions", _ADMISSIONS)
@@ -195,8 +208,13 @@ class Stage:
                 self._at_will("DELETE", f"{collection_of(route)}/{name_of(route)}")
             # Requests of the API server that are still open get a response.
             self.until(lambda: not self._refuses(), "webhooks out of force")
-        process, _ = self._roles.pop(role)
-        process.stop()
+        program, _ = self._roles.pop(role)
+        program.terminate()
+        try:
+            program.wait(5)
+        except subprocess.TimeoutExpired:
+            program.kill()
+            program.wait(10)
 
 
 def _answers(port: int) -> bool:

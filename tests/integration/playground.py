@@ -2,8 +2,6 @@
 
 import json
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +9,7 @@ from typing import Any
 
 from controlplane.client import ApiError
 from controlplane.run import ControlPlane
+from tests.integration.programs import Program, run
 
 
 class Playground:
@@ -19,12 +18,12 @@ class Playground:
     def __init__(self, plane: ControlPlane, directory: Path, *options: str) -> None:
         self._plane = plane
         self.log = directory / "playground.log"
-        with self.log.open("ab") as output:
-            self.process = subprocess.Popen(self._command(*options, "-o", "json"), stdout=output, stderr=output)
+        self.log.touch()
+        self.process = Program(self._command(*options, "-o", "json"), self.log)
 
     def command(self, *arguments: str) -> str:
         """Runs a command such as ``fail``, and returns what it prints."""
-        done = subprocess.run(self._command(*arguments), capture_output=True, text=True, check=False)
+        done = run(self._command(*arguments))
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -62,8 +61,7 @@ class Playground:
     def _command(self, *arguments: str) -> list[str]:
         given = list(arguments)
         verb = [given.pop(0)] if given and not given[0].startswith("-") else []
-        program = [sys.executable, "-m", "scheduler.cli.main", "playground", *verb]
-        return [*program, "--kubeconfig", str(self._plane.kubeconfig), *given]
+        return ["playground", *verb, "--kubeconfig", str(self._plane.kubeconfig), *given]
 
 
 @contextmanager

@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -17,6 +15,7 @@ from controlplane import build, prepared
 from controlplane.client import Client
 from controlplane.run import ControlPlane
 from scheduler.api.names import GROUP_NAME
+from tests.integration.programs import Program
 
 GROUPS = "/apis/scheduling.volcano.sh/v1beta1"
 
@@ -60,10 +59,9 @@ class Role:
 
     def __init__(self, name: str, kubeconfig: Path, directory: Path, *options: str) -> None:
         self.log = directory / f"{name}-{time.monotonic_ns()}.log"
-        command = [sys.executable, "-m", "scheduler.cli.main", name, "--kubeconfig", str(kubeconfig)]
-        command += ["--enable-metrics=false", "--enable-healthz=false", *options]
-        with self.log.open("wb") as output:
-            self.process = subprocess.Popen(command, stdout=output, stderr=output)
+        command = [name, "--kubeconfig", str(kubeconfig), "--enable-metrics=false", "--enable-healthz=false"]
+        self.log.touch()
+        self.process = Program([*command, *options], self.log)
 
     def kill(self) -> None:
         self.process.kill()

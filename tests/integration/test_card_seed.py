@@ -2,8 +2,6 @@
 counted is shown in the objects, by the command line, in metrics and on the web page."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from typing import Any
 from urllib.request import urlopen
@@ -22,6 +20,7 @@ from scheduler.api.names import (
     VISIBILITY_API_VERSION,
 )
 from tests.integration.installation import ROLES, Installation, started_installation
+from tests.integration.programs import run
 from tests.integration.stage import wait
 
 pytestmark = pytest.mark.controlplane
@@ -118,8 +117,9 @@ def cards(installed: Installation) -> dict[str, str]:
 
 
 def shown(installed: Installation, *arguments: str) -> str:
-    command = [sys.executable, "-m", "scheduler.cli.main", *arguments, f"--kubeconfig={installed.plane.kubeconfig}"]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    done = run([*arguments, f"--kubeconfig={installed.plane.kubeconfig}"])
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def page(installed: Installation) -> dict[str, Any]:

@@ -1,8 +1,6 @@
 """A tenant with the ClusterRole `edit` in one namespace tries to control the terminals of other users, and to stop the
 scheduler and the controllers with deeply nested values."""
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from copy import copy
 from pathlib import Path
@@ -13,6 +11,7 @@ from controlplane.client import ApiError, Client
 from controlplane.run import ControlPlane
 from scheduler.api.names import CARD_REQUEST
 from scheduler.api.printable import is_printable
+from tests.integration.programs import run
 from tests.integration.stage import GROUPS, Namespace, Role, emptied, running
 from tests.integration.tenant import tenant
 
@@ -100,10 +99,10 @@ def test_what_a_tenant_writes_never_reaches_a_terminal_raw(stage: Namespace, att
         ["explain", "pod", pod["metadata"]["name"]],
         ["queue", "list"],
     ):
-        command = [sys.executable, "-m", "scheduler.cli.main", *arguments, "--kubeconfig", str(kubeconfig)]
+        command = [*arguments, "--kubeconfig", str(kubeconfig)]
         if arguments[0] != "queue":
             command += ["--namespace", stage.name]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = run(command)
         shown += done.stdout
         assert done.returncode == 0, done.stderr
         assert raw(done.stdout + done.stderr) == [], arguments

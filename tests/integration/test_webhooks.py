@@ -2,8 +2,6 @@
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -20,6 +18,7 @@ from scheduler.api.names import CARD_QUOTA
 from scheduler.webhooks.configurations import collection_of, configuration, name_of
 from scheduler.webhooks.routes import Route, routes
 from tests.integration.crds import TEMPLATE
+from tests.integration.programs import Program
 
 pytestmark = pytest.mark.controlplane
 
@@ -40,12 +39,12 @@ class Process:
         self.api.create("/api/v1/namespaces", {"metadata": {"name": self.namespace}})
         self.port, self.health = free_ports(2)
         self.log = log
-        command = [sys.executable, "-m", "scheduler.cli.main", "webhooks", "--kubeconfig", str(self._kubeconfig())]
+        command = ["webhooks", "--kubeconfig", str(self._kubeconfig())]
         command += [f"--port={self.port}", "--listen-address=127.0.0.1", f"--healthz-address=127.0.0.1:{self.health}"]
         command += [f"--webhook-url=https://127.0.0.1:{self.port}", f"--webhook-namespace={self.namespace}"]
         command += ["--graceful-shutdown-time=200ms", "--log-format=json", *options]
-        self._output = log.open("w", encoding="utf-8")
-        self._process = subprocess.Popen(command, stderr=self._output)
+        log.write_bytes(b"")
+        self._process = Program(command, log)
 
     def _kubeconfig(self) -> Path:
         """The permissions that the documentation lists for a server that is reached by URL."""
@@ -97,9 +96,7 @@ class Process:
 
     def stop(self) -> int:
         self._process.terminate()
-        code = self._process.wait(30)
-        self._output.close()
-        return code
+        return self._process.wait(30)
 
     def wait(self, condition: Callable[[], Any], timeout: float = 30.0) -> Any:
         deadline = time.monotonic() + timeout

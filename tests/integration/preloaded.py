@@ -1,0 +1,14 @@
+"""What the programs of `programs` have imported before they are forked: all of ours, and what that imports."""
+
+from importlib import import_module
+from pkgutil import walk_packages
+
+import kubernetes.config
+import uvloop
+
+import scheduler
+
+__all__ = ["kubernetes", "uvloop"]
+
+for module in walk_packages(scheduler.__path__, "scheduler."):
+    import_module(module.name)
