@@ -62,9 +62,11 @@ class Role:
 class Installation:
     """A control plane with one release of the chart. A context manager; the test calls `install` and `start`."""
 
-    def __init__(self, directory: Path, *, definitions: bool = True) -> None:
-        """``definitions``: whether the resource definitions are there before the chart, which then leaves them."""
+    def __init__(self, directory: Path, options: Sequence[str] = (), *, definitions: bool = True) -> None:
+        """``options``: of the API server; ``definitions``: whether the resource definitions are there before the chart,
+        which then leaves them."""
         self.directory = directory
+        self._options = options
         self._definitions = definitions
         self._stack = ExitStack()
         self.roles: dict[str, Role] = {}
@@ -84,6 +86,7 @@ class Installation:
                 f"--audit-policy-file={policy}",
                 f"--audit-log-path={self._audit}",
                 "--audit-log-mode=blocking",
+                *self._options,
             ],
         )
         try:
@@ -198,9 +201,11 @@ class Installation:
 
 
 @contextmanager
-def started_installation(directory: Path, *, definitions: bool = True) -> Iterator[Installation]:
+def started_installation(
+    directory: Path, options: Sequence[str] = (), *, definitions: bool = True
+) -> Iterator[Installation]:
     """An installation whose control plane runs. Skips the test if it cannot be built."""
-    installation = Installation(directory, definitions=definitions)
+    installation = Installation(directory, options, definitions=definitions)
     with or_skipped():
         installation.__enter__()
     with installation:

@@ -431,10 +431,10 @@ def test_twenty_kills_leave_no_duplicate_no_orphan_and_no_stuck_job(cluster: Clu
         else:
             cluster.job(namespace, name, sizes[name])
         if i % (JOBS // KILLS) == JOBS // KILLS - 1:
-            time.sleep(chance.uniform(0.0, 1.5))
+            time.sleep(chance.uniform(0.0, 1.0))
             process.kill()
             process = cluster.start("controllers", "--leader-elect=false")
-            time.sleep(chance.uniform(0.8, 2.0))
+            time.sleep(chance.uniform(0.1, 0.8))
     ends = {0: "Completed", 1: "Failed", 2: "Failed", 3: "Running", 4: "Running"}
     wanted = {f"j{i:03d}": ends[i % 5] for i in range(JOBS)}
 
