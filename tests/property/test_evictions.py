@@ -278,7 +278,7 @@ def test_the_same_input_gives_the_same_evictions(objects: list[Raw], tiers: str)
     assert first == second
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(FULL_CLUSTERS, st.sampled_from(["chart", "gang", "elastic"]))
 def test_queues_do_not_reclaim_back_and_forth(objects: list[Raw], tiers: str) -> None:
     evicted = evictions_until_rest(objects, conf(tiers, "enqueue, allocate, reclaim, backfill"))

@@ -210,7 +210,7 @@ def test_the_same_input_gives_the_same_evictions(objects: list[Raw], queues: str
     assert first == second
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(FULL_CLUSTERS, st.sampled_from(["proportion", "capacity"]))
 def test_gangs_do_not_evict_each_other_back_and_forth(objects: list[Raw], queues: str) -> None:
     evicted = evictions_until_rest(objects, conf(queues))
