@@ -12,6 +12,7 @@ import structlog
 from hypothesis import HealthCheck, settings
 
 from tests.examples import FAST
+from tests.workers import report_less
 
 # A deadline per example, and one for the generation of examples, would fail on a busy machine.
 settings.register_profile("thorough", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -32,14 +33,16 @@ os.environ.setdefault("GOGC", "400")
 
 
 def pytest_collection() -> None:
-    """Modules and collected tests live until the end of the run, so the garbage collector need not scan them."""
+    """Modules and collected tests live until the end of the run, so the garbage collector need not scan them: what is
+    there when all tests are collected is left out of all collections."""
     gc.disable()
 
 
-def pytest_collection_finish() -> None:
-    gc.collect()
+def pytest_collection_finish(session: pytest.Session) -> None:
     gc.freeze()
+    gc.set_threshold(20_000, 20, 50)  # rarer than by default, as in the roles: see `scheduler.cli.role_flags.serve`
     gc.enable()
+    report_less(session.config)
 
 
 # Loggers that are kept would go on as the test set them up that used them first.

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 import pytest
 
 from scheduler.cache.shard_claims import claims
+from tests.examples import examples
 
 Published = dict[str, frozenset[str]]
 NAMES = "nm"
@@ -87,7 +88,7 @@ def used_once(schedulers: Mapping[str, Scheduler]) -> bool:
     return len(used) == len(set(used))
 
 
-@pytest.mark.parametrize("seed", range(300))
+@pytest.mark.parametrize("seed", range(examples(300)))
 def test_no_name_is_ever_used_by_two(seed: int) -> None:
     chance = random.Random(seed)
     log: list[tuple[str, frozenset[str]]] = []

@@ -16,6 +16,7 @@ from scheduler.framework.node_limit import limit_per_node
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
 from tests.builders import Raw, World, configuration, gang, group, node, pod, queue
+from tests.examples import examples
 
 CLASSES = [
     {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": n}, "value": v}
@@ -158,7 +159,7 @@ def test_a_terminating_pod_keeps_its_place_in_the_rack() -> None:
     assert world.bound == {} and "once resource is released" in world.waiting["new-0"]
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(examples(20)))
 def test_runs_of_equal_pods_are_placed_in_racks_as_pods_one_by_one(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     def decided() -> dict[str, str]:
         random = Random(seed)

@@ -126,7 +126,13 @@ def test_only_pods_of_the_recorded_restart_are_deleted_after_a_kill() -> None:
 HUGE = json.dumps({"default/x": {"uid": "u", "number": 1, "time": 10**30, "UUID": "u", "Times": -5}})
 
 
-@pytest.mark.parametrize("key", [state.RESTARTS, state.REMAIN_RETRY_TIMES, state.FAULT_NODE])
+@pytest.mark.parametrize(
+    "key",
+    [
+        state.RESTARTS,
+        *(pytest.param(key, marks=pytest.mark.slow) for key in (state.REMAIN_RETRY_TIMES, state.FAULT_NODE)),
+    ],
+)
 @pytest.mark.parametrize(
     "text", ["{", "[]", "[1]", '{"a": 1}', "9" * 5000, "[" * 100_000, '{"default/x":{"uid":5}}', HUGE]
 )
