@@ -7,9 +7,9 @@ import pytest
 from controlplane.run import ControlPlane
 from scheduler.api.kinds import NAMESPACE
 from tests.conformance.stage import OURS, Stage
-from tests.integration.conftest import control_plane
+from tests.integration.conftest import control_plane, pytest_runtest_teardown
 
-__all__ = ["control_plane"]
+__all__ = ["control_plane", "pytest_runtest_teardown"]
 
 
 @pytest.fixture(scope="session")

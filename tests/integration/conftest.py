@@ -13,13 +13,33 @@ from controlplane.client import Client
 from controlplane.run import ControlPlane
 from tests.integration.stage import a_control_plane
 
+_shared: list[ControlPlane] = []
+
 
 @pytest.fixture(scope="session")
 def control_plane() -> Iterator[ControlPlane]:
     """A running control plane with the CRDs of `deploy/crds` and KWOK."""
     with a_control_plane() as plane:
         plane.start_kwok()
+        _shared.append(plane)
         yield plane
+
+
+@pytest.hookimpl(trylast=True)  # after the fixtures that use it
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Stops the control plane after the last test of its directory: even an idle one takes processor time and memory
+    from the tests that follow."""
+    if nextitem is None or nextitem.path.parent == item.path.parent or not _in_order(item.config):
+        return
+    items = item.session.items
+    if not any(each.path.parent == item.path.parent for each in items[items.index(nextitem) :]):
+        while _shared:
+            _shared.pop().stop()
+
+
+def _in_order(config: pytest.Config) -> bool:
+    """Whether this process runs its tests in the order in which they were collected."""
+    return not hasattr(config, "workerinput") or not config.getoption("loadscopereorder")
 
 
 @pytest.fixture
