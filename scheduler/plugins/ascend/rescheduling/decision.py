@@ -4,7 +4,7 @@ A restart is recorded first, and its Pods are deleted only once the record has b
 always follows from the record and the Pods that exist, so a scheduler may be killed at any moment.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from msgspec.structs import replace
@@ -85,8 +85,11 @@ def next_restart(
     return Next(replace(last, pods=()) if _has_resumed(live.values(), last) else last, retries)
 
 
-def deletions(tasks: Iterable[Task], restart: Restart, now: float, grace_over_time: float) -> list[Deletion]:
-    """Returns those of the Pods of a job that a recorded restart deletes now."""
+def deletions(
+    tasks: Iterable[Task], restart: Restart, now: float, grace_over_time: float, is_reachable: Callable[[str], bool]
+) -> list[Deletion]:
+    """Returns those of the Pods of a job that a recorded restart deletes now. ``is_reachable``: whether a node has a
+    kubelet that stops its Pods. Where it has none, a grace period would never end."""
     if restart.external:
         return []
     listed = {entry.uid for entry in restart.pods}
@@ -95,12 +98,12 @@ def deletions(tasks: Iterable[Task], restart: Restart, now: float, grace_over_ti
     for task in tasks:
         if task.uid not in listed or task.status is TaskStatus.BINDING:
             continue
-        force = restart.force or age > grace_over_time
+        force = restart.force or age > grace_over_time or not (task.node and is_reachable(task.node))
         if task.status is TaskStatus.RELEASING:
             if force and age > REPEAT:
                 result.append(Deletion(task, 0))
         else:
-            result.append(Deletion(task, 0 if force or not _has_kubelet(task) else None))
+            result.append(Deletion(task, 0 if force or task.status in FINISHED_STATUSES else None))
     return result
 
 
@@ -229,11 +232,6 @@ def _has_resumed(live: Iterable[Task], last: Restart) -> bool:
     return all(
         entry.uid not in there and (not entry.rank or entry.name in names or entry.rank in ranks) for entry in last.pods
     )
-
-
-def _has_kubelet(task: Task) -> bool:
-    """Whether a kubelet has yet to stop the Pod."""
-    return bool(task.node) and task.status not in FINISHED_STATUSES
 
 
 def _is_master(task: Task) -> bool:

@@ -41,8 +41,9 @@ from scheduler.plugins.support.device_info import DeviceInfoError, device_info
 CARD_NETWORK_UNHEALTHY: Final = "CardNetworkUnhealthy"
 FAULT_TYPE: Final = "fault-type"
 """Label of a Pod that reports a fault."""
-NOT_READY_TIME: Final = 60.0
-"""Seconds for which a node may be not ready before it counts as faulty."""
+NOT_READY_TIME: Final = 10.0
+"""Seconds for which a node may be not ready before it counts as faulty: a kubelet that restarts is not ready for some
+seconds, and its Pods go on."""
 _LABELLED: Final = {
     "software": Fault(SOFTWARE, "its program reported a fault (label fault-type)"),
     "Separate": Fault(RELATION, "it was reported as related to a fault (label fault-type)"),
@@ -104,19 +105,25 @@ def faulty_nodes(
     rows = set(np.flatnonzero(suspicious).tolist()) | {*exhausted}
     if unready:
         index = snapshot.nodes.index
-        rows |= {index[name] for name, since in unready.items() if snapshot.now - since > NOT_READY_TIME}
+        rows |= {index[name] for name in unready if is_lost(snapshot, name)}
     prefix = ledger.resource.prefix
     for row in sorted(rows & chips.keys()):
         node, name = chips[row], names[row]
         unhealthy = node.unusable & ~node.recovering & node.present
         sub_healthy = ALL if health.sub_healthy[row] else node.sub_healthy
         why = "is reported as unhealthy" if health.codes[row] == UNHEALTHY else ""
-        if name in unready and snapshot.now - unready[name] > NOT_READY_TIME:
+        if is_lost(snapshot, name):
             why = f"is not ready for {int(snapshot.now - unready[name])} seconds"
         if not (unhealthy or node.network_faults or sub_healthy or why):
             continue
         devices = chip_faults(ledger.resource.name, *device_reports(name, snapshot.config_maps, reports), problems)
         yield NodeFaults(name, prefix, unhealthy, node.network_faults, sub_healthy, why, devices)
+
+
+def is_lost(snapshot: Snapshot, name: str) -> bool:
+    """Whether a node has been not ready for longer than a kubelet needs to restart."""
+    since = snapshot.nodes.facts.unready.get(name)
+    return since is not None and snapshot.now - since > NOT_READY_TIME
 
 
 def chip_faults(

@@ -42,6 +42,7 @@ from scheduler.plugins.ascend.rescheduling.faults import (
     faults_of_nodes,
     faults_of_pods,
     faulty_nodes,
+    is_lost,
 )
 from scheduler.plugins.ascend.rescheduling.link_down import exclude_failed_links, nodes_of_relation_faults
 from scheduler.plugins.ascend.rescheduling.policy import Policy, Strategy, has_policy, policy_of
@@ -338,7 +339,7 @@ class Rescheduler:
                 body = {"metadata": {"annotations": {POD_STATUS: value}}}
                 write = ObjectWrite(POD, task.namespace, task.name, body, uid=task.uid)
                 session.decisions.writes.append(write)
-            due = deletions(job.tasks(), restart, session.now, self._grace_over_time)
+            due = deletions(job.tasks(), restart, session.now, self._grace_over_time, self._is_reachable)
             if due:
                 self._report(job, restart)
                 self._write_words(job, restart)
@@ -357,10 +358,18 @@ class Rescheduler:
         again once the Pods are gone, which a Pod on a broken node never is by itself."""
         session = self._session
         tasks = (task for task in session.snapshot.tasks_without_job if task.job == key)
-        for task, grace_period in deletions(tasks, restart, session.now, self._grace_over_time):
+        due = deletions(tasks, restart, session.now, self._grace_over_time, self._is_reachable)
+        for task, grace_period in due:
             if grace_period == 0:
                 reason = f"{_EVICTION} ({_reason_text(restart)})"
                 session.decisions.evictions.append(Evict(task, reason, grace_period))
+
+    def _is_reachable(self, node: str) -> bool:
+        """Whether a node exists and has been ready, but for a short time."""
+        snapshot = self._session.snapshot
+        if node not in snapshot.nodes.index:
+            return not snapshot.all_nodes
+        return not is_lost(snapshot, node)
 
 
 def _documents(nodes: Iterable[NodeFaults], before: Iterable[FaultNode], now: float) -> tuple[FaultNode, ...]:

@@ -146,20 +146,33 @@ def test_a_hot_switch_ends_when_the_pod_is_gone() -> None:
     assert ended is not None and ended.pods == ()
 
 
+def due(found: Job, restart: Restart, seconds: float = 0, lost: str = "") -> dict[str, int | None]:
+    """Pod -> grace period of the deletions ``seconds`` after the restart. ``lost``: a node that does not answer."""
+    found_now = deletions(found.tasks(), restart, NOW + seconds, 900, lambda node: node != lost)
+    return {each.task.name: each.grace_period for each in found_now}
+
+
 def test_pods_with_a_kubelet_get_their_grace_period_and_others_are_removed() -> None:
-    found = job(running("a", 0), running("b", 1, phase="Failed"))
+    found = job(running("a", 0), running("b", 1, phase="Failed"), running("c", 2))
     entries = tuple(Entry(task.uid, task.name) for task in found.tasks())
     restart = Restart(found.uid, 1, int(NOW), pods=entries)
-    due = {each.task.name: each.grace_period for each in deletions(found.tasks(), restart, NOW, 900)}
-    assert due == {"a": None, "b": 0}
-    late = {each.task.name: each.grace_period for each in deletions(found.tasks(), restart, NOW + 901, 900)}
-    assert late == {"a": 0, "b": 0}
+    assert due(found, restart) == {"a": None, "b": 0, "c": None}
+    assert due(found, restart, lost="n2") == {"a": None, "b": 0, "c": 0}
+    assert due(found, restart, 901) == {"a": 0, "b": 0, "c": 0}
+
+
+def test_a_pod_that_terminates_on_a_node_that_does_not_answer_is_removed() -> None:
+    found = job(running("a", 0, deleting=True), running("b", 1, deleting=True))
+    entries = tuple(Entry(task.uid, task.name) for task in found.tasks())
+    restart = Restart(found.uid, 1, int(NOW), pods=entries)
+    assert due(found, restart, 6, lost="n1") == {"b": 0}
+    assert due(found, restart, 1, lost="n1") == {}
 
 
 def test_only_the_pods_of_the_record_are_deleted() -> None:
     found = job(running("a", 0), running("b", 1))
     restart = Restart(found.uid, 1, int(NOW), force=True, pods=(Entry(uid(found, "a"), "a"), Entry("gone", "b")))
-    assert [each.task.name for each in deletions(found.tasks(), restart, NOW, 900)] == ["a"]
+    assert due(found, restart) == {"a": 0}
 
 
 def test_a_restart_ends_when_every_pod_has_a_replacement_on_a_node() -> None:

@@ -134,15 +134,33 @@ def test_a_restart_ends_when_its_job_loses_the_label() -> None:
 
 
 # --- nodes ---
-@pytest.mark.parametrize("seconds, restarts", [(10, 0), (100, 1)])
-def test_a_node_that_is_not_ready_for_a_minute_is_faulty(seconds: int, restarts: int) -> None:
-    cluster = running(fault_scheduling="force")
-    since = format_timestamp(cluster.simulation.cluster.now - seconds)
+def not_ready(cluster: Cluster, node: str, ago: float = 0) -> None:
+    """The Node has been not ready for ``ago`` seconds."""
+    since = format_timestamp(cluster.simulation.cluster.now - ago)
     condition = {"type": "Ready", "status": "Unknown", "lastTransitionTime": since}
-    cluster.server.patch(NODE, "", "a", {"status": {"conditions": [condition]}})
-    cluster.run(20)
-    assert cluster.restarts_of() == restarts
-    assert ("a" in cluster.placed().values()) is not bool(restarts)
+    cluster.server.patch(NODE, "", node, {"status": {"conditions": [condition]}})
+
+
+def test_a_node_that_is_not_ready_for_ten_seconds_is_faulty() -> None:
+    cluster = running(fault_scheduling="force")
+    not_ready(cluster, "a")
+    begin = cluster.simulation.cluster.now
+    while cluster.simulation.cluster.now < begin + 9:
+        cluster.run()
+    assert cluster.evicted() == {}
+    cluster.run(12)
+    assert cluster.restarts_of() == 1
+    assert sorted(cluster.placed().values()) == ["b", "c"]
+
+
+def test_with_grace_the_pods_of_a_node_that_does_not_answer_are_removed_at_once() -> None:
+    """No kubelet would end their grace period."""
+    cluster = running(fault_scheduling="grace")
+    not_ready(cluster, "a", ago=60)
+    cluster.run(3)
+    assert cluster.evicted() == {"train-t-0": 0, "train-t-1": None}
+    cluster.run(10)
+    assert sorted(cluster.placed().values()) == ["b", "c"]
 
 
 def test_a_pod_on_a_broken_node_does_not_keep_its_job_from_restarting() -> None:
