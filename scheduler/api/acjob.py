@@ -73,6 +73,10 @@ class AscendJob(KubeObject):
         """Whether a condition of this type is True."""
         return any(c.type == condition and c.status == "True" for c in self.status.conditions or ())
 
+    def since(self, condition: str) -> str | None:
+        """When the condition of this type became as it is."""
+        return next((c.last_transition_time for c in self.status.conditions or () if c.type == condition), None)
+
     @property
     def is_finished(self) -> bool:
         return self.has(SUCCEEDED) or self.has(FAILED)

@@ -11,6 +11,7 @@ from scheduler.api.acjob_roles import FRAMEWORK, LEADERS, InvalidJobError, JobRo
 from scheduler.api.job import PENDING_PHASES
 from scheduler.api.kinds import ACJOB, CONFIG_MAP, POD, POD_GROUP, QUEUE, SERVICE, Kind, find_kind
 from scheduler.api.names import (
+    ACJOB_ENDED_RUN,
     ACJOB_RESTARTS,
     FAULT_RETRY_TIMES,
     FAULT_SCHEDULING,
@@ -151,7 +152,7 @@ class AscendJobController(Controller):
         missing = [(name, role, index) for name, role, index in members(job, roles) if name not in existing]
         version = _restarts(group)
         lost = self._lost.get(key_of(job))
-        if missing and (job.has(RUNNING) if lost is None else lost >= version):
+        if missing and (_run_has_ended(job, group) if lost is None else lost >= version):
             version += 1
             stop = self._restart(job, group, version, len(missing), roles.total, plan, now)
             if stop is not None:
@@ -174,7 +175,8 @@ class AscendJobController(Controller):
         if 0 < limit < version:
             text = f"Job {where} has failed because it has reached its limit of {limit} restarts."
             return self._conclude(job, now, Verdict(FAILED, "JobFailed", text), None)
-        body = {"metadata": {"annotations": {ACJOB_RESTARTS: str(version)}}}
+        annotations = {ACJOB_RESTARTS: str(version), ACJOB_ENDED_RUN: job.since(RUNNING)}
+        body = {"metadata": {"annotations": annotations}}
         plan.then(Patch(POD_GROUP, *key_of(group), body, group.metadata.uid))
         text = f"Job {where} restarts for the {version}. time: {missing} of {total} Pods are gone."
         plan.then(*self._status(job, now, [Verdict(RESTARTING, "JobRestarting", text)], None))
@@ -190,6 +192,8 @@ class AscendJobController(Controller):
         counts = replica_statuses(job, roles, pods)
         group = self._store.get(POD_GROUP, PodGroup, job.metadata.namespace, group_name(job))
         found = verdict(job, roles, counts, self._retries(job, roles, group))
+        if found is not None and found.type == RUNNING and job.has(RESTARTING) and _any_terminates(pods):
+            found = None  # the Pods of before the restart are not gone yet
         changes = [created(job)] if not job.has(CREATED) else []
         return plan.then(*self._status(job, now, [*changes, *([found] if found else [])], counts))
 
@@ -315,6 +319,16 @@ def _waiting(job: AscendJob, group: PodGroup | None) -> Verdict:
 def _restarts(group: PodGroup) -> int:
     """How often the job restarted."""
     return _number((group.metadata.annotations or {}).get(ACJOB_RESTARTS, ""))
+
+
+def _run_has_ended(job: AscendJob, group: PodGroup) -> bool:
+    """Whether Pods of a running job are missing because of a restart that is not counted yet. The annotation tells the
+    two apart if the controllers were killed between counting a restart and writing the status."""
+    return job.has(RUNNING) and job.since(RUNNING) != (group.metadata.annotations or {}).get(ACJOB_ENDED_RUN)
+
+
+def _any_terminates(pods: Mapping[str, Pod]) -> bool:
+    return any(pod.metadata.deletion_timestamp is not None for pod in pods.values())
 
 
 def _retry_times(job: AscendJob) -> int:

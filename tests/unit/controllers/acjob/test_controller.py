@@ -9,6 +9,7 @@ import pytest
 from scheduler.api.kinds import ACJOB, POD, POD_GROUP, SERVICE
 from scheduler.controllers.acjob import AscendJobController
 from tests.unit.controllers.acjob.jobs import acjob, role
+from tests.unit.controllers.acjob.mortal import Mortal
 from tests.unit.controllers.clusters import Controlled
 
 Raw = dict[str, Any]
@@ -47,6 +48,22 @@ class World(Controlled):
 
     def state(self) -> list[str]:
         return [type for type, status, _ in self.conditions() if status == "True" and type != "Created"]
+
+
+class MortalWorld(Mortal, World):
+    """A running job whose controllers can be killed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.create(acjob({"Master": role(), "Worker": role(2)}))
+        self.admit()
+        self.end("Running", *PODS)
+
+    def recover(self) -> None:
+        """Another process takes over."""
+        assert self.killed
+        for _ in range(5):
+            self.wait(1)
 
 
 def started(**job: Any) -> World:
@@ -285,6 +302,36 @@ def test_pods_that_are_deleted_are_created_again_with_the_next_version(gone: lis
     assert {made[name]["metadata"]["labels"]["version"] for name in gone} == {"1"}
     assert world.groups()[GROUP]["metadata"]["annotations"]["volcano-py/restarts"] == "1"
     world.end("Running", *gone)
+    assert world.state() == ["Running"]
+
+
+@pytest.mark.parametrize("writes", range(6))
+def test_a_restart_is_counted_once_whenever_the_controllers_are_killed(writes: int) -> None:
+    world = MortalWorld()
+    world.kill_after(writes)
+    for name in PODS:
+        assert world.cluster.server.delete(POD, "default", name, force=True)
+    world.settle()
+    world.recover()
+    assert sorted(world.pods()) == PODS
+    assert {raw["metadata"]["labels"]["version"] for raw in world.pods().values()} == {"1"}
+    assert world.groups()[GROUP]["metadata"]["annotations"]["volcano-py/restarts"] == "1"
+    world.end("Running", *PODS)
+    assert world.state() == ["Running"]
+
+
+def test_pods_that_take_long_to_stop_belong_to_the_same_restart_although_the_controllers_are_killed() -> None:
+    world = MortalWorld()
+    for name in PODS:
+        world.patch(POD, name, {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}})
+    world.delete_pods(PODS[0])
+    world.end("Running", PODS[0])
+    assert world.state() == ["Restarting"]
+    world.kill_after(0)
+    world.delete_pods(*PODS[1:])
+    world.recover()
+    world.end("Running", *PODS)
+    assert {raw["metadata"]["labels"]["version"] for raw in world.pods().values()} == {"1"}
     assert world.state() == ["Running"]
 
 

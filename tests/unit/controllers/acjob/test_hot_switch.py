@@ -11,14 +11,14 @@ import pytest
 
 from scheduler.api.acjob import AscendJob
 from scheduler.api.acjob_roles import roles_of
-from scheduler.api.kinds import ACJOB, CONFIG_MAP, KINDS, POD, POD_GROUP
+from scheduler.api.kinds import ACJOB, CONFIG_MAP, POD, POD_GROUP
 from scheduler.api.objects import Pod
-from scheduler.cluster.memory.operator import MemoryOperator
 from scheduler.controllers.acjob import AscendJobController
 from scheduler.controllers.acjob.hot_switch import next_steps, places
-from scheduler.controllers.effects import Create, Delete, Effect, Patch, Post
+from scheduler.controllers.effects import Create, Delete, Effect, Patch
 from scheduler.controllers.ranktable import RankTableController
 from tests.unit.controllers.acjob.jobs import acjob, decoded, role
+from tests.unit.controllers.acjob.mortal import Mortal
 from tests.unit.controllers.clusters import Controlled
 
 Raw = dict[str, Any]
@@ -271,47 +271,14 @@ def pods_of_the_table(world: World) -> list[str]:
 
 
 # --- killed between two writes ---
-class KilledError(Exception):
-    """The process of the controllers ends."""
-
-
-class Mortal(MemoryOperator):
-    """Controllers that know what the API server has, and are killed after some writes; never if it is None."""
-
-    def __init__(self, world: World, writes: int | None) -> None:
-        super().__init__(world.cluster, lambda store: [AscendJobController(store, "volcano")])
-        self.writes = writes
-        for kind in KINDS:
-            for obj in world.cluster.server.structs(kind):
-                self._observe(kind, None, obj)
-
-    def _carry_out(self, effect: Effect) -> tuple[Effect, str] | None:
-        if self.writes == 0:
-            raise KilledError
-        if self.writes is not None and not isinstance(effect, Post):
-            self.writes -= 1
-        return super()._carry_out(effect)
-
-
-class MortalWorld(World):
-    """The controllers are killed after some writes, and another process follows."""
-
-    def __init__(self, writes: int) -> None:
-        super().__init__()
-        self.killed = False
-        self._operator = Mortal(self, writes)
-
-    def settle(self) -> None:
-        try:
-            super().settle()
-        except KilledError:
-            self.killed = True
-            self._operator = Mortal(self, None)
+class MortalWorld(Mortal, World):
+    """A World whose controllers can be killed."""
 
 
 @pytest.mark.parametrize("writes, succeeds", [(0, True), (1, True), (2, True), *((n, False) for n in range(4))])
 def test_a_hot_switch_ends_the_same_whenever_the_controllers_are_killed(writes: int, succeeds: bool) -> None:
-    world = MortalWorld(writes)
+    world = MortalWorld()
+    world.kill_after(writes)
     uids = {name: raw["metadata"]["uid"] for name, raw in world.pods().items()}
     world.annotate(OLD, **REQUEST)
     world.wait(15)
