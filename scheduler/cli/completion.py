@@ -2,11 +2,14 @@
 
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Final
 
 import click
 from click.shell_completion import CompletionItem, ShellComplete, get_completion_class
+
+from scheduler.cli.errors import CommandError
 
 _SHELLS = ("bash", "zsh", "fish")
 _PROGRAM = "volcano-py"
@@ -46,15 +49,15 @@ def kubectl_complete_vc() -> None:
     click.echo(_FILES if any(item.type != "plain" for item in found) else _NO_FILES)
 
 
-def names_of(kind: str) -> Complete:
-    """Returns a completion of names of objects; ``kind``: the name of a constant of ``scheduler.api.kinds``.
+def names_of(*kinds: str) -> Complete:
+    """Returns a completion of names of objects; ``kinds``: names of constants of ``scheduler.api.kinds``.
 
     It returns nothing and prints nothing when there is no cluster, no answer in time, or no right to list.
     """
 
     def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         try:
-            names = _names(kind, ctx)
+            names = _names(kinds, ctx)
             return [CompletionItem(n) for n in names if n.startswith(incomplete) and _COMPLETED.fullmatch(n)]
         except (Exception, click.exceptions.Exit):  # a message would garble the line that is being typed
             return []
@@ -62,7 +65,7 @@ def names_of(kind: str) -> Complete:
     return complete
 
 
-def _names(kind: str, ctx: click.Context) -> list[str]:
+def _names(constants: Sequence[str], ctx: click.Context) -> list[str]:
     import asyncio
 
     from scheduler.api import kinds
@@ -71,11 +74,14 @@ def _names(kind: str, ctx: click.Context) -> list[str]:
 
     given = {name: ctx.params.get(name) for name in Connection.__dataclass_fields__}
     connection = Connection(**{name: value for name, value in given.items() if value})
-    wanted = getattr(kinds, kind)
 
     async def ask(cluster: Cluster) -> list[str]:
+        found: list[str] = []
         async with asyncio.timeout(_SECONDS):
-            found = await cluster.fetch(Source(wanted, cluster.scope if wanted.namespaced else ""))
-        return [str(raw["metadata"]["name"]) for raw in found]
+            for wanted in (getattr(kinds, each) for each in constants):
+                with suppress(CommandError):  # its resource may not be defined
+                    raws = await cluster.fetch(Source(wanted, cluster.scope if wanted.namespaced else ""))
+                    found += (str(raw["metadata"]["name"]) for raw in raws)
+        return found
 
     return connection.run(ask, timeout=_SECONDS)

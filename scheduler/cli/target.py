@@ -46,14 +46,15 @@ def connection_options(
 
 
 def name_argument(
-    kind: str, *flags: str, missing: str | None, default: str = "", multiple: bool = False
+    kind: str | tuple[str, ...], *flags: str, missing: str | None, default: str = "", multiple: bool = False
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Adds the argument ``[NAME]``, and flags of the same meaning, to a command.
 
     The function takes the parameter ``name`` (with ``multiple``: ``names``). ``kind``: the name of a constant of
-    ``scheduler.api.kinds``, for completion; ``missing``: the error when no name is given, or None if that is no error.
+    ``scheduler.api.kinds``, or several, for completion; ``missing``: the error when no name is given, or None if it
+    is no error.
     """
-    complete = names_of(kind)
+    complete = names_of(*((kind,) if isinstance(kind, str) else kind))
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
         @click.argument("argument", metavar="[NAME]...", nargs=-1, shell_complete=complete)

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from scheduler.api.batch import FINISHED_PHASES, JobPhase
-from scheduler.api.names import CONDITION_UNSCHEDULABLE
+from scheduler.cli.job.fields import why_it_waits
 from scheduler.cli.job.list import replicas
 
 if TYPE_CHECKING:
     from scheduler.api.batch import Job
-    from scheduler.api.objects import ObjectMeta
+    from scheduler.api.objects import KubeObject, ObjectMeta
     from scheduler.api.scheduling import PodGroup
 
 
@@ -61,20 +61,25 @@ class Gang:
     @property
     def unschedulable_message(self) -> str:
         """The message of the PodGroup's condition Unschedulable, or ""."""
-        if self.job.status.state.phase in FINISHED_PHASES or self.group is None:
-            return ""
-        for condition in self.group.status.conditions or ():
-            if condition.type == CONDITION_UNSCHEDULABLE and condition.status == "True":
-                return condition.message or condition.reason
-        return ""
+        return "" if self.job.status.state.phase in FINISHED_PHASES else why_it_waits(self.group)
+
+
+def group_of(job: "KubeObject", groups: "Iterable[PodGroup]") -> "PodGroup | None":
+    """The PodGroup that a job owns."""
+    return _owned(groups).get(job.metadata.uid) if job.metadata.uid else None
 
 
 def gangs(jobs: "Iterable[Job]", groups: "Iterable[PodGroup]") -> list[Gang]:
     """Pairs each job with the PodGroup that it owns."""
-    owned = {
+    owned = _owned(groups)
+    return [Gang(job, owned.get(job.metadata.uid) if job.metadata.uid else None) for job in jobs]
+
+
+def _owned(groups: "Iterable[PodGroup]") -> "dict[str, PodGroup]":
+    """uid of the owner -> PodGroup."""
+    return {
         owner.uid: group
         for group in groups
         for owner in group.metadata.owner_references or ()
         if owner.controller
     }  # fmt: skip
-    return [Gang(job, owned.get(job.metadata.uid) if job.metadata.uid else None) for job in jobs]

@@ -1,37 +1,34 @@
 """The section of ``job view`` about restarts after faults: how often, why, and how many retries remain."""
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from scheduler.api.names import FAULT_RETRY_TIMES, FAULT_SCHEDULING
 from scheduler.cli.connection import Cluster
 from scheduler.cli.errors import CommandError
+from scheduler.cli.job.fields import Field
 from scheduler.cli.text import age
 from scheduler.cli.view import read_object
 
 if TYPE_CHECKING:
     from scheduler.api.objects import ConfigMap
-    from scheduler.api.scheduling import PodGroup
     from scheduler.plugins.ascend.rescheduling.reasons import Record
-    from scheduler.plugins.ascend.rescheduling.state import Restart
+    from scheduler.plugins.ascend.rescheduling.state import Extent, Restart
 
-Line = tuple[int, str, object]
-"""Depth, key and value. A heading has the value None."""
+_EXTERNAL: Final = "external-"
 
 
-async def restarts(cluster: Cluster, labels: Mapping[str, str], group: "PodGroup | None", now: float) -> list[Line]:
+async def restarts(cluster: Cluster, labels: Mapping[str, str], key: str, now: float) -> list[Field]:
     """Fetches the restarts of a job and returns the lines of the section; none for a job without the label
-    ``fault-scheduling``. ``labels``: of the job; ``now``: Unix time."""
+    ``fault-scheduling``. ``labels``: of the job or its Pods; ``key``: namespace/name of its PodGroup, which does not
+    exist at times; ``now``: Unix time."""
     from scheduler.api.names import SYSTEM_NAMESPACE
     from scheduler.plugins.ascend.cluster_reports import NAMESPACE
     from scheduler.plugins.ascend.rescheduling import reasons, state
 
     if FAULT_SCHEDULING not in labels:
         return []
-    lines: list[Line] = [(0, "Rescheduling", None), (1, "Strategy", labels[FAULT_SCHEDULING])]
-    if group is None:
-        return lines
-    key = f"{group.metadata.namespace}/{group.metadata.name}"
+    lines: list[Field] = [(0, "Rescheduling", None), (1, "Strategy", labels[FAULT_SCHEDULING])]
     try:
         known = state.read(await _config_map(cluster, SYSTEM_NAMESPACE, state.NAME))
         histories, problems = reasons.read(await _config_map(cluster, NAMESPACE, reasons.NAME))
@@ -49,12 +46,14 @@ async def restarts(cluster: Cluster, labels: Mapping[str, str], group: "PodGroup
     )
     if restart is not None and restart.pods:
         lines.append((1, "In Progress", _progress(restart)))
+    extents = {extent.number: extent for extent in restart.extents} if restart is not None else {}
+    external = labels[FAULT_SCHEDULING].startswith(_EXTERNAL)
     if history is not None:
         number = history.total_reschedule_times
         lines += [
             (1, f"Restart {number - i}", text)
             for i, record in enumerate(history.reschedule_records)
-            for text in _texts(record, now)
+            for text in _texts(record, extents.get(number - i), external, now)
         ]
     return lines
 
@@ -79,7 +78,8 @@ def _progress(restart: "Restart") -> str:
     return f"restart {restart.number}: {what} are deleted and replaced ({names}{more})"
 
 
-def _texts(record: "Record", now: float) -> Iterator[str]:
+def _texts(record: "Record", extent: "Extent | None", external: bool, now: float) -> Iterator[str]:
+    """One restart: what failed, and which Pods were replaced. ``external``: they were only marked."""
     from scheduler.api.times import format_timestamp
 
     when = age(format_timestamp(record.reschedule_time_stamp), now)
@@ -87,5 +87,15 @@ def _texts(record: "Record", now: float) -> Iterator[str]:
         where = f" on node {reason.node_name}" if reason.node_name else ""
         rank = f" (rank {reason.node_rank_index})" if reason.node_rank_index else ""
         yield f"{when} ago: {reason.reschedule_reason} of Pod {reason.pod_name}{where}{rank}"
-    if not record.reason_of_task:
+    if extent is not None:
+        yield f"{when} ago: {_concerned(extent)} {'marked' if external else 'replaced'}"
+    elif not record.reason_of_task:
         yield f"{when} ago"
+
+
+def _concerned(extent: "Extent") -> str:
+    if extent.whole:
+        return "the only Pod was" if extent.pods == 1 else f"all {extent.pods} Pods were"
+    names = ", ".join(extent.names)
+    more = f" and {extent.pods - len(extent.names)} more" if extent.pods > len(extent.names) else ""
+    return f"Pod {names} was" if extent.pods == 1 else f"{extent.pods} Pods ({names}{more}) were"

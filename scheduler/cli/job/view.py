@@ -1,112 +1,98 @@
-"""``job view``: one vcjob in sections, what its gang waits for, its restarts after faults, and its Events."""
+"""``job view``: one vcjob or AscendJob in sections, what it waits for, its restarts after faults, and its Events."""
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import click
 
-from scheduler.api.printable import printable
 from scheduler.cli.connection import Cluster, Connection, Raw
+from scheduler.cli.errors import NOT_FOUND, CommandError
+from scheduler.cli.job.fields import NONE, Field, about, containers, formatted, pod_group, template_labels
 from scheduler.cli.job.restarts import restarts
-from scheduler.cli.layout import hanging
-from scheduler.cli.output import (
-    JSON,
-    NAME,
-    TABLE,
-    YAML,
-    Column,
-    Table,
-    mapping_in,
-    output_option,
-    print_object,
-    terminal_width,
-)
+from scheduler.cli.output import JSON, NAME, TABLE, YAML, Column, Table, mapping_in, output_option, print_object
 from scheduler.cli.target import connection_options, name_argument
-from scheduler.cli.text import age, coloured_by_phase, echo, pairs
+from scheduler.cli.text import age, echo, pairs
 from scheduler.cli.view import read_object, read_one
 
 if TYPE_CHECKING:
     from scheduler.api.batch import TaskSpec
+    from scheduler.api.kinds import Kind
     from scheduler.cli.job.gang import Gang
-
-_NONE = "<none>"
-_VALUES: Final = 22
-"""The column in which values begin."""
-Field = tuple[int, str, object]
-"""Depth, key and value. A heading has the value None."""
 
 
 @click.command("view")
 @name_argument(
-    "VCJOB", "-N", "--name", missing="job name (specified by --name or -N) is mandatory to view a particular job"
-)
+    ("VCJOB", "ACJOB"), "-N", "--name",
+    missing="job name (specified by --name or -N) is mandatory to view a particular job",
+)  # fmt: skip
 @output_option(TABLE, JSON, YAML, NAME)
 @connection_options(namespaced=True)
 def view_command(connection: Connection, name: str, output: str) -> None:
-    """Show a vcjob in detail, with its Events."""
-    from scheduler.api.kinds import POD_GROUP, VCJOB
-    from scheduler.cli.job.gang import gangs
-    from scheduler.cluster.kube.transport.sources import Source
+    """Show a vcjob in detail, with its Events; or, if there is none of this name, an AscendJob."""
 
     async def work(cluster: Cluster) -> None:
-        namespace = cluster.namespace
-        raw = await cluster.get(VCJOB, namespace, name)
+        kind, raw = await _found(cluster, name)
         if output != TABLE:
-            print_object(raw, output, VCJOB)
+            print_object(raw, output, kind)
             return
-        job = read_one(VCJOB, raw)
-        found = await cluster.fetch(Source(POD_GROUP, namespace))
-        groups = [group for each in found if (group := read_object(POD_GROUP, each)) is not None]
-        gang = gangs([job], groups)[0]
-        for line in sections(gang, raw):
-            echo(line)
-        for line in formatted(await restarts(cluster, job.metadata.labels or {}, gang.group, time.time())):
-            echo(line)
-        for line in _events(await _events_of(cluster, namespace, name, job.metadata.uid)):
+        for line in await _lines(cluster, kind, raw):
             echo(line)
 
     connection.run(work)
 
 
+async def _found(cluster: Cluster, name: str) -> "tuple[Kind, Raw]":
+    """The vcjob of a name, else the AscendJob. Raises CommandError, about the vcjob."""
+    from scheduler.api.kinds import ACJOB, VCJOB
+
+    try:
+        return VCJOB, await cluster.get(VCJOB, cluster.namespace, name)
+    except CommandError as error:
+        if error.status != NOT_FOUND:
+            raise
+        with suppress(CommandError):
+            return ACJOB, await cluster.get(ACJOB, cluster.namespace, name)
+        raise
+
+
+async def _lines(cluster: Cluster, kind: "Kind", raw: Raw) -> list[str]:
+    from scheduler.api.kinds import POD_GROUP, VCJOB
+    from scheduler.cli.job import ascendjob
+    from scheduler.cli.job.gang import Gang, group_of
+    from scheduler.cluster.kube.transport.sources import Source
+
+    job = read_one(kind, raw)
+    found = await cluster.fetch(Source(POD_GROUP, cluster.namespace))
+    group = group_of(job, (group for each in found if (group := read_object(POD_GROUP, each)) is not None))
+    if kind is VCJOB:
+        templates = [task.template for task in job.spec.tasks]
+        shown = sections(Gang(job, group), raw)
+    else:
+        templates = [role.template for role in (job.spec.replica_specs or {}).values()]
+        shown = ascendjob.sections(job, group, raw)
+    labels = {**(template_labels(templates[0]) if templates else {}), **(job.metadata.labels or {})}
+    name = group.metadata.name if group is not None else f"{job.metadata.name}-{job.metadata.uid}"
+    history = await restarts(cluster, labels, f"{cluster.namespace}/{name}", time.time())
+    events = await _events_of(cluster, kind, job.metadata.name, job.metadata.uid)
+    return [*formatted(shown), *formatted(history), *_events(events)]
+
+
 # --- the job ----------------------------------------------------------------------------------------------------------
-def sections(gang: "Gang", raw: Raw) -> Iterator[str]:
-    """The lines of the job and its gang."""
-    return formatted([*_about(gang, raw), *_spec(gang), *_status(gang), *_group(gang)])
-
-
-def formatted(fields: Iterable[Field]) -> Iterator[str]:
-    """The lines of fields."""
-    for depth, key, value in fields:
-        if value is None:
-            yield f"{'  ' * depth}{key}:"
-            continue
-        start = f"{'  ' * depth}{key + ':':<{_VALUES - 2 * depth}}"
-        if key == "Phase":
-            yield start + coloured_by_phase(str(value), str(value))
-        else:
-            yield from hanging(f"{start}{printable(value)}", terminal_width(), indent=_VALUES)
-
-
-def _about(gang: "Gang", raw: Raw) -> Iterator[Field]:
-    metadata = gang.job.metadata
-    yield 0, "Name", metadata.name
-    yield 0, "Namespace", metadata.namespace
-    yield 0, "Labels", pairs((metadata.labels or {}).items())
-    yield 0, "Annotations", pairs((metadata.annotations or {}).items())
-    yield 0, "API Version", raw.get("apiVersion", "")
-    yield 0, "Kind", raw.get("kind", "")
-    yield 0, "Metadata", None
-    yield 1, "Creation Timestamp", metadata.creation_timestamp or "<unknown>"
-    yield 1, "Resource Version", metadata.resource_version
-    yield 1, "UID", metadata.uid
+def sections(gang: "Gang", raw: Raw) -> Iterator[Field]:
+    """The job and its gang."""
+    yield from about(gang.metadata, raw)
+    yield from _spec(gang)
+    yield from _status(gang)
+    yield from pod_group(gang.group, gang.unschedulable_message)
 
 
 def _spec(gang: "Gang") -> Iterator[Field]:
     spec = gang.job.spec
     yield 0, "Spec", None
-    yield 1, "Queue", spec.queue or _NONE
-    yield 1, "Scheduler Name", spec.scheduler_name or _NONE
+    yield 1, "Queue", spec.queue or NONE
+    yield 1, "Scheduler Name", spec.scheduler_name or NONE
     yield 1, "Min Available", spec.min_available
     if spec.priority_class_name:
         yield 1, "Priority Class", spec.priority_class_name
@@ -114,7 +100,7 @@ def _spec(gang: "Gang") -> Iterator[Field]:
     if spec.plugins:
         yield 1, "Plugins", None
         for plugin, arguments in sorted(spec.plugins.items()):
-            yield 2, plugin, " ".join(arguments or ()) or _NONE
+            yield 2, plugin, " ".join(arguments or ()) or NONE
     for policy in spec.policies or ():
         trigger = policy.event or ",".join(policy.events or ()) or f"exit code {policy.exit_code}"
         yield 1, "Policy", f"{trigger} -> {policy.action}" + (f" after {policy.timeout}" if policy.timeout else "")
@@ -124,20 +110,11 @@ def _spec(gang: "Gang") -> Iterator[Field]:
 
 
 def _task(task: "TaskSpec") -> Iterator[Field]:
-    yield 2, task.name or _NONE, None
+    yield 2, task.name or NONE, None
     yield 3, "Replicas", task.replicas
     if task.min_available is not None:
         yield 3, "Min Available", task.min_available
-    pod = task.template.get("spec")
-    containers = pod.get("containers") if isinstance(pod, dict) else None
-    for container in containers if isinstance(containers, list) else ():
-        if isinstance(container, dict):
-            yield 3, "Container", f"{container.get('name', '')} ({container.get('image', '')})"
-            resources = container.get("resources")
-            for key in ("requests", "limits"):
-                amounts = resources.get(key) if isinstance(resources, dict) else None
-                if isinstance(amounts, dict):
-                    yield 3, key.capitalize(), pairs(amounts.items())
+    yield from containers(task.template)
 
 
 def _status(gang: "Gang") -> Iterator[Field]:
@@ -160,32 +137,20 @@ def _status(gang: "Gang") -> Iterator[Field]:
         yield 1, "Condition", f"{condition.status} since {condition.last_transition_time or '<unknown>'}"
 
 
-def _group(gang: "Gang") -> Iterator[Field]:
-    if gang.group is None:
-        yield 0, "PodGroup", _NONE
-        return
-    yield 0, "PodGroup", None
-    yield 1, "Name", gang.group.metadata.name
-    yield 1, "Phase", gang.group.status.phase
-    yield 1, "Min Member", gang.group.spec.min_member
-    if gang.unschedulable_message:
-        yield 1, "Waits", gang.unschedulable_message
-
-
 # --- Events -----------------------------------------------------------------------------------------------------------
-async def _events_of(cluster: Cluster, namespace: str, name: str, uid: str) -> list[Raw]:
+async def _events_of(cluster: Cluster, kind: "Kind", name: str, uid: str) -> list[Raw]:
     """Fetches the Events of this job, without those of an earlier job of the same name."""
-    from scheduler.api.kinds import EVENT, VCJOB
+    from scheduler.api.kinds import EVENT
     from scheduler.cluster.kube.transport.sources import Source
 
-    fields = f"involvedObject.kind={VCJOB.name},involvedObject.name={name}"
-    found = await cluster.fetch(Source(EVENT, namespace), fields=fields)
+    fields = f"involvedObject.kind={kind.name},involvedObject.name={name}"
+    found = await cluster.fetch(Source(EVENT, cluster.namespace), fields=fields)
     return [event for event in found if mapping_in(event, "involvedObject").get("uid", uid) in (uid, "")]
 
 
 def _events(events: Sequence[Raw]) -> list[str]:
     if not events:
-        return [f"{'Events:':<22}{_NONE}"]
+        return [f"{'Events:':<22}{NONE}"]
     return ["Events:", *(f"  {line}" for line in Table(_EVENTS).lines(sorted(events, key=_last)))]
 
 

@@ -23,6 +23,7 @@ from scheduler.cli.output import print_object
 from tests.builders import group, node, pod, queue
 from tests.unit.cli.cluster import JOBS, Cluster, job, pod_group
 from tests.unit.cluster.kube.fake_api import Answer, Call, refusal
+from tests.unit.controllers.acjob.jobs import acjob, role
 from tests.unit.record.test_recording import Recorded
 
 pytestmark = pytest.mark.slow
@@ -63,7 +64,9 @@ LIVE: dict[tuple[str, ...], list[list[str]]] = {
     ("job", "run"): [["-f", "FILE"], ["-N", "train"]],
     ("job", "suspend"): [["train"]],
     ("job", "top"): [["--no-watch"], ["--no-watch", "-A"]],
-    ("job", "view"): [["train", *more] for more in ([], ["-o", "json"], ["-o", "yaml"], ["-o", "name"])],
+    ("job", "view"): [
+        [name, *more] for name in ("train", "ascend") for more in ([], ["-o", "json"], ["-o", "yaml"], ["-o", "name"])
+    ],
     ("jobflow", "create"): [["-f", "FLOWS"]],
     ("jobflow", "delete"): [["flow"], ["-f", "FLOWS"]],
     ("jobflow", "describe"): [["flow"], [], ["-o", "json"]],
@@ -129,7 +132,10 @@ def spoilt(value: Any, *, keep: frozenset[str] = frozenset()) -> Any:
 
 KEPT = frozenset({"apiVersion", "creationTimestamp", "cpu", "kind", "memory", "name", "namespace", "phase", "uid"})
 EVENT = {"type": "Warning", "reason": "Failed", "message": "because", "source": {"component": "kubelet"}}
+CONDITION = {"type": "Running", "status": "True", "reason": "r", "message": "m", "lastTransitionTime": "t"}
 OBJECTS: dict[str, Raw] = {
+    "ascendjobs": acjob({"Master": role()}, run_policy={"schedulingPolicy": {"queue": "q", "priorityClass": "p"}})
+    | {"status": {"conditions": [CONDITION], "replicaStatuses": {"Master": {"active": 1}}}},
     "jobs": job("train", status={"state": {"phase": "Pending", "reason": "r", "message": "m"}, "conditions": []}),
     "podgroups": pod_group("train", owner="train", why="too big"),
     "queues": {"metadata": {"name": "q"}, "spec": {"weight": 1, "parent": "p"}, "status": {"state": "Open"}},
@@ -159,6 +165,8 @@ def hostile_objects(cluster: Cluster, keep: frozenset[str]) -> None:
 
     async def answer(call: Call, request: web.Request) -> Answer:
         parts = call.path.split("/")
+        if call.path.endswith("/jobs/ascend"):
+            return refusal(404, "NotFound", HOSTILE)  # it is an AscendJob
         if call.path.endswith("/log"):
             return web.Response(text=f"line {HOSTILE}\nanother\n")
         if call.method == "POST":

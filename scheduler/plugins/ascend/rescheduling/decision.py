@@ -4,7 +4,7 @@ A restart is recorded first, and its Pods are deleted only once the record has b
 always follows from the record and the Pods that exist, so a scheduler may be killed at any moment.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from msgspec.structs import replace
@@ -13,7 +13,7 @@ from scheduler.api.job import Job
 from scheduler.api.names import BACKUP_NEW_POD, NEED_VOLCANO_OPE, POD_STATUS
 from scheduler.api.task import ALLOCATED_STATUSES, FINISHED_STATUSES, Task, TaskStatus
 from scheduler.plugins.ascend.rescheduling.policy import Policy, Scope, Strategy, SubHealth
-from scheduler.plugins.ascend.rescheduling.state import Entry, Restart, owner_of
+from scheduler.plugins.ascend.rescheduling.state import Entry, Extent, Restart, owner_of
 
 NODE_UNHEALTHY: Final = "NodeUnhealthy"
 CARD_UNHEALTHY: Final = "CardUnhealthy"
@@ -24,6 +24,10 @@ SUB_HEALTH: Final = "SubHealthFault"
 """Kinds of faults."""
 MOST_REASONS: Final = 10
 """Number of faulty Pods that the history of a job names for one restart."""
+MOST_EXTENTS: Final = 10
+"""Number of restarts of a job of which it is known how many Pods they concerned."""
+MOST_NAMES: Final = 3
+"""Number of Pods that are named for a restart of some Pods."""
 BLOCK_PATIENCE: Final = 6.0
 JOB_PATIENCE: Final = 12.0
 """Seconds for which the replacement of a single Pod waits for a node until the other Pods of its logical super pod, and
@@ -175,6 +179,7 @@ def _restart(
         external=policy.strategy.external,
         pods=(*kept, *sorted(entries, key=lambda entry: entry.name)),
         reasons=tuple(sorted(reasons, key=lambda entry: entry.name)[:MOST_REASONS]),
+        extents=_extents(live, victims, last),
     )
 
 
@@ -220,7 +225,16 @@ def _grown(job: Job, live: Mapping[str, Task], last: Restart, now: float) -> Res
         whole=whole,
         pods=(*last.pods, *(_entry(task, None) for task in sorted(victims, key=lambda task: task.name))),
         reasons=last.reasons,
+        extents=_extents(live, victims, last),
     )
+
+
+def _extents(live: Mapping[str, Task], victims: Sequence[Task], last: Restart | None) -> tuple[Extent, ...]:
+    """The extents of the latest restarts, with that of the next one. ``victims``: the Pods that it concerns."""
+    number, before = (1, ()) if last is None else (last.number + 1, last.extents)
+    whole = len(victims) >= sum(1 for task in live.values() if task.node)
+    names = () if whole else tuple(sorted(task.name for task in victims)[:MOST_NAMES])
+    return (Extent(number, len(victims), whole, names), *before)[:MOST_EXTENTS]
 
 
 def _has_resumed(live: Iterable[Task], last: Restart) -> bool:

@@ -78,6 +78,19 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
     """Its logical super pod (annotation ``super-pod-rank``)."""
 
 
+class Extent(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How much of a job one of its restarts concerned."""
+
+    number: Number
+    """Of the restart."""
+    pods: Number
+    """Number of Pods that were replaced, or marked for another component."""
+    whole: bool = False
+    """They were all Pods of the job."""
+    names: tuple[str, ...] = ()
+    """If they were not all, the first of them."""
+
+
 class Restart(msgspec.Struct, frozen=True, omit_defaults=True):
     """The latest restart of a job."""
 
@@ -98,6 +111,8 @@ class Restart(msgspec.Struct, frozen=True, omit_defaults=True):
     """The Pods that it deletes. Empty once all of them have replacements with nodes."""
     reasons: tuple[Entry, ...] = ()
     """Its faulty Pods, without uids."""
+    extents: tuple[Extent, ...] = ()
+    """Of the latest restarts of the job, the latest first."""
     gone: Moment = 0
     """Unix time since when the PodGroup does not exist; 0: it exists."""
 

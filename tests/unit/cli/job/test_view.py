@@ -7,6 +7,7 @@ import pytest
 
 from scheduler.cli.layout import bar
 from tests.unit.cli.cluster import EVENTS, GROUPS, JOBS, PODS, Cluster, Raw, job, pod_group
+from tests.unit.controllers.acjob.jobs import acjob, role
 
 WAITS = "3/3 tasks in gang unschedulable: cpu: asked 4, most free on one node 1500m"
 
@@ -223,7 +224,8 @@ def faulty_job(cluster: Cluster, **labels: str) -> None:
 def test_the_restarts_of_a_job_are_shown_with_their_reasons_and_the_retries_that_remain(cluster: Cluster) -> None:
     faulty_job(cluster, **{"fault-retry-times": "2"})
     pods = [{"uid": f"u{i}", "name": f"train-t-{i}"} for i in range(4)]
-    restart = {"uid": "o", "number": 2, "time": 1, "force": True, "whole": True, "pods": pods}
+    extents = [{"number": 2, "pods": 4, "whole": True}, {"number": 1, "pods": 4, "names": ["a", "b", "c"]}]
+    restart = {"uid": "o", "number": 2, "time": 1, "force": True, "whole": True, "pods": pods, "extents": extents}
     data = {
         "remain-retry-times": json.dumps({KEY: {"UUID": "o", "Times": 1}}),
         "restarts": json.dumps({KEY: restart}),
@@ -248,9 +250,129 @@ def test_the_restarts_of_a_job_are_shown_with_their_reasons_and_the_retries_that
     ]
     assert [line.partition(" ago: ")[2] for line in lines[4:]] == [
         "CardUnhealthy of Pod train-t-0 on node a (rank 0)",
+        "all 4 Pods were replaced",
         "pod-failed of Pod train-t-3",
+        "4 Pods (a, b, c and 1 more) were replaced",
     ]
-    assert [line.partition(":")[0] for line in lines[4:]] == ["Restart 2", "Restart 1"]
+    assert [line.partition(":")[0] for line in lines[4:]] == ["Restart 2"] * 2 + ["Restart 1"] * 2
+
+
+@pytest.mark.parametrize(
+    ("extent", "strategy", "text"),
+    [
+        ({"pods": 1, "whole": True}, "grace", "the only Pod was replaced"),
+        ({"pods": 1, "names": ["train-t-1"]}, "force", "Pod train-t-1 was replaced"),
+        ({"pods": 2, "names": ["a", "b"]}, "external-grace", "2 Pods (a, b) were marked"),
+    ],
+)
+def test_a_restart_says_which_pods_it_concerned(cluster: Cluster, extent: Raw, strategy: str, text: str) -> None:
+    faulty_job(cluster, **{"fault-scheduling": strategy})
+    restarted(cluster, "default/train-uid", {"number": 1, **extent})
+    assert section(cluster)[-1].endswith(f" ago: {text}")
+
+
+def restarted(cluster: Cluster, key: str, *extents: Raw) -> None:
+    """The restarts of a PodGroup, as the scheduler keeps them."""
+    restart = {"uid": "o", "number": len(extents), "time": 1, "extents": extents}
+    data = {"restarts": json.dumps({key: restart})}
+    cluster.holds(STATE, {"metadata": {"name": "vcjob-fault-npu-cm", "namespace": "volcano-system"}, "data": data})
+    records = [{"RescheduleTimeStamp": 1_000_000_000, "ReasonOfTask": []} for _ in extents]
+    history = {"JobID": key, "TotalRescheduleTimes": len(extents), "RescheduleRecords": records}
+    data = {"recent-reschedule-records": json.dumps({key: history})}
+    cluster.holds(HISTORY, {"metadata": {"name": "job-reschedule-reason", "namespace": "mindx-dl"}, "data": data})
+
+
+def test_the_restarts_of_a_job_that_has_no_podgroup_at_the_moment_are_shown(cluster: Cluster) -> None:
+    faulty_job(cluster)
+    cluster.holds(GROUPS)
+    restarted(cluster, "default/train-uid-train", {"number": 1, "pods": 2, "whole": True})
+    assert section(cluster)[-1].endswith("all 2 Pods were replaced")
+
+
+# --- AscendJobs ---
+ACJOBS = "/apis/mindxdl.gitee.com/v1/namespaces/default/ascendjobs"
+
+
+def ascend_job(cluster: Cluster, **status: Any) -> None:
+    """An AscendJob ``train``; there is no vcjob of this name."""
+    policy = {"schedulingPolicy": {"queue": "research", "minAvailable": 3}, "backoffLimit": 4, "cleanPodPolicy": "All"}
+    raw = acjob({"Master": role(), "Worker": role(2)}, labels={"fault-scheduling": "force"}, run_policy=policy)
+    cluster.holds(JOBS)
+    cluster.api.answer("GET", f"{JOBS}/train", {"reason": "NotFound", "message": "not found"}, 404)
+    cluster.holds(ACJOBS, raw | {"status": status})
+    group = pod_group("train-uid-train", why=WAITS)
+    reference = {"apiVersion": "mindxdl.gitee.com/v1", "kind": "AscendJob", "name": "train", "uid": "uid-train"}
+    group["metadata"]["ownerReferences"] = [{**reference, "controller": True}]
+    cluster.holds(GROUPS, group)
+    cluster.holds(EVENTS)
+
+
+def test_an_ascend_job_is_shown_with_its_roles_conditions_and_restarts(cluster: Cluster) -> None:
+    conditions = [
+        {"type": "Created", "status": "True", "lastTransitionTime": "2026-01-02T03:04:05Z"},
+        {"type": "Running", "status": "True", "reason": "JobRunning", "message": "Job default/train is running."},
+    ]
+    ascend_job(cluster, conditions=conditions, replicaStatuses={"Master": {"active": 1}, "Worker": {}})
+    restarted(cluster, "default/train-uid-train", {"number": 1, "pods": 3, "whole": True})
+
+    lines = cluster.prints("job", "view", "train").splitlines()
+
+    start = lines.index("Spec:")
+    resources = [
+        "      Requests:       cpu=1,huawei.com/Ascend910=8",
+        "      Limits:         cpu=1,huawei.com/Ascend910=8",
+    ]
+    assert lines[start : lines.index("PodGroup:")] == [
+        "Spec:",
+        "  Framework:          pytorch",
+        "  Queue:              research",
+        "  Min Available:      3",
+        "  Backoff Limit:      4",
+        "  Clean Pod Policy:   All",
+        "  Scheduler Name:     volcano",
+        "  Roles:",
+        "    Master:",
+        "      Replicas:       1",
+        "      Container:      ascend (x)",
+        *resources,
+        "    Worker:",
+        "      Replicas:       2",
+        "      Container:      ascend (x)",
+        *resources,
+        "Status:",
+        "  Phase:              Running",
+        "  Reason:             JobRunning",
+        "  Message:            Job default/train is running.",
+        "  Role Master:        active=1",
+        "  Role Worker:        <none>",
+        "  Condition:          Created is True since 2026-01-02T03:04:05Z",
+        "  Condition:          Running is True since <unknown>",
+    ]
+    assert f"  Waits:              {WAITS}" in lines
+    assert section(cluster)[-1].endswith("all 3 Pods were replaced")
+    fields = [call.query.get("fieldSelector") for call in cluster.api.calls if call.path == EVENTS]
+    assert fields[0] == "involvedObject.kind=AscendJob,involvedObject.name=train"
+    assert json.loads(cluster.prints("job", "view", "train", "-o", "json"))["kind"] == "AscendJob"
+
+
+def test_an_ascend_job_without_a_status_waits(cluster: Cluster) -> None:
+    ascend_job(cluster)
+    for path, name in ((STATE, "vcjob-fault-npu-cm"), (HISTORY, "job-reschedule-reason")):
+        cluster.api.answer("GET", f"{path}/{name}", {"reason": "NotFound", "message": "not found"}, 404)
+    assert "  Phase:              Pending" in cluster.prints("job", "view", "train").splitlines()
+
+
+def test_without_a_job_of_the_name_the_error_is_about_the_vcjob(cluster: Cluster) -> None:
+    for path in (JOBS, ACJOBS):
+        cluster.api.answer("GET", f"{path}/train", {"reason": "NotFound", "message": f"{path} not found"}, 404)
+    assert f"{JOBS} not found" in cluster.refuses("job", "view", "train")
+
+
+def test_names_of_ascend_jobs_are_completed_too(cluster: Cluster) -> None:
+    cluster.holds(JOBS, job("train-1"))
+    assert cluster.completes("job", "view", "tr") == ["train-1"]
+    cluster.holds(ACJOBS, acjob({"Master": role()}))
+    assert cluster.completes("job", "view", "tr") == ["train-1", "train"]
 
 
 def test_a_job_that_never_restarted_has_none(cluster: Cluster) -> None:

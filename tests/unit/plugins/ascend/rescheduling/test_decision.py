@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from scheduler.api.job import Job
 from scheduler.api.names import BACKUP_NEW_POD, BACKUP_SOURCE_POD, HCCL_RANK_INDEX, SUPER_POD_RANK
@@ -16,7 +17,7 @@ from scheduler.plugins.ascend.rescheduling.decision import (
     next_restart,
 )
 from scheduler.plugins.ascend.rescheduling.policy import Policy, Scope, Strategy, SubHealth
-from scheduler.plugins.ascend.rescheduling.state import Entry, Restart
+from scheduler.plugins.ascend.rescheduling.state import Entry, Extent, Restart
 from tests.builders import Raw, World, group
 from tests.unit.plugins.ascend.chips import CONFIGURATION, npu_node, npu_pod
 
@@ -144,6 +145,19 @@ def test_a_hot_switch_ends_when_the_pod_is_gone() -> None:
     after = job(running("a", 0), npu_pod("b-hot", 8, "j", on="n5", annotations=annotations))
     ended = next_restart(after, {}, HOT, last, 3, NOW + 5).restart
     assert ended is not None and ended.pods == ()
+
+
+def test_a_restart_keeps_how_many_pods_the_latest_ones_concerned() -> None:
+    found = job(*(running(name, rank) for rank, name in enumerate("abcde")))
+    single = Policy(Strategy.FORCE, scope=Scope.FAULTY_ONLY)
+    faults = {uid(found, name): BROKEN for name in "bcde"}
+    some = next_restart(found, faults, single, None, 3, NOW).restart
+    assert some is not None
+    assert some.extents == (Extent(1, 4, names=("b", "c", "d")),)
+    old = replace(some, pods=(), extents=tuple(Extent(20 - number, 5, True) for number in range(10)), number=20)
+    whole = next_restart(found, {uid(found, "a"): BROKEN}, FORCE, old, 3, NOW).restart
+    assert whole is not None
+    assert whole.extents == (Extent(21, 5, True), *old.extents[:9])
 
 
 def due(found: Job, restart: Restart, seconds: float = 0, lost: str = "") -> dict[str, int | None]:
