@@ -73,6 +73,8 @@ class ObjectWrite:
     """The objects whose owners are warned by an Event if the API server refuses the write."""
     consequence: str = ""
     """What the refusal means for them, for the Event."""
+    optional: bool = False
+    """The right to make the write need not be given: a refusal is no error."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ class Settings:
     """Virtual NPUs are only created beforehand, not on demand (``presetVirtualDevice``)."""
     dying_words: bool
     """Before the Pods of a job are deleted after a fault, the ranks of the faulty chips are written into a ConfigMap
-    beside the job (``dying-words``, which MindCluster's scheduler does not have)."""
+    beside the job, if the scheduler has the right (``dying-words``)."""
     grace_over_time: int
     """Seconds after which Pods of a restart with a grace period that still exist are deleted by force
     (``grace-over-time``)."""
@@ -48,7 +48,7 @@ class Settings:
             self_maintain=arguments.boolean("self-maintain-available-card", True),
             prefer_previous=arguments.boolean("prefer-previous-node", False),
             cluster_reports=arguments.boolean("useClusterInfoManager", True),
-            dying_words=arguments.boolean("dying-words", False),
+            dying_words=arguments.boolean("dying-words", True),
             grace_over_time=_number(arguments, "grace-over-time", 900, least=2, most=3600),
             super_pod_size=size,
             reserve_nodes=reserve,

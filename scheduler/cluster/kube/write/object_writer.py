@@ -96,8 +96,10 @@ class ObjectWriter:
     def _refused(self, key: _Key, write: ObjectWrite, error: ApiError) -> None:
         backoff = self._refusals.setdefault(key, Backoff(REFUSED_FIRST, REFUSED_LONGEST))
         if not backoff.failures:
-            log.error("a write of a plugin was refused; it will be retried", object="/".join(key), error=str(error))
-        self._metrics.status_failures.labels(key[0]).inc()
+            report = log.info if write.optional else log.error
+            report("a write of a plugin was refused; it will be retried", object="/".join(key), error=str(error))
+        if not write.optional:
+            self._metrics.status_failures.labels(key[0]).inc()
         where = f"{write.namespace}/{write.name}" if write.namespace else write.name
         message = f"{write.consequence}: {write.kind.name} {where} could not be written: {error.message or error}"
         for about in write.about:

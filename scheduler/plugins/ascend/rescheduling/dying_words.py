@@ -1,5 +1,5 @@
 """Dying words: the ConfigMap ``fault-config-<job>`` beside a job, with the ranks of its faulty chips. Training programs
-read it while they stop, and save what the healthy ranks have (the option ``dying-words``)."""
+read it while they stop, and save what the healthy ranks have (unless ``dying-words`` is false)."""
 
 import hashlib
 import json
@@ -43,4 +43,4 @@ def dying_words(job: Job, restart: Restart, chips: Callable[[TaskClass], int]) -
     listed = json.dumps([str(rank) for rank in sorted(ranks)], separators=(",", ":"))
     text = json.dumps({"FaultRankIds": listed, "CreatTime": restart.time}, separators=(",", ":"))
     data = {FAULT_NPUS: text, CHECK_CODE: hashlib.sha256(text.encode()).hexdigest()}
-    return ObjectWrite(CONFIG_MAP, job.namespace, name, {"data": data}, create=True)
+    return ObjectWrite(CONFIG_MAP, job.namespace, name, {"data": data}, create=True, optional=True)

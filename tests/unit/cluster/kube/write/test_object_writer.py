@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
+import structlog
 from aiohttp import web
 
 from scheduler.api.decisions import Decisions, Evict, ObjectRef, ObjectWrite
@@ -128,6 +129,18 @@ def test_a_refused_write_is_not_sent_again_at_once(monkeypatch: pytest.MonkeyPat
         world.writer.submit(write(resource_version="7"))
         assert await world.writer.flush(5)
         assert len(world.api.to("PATCH", f"{MAPS}/state")) == 2
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("optional", [False, True])
+def test_the_refusal_of_a_write_that_needs_no_right_is_no_error(optional: bool) -> None:
+    async def scenario(world: World) -> None:
+        world.api.answer("PATCH", f"{MAPS}/state", {"reason": "Forbidden", "message": "no right"}, 403)
+        with structlog.testing.capture_logs() as logs:
+            world.writer.submit(write(optional=optional))
+            assert await world.writer.flush(5)
+        assert [entry["log_level"] for entry in logs] == ["info" if optional else "error"]
 
     run(scenario)
 

@@ -331,7 +331,7 @@ def test_a_grace_over_time_out_of_range_is_reported(text: str) -> None:
 # --- dying words ---
 @pytest.mark.parametrize("exists", [False, True])
 def test_the_ranks_of_faulty_chips_are_written_beside_the_job(exists: bool) -> None:
-    cluster = running(fault_scheduling="grace", settings={"dying-words": "true"})
+    cluster = running(fault_scheduling="grace")
     if exists:
         raw = {
             "apiVersion": "v1",
@@ -349,8 +349,8 @@ def test_the_ranks_of_faulty_chips_are_written_beside_the_job(exists: bool) -> N
     assert cluster.evicted() == {}
 
 
-def test_without_the_option_there_are_no_dying_words() -> None:
-    cluster = running(fault_scheduling="grace")
+def test_dying_words_can_be_switched_off() -> None:
+    cluster = running(fault_scheduling="grace", settings={"dying-words": "false"})
     cluster.chips("b", Unhealthy=[1])
     cluster.run(5)
     assert cluster.evicted()
