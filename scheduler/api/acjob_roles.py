@@ -1,5 +1,6 @@
 """The roles of an AscendJob: replica specs, checked and completed."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -19,6 +20,8 @@ MINDSPORE, PYTORCH, TENSORFLOW = "mindspore", "pytorch", "tensorflow"
 LEADERS: Final[Mapping[str, str]] = {MINDSPORE: "Scheduler", PYTORCH: "Master", TENSORFLOW: "Chief"}
 """Framework -> the role whose only Pod the others connect to."""
 MAX_REPLICAS: Final = 20_000
+_LONGEST_LABEL: Final = 63
+_SERVICE: Final = re.compile("[a-z]([-a-z0-9]*[a-z0-9])?")
 
 
 class Role(NamedTuple):
@@ -112,7 +115,20 @@ def roles_of(job: AscendJob) -> JobRoles:
     result = JobRoles(framework, tuple(roles))
     if result.leader is None:
         _check_without_leader(result)
+    _check_name(job.metadata.name, result.leader)
     return result
+
+
+def _check_name(name: str, leader: Role | None) -> None:
+    """Pods have the name of the job in a label, and the Service of the leader has it in its own name."""
+    end = "" if leader is None else f"-{leader.label}-0"
+    what = "a label of its Pods" if leader is None else f"its Service {name[:64]}{end}"
+    if len(name) + len(end) > _LONGEST_LABEL:
+        text = f"metadata.name has {len(name)} characters; for {what} it can have {_LONGEST_LABEL - len(end)}"
+        raise InvalidJobError("InvalidSpecs", text)
+    if leader is not None and name and not _SERVICE.fullmatch(name):
+        text = f"metadata.name is {name}: {what} needs a name of lower-case letters, digits and -, from a letter on"
+        raise InvalidJobError("InvalidSpecs", text)
 
 
 def _check_without_leader(job: JobRoles) -> None:

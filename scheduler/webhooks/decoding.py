@@ -10,9 +10,10 @@ import msgspec
 
 from scheduler.api.reasons import field_and_problem
 from scheduler.webhooks.contract import ClusterView, Json, Request, Settings
+from scheduler.webhooks.validation_result import ValidationResult
 
 T = TypeVar("T", bound=msgspec.Struct)
-Validate = Callable[[Request, ClusterView, Settings], str]
+R = TypeVar("R", str, str | ValidationResult)
 
 
 class DecodingError(ValueError):
@@ -37,11 +38,15 @@ def without_nulls(value: Any) -> Any:
     return [without_nulls(item) for item in value] if isinstance(value, list) else value
 
 
-def validator(struct: type[T]) -> Callable[[Callable[[T, Request, ClusterView, Settings], str]], Validate]:
+def validator(
+    struct: type[T],
+) -> Callable[[Callable[[T, Request, ClusterView, Settings], R]], Callable[[Request, ClusterView, Settings], R]]:
     """A decorator: decodes the new object for a validator, and refuses an object that cannot be decoded."""
 
-    def decorate(function: Callable[[T, Request, ClusterView, Settings], str]) -> Validate:
-        def validate(request: Request, cluster: ClusterView, settings: Settings) -> str:
+    def decorate(
+        function: Callable[[T, Request, ClusterView, Settings], R],
+    ) -> Callable[[Request, ClusterView, Settings], R]:
+        def validate(request: Request, cluster: ClusterView, settings: Settings) -> R:
             try:
                 obj = decode(request.object, struct)
             except DecodingError as error:

@@ -18,9 +18,11 @@ class TemplateCheck(msgspec.Struct, frozen=True, array_like=True):
     template: int
     """Index in ``ValidationResult.templates``."""
     task: int
-    """Index of the task with the template."""
+    """Index of the task or role with the template."""
     problems: str = ""
     """Problems that the validator found itself; they come first."""
+    field: str = ""
+    """The field of the object that has the template, if that is no task."""
 
 
 class ValidationResult(msgspec.Struct, frozen=True):
@@ -41,14 +43,14 @@ class ValidationResult(msgspec.Struct, frozen=True):
         return truncated("".join(text).strip())
 
     def field_of(self, template: int) -> str:
-        """The field of the first task with a template."""
+        """The field of the first task or role with a template."""
         checks = (part for part in self.parts if isinstance(part, TemplateCheck))
         return next(_field(check) for check in checks if check.template == template)
 
 
 def _field(check: TemplateCheck) -> str:
-    """The name of the field in Volcano's refusals."""
-    return f"spec.task[{check.task}]"
+    """The name of the field; of tasks that in Volcano's refusals."""
+    return check.field or f"spec.task[{check.task}]"
 
 
 def _problems(check: TemplateCheck, problems: Sequence[str]) -> str:

@@ -44,6 +44,18 @@ NO_CONTAINER = {"template": {"spec": {"containers": [{"name": "other", "image": 
 NO_IMAGE = {"template": {"spec": {"containers": [{"name": "ascend"}]}}}
 
 
+def named(name: str, job: dict[str, Any]) -> dict[str, Any]:
+    return {**job, "metadata": {**job["metadata"], "name": name}}
+
+
+@pytest.mark.parametrize(
+    ("raw", "name"),
+    [(acjob({"Master": role()}), "a" * 54), (acjob({"Worker": role(chips=1)}, "mindspore"), f"7b.{'a' * 60}")],
+)
+def test_a_name_may_be_as_long_as_the_objects_of_the_job_allow(raw: dict[str, Any], name: str) -> None:
+    assert roles_of(decoded(named(name, raw))).total == 1
+
+
 @pytest.mark.parametrize(
     ("raw", "message"),
     [
@@ -68,6 +80,15 @@ NO_IMAGE = {"template": {"spec": {"containers": [{"name": "ascend"}]}}}
         (acjob({"Master": NO_CONTAINER}), "InvalidContainer: there is no container named ascend in Master"),
         (acjob({"Master": NO_IMAGE}), "InvalidContainer: a container of Master has no image"),
         (acjob({"Master": {"template": {"spec": {"containers": 5}}}}), "InvalidContainer: Master: template.spec: "),
+        (
+            named("a" * 55, acjob({"Master": role()})),
+            f"InvalidSpecs: metadata.name has 55 characters; for its Service {'a' * 55}-master-0 it can have 54",
+        ),
+        (
+            named("a" * 64, acjob({"Worker": role(chips=1)}, "mindspore")),
+            "InvalidSpecs: metadata.name has 64 characters; for a label of its Pods it can have 63",
+        ),
+        (named("7b.v2", acjob({"Master": role()})), "InvalidSpecs: metadata.name is 7b.v2: its Service 7b.v2-master-0"),
     ],
 )
 def test_an_invalid_job_is_refused_with_a_reason(raw: dict[str, Any], message: str) -> None:

@@ -1,12 +1,15 @@
 """Admission of AscendJobs."""
 
+import json
 from typing import Any
 
 import pytest
 
 from scheduler.api.kinds import ACJOB
+from scheduler.webhooks.ascendjob import validate
 from scheduler.webhooks.contract import Operation, Request, Settings
 from scheduler.webhooks.routes import admit
+from scheduler.webhooks.validation_result import ValidationResult
 from tests.unit.controllers.acjob.jobs import acjob, role
 from tests.unit.webhooks.clusters import Cluster, queue
 
@@ -23,8 +26,25 @@ def scheduled(**policy: Any) -> dict[str, Any]:
     return acjob({"Master": role(), "Worker": role(3)}, run_policy={"schedulingPolicy": policy})
 
 
+def running(**policy: Any) -> dict[str, Any]:
+    return acjob({"Master": role()}, run_policy=policy)
+
+
 def test_a_valid_job_is_admitted() -> None:
     assert refusal(VALID) == ""
+    assert refusal(running(ttlSecondsAfterFinished=0, backoffLimit=-1, cleanPodPolicy="None", suspend=True)) == ""
+
+
+def test_the_api_server_validates_the_templates_of_the_roles_with_the_restart_policy_that_pods_get() -> None:
+    master = role(restartPolicy="ExitCode") | {"restartPolicy": "ExitCode"}
+    job = acjob({"Master": master, "Worker": role(3)})
+    request = Request(Operation.CREATE, ACJOB, "default", "train", job, {})
+    found = validate(request, Cluster(), Settings())
+    assert isinstance(found, ValidationResult)
+    assert [json.loads(template)["spec"]["restartPolicy"] for template in found.templates] == ["Never"]
+    missing = "template.spec.containers[0].image: Required value. "
+    assert found.text([missing]) == f"spec.replicaSpecs[Master].{missing}spec.replicaSpecs[Worker].{missing}".strip()
+    assert found.field_of(0) == "spec.replicaSpecs[Master]"
 
 
 @pytest.mark.parametrize(
@@ -37,6 +57,17 @@ def test_a_valid_job_is_admitted() -> None:
         (scheduled(queue="nowhere"), "InvalidQueue: queue nowhere does not exist"),
         (scheduled(minAvailable=5), "InvalidSpecs: schedulingPolicy.minAvailable is 5, not 1 to the number of Pods, 4"),
         (scheduled(minAvailable=0), "InvalidSpecs: schedulingPolicy.minAvailable is 0, not 1 to the number of Pods, 4"),
+        (running(ttlSecondsAfterFinished=-1), "InvalidSpecs: runPolicy.ttlSecondsAfterFinished is -1, less than 0"),
+        (running(activeDeadlineSeconds=0), "InvalidSpecs: runPolicy.activeDeadlineSeconds is 0, less than 1"),
+        (
+            running(cleanPodPolicy="Some"),
+            "InvalidSpecs: runPolicy.cleanPodPolicy is 'Some', none of All, Running, None",
+        ),
+        (
+            acjob({"Master": role() | {"restartPolicy": "Seldom"}}),
+            "InvalidReplicaSpec: restartPolicy of Master is 'Seldom', none of Always, OnFailure, Never, ExitCode",
+        ),
+        (acjob({"Master": role(nodeName="\ud800")}), "InvalidReplicaSpec: template of Master: "),
     ],
 )
 def test_an_invalid_job_is_refused_with_the_reason(job: dict[str, Any], text: str) -> None:
