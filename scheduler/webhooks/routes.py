@@ -36,9 +36,9 @@ class Route:
 
 BINARY_DEFAULT: Final = (
     "/jobs/mutate", "/jobs/validate", "/podgroups/mutate", "/pods/validate", "/pods/mutate", "/queues/mutate",
-    "/queues/validate",
+    "/queues/validate", "/ascendjobs/validate",
 )  # fmt: skip
-"""The paths that the program serves by default, as Volcano's does."""
+"""The paths that the program serves by default: those of Volcano's, and that of AscendJobs."""
 
 
 @cache

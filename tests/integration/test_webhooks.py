@@ -23,7 +23,10 @@ from tests.integration.programs import Program
 pytestmark = pytest.mark.controlplane
 
 SECRET = "mine"
-PATHS = ("/jobs/mutate", "/jobs/validate", "/podgroups/validate", "/queues/mutate", "/queues/validate")
+PATHS = (
+    *("/jobs/mutate", "/jobs/validate", "/podgroups/validate", "/queues/mutate", "/queues/validate"),
+    "/ascendjobs/validate",
+)
 QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 DENIED = 'admission webhook "validatequeue.volcano.sh" denied the request: '
@@ -287,6 +290,32 @@ def test_a_vcjob_is_refused_with_what_the_api_server_says_of_its_pod_templates(s
         f"{HOOK}spec.task[0].{missing}  job 'minAvailable' should not be greater than total replicas in tasks;",
     )
     assert api.get(f"/api/v1/namespaces/{server.namespace}/podtemplates")["items"] == []
+
+
+def test_an_ascend_job_that_cannot_work_is_refused(server: Process, api: Client) -> None:
+    _tried(lambda: api.create(QUEUES, queue("default")))  # there may be one already
+    path = "/apis/mindxdl.gitee.com/v1/namespaces/default/ascendjobs"
+    hook = 'admission webhook "validateascendjob.volcano.sh" denied the request: '
+
+    def create(pod: dict[str, Any], **run_policy: Any) -> Any:
+        pod = {"containers": [{"name": "ascend", "image": "x"}], **pod}
+        job = {
+            "apiVersion": "mindxdl.gitee.com/v1",
+            "kind": "AscendJob",
+            "metadata": {"generateName": "a-", "labels": {"framework": "pytorch"}},
+            "spec": {"replicaSpecs": {"Master": {"template": {"spec": pod}}}, "runPolicy": run_policy},
+        }
+        return api.create(path, job)
+
+    status, message = refusal(lambda: create({"volumes": [{"name": "UP", "emptyDir": {}}]}))
+    assert status == 400
+    assert message.startswith(f"{hook}spec.replicaSpecs[Master].template.spec.volumes[0].name: Invalid value: ")
+    missing = "InvalidContainer: there is no container named ascend in Master"
+    assert refusal(lambda: create({"containers": [{"name": "a", "image": "x"}]})) == (400, f"{hook}{missing}")
+    wrong = "InvalidQueue: queue nowhere does not exist"
+    assert refusal(lambda: create({}, schedulingPolicy={"queue": "nowhere"})) == (400, f"{hook}{wrong}")
+    stored = create({}, schedulingPolicy={"queue": "default", "minAvailable": 1})
+    api.delete(f"{path}/{stored['metadata']['name']}")
 
 
 def test_where_templates_cannot_be_validated_the_failure_policy_decides(server: Process, api: Client) -> None:
