@@ -2,7 +2,8 @@
 
 As the Ascend operator, it updates a ConfigMap that the user creates, and creates none. A key is the namespace and the
 name of a workload. The table is ``initializing`` until all Pods of the workload have chips, a rank and an address; if
-one of them goes, it is ``initializing`` again.
+one of them goes, it is ``initializing`` again. A Pod that fails keeps its place in a table that is complete: either its
+job ends, or the Pod is deleted.
 """
 
 import json
@@ -33,7 +34,7 @@ from scheduler.controllers.effects import (
 from scheduler.controllers.ranktable.layout import layout_of
 from scheduler.controllers.ranktable.servers import Server, ServerError, TableError, read_server, requested_chips
 from scheduler.controllers.ranktable.table import COMPLETED, INITIALIZING, completed, doubts, initializing
-from scheduler.controllers.ranktable.workloads import KINDS, Communicator, Communicators
+from scheduler.controllers.ranktable.workloads import KINDS, Communicator, Communicators, has_failed
 from scheduler.controllers.store import Key, Store
 
 PAUSE: Final = 1.0
@@ -225,7 +226,14 @@ class RankTableController(Controller):
             events.append(_warning(communicator, f"the rank table is not completed: {error}"))
             return _Table(start, start), events
         events += [_warning(communicator, f"the rank table is doubtful: {each}") for each in doubts(servers, own_nodes)]
+        if any(has_failed(entry.pod) for entry in entries) and text not in self._complete_texts(key):
+            return _Table(start, start), events
         return _Table(text, start), events
+
+    def _complete_texts(self, key: Key) -> set[str]:
+        """The tables that stand in the ConfigMap and in the file."""
+        known = (self._last(key), self._written.get(key))
+        return {text for each in known if each is not None for text in (each.text, each.in_map)}
 
     def _read(self, key: Key, communicator: Communicator) -> list[_Entry]:
         """What the Pods say. Only Pods that have changed are decoded again."""

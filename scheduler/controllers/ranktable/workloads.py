@@ -23,7 +23,8 @@ class Communicator(NamedTuple):
     size: int
     """Number of Pods that it should have."""
     pods: tuple[Pod, ...]
-    """Those that it has, without terminating and failed ones, and without backups."""
+    """Those that it has, without terminating ones and backups. Of a Deployment also without failed ones, which others
+    replace; failed Pods of other workloads keep their names and their places."""
     in_file: bool
     """Its Pods read the table from a file."""
 
@@ -139,7 +140,8 @@ class Communicators:
         pods = [pod for owner in owners for pod in self._store.pods_of(owner.metadata.uid).values()]
         in_file = any(map(_reads_file, pods[:1]))
         if in_file or kind is ACJOB or _is_labelled(obj):
-            yield Communicator(kind, obj, size, tuple(pod for pod in pods if _counts(pod)), in_file)
+            counted = (pod for pod in pods if _counts(pod) and not (kind is DEPLOYMENT and has_failed(pod)))
+            yield Communicator(kind, obj, size, tuple(counted), in_file)
 
 
 def _is_labelled(obj: KubeObject) -> bool:
@@ -151,12 +153,17 @@ def _reads_file(pod: Pod) -> bool:
 
 
 def _counts(pod: Pod) -> bool:
-    return pod.metadata.deletion_timestamp is None and pod.status.phase != "Failed" and not is_backup(pod)
+    return pod.metadata.deletion_timestamp is None and not is_backup(pod)
+
+
+def has_failed(pod: Pod) -> bool:
+    return pod.status.phase == "Failed"
 
 
 def _relevant(pod: Pod) -> tuple[object, ...]:
     """What a rank table depends on."""
-    return pod.metadata.uid, pod.metadata.annotations, pod.status.pod_ip, pod.spec.node_name, _counts(pod)
+    place = pod.metadata.uid, pod.metadata.annotations, pod.status.pod_ip, pod.spec.node_name
+    return *place, _counts(pod), has_failed(pod)
 
 
 def _deployment(obj: KubeObject) -> OwnerReference | None:

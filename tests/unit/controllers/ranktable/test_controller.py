@@ -184,13 +184,62 @@ def test_a_pod_that_goes_makes_the_table_initializing_and_its_successor_complete
     assert int(after["version"]) > int(before["version"])
 
 
-def test_a_terminating_or_failed_pod_is_missing(world: World) -> None:
+def test_a_terminating_pod_is_missing(world: World) -> None:
     world.config_map()
     world.vcjob()
     world.pods(0, 1)
-    world.cluster.patch(POD, "p-0", {"status": {"phase": "Failed"}})
+    world.cluster.patch(POD, "p-0", {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}})
     world.cluster.wait(2)
     assert world.table()["status"] == "initializing"
+
+
+def test_a_pod_that_fails_keeps_its_place_until_it_is_deleted(world: World) -> None:
+    world.config_map()
+    world.vcjob()
+    world.pods(0, 1)
+    written = world.data()
+    fail(world, "p-0")
+    assert world.data() == written
+    world.cluster.delete(POD, "p-0")
+    world.cluster.wait(2)
+    assert world.table()["status"] == "initializing"
+
+
+def test_no_table_is_completed_with_a_pod_that_has_failed(world: World) -> None:
+    world.config_map()
+    world.vcjob()
+    world.pods(0)
+    fail(world, "p-0")
+    world.pods(1)
+    assert world.table()["status"] == "initializing"
+
+
+def test_a_table_with_a_pod_that_has_failed_does_not_follow_other_changes(world: World) -> None:
+    world.config_map()
+    world.vcjob()
+    world.pods(0, 1)
+    fail(world, "p-0")
+    world.annotate("p-1", {ASCEND_910_CONFIGURATION: devices(7)})
+    assert world.table()["status"] == "initializing"
+
+
+def test_the_failed_pod_of_a_deployment_has_no_place(world: World) -> None:
+    world.config_map("web")
+    deployment = owner(DEPLOYMENT, "web", replicas=2)
+    deployment["metadata"]["labels"] = ATLAS
+    replica_set = owner(REPLICA_SET, "web-1", replicas=2)
+    replica_set["metadata"]["ownerReferences"] = [reference(DEPLOYMENT, "web")]
+    world.cluster.create(deployment, replica_set)
+    world.pods(0, 1, of=reference(REPLICA_SET, "web-1"))
+    fail(world, "p-0")
+    assert world.table("web")["status"] == "initializing"
+    world.pods(2, of=reference(REPLICA_SET, "web-1"))
+    assert ranks(world.table("web")) == ["2", "3", "4", "5"]
+
+
+def fail(world: World, pod: str) -> None:
+    world.cluster.patch(POD, pod, {"status": {"phase": "Failed"}})
+    world.cluster.wait(2)
 
 
 def test_a_job_that_ended_keeps_its_table(world: World) -> None:
