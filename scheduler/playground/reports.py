@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from scheduler.api.kinds import CONFIG_MAP
 from scheduler.api.names import DEVICE_INFO_CONFIGMAP_PREFIX, DEVICE_INFO_NAMESPACE
+from scheduler.api.times import format_timestamp
 from scheduler.playground.faults import MANUAL, FaultOf, Faults, NodeHealth
 from scheduler.playground.holdings import Holdings
 from scheduler.playground.names import (
@@ -82,7 +83,8 @@ def report_writes(machine: Machine, report: Report, now: float) -> list[Write]:
     else:
         body = go_json({"NodeInfo": report.node, "CheckCode": check_code(report.node)})
         name = f"{NODE_INFO_PREFIX}{machine.name}"
-        writes.append(_config_map(NODE_INFO_NAMESPACE, name, {"NodeInfo": body}, DEVICE_INFO_LABEL))
+        data = {"NodeInfo": body, "updateTime": format_timestamp(now)}
+        writes.append(_config_map(NODE_INFO_NAMESPACE, name, data, DEVICE_INFO_LABEL))
     return writes
 
 

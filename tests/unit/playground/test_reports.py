@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from scheduler.api.names import ASCEND_310P, ASCEND_910, PREDICATE_TIME
+from scheduler.api.times import format_timestamp
 from scheduler.playground.families import FAMILIES
 from scheduler.playground.faults import ChipFault, FaultOf, Faults, NodeHealth
 from scheduler.playground.node import Machine
@@ -99,6 +100,7 @@ def test_noded_reports_faults_and_nothing_else(health: NodeHealth, level: str) -
     assert isinstance(put, Put)
     metadata = put.manifest["metadata"]
     assert (metadata["namespace"], metadata["name"]) == ("mindx-dl", "mindx-dl-nodeinfo-n")
+    assert put.manifest["data"]["updateTime"] == format_timestamp(NOW)
     found = json.loads(put.manifest["data"]["NodeInfo"])
     assert found["NodeInfo"]["NodeStatus"] == health.value
     assert found["NodeInfo"]["FaultDevList"][0]["FaultLevel"] == level
