@@ -27,10 +27,13 @@ pytestmark = pytest.mark.controlplane
 
 FAULTS = int(os.environ.get("LIVE_FAULTS", "6"))
 RETRIES = 50
+ASCEND = "ascend"
+"""The AscendJob; the others are vcjobs."""
 JOBS = {
     "force": {"fault-scheduling": "force"},
     "grace": {"fault-scheduling": "grace"},
     "single": {"fault-scheduling": "force", "process-recover-enable": "on"},
+    ASCEND: {"fault-scheduling": "grace"},
 }
 RIGHTS = {"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "Secret"}
 CONFIGURATION = """
@@ -44,13 +47,14 @@ configurations:
 """
 BATCH = "/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs"
 GROUPS = "/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups"
+ACJOBS = "/apis/mindxdl.gitee.com/v1/namespaces/default/ascendjobs"
 PODS = "/api/v1/namespaces/default/pods"
 MAPS = "/api/v1/namespaces/{}/configmaps"
-NODES = [f"n{i}" for i in range(9)]
+NODES = [f"n{i}" for i in range(12)]
 
 
 class Cluster:
-    """Nine servers of eight chips, three jobs of two Pods, and two programs that are killed."""
+    """Twelve servers of eight chips, four jobs of two Pods, and two programs that are killed."""
 
     def __init__(self, plane: ControlPlane, directory: Path) -> None:
         self._directory = directory
@@ -95,10 +99,17 @@ class Cluster:
         return "\n".join(role.log.read_text(encoding="utf-8")[-3000:] for role in self._roles.values())
 
     def _create_job(self, name: str, labels: dict[str, str]) -> None:
-        container = {"name": "c", "image": "x", "resources": {"limits": {"cpu": "1", ASCEND_910: "8"}}}
+        amounts = {"cpu": "1", ASCEND_910: "8"}
+        container = {"name": "ascend", "image": "x", "resources": {"limits": amounts, "requests": amounts}}
         spec = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1, "containers": [container]}
         policies = [] if "process-recover-enable" in labels else [{"event": "PodEvicted", "action": "RestartJob"}]
         template = {"metadata": {"labels": labels}, "spec": {**spec, "schedulerName": "volcano-py"}}
+        if name == ASCEND:
+            metadata = {"name": name, "labels": {"framework": "pytorch", **labels}}
+            roles = {role: {"restartPolicy": "Never", "template": template} for role in ("Master", "Worker")}
+            job = {"apiVersion": "mindxdl.gitee.com/v1", "kind": "AscendJob", "metadata": metadata}
+            self.api.create(ACJOBS, {**job, "spec": {"replicaSpecs": roles}})
+            return
         self.api.create(
             BATCH,
             {
@@ -138,7 +149,7 @@ class Cluster:
 
     # --- what there is ---
     def pods(self, job: str) -> list[dict[str, Any]]:
-        return [pod for pod in self.api.get(PODS)["items"] if pod["metadata"]["name"].startswith(f"{job}-t-")]
+        return [pod for pod in self.api.get(PODS)["items"] if pod["metadata"]["name"].startswith(f"{job}-")]
 
     def running(self, job: str) -> bool:
         pods = [pod for pod in self.pods(job) if not pod["metadata"].get("deletionTimestamp")]
@@ -153,6 +164,10 @@ class Cluster:
         data = self.api.get(f"{MAPS.format('mindx-dl')}/job-reschedule-reason")["data"]
         found = json.loads(data["recent-reschedule-records"] or "{}")
         return {_job(key): each["TotalRescheduleTimes"] for key, each in found.items()}
+
+    def condition(self) -> str:
+        """The newest condition of the AscendJob."""
+        return str(self.api.get(f"{ACJOBS}/{ASCEND}")["status"]["conditions"][-1]["type"])
 
     def settled(self, job: str, restarts: int) -> bool:
         """Whether all Pods of a job run after this number of restarts."""
@@ -202,7 +217,7 @@ def test_jobs_survive_faults_on_a_real_server_while_programs_are_killed(cluster:
                 cluster.unhealthy(node)
             else:
                 failures[job] += 1
-                ended = {"name": "c", "image": "x", "imageID": "x", "ready": False, "restartCount": 0}
+                ended = {"name": "ascend", "image": "x", "imageID": "x", "ready": False, "restartCount": 0}
                 state = {"terminated": {"exitCode": 1, "reason": "Error"}}
                 body = {"status": {"phase": "Failed", "containerStatuses": [{**ended, "state": state}]}}
                 cluster.api.patch(f"{PODS}/{pod['metadata']['name']}/status", body)
@@ -221,4 +236,8 @@ def test_jobs_survive_faults_on_a_real_server_while_programs_are_killed(cluster:
     assert left == {job: RETRIES - failures[job] for job in JOBS}
     for job in JOBS:
         ranks = {pod["metadata"]["name"]: pod["metadata"]["annotations"][HCCL_RANK_INDEX] for pod in cluster.pods(job)}
-        assert ranks == {f"{job}-t-0": "0", f"{job}-t-1": "1"}
+        first, second = ("master-0", "worker-0") if job == ASCEND else ("t-0", "t-1")
+        assert ranks == {f"{job}-{first}": "0", f"{job}-{second}": "1"}
+    versions = {pod["metadata"]["labels"]["version"] for pod in cluster.pods(ASCEND)}
+    assert versions == {str(restarts[ASCEND])}
+    wait(lambda: cluster.condition() == "Running", 30, cluster.condition)
