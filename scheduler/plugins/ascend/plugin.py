@@ -314,7 +314,8 @@ class Ascend:
             request = request_of(cls, self._demand.cores(cls))
             return [*self._part_filters(use), *part_filters(self.parts, use.resource, request)]
         if not self._demand.asks(cls) and not self._demand.cores(cls):
-            return [DeviceFilter(devices) for devices in self.devices if devices.nodes and devices.concerns(cls)]
+            devices = [DeviceFilter(devices) for devices in self.devices if devices.nodes and devices.concerns(cls)]
+            return [*devices, *self._health_filters(use)]
         chips = self._demand.chips(cls, use.resource) if isinstance(use, Use) else 0
         if not isinstance(use, Use) or chips not in use.family.sizes:
             return [Nowhere("node(s) had no chips of a family that fits the job")]
@@ -325,6 +326,17 @@ class Ascend:
             filters.append(Nowhere(use.failure))
         elif use.job or use.failure:
             filters.append(self._planned(cls, use))
+        return filters
+
+    def _health_filters(self, use: Use | CoreUse | None) -> list[Filter]:
+        """The filters for the Pods without chips of a job with chips: a fault of their node would restart the job."""
+        if isinstance(use, CoreUse):
+            return self._part_filters(use)
+        if use is None:
+            return []
+        filters: list[Filter] = [CodedFilter(self._health(use.resource).codes, node_health.REASONS)]
+        if use.avoids_sub_health:
+            filters.append(MaskFilter(~self._sub_healthy(use.resource), _SUB_HEALTHY))
         return filters
 
     def _planned(self, cls: TaskClass, use: Use) -> Filter:

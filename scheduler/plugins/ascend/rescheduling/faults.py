@@ -13,11 +13,11 @@ import msgspec
 import numpy as np
 
 from scheduler.api.job import Job
-from scheduler.api.names import DEVICE_INFO_KEY, FAULT_SUFFIX, NPU_CORE
+from scheduler.api.names import DEVICE_INFO_KEY, FAULT_SUFFIX, HUAWEI_PREFIX, NPU_CORE
 from scheduler.api.objects import ConfigMap
 from scheduler.api.reasons import Malformed
 from scheduler.api.snapshot import Snapshot
-from scheduler.api.task import Task, TaskStatus
+from scheduler.api.task import FINISHED_STATUSES, Task, TaskClass, TaskStatus
 from scheduler.plugins.ascend.chiplist import format_chips
 from scheduler.plugins.ascend.cluster_reports import ClusterReports, Report
 from scheduler.plugins.ascend.inventory import NodeChips, device_reports
@@ -173,6 +173,34 @@ def faults_of_nodes(
                 yield task, Fault(SUB_HEALTH, f"hardware of node {node.name} works with restrictions")
 
 
+def tasks_without_chips(job: Job) -> tuple[Task, ...]:
+    """The Pods of a job on nodes that request no chips, such as the launcher or the scheduler of a training."""
+    chips = {cls: _requests_chips(cls) for cls in {task.cls for task in job.tasks()}}
+    if all(chips.values()):
+        return ()
+    return tuple(t for t in job.tasks() if t.node and not chips[t.cls] and t.status not in FINISHED_STATUSES)
+
+
+def lost_nodes(snapshot: Snapshot, nodes: Iterable[NodeFaults]) -> dict[str, str]:
+    """Node -> why none of its Pods works, with chips or without. ``nodes``: those with a fault."""
+    found = {node.name: node.why for node in nodes if node.why}
+    for name, since in snapshot.nodes.facts.unready.items():
+        if is_lost(snapshot, name):
+            found.setdefault(name, f"is not ready for {int(snapshot.now - since)} seconds")
+    return found
+
+
+def faults_without_chips(
+    snapshot: Snapshot, tasks: Iterable[Task], lost: Mapping[str, str]
+) -> Iterator[tuple[Task, Fault]]:
+    """Yields those of some Pods without chips whose node has failed as a whole. ``lost``: as of ``lost_nodes``."""
+    for task in tasks:
+        if task.node in lost:
+            yield task, Fault(NODE_UNHEALTHY, f"node {task.node} {lost[task.node]}")
+        elif snapshot.all_nodes and task.node not in snapshot.nodes.index:
+            yield task, Fault(NODE_UNHEALTHY, f"node {task.node} does not exist")
+
+
 def faults_of_missing_nodes(snapshot: Snapshot) -> Iterator[tuple[Task, Fault]]:
     """Yields the Pods with chips whose node does not exist."""
     index = snapshot.nodes.index
@@ -194,6 +222,12 @@ def faults_of_pods(job: Job, policy: Policy) -> dict[str, Fault]:
         if fault is not None and task.node and task.status is not TaskStatus.SUCCEEDED:
             found.setdefault(task.uid, fault)
     return found
+
+
+def _requests_chips(cls: TaskClass) -> bool:
+    amounts = (container.resources for container in cls.spec.containers if container.resources is not None)
+    names = (name for each in amounts for name in (*(each.requests or ()), *(each.limits or ())))
+    return any(name.startswith(HUAWEI_PREFIX) for name in names)
 
 
 def _core_chips(task: Task) -> int:

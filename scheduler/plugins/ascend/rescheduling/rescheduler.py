@@ -16,7 +16,7 @@ from scheduler.api.kinds import CONFIG_MAP, POD
 from scheduler.api.names import EVENT_RESCHEDULED, EVENT_WARNING, POD_STATUS, SYSTEM_NAMESPACE
 from scheduler.api.objects import ConfigMap
 from scheduler.api.reasons import Malformed, Refusal
-from scheduler.api.task import ALLOCATED_STATUSES
+from scheduler.api.task import ALLOCATED_STATUSES, Task
 from scheduler.framework.job_readings import JobReadings
 from scheduler.framework.readings import Readings
 from scheduler.framework.session import Session
@@ -41,8 +41,11 @@ from scheduler.plugins.ascend.rescheduling.faults import (
     faults_of_missing_nodes,
     faults_of_nodes,
     faults_of_pods,
+    faults_without_chips,
     faulty_nodes,
     is_lost,
+    lost_nodes,
+    tasks_without_chips,
 )
 from scheduler.plugins.ascend.rescheduling.link_down import exclude_failed_links, nodes_of_relation_faults
 from scheduler.plugins.ascend.rescheduling.policy import Policy, Strategy, has_policy, policy_of
@@ -63,6 +66,8 @@ class _Reading(NamedTuple):
     policy: Policy
     faults: dict[str, Fault]
     """Of its Pods themselves."""
+    without_chips: tuple[Task, ...]
+    """Its Pods on nodes that request no chips."""
 
 
 def _reading(job: Job) -> _Reading | None:
@@ -70,7 +75,7 @@ def _reading(job: Job) -> _Reading | None:
     if not has_policy(job):
         return None
     policy = policy_of(job)
-    return _Reading(policy, faults_of_pods(job, policy))
+    return _Reading(policy, faults_of_pods(job, policy), tasks_without_chips(job))
 
 
 _readings: Final[JobReadings[_Reading]] = JobReadings()
@@ -186,7 +191,10 @@ class Rescheduler:
         for task, fault in faults_of_missing_nodes(snapshot) if snapshot.all_nodes else ():
             if task.job in jobs:
                 faults.setdefault(task.job, {}).setdefault(task.uid, fault)
+        lost = lost_nodes(snapshot, nodes)
         for key, reading in jobs.items():
+            for task, fault in faults_without_chips(snapshot, reading.without_chips, lost):
+                faults.setdefault(key, {}).setdefault(task.uid, fault)
             if reading.faults:
                 others = faults.get(key, {})
                 worse = {uid: fault for uid, fault in others.items() if fault.kind != SUB_HEALTH}

@@ -1,5 +1,6 @@
 """Software, relation, container, sub-health and switch faults; external strategies; grace that ends; dying words."""
 
+import copy
 import hashlib
 import json
 from dataclasses import replace
@@ -13,7 +14,7 @@ from scheduler.api.times import format_timestamp
 from scheduler.cache import ClusterCache
 from scheduler.framework.cycle import open_session
 from scheduler.framework.session import Session
-from tests.builders import NAME, Raw
+from tests.builders import NAME, Raw, node
 from tests.unit.plugins.ascend.rescheduling.faulty import CONFIGURATION, Cluster, vcjob
 
 SUB_HEALTH = [{"npu_name": "Ascend910-2", "fault_handling": "SubHealthFault", "fault_code": "1"}]
@@ -197,6 +198,47 @@ def test_a_node_that_the_node_selector_hides_is_not_missing() -> None:
     cluster.simulation.cluster.cache = cache
     cluster.run(5)
     assert cluster.evicted() == {}
+
+
+def with_launcher(node: Raw | None = None) -> Cluster:
+    """A job of two Pods with chips on ``a`` and ``b``, and a launcher without chips on ``c``, or on another node."""
+    job = vcjob(fault_scheduling="force")
+    launcher = copy.deepcopy(job["spec"]["tasks"][0])
+    launcher |= {"name": "launcher", "replicas": 1}
+    launcher["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1"}}
+    if node is not None:
+        launcher["template"]["spec"]["nodeSelector"] = {"role": "launcher"}
+    job["spec"]["tasks"].append(launcher)
+    job["spec"]["minAvailable"] = 3
+    cluster = Cluster(job, *([node] if node is not None else []), nodes=("a", "b", "c", "d")).run(6)
+    assert {cluster.placed()[pod] for pod in ("train-t-0", "train-t-1")} == {"a", "b"}
+    return cluster
+
+
+def test_a_launcher_without_chips_on_an_unhealthy_node_restarts_its_job_and_goes_elsewhere() -> None:
+    cluster = with_launcher()
+    before = cluster.placed()
+    node = before["train-launcher-0"]
+    cluster.node_status(node, "UnHealthy")
+    cluster.run(12)
+    assert cluster.restarts_of() == 1
+    assert len(cluster.placed()) == 3 and node not in cluster.placed().values()
+    assert kinds(cluster) == {"NodeUnhealthy"}
+
+
+@pytest.mark.parametrize("gone", [True, False])
+def test_a_launcher_on_a_node_without_chips_that_is_lost_restarts_its_job(gone: bool) -> None:
+    cluster = with_launcher(node("m", "4c", labels={"role": "launcher"}))
+    assert cluster.placed()["train-launcher-0"] == "m"
+    cluster.server.create(NODE, node("n", "4c", labels={"role": "launcher"}))
+    if gone:
+        cluster.server.delete(NODE, "", "m")
+    else:
+        not_ready(cluster, "m", ago=60)
+    cluster.run(12)
+    assert cluster.restarts_of() == 1
+    assert cluster.placed()["train-launcher-0"] == "n"
+    assert cluster.ranks()["train-t-1"] == "1"
 
 
 def switch(cluster: Cluster, node: str, status: str) -> None:
