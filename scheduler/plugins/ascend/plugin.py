@@ -22,6 +22,7 @@ from scheduler.api.names import (
     HCCL_RANK_INDEX,
     HUAWEI_PREFIX,
     NPU_CORE,
+    RESCHEDULE_IN_PLACE,
     SUPER_POD_RANK,
 )
 from scheduler.api.node import Mask, Rows
@@ -413,6 +414,8 @@ class Ascend:
         rank = self._ranks_of(job)[task.uid]
         if task.rank != rank:
             annotations[HCCL_RANK_INDEX] = rank
+        if self.rescheduler.returns(task, session.nodes.names[row]):
+            annotations[RESCHEDULE_IN_PLACE] = "true"
         return annotations
 
     def _of_parts(self, task: Task, row: int, key: str, value: str) -> dict[str, str]:

@@ -158,6 +158,13 @@ class Rescheduler:
         restart = self.restarts.get(job.key)
         return restart.pods if restart is not None else ()
 
+    def returns(self, task: Task, node: str) -> bool:
+        """Whether a Pod replaces one of its name on the same node, while others of its job have gone on."""
+        restart = self.restarts.get(task.job)
+        if restart is None or restart.whole:
+            return False
+        return any(entry.name == task.name and entry.node == node for entry in restart.pods)
+
     # --- what is there ---
     def _jobs(self) -> dict[str, _Reading]:
         """The jobs with a policy, by key."""

@@ -1,10 +1,12 @@
 """Jobs resume with the ranks they had, healthy Pods stay or return to their nodes, and faulty nodes are avoided."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from scheduler.api.kinds import POD
 from scheduler.api.names import HCCL_RANK_INDEX
 from tests.unit.plugins.ascend.rescheduling.faulty import CONFIGURATION, Cluster, vcjob
 
@@ -12,7 +14,7 @@ PREFER = replace(CONFIGURATION, action_arguments={"init-params": {"prefer-previo
 NODES = ("a", "b", "c", "d", "e")
 
 
-def running(*, nodes: tuple[str, ...] = NODES, replicas: int = 3, prefer: bool = True, **labels: Any) -> Cluster:
+def running(*, nodes: Sequence[str] = NODES, replicas: int = 3, prefer: bool = True, **labels: Any) -> Cluster:
     job = vcjob(replicas=replicas, policies=[], **labels)
     cluster = Cluster(job, nodes=nodes, settings=PREFER if prefer else CONFIGURATION)
     cluster.run(6)
@@ -50,6 +52,27 @@ def test_single_pods_restart_while_the_others_stay() -> None:
     assert {name for name in after if after[name] != before[name]} == {"train-t-1"}
     assert cluster.placed() == {"train-t-0": "a", "train-t-1": "d", "train-t-2": "c"}
     assert cluster.ranks() == {f"train-t-{i}": str(i) for i in range(3)}
+
+
+@pytest.mark.parametrize(
+    ("labels", "nodes", "marked"),
+    [
+        ({"pod_rescheduling": "on"}, "abc", {"train-t-1"}),
+        ({"pod_rescheduling": "on"}, "abcd", set()),
+        ({}, "abc", set()),
+    ],
+)
+def test_a_single_pod_that_returns_to_its_node_is_marked(labels: dict[str, Any], nodes: str, marked: set[str]) -> None:
+    cluster = running(nodes=nodes, fault_scheduling="force", **labels)
+    cluster.label("train-t-1", fault_type="software")
+    cluster.run(12)
+    assert len(cluster.placed()) == 3
+    found = {
+        pod["metadata"]["name"]
+        for pod in cluster.server.of(POD)
+        if pod["metadata"]["annotations"].get("reschedule-in-place") == "true"
+    }
+    assert found == marked
 
 
 @pytest.mark.parametrize("labels", [{"pod_rescheduling": "on"}, {"process_recover_enable": "on"}])
