@@ -27,6 +27,7 @@ from scheduler.controllers.acjob.hot_switch import is_switched, marks_differ, ne
 from scheduler.controllers.acjob.manifests import VERSION, group_name, members, pod, pod_group, pod_name, service
 from scheduler.controllers.acjob.retries import RetryRecord
 from scheduler.controllers.acjob.status import (
+    POD_WORDS,
     Json,
     Verdict,
     created,
@@ -152,7 +153,7 @@ class AscendJobController(Controller):
         missing = [(name, role, index) for name, role, index in members(job, roles) if name not in existing]
         version = _restarts(group)
         lost = self._lost.get(key_of(job))
-        if missing and (_run_has_ended(job, group) if lost is None else lost >= version):
+        if missing and (_run_has_ended(job, group, len(existing)) if lost is None else lost >= version):
             version += 1
             stop = self._restart(job, group, version, len(missing), roles.total, plan, now)
             if stop is not None:
@@ -321,10 +322,18 @@ def _restarts(group: PodGroup) -> int:
     return _number((group.metadata.annotations or {}).get(ACJOB_RESTARTS, ""))
 
 
-def _run_has_ended(job: AscendJob, group: PodGroup) -> bool:
-    """Whether Pods of a running job are missing because of a restart that is not counted yet. The annotation tells the
-    two apart if the controllers were killed between counting a restart and writing the status."""
-    return job.has(RUNNING) and job.since(RUNNING) != (group.metadata.annotations or {}).get(ACJOB_ENDED_RUN)
+def _run_has_ended(job: AscendJob, group: PodGroup, existing: int) -> bool:
+    """Whether Pods of a running job were deleted while no controller ran, and the restart is not counted yet. It is
+    counted if the controllers were killed before they wrote the status. Nothing was deleted if the job was given more
+    Pods. ``existing``: number of its Pods."""
+    is_counted = job.since(RUNNING) == (group.metadata.annotations or {}).get(ACJOB_ENDED_RUN)
+    return job.has(RUNNING) and not is_counted and existing < _known_pods(job)
+
+
+def _known_pods(job: AscendJob) -> int:
+    """Number of Pods that the status counts."""
+    counts = (job.status.replica_statuses or {}).values()
+    return sum(number for each in counts for number in map(each.get, POD_WORDS) if isinstance(number, int))
 
 
 def _any_terminates(pods: Mapping[str, Pod]) -> bool:

@@ -335,6 +335,14 @@ def test_pods_that_take_long_to_stop_belong_to_the_same_restart_although_the_con
     assert world.state() == ["Running"]
 
 
+def test_a_running_job_that_is_given_more_pods_does_not_restart() -> None:
+    world = running()
+    world.patch(ACJOB, "train", {"spec": {"replicaSpecs": {"Worker": {"replicas": 3}}}})
+    world.wait(3)
+    assert world.pods()["train-worker-2"]["metadata"]["labels"]["version"] == "0"
+    assert world.state() == ["Running"]
+
+
 def test_the_pods_of_another_job_of_this_name_are_no_loss() -> None:
     world = started()
     old = copy.deepcopy(world.pods()[PODS[2]])
