@@ -51,6 +51,10 @@ def fail_command(
         raise click.UsageError("--network and --recovering are about chips: name them with --chip")
     if network and recovering:
         raise click.UsageError("--network and --recovering exclude each other")
+    if switch and health == NodeHealth.PRE_SEPARATE.value:
+        raise click.UsageError("--health PreSeparate is about a node, not about its switch")
+    if not switch and health == NodeHealth.SUB_HEALTHY.value:
+        raise click.UsageError("--health SubHealthy is about a switch: add --switch")
     of = FaultOf.NETWORK if network else FaultOf.RECOVERING if recovering else FaultOf.CHIP
     state = NodeHealth(health)
 
@@ -67,7 +71,7 @@ def fail_command(
             faults = replace(faults, node=state)
         return faults
 
-    _change(connection, node, chips, change)
+    _change(connection, node, chips, change, network=network, switch=switch)
 
 
 @click.command("recover")
@@ -76,7 +80,7 @@ def fail_command(
 @connection_options()
 def recover_command(connection: Connection, node: str, chips: Sequence[int]) -> None:
     """Repair a simulated node, or some of its chips."""
-    _change(connection, node, chips, lambda faults: faults.without_chips(chips) if chips else Faults())
+    _change(connection, node, chips, (lambda faults: faults.without_chips(chips)) if chips else None)
 
 
 @click.command("clean")
@@ -95,8 +99,17 @@ def clean_command(connection: Connection) -> None:
     connection.run(work)
 
 
-def _change(connection: Connection, name: str, chips: Sequence[int], change: Callable[[Faults], Faults]) -> None:
-    """Changes the faults of a node. Raises CommandError."""
+def _change(
+    connection: Connection,
+    name: str,
+    chips: Sequence[int],
+    change: Callable[[Faults], Faults] | None,
+    *,
+    network: bool = False,
+    switch: bool = False,
+) -> None:
+    """Changes the faults of a node; None: removes them, malformed ones too. ``network``, ``switch``: it has to have
+    these. Raises CommandError."""
 
     async def work(cluster: Cluster) -> None:
         from msgspec import convert
@@ -111,13 +124,17 @@ def _change(connection: Connection, name: str, chips: Sequence[int], change: Cal
                 raise CommandError(f"Node {name} is not simulated: it has no label {FAMILY}")
             try:
                 machine = machine_of(node)
-                text = write_faults(change(faults_of(node)))
+                text = None if change is None else write_faults(change(faults_of(node)))
             except ValueError as error:
                 raise CommandError(f"Node {name}: {error}") from None
             if missing := [chip for chip in chips if chip >= machine.family.chips]:
                 raise CommandError(
                     f"Node {name} has no chip {missing[0]}: its chips are 0 to {machine.family.chips - 1}"
                 )
+            if network and not machine.family.has_network:
+                raise CommandError(f"Node {name}: chips of the family {machine.family.name} have no network")
+            if switch and not machine.family.super_pods:
+                raise CommandError(f"Node {name} has no switch: it is in no super pod")
             meta = {"annotations": {FAULTS: text}, "resourceVersion": node.metadata.resource_version}
             try:
                 await cluster.patch(NODE, "", name, {"metadata": meta})

@@ -14,8 +14,8 @@ from tests.unit.cli.cluster import Cluster, Raw
 NODE = "/api/v1/nodes/n"
 
 
-def simulated(cluster: Cluster, faults: str = "") -> Raw:
-    node = node_manifest(Machine("n", FAMILIES["910b-8"], 0), {})
+def simulated(cluster: Cluster, faults: str = "", family: str = "910b-8") -> Raw:
+    node = node_manifest(Machine("n", FAMILIES[family], 0), {})
     node["metadata"]["resourceVersion"] = "5"
     if faults:
         node["metadata"]["annotations"][FAULTS] = faults
@@ -49,9 +49,28 @@ def test_chips_are_broken_beside_those_that_are_already(cluster: Cluster) -> Non
     ],
 )
 def test_a_node_can_fail_in_several_ways(cluster: Cluster, flags: list[str], faults: Faults) -> None:
-    simulated(cluster)
+    simulated(cluster, family="a3-16-super-pod")
     cluster.prints("playground", "fail", "n", *flags)
     assert written(cluster) == faults
+
+
+def test_a_node_recovers_from_malformed_faults(cluster: Cluster) -> None:
+    simulated(cluster, "{")
+    assert cluster.prints("playground", "recover", "n") == "faults of n: none\n"
+    assert cluster.api.to("PATCH", NODE)[-1].body["metadata"]["annotations"] == {FAULTS: None}
+
+
+@pytest.mark.parametrize(
+    ("family", "flags", "problem"),
+    [
+        ("910b-8", ["--switch"], "Node n has no switch: it is in no super pod"),
+        ("310p-8", ["--chip", "1", "--network"], "Node n: chips of the family 310p-8 have no network"),
+    ],
+)
+def test_what_a_node_does_not_have_does_not_fail(cluster: Cluster, family: str, flags: list[str], problem: str) -> None:
+    simulated(cluster, family=family)
+    assert problem in cluster.refuses("playground", "fail", "n", *flags)
+    assert cluster.api.to("PATCH", NODE) == []
 
 
 def test_a_chip_or_all_of_a_node_recovers(cluster: Cluster) -> None:
@@ -73,7 +92,12 @@ def test_refusals_name_the_node_and_the_chip(cluster: Cluster) -> None:
 
 
 def test_flags_that_make_no_sense_together_are_usage_errors(cluster: Cluster) -> None:
-    for flags in (["--network"], ["--chip", "1", "--network", "--recovering"]):
+    for flags in (
+        ["--network"],
+        ["--chip", "1", "--network", "--recovering"],
+        ["--switch", "--health", "PreSeparate"],
+        ["--health", "SubHealthy"],
+    ):
         assert cluster.run("playground", "fail", "n", *flags).exit_code == 2
     for flags, problem in (
         (["--vnpu", "2c"], "cannot be divided into 2c"),
