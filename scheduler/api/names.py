@@ -72,6 +72,8 @@ SCHEDULING_GATES_QUEUE_ADMISSION: Final = "SchedulingGatesQueueAdmission"
 
 # --- vcjobs and their Pods ---
 TASK_INDEX: Final = "volcano.sh/task-index"
+TASK_INDEX_VARIABLE: Final = "VC_TASK_INDEX"
+"""The environment variable with the same number. Pods may have it without the label."""
 JOB_NAME: Final = "volcano.sh/job-name"
 JOB_NAMESPACE: Final = "volcano.sh/job-namespace"
 JOB_VERSION: Final = "volcano.sh/job-version"

@@ -143,12 +143,21 @@ class ContainerPort(Wire):
     protocol: str = "TCP"
 
 
+class EnvVar(Wire):
+    """A variable of a container. Manifests that no API server has validated may have values of any type."""
+
+    name: Any = None
+    value: Any = None
+
+
 class Container(Wire):
     name: str = ""
     image: str = ""
     resources: ResourceRequirements | None = None
     ports: list[ContainerPort] | None = None
     restart_policy: str | None = None
+    env: list[EnvVar] | None = None
+    """Caches do not keep it (``without_variables``)."""
 
 
 class ClaimSource(Wire):

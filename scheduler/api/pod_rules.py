@@ -4,8 +4,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import IntEnum
 from typing import Final, Protocol, TypeVar
 
+from msgspec.structs import replace
+
 from scheduler.api.names import CPU, MEMORY
-from scheduler.api.objects import PodSpec, Quantity, ResourceRequirements, Taint, Toleration
+from scheduler.api.objects import Container, PodSpec, Quantity, ResourceRequirements, Taint, Toleration
 from scheduler.api.quantity import QuantityError, parse_quantity
 
 NO_SCHEDULE, PREFER_NO_SCHEDULE, NO_EXECUTE = "NoSchedule", "PreferNoSchedule", "NoExecute"
@@ -62,6 +64,21 @@ def effective_total(
     for container in containers:
         running = add(running, amount(container))
     return maximum(add(running, sidecars), peak)
+
+
+def without_variables(spec: PodSpec) -> PodSpec:
+    """The spec without the environment of its containers, which takes memory and may differ between equal Pods."""
+    for container in (*spec.containers, *spec.init_containers) if spec.init_containers else spec.containers:
+        if container.env is not None:
+            init = spec.init_containers
+            return replace(
+                spec, containers=_bare(spec.containers), init_containers=None if init is None else _bare(init)
+            )
+    return spec
+
+
+def _bare(containers: Iterable[Container]) -> list[Container]:
+    return [container if container.env is None else replace(container, env=None) for container in containers]
 
 
 _NAMES: Final = (CPU, MEMORY)

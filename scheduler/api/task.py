@@ -192,6 +192,8 @@ class Task(msgspec.Struct, eq=False, gc=False):
     """The annotations about a fault of the Pod (``FAULT_ANNOTATIONS``)."""
     container_failed: bool = False
     """Whether the last run of a container ended with an exit code other than 0."""
+    variable_index: str = ""
+    """Its number in its task of a vcjob by its environment (``VC_TASK_INDEX``), or "". Labels say it, too."""
     earlier: tuple[tuple[str, str], ...] = ()
     """Former keys and values of ``annotations`` since the Pod is on its node. Its device plugin may have used them. At
     most ``MAX_EARLIER``; that many mean that there were more."""

@@ -20,6 +20,7 @@ from scheduler.cache.pod_tasks import (
     is_equivalent,
     pod_priority,
     pod_state,
+    task_index,
     task_of,
     task_priority,
     uid_of,
@@ -83,7 +84,7 @@ class PodIntake:
             return
         state = self._in_flight.assumed_state(pod_state(pod), old)
         record, earlier = self._known_devices(pod, old, state) if state.node else (None, ())
-        task = task_of(pod, ours, cls, state, self._priority(pod), record, earlier)
+        task = task_of(pod, ours, cls, state, self._priority(pod), record, earlier, task_index(pod.spec))
         if old is not None and state.status is TaskStatus.BINDING:
             task.rank, task.predicate_time = old.rank, old.predicate_time
             task.super_pod_rank = old.super_pod_rank

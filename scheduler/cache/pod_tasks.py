@@ -17,6 +17,7 @@ from scheduler.api.names import (
     HCCL_RANK_INDEX,
     PREEMPTABLE,
     SUPER_POD_RANK,
+    TASK_INDEX_VARIABLE,
     TASK_PRIORITY,
     TASK_SPEC,
     TRUE,
@@ -75,8 +76,9 @@ def task_of(
     priority: int,
     record: BindingRecord | None = None,
     earlier: tuple[tuple[str, str], ...] = (),
+    variable_index: str = "",
 ) -> Task:
-    """Builds the task of a Pod. ``ours``: the Pod names this scheduler.
+    """Builds the task of a Pod. ``ours``: the Pod names this scheduler; ``variable_index``: as of ``task_index``.
 
     Texts that many Pods have in common are interned: a cluster can have a million Pods.
     """
@@ -101,6 +103,7 @@ def task_of(
         priority=priority,
         creation=_seconds(meta.creation_timestamp),
         index=index_in_name(meta.name),
+        variable_index=variable_index,
         gated=bool(spec.scheduling_gates),
         preemptable=_parse_bool(annotations.get(PREEMPTABLE, labels.get(PREEMPTABLE)), True),
         nominated=sys.intern(status.nominated_node_name),
@@ -122,6 +125,18 @@ def task_of(
         container_failed=any(map(_failed_before, status.container_statuses or ())),
         earlier=earlier,
     )
+
+
+def task_index(spec: PodSpec) -> str:
+    """The number of the Pod within its task of a vcjob, by its environment, or ""."""
+    for container in spec.containers:
+        if container.env is not None:
+            for variable in container.env:
+                if variable.name == TASK_INDEX_VARIABLE:
+                    value = variable.value
+                    valid = isinstance(value, str) and value.isdecimal() and len(value) < 10
+                    return sys.intern(value) if valid else ""
+    return ""
 
 
 def task_priority(pod: Pod) -> int:

@@ -26,6 +26,7 @@ from scheduler.api.objects import (
     SchedulingGate,
     Volume,
 )
+from scheduler.api.pod_rules import without_variables
 from scheduler.api.resource import Dimensions, is_empty
 from scheduler.api.task import MountedClaim, PodClaim, Task, TaskClass
 from scheduler.cache.pod_tasks import nonzero_request, pod_request
@@ -60,7 +61,7 @@ class ClassTable:
     def of(self, pod: Pod, device_claims: tuple[PodClaim, ...] = ()) -> TaskClass:
         """Returns the class of a Pod. Raises QuantityError if its requests are malformed."""
         spec = msgspec.structs.replace(
-            pod.spec,
+            without_variables(pod.spec),
             node_name="",
             scheduler_name="",
             scheduling_gates=_queue_gate(pod.spec.scheduling_gates),

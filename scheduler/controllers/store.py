@@ -7,9 +7,12 @@ version never replaces a newer one.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeVar, cast
 
+from msgspec.structs import replace
+
 from scheduler.api.kinds import POD, Kind
 from scheduler.api.names import GROUP_NAME
 from scheduler.api.objects import KubeObject, OwnerReference, Pod
+from scheduler.api.pod_rules import without_variables
 
 Key = tuple[str, str]
 """Namespace ("" if cluster-wide) and name."""
@@ -79,6 +82,8 @@ class Store:
             return False, old
         if obj.metadata.uid in self._deleted:
             return False, old
+        if kind is POD:
+            obj = _without_variables(cast("Pod", obj))
         objects[key] = obj
         if kind is POD:
             if old is not None:
@@ -138,3 +143,9 @@ def _version(obj: KubeObject) -> int:
     """The resource version as a number, which Kubernetes since 1.35 promises it is; -1 where it is none."""
     text = obj.metadata.resource_version
     return int(text) if text.isdecimal() else -1
+
+
+def _without_variables(pod: Pod) -> Pod:
+    """The Pod without the environment of its containers: there may be many Pods, and no controller reads it."""
+    spec = without_variables(pod.spec)
+    return pod if spec is pod.spec else replace(pod, spec=spec)

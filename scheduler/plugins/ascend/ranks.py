@@ -65,7 +65,7 @@ def _ordinal(task: Task) -> str:
     ordinal = labels[STATEFUL_SET_POD].rpartition("-")[2] if STATEFUL_SET_POD in labels else ""
     if is_number(ordinal):
         return ordinal
-    index = labels.get(TASK_INDEX, "")
+    index = task.variable_index or labels.get(TASK_INDEX, "")
     return index if is_number(index) else ""
 
 

@@ -1,5 +1,7 @@
 """The store holds the newest version of every object, whichever way it came."""
 
+import msgspec
+
 from scheduler.api.kinds import POD, QUEUE
 from scheduler.api.names import GROUP_NAME
 from scheduler.api.objects import ObjectMeta, OwnerReference, Pod
@@ -116,3 +118,15 @@ def test_an_owner_that_does_not_manage_is_no_controller() -> None:
     meta = ObjectMeta(name="p", owner_references=[OwnerReference(kind="Job", name="j", uid="u")])
 
     assert controller_of(Pod(metadata=meta)) is None
+
+
+def test_the_environment_of_pods_is_not_kept() -> None:
+    store = Store()
+    container = {"name": "c", "env": [{"name": "A", "value": "b"}], "resources": {"requests": {"cpu": "1"}}}
+    spec = {"containers": [container], "initContainers": [container, {"name": "d"}]}
+    given = msgspec.convert({"metadata": {"name": "p", "namespace": "ns", "uid": "u"}, "spec": spec}, Pod)
+    store.upsert(POD, given)
+    kept = store.get(POD, Pod, "ns", "p")
+    assert kept is not None and given.spec.containers[0].env is not None
+    assert [each.env for each in (*kept.spec.containers, *(kept.spec.init_containers or ()))] == [None] * 3
+    assert kept.spec.containers[0].resources == given.spec.containers[0].resources

@@ -29,6 +29,31 @@ def test_the_index_in_a_vcjobs_task_is_the_rank() -> None:
     assert found == {"a0": "7", "a1": "6", "a2": "5"}
 
 
+def with_variable(value: object, raw: Raw) -> Raw:
+    """The Pod with an index in its environment, as controllers of vcjobs set it."""
+    raw["spec"]["containers"][0]["env"] = [{"name": "OTHER", "value": 5}, {"name": "VC_TASK_INDEX", "value": value}]
+    return raw
+
+
+def test_the_index_in_the_environment_is_the_rank() -> None:
+    assert ranks([with_variable(str(7 - i), npu_pod(f"a{i}", 8, "j")) for i in range(3)]) == {
+        "a0": "7",
+        "a1": "6",
+        "a2": "5",
+    }
+
+
+@pytest.mark.parametrize("value", ["", "-1", "01", "x", "9" * 12, 3, None, ["1"]])
+def test_a_malformed_index_in_the_environment_counts_as_none(value: object) -> None:
+    assert ranks(with_variable(value, npu_pod("a", 8, "j"))) == {"a": "0"}
+
+
+def test_pods_that_differ_in_their_environment_are_of_one_class() -> None:
+    pods = [with_variable(str(i), npu_pod(f"a{i}", 8, "j")) for i in range(2)]
+    session = World(*NODES, group("j", minimum=1), *pods).session(CONFIGURATION)
+    assert len({task.cls for task in session.jobs["default/j"].tasks()}) == 1
+
+
 def test_the_ordinal_in_a_stateful_set_is_the_rank() -> None:
     assert ranks(npu_pod("web", 8, "j", labels={STATEFUL_SET_POD: "web-11"})) == {"web": "11"}
 
