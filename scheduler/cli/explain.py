@@ -54,6 +54,8 @@ def _explain(source: ClusterSource, kind: str, name: str, search: bool, output: 
             found = explain(simulation, kind, namespace, name, search=search)
         except NotFoundError as error:
             raise CommandError(str(error)) from None
+    for problem in found.problems:
+        echo(f"warning: scheduler configuration: {problem}", err=True)
     for failed in found.remedy_errors:
         echo(f"note: {failed}; its changes are not tried", err=True)
     if output == TABLE:

@@ -169,6 +169,7 @@ def _run_sessions(simulation: Simulation, target: Target, goal: Goal) -> _Run:
 def _report(result: Explanation, simulation: Simulation, run: _Run, goal: Goal, target: Target) -> None:
     session = run.last
     job = session.jobs.get(target.job)
+    result.problems = run.first.problems
     if run.reached:
         result.outlook = Outlook.STARTS
         result.ranking = run.ranking

@@ -138,3 +138,5 @@ class Explanation:
     """Whether changes were searched for."""
     remedy_errors: list[RemedyError] = field(default_factory=list)
     """The remedies of plugins that raised an exception. Their changes were not tried."""
+    problems: list[str] = field(default_factory=list)
+    """Invalid and unknown arguments of plugins and actions in the configuration."""

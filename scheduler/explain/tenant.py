@@ -129,6 +129,7 @@ def for_tenant(found: Explanation, hidden: HiddenNames) -> Explanation:
         changes=[],
         searched=False,
         remedy_errors=[],
+        problems=[],
     )
 
 

@@ -42,6 +42,12 @@ class Arguments(Mapping[str, Any]):
         mine = [f"{self._prefix}{key}" for key in self._values if key not in self._asked]
         return mine + [key for nested in self._nested for key in nested.unknown]
 
+    @property
+    def known(self) -> list[str]:
+        """The names of arguments that were asked for, whether they were given or not."""
+        mine = [f"{self._prefix}{key}" for key in sorted(self._asked)]
+        return mine + [key for nested in self._nested for key in nested.known]
+
     def integer(self, key: str, default: int, *, least: float = -inf, most: float = inf) -> int:
         """``least``, ``most``: the bounds."""
         value = self.get(key)

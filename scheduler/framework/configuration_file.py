@@ -1,9 +1,10 @@
 """The scheduler's configuration file, in the format of ``volcano-scheduler.conf``.
 
-As in Volcano, unknown keys are ignored and unknown plugins cause a warning. An unknown action or a value of a wrong
-type is an error with its line, and a running scheduler keeps the last valid configuration.
+As in Volcano, unknown fields and unknown plugins are ignored; each causes a warning. An unknown action or a value of a
+wrong type is an error with its line, and a running scheduler keeps the last valid configuration.
 """
 
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -37,6 +38,10 @@ tiers:
 
 LARGEST: Final = 1_000_000
 """The largest configuration file, in bytes."""
+_ROOT_FIELDS: Final = ("actions", "tiers", "configurations", "metrics")
+_TIER_FIELDS: Final = ("plugins",)
+_PLUGIN_FIELDS: Final = ("name", "arguments", "flags such as enableJobOrder")
+_ENTRY_FIELDS: Final = ("name", "arguments")
 
 
 class ConfigurationError(ValueError):
@@ -63,17 +68,12 @@ def parse_configuration(text: str, source: str = "scheduler configuration") -> C
     except DocumentError as error:
         raise ConfigurationError(f"{source}{f':{error.line}' if error.line else ''}: {error}") from None
     root = _mapping(document, source, "the file")
-    warnings: list[str] = []
+    warnings: list[str] = _unknown_fields(root, _ROOT_FIELDS, source, "")
     names = _actions(root.get("actions", ""), source)
     tiers = tuple(
-        tuple(
-            _plugin(plugin, f"tiers[{i}].plugins[{j}]", source, warnings)
-            for j, plugin in enumerate(
-                _list(_mapping(tier, source, f"tiers[{i}]").get("plugins"), source, f"tiers[{i}].plugins")
-            )
-        )
-        for i, tier in enumerate(_list(root.get("tiers"), source, "tiers"))
+        _tier(tier, f"tiers[{i}]", source, warnings) for i, tier in enumerate(_list(root.get("tiers"), source, "tiers"))
     )
+    warnings += _about_plugins(tiers, source)
     for tier in tiers:
         by_name = {option.name: option for option in tier}
         if "proportion" in by_name and "drf" in by_name and by_name["drf"].enabled(ENABLE_HIERARCHY):
@@ -82,16 +82,11 @@ def parse_configuration(text: str, source: str = "scheduler configuration") -> C
             refusal = registry.refusal(option.name, option.arguments)
             if refusal:
                 raise ConfigurationError(f"{source}: plugin {option.name}: {refusal}")
-    plugins = dict.fromkeys(option.name for tier in tiers for option in tier)
-    warnings += (
-        f"{source}: plugin {name} beside {other}: {remark}"
-        for name in plugins
-        for other, remark in registry.remarks(name, plugins)
-    )
     arguments: dict[str, dict[str, Any]] = {}
     for i, entry in enumerate(_list(root.get("configurations"), source, "configurations")):
         fields = _mapping(entry, source, f"configurations[{i}]")
         given = _mapping(fields.get("arguments") or {}, source, f"configurations[{i}].arguments")
+        warnings += _about_entry(fields, f"configurations[{i}]", source, arguments)
         arguments.setdefault(str(fields.get("name", "")), given)  # the first counts, as Volcano's
     metrics, problems = parse_usage_source(_mapping(root.get("metrics") or {}, source, "metrics"), f"{source}: metrics")
     warnings += problems
@@ -110,20 +105,67 @@ def _actions(value: object, source: str) -> tuple[str, ...]:
     return names
 
 
+def _tier(value: object, where: str, source: str, warnings: list[str]) -> tuple[PluginOption, ...]:
+    fields = _mapping(value, source, where)
+    warnings += _unknown_fields(fields, _TIER_FIELDS, source, where)
+    plugins = _list(fields.get("plugins"), source, f"{where}.plugins")
+    return tuple(_plugin(plugin, f"{where}.plugins[{i}]", source, warnings) for i, plugin in enumerate(plugins))
+
+
 def _plugin(value: object, where: str, source: str, warnings: list[str]) -> PluginOption:
     fields = _mapping(value, source, where)
     name = fields.get("name")
     if not isinstance(name, str) or not name:
         raise ConfigurationError(f"{source}: {where}.name: expected a plugin's name, got {value_of(name)}")
     if registry.plugin(name) is None:
-        warnings.append(f"{source}: {where}: unknown plugin {name!r} is ignored")
-    flags = {}
+        hint = "is its module in --plugins-dir, or its package installed?"
+        warnings.append(f"{source}: {where}: unknown plugin {name!r} is ignored ({hint})")
+    flags, others = ({f: v for f, v in fields.items() if str(f).startswith("enable") is its} for its in (True, False))
+    warnings += _unknown_fields(flags, sorted(FLAGS), source, where)
+    warnings += _unknown_fields(others, _PLUGIN_FIELDS, source, where)
+    given = {}
     for key in sorted(key for key in FLAGS if fields.get(key) is not None):
         if not isinstance(fields[key], bool):
             raise ConfigurationError(f"{source}: {where}.{key}: expected true or false, got {value_of(fields[key])}")
-        flags[key] = fields[key]
+        given[key] = fields[key]
     arguments = _mapping(fields.get("arguments") or {}, source, f"{where}.arguments")
-    return PluginOption(registry.resolve_plugin(name), flags, {str(key): value for key, value in arguments.items()})
+    return PluginOption(registry.resolve_plugin(name), given, {str(key): value for key, value in arguments.items()})
+
+
+def _unknown_fields(fields: Mapping[Any, Any], known: Collection[str], source: str, where: str) -> list[str]:
+    """Returns a warning for each field that is not known."""
+    names = ", ".join(known)
+    dot = "." if where else ""
+    return [
+        f"{source}: {where}{dot}{str(field)[:66]}: unknown field is ignored; known: {names}"
+        for field in fields
+        if field not in known
+    ]
+
+
+def _about_plugins(tiers: Sequence[Sequence[PluginOption]], source: str) -> Iterator[str]:
+    """Yields warnings about the plugins of all tiers together."""
+    options = [option.name for tier in tiers for option in tier]
+    plugins = dict.fromkeys(options)
+    if not any(registry.plugin(name) for name in plugins):
+        yield f"{source}: no plugin is enabled: no gang is held together and no quota applies"
+    for name in plugins:
+        if options.count(name) > 1:
+            yield f"{source}: plugin {name} is configured {options.count(name)} times; each of them is asked"
+        for other, remark in registry.remarks(name, plugins):
+            yield f"{source}: plugin {name} beside {other}: {remark}"
+
+
+def _about_entry(fields: Mapping[str, Any], where: str, source: str, earlier: Collection[str]) -> Iterator[str]:
+    """Yields warnings about an entry of ``configurations``. ``earlier``: the names of the entries before it."""
+    yield from _unknown_fields(fields, _ENTRY_FIELDS, source, where)
+    name = str(fields.get("name", ""))
+    known = registry.entry_names()
+    if name not in known:
+        names = ", ".join(known)
+        yield f"{source}: {where}.name: there is no action {name[:66]!r}; the entry is ignored; known: {names}"
+    elif name in earlier:
+        yield f"{source}: {where}.name: {name} has an entry already; this one is ignored"
 
 
 def _mapping(value: object, source: str, where: str) -> dict[str, Any]:

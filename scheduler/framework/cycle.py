@@ -64,7 +64,7 @@ def run_cycle(
         arguments = Arguments(configuration.action_arguments.get(name))
         with naming_plugins(session, name):
             factory(arguments).execute(session)
-        session.problems += [f"action {name}: {problem}" for problem in arguments.problems]
+        session.problems += [f"action {name}: {problem}" for problem in _problems(arguments)]
         outcome.action_seconds[name] = time.perf_counter() - begun
     with naming_plugins(session):
         close_session(session)
@@ -108,9 +108,15 @@ def open_plugins(session: Session, stopwatch: Callable[[], float] = lambda: 0.0)
                     raise
                 except Exception as error:  # the code of others may raise anything
                     raise PluginError(f"plugin {option.name}", "open", words_of(error)) from error
-            unknown = [f"argument {key} is not known; it is ignored" for key in arguments.unknown]
-            session.problems += [f"plugin {option.name}: {problem}" for problem in arguments.problems + unknown]
+            session.problems += [f"plugin {option.name}: {problem}" for problem in _problems(arguments)]
             session.open_seconds[option.name] = stopwatch() - begun
+
+
+def _problems(arguments: Arguments) -> list[str]:
+    """Returns what is wrong with the arguments of a plugin or an action, including those that it has not read."""
+    known = ", ".join(arguments.known) or "none"
+    unknown = [f"argument {key} is not known; it is ignored; known: {known}" for key in arguments.unknown]
+    return arguments.problems + unknown
 
 
 def open_session(session: Session) -> Session:

@@ -93,3 +93,11 @@ def action(name: str) -> ActionFactory | None:
 
 def action_names() -> list[str]:
     return sorted(_actions)
+
+
+def entry_names() -> list[str]:
+    """Returns the names that entries of ``configurations`` may have: those of actions, and those in the class attribute
+    ``configurations`` of plugins."""
+    return sorted(
+        {*_actions, *(name for factory in _plugins.values() for name in getattr(factory, "configurations", ()))}
+    )

@@ -44,7 +44,9 @@ class Plugin(Protocol):
     """A plugin. It is created for each session, so it may keep its state in ``self``.
 
     Optional class methods: ``cache_requirements(arguments, config_maps)`` (see the module of that name), and
-    ``refusal(arguments)``, which returns why a configuration with these arguments is invalid, or "".
+    ``refusal(arguments)``, which returns why a configuration with these arguments is invalid, or "". Optional class
+    attributes: ``beside``, plugin -> what to say if both are configured, and ``configurations``, the names of entries
+    of ``configurations`` that the plugin reads besides those of actions.
     """
 
     name: ClassVar[str]

@@ -55,7 +55,7 @@ from scheduler.plugins.ascend.rescheduling.rescheduler import Rescheduler
 from scheduler.plugins.ascend.rescheduling.state import Restart
 from scheduler.plugins.ascend.resolve import CHIP_RESOURCES
 from scheduler.plugins.ascend.resources import ChipResource
-from scheduler.plugins.ascend.settings import settings_of
+from scheduler.plugins.ascend.settings import ENTRY, settings_of
 from scheduler.plugins.ascend.super_pod_plans import ID, SuperPodPlans
 from scheduler.plugins.ascend.vnpu.columns import PartScore, part_filters
 from scheduler.plugins.ascend.vnpu.exclusion import Exclusion
@@ -80,6 +80,7 @@ class Ascend:
     """Has no arguments. Arguments of other builds of the plugin are accepted and ignored."""
 
     name: ClassVar[str] = "ascend"
+    configurations: ClassVar[tuple[str, ...]] = (ENTRY,)
 
     def __init__(self, arguments: Arguments) -> None:
         del arguments

@@ -69,6 +69,16 @@ def test_json_and_yaml_contain_the_same_data(crowded: str, output: str, load: An
     assert document["changes"][0]["whatIf"][0]["kind"] == "Node"
 
 
+@pytest.mark.parametrize("command", [("explain", "podgroup", "g"), ("simulate",)])
+def test_what_the_configuration_ignores_is_named(command: tuple[str, ...], crowded: str, tmp_path: Path) -> None:
+    conf = tmp_path / "scheduler.conf"
+    conf.write_text(f"{PLAIN}tier: []\nconfigurations: [{{name: allocate, arguments: {{cache: true}}}}]\n")
+    result = run(*command, "-f", crowded, "--scheduler-conf", str(conf))
+    assert result.exit_code == 0, result.output
+    assert f"warning: {conf}: tier: unknown field is ignored; known: actions, tiers" in result.stderr
+    assert "action allocate: argument cache is not known; it is ignored; known: predicateErrorCacheE" in result.stderr
+
+
 def test_a_found_change_can_be_simulated(crowded: str, tmp_path: Path) -> None:
     document = json.loads(run("explain", "podgroup", "g", "-f", crowded, "-o", "json").stdout)
     change = written(tmp_path / "change.yaml", *document["changes"][0]["whatIf"])

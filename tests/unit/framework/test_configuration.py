@@ -8,6 +8,7 @@ import scheduler.actions
 import scheduler.plugins  # noqa: F401
 from scheduler.framework.configuration import Configuration
 from scheduler.framework.configuration_file import DEFAULT_CONFIGURATION, ConfigurationError, parse_configuration
+from scheduler.framework.extension import FLAGS
 from scheduler.framework.usage_source import SourceType, UsageSource
 
 TIERS = "tiers:\n- plugins:\n  - name: gang\n"
@@ -60,8 +61,54 @@ def test_of_several_entries_for_one_action_the_first_counts() -> None:
 
 def test_an_unknown_plugin_is_only_warned_of() -> None:
     configuration = parse("actions: allocate\ntiers:\n- plugins:\n  - name: gagn\n")
-    assert len(configuration.warnings) == 1
-    assert "conf.yaml: tiers[0].plugins[0]: unknown plugin 'gagn'" in configuration.warnings[0]
+    assert (
+        "conf.yaml: tiers[0].plugins[0]: unknown plugin 'gagn' is ignored (is its module in"
+        in configuration.warnings[0]
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "warning"),
+    [
+        ("tier: []\n", "tier: unknown field is ignored; known: actions, tiers, configurations, metrics"),
+        ("2: 3\n", "2: unknown field is ignored"),
+        ("tiers: [{plugin: []}]\n", "tiers[0].plugin: unknown field is ignored; known: plugins"),
+        (
+            "tiers: [{plugins: [{name: gang, argument: {a: 1}}]}]\n",
+            "tiers[0].plugins[0].argument: unknown field is ignored; known: name, arguments, flags such as",
+        ),
+        (
+            "tiers: [{plugins: [{name: gang, enableJobOrdr: false}]}]\n",
+            "tiers[0].plugins[0].enableJobOrdr: unknown field is ignored; known: enableBestNode, ",
+        ),
+        ("configurations: [{name: allocate, argument: {}}]\n", "configurations[0].argument: unknown field is ignored"),
+        ("configurations: [{name: alocate}]\n", "configurations[0].name: there is no action 'alocate'; the entry is"),
+        (
+            "configurations: [{name: enqueue}, {name: enqueue}]\n",
+            "configurations[1].name: enqueue has an entry already",
+        ),
+        ("tiers: [{plugins: [{name: gang}, {name: gang}]}]\n", "plugin gang is configured 2 times"),
+    ],
+)
+def test_what_has_no_effect_causes_a_warning_with_its_place(text: str, warning: str) -> None:
+    found = [w for w in parse(f"actions: allocate\n{text}").warnings if "no plugin is enabled" not in w]
+    assert len(found) == 1
+    assert found[0].startswith(f"conf.yaml: {warning}")
+
+
+def test_what_volcano_knows_causes_no_warning() -> None:
+    flags = ", ".join(f"{flag}: true" for flag in FLAGS)
+    entries = "configurations: [{name: init-params, arguments: {grace-over-time: '900'}}, {name: preempt}]\n"
+    parsed = parse(f"actions: allocate\n{entries}metrics: {{}}\ntiers: [{{plugins: [{{name: gang, {flags}}}]}}]\n")
+    assert parsed.warnings == ()
+
+
+@pytest.mark.parametrize(
+    "tiers", ["", "tiers: []\n", "tiers: [{plugins: []}]\n", "tiers: [{plugins: [{name: gagn}]}]\n"]
+)
+def test_a_file_that_enables_no_plugin_causes_a_warning(tiers: str) -> None:
+    warnings = parse(f"actions: allocate\n{tiers}").warnings
+    assert warnings[-1].startswith("conf.yaml: no plugin is enabled")
 
 
 @pytest.mark.parametrize(

@@ -124,15 +124,14 @@ def test_each_argument_of_volcano_is_known(plugin: str) -> None:
 
 @pytest.mark.parametrize("plugin", [*VOLCANO, *TAKES_NONE])
 def test_an_unknown_argument_is_reported(plugin: str) -> None:
-    assert problems_of(plugin, {**VOLCANO.get(plugin, {}), "wieght": 1}) == [
-        f"plugin {plugin}: argument wieght is not known; it is ignored"
-    ]
+    (problem,) = problems_of(plugin, {**VOLCANO.get(plugin, {}), "wieght": 1})
+    assert problem.startswith(f"plugin {plugin}: argument wieght is not known; it is ignored; known: ")
 
 
 def test_an_invalid_nested_argument_is_reported_with_its_path() -> None:
-    assert problems_of("usage", {"thresholds": {"cpu": 80, "memory": 80}}) == [
-        "plugin usage: argument thresholds.memory is not known; it is ignored"
-    ]
+    (problem,) = problems_of("usage", {"thresholds": {"cpu": 80, "memory": 80}})
+    assert problem.startswith("plugin usage: argument thresholds.memory is not known; it is ignored; known: ")
+    assert "thresholds.cpu" in problem
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """What scheduler.testing offers to tests of plugins."""
 
+from dataclasses import replace
+
 import pytest
 
 from scheduler.testing import World, configuration, gang, node
@@ -25,7 +27,15 @@ def test_problems_are_invalid_and_unknown_arguments() -> None:
     problems = World(*OBJECTS).run(configuration(["gang", "binpack"], arguments=arguments)).problems
     assert problems == [
         "plugin binpack: argument binpack.weight: 'much' is not an integer; using 1",
-        "plugin binpack: argument binpack.wait is not known; it is ignored",
+        "plugin binpack: argument binpack.wait is not known; it is ignored; known: binpack.cpu, binpack.memory, "
+        "binpack.resources, binpack.weight",
+    ]
+
+
+def test_an_unknown_argument_of_an_action_is_a_problem() -> None:
+    plan = replace(configuration(["gang"]), action_arguments={"allocate": {"predicateErrorCache": False}})
+    assert World(*OBJECTS).run(plan).problems == [
+        "action allocate: argument predicateErrorCache is not known; it is ignored; known: predicateErrorCacheEnable"
     ]
 
 
