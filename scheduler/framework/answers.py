@@ -8,11 +8,11 @@ import numpy as np
 
 from scheduler.api.hypernode import HyperNode
 from scheduler.api.job import Job, SubJob
-from scheduler.api.node import Column
+from scheduler.api.node import Column, Nodes
 from scheduler.api.queue import Queue
 from scheduler.api.reasons import Refusal
 from scheduler.api.task import Task, TaskClass
-from scheduler.framework.columns import Filter, Score
+from scheduler.framework.columns import ColumnAnswer, Filter, Scope, Score
 from scheduler.framework.combining import Function, PluginFunctions
 from scheduler.framework.eviction_candidates import Bound
 from scheduler.framework.extension import (
@@ -52,6 +52,8 @@ Key = tuple[Any, ...]
 class Answers(PluginFunctions):
     """Calls the functions that plugins registered and combines their answers, for actions."""
 
+    nodes: Nodes
+
     def __init__(self, tiers: int) -> None:
         """``tiers``: the number of tiers in the configuration."""
         super().__init__(tiers)
@@ -59,14 +61,13 @@ class Answers(PluginFunctions):
         self._moving: set[ExtensionPoint] = set()
         self._task_order_is_fixed = True
         self._by_task: set[ExtensionPoint] = set()
-        self._owners: dict[Function, str] = {}
         self._sources: list[Source] = []
         self._returned: list[tuple[Function, ExtensionPoint, Sequence[Any]]] = []
         """Used with ``_sources`` to name the plugin when a registered function, or a Filter or Score of it, raises."""
 
     def plugin_of(self, function: Function) -> str:
         """Returns the plugin that registered a function."""
-        return self._owners.get(function, "")
+        return self._owners.get(function, ("", function))[0]
 
     # --- orders ---
     def moves(self, point: ExtensionPoint) -> bool:
@@ -192,10 +193,21 @@ class Answers(PluginFunctions):
         return self._of_class(SCORE, cls, job)
 
     def _of_class(self, point: ExtensionPoint, cls: TaskClass, job: Job) -> list[Any]:
-        """Returns all Filters or Scores for a class."""
-        result = []
+        """Returns all Filters or Scores for a class. Raises AnswerError if a function returns anything else, or a
+        column of another length than that of the nodes."""
+        result: list[Any] = []
+        method = "room" if point is FILTER else "values"
         for function in self.all_functions(point):
             found = function(cls, job)
+            if not isinstance(found, Sequence):
+                self._wrong_answer(point, function, found, f"a list of {point.name}s")
+            for each in found:
+                if not (isinstance(getattr(each, "scope", None), Scope) and hasattr(each, method)):
+                    self._wrong_answer(point, function, found, f"a list of {point.name}s")
+                column = each.column if isinstance(each, ColumnAnswer) else None
+                if column is not None and np.shape(column) != (len(self.nodes),):
+                    shape = f"a {type(each).__name__} of shape {np.shape(column)}"
+                    self._refuse_answer(point, function, f"{shape}; there are {len(self.nodes)} nodes")
             result += found
             self._returned.append((function, point, found))
         return result
@@ -214,7 +226,9 @@ class Answers(PluginFunctions):
     # --- reports ---
     def sources(self) -> list[Source]:
         """Returns what plugins registered and returned, with plugin and extension point (see ``failures``)."""
-        returned = [(self._owners[f], point.name, answer) for f, point, answers in self._returned for answer in answers]
+        returned = [
+            (self.plugin_of(f), point.name, answer) for f, point, answers in self._returned for answer in answers
+        ]
         return self._sources + returned
 
     def queue_usage(self, queue: Queue) -> dict[str, QueueUsage]:

@@ -4,14 +4,15 @@ A plugin with requirements has a class method ``cache_requirements(arguments, co
 snapshot if the configuration or a ConfigMap has changed, so that the change takes effect with the next session.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Set
+from dataclasses import dataclass, fields
 from typing import Any
 
 from scheduler.api.objects import ConfigMap
 from scheduler.framework import registry
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.configuration import Configuration
+from scheduler.framework.failures import AnswerError, PluginError, words_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +51,25 @@ class CacheRequirements:
 
 def cache_requirements_of(configuration: Configuration, config_maps: Mapping[str, ConfigMap]) -> CacheRequirements:
     """Returns the requirements of the plugins of a configuration. ``config_maps``: the known ConfigMaps by
-    ``namespace/name``."""
+    ``namespace/name``. Raises PluginError."""
     result = CacheRequirements()
     for option in (option for tier in configuration.tiers for option in tier):
         plugin: Any = registry.plugin(option.name)
         if hasattr(plugin, "cache_requirements"):
-            result |= plugin.cache_requirements(Arguments(option.arguments), config_maps)
+            result |= _of_plugin(option.name, plugin, Arguments(option.arguments), config_maps)
     return result
+
+
+def _of_plugin(name: str, plugin: Any, arguments: Arguments, config_maps: Mapping[str, ConfigMap]) -> CacheRequirements:
+    """Raises PluginError if the class method raises or returns anything else."""
+    try:
+        found = plugin.cache_requirements(arguments, config_maps)
+        if not isinstance(found, CacheRequirements):
+            raise AnswerError(f"returned {found!r:.66}, not CacheRequirements")
+        for field in fields(found):
+            value = getattr(found, field.name)
+            if not isinstance(value, bool if field.name == "originals" else Set):
+                raise AnswerError(f"returned CacheRequirements whose {field.name} are {value!r:.66}, not a frozenset")
+    except Exception as error:  # the code of others may raise anything
+        raise PluginError(f"plugin {name}", "cache_requirements", words_of(error)) from error
+    return found

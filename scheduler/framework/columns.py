@@ -13,7 +13,7 @@ Pods). They are Grouped: a run computes their value for one node of each group.
 
 from collections.abc import Hashable, Iterable, Sequence
 from enum import Enum
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -128,22 +128,32 @@ class GroupedScore(Grouped, Protocol):
         """Returns ``values`` for one node of each group; ``sizes`` are the numbers of candidates in the groups."""
 
 
-class MaskFilter:
+class ColumnAnswer:
+    """A Filter or Score from a column of shape (nodes,). A session refuses columns of another shape."""
+
+    column: NDArray[Any]
+
+
+class MaskFilter(ColumnAnswer):
     """A STATIC filter from a column of booleans of shape (nodes,)."""
 
     scope = Scope.STATIC
 
     def __init__(self, passes: NDArray[np.bool_], reason: str, unresolvable: bool = True) -> None:
-        self._passes = passes
+        if getattr(passes, "dtype", None) != np.bool_ or not isinstance(reason, str):
+            raise TypeError(
+                f"MaskFilter takes a column of booleans and a reason, not {passes!r:.66} and {reason!r:.66}"
+            )
+        self.column = passes
         self._reason = reason
         self.unresolvable = unresolvable
 
     @property
     def identity(self) -> Hashable:
-        return (type(self), self._reason, self.unresolvable, np.packbits(self._passes).tobytes())
+        return (type(self), self._reason, self.unresolvable, np.packbits(self.column).tobytes())
 
     def room(self, rows: Rows) -> Counts:
-        room: Counts = self._passes.take(rows) * np.int64(UNBOUNDED)
+        room: Counts = self.column.take(rows) * np.int64(UNBOUNDED)
         return room
 
     def reasons(self, rows: Rows) -> Iterable[tuple[str, int]]:
@@ -166,32 +176,33 @@ class Nowhere:
         return ((self._reason, len(rows)),)
 
 
-class CodedFilter:
+class CodedFilter(ColumnAnswer):
     """A STATIC filter from a column of codes, shape (nodes,). A code is the index in ``reasons`` of why the node is
     refused; -1: the node passes."""
 
     scope = Scope.STATIC
 
     def __init__(self, codes: Codes, reasons: Sequence[str], unresolvable: bool = True) -> None:
-        self._codes = codes
+        self.column = codes
         self._reasons = reasons
         self.unresolvable = unresolvable
 
     def room(self, rows: Rows) -> Counts:
-        return np.where(self._codes[rows] < 0, UNBOUNDED, 0)
+        return np.where(self.column[rows] < 0, UNBOUNDED, 0)
 
     def reasons(self, rows: Rows) -> Iterable[tuple[str, int]]:
-        numbers = np.bincount(self._codes[rows], minlength=len(self._reasons)).tolist()
+        numbers = np.bincount(self.column[rows], minlength=len(self._reasons)).tolist()
         return [(reason, number) for reason, number in zip(self._reasons, numbers, strict=True) if number]
 
 
-class StaticScore:
+class StaticScore(ColumnAnswer):
     """A STATIC score from a column of shape (nodes,)."""
 
     scope = Scope.STATIC
 
     def __init__(self, column: Column) -> None:
-        self._column = column
+        self.column = column
 
     def values(self, rows: Rows, ahead: Counts | None) -> Column:
-        return self._column[rows]
+        values: Column = self.column[rows]
+        return values

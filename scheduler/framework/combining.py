@@ -1,14 +1,21 @@
 """Combines the answers of several plugins: the functions of an extension point, tier by tier."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final, NoReturn
+
+import numpy as np
 
 from scheduler.api.task import Task
 from scheduler.framework.extension import Combine, ExtensionPoint, Vote
+from scheduler.framework.failures import AnswerError, name_of
 
 Function = Callable[..., Any]
 Veto = Callable[[Any, Task], bool]
 """veto(preemptor, task): True if the task must not be a victim."""
+_NUMBER: Final = "a whole number"
+_BOOLEAN: Final = "True or False"
+_VOTE: Final = "a Vote (PERMIT, ABSTAIN or REJECT)"
+_TASKS: Final = "a list of tasks"
 
 
 class PluginFunctions:
@@ -18,6 +25,8 @@ class PluginFunctions:
         self._tiers = tiers
         self._by_point: dict[ExtensionPoint, list[list[Function]]] = {}
         self._vetoes: dict[ExtensionPoint, list[Veto]] = {}
+        self._owners: dict[Function, tuple[str, Function]] = {}
+        """Registered function -> the plugin, and the plugin's function from which it is made."""
         self._flat: dict[ExtensionPoint, list[Function]] = {}
         """The functions of all tiers, of the points that were used since the last function was added."""
 
@@ -49,28 +58,42 @@ class PluginFunctions:
         """Returns the combined answer. FIRST: the first answer that is not None (or None). KEY: a tuple. ALL, TIER and
         VOTE: a boolean. MOST (0 without any function) and SUM: a number. LEAST: a number no greater than the last
         argument, which functions do not receive. VICTIMS, UNION and CHAIN: a list of tasks, selected from the last
-        argument. EACH: all answers."""
+        argument. EACH: all answers. Raises AnswerError if a function returns anything else."""
         functions = self.all_functions(point)
         match point.combine:
             case Combine.FIRST:
-                answers = (function(*arguments) for function in functions)
-                return next((answer for answer in answers if answer is not None), None)
+                for function in functions:
+                    answer = function(*arguments)
+                    if answer is not None:
+                        if not isinstance(answer, point.gives):
+                            self._wrong_answer(point, function, answer, f"{_named(point.gives)} or None")
+                        return answer
+                return None
             case Combine.ALL:
-                return all(function(*arguments) for function in functions)
+                return self._agree(point, functions, arguments)
             case Combine.TIER:
                 first = next(filter(None, self.functions(point)), None)
-                return first is not None and all(function(*arguments) for function in first)
+                return first is not None and self._agree(point, first, arguments)
             case Combine.MOST:
-                return max((function(*arguments) for function in functions), default=0)
+                most = 0
+                for function in functions:
+                    number = function(*arguments)
+                    if type(number) is not int and not is_whole(number):
+                        self._wrong_answer(point, function, number, _NUMBER)
+                    most = max(most, number)
+                return most
             case Combine.LEAST:
                 *about, least = arguments
                 for function in functions:
-                    least = min(least, function(*about))
+                    number = function(*about)
+                    if type(number) is not int and not is_whole(number):
+                        self._wrong_answer(point, function, number, _NUMBER)
+                    least = min(least, number)
                     if least <= 0:
                         return 0
                 return least
             case Combine.SUM:
-                return sum(function(*arguments) for function in functions)
+                return sum(self._column(point, function, arguments) for function in functions)
             case Combine.VOTE:
                 return self._vote(point, *arguments)
             case Combine.VICTIMS:
@@ -81,15 +104,47 @@ class PluginFunctions:
                 *about, left = arguments
                 for function in functions:
                     left = function(*about, left)
+                    if not isinstance(left, Sequence):
+                        self._wrong_answer(point, function, left, _TASKS)
                 return left
             case Combine.KEY:
                 return self.combined_key(point)(*arguments)
             case Combine.EACH:
-                return [function(*arguments) for function in functions]
+                answers = [function(*arguments) for function in functions]
+                for function, answer in zip(functions, answers, strict=True):
+                    if not isinstance(answer, point.gives):
+                        self._wrong_answer(point, function, answer, _named(point.gives))
+                return answers
             case Combine.CALL:
                 for function in functions:
                     function(*arguments)
                 return None
+
+    def _agree(self, point: ExtensionPoint, functions: Sequence[Function], arguments: Sequence[Any]) -> bool:
+        """Returns whether all functions return True."""
+        for function in functions:
+            answer = function(*arguments)
+            if not isinstance(answer, bool | np.bool_):
+                self._wrong_answer(point, function, answer, _BOOLEAN)
+            if not answer:
+                return False
+        return True
+
+    def _column(self, point: ExtensionPoint, function: Function, arguments: Sequence[Any]) -> Any:
+        """Returns the answer of a function about each item of its last argument."""
+        answer, number = function(*arguments), len(arguments[-1])
+        if np.shape(answer) != (number,) or not np.isfinite(answer).all():
+            self._wrong_answer(point, function, answer, f"a column of {number} finite numbers")
+        return answer
+
+    def _wrong_answer(self, point: ExtensionPoint, function: Function, answer: object, wanted: str) -> NoReturn:
+        shown = " ".join(repr(answer).split())
+        self._refuse_answer(point, function, f"{shown:.66}, not {wanted}")
+
+    def _refuse_answer(self, point: ExtensionPoint, function: Function, problem: str) -> NoReturn:
+        """Raises AnswerError. ``failures`` finds the plugin by the variables ``point`` and ``source``."""
+        _, source = self._owners.get(function, ("", function))
+        raise AnswerError(f"function {name_of(source)} returned {problem}")
 
     def _vote(self, point: ExtensionPoint, *arguments: object) -> bool:
         """Returns whether the vote passes, tier by tier: a rejection decides against it, else a permission decides for
@@ -100,7 +155,10 @@ class PluginFunctions:
                 vote = function(*arguments)
                 if vote is Vote.REJECT:
                     return False
-                permitted = permitted or vote is Vote.PERMIT
+                if vote is Vote.PERMIT:
+                    permitted = True
+                elif vote is not Vote.ABSTAIN:
+                    self._wrong_answer(point, function, vote, _VOTE)
             if permitted:
                 return True
         return True
@@ -140,3 +198,12 @@ class PluginFunctions:
     def _unspared(self, point: ExtensionPoint, preemptor: Any, candidates: Sequence[Task]) -> Sequence[Task]:
         vetoes = self._vetoes.get(point)
         return [t for t in candidates if not any(v(preemptor, t) for v in vetoes)] if vetoes else candidates
+
+
+def is_whole(number: object) -> bool:
+    """Returns whether a value is a whole number; True and False are none."""
+    return isinstance(number, int | np.integer) and not isinstance(number, bool)
+
+
+def _named(types: tuple[type, ...]) -> str:
+    return " or ".join(f"a {type_.__name__}" for type_ in types)

@@ -5,18 +5,22 @@ decisions. The outcome also has the times measured for metrics.
 """
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from scheduler.api.decisions import Decisions
+from scheduler.api.job import Job
+from scheduler.api.queue import Queue
 from scheduler.api.reasons import Malformed
 from scheduler.api.snapshot import Snapshot
+from scheduler.api.task import Task
 from scheduler.framework import registry
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.configuration import Configuration
+from scheduler.framework.extension import JOB_ORDER, QUEUE_ORDER, TASK_ORDER, ExtensionPoint
 from scheduler.framework.external_calls import NO_EXTERNAL_CALLS, ExternalCalls
-from scheduler.framework.failures import PluginError, plugin_error, words_of
+from scheduler.framework.failures import PluginError, key_error, plugin_error, words_of
 from scheduler.framework.session import Session
 from scheduler.framework.status import close_session
 
@@ -82,9 +86,28 @@ def naming_plugins(session: Session, action: str = "") -> Iterator[None]:
         raise
     except Exception as error:  # the code of others may raise anything
         named = plugin_error(error, session.sources(), session.nodes, action)
+        if isinstance(error, TypeError | ValueError) and (named is None or not named.owner.startswith("plugin ")):
+            named = _key_error(session) or named
         if named is None:
             raise
         raise named from error
+
+
+def _key_error(session: Session) -> PluginError | None:
+    """Returns the error of the first plugin whose keys of jobs, queues or tasks cannot be compared, or None."""
+    jobs = session.active_jobs.values()
+    subjects: dict[ExtensionPoint, Collection[Task | Job | Queue]] = {
+        JOB_ORDER: jobs,
+        QUEUE_ORDER: session.queues.values(),
+        TASK_ORDER: [task for job in jobs for task in job.tasks()],
+    }
+    for point, of in subjects.items():
+        for function in session.all_functions(point):
+            with suppress(Exception):  # the exception that was raised first is reported
+                found = key_error(session.plugin_of(function), point.name, function, of)
+                if found is not None:
+                    return found
+    return None
 
 
 def open_plugins(session: Session, stopwatch: Callable[[], float] = lambda: 0.0) -> None:

@@ -7,7 +7,7 @@ A few combinators cover them all (Volcano's session_plugins.go writes each of th
 * ALL      every plugin must agree
 * TIER     every plugin of the first tier with a function must agree; no if there is no function
 * VOTE     one rejection decides; a permission decides at the end of its tier; yes if all abstain
-* MOST     the largest number
+* MOST     the largest number, at least 0
 * LEAST    the smallest number; no function is called after a 0
 * SUM      the sum
 * VICTIMS  the intersection of the lists of a tier; the first tier with a result decides
@@ -17,11 +17,16 @@ A few combinators cover them all (Volcano's session_plugins.go writes each of th
 * CALL     all functions are called; no answer
 """
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+import numpy as np
+
 from scheduler.api.job import Job
+from scheduler.api.reasons import Refusal
 from scheduler.api.resource import Vector
+from scheduler.framework.figures import Figures
 
 
 class Combine(Enum):
@@ -71,6 +76,8 @@ class ExtensionPoint:
     combine: Combine
     takes: tuple[str, ...] = ()
     """The types of the parameters, in order."""
+    gives: tuple[type, ...] = ()
+    """The types of an answer, with FIRST and EACH; the other combinators imply it. With FIRST it may also be None."""
 
 
 JOB_ORDER = ExtensionPoint("JobOrder", "enableJobOrder", Combine.KEY, ("Job",))
@@ -84,7 +91,7 @@ TASK_ORDER = ExtensionPoint("TaskOrder", "enableTaskOrder", Combine.KEY, ("Task"
 SUB_JOB_ORDER = ExtensionPoint("SubJobOrder", "enabledSubJobOrder", Combine.KEY, ("SubJob",))
 """key(sub-job): comparable; the smaller sub-group is placed first within its job."""
 
-JOB_VALID = ExtensionPoint("JobValid", "", Combine.FIRST, ("Job",))
+JOB_VALID = ExtensionPoint("JobValid", "", Combine.FIRST, ("Job",), (Refusal,))
 """check(job): a Refusal if the job cannot be scheduled as it is, else None."""
 JOB_READY = ExtensionPoint("JobReady", "enableJobReady", Combine.MOST, ("Job",))
 """missing(job): 0 if enough tasks are placed to start, else a lower bound of the number of tasks that are missing."""
@@ -103,7 +110,7 @@ JOB_ENQUEUED = ExtensionPoint("JobEnqueued", "enableJobEnqueued", Combine.CALL, 
 UNGATED = ExtensionPoint("Ungated", "", Combine.CALL, ("Job", "Sequence[Task]"))
 """note(job, tasks): called when the scheduling gate of queue admission is removed from tasks of one class."""
 
-OVERUSED = ExtensionPoint("Overused", "enabledOverused", Combine.FIRST, ("Queue",))
+OVERUSED = ExtensionPoint("Overused", "enabledOverused", Combine.FIRST, ("Queue",), (Refusal,))
 """test(queue): a Refusal if the queue may not get more and is skipped for this session, else None."""
 ALLOCATABLE = ExtensionPoint("Allocatable", "enabledAllocatable", Combine.LEAST, ("Queue", "Job", "TaskClass"))
 """room(queue, job, class): how many more tasks of the class the queue may get (0: none). Terminating tasks need not be
@@ -114,14 +121,18 @@ others can be pipelined."""
 PREEMPTIVE = ExtensionPoint("Preemptive", "enablePreemptive", Combine.ALL, ("Queue", "Sequence[Task]"))
 """test(queue, tasks): whether the queue may reclaim resources for these tasks from other queues."""
 
-FILTER = ExtensionPoint("Filter", "enablePredicate", Combine.EACH, ("TaskClass",))
+FILTER = ExtensionPoint("Filter", "enablePredicate", Combine.EACH, ("TaskClass",), (Sequence,))
 """filters(class): the Filters that decide on which nodes tasks of the class may run. The result is kept for the class.
 A function that depends on more declares it when it is registered, and receives it (see ``Registration.add_filter``)."""
-SCORE = ExtensionPoint("Score", "enableNodeOrder", Combine.EACH, ("TaskClass",))
+SCORE = ExtensionPoint("Score", "enableNodeOrder", Combine.EACH, ("TaskClass",), (Sequence,))
 """scores(class): the Scores that rank the nodes for tasks of the class; kept like Filters."""
-BEST_NODE = ExtensionPoint("BestNode", "enableBestNode", Combine.FIRST, ("TaskClass", "Rows", "Column"))
+BEST_NODE = ExtensionPoint(
+    "BestNode", "enableBestNode", Combine.FIRST, ("TaskClass", "Rows", "Column"), (int, np.integer)
+)
 """choose(class, rows, scores): one of the candidate rows, or None."""
-NODE_ASSIGNMENT = ExtensionPoint("NodeAssignment", "", Combine.FIRST, ("Job", "Sequence[Task]", "Sequence[int]"))
+NODE_ASSIGNMENT = ExtensionPoint(
+    "NodeAssignment", "", Combine.FIRST, ("Job", "Sequence[Task]", "Sequence[int]"), (Sequence,)
+)
 """assign(job, tasks, rows): the rows of the nodes that were chosen for tasks of one class, in another order:
 ``tasks[i]`` gets the i-th. None: as they are."""
 HYPER_NODE_ORDER = ExtensionPoint(
@@ -129,7 +140,7 @@ HYPER_NODE_ORDER = ExtensionPoint(
 )
 """scores(sub-job, HyperNodes): the score of each HyperNode; a column."""
 HYPER_NODE_GRADIENT = ExtensionPoint(
-    "HyperNodeGradient", "enabledHyperNodeGradient", Combine.FIRST, ("Job | SubJob", "HyperNode", "bool")
+    "HyperNodeGradient", "enabledHyperNodeGradient", Combine.FIRST, ("Job | SubJob", "HyperNode", "bool"), (Sequence,)
 )
 """gradients(job or sub-job, within, evict): see ``Session.gradients``."""
 
@@ -147,21 +158,21 @@ VICTIM_TASKS = ExtensionPoint("VictimTasks", "enabledVictim", Combine.UNION, ("S
 VICTIM_LIMIT = ExtensionPoint("VictimLimit", "enabledVictim", Combine.CHAIN, ("Sequence[Task]",))
 """allowed(tasks): the victims of shuffle that may be evicted."""
 
-BIND_ANNOTATIONS = ExtensionPoint("BindAnnotations", "", Combine.EACH, ("Task", "int"))
+BIND_ANNOTATIONS = ExtensionPoint("BindAnnotations", "", Combine.EACH, ("Task", "int"), (Mapping,))
 """annotations(task, row): the annotations that the binding call writes to the Pod."""
-CARDS = ExtensionPoint("Cards", "", Combine.EACH, ("Job", "TaskClass", "Sequence[int]"))
+CARDS = ExtensionPoint("Cards", "", Combine.EACH, ("Job", "TaskClass", "Sequence[int]"), (Mapping,))
 """cards(job, class, rows): row -> resource -> the card with which it is charged to the queue; part of the binding
 record. Rows without a charge are left out."""
-PREPARATIONS = ExtensionPoint("Preparations", "", Combine.EACH, ("Task", "int"))
+PREPARATIONS = ExtensionPoint("Preparations", "", Combine.EACH, ("Task", "int"), (Iterable,))
 """preparations(task, row): the Preparations of other objects for which the binding waits."""
-QUEUE_USAGE = ExtensionPoint("QueueUsage", "", Combine.EACH, ("Queue",))
+QUEUE_USAGE = ExtensionPoint("QueueUsage", "", Combine.EACH, ("Queue",), (Mapping,))
 """usage(queue): name -> (used, limit) of quotas that are not in the queue's spec, for reports."""
-NODE_DEVICES = ExtensionPoint("NodeDevices", "", Combine.EACH)
+NODE_DEVICES = ExtensionPoint("NodeDevices", "", Combine.EACH, (), (Iterable,))
 """devices(): the Devices of nodes, for reports."""
-HELD_AMOUNTS = ExtensionPoint("HeldAmounts", "", Combine.EACH)
+HELD_AMOUNTS = ExtensionPoint("HeldAmounts", "", Combine.EACH, (), (Iterable,))
 """held(): (task, resource -> amount in units of the resource) of tasks that hold other amounts than they request, for
 ``status.allocated`` of queues."""
-FIGURES = ExtensionPoint("Figures", "", Combine.EACH)
+FIGURES = ExtensionPoint("Figures", "", Combine.EACH, (), (Figures,))
 """figures(): the Figures of queues, jobs and namespaces among which the plugin divides the cluster, for metrics."""
 CLOSE = ExtensionPoint("Close", "", Combine.CALL)
 """close(): called after the actions and before statuses are computed; plugins write conditions and metrics."""

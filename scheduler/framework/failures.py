@@ -1,8 +1,9 @@
 """Finds the plugin or action that raised an exception, the extension point, and the object.
 
 Functions are not wrapped. When an exception leaves a session, the frames of its traceback are compared with the
-functions that plugins registered and with the Filters and Scores that they returned. The job, task, queue or node is
-found in the variables of the frames nearest to the plugin.
+functions that plugins registered and with the Filters and Scores that they returned. If none of these raised it, but
+the framework could not use an answer, the variables of the frame that raised hold the function, Filter or Score that
+gave it. The job, task, queue or node is found in the variables of the frames nearest to the plugin.
 """
 
 import inspect
@@ -47,7 +48,14 @@ class RegistrationError(PluginError):
         super().__init__(f"plugin {plugin}", point, problem)
 
 
+class AnswerError(TypeError):
+    """A function, Filter or Score of a plugin gave an answer that its extension point cannot use. The frame that raises
+    it has a variable for the function, Filter or Score."""
+
+
 def words_of(error: BaseException) -> str:
+    if isinstance(error, AnswerError):
+        return str(error)
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
@@ -67,6 +75,32 @@ def plugin_error(error: Exception, sources: Iterable[Source], nodes: Nodes, acti
     return PluginError(owner, point, words_of(error), subject, about)
 
 
+def key_error(
+    plugin: str, point: str, function: Callable[..., Any], subjects: Iterable[Task | Job | Queue]
+) -> PluginError | None:
+    """Returns the error of a function that returns keys which cannot be compared with each other; None: they can be.
+
+    The exception that such keys raise leaves the place that sorts, where nothing says whose keys they are.
+    """
+    first: Any = None
+    for number, subject in enumerate(subjects):
+        key = function(subject)
+        first = first if number else key
+        try:
+            bool(first < key or first == key)
+        except (TypeError, ValueError):
+            task = subject if isinstance(subject, Task) else None
+            job = subject if isinstance(subject, Job) else None
+            queue = subject if isinstance(subject, Queue) else None
+            problem = (
+                f"function {name_of(function)} returned keys that cannot be compared: {first!r:.66} and {key!r:.66}"
+            )
+            return PluginError(
+                f"plugin {plugin}", point, problem, _words(task, job, queue), _reference(task, job, queue)
+            )
+    return None
+
+
 def _frames(traceback: TracebackType | None) -> Iterator[FrameType]:
     """The frames, from where the exception was caught to where it was raised."""
     while traceback is not None:
@@ -78,6 +112,7 @@ def _source(frames: Sequence[FrameType], sources: Sequence[Source]) -> tuple[str
     """Returns owner, extension point and position of the frame nearest to the exception that belongs to a plugin."""
     functions = [(_code(answer), getattr(answer, "__self__", None), plugin, point) for plugin, point, answer in sources]
     objects = {id(answer): (plugin, point) for plugin, point, answer in sources if _code(answer) is None}
+    ours = next((at for at in reversed(range(len(frames))) if _is_of_this_program(frames[at])), -1)
     for at in reversed(range(len(frames))):
         frame = frames[at]
         itself = frame.f_locals.get("self")
@@ -93,7 +128,25 @@ def _source(frames: Sequence[FrameType], sources: Sequence[Source]) -> tuple[str
             asked = _asked_point(frames[:at])
             plugin, point = next((match for match in matching if match[1] == asked), matching[0])
             return f"plugin {plugin}", point, at
+        if at == ours and (used := _used_answer(frame, sources)) is not None:
+            plugin, point = used
+            return f"plugin {plugin}", point, at
     return None
+
+
+def _is_of_this_program(frame: FrameType) -> bool:
+    return str(frame.f_globals.get("__name__")).startswith("scheduler.")
+
+
+def _used_answer(frame: FrameType, sources: Sequence[Source]) -> tuple[str, str] | None:
+    """Returns plugin and extension point of a function, Filter or Score in a variable of a frame, or None."""
+    values = [*frame.f_locals.values()]
+    used = {id(value) for value in values} | {
+        id(getattr(value, "__self__", None)) for value in values if callable(value)
+    }
+    found = [(plugin, point) for plugin, point, answer in sources if id(answer) in used]
+    asked = _asked_point([frame])
+    return next((each for each in found if each[1] == asked), found[-1] if found else None)
 
 
 def _asked_point(frames: Sequence[FrameType]) -> str:
@@ -115,9 +168,13 @@ def _subject(frames: Sequence[FrameType], nodes: Nodes) -> tuple[str, ObjectRef 
     job: Job | None = None
     queue: Queue | None = None
     row: int | None = None
+    of_class = False
     for frame in frames:
+        if queue is not None and job is None and task is None and not of_class:
+            break  # it is about the queue, whatever job a frame further out has
         values = [*frame.f_locals.values()]
         cls = next((value for value in values if isinstance(value, TaskClass)), None)
+        of_class = of_class or cls is not None
         job = job or next((value for value in values if isinstance(value, Job)), None)
         task = task or _task_of(values)
         queue = queue or next((value for value in values if isinstance(value, Queue)), None)
@@ -125,6 +182,11 @@ def _subject(frames: Sequence[FrameType], nodes: Nodes) -> tuple[str, ObjectRef 
             task = next((one for one in job.tasks() if one.cls is cls), None)
         at = frame.f_locals.get("row")
         row = int(at) if row is None and isinstance(at, int) and 0 <= at < len(nodes) else row
+    node = "" if row is None else nodes.names[row]
+    return _words(task, job, queue, node), _reference(task, job, queue, node)
+
+
+def _words(task: Task | None, job: Job | None, queue: Queue | None, node: str = "") -> str:
     words = []
     if task is not None:
         words.append(f"Pod {task.key}")
@@ -132,9 +194,9 @@ def _subject(frames: Sequence[FrameType], nodes: Nodes) -> tuple[str, ObjectRef 
         words.append(f"job {job.key}")
     if queue is not None and job is None:
         words.append(f"queue {queue.name}")
-    if row is not None:
-        words.append(f"node {nodes.names[row]}")
-    return ", ".join(words), _reference(task, job, queue, None if row is None else nodes.names[row])
+    if node:
+        words.append(f"node {node}")
+    return ", ".join(words)
 
 
 def _task_of(values: Sequence[Any]) -> Task | None:
@@ -145,7 +207,7 @@ def _task_of(values: Sequence[Any]) -> Task | None:
     return next((first for first in firsts if isinstance(first, Task)), None)
 
 
-def _reference(task: Task | None, job: Job | None, queue: Queue | None, node: str | None) -> ObjectRef | None:
+def _reference(task: Task | None, job: Job | None, queue: Queue | None, node: str = "") -> ObjectRef | None:
     """Returns a reference to the Pod, or else the PodGroup, the Queue or the Node."""
     if task is not None:
         return pod_ref(task)
@@ -153,4 +215,4 @@ def _reference(task: Task | None, job: Job | None, queue: Queue | None, node: st
         return group_ref(job)
     if queue is not None:
         return ObjectRef(SCHEDULING_API_VERSION, "Queue", "", queue.name)
-    return None if node is None else ObjectRef("v1", "Node", "", node)
+    return ObjectRef("v1", "Node", "", node) if node else None

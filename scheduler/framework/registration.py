@@ -343,7 +343,7 @@ class Registration(Answers):
     def _add(self, point: ExtensionPoint, function: Function, source: Function) -> None:
         """``source``: the function of the plugin from which ``function`` is made."""
         self.insert(point, self._tier, function)
-        self._owners[function] = self._option.name
+        self._owners[function] = (self._option.name, source)
         self._sources.append((self._option.name, point.name, source))
 
     def _add_order(self, point: ExtensionPoint, key: Function, moving: bool) -> None:

@@ -16,7 +16,7 @@ from msgspec import structs
 from scheduler.api.decisions import Bind, Decisions, EventPost, ObjectRef, Ungate
 from scheduler.api.hypernode import HyperNodes
 from scheduler.api.job import Job, SubJob
-from scheduler.api.node import Nodes
+from scheduler.api.node import Column, Nodes, Rows
 from scheduler.api.queue import Queue
 from scheduler.api.reasons import Malformed, Refusal
 from scheduler.api.resource import Dimensions, Vector
@@ -27,6 +27,7 @@ from scheduler.framework.arguments import Arguments
 from scheduler.framework.class_view.durations import SearchDurations
 from scheduler.framework.class_view.view import ClassView
 from scheduler.framework.columns import Filter, Score
+from scheduler.framework.combining import is_whole
 from scheduler.framework.configuration import Configuration
 from scheduler.framework.eviction_candidates import EvictionCandidates
 from scheduler.framework.extension import BEST_NODE, BIND_ANNOTATIONS, CARDS, NODE_ASSIGNMENT, PREPARATIONS, UNGATED
@@ -141,6 +142,8 @@ class Session(Registration):
     # --- for plugins ---
     def malformed_field(self, malformed: Malformed) -> None:
         """Records that a field was set aside: in a Warning Event and a metric."""
+        if not isinstance(malformed, Malformed):
+            raise TypeError(f"{malformed!r:.66} is not a Malformed")
         self.malformed.append(malformed)
 
     def malformed_pod(self, cls: TaskClass, field: str, problem: str) -> None:
@@ -167,6 +170,8 @@ class Session(Registration):
     def refuse(self, job: Job, refusal: Refusal) -> None:
         """Records that the job as a whole is refused for now: in its conditions and, if the refusal is new, in an Event
         on its PodGroup."""
+        if not isinstance(refusal, Refusal):
+            raise TypeError(f"{refusal!r:.66} is not a Refusal")
         self.touch(job)
         job.refusals.append(refusal)
 
@@ -235,7 +240,7 @@ class Session(Registration):
         if view is not None:
             view.include(cls)
             return view
-        chooser = partial(self.ask, BEST_NODE, cls) if self.functions(BEST_NODE) else None
+        chooser = partial(self._best_node, cls) if self.functions(BEST_NODE) else None
         view = ClassView(
             self.nodes,
             cls,
@@ -250,12 +255,30 @@ class Session(Registration):
             self._views_by_identity[key] = view
         return view
 
+    def _best_node(self, cls: TaskClass, rows: Rows, scores: Column) -> int | None:
+        """Returns the row of the best of the candidate nodes, or None if no plugin decides."""
+        for function in self.all_functions(BEST_NODE):
+            row = function(cls, rows, scores)
+            if row is None:
+                continue
+            if not is_whole(row) or row not in rows:
+                self._wrong_answer(BEST_NODE, function, row, "one of the rows that it received, or None")
+            return int(row)
+        return None
+
     def assigned(self, job: Job, tasks: Sequence[Task], rows: Sequence[int]) -> Sequence[int]:
         """Returns the rows of the nodes chosen for tasks of one class, in the order in which the tasks get them."""
         if len(rows) < 2 or not self.functions(NODE_ASSIGNMENT):
             return rows
-        order: Sequence[int] | None = self.ask(NODE_ASSIGNMENT, job, tasks, rows)
-        return rows if order is None else order
+        for function in self.all_functions(NODE_ASSIGNMENT):
+            order: Any = function(job, tasks, rows)
+            if order is None:
+                continue
+            if not isinstance(order, Sequence) or sorted(order) != sorted(rows):
+                self._wrong_answer(NODE_ASSIGNMENT, function, order, f"the rows {rows} in another order, or None")
+            found: Sequence[int] = order
+            return found
+        return rows
 
     def statement(self) -> Statement:
         return Statement(self)

@@ -9,6 +9,7 @@ in a thousand jobs with one Pod, nodes for later tasks are planned too (``plan``
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cached_property
 from time import perf_counter
+from typing import NoReturn
 
 import numpy as np
 
@@ -33,6 +34,7 @@ from scheduler.framework.columns import (
     Scope,
     Score,
 )
+from scheduler.framework.failures import AnswerError
 
 Chooser = Callable[[Rows, Column], int | None]
 FEW = 4
@@ -221,10 +223,13 @@ class ClassView:
             best = self._pick(self._rows[at], future=False)
             return ([], []) if best is None else ([best], [])
         seen = self._limited(at)
+        scores = self._score.read()[seen]
+        if np.isnan(scores).any():
+            self._refuse_scores(self._rows[seen])
         run = Run(
             self._rows[seen],
             room[seen],
-            self._score.read()[seen],
+            scores,
             self._ahead,
             self._grouped_filters,
             self._grouped_scores,
@@ -303,7 +308,21 @@ class ClassView:
         if self._wide:
             scores = scores + self._sum(self._wide, rows, None)
         chosen = self._chooser(rows, scores) if self._chooser is not None else None
-        return int(rows[np.argmax(scores)]) if chosen is None else chosen
+        if chosen is not None:
+            return chosen
+        best = np.argmax(scores)  # NaN, if there is one
+        if np.isnan(scores[best]):
+            self._refuse_scores(rows)
+        return int(rows[best])
+
+    def _refuse_scores(self, rows: Rows) -> NoReturn:
+        """Raises AnswerError for the Score because of which the sums of scores are not numbers."""
+        for score in (*self._fixed, *self._moving, *self._wide):
+            values = score.values(rows, None)
+            for row in rows[~np.isfinite(values)]:
+                wrong = values[rows == row][0]
+                raise AnswerError(f"{type(score).__name__} returned {wrong} for node {self._nodes.names[row]}")
+        raise ArithmeticError("the sums of scores are not numbers")
 
     def _ahead(self, rows: Rows, first: int, depth: int) -> list[list[float]]:
         """Returns the scores of each row with ``first``, ``first`` + 1, ... more tasks of the class on it."""

@@ -17,6 +17,7 @@ from scheduler.api.task import Task, TaskStatus
 from scheduler.cache import ClusterCache
 from scheduler.framework import registry
 from scheduler.framework.cache_requirements import CacheRequirements
+from scheduler.framework.failures import PluginError
 from tests.builders import NAME, Raw, configuration, feed, group, node, pod, queue
 from tests.examples import examples
 
@@ -555,7 +556,7 @@ def test_requirements_are_applied_once_the_plugin_that_raised_returns_them(
     error = LookupError("the device is not listed")
     required += [error, error, CacheRequirements(uncounted=frozenset({MEMORY}))]
     for _ in range(2):  # each cycle fails: a session without the requirements would count the resource
-        with pytest.raises(LookupError):
+        with pytest.raises(PluginError, match="plugin requiring: cache_requirements: LookupError: the device is not l"):
             cache.configure(requiring)
     cache.configure(requiring)
     assert cache.snapshot(0).dimensions.uncounted == {MEMORY}

@@ -14,11 +14,12 @@ from scheduler.api.reasons import Refusal
 from scheduler.api.task import Task, TaskClass
 from scheduler.framework import registry
 from scheduler.framework.arguments import Arguments
-from scheduler.framework.columns import Counts, Scope
+from scheduler.framework.cache_requirements import CacheRequirements
+from scheduler.framework.columns import CodedFilter, Counts, MaskFilter, Scope, StaticScore
 from scheduler.framework.extension import Vote
-from scheduler.framework.failures import PluginError
+from scheduler.framework.failures import AnswerError, PluginError
 from scheduler.framework.session import Session
-from tests.builders import World, configuration, group, node, pod, queue
+from tests.builders import World, configuration, group, node, pod, pods, queue
 from tests.unit.framework.fake_plugin import Opening, fake_plugin
 
 
@@ -46,13 +47,13 @@ class BrokenScore:
         raise KeyError("boom")
 
 
-def error_of(opening: Opening, monkeypatch: pytest.MonkeyPatch) -> PluginError:
+def error_of(opening: Opening, monkeypatch: pytest.MonkeyPatch, cause: type[Exception] = KeyError) -> PluginError:
     """What a cycle raises with a plugin that registers so; the job is ``default/g`` in queue ``q``, with Pod ``p``."""
     conf = fake_plugin(opening, monkeypatch)
     world = World(node("n1"), node("n2"), queue("q"), group("g", "q", asks="1c"), pod("p", "1c", "g"))
     with pytest.raises(PluginError) as raised:
         world.run(conf)
-    assert isinstance(raised.value.__cause__, KeyError)
+    assert isinstance(raised.value.__cause__, cause)
     return raised.value
 
 
@@ -172,3 +173,143 @@ def test_an_exception_in_an_action_names_the_action(monkeypatch: pytest.MonkeyPa
     monkeypatch.setitem(registry._actions, "failing", Failing)
     with pytest.raises(PluginError, match="action failing: execute: ValueError: no"):
         World(node("n")).run(configuration(["gang"], actions="failing"))
+
+
+# --- answers of wrong types ---
+def giving(answer: object) -> Any:
+    """A function that returns this, whatever it is given."""
+    return lambda *_: answer
+
+
+POD, JOB = "(about Pod default/p, job default/g)", "(about job default/g)"
+MASK = MaskFilter(np.ones(2, dtype=bool), "no")
+
+
+@pytest.mark.parametrize(
+    ("opening", "point", "problem"),
+    [
+        (lambda s: s.add_filter(giving(None)), f"Filter {POD}", "None, not a list of Filters"),
+        (lambda s: s.add_filter(giving(True)), f"Filter {POD}", "True, not a list of Filters"),
+        (lambda s: s.add_filter(giving(MASK)), f"Filter {POD}", "<scheduler.framework.columns.MaskFilter object"),
+        (lambda s: s.add_filter(giving([True])), f"Filter {POD}", "[True], not a list of Filters"),
+        (lambda s: s.add_filter(giving(None), per_queue=True), f"Filter {POD}", "None, not a list of Filters"),
+        (lambda s: s.add_score(giving(np.ones(2))), f"Score {POD}", "array([1., 1.]), not a list of Scores"),
+        (lambda s: s.add_score(giving([MASK])), f"Score {POD}", "[<scheduler.framework.columns.MaskFilter object"),
+        (lambda s: s.add_allocatable(giving(None)), f"Allocatable {POD}", "None, not a whole number"),
+        (lambda s: s.add_allocatable(giving(1.5)), f"Allocatable {POD}", "1.5, not a whole number"),
+        (lambda s: s.add_allocatable_now(giving(True)), f"AllocatableNow {POD}", "True, not a whole number"),
+        (lambda s: s.add_job_ready(giving(None)), f"JobReady {POD}", "None, not a whole number"),
+        (lambda s: s.add_job_enqueueable(giving(False)), f"JobEnqueueable {JOB}", "False, not a Vote (PERMIT, ABSTAIN"),
+        (lambda s: s.add_job_enqueueable(giving(None)), f"JobEnqueueable {JOB}", "None, not a Vote (PERMIT, ABSTAIN"),
+        (lambda s: s.add_job_valid(giving("no")), f"JobValid {JOB}", "'no', not a Refusal or None"),
+        (lambda s: s.add_overused(giving(True)), "Overused (about queue q)", "True, not a Refusal or None"),
+        (lambda s: s.add_best_node(giving(7)), f"BestNode {POD}", "7, not one of the rows that it received, or None"),
+        (lambda s: s.add_queue_usage(giving([])), "QueueUsage (about queue q)", "[], not a Mapping"),
+    ],
+)
+def test_an_answer_of_a_wrong_type_names_plugin_point_and_object(
+    opening: Opening, point: str, problem: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    error = error_of(opening, monkeypatch, AnswerError)
+    assert str(error).startswith(f"plugin fake: {point}: function giving.<locals>.<lambda> returned {problem}")
+
+
+@pytest.mark.parametrize(
+    ("opening", "point"),
+    [
+        (lambda s: s.add_bind_annotations(giving("a")), "BindAnnotations"),
+        (lambda s: s.add_preparations(giving(None)), "Preparations"),
+    ],
+)
+def test_an_answer_that_raises_where_it_is_used_names_its_plugin(
+    opening: Opening, point: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    error = error_of(opening, monkeypatch, TypeError)
+    assert str(error).startswith(f"plugin fake: {point} (about Pod default/p, job default/g, node n1): TypeError: ")
+
+
+@pytest.mark.parametrize(
+    ("opening", "expected"),
+    [
+        (
+            lambda s: s.add_filter(giving([MaskFilter(np.ones(7, dtype=bool), "no")])),
+            f"Filter {POD}: function giving.<locals>.<lambda> returned a MaskFilter of shape (7,); there are 2 nodes",
+        ),
+        (
+            lambda s: s.add_filter(giving([CodedFilter(np.zeros(1, dtype=np.int32), ["no"])])),
+            f"Filter {POD}: function giving.<locals>.<lambda> returned a CodedFilter of shape (1,); there are 2 nodes",
+        ),
+        (
+            lambda s: s.add_score(giving([StaticScore(np.ones((2, 2)))])),
+            f"Score {POD}: function giving.<locals>.<lambda> returned a StaticScore of shape (2, 2); there are 2 nodes",
+        ),
+        (
+            lambda s: s.add_score(giving([StaticScore(np.array([1.0, np.nan]))])),
+            f"Score {POD}: StaticScore returned nan for node n2",
+        ),
+    ],
+)
+@pytest.mark.parametrize("gang", [1, 2])
+def test_a_column_that_does_not_fit_the_nodes_is_refused(
+    opening: Opening, expected: str, gang: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conf = fake_plugin(opening, monkeypatch)
+    with pytest.raises(PluginError) as raised:
+        World(node("n1"), node("n2"), group("g", minimum=gang), pods("p", gang, "1c", "g")).run(conf)
+    assert str(raised.value) == f"plugin fake: {expected}".replace("default/p,", "default/p-0,")
+
+
+def test_a_filter_whose_room_cannot_be_used_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Short(Broken):
+        def room(self, rows: Rows) -> Counts:
+            return np.ones(1 + len(rows), dtype=np.int64)
+
+    error = error_of(lambda s: s.add_filter(giving([Short()])), monkeypatch, ValueError)
+    assert str(error).startswith(f"plugin fake: Filter {POD}: ValueError: ")
+
+
+@pytest.mark.parametrize("arguments", [(np.ones(2), "no"), ([True, True], "no"), (np.ones(2, dtype=bool), 3)])
+def test_a_mask_filter_takes_booleans_and_a_text(arguments: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    error = error_of(lambda s: s.add_filter(lambda cls: [MaskFilter(*arguments)]), monkeypatch, TypeError)
+    assert str(error).startswith(f"plugin fake: Filter {POD}: TypeError: MaskFilter takes a column of booleans and a r")
+
+
+@pytest.mark.parametrize(("keys", "at"), [({"g1": 1, "g2": None}, "g2"), ({"g1": np.ones(2), "g2": np.zeros(2)}, "g1")])
+def test_keys_that_cannot_be_compared_name_their_plugin(
+    keys: dict[str, Any], at: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conf = fake_plugin(lambda s: s.add_job_order(lambda job: keys[job.name]), monkeypatch)
+    world = World(node("n1"), group("g1"), pod("p1", "1c", "g1"), group("g2"), pod("p2", "1c", "g2"))
+    with pytest.raises(PluginError) as raised:
+        world.run(conf)
+    assert str(raised.value).startswith(f"plugin fake: JobOrder (about job default/{at}): function ")
+    assert "returned keys that cannot be compared: " in str(raised.value)
+
+
+def test_what_is_no_refusal_names_the_plugin_that_gave_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def opening(session: Session) -> None:
+        def room(queue: Queue, job: Job, cls: TaskClass) -> int:
+            session.refuse(job, "no room")  # type: ignore[arg-type]
+            return 0
+
+        session.add_allocatable(room)
+
+    error = error_of(opening, monkeypatch, TypeError)
+    assert str(error) == f"plugin fake: Allocatable {POD}: TypeError: 'no room' is not a Refusal"
+
+
+@pytest.mark.parametrize(
+    ("returned", "problem"),
+    [
+        ({"window"}, "returned {'window'}, not CacheRequirements"),
+        (CacheRequirements(pod_labels="window"), "returned CacheRequirements whose pod_labels are 'window', not"),  # type: ignore[arg-type]
+    ],
+)
+def test_wrong_cache_requirements_name_the_plugin(
+    returned: object, problem: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conf = fake_plugin(lambda s: None, monkeypatch)
+    monkeypatch.setattr(registry._plugins["fake"], "cache_requirements", giving(returned), raising=False)
+    with pytest.raises(PluginError) as raised:
+        World(node("n")).run(conf)
+    assert str(raised.value).startswith(f"plugin fake: cache_requirements: {problem}")

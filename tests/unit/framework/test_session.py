@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 
 from scheduler.api.reasons import Refusal
@@ -39,6 +40,7 @@ from scheduler.framework.extension import (
     ExtensionPoint,
     Vote,
 )
+from scheduler.framework.figures import Figures
 from scheduler.framework.session import Session
 from tests.builders import World, configuration, group, node, pod, queue
 
@@ -237,7 +239,6 @@ def test_an_unknown_plugin_is_passed_over() -> None:
     [
         (HYPER_NODE_GRADIENT, [[None, "a"], ["b"]], "a"),
         (HYPER_NODE_GRADIENT, [[None]], None),
-        (HYPER_NODE_ORDER, [[1.5, 2.0], [3.0]], 6.5),
         (SUB_JOB_READY, [[1], [3, 0]], 3),
         (SUB_JOB_READY, [], 0),
         (SUB_JOB_PIPELINED, [[ABSTAIN, PERMIT], [REJECT]], True),
@@ -245,12 +246,17 @@ def test_an_unknown_plugin_is_passed_over() -> None:
         (PREEMPTIVE, [[True], [False]], False),
         (PREEMPTIVE, [], True),
         (SUB_JOB_ORDER, [[2], [1]], (2, 1)),
-        (FIGURES, [["a"], ["b"]], ["a", "b"]),
+        (FIGURES, [[Figures()], [Figures()]], [Figures(), Figures()]),
         (JOB_ENQUEUED, [[1, 2]], None),
     ],
 )
 def test_a_point_is_asked_by_its_combinator(point: ExtensionPoint, tiers: Answers, answer: object) -> None:
     assert session_with(point, tiers).ask(point, "subject") == answer
+
+
+def test_the_scores_of_hyper_nodes_are_added_up() -> None:
+    session = session_with(HYPER_NODE_ORDER, [[np.array([1.5, 0.0]), np.array([2.0, 0.0])], [np.array([3.0, 1.0])]])
+    assert session.ask(HYPER_NODE_ORDER, "sub-job", ["h0", "h1"]).tolist() == [6.5, 1.0]
 
 
 def test_victims_of_gang_eviction_are_narrowed_by_every_tier() -> None:

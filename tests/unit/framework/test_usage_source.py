@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-import scheduler.actions  # noqa: F401
+import scheduler.actions
+import scheduler.plugins  # noqa: F401
 from scheduler.framework.configuration_file import parse_configuration
 from scheduler.framework.usage_source import SourceType, UsageSource, parse_usage_source
 
@@ -65,12 +66,15 @@ def test_an_invalid_interval_is_reported_and_the_default_is_used(interval: str) 
     assert problems[0].startswith("m.interval:") and problems[0].endswith("using 30s")
 
 
+PLAIN = "actions: allocate\ntiers: [{plugins: [{name: gang}]}]\n"
+
+
 def test_such_a_section_is_a_warning_and_not_the_end_of_the_file() -> None:
-    configuration = parse_configuration("actions: allocate\nmetrics: {type: nonsense}\n", "conf.yaml")
+    configuration = parse_configuration(f"{PLAIN}metrics: {{type: nonsense}}\n", "conf.yaml")
     assert configuration.metrics is None
     assert configuration.warnings[0].startswith("conf.yaml: metrics.type: 'nonsense' is none of")
 
 
 def test_no_section_is_nothing_to_speak_of() -> None:
-    configuration = parse_configuration("actions: allocate\n")
+    configuration = parse_configuration(PLAIN)
     assert configuration.metrics is None and not configuration.warnings
