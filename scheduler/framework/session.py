@@ -16,6 +16,7 @@ from msgspec import structs
 from scheduler.api.decisions import Bind, Decisions, EventPost, ObjectRef, Ungate
 from scheduler.api.hypernode import HyperNodes
 from scheduler.api.job import Job, SubJob
+from scheduler.api.names import REASON_NOT_ALLOCATABLE
 from scheduler.api.node import Column, Nodes, Rows
 from scheduler.api.queue import Queue
 from scheduler.api.reasons import Malformed, Refusal
@@ -30,7 +31,16 @@ from scheduler.framework.columns import Filter, Score
 from scheduler.framework.combining import is_whole
 from scheduler.framework.configuration import Configuration
 from scheduler.framework.eviction_candidates import EvictionCandidates
-from scheduler.framework.extension import BEST_NODE, BIND_ANNOTATIONS, CARDS, NODE_ASSIGNMENT, PREPARATIONS, UNGATED
+from scheduler.framework.extension import (
+    ALLOCATABLE,
+    BEST_NODE,
+    BIND_ANNOTATIONS,
+    CARDS,
+    NODE_ASSIGNMENT,
+    PREPARATIONS,
+    UNGATED,
+    ExtensionPoint,
+)
 from scheduler.framework.external_calls import NO_EXTERNAL_CALLS, ExternalCalls
 from scheduler.framework.figures import QueueUsage
 from scheduler.framework.registration import DeallocateHandler, Registration
@@ -174,6 +184,19 @@ class Session(Registration):
             raise TypeError(f"{refusal!r:.66} is not a Refusal")
         self.touch(job)
         job.refusals.append(refusal)
+
+    def refuse_without_reason(self, point: ExtensionPoint, queue: Queue, job: Job, cls: TaskClass) -> None:
+        """Records which plugin has no room for tasks of a class, if no plugin has recorded why. ``point``: ALLOCATABLE
+        or ALLOCATABLE_NOW, whose answer was 0."""
+        noted = job.fit_errors.get(cls.id)
+        if job.refusals or (noted is not None and noted.note):
+            return
+        function = next((f for f in self.all_functions(point) if f(queue, job, cls) <= 0), None)
+        if function is None or job.refusals:
+            return
+        plugin, when = self.plugin_of(function), "" if point is ALLOCATABLE else " while others terminate"
+        text = f"plugin {plugin} allows no more of these Pods in queue {queue.name}{when}, and gives no reason"
+        self.refuse(job, Refusal(REASON_NOT_ALLOCATABLE, text))
 
     def touch(self, job: Job) -> None:
         """Declares that the caller changes a job. Statements and ``refuse`` call it."""

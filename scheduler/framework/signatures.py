@@ -1,7 +1,8 @@
 """Checks whether a function that a plugin registers accepts the parameters of its extension point.
 
-The check at registration compares the number of positional parameters and, if they are annotated with domain types,
-these types. A session registers the same functions as the one before, so accepted functions are remembered.
+The check at registration compares the number of positional parameters and, if they are annotated with domain types or,
+without an annotation, named after one (``job``), these types. A session registers the same functions as the one before,
+so accepted functions are remembered.
 """
 
 import functools
@@ -15,6 +16,8 @@ from scheduler.framework.failures import RegistrationError, name_of
 
 _DOMAIN: Final = frozenset({"Task", "TaskClass", "Job", "SubJob", "Queue", "EvictionContext", "HyperNode"})
 """Domain types that are compared; type checkers check other annotations (protocols, aliases)."""
+_TYPES: Final = {"job": "Job", "queue": "Queue", "task": "Task", "cls": "TaskClass", "sub_job": "SubJob"}
+"""The domain types that names of parameters stand for, where no annotation says otherwise."""
 _NAMES: Final = frozenset({"job", "queue", "task"})
 """Names of parameters with a default that a plugin expects to be given."""
 _POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -54,8 +57,12 @@ def _problem(signature: inspect.Signature, takes: Sequence[str]) -> str:
     for name, wanted in bound.arguments.items():
         parameter = signature.parameters[name]
         annotated = _simple_name(parameter.annotation)
-        if parameter.kind in _POSITIONAL and annotated in _DOMAIN and annotated != wanted and wanted in _DOMAIN:
+        if parameter.kind not in _POSITIONAL or wanted not in _DOMAIN:
+            continue
+        if annotated in _DOMAIN and annotated != wanted:
             return f"parameter {name} is a {annotated}"
+        if annotated not in _DOMAIN and _TYPES.get(name, wanted) != wanted:
+            return f"parameter {name} would receive a {wanted}"
     for name, parameter in signature.parameters.items():
         if name not in bound.arguments and (name in _NAMES or _simple_name(parameter.annotation) in _DOMAIN):
             return f"parameter {name} would never be given"

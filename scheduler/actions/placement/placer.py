@@ -16,6 +16,7 @@ from scheduler.api.queue import Queue
 from scheduler.api.reasons import FitErrors
 from scheduler.api.task import READY_STATUSES, Task, TaskStatus
 from scheduler.framework.class_view.view import ClassView
+from scheduler.framework.extension import ALLOCATABLE, ALLOCATABLE_NOW
 from scheduler.framework.session import Session
 from scheduler.framework.statement import AllocationError, Statement
 
@@ -124,6 +125,7 @@ class Placer:
             wanted = min(len(run), max(session.sub_job_missing(job, sub_job), 1))
             wanted = session.allocatable(scope.queue, job, task.cls, wanted)
             if wanted <= 0:
+                session.refuse_without_reason(ALLOCATABLE, scope.queue, job, task.cls)
                 pending.take(len(run))
                 continue
             now = session.allocatable_now(scope.queue, job, task.cls, wanted)
@@ -131,6 +133,8 @@ class Placer:
                 placed = self._place_run(scope, run[:now], within, statement)
             else:
                 placed = self._pipeline_on_releasing(scope, task, within, statement)
+                if not placed:
+                    session.refuse_without_reason(ALLOCATABLE_NOW, scope.queue, job, task.cls)
             pending.take(placed or len(run))  # if one task of a run fits on no node, none does
             if not placed:
                 failed = failed or task
@@ -252,6 +256,8 @@ class Placer:
         room = self._session.allocatable(queue, job, tasks[0].cls, len(tasks))
         if room > 0:
             self._session.ungate(job, tasks[:room])
+        else:
+            self._session.refuse_without_reason(ALLOCATABLE, queue, job, tasks[0].cls)
 
     def place_on_nominated(self, scope: PlacementScope, pending: PendingTasks, statement: Statement) -> bool:
         """Place all remaining tasks on their nominated nodes. Returns False, and places none, if one does not fit."""

@@ -9,6 +9,7 @@ import pytest
 
 from scheduler.api.job import Job
 from scheduler.api.queue import Queue
+from scheduler.api.reasons import Refusal
 from scheduler.api.task import Task, TaskClass
 from scheduler.framework import registry
 from scheduler.framework.arguments import Arguments
@@ -114,6 +115,66 @@ def test_a_score_that_is_given_a_queue_and_wants_a_job_is_refused(
     function = by_job if wanted == "Job" else by_queue
     message = refused(lambda session: session.add_score(function, **key), monkeypatch)
     assert message.startswith("plugin fake: Score: function ") and f"parameter what is a {wanted}" in message
+
+
+@pytest.mark.parametrize(
+    ("opening", "problem"),
+    [
+        (lambda s: s.add_allocatable(lambda cls, job, queue: 1), "parameter cls would receive a Queue"),
+        (lambda s: s.add_allocatable_now(lambda queue, cls, job: 1), "parameter cls would receive a Job"),
+        (lambda s: s.add_filter(lambda job: []), "parameter job would receive a TaskClass"),
+        (lambda s: s.add_score(lambda cls, queue: [], per_job=True), "parameter queue would receive a Job"),
+        (lambda s: s.add_job_order(lambda task: 1), "parameter task would receive a Job"),
+    ],
+)
+def test_a_parameter_that_is_named_like_something_else_is_refused(
+    opening: Opening, problem: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert problem in refused(opening, monkeypatch)
+
+
+def test_a_parameter_of_any_other_name_or_with_the_right_annotation_is_accepted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def room(job: Queue, queue: Job, cls: TaskClass) -> int:
+        return 9
+
+    def opening(session: Session) -> None:
+        session.add_allocatable(room)
+        session.add_allocatable(lambda q, j, c: 9)
+
+    assert two_queues().run(fake_plugin(opening, monkeypatch)).bound
+
+
+# --- a quota without a reason ---
+def test_a_quota_that_gives_no_reason_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    conf = fake_plugin(lambda s: s.add_allocatable(lambda queue, job, cls: 0), monkeypatch)
+    world = two_queues().run(conf)
+    reason = "plugin fake allows no more of these Pods in queue red, and gives no reason"
+    assert world.refusals("g-red") == [reason]
+    assert reason in world.waiting["p-red"]
+    assert set(world.events("NotAllocatable")) == {reason, reason.replace("red", "blue")}
+
+
+def test_a_quota_that_lets_no_pod_start_beside_terminating_ones_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    conf = fake_plugin(lambda s: s.add_allocatable_now(lambda queue, job, cls: 0), monkeypatch)
+    world = two_queues().run(conf)
+    assert world.bound == {}
+    assert world.refusals("g-red") == [
+        "plugin fake allows no more of these Pods in queue red while others terminate, and gives no reason"
+    ]
+
+
+def test_a_quota_with_a_reason_has_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    def opening(session: Session) -> None:
+        def room(queue: Queue, job: Job, cls: TaskClass) -> int:
+            session.refuse(job, Refusal("Full", f"queue {queue.name} is full"))
+            return 0
+
+        session.add_allocatable(lambda queue, job, cls: 9)
+        session.add_allocatable(room)
+
+    assert set(two_queues().run(fake_plugin(opening, monkeypatch)).refusals("g-red")) == {"queue red is full"}
 
 
 def test_a_key_that_takes_the_wrong_thing_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
