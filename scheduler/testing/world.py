@@ -1,12 +1,15 @@
 """A cluster in memory that is scheduled a cycle at a time, for tests of plugins and actions."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any, Self
 
 import scheduler.actions
 import scheduler.plugins  # noqa: F401  both register what they hold
 from scheduler.api.decisions import Decisions
+from scheduler.api.kinds import POD
 from scheduler.api.names import SCHEDULING_API_VERSION
+from scheduler.api.snapshot import Snapshot
+from scheduler.api.task import TaskClass
 from scheduler.cache import ClusterCache
 from scheduler.cluster.memory import MemoryCluster, Simulation
 from scheduler.explain import explain
@@ -36,6 +39,34 @@ def configuration(
     return Configuration(tuple(a.strip() for a in actions.split(",") if a.strip()), tuple(built))
 
 
+class _KeptTexts(dict[str, str]):
+    """The labels or annotations of a task class. A plugin that asks for one which Pods of the class have, but which is
+    not kept because no plugin requires it, would take it for missing: this raises LookupError."""
+
+    def __init__(self, kept: Mapping[str, str], others: Set[str], field: str) -> None:
+        """``others``: the keys that Pods of the class have besides. ``field``: of CacheRequirements."""
+        super().__init__(kept)
+        self._others = others
+        self._field = field
+
+    def __missing__(self, key: str) -> str:
+        self._check(key)
+        raise KeyError(key)
+
+    def __contains__(self, key: object) -> bool:
+        self._check(key)
+        return super().__contains__(key)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        self._check(key)
+        return super().get(key, default)
+
+    def _check(self, key: object) -> None:
+        if key in self._others:
+            missing = f"no plugin names it in {self._field} of its cache_requirements"
+            raise LookupError(f"Pods of this class have {key}, but {missing}")
+
+
 class World:
     """A cluster in memory. Only the scheduler runs in it, when ``run`` is called."""
 
@@ -49,22 +80,39 @@ class World:
         """A session opened over the present state; nothing is carried out. Raises LookupError as ``run``."""
         _check_names(configuration)
         self.cluster.configure(configuration)
-        return open_session(Session(self.cluster.cache.snapshot(self.cluster.now), configuration))
+        return open_session(Session(self._snapshot(), configuration))
 
     def run(self, configuration: Configuration, cycles: int = 1, *, kubelet: bool = False) -> Self:
         """Runs cycles and carries out what they decide. ``kubelet``: Pods with a node run after each cycle, and evicted
-        Pods exit. Raises PluginError if a plugin or action raises, and LookupError if one is not registered."""
+        Pods exit. Raises LookupError if a plugin or action is not registered, and PluginError if one raises, or asks a
+        class for a label or annotation of its Pods that no plugin names in ``cache_requirements``."""
         _check_names(configuration)
         for _ in range(cycles):
             cache = self.cluster.cache
             self.cluster.configure(configuration)
-            self.outcome = run_cycle(cache.snapshot(self.cluster.now), configuration)
+            self.outcome = run_cycle(self._snapshot(), configuration)
             cache.assume(self.outcome.decisions)
             self.cluster.carry_out(self.outcome.decisions, cache.take_malformed() + self.outcome.malformed)
             if kubelet:
                 self.cluster.run_kubelet()
             self.cluster.tick()
         return self
+
+    def _snapshot(self) -> Snapshot:
+        """A snapshot in which plugins cannot ask classes for labels and annotations that they do not require."""
+        snapshot = self.cluster.cache.snapshot(self.cluster.now)
+        pods = {(pod.metadata.namespace, pod.metadata.name): pod.metadata for pod in self.cluster.server.structs(POD)}
+        keys: dict[TaskClass, tuple[set[str], set[str]]] = {}
+        for task in (task for job in snapshot.jobs.values() for task in job.tasks()):
+            if meta := pods.get((task.namespace, task.name)):
+                labels, annotations = keys.setdefault(task.cls, (set(), set()))
+                labels.update(meta.labels or ())
+                annotations.update(meta.annotations or ())
+        for cls, (labels, annotations) in keys.items():
+            cls.labels = _KeptTexts(cls.labels, labels.difference(cls.labels), "pod_labels")
+            others = annotations.difference(cls.annotations)
+            cls.annotations = _KeptTexts(cls.annotations, others, "pod_annotations")
+        return snapshot
 
     @property
     def decisions(self) -> Decisions:

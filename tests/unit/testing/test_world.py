@@ -1,10 +1,18 @@
 """What scheduler.testing offers to tests of plugins."""
 
+import re
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
-from scheduler.testing import World, configuration, gang, node
+from scheduler.api.task import TaskClass
+from scheduler.framework import registry
+from scheduler.framework.cache_requirements import CacheRequirements
+from scheduler.framework.columns import Filter
+from scheduler.framework.failures import PluginError
+from scheduler.testing import World, configuration, gang, group, node, pod
+from tests.unit.framework.fake_plugin import fake_plugin
 
 OBJECTS = (node("n", "1c+8Gi"), gang("train", 2, "1c"))
 
@@ -42,3 +50,44 @@ def test_an_unknown_argument_of_an_action_is_a_problem() -> None:
 def test_changes_are_what_explain_finds() -> None:
     plan = configuration(["priority", "gang", "predicates", "nodeorder"])
     assert "1 node like n more" in World(*OBJECTS).changes("train", plan)
+
+
+# --- labels and annotations that the cache does not keep ---
+def windowed(field: str) -> World:
+    """A Pod with the label or annotation ``window``."""
+    night = {"window": "night"}
+    return World(node("n"), group("g"), pod("p", "1c", "g", **{field: night}))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("field", ["labels", "annotations"])
+@pytest.mark.parametrize(
+    "ask", [lambda texts, key: texts.get(key), lambda texts, key: texts[key], lambda texts, key: key in texts]
+)
+def test_a_plugin_that_reads_what_it_does_not_require_is_an_error(
+    field: str, ask: Callable[[dict[str, str], str], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def filters(cls: TaskClass) -> list[Filter]:
+        ask(getattr(cls, field), "window")
+        return []
+
+    plan = fake_plugin(lambda session: session.add_filter(filters), monkeypatch)
+    problem = f"Pods of this class have window, but no plugin names it in pod_{field} of its cache_requirements"
+    with pytest.raises(PluginError, match=re.escape(f"(about Pod default/p, job default/g): LookupError: {problem}")):
+        windowed(field).run(plan)
+
+
+@pytest.mark.parametrize("field", ["labels", "annotations"])
+def test_a_plugin_reads_what_it_requires_and_what_pods_do_not_have(field: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = []
+
+    def filters(cls: TaskClass) -> list[Filter]:
+        texts = getattr(cls, field)
+        read.append((texts.get("window"), texts["window"], texts.get("other"), "other" in texts))
+        return []
+
+    plan = fake_plugin(lambda session: session.add_filter(filters), monkeypatch)
+    window = frozenset({"window"})
+    required = CacheRequirements(pod_labels=window) if field == "labels" else CacheRequirements(pod_annotations=window)
+    monkeypatch.setattr(registry._plugins["fake"], "cache_requirements", lambda *_: required, raising=False)
+    windowed(field).run(plan)
+    assert read == [("night", "night", None, False)]
