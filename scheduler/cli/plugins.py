@@ -15,7 +15,7 @@ from scheduler.cli.text import echo
 BAD_PLUGIN: Final = 2
 
 
-def load_plugins(directory: Path | None = None) -> None:
+def load_plugins(*directories: Path) -> None:
     """Registers all plugins and actions. Exits with code 2 when one cannot be loaded."""
     import scheduler.actions
     import scheduler.plugins  # noqa: F401  both register their content
@@ -23,12 +23,12 @@ def load_plugins(directory: Path | None = None) -> None:
 
     try:
         load_installed()
-        skipped = load_directory(directory) if directory is not None else []
+        skipped = [directory / name for directory in directories for name in load_directory(directory)]
     except LoadingError as error:
         echo(f"error: {error}", err=True)
         sys.exit(BAD_PLUGIN)
-    for name in skipped:
-        echo(f"warning: {directory}/{name} is not a Python file and is skipped", err=True)
+    for path in skipped:
+        echo(f"warning: {path} is not a Python file and is skipped", err=True)
 
 
 @contextmanager
@@ -69,14 +69,14 @@ def plugins_option(command: Callable[..., None]) -> Callable[..., None]:
     of a plugin ends the command with a message."""
 
     @wraps(command)
-    def called(plugins_dir: str, **given: Any) -> None:
+    def called(plugins_dirs: tuple[str, ...], **given: Any) -> None:
         with plugin_errors():
-            command(load=partial(load_plugins, Path(plugins_dir) if plugins_dir else None), **given)
+            command(load=partial(load_plugins, *map(Path, plugins_dirs)), **given)
 
     return click.option(
         "--plugins-dir",
-        default="",
-        show_default="none",
+        "plugins_dirs",
+        multiple=True,
         metavar="DIR",
-        help="Directory of Python files with more plugins.",
+        help="Directory of Python files with more plugins. Repeatable.",
     )(called)

@@ -208,7 +208,7 @@ def scheduler_command(
                 "master": role.master,
                 "configuration": scheduler_conf,
                 "scheduler_names": names,
-                "plugins_dir": str(click.get_current_context().params.get("plugins_dir") or ""),
+                "plugins_dirs": click.get_current_context().params.get("plugins_dirs", ()),
             }
             namespace = service_namespace or role.leader_elect_resource_namespace
             worker = Worker(COMMAND, question)

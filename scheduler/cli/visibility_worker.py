@@ -36,7 +36,7 @@ class Question(msgspec.Struct):
     configuration: str = ""
     """Path of the scheduler configuration; "": the built-in one."""
     scheduler_names: tuple[str, ...] = ()
-    plugins_dir: str = ""
+    plugins_dirs: tuple[str, ...] = ()
 
 
 def main() -> None:
@@ -61,7 +61,7 @@ def _answer(question: Question) -> Any:
     from scheduler.cli.plugins import load_plugins
 
     def load() -> None:
-        load_plugins(Path(question.plugins_dir) if question.plugins_dir else None)
+        load_plugins(*map(Path, question.plugins_dirs))
 
     connection = Connection(kubeconfig=question.kubeconfig, master=question.master, namespace=question.namespace)
     source = ClusterSource(connection, (), question.configuration or None, question.scheduler_names, load)

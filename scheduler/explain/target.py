@@ -45,8 +45,21 @@ def find_target(cluster: MemoryCluster, kind: str, namespace: str, name: str) ->
     if wanted is VCJOB and raw is None:
         raw = cluster.server.find(BATCH_JOB, namespace, name)
     if raw is None:
-        raise NotFoundError(f"there is no {kind} {name} in namespace {namespace}")
+        job = _creator_of(cluster, namespace, name) if wanted is POD else ""
+        hint = f"; job {job} creates it once it is admitted: explain job {job}" if job else ""
+        raise NotFoundError(f"there is no {kind} {name} in namespace {namespace}{hint}")
     return Target(wanted, namespace, name, _group_of(cluster, wanted, raw))
+
+
+def _creator_of(cluster: MemoryCluster, namespace: str, name: str) -> str:
+    """Returns the vcjob that creates a Pod of this name for one of its roles, or ""."""
+    for raw in cluster.server.of(VCJOB):
+        job = str(raw["metadata"]["name"])
+        roles = [f"{job}-{role.get('name')}-" for role in (raw.get("spec") or {}).get("tasks") or ()]
+        numbers = [name.removeprefix(role) for role in roles if name.startswith(role)]
+        if raw["metadata"].get("namespace") == namespace and any(map(str.isdecimal, numbers)):
+            return job
+    return ""
 
 
 def _group_of(cluster: MemoryCluster, kind: Kind, raw: Raw) -> str:

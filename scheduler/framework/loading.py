@@ -7,6 +7,7 @@ start: without it, the configuration would mean something else.
 
 import importlib.util
 import sys
+import traceback
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
@@ -53,12 +54,15 @@ def load_directory(directory: Path) -> list[str]:
         try:
             _import(source, f"{_PREFIX}.{path.stem}")
         except Exception as error:  # a plugin may raise anything
-            raise LoadingError(f"{source}: {_words(error)}") from error
+            raise LoadingError(f"{source}{_line_of(error, source)}: {_words(error)}") from error
     return skipped
 
 
 def _import(source: Path, name: str) -> None:
     if name in sys.modules:
+        known = sys.modules[name].__file__
+        if known != str(source):
+            raise ImportError(f"{known} of another directory has the same name")
         return
     sys.modules.setdefault(_PREFIX, ModuleType(_PREFIX))
     spec = importlib.util.spec_from_file_location(name, source)
@@ -71,6 +75,14 @@ def _import(source: Path, name: str) -> None:
     except BaseException:
         del sys.modules[name]
         raise
+
+
+def _line_of(error: BaseException, source: Path) -> str:
+    """Returns the last line of a file in the traceback of an exception, as ``:7``, or ""."""
+    if isinstance(error, SyntaxError) and error.filename == str(source):
+        return f":{error.lineno}"
+    lines = [at.lineno for at in traceback.extract_tb(error.__traceback__) if at.filename == str(source)]
+    return f":{lines[-1]}" if lines else ""
 
 
 def _words(error: Exception) -> str:

@@ -1,5 +1,7 @@
 """The registry of actions and plugins by name. To add one, write a class and register it."""
 
+import inspect
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Protocol
 
@@ -27,14 +29,15 @@ _prefixes: dict[str, str] = {}
 
 
 def register_plugin(factory: type[Plugin]) -> type[Plugin]:
-    """Class decorator: registers a plugin under its ``name``. Raises ValueError if another class has the name."""
+    """Class decorator: registers a plugin under its ``name``. Raises ValueError if another class has the name, or a
+    session could not create or open the plugin."""
     _claim(factory, _plugins, "plugin")
     _plugins[factory.name] = factory
     return factory
 
 
 def register_action(factory: type[Action]) -> type[Action]:
-    """Class decorator: registers an action under its ``name``. Raises ValueError if another class has the name."""
+    """Class decorator: registers an action under its ``name``. Raises ValueError as ``register_plugin`` does."""
     _claim(factory, _actions, "action")
     _actions[factory.name] = factory
     return factory
@@ -44,8 +47,22 @@ def _claim(factory: type[Plugin] | type[Action], known: Mapping[str, object], wh
     name: object = getattr(factory, "name", None)
     if not isinstance(name, str) or not name:
         raise ValueError(f"{factory.__qualname__}.name is {name!r:.66}, not the name of a {what}")
-    if known.get(name, factory) is not factory:
-        raise ValueError(f"there is a {what} called {name!r} already")
+    other = known.get(name, factory)
+    if other is not factory:
+        where = getattr(sys.modules.get(other.__module__), "__file__", other.__module__)
+        known_as = getattr(other, "__qualname__", repr(other))
+        raise ValueError(f"there is a {what} called {name!r} already: {known_as} in {where}")
+    method = "open" if what == "plugin" else "execute"
+    if not callable(getattr(factory, method, None)):
+        raise ValueError(f"{factory.__qualname__} has no method {method}(session)")
+    for function, takes, call in (
+        (factory, ("arguments",), "(arguments)"),
+        (getattr(factory, method), ("self", "session"), f".{method}(session)"),
+    ):
+        try:
+            inspect.signature(function).bind(*takes)
+        except TypeError as error:
+            raise ValueError(f"{factory.__qualname__}{call} cannot be called: {error}") from None
 
 
 def register_prefix(prefix: str, name: str) -> None:

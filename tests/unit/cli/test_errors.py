@@ -130,7 +130,7 @@ def files(tmp_path: Path) -> list[str]:
 @pytest.mark.parametrize("words", ALL, ids=named)
 def test_files_that_cannot_be_read(words: tuple[str, ...], files: list[str], tmp_path: Path) -> None:
     for option in options(words):
-        if option.metavar != "FILE" and not isinstance(option.type, click.Path) and option.name not in ("plugins_dir",):
+        if option.metavar != "FILE" and not isinstance(option.type, click.Path) and option.name != "plugins_dirs":
             continue
         for file in files:
             others = ("-f", files[-1]) if words == ("simulate",) and option.name != "paths" else ()

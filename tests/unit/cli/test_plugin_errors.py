@@ -69,3 +69,21 @@ def test_an_exception_of_a_plugin_ends_the_command_with_one_line(
     command = " ".join(word for word in words if word in ("simulate", "explain", "node", "chips", "queue", "top"))
     (line,) = result.stderr.splitlines()
     assert line.startswith(f"Failed to {command}: {expected} (at {__file__}:")
+
+
+def test_plugins_of_several_directories_are_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_plugins", dict(registry._plugins))
+    words, names = ["simulate", "-f", str(tmp_path / "cluster.yaml")], ("one-more", "another")
+    (tmp_path / "cluster.yaml").write_text(yaml.safe_dump_all([node("n1")]), encoding="utf-8")
+    for name in names:
+        (tmp_path / name).mkdir()
+        stem = name.replace("-", "_")
+        (tmp_path / name / f"{stem}.py").write_text(
+            f"from scheduler.framework.registry import register_plugin\n\n\n@register_plugin\nclass P:\n"
+            f"    name = '{name}'\n\n    def __init__(self, arguments): pass\n\n    def open(self, session): pass\n",
+            encoding="utf-8",
+        )
+        words += ["--plugins-dir", str(tmp_path / name)]
+    result = CliRunner().invoke(main, words)
+    assert result.exit_code == 0, result.output
+    assert all(registry.plugin(name) for name in names)

@@ -157,7 +157,7 @@ def test_what_the_scheduler_refuses_is_said(
 
 
 # --- the process that answers -----------------------------------------------------------------------------------------
-def question(cluster: Cluster, **fields: str) -> Question:
+def question(cluster: Cluster, **fields: Any) -> Question:
     return Question(kubeconfig=str(cluster.kubeconfig), scheduler_names=("volcano-py",), **fields)
 
 

@@ -97,6 +97,17 @@ def test_a_missing_object_raises_not_found(kind: str) -> None:
         explained(kind, "missing", node("n1"))
 
 
+def test_a_pod_that_its_job_has_not_created_is_said_to_come_from_it() -> None:
+    roles = [{"name": "worker", "replicas": 2, "template": {"spec": {"containers": []}}}]
+    meta = {"name": "nightly", "namespace": "default"}
+    nightly = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": meta, "spec": {"tasks": roles}}
+    with pytest.raises(NotFoundError, match="job nightly creates it once it is admitted: explain job nightly"):
+        explained("pod", "nightly-worker-0", nightly)
+    for name in ("nightly-worker-x", "nightly-driver-0"):
+        with pytest.raises(NotFoundError, match=f"there is no pod {name} in namespace default$"):
+            explained("pod", name, nightly)
+
+
 def test_the_queue_position_names_the_jobs_ahead() -> None:
     it = explained(
         "podgroup", "c", node("n1", "1c"), queue("q"),

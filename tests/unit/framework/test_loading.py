@@ -93,14 +93,31 @@ def test_an_entry_point_that_leads_nowhere_is_refused_by_name(monkeypatch: pytes
 
 
 def test_a_file_that_does_not_run_is_refused_with_its_place(tmp_path: Path) -> None:
-    (tmp_path / "broken.py").write_text("1 / 0\n")
-    with pytest.raises(LoadingError, match=r"broken\.py: ZeroDivisionError"):
+    (tmp_path / "broken.py").write_text("def at_import():\n    1 / 0\n\n\nat_import()\n")
+    with pytest.raises(LoadingError, match=r"broken\.py:2: ZeroDivisionError"):
         load_directory(tmp_path)
+
+
+def test_a_file_with_a_syntax_error_is_refused_with_its_line(tmp_path: Path) -> None:
+    (tmp_path / "broken.py").write_text("\n\nx = = 1\n")
+    with pytest.raises(LoadingError, match=r"broken\.py:3: SyntaxError"):
+        load_directory(tmp_path)
+
+
+def test_two_directories_may_not_have_files_of_one_name(tmp_path: Path) -> None:
+    write(tmp_path / "a", "ending.py")
+    write(tmp_path / "b", "ending.py")
+    load_directory(tmp_path / "a")
+    load_directory(tmp_path / "a")
+    with pytest.raises(
+        LoadingError, match=r"b/ending\.py: ImportError: .*a/ending\.py of another directory has the same"
+    ):
+        load_directory(tmp_path / "b")
 
 
 def test_the_name_of_a_built_in_plugin_cannot_be_taken(tmp_path: Path) -> None:
     write(tmp_path, "gang.py", registered="gang")
-    with pytest.raises(LoadingError, match="there is a plugin called 'gang' already"):
+    with pytest.raises(LoadingError, match=r"there is a plugin called 'gang' already: Gang in .*plugins/gang\.py"):
         load_directory(tmp_path)
 
 

@@ -1,6 +1,7 @@
 """What plugins may register: functions that are given what they may depend on, and those that are refused."""
 
 import functools
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -175,6 +176,30 @@ def test_a_quota_with_a_reason_has_no_other(monkeypatch: pytest.MonkeyPatch) -> 
         session.add_allocatable(room)
 
     assert set(two_queues().run(fake_plugin(opening, monkeypatch)).refusals("g-red")) == {"queue red is full"}
+
+
+@pytest.mark.parametrize(
+    ("methods", "problem"),
+    [
+        ({}, "Odd has no method open(session)"),
+        ({"open": None}, "Odd has no method open(session)"),
+        ({"open": lambda self, session: None}, "Odd(arguments) cannot be called: too many positional arguments"),
+        (
+            {"open": lambda self: None, "__init__": lambda self, arguments: None},
+            "Odd.open(session) cannot be called: too many positional arguments",
+        ),
+    ],
+)
+def test_a_class_that_no_session_could_open_is_refused(methods: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(problem)):
+        registry.register_plugin(type("Odd", (), {"name": "odd", **methods}))
+    assert registry.plugin("odd") is None
+
+
+def test_an_action_without_execute_is_refused() -> None:
+    odd = type("Odd", (), {"name": "odd", "__init__": lambda self, arguments: None})
+    with pytest.raises(ValueError, match=re.escape("Odd has no method execute(session)")):
+        registry.register_action(odd)
 
 
 def test_a_key_that_takes_the_wrong_thing_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

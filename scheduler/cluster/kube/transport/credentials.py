@@ -97,7 +97,8 @@ class Credentials:
         return configuration
 
     def _error(self, error: Exception) -> CredentialsError:
-        source = self._kubeconfig or "the default kubeconfig or service account"
+        named = f"KUBECONFIG={os.environ['KUBECONFIG']}" if os.environ.get("KUBECONFIG") else ""
+        source = self._kubeconfig or named or "the default kubeconfig or service account"
         return CredentialsError(f"cannot load credentials from {source}: {_problem(error)}")
 
     def _fill(self, configuration: "KubernetesConfiguration") -> None:

@@ -206,8 +206,20 @@ def test_unusable_credentials_are_named(tmp_path: Path) -> None:
         Credentials(kubeconfig=str(broken)).load()
 
 
+def test_a_kubeconfig_of_the_environment_that_is_missing_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(tmp_path / "none")
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    monkeypatch.setenv("KUBECONFIG", path)
+    monkeypatch.setattr("kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", path)  # read at import
+    with pytest.raises(CredentialsError, match=f"cannot load credentials from KUBECONFIG={path}"):
+        Credentials().load()
+
+
 def test_a_service_account_is_read_from_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    monkeypatch.delenv("KUBECONFIG", raising=False)
     monkeypatch.setattr("kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(tmp_path / "none"))
     with pytest.raises(CredentialsError, match="service account"):
         Credentials().load()
