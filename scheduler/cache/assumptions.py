@@ -7,17 +7,17 @@ from scheduler.api.names import HCCL_RANK_INDEX, PREDICATE_TIME, SUPER_POD_RANK
 from scheduler.api.signed_records import device_annotations
 from scheduler.api.task import Task, TaskStatus, predicate_time_of
 from scheduler.cache.job_table import JobTable
-from scheduler.cache.pod_intake import PodIntake
 from scheduler.cache.pod_tasks import holds_node
 from scheduler.cache.queue_table import QueueTable
 from scheduler.cache.task_table import InFlightWrites, TaskTable
+from scheduler.cache.task_updater import TaskUpdater
 
 
 class Assumptions:
     """Applies assumed decisions, and reverts failed ones."""
 
     def __init__(
-        self, tasks: TaskTable, pods: PodIntake, jobs: JobTable, queues: QueueTable, in_flight: InFlightWrites
+        self, tasks: TaskTable, pods: TaskUpdater, jobs: JobTable, queues: QueueTable, in_flight: InFlightWrites
     ) -> None:
         self._tasks = tasks
         self._pods = pods

@@ -29,13 +29,13 @@ from scheduler.cache.job_table import JobTable
 from scheduler.cache.malformed_fields import MalformedFields
 from scheduler.cache.node_table import NodeTable
 from scheduler.cache.object_stores import ObjectStores, OriginalObjects, UsageTable, key_of
-from scheduler.cache.pod_intake import PodIntake
 from scheduler.cache.queue_table import PriorityClasses, QueueTable
 from scheduler.cache.selection_table import SELECTING, SelectionTable
 from scheduler.cache.shard_filter import ShardFilter
 from scheduler.cache.shard_table import ShardClaims
 from scheduler.cache.task_classes import ClassTable, DeviceClaims
 from scheduler.cache.task_table import InFlightWrites, TaskTable
+from scheduler.cache.task_updater import TaskUpdater
 from scheduler.cache.versioning import Version
 from scheduler.framework.cache_requirements import cache_requirements_of
 from scheduler.framework.configuration import Configuration
@@ -74,7 +74,7 @@ class ClusterCache:
         """The configuration and the ConfigMaps whose requirements are applied."""
         claims, self._in_flight = DeviceClaims(self._stores.resource_claims), InFlightWrites()
         self._tasks = TaskTable(self._version, self._nodes, self._jobs, claims, self._in_flight)
-        self._pods = PodIntake(
+        self._pods = TaskUpdater(
             scheduler_names,
             self._tasks,
             self._jobs,

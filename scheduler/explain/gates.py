@@ -121,11 +121,11 @@ def _quota_gate(session: TracedSession, queue: Queue, job: Job, tasks: list[Task
     cls, known = tasks[0].cls, dict(job.fit_errors)
     functions = [function for tier in session.functions(ALLOCATABLE) for function in tier]
     while tasks:
-        rooms = [(int(function(queue, job, cls)), session.plugin_of(function)) for function in functions]
+        quotas = [(int(function(queue, job, cls)), session.plugin_of(function)) for function in functions]
         noted = job.fit_errors.get(cls.id)
         job.fit_errors.clear()
         job.fit_errors.update(known)
-        room, plugin = min(rooms, default=(len(tasks), ""))
+        room, plugin = min(quotas, default=(len(tasks), ""))
         if room <= 0:
             if noted is None or not noted.note or noted is known.get(cls.id):
                 return None

@@ -110,10 +110,10 @@ class TracedSession(Session):
 class _TracedStatement(Statement):
     def __init__(self, session: TracedSession) -> None:
         super().__init__(session)
-        self._witness = session
+        self._traced = session
 
     def allocate(self, job: Job, tasks: Sequence[Task], rows: Sequence[int]) -> None:
-        self._witness.record_ranking(job, tasks, rows)
+        self._traced.record_ranking(job, tasks, rows)
         super().allocate(job, tasks, rows)
 
 

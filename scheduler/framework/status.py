@@ -89,7 +89,7 @@ def _close_job(session: Session, job: Job) -> None:
         reasons = "; ".join(dict.fromkeys(r.message for r in job.refusals))
         job.new_conditions.append(Condition(CONDITION_UNSCHEDULABLE, job.refusals[0].reason, reasons))
     conditions = _conditions(session, job, phase)
-    _tell_refusals(session, job)
+    _report_refusals(session, job)
     counts = (job.count(TaskStatus.RUNNING), job.count(TaskStatus.SUCCEEDED), job.count(TaskStatus.FAILED))
     if (
         phase != job.stored_phase
@@ -158,7 +158,7 @@ def _set_aside(session: Session, job: Job) -> None:
     session.malformed_field(Malformed("PodGroup", job.namespace, job.name, "status.phase", problem, consequence))
 
 
-def _tell_refusals(session: Session, job: Job) -> None:
+def _report_refusals(session: Session, job: Job) -> None:
     """Adds an Event for each refusal that is not yet on the PodGroup or on a waiting Pod. The scheduler does not write
     the condition of Pods with scheduling gates: if a job has only such Pods, only the PodGroup is written."""
     if not job.refusals:

@@ -41,7 +41,7 @@ def differences(scenario: str, expected: Raw, found: Raw, label: str = "") -> li
         # The record has only those of every run.
         right["events"] = {event: 1 for event in right["events"] if event in left["events"]}
         disagreed.discard("events")
-    return _told(scenario, (each for name in left for each in _walk(left[name], right[name], name, disagreed)))
+    return _unexpected(scenario, (each for name in left for each in _walk(left[name], right[name], name, disagreed)))
 
 
 def answers(scenario: str, expected: Raw, found: Raw) -> list[str]:
@@ -54,10 +54,10 @@ def answers(scenario: str, expected: Raw, found: Raw) -> list[str]:
         for facts in (expected, found)
     )
     disagreed = _disagreed(expected, "")
-    return _told(scenario, (each for name in left for each in _walk(left[name], right[name], name, disagreed)))
+    return _unexpected(scenario, (each for name in left for each in _walk(left[name], right[name], name, disagreed)))
 
 
-def _told(scenario: str, differing: Iterable[tuple[str, str]]) -> list[str]:
+def _unexpected(scenario: str, differing: Iterable[tuple[str, str]]) -> list[str]:
     deliberate = re.compile(_DELIBERATE.get(scenario, r"(?!)"))
     return [text for path, text in differing if not deliberate.fullmatch(path)]
 

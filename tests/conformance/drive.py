@@ -1,4 +1,4 @@
-"""Play a scenario: create its objects, take its steps, and tell what came of it.
+"""Play a scenario: create its objects, take its steps, and record the result.
 
 ``meta.yaml`` of a scenario contains, apart from its description:
 

@@ -15,14 +15,14 @@ EDIT = ("system:aggregate-to-edit", "system:aggregate-to-view", *_OURS)
 """What `edit` consists of. The controller that aggregates does not run here, so each is bound."""
 
 
-def tenant_of(namespace: str) -> str:
+def tenant_user(namespace: str) -> str:
     """The user's name."""
     return f"tenant-of-{namespace}"
 
 
 def tenant(plane: ControlPlane, namespace: str) -> Client:
     """The user's client."""
-    admin, user = plane.admin, tenant_of(namespace)
+    admin, user = plane.admin, tenant_user(namespace)
     there = {role["metadata"]["name"] for role in admin.get(f"{_RBAC}/clusterroles")["items"]}
     for role in yaml.safe_load_all((ROOT / "deploy" / "volcano-py.yaml").read_text(encoding="utf-8")):
         if role["kind"] == "ClusterRole" and role["metadata"]["name"] in set(_OURS) - there:

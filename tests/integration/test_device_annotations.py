@@ -29,7 +29,7 @@ from scheduler.api.names import (
     SIGNING_KEY_SECRET,
 )
 from tests.integration.stage import Namespace, Role, client_of, emptied, wait
-from tests.integration.tenant import EDIT, may, tenant, tenant_of
+from tests.integration.tenant import EDIT, may, tenant, tenant_user
 
 pytestmark = pytest.mark.controlplane
 
@@ -242,7 +242,7 @@ def test_presetting_an_annotation_of_devices_is_refused_by_name(key: str, thief:
     with pytest.raises(ApiError, match="annotations that only the scheduler and device plugins write") as refusal:
         thief.submit("a", FOUR, {key: ",".join(UPPER)})
     assert refusal.value.status == 403
-    assert key in str(refusal.value) and tenant_of(thief.name) in str(refusal.value)
+    assert key in str(refusal.value) and tenant_user(thief.name) in str(refusal.value)
 
 
 @pytest.mark.usefixtures("policy")
@@ -267,7 +267,9 @@ def test_users_may_not_change_annotations_of_the_scheduler_but_may_change_their_
 
 
 @pytest.mark.usefixtures("policy")
-def test_a_device_plugin_with_the_right_may_tell_what_it_mounted(control_plane: ControlPlane, thief: Tenant) -> None:
+def test_a_device_plugin_with_the_right_may_annotate_what_it_mounted(
+    control_plane: ControlPlane, thief: Tenant
+) -> None:
     thief.submit("a", FOUR)
     path = f"{thief.path}/pods/a"
     mounted: dict[str, Any] = {"metadata": {"annotations": {ASCEND_REAL: ",".join(LOWER)}}}

@@ -46,7 +46,7 @@ class DomainEviction:
                 statement = self._attempt(chosen)
                 if statement is not None:
                     return statement
-                due = 2 * len(chosen)  # amounts suffice, and nothing tells which evictions would help
+                due = 2 * len(chosen)  # amounts suffice, and it is not known which evictions would help
             if bundle is not None:
                 chosen.append(bundle)
                 for task in bundle.tasks:
@@ -160,7 +160,7 @@ class _Plan:
     def _evict_for(self, task: Task, row: int) -> bool:
         """Evict restored bundles until quota and filters admit a task to a node. Returns whether they do.
 
-        Nothing tells which eviction helps: bundles on the node are tried before others, whole gangs last, and those
+        It is not known which eviction helps: bundles on the node are tried before others, whole gangs last, and those
         that turn out to be unnecessary are restored.
         """
         name = self._session.nodes.names[row]

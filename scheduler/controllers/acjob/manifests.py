@@ -40,7 +40,7 @@ def pod_name(job: AscendJob, role: Role, index: int) -> str:
 
 
 def identity(job: AscendJob, role: Role, index: int) -> dict[str, str]:
-    """The labels that tell the Pods of a job apart."""
+    """The labels that distinguish the Pods of a job."""
     return {
         "group-name": ACJOB_GROUP,
         "job-name": job.metadata.name,

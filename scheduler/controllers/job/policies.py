@@ -15,7 +15,7 @@ _WITHIN: Final = frozenset({JobEvent.OUT_OF_SYNC, JobEvent.COMMAND_ISSUED, JobEv
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """A LifecyclePolicy that was understood."""
+    """A valid LifecyclePolicy."""
 
     action: Action
     events: frozenset[str]

@@ -116,8 +116,8 @@ def _taken_by_earlier_jobs(evidence: Evidence, model: Model) -> float:
         for task in session.jobs[key].of(TaskStatus.PENDING).values()
         if not task.gated
     )
-    rooms = {cls: room(session.nodes.allocatable[:, row], cls) for cls in waiting if not cls.best_effort}
-    return sum(waiting[cls] / number for cls, number in rooms.items() if number)
+    fitting = {cls: room(session.nodes.allocatable[:, row], cls) for cls in waiting if not cls.best_effort}
+    return sum(waiting[cls] / number for cls, number in fitting.items() if number)
 
 
 def _existing_model(evidence: Evidence, asking: list[Task]) -> Model | None:

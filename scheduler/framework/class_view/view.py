@@ -42,7 +42,7 @@ FEW = 4
 
 
 class ClassView:
-    """Rooms and scores of the nodes for one class of tasks; follows the changes of the session."""
+    """How many tasks of one class each node takes, and its score; follows the changes of the session."""
 
     def __init__(
         self,

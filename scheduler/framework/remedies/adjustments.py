@@ -96,7 +96,7 @@ class Adjustment:
     at: Callable[[int], Step]
     """Returns the change for an amount, from 1 on."""
     what: str = ""
-    """What is changed, to tell several adjustments of a kind apart."""
+    """What is changed, to distinguish several adjustments of a kind."""
     grain: int = 1
     """Units of a round amount, such as a core or a gibibyte; multiples of it are tried first."""
     split: "Callable[[int], Plan] | None" = None

@@ -36,12 +36,12 @@ class QuotaFilter:
         self._reason = reason
 
     def room(self, rows: Rows) -> Counts:
-        return self._rooms(rows, now=True)
+        return self._per_node(rows, now=True)
 
     def future_room(self, rows: Rows) -> Counts:
-        return self._rooms(rows, now=False)
+        return self._per_node(rows, now=False)
 
-    def _rooms(self, rows: Rows, *, now: bool) -> Counts:
+    def _per_node(self, rows: Rows, *, now: bool) -> Counts:
         by_code: Counts = np.full(len(self._names) + 1, UNBOUNDED, dtype=np.int64)  # the last element is for code -1
         for code, room in self._room.items():
             by_code[code] = room(now=now)

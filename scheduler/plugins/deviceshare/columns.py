@@ -30,7 +30,7 @@ class Runs:
         self._family = family
         self._claim = claim
         self._codes: dict[tuple[Cards, int, bool], int] = {}
-        self._rooms: list[int] = [0]
+        self._counts: list[int] = [0]
         self._column = np.zeros(1, dtype=np.int64)
         self._scores: list[list[float]] = [[]]
         self._heads: list[tuple[Cards, int, bool]] = [((), 0, False)]
@@ -42,18 +42,18 @@ class Runs:
         key = (cards, eligible, exclusive)
         code = self._codes.get(key)
         if code is None:
-            code = self._codes[key] = len(self._rooms)
-            self._rooms.append(self._family.room(cards, self._claim, eligible, exclusive))
+            code = self._codes[key] = len(self._counts)
+            self._counts.append(self._family.room(cards, self._claim, eligible, exclusive))
             self._scores.append([])
             self._heads.append(key)
         return code
 
-    def rooms(self, codes: Codes) -> Counts:
+    def counts(self, codes: Codes) -> Counts:
         """Returns how many tasks fit, by code, up to the number that is placed at once."""
-        if len(self._column) < len(self._rooms):
-            self._column = np.array(self._rooms, dtype=np.int64)
-        rooms: Counts = self._column[codes]
-        return rooms
+        if len(self._column) < len(self._counts):
+            self._column = np.array(self._counts, dtype=np.int64)
+        counts: Counts = self._column[codes]
+        return counts
 
     def scores(self, codes: Codes, ahead: Counts | None) -> Column:
         """Returns the score of the task after ``ahead`` others (None: of the first), by code; 0 if it does not fit."""
@@ -61,7 +61,7 @@ class Runs:
         return np.array([self._score(code, place) for code, place in zip(codes.tolist(), places, strict=False)])
 
     def _score(self, code: int, place: int) -> float:
-        if place >= self._rooms[code]:
+        if place >= self._counts[code]:
             return 0.0
         scores = self._scores[code]
         while len(scores) <= place:
@@ -76,7 +76,7 @@ class Runs:
 
 
 class ClaimColumns:
-    """Rooms and scores of nodes for classes with one claim, kept up to date with the ledger."""
+    """How many tasks of classes with one claim fit on each node, and the scores of nodes; follows the ledger."""
 
     def __init__(self, ledger: CardLedger, claim: Any, exclusion: ExclusionRule | None) -> None:
         self._ledger = ledger
@@ -135,7 +135,7 @@ class ClaimColumns:
 
     def room(self, rows: Rows, *, later: bool) -> Counts:
         self._sync()
-        return self._runs.rooms(self._codes[later][rows])
+        return self._runs.counts(self._codes[later][rows])
 
     def scores(self, rows: Rows, ahead: Counts | None) -> Column:
         self._sync()

@@ -34,21 +34,21 @@ def pod_room(cards: Cards, request: CardRequest, order: Sequence[int], *, exclus
     they are tried. ``exclusive``: no two of the Pods share a card."""
     if request.percent < 0:
         memory, cores = request.memory, request.cores
-        rooms = [card_room(cards[i], memory, cores) for i in order]
+        counts = [card_room(cards[i], memory, cores) for i in order]
     else:
-        rooms = [card_room(cards[i], request.memory_of(cards[i]), request.cores) for i in order]
+        counts = [card_room(cards[i], request.memory_of(cards[i]), request.cores) for i in order]
     if exclusive:
-        return min(LONGEST, sum(room > 0 for room in rooms) // request.number)
+        return min(LONGEST, sum(room > 0 for room in counts) // request.number)
     if request.number == 1:
-        return min(LONGEST, sum(rooms))
+        return min(LONGEST, sum(counts))
     placed = 0
     while placed < LONGEST:
-        first = [i for i, room in enumerate(rooms) if room > 0][: request.number]
+        first = [i for i, room in enumerate(counts) if room > 0][: request.number]
         if len(first) < request.number:
             break
-        times = min(rooms[i] for i in first)
+        times = min(counts[i] for i in first)
         for i in first:
-            rooms[i] -= times
+            counts[i] -= times
         placed += times
     return min(LONGEST, placed)
 

@@ -65,8 +65,8 @@ def _by_room(evidence: Evidence) -> list[str]:
     session, rows = evidence.session, evidence.rows
     codes, names = session.nodes.facts.label_column(NODEGROUP_NAME)
     with evidence.unplaced_tasks() as left:
-        rooms = [room(session.nodes.idle[:, row], left[0].cls) if left else 0 for row in rows.tolist()]
-    totals = np.bincount(codes[rows] + 1, weights=np.array(rooms, dtype=float), minlength=len(names) + 1)[1:]
+        counts = [room(session.nodes.idle[:, row], left[0].cls) if left else 0 for row in rows.tolist()]
+    totals = np.bincount(codes[rows] + 1, weights=np.array(counts, dtype=float), minlength=len(names) + 1)[1:]
     present = set(codes[rows].tolist())
     return [names[code] for code in np.argsort(-totals, kind="stable").tolist() if code in present]
 

@@ -44,7 +44,7 @@ def read_strategies(arguments: Arguments) -> Mapping[str, Strategy]:
     result = {}
     for name in listed:
         if "*" in name and (name.count("*") > 1 or not name.endswith("*") or name == "*"):
-            listed.aside(name, listed[name], "of no resource: one asterisk, at the end of a name, is understood", None)
+            listed.aside(name, listed[name], "of no resource: a name may have one asterisk, at its end", None)
             continue
         entry = listed.nested(name)
         type_ = entry.text("type", LEAST)

@@ -343,7 +343,7 @@ def test_a_gang_waits_for_those_who_terminate_and_then_takes_its_nodes(actions: 
 
 
 def test_a_gang_waits_for_a_port_that_is_given_up() -> None:
-    """The filter of ports does not see that the Pod terminates; the nomination tells."""
+    """The filter of ports does not see that the Pod terminates; the nomination does."""
     world = gangs(job("v", 0, "low", 0, ON, **PORT), job("p", 1, "high", 1, **PORT))
     assert len(world.evicted) == 1
     assert world.run(GANG).evicted == set()

@@ -46,7 +46,7 @@ def counted(cache: ClusterCache, change: Callable[[], Any]) -> tuple[int, int]:
         ([queue("other")], OPENING),
         ([queue("default")], NEITHER),
         ([pod("runs", "1c", "old", on="n", phase="Succeeded")], OPENING),
-        ([pod("stranger", "1c", on="n")], NEITHER),
+        ([pod("other", "1c", on="n")], NEITHER),
     ],
 )
 def test_what_arrives_and_what_makes_room(objects: list[Raw], expected: tuple[int, int]) -> None:

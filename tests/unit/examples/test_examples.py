@@ -1,4 +1,4 @@
-"""What ``make run`` shows: each outcome that the files in ``examples/`` tell of in their comments."""
+"""What ``make run`` shows: each outcome that the comments of the files in ``examples/`` describe."""
 
 from functools import cache
 from pathlib import Path

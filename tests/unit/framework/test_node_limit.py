@@ -91,7 +91,7 @@ def test_a_preemptor_waits_until_its_victim_has_exited() -> None:
     assert world.get("Pod", "new-0")["spec"]["nodeName"] == "n"
 
 
-def rooms(session: Session, name: str) -> tuple[int, int]:
+def room_of(session: Session, name: str) -> tuple[int, int]:
     """Room on the first node now, and once terminating tasks have exited."""
     job = session.jobs[f"default/{name}"]
     (task,) = job.of(TaskStatus.PENDING).values()
@@ -107,20 +107,20 @@ def test_the_books_follow_evictions_placements_and_their_rollback() -> None:
     ).session(plan(limits={"lab": 2}))  # fmt: skip
     old, new = session.jobs["default/old"], session.jobs["default/new"]
     (running,), (waiting,) = old.of(TaskStatus.RUNNING).values(), new.of(TaskStatus.PENDING).values()
-    assert rooms(session, "more") == (1, 1)
+    assert room_of(session, "more") == (1, 1)
     eviction = session.statement()
     eviction.evict(old, running, "test")
-    assert rooms(session, "more") == (1, 2)
+    assert room_of(session, "more") == (1, 2)
     placement = session.statement()
     placement.pipeline(new, waiting, 0)
-    assert rooms(session, "more") == (1, 1)
+    assert room_of(session, "more") == (1, 1)
     placement.discard()
-    assert rooms(session, "more") == (1, 2)
+    assert room_of(session, "more") == (1, 2)
     placement.allocate(new, [waiting], [0])
-    assert rooms(session, "more") == (0, 1)
+    assert room_of(session, "more") == (0, 1)
     placement.discard()
     eviction.discard()
-    assert rooms(session, "more") == (1, 1)
+    assert room_of(session, "more") == (1, 1)
 
 
 def test_a_limit_can_count_other_amounts_and_jobs() -> None:

@@ -64,7 +64,7 @@ def test_a_score_by_job_is_asked_for_each_job(monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize(
     ("key", "calls"), [({}, 1), ({"per_queue": lambda queue: queue.weight}, 1), ({"per_job": True}, 2)]
 )
-def test_an_answer_is_kept_for_all_jobs_that_it_cannot_tell_apart(
+def test_an_answer_is_kept_for_all_jobs_with_equal_keys(
     key: dict[str, Any], calls: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[object] = []

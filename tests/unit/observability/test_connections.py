@@ -308,7 +308,7 @@ def test_a_handshake_that_does_not_end_times_out(sent: bytes, run: Run, caplog: 
     assert not [record for record in caplog.records if record.levelname in ("ERROR", "CRITICAL")]
 
 
-def test_clients_that_speak_at_once_are_understood(run: Run) -> None:
+def test_clients_that_send_at_once_are_answered(run: Run) -> None:
     async def scenario() -> None:
         server, client = certificates()
         async with serving(limits(), server) as world:

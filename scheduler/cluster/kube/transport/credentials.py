@@ -202,7 +202,7 @@ def _plain_tls(plain: PlainCredentials) -> ssl.SSLContext | None:
     if plain.client is not None:
         context.load_cert_chain(*plain.client)
     elif plain.client_text is not None:
-        with tempfile.NamedTemporaryFile() as file:  # ssl reads files only; nobody else may read this one
+        with tempfile.NamedTemporaryFile() as file:  # ssl reads files only; other users may not read this one
             file.write(plain.client_text)
             file.flush()
             context.load_cert_chain(file.name)

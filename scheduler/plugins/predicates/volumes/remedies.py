@@ -176,13 +176,13 @@ def more_attachments(evidence: Evidence, plugin: Predicates) -> Iterator[Plan]:
             return
         others = [f for f in session.filters(tasks[0].cls, evidence.job) if not isinstance(f, AttachFilter)]
         open_rows = np.intersect1d(np.flatnonzero(passing_nodes(session, others)), evidence.rows)
-        rooms = {row: room(session.nodes.idle[:, row], tasks[0].cls) for row in open_rows.tolist()}
-    row = max(rooms, key=lambda row: (rooms[row], -row), default=None)
-    if row is None or not rooms[row]:
+        counts = {row: room(session.nodes.idle[:, row], tasks[0].cls) for row in open_rows.tolist()}
+    row = max(counts, key=lambda row: (counts[row], -row), default=None)
+    if row is None or not counts[row]:
         return
     attached, number = (
         Attachments(session.snapshot, session.nodes, Disks(session.snapshot)),
-        min(rooms[row], len(tasks)),
+        min(counts[row], len(tasks)),
     )
     new = dict(state.unattached)
     for disk in state.attached:

@@ -15,7 +15,7 @@ from scheduler.api.job import Job
 from scheduler.api.kinds import COMMAND, CRON_JOB, JOB_FLOW, JOB_TEMPLATE, QUEUE
 from scheduler.api.names import GROUP_NAME
 from scheduler.api.node import Nodes
-from scheduler.cache import pod_intake
+from scheduler.cache import task_updater
 from scheduler.cluster.kube.operator.role import Operator
 from scheduler.cluster.kube.operator.role import Settings as OperatorSettings
 from scheduler.cluster.kube.scheduler.status_throttle import StatusThrottle
@@ -63,7 +63,7 @@ def informers(watching: InformerSet) -> dict[str, Informer]:
     return {informer.source.kind.name: informer for informer in watching._informers}
 
 
-def tell(watchers: dict[str, Informer], type_: str, kind: str, obj: Raw) -> None:
+def deliver(watchers: dict[str, Informer], type_: str, kind: str, obj: Raw) -> None:
     if kind in watchers:
         watchers[kind]._event(json.dumps({"type": type_, "object": obj}).encode())
 
@@ -74,11 +74,11 @@ async def churned(world: World, number: int, *, leading: bool) -> dict[str, int]
     watchers = informers(daemon._informers)
     objects = list(a_round(number))
     for kind, obj in objects:
-        tell(watchers, "ADDED", kind, obj)
+        deliver(watchers, "ADDED", kind, obj)
     daemon._last.version = -1
     await (daemon._run_cycle() if leading else standing_by(world))
     for kind, obj in reversed(objects):
-        tell(watchers, "DELETED", kind, obj)
+        deliver(watchers, "DELETED", kind, obj)
     daemon._last.version = -1
     await (daemon._run_cycle() if leading else standing_by(world))
     await settled(daemon._lanes)
@@ -100,7 +100,7 @@ async def standing_by(world: World) -> None:
 def test_a_scheduler_keeps_nothing_of_objects_that_are_gone(
     leading: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pod_intake, "MIN_CLASS_LIMIT", 0)
+    monkeypatch.setattr(task_updater, "MIN_CLASS_LIMIT", 0)
 
     async def scenario() -> None:
         # Every session computes its figures, however fast sessions follow each other.
@@ -114,7 +114,7 @@ def test_a_scheduler_keeps_nothing_of_objects_that_are_gone(
             for i in range(2):
                 amounts = {"cpu": "100", "memory": "1Ti", "pods": "1000"}
                 node = {"metadata": {"name": f"n{i}", "uid": f"n{i}"}, "status": {"allocatable": amounts}}
-                tell(informers(daemon._informers), "ADDED", "Node", node)
+                deliver(informers(daemon._informers), "ADDED", "Node", node)
             await churned(world, 0, leading=leading)
             before = await churned(world, 1, leading=leading)
             after = await churned(world, 2, leading=leading)
@@ -195,13 +195,13 @@ def test_controllers_keep_nothing_of_objects_that_are_gone(leading: bool) -> Non
                     if kind in BY_HAND:
                         handlers._upsert(BY_HAND[kind], obj)
                     else:
-                        tell(watchers, "ADDED", kind, obj)
+                        deliver(watchers, "ADDED", kind, obj)
                 look_at_all(operator, now)
                 for kind, obj in reversed(objects):
                     if kind in BY_HAND:
                         handlers._delete(BY_HAND[kind], ("ns", obj["metadata"]["name"]))
                     else:
-                        tell(watchers, "DELETED", kind, obj)
+                        deliver(watchers, "DELETED", kind, obj)
                 for _ in range(3):
                     now += 1000.0
                     look_at_all(operator, now)
@@ -228,7 +228,7 @@ def test_sessions_that_are_over_are_freed_at_once(tmp_path: Path) -> None:
             daemon._cache.configure(daemon._configuration.current)
             await daemon._client.start()
             for kind, obj in a_round(0):
-                tell(informers(daemon._informers), "ADDED", kind, obj)
+                deliver(informers(daemon._informers), "ADDED", kind, obj)
             for _ in range(3):
                 await another_turn(world)
             gc.collect()

@@ -20,7 +20,7 @@ import scheduler
 from scheduler.api.names import GROUP_NAME
 from tests.unit.cluster.kube.fake_api import PODS, Answer, Call, until
 from tests.unit.cluster.kube.scheduler.test_daemon import World, started
-from tests.unit.cluster.kube.test_churn import Raw, informers, metadata, settled, tell
+from tests.unit.cluster.kube.test_churn import Raw, deliver, informers, metadata, settled
 
 ROOT = Path(scheduler.__file__).parent
 MAX_FILES = 90
@@ -77,11 +77,13 @@ async def bind_two_pods(directory: Path) -> dict[str, list[str]]:
             await daemon._client.start()
             await daemon._sign()
             watchers = informers(daemon._informers)
-            tell(watchers, "ADDED", "Queue", {"metadata": {"name": "default", "uid": "default"}, "spec": {"weight": 1}})
+            deliver(
+                watchers, "ADDED", "Queue", {"metadata": {"name": "default", "uid": "default"}, "spec": {"weight": 1}}
+            )
             for i in range(3):
                 amounts = {"cpu": "64", "memory": "256Gi", "pods": "110"}
                 node = {"metadata": {"name": f"n{i}", "uid": f"n{i}"}, "status": {"allocatable": amounts}}
-                tell(watchers, "ADDED", "Node", node)
+                deliver(watchers, "ADDED", "Node", node)
             await bind_pod(world, "first", cpu="1")
             called.recording = True
             await bind_pod(world, "second", cpu="2")
@@ -95,10 +97,10 @@ async def bind_pod(world: World, name: str, *, cpu: str) -> None:
     watchers = informers(world.daemon._informers)
     requests = {"cpu": cpu, "memory": "1Gi"}
     group: Raw = {"minMember": 1, "queue": "default", "minResources": requests}
-    tell(watchers, "ADDED", "PodGroup", {"metadata": metadata(name, 1), "spec": group})
+    deliver(watchers, "ADDED", "PodGroup", {"metadata": metadata(name, 1), "spec": group})
     container = {"name": "main", "image": "image", "resources": {"requests": requests}}
     pod = metadata(name, 1, annotations={GROUP_NAME: name}) | {"uid": f"pod-{name}"}
-    tell(
+    deliver(
         watchers, "ADDED", "Pod", {"metadata": pod, "spec": {"schedulerName": "volcano-py", "containers": [container]}}
     )
     await world.daemon._run_cycle()

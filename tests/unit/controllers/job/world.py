@@ -198,7 +198,7 @@ class World:
                 self._delete(owned_kind, owned_name)
 
     def _changed(self, kind: Kind, raw: Raw, own: bool, gone: bool = False) -> None:
-        """Tell the controller, at once if it was its own doing."""
+        """Notifies the controller, at once if it wrote the change itself."""
         self._version += 1
         raw["metadata"]["resourceVersion"] = str(self._version)
         if not gone:

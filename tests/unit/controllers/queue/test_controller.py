@@ -182,15 +182,15 @@ def test_a_command_waits_for_its_queue_and_in_the_end_goes_without() -> None:
 
 # --- hierarchy ---
 def test_queues_below_close_and_open_with_the_one_above() -> None:
-    cluster = controlled(queue("dept"), queue("team", "dept"), queue("desk", "team"), group("j", "desk"))
+    cluster = controlled(queue("dept"), queue("team", "dept"), queue("squad", "team"), group("j", "squad"))
     cluster.create(command("CloseQueue", "dept"))
-    assert states(cluster, "dept", "team", "desk") == ["Closed", "Closed", "Closing"]
-    assert [annotation(cluster, name) for name in ("dept", "team", "desk")] == [None, "true", "true"]
-    assert events(cluster, "team") == events(cluster, "desk") == [CLOSED_EVENT]
+    assert states(cluster, "dept", "team", "squad") == ["Closed", "Closed", "Closing"]
+    assert [annotation(cluster, name) for name in ("dept", "team", "squad")] == [None, "true", "true"]
+    assert events(cluster, "team") == events(cluster, "squad") == [CLOSED_EVENT]
 
     cluster.create(command("OpenQueue", "dept"))
-    assert states(cluster, "dept", "team", "desk") == ["Open", "Open", "Open"]
-    assert [annotation(cluster, name) for name in ("dept", "team", "desk")] == ["false", "false", "false"]
+    assert states(cluster, "dept", "team", "squad") == ["Open", "Open", "Open"]
+    assert [annotation(cluster, name) for name in ("dept", "team", "squad")] == ["false", "false", "false"]
 
 
 def test_a_queue_that_was_closed_before_the_one_above_stays_closed() -> None:

@@ -188,8 +188,8 @@ def test_the_table_of_a_request_says_what_choosing_one_by_one_gives(family: Fami
     masks = data.draw(st.lists(st.integers(0, (1 << family.chips) - 1), min_size=1, max_size=4))
     table = Placements(family, request)
     table.room(np.array([masks[-1]], dtype=np.uint64))
-    rooms = table.room(np.array(masks, dtype=np.uint64)).tolist()
-    for mask, room in zip(masks, rooms, strict=True):
+    counts = table.room(np.array(masks, dtype=np.uint64)).tolist()
+    for mask, room in zip(masks, counts, strict=True):
         free, penalties = mask, list[int]()
         while (choice := family.select(free, request)) is not None:
             penalties.append(choice.penalty)

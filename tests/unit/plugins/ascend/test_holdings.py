@@ -153,7 +153,7 @@ def test_while_a_pod_without_its_record_exists_no_chip_of_its_node_is_free() -> 
     assert "q" not in node.warned
 
 
-def test_a_list_published_after_the_pod_started_tells_which_chips_are_free() -> None:
+def test_a_list_published_after_the_pod_started_shows_which_chips_are_free() -> None:
     unproven = bound("p", 2, annotations=annotated([0, 1]), started="2020-01-02T00:00:10Z")
     assert Node(unproven, published([0, 1, 4, 5, 6, 7], 1577923240)).free == [0, 1, 4, 5, 6, 7]
     assert Node(unproven, published(ALL, 1577923215)).free == []

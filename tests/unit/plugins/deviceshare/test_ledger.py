@@ -212,7 +212,7 @@ def test_a_run_equals_placing_tasks_one_by_one(
     family, claim = Vgpu(VgpuConfig(), policy, 0, locks=False), VgpuClaim(shares)
     runs, eligible = Runs(family, claim), ALL_CARDS
     codes = np.array([runs.code(cards, eligible, exclusive)])
-    room = int(runs.rooms(codes)[0])
+    room = int(runs.counts(codes)[0])
     for ahead in range(most):
         placement = family.place(cards, claim, eligible)
         assert (placement is None) == (ahead >= room)

@@ -96,9 +96,7 @@ def test_a_node_has_all_its_tasks_and_amounts() -> None:
     machine["status"]["capacity"] = {"cpu": "5", "memory": "9Gi", "pods": "110", "example.com/gpu": "2"}
     machine["status"]["images"] = [{"names": ["busybox"], "sizeBytes": 1000}]
     objects = [machine, node("n2"), group("g", phase="Running"), pod("p", "1c", "g", on="n1")]
-    session = session_of(
-        *objects, pod("stranger", "1c", on="n1", scheduler="other"), pod("orphan", "1c", "gone", on="n1")
-    )
+    session = session_of(*objects, pod("other", "1c", on="n1", scheduler="other"), pod("orphan", "1c", "gone", on="n1"))
     answer = shown(Wire(session).node(0))
     assert set(answer) == set(NODE.split())
     assert answer["Idle"] == {
@@ -110,7 +108,7 @@ def test_a_node_has_all_its_tasks_and_amounts() -> None:
     assert answer["Used"]["MilliCPU"] == 3000 and answer["Used"]["MaxTaskNum"] == 0
     assert answer["Capacity"]["MilliCPU"] == 5000 and answer["Allocatable"]["MilliCPU"] == 4000
     assert answer["Node"]["metadata"]["annotations"] == {"note": "hi"}
-    assert set(answer["Tasks"]) == {"default/p", "default/stranger", "default/orphan"}
+    assert set(answer["Tasks"]) == {"default/p", "default/other", "default/orphan"}
     assert answer["RevocableZone"] == "z"
     assert answer["ImageStates"] == {"busybox": {"Size": 1000, "NumNodes": 1, "Nodes": None}}
     assert answer["ResourceUsage"] == {"MetricsTime": "0001-01-01T00:00:00Z", "CPUUsageAvg": {}, "MEMUsageAvg": {}}

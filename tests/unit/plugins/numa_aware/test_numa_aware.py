@@ -73,7 +73,7 @@ def test_a_node_admits_a_pod_according_to_its_topology_policy(
         ([numa("n1", free="")], "cpu allocatable map is empty"),
     ],
 )
-def test_the_reason_tells_why_a_node_cannot_apply_the_policy(topology: list[Raw], why: str) -> None:
+def test_the_reason_says_why_a_node_cannot_apply_the_policy(topology: list[Raw], why: str) -> None:
     world = World(nodes("n1"), topology, guaranteed("a")).run(CONF)
     assert f"0/1 nodes are unavailable: 1 {why}." in world.events("FailedScheduling")
 

@@ -126,7 +126,7 @@ def test_equal_buckets_grow_evenly() -> None:
 
 # --- annotations ---
 @pytest.mark.parametrize(
-    "keys", [{"affinity": "ps,stranger"}, {"anti_affinity": "ps,ps"}, {"task_order": "worker,worker"}]
+    "keys", [{"affinity": "ps,other"}, {"anti_affinity": "ps,ps"}, {"task_order": "worker,worker"}]
 )
 def test_invalid_constraints_are_reported_and_ignored(keys: dict[str, str]) -> None:
     world = World(nodes(1), job({"ps": 1, "worker": 1}, **keys)).run(CONF)

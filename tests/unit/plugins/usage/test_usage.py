@@ -122,7 +122,7 @@ def test_recently_started_pods_count_with_their_estimate() -> None:
 
 
 def test_pods_without_a_job_count() -> None:
-    made = world({"n1": (0, 0), "n2": (10, 0)}, pod("stranger", "4c+1Gi", on="n1", scheduler="other"), gang(1))
+    made = world({"n1": (0, 0), "n2": (10, 0)}, pod("other", "4c+1Gi", on="n1", scheduler="other"), gang(1))
     assert made.run(conf()).bound == {"g-0": "n2"}
 
 

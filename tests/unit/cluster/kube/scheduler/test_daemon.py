@@ -83,7 +83,7 @@ LEASE = LeaseSettings("volcano-system", "volcano-py", retry_period=0.1)
 
 
 async def empty(call: Call, request: web.Request) -> Answer:
-    """The list of nothing, and a watch that tells nothing."""
+    """An empty list, and a watch without events."""
     if "watch" not in call.query:
         return {"metadata": {"resourceVersion": "5"}, "items": []}
     response = web.StreamResponse()

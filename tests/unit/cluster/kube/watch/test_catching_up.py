@@ -25,7 +25,7 @@ METADATA_ONLY = "PartialObjectMetadataList"
 
 
 class Groups:
-    """PodGroups on a server whose watches tell of changes only when they are let."""
+    """PodGroups on a server whose watches deliver a change only when ``deliver`` is called."""
 
     def __init__(self, api: FakeApi, names: dict[str, str]) -> None:
         """``names``: name -> resource version."""
@@ -52,7 +52,7 @@ class Groups:
         items = [{"metadata": metadata(name, version)} for name, version in self.there.items()]
         return {"metadata": {"resourceVersion": self.version}, "items": items}
 
-    async def tell(self, type_: str, name: str, version: str) -> None:
+    async def deliver(self, type_: str, name: str, version: str) -> None:
         """Let the watch report a change of an object."""
         await self.send({"type": type_, "object": {"metadata": metadata(name, version)}})
 
@@ -136,7 +136,7 @@ def test_a_watch_that_lags_is_waited_for(there: dict[str, str], event: tuple[str
             await until(lambda: w.groups.lists)
             await asyncio.sleep(0.05)
             assert not catching_up.done()
-            await w.groups.tell(*event)
+            await w.groups.deliver(*event)
             assert await asyncio.wait_for(catching_up, 30)
             assert w.groups.lists == ["metadata"]
 
@@ -147,7 +147,7 @@ def test_a_watch_that_has_delivered_a_later_version_has_delivered_the_earlier_on
     async def scenario() -> None:
         async with watched() as w:
             w.groups.there, w.groups.version = {"a": "3", "c": "12"}, "20"
-            await w.groups.tell("ADDED", "d", "21")
+            await w.groups.deliver("ADDED", "d", "21")
             await until(lambda: "d" in w.sink.names)
             assert await w.catch_up()
             assert w.groups.lists == ["metadata"]
@@ -183,7 +183,7 @@ def test_versions_that_are_no_numbers_are_only_compared_for_being_the_same(monke
     virtual_time.run(scenario())
 
 
-def test_a_server_that_does_not_tell_versions_is_listed_from_again() -> None:
+def test_a_server_that_returns_no_versions_is_listed_from_again() -> None:
     async def scenario() -> None:
         async with watched() as w:
             w.groups.refuses_metadata = True
@@ -198,7 +198,7 @@ def test_an_object_that_cannot_be_read_does_not_make_a_watch_lag() -> None:
         async with watched() as w:
             event = {"type": "ADDED", "object": {"metadata": metadata("bad", "12"), "spec": {"minMember": "many"}}}
             await w.groups.send(event)
-            await w.groups.tell("ADDED", "good", "13")
+            await w.groups.deliver("ADDED", "good", "13")
             await until(lambda: "good" in w.sink.names)
             w.groups.there, w.groups.version = {"a": "3", "b": "4", "bad": "12", "good": "13"}, "20"
             assert await w.catch_up()

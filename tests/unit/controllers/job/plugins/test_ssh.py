@@ -148,7 +148,7 @@ def test_arguments_that_do_not_fit_are_refused_with_the_reason(arguments: list[s
 
 
 @pytest.mark.parametrize("flag", ["--ssh-private-key", "--ssh-privat-key"])
-def test_a_refusal_does_not_tell_the_private_key(flag: str) -> None:
+def test_a_refusal_does_not_contain_the_private_key(flag: str) -> None:
     with pytest.raises(PluginError) as refusal:
         make_plugins(vcjob("train", task("worker"), ssh=[f"{flag}=-----BEGIN RSA PRIVATE KEY-----\nsecret"]))
     assert "secret" not in str(refusal.value)

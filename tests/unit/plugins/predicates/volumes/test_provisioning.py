@@ -141,12 +141,12 @@ def test_a_pod_waits_if_the_selected_node_of_its_claim_was_deleted() -> None:
 
 
 # --- storage capacity ---
-def driver(tells: bool = True) -> Raw:
+def driver(publishes: bool = True) -> Raw:
     return {
         "apiVersion": STORAGE,
         "kind": "CSIDriver",
         "metadata": {"name": DRIVER},
-        "spec": {"storageCapacity": tells},
+        "spec": {"storageCapacity": publishes},
     }
 
 
@@ -197,7 +197,7 @@ def test_a_pod_waits_if_no_node_has_enough_storage_capacity(capacities: list[Raw
 
 
 def test_a_driver_that_publishes_no_storage_capacity_always_has_enough() -> None:
-    world = with_storage(driver(tells=False), left("a", "n1", "1Gi"))
+    world = with_storage(driver(publishes=False), left("a", "n1", "1Gi"))
 
     assert node_of(world, "p") == "n1"
 

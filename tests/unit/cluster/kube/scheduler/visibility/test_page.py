@@ -115,7 +115,7 @@ def test_without_a_valid_token_nothing_is_shown() -> None:
     async def scenario() -> None:
         async with browser() as b:
             b.server.overviews.publish(FIRST)
-            for token in ("", "nobody"):
+            for token in ("", "unknown"):
                 for path in ("/pages", "/pages?watch=true", MINE, f"{MINE}?watch=true"):
                     assert (await b.refused(path, token))[0] == 401
             assert b.server.api.to("POST", ACCESS) == []

@@ -131,7 +131,7 @@ def test_the_owner_of_a_token_is_authorized_for_the_very_object() -> None:
     run(scenario)
 
 
-def test_a_refused_user_is_told_the_right_and_no_question_is_asked() -> None:
+def test_a_refused_user_gets_the_name_of_the_missing_right_and_no_question_is_asked() -> None:
     async def scenario() -> None:
         async with world() as w:
             status, answer = await w.get(f"{PREFIX}/namespaces/secret/queuequotas")

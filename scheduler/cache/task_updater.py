@@ -34,7 +34,7 @@ MIN_CLASS_LIMIT: Final = 4096
 """Number of classes up to which unused ones are not dropped."""
 
 
-class PodIntake:
+class TaskUpdater:
     """Updates the tasks of a cache from Pods."""
 
     def __init__(
