@@ -39,7 +39,7 @@ TAKEOVER: Final = f"{OURS}, takeover"
 STEPS: Final[Mapping[str, str]] = {"imports": "starting", "lists": "synced", "first session": "Open Session"}
 """Step -> the line of our log that ends it, by its beginning."""
 POLL: Final = 0.005
-"""Seconds between two looks at the waiting Pod."""
+"""Seconds between two reads of the waiting Pod."""
 REST: Final = 3.0
 """Seconds in which a process uses almost no processor time before it counts as idle."""
 

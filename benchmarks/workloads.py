@@ -36,7 +36,7 @@ PODS = "/api/v1/pods"
 LEASE = "benchmark"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
 RETRY = "100ms"
-"""How often a contender looks whether it may lead."""
+"""How often a contender tries to become the leader."""
 REST = 1.0
 """Seconds without work after which a contender is ready."""
 

@@ -141,7 +141,7 @@ def _missing(target: Path) -> list[Tool]:
 
 
 def _link_flags() -> str:
-    """Strip the symbols, and tell the binaries their version: it is not in the source, and they would report v0.0.0."""
+    """Strips the symbols, and sets the version of the binaries, which would report v0.0.0: the source does not have it."""
     version = kubernetes_version()
     major, minor, _patch = version.removeprefix("v").split(".", 2)
     package = "k8s.io/component-base/version"

@@ -219,7 +219,7 @@ subjects:
   namespace: {{ .root.Release.Namespace }}
 {{- end -}}
 
-{{/* Rights to the role's own Leases: one, and one for each of `shards`. `create` can be given for no name, and is for the case that somebody deletes it. */}}
+{{/* Rights to the role's own Leases: one, and one for each of `shards`. `create` can be given for no name, and is for the case that it was deleted. */}}
 {{- define "volcano-py.leaseRole" -}}
 apiVersion: rbac.authorization.k8s.io/v1
 kind: Role
