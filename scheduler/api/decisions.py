@@ -131,10 +131,10 @@ class PodsUnschedulable(NamedTuple):
     def pods(self) -> Iterator[PodUnschedulable]:
         return (PodUnschedulable(task, self.reason, self.message, self.nominated) for task in self.tasks)
 
-    def events(self) -> "Iterator[EventPost]":
+    def events(self) -> "Iterator[EventRecord]":
         if self.new:
             for task in self.tasks:
-                yield EventPost(pod_ref(task), EVENT_WARNING, EVENT_FAILED_SCHEDULING, self.message)
+                yield EventRecord(pod_ref(task), EVENT_WARNING, EVENT_FAILED_SCHEDULING, self.message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,8 +170,8 @@ def pod_ref(task: Task) -> ObjectRef:
     return ObjectRef("v1", "Pod", task.namespace, task.name, task.uid)
 
 
-class EventPost(msgspec.Struct, frozen=True, gc=False):
-    """An Event. Equal Events are counted instead of posted again."""
+class EventRecord(msgspec.Struct, frozen=True, gc=False):
+    """An Event. Equal Events are counted."""
 
     about: ObjectRef
     type: str
@@ -190,7 +190,7 @@ class Decisions:
     pod_groups: list[PodGroupStatusUpdate] = field(default_factory=list)
     pods: list[PodsUnschedulable] = field(default_factory=list)
     queues: list[QueueAllocated] = field(default_factory=list)
-    events: list[EventPost] = field(default_factory=list)
+    events: list[EventRecord] = field(default_factory=list)
     """Without those of ``pods``."""
     eviction_transactions: Counter[str] = field(default_factory=Counter)
     """Action -> number of its committed statements with evictions, for metrics."""

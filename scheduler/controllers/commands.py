@@ -10,7 +10,7 @@ from typing import Final
 from scheduler.api.batch import Action, Command
 from scheduler.api.kinds import COMMAND, Kind, find_kind
 from scheduler.api.objects import KubeObject
-from scheduler.controllers.effects import Delete, Plan, Post, malformed, warning
+from scheduler.controllers.effects import Delete, Plan, RecordEvent, malformed, warning
 from scheduler.controllers.store import Key, Store, key_of
 
 TIMEOUT: Final = 30.0
@@ -66,7 +66,7 @@ class Commands:
         message = f"{self._target.name.lower()} {'/'.join(filter(None, key))} is not there"
         return Plan([[self._missing(command, message)], [delete(command)]], after=0.0)
 
-    def action_of(self, command: Command, target: KubeObject) -> tuple[Action | None, Post | None]:
+    def action_of(self, command: Command, target: KubeObject) -> tuple[Action | None, RecordEvent | None]:
         """The action that a Command requests; None, and an Event, for a Command without a valid action."""
         kind, meta = self._target.name.lower(), target.metadata
         uid = command.target.uid if command.target is not None else ""
@@ -77,7 +77,7 @@ class Commands:
         problem = f"{command.action[:64]!r} is nothing a {kind} can do: {', '.join(sorted(self._actions))}"
         return None, malformed(COMMAND, command, "action", problem)
 
-    def _missing(self, command: Command, message: str) -> Post:
+    def _missing(self, command: Command, message: str) -> RecordEvent:
         return warning(COMMAND, command, self._not_there, message)
 
     def _target_key(self, command: Command | None) -> Key | None:

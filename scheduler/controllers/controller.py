@@ -23,7 +23,7 @@ class Controller(Protocol):
         keys to reconcile. The objects of the first list count as added. ``now``: seconds since the epoch."""
 
     def plan(self, key: Key, now: float) -> Plan:
-        """Plans the writes for an object. Raises nothing: malformed fields are ignored and reported by a Post."""
+        """Plans the writes for an object. Raises nothing: malformed fields are ignored and reported by Events."""
 
     def done(self, key: Key, now: float) -> None:
         """All effects of the last plan for the key succeeded, and the store has their results."""

@@ -7,7 +7,7 @@ An effect names its object by kind, namespace and name, and by uid where a names
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from scheduler.api.decisions import EventPost, ObjectRef
+from scheduler.api.decisions import EventRecord, ObjectRef
 from scheduler.api.kinds import Kind
 from scheduler.api.names import EVENT_MALFORMED, EVENT_NORMAL, EVENT_WARNING
 from scheduler.api.objects import KubeObject
@@ -68,10 +68,10 @@ class Delete:
 
 
 @dataclass(frozen=True, slots=True)
-class Post:
-    """Posts an Event. Plans do not wait for it, and it never fails a plan."""
+class RecordEvent:
+    """Records an Event. Plans do not wait for it, and it never fails a plan."""
 
-    event: EventPost
+    event: EventRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class RemoveFile:
 
 ObjectEffect = Create | Patch | Delete
 FileEffect = WriteFile | RemoveFile
-Effect = ObjectEffect | FileEffect | Post
+Effect = ObjectEffect | FileEffect | RecordEvent
 
 
 @dataclass(slots=True)
@@ -135,23 +135,25 @@ def diff(old: Json, new: Json) -> Json:
     return patch
 
 
-def event(kind: Kind, obj: KubeObject, type: str, reason: str, message: str) -> EventPost:
-    """An Event to post later."""
+def event(kind: Kind, obj: KubeObject, type: str, reason: str, message: str) -> EventRecord:
+    """An Event to record later."""
     meta = obj.metadata
-    return EventPost(ObjectRef(kind.api_version, kind.name, meta.namespace, meta.name, meta.uid), type, reason, message)
+    return EventRecord(
+        ObjectRef(kind.api_version, kind.name, meta.namespace, meta.name, meta.uid), type, reason, message
+    )
 
 
-def normal(kind: Kind, obj: KubeObject, reason: str, message: str) -> Post:
+def normal(kind: Kind, obj: KubeObject, reason: str, message: str) -> RecordEvent:
     """A Normal Event."""
-    return Post(event(kind, obj, EVENT_NORMAL, reason, message))
+    return RecordEvent(event(kind, obj, EVENT_NORMAL, reason, message))
 
 
-def warning(kind: Kind, obj: KubeObject, reason: str, message: str) -> Post:
+def warning(kind: Kind, obj: KubeObject, reason: str, message: str) -> RecordEvent:
     """A Warning Event."""
-    return Post(event(kind, obj, EVENT_WARNING, reason, message))
+    return RecordEvent(event(kind, obj, EVENT_WARNING, reason, message))
 
 
-def malformed(kind: Kind, obj: KubeObject, field: str, problem: str) -> Post:
+def malformed(kind: Kind, obj: KubeObject, field: str, problem: str) -> RecordEvent:
     """A Warning Event about a field that is ignored."""
     meta = obj.metadata
     message = Malformed(kind.name, meta.namespace, meta.name, field, problem).message

@@ -6,7 +6,7 @@ from scheduler.api.batch import Job
 from scheduler.api.kinds import Kind
 from scheduler.api.names import EVENT_FOREIGN_JOB
 from scheduler.api.objects import KubeObject, OwnerReference
-from scheduler.controllers.effects import Json, Post, warning
+from scheduler.controllers.effects import Json, RecordEvent, warning
 from scheduler.controllers.store import Key, controller_of
 
 
@@ -42,7 +42,7 @@ def manages(owner: KubeObject, job: Job) -> bool:
     return reference is not None and reference.uid == owner.metadata.uid
 
 
-def foreign_job(kind: Kind, obj: KubeObject, job: Job) -> Post:
+def foreign_job(kind: Kind, obj: KubeObject, job: Job) -> RecordEvent:
     """The Event about a job that has the name of one of the object's jobs, and another owner."""
     owner = controller_of(job)
     message = (

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final, Protocol, TypeVar
 
 from msgspec import structs
 
-from scheduler.api.decisions import Bind, Decisions, EventPost, ObjectRef, Ungate
+from scheduler.api.decisions import Bind, Decisions, EventRecord, ObjectRef, Ungate
 from scheduler.api.hypernode import HyperNodes
 from scheduler.api.job import Job, SubJob
 from scheduler.api.names import REASON_NOT_ALLOCATABLE
@@ -175,7 +175,7 @@ class Session(Registration):
         return {name: usage for name, usage in by_queue if usage}
 
     def event(self, about: ObjectRef, type_: str, reason: str, message: str) -> None:
-        self.decisions.events.append(EventPost(about, type_, reason, message))
+        self.decisions.events.append(EventRecord(about, type_, reason, message))
 
     def refuse(self, job: Job, refusal: Refusal) -> None:
         """Records that the job as a whole is refused for now: in its conditions and, if the refusal is new, in an Event

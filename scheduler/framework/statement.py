@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from scheduler.api.decisions import Decisions, EventPost, Evict
+from scheduler.api.decisions import Decisions, EventRecord, Evict
 from scheduler.api.job import Job
 from scheduler.api.node import Nodes
 from scheduler.api.task import Task, TaskStatus
@@ -58,7 +58,7 @@ class _Eviction:
     row: int
     was: TaskStatus
     reason: str
-    event: EventPost | None
+    event: EventRecord | None
     grace_period: int | None
 
 
@@ -97,7 +97,7 @@ class Statement:
         job: Job,
         task: Task,
         reason: str,
-        event: EventPost | None = None,
+        event: EventRecord | None = None,
         *,
         grace_period: int | None = None,
     ) -> None:

@@ -63,7 +63,7 @@ class RoleMetrics:
         self.synced = Gauge(
             "volcano_py_synced", "1 once the first list of a source is complete", ["source"], registry=registry
         )
-        self.dropped_events = Counter("volcano_py_dropped_events_total", "Events never posted", registry=registry)
+        self.dropped_events = Counter("volcano_py_dropped_events_total", "Events never recorded", registry=registry)
         leader = Gauge(
             "volcano_py_leader",
             "1 while this process leads its role, or its shard",

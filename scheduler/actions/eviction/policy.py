@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from scheduler.api.decisions import EventPost, pod_ref
+from scheduler.api.decisions import EventRecord, pod_ref
 from scheduler.api.job import Job
 from scheduler.api.names import EVENT_NORMAL
 from scheduler.api.task import Task
@@ -74,7 +74,7 @@ class EvictionPolicy:
 
     def evict(self, statement: Statement, victim: Task, message: str) -> None:
         """Evict a task in a statement. ``message``: the text of its Event, which names the preemptor."""
-        event = EventPost(pod_ref(victim), EVENT_NORMAL, self.event, message)
+        event = EventRecord(pod_ref(victim), EVENT_NORMAL, self.event, message)
         statement.evict(self.session.jobs[victim.job], victim, self.reason, event)
 
 

@@ -10,7 +10,7 @@ import msgspec
 from scheduler.api.decisions import (
     Bind,
     Decisions,
-    EventPost,
+    EventRecord,
     Evict,
     ObjectRef,
     ObjectWrite,
@@ -124,7 +124,7 @@ class MemoryCluster:
         for problem in self.cache.take_malformed():
             if problem.field.startswith(("spec", "status")) and not lenient:
                 raise ManifestError(f"{where}: {problem.kind} {problem.name}: {problem.field}: {problem.problem}")
-            self.post(_malformed_event(problem))
+            self.record(_malformed_event(problem))
 
     def _create_if_missing(self, kind: Kind, name: str, rest: Json) -> list[Key]:
         if self.server.find(kind, "", name) is not None:
@@ -211,9 +211,9 @@ class MemoryCluster:
                 reported |= raw["status"] != before
                 self._update(QUEUE, raw)
         for event in chain(decisions.events, *(update.events() for update in decisions.pods)):
-            reported |= self.post(event)
+            reported |= self.record(event)
         for problem in malformed:
-            reported |= self.post(_malformed_event(problem))
+            reported |= self.record(_malformed_event(problem))
         return changed, reported
 
     def _copy(self, kind: Kind, namespace: str, name: str) -> Json | None:
@@ -251,7 +251,7 @@ class MemoryCluster:
             set_condition(raw["status"], POD_SCHEDULED, "False", POD_REASON_SCHEDULER_ERROR, message)
             self._update(POD, raw)
             if at_fault:
-                self.post(EventPost(_ref(raw), EVENT_WARNING, EVENT_FAILED_SCHEDULING, message))
+                self.record(EventRecord(_ref(raw), EVENT_WARNING, EVENT_FAILED_SCHEDULING, message))
 
     def _bind(self, bind: Bind) -> bool:
         raw = self._copy(POD, bind.task.namespace, bind.task.name)
@@ -262,7 +262,7 @@ class MemoryCluster:
             raw["metadata"]["annotations"] = {**(raw["metadata"].get("annotations") or {}), **bind.annotations}
         set_condition(raw["status"], POD_SCHEDULED, "True", "", "", format_time(self.server.clock))
         self._update(POD, raw)
-        self.post(EventPost(_ref(raw), EVENT_NORMAL, EVENT_SCHEDULED, binding_message(bind)))
+        self.record(EventRecord(_ref(raw), EVENT_NORMAL, EVENT_SCHEDULED, binding_message(bind)))
         return True
 
     def _evict(self, eviction: Evict) -> bool:
@@ -271,7 +271,7 @@ class MemoryCluster:
         if raw is None or raw["metadata"]["uid"] != eviction.task.uid:
             return False
         self.server.delete(POD, namespace, name, force=eviction.grace_period == 0)
-        self.post(EventPost(_ref(raw), EVENT_WARNING, EVENT_EVICT, eviction_message(eviction.reason)))
+        self.record(EventRecord(_ref(raw), EVENT_WARNING, EVENT_EVICT, eviction_message(eviction.reason)))
         return True
 
     def _write(self, write: ObjectWrite) -> bool:
@@ -311,9 +311,9 @@ class MemoryCluster:
         return old.get("phase") != new.get("phase"), old != new
 
     # --- Events ---
-    def post(self, event: EventPost) -> bool:
+    def record(self, event: EventRecord) -> bool:
         """Records an Event, or counts an equal one again. Returns whether it is new."""
-        return self._log.post(event, self._component, self.server.clock)
+        return self._log.record(event, self._component, self.server.clock)
 
     # --- a kubelet ---
     def run_kubelet(self) -> bool:
@@ -329,7 +329,7 @@ class MemoryCluster:
         changed, taint_evicted = self._kubelet.run()
         for raw in taint_evicted:
             text = f"Marking for deletion Pod {raw['metadata']['namespace']}/{raw['metadata']['name']}"
-            self.post(EventPost(_ref(raw), EVENT_NORMAL, "TaintManagerEviction", text))
+            self.record(EventRecord(_ref(raw), EVENT_NORMAL, "TaintManagerEviction", text))
         released = release_node_locks(self.server)
         if released:
             self._run_preparations()
@@ -339,7 +339,7 @@ class MemoryCluster:
         """Records a Warning Event of a simulated node."""
         kind, meta = warning.kind, warning.metadata
         about = ObjectRef(kind.api_version, kind.name, meta.namespace, meta.name, meta.uid)
-        self.post(EventPost(about, EVENT_WARNING, warning.reason, warning.message))
+        self.record(EventRecord(about, EVENT_WARNING, warning.reason, warning.message))
 
 
 def _ref(raw: Json) -> ObjectRef:
@@ -347,7 +347,7 @@ def _ref(raw: Json) -> ObjectRef:
     return ObjectRef(raw["apiVersion"], raw["kind"], meta.get("namespace") or "", meta["name"], meta.get("uid") or "")
 
 
-def _malformed_event(problem: Malformed) -> EventPost:
+def _malformed_event(problem: Malformed) -> EventRecord:
     found = next((k for k in KINDS if k.name == problem.kind), None)
     ref = ObjectRef(found.api_version if found else "v1", problem.kind, problem.namespace, problem.name)
-    return EventPost(ref, EVENT_WARNING, problem.reason, problem.message)
+    return EventRecord(ref, EVENT_WARNING, problem.reason, problem.message)

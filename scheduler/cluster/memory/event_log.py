@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from scheduler.api.decisions import EventPost
+from scheduler.api.decisions import EventRecord
 from scheduler.api.names import DEFAULT_NAMESPACE
 from scheduler.cluster.memory.server import format_time
 
@@ -16,7 +16,7 @@ _Key = tuple[str, str, str, str, str, str]
 class _RecordedEvent(msgspec.Struct, frozen=True, gc=False):
     """An Event with the times and the number of its occurrences."""
 
-    event: EventPost
+    event: EventRecord
     component: str
     first: datetime
     last: datetime
@@ -33,7 +33,7 @@ class EventLog:
         """The Events as core/v1 objects."""
         return [_object(key, recorded) for key, recorded in self._events.items()]
 
-    def post(self, event: EventPost, component: str, time: datetime) -> bool:
+    def record(self, event: EventRecord, component: str, time: datetime) -> bool:
         """Records an Event, or counts an equal one again. Returns whether it is new."""
         about = event.about
         key = (about.kind, about.namespace, about.name, event.type, event.reason, event.message)

@@ -7,7 +7,7 @@ from scheduler.api.objects import KubeObject
 from scheduler.cluster.manifests import ManifestError
 from scheduler.cluster.memory.cluster import MemoryCluster
 from scheduler.controllers.controller import Controller
-from scheduler.controllers.effects import Create, Delete, Effect, Patch, Post, RemoveFile, WriteFile
+from scheduler.controllers.effects import Create, Delete, Effect, Patch, RecordEvent, RemoveFile, WriteFile
 from scheduler.controllers.store import Store
 from scheduler.controllers.worklist import Worklist
 
@@ -45,7 +45,7 @@ class MemoryOperator:
                 if failure is not None:
                     self._worklist.fail(item, *failure, self._cluster.now)
                     break
-                written |= any(not isinstance(effect, Post) for effect in stage)
+                written |= any(not isinstance(effect, RecordEvent) for effect in stage)
             else:
                 self._worklist.finish(item, plan, self._cluster.now)
         raise RuntimeError(f"the controllers do not converge: {MAX_RECONCILIATIONS} reconciliations at one moment")
@@ -61,8 +61,8 @@ class MemoryOperator:
                     server.patch(effect.kind, effect.namespace, effect.name, effect.body)
                 case Delete() if self._is_target(effect):
                     server.delete(effect.kind, effect.namespace, effect.name, force=effect.grace_period == 0)
-                case Post():
-                    self._cluster.post(effect.event)
+                case RecordEvent():
+                    self._cluster.record(effect.event)
                 case WriteFile() | RemoveFile():
                     """Pods in memory read no files."""
         except ManifestError as error:

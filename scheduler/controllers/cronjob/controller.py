@@ -16,7 +16,7 @@ from scheduler.api.objects import KubeObject
 from scheduler.controllers.controller import Controller
 from scheduler.controllers.cronjob.start import decide_start
 from scheduler.controllers.cronjob.summary import is_finished, summarize_jobs
-from scheduler.controllers.effects import Create, Delete, Effect, Patch, Plan, Post, normal, warning
+from scheduler.controllers.effects import Create, Delete, Effect, Patch, Plan, RecordEvent, normal, warning
 from scheduler.controllers.owners import OwnedJobs
 from scheduler.controllers.store import Key, Store, controller_of, key_of
 
@@ -35,7 +35,7 @@ class CronJobController(Controller):
         self._jobs = OwnedJobs(CRON_JOB)
         self._changed: dict[Key, float] = {}
         """When a schedule changed: starts that it missed before are not made up for."""
-        self._failures: dict[Key, Post] = {}
+        self._failures: dict[Key, RecordEvent] = {}
         """Events about last writes that failed."""
 
     def observe(self, kind: Kind, old: KubeObject | None, new: KubeObject | None, now: float) -> list[Key]:
@@ -94,7 +94,7 @@ class CronJobController(Controller):
             self._failures[key] = warning(CRON_JOB, cron, EVENT_FAILED_DELETE, message)
 
 
-def _deleted(cron: CronJob, name: str) -> Post:
+def _deleted(cron: CronJob, name: str) -> RecordEvent:
     return normal(CRON_JOB, cron, EVENT_SUCCESSFUL_DELETE, f'Deleted job "{name}"')
 
 

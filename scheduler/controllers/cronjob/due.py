@@ -10,7 +10,7 @@ from typing import Final
 from scheduler.api.cron import CronError, CronSchedule
 
 MANY: Final = 100
-"""Missed times above which a warning is posted."""
+"""Missed times above which a warning is recorded."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from scheduler.api.batch import CronJob, Job
 from scheduler.api.kinds import CRON_JOB, VCJOB
 from scheduler.api.names import CRONJOB_SCHEDULED_TIMESTAMP
 from scheduler.api.times import parse_timestamp
-from scheduler.controllers.effects import Json, Post, malformed
+from scheduler.controllers.effects import Json, RecordEvent, malformed
 from scheduler.controllers.owners import owned
 
 _MINUTE: Final = 60
@@ -25,10 +25,10 @@ def scheduled_time(cron: CronJob, job: Job) -> float | None:
     return at if at is not None and job.metadata.name == job_name(cron, at) else None
 
 
-def make_job(cron: CronJob, at: float, zone: tzinfo) -> tuple[Json, list[Post]]:
+def make_job(cron: CronJob, at: float, zone: tzinfo) -> tuple[Json, list[RecordEvent]]:
     """The job for a time, and what had to be left out. ``zone``: in which the time is written on it."""
     template = cron.spec.job_template
-    events: list[Post] = []
+    events: list[RecordEvent] = []
     labels = _strings(cron, "labels", events)
     moment = datetime.fromtimestamp(at, zone).isoformat().replace("+00:00", "Z")
     annotations = _strings(cron, "annotations", events) | {CRONJOB_SCHEDULED_TIMESTAMP: moment}
@@ -37,7 +37,7 @@ def make_job(cron: CronJob, at: float, zone: tzinfo) -> tuple[Json, list[Post]]:
     return manifest, events
 
 
-def _strings(cron: CronJob, field: str, events: list[Post]) -> dict[str, str]:
+def _strings(cron: CronJob, field: str, events: list[RecordEvent]) -> dict[str, str]:
     """Labels or annotations of the template; values that are no text are reported and left out."""
     given = (cron.spec.job_template.metadata or {}).get(field)
     if given is None:

@@ -21,7 +21,7 @@ from scheduler.api.times import parse_timestamp
 from scheduler.controllers.cronjob.due import Due, find_due
 from scheduler.controllers.cronjob.manifest import job_name, make_job
 from scheduler.controllers.cronjob.summary import JobSummary
-from scheduler.controllers.effects import Json, Post, malformed, warning
+from scheduler.controllers.effects import Json, RecordEvent, malformed, warning
 from scheduler.controllers.owners import foreign_job, manages
 
 ALLOW: Final = "Allow"
@@ -35,7 +35,7 @@ _TOO_MANY: Final = "too many missed start times. Set or decrease .spec.startingD
 class Start:
     """The decision."""
 
-    events: list[Post] = field(default_factory=list)
+    events: list[RecordEvent] = field(default_factory=list)
     next: float | None = None
     """When to decide again, in seconds since the epoch; None: when the CronJob or its jobs change."""
     replaced: list[ObjectReference] = field(default_factory=list)

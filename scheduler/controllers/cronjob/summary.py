@@ -14,7 +14,7 @@ from scheduler.api.kinds import CRON_JOB, VCJOB
 from scheduler.api.names import EVENT_ORPHANED_JOB, EVENT_SAW_COMPLETED_JOB, EVENT_STALE_REFERENCE
 from scheduler.api.times import format_timestamp, parse_timestamp
 from scheduler.controllers.cronjob.manifest import scheduled_time
-from scheduler.controllers.effects import Json, Post, normal, warning
+from scheduler.controllers.effects import Json, RecordEvent, normal, warning
 
 
 @dataclass(slots=True)
@@ -26,7 +26,7 @@ class JobSummary:
     last_successful: float | None
     history: list[Job] = field(default_factory=list)
     """Finished jobs that exceed the limits, the oldest first."""
-    events: list[Post] = field(default_factory=list)
+    events: list[RecordEvent] = field(default_factory=list)
 
     def status_patch(self, cron: CronJob) -> Json:
         """The changes to the status; empty if there are none."""
@@ -77,7 +77,7 @@ def summarize_jobs(cron: CronJob, jobs: Sequence[Job], find: Callable[[str], Job
     return summary
 
 
-def _why_inactive(cron: CronJob, reference: ObjectReference, job: Job | None) -> Post | None:
+def _why_inactive(cron: CronJob, reference: ObjectReference, job: Job | None) -> RecordEvent | None:
     """The Event about a job that is no longer active, or None if it is."""
     name, uid = reference.name, reference.uid
     if job is None:

@@ -1,10 +1,10 @@
-"""Records Events about a job: each is posted with the plan that caused it, and none is repeated."""
+"""Records Events about a job: each with the plan that caused it, and none twice."""
 
 from scheduler.api import batch
 from scheduler.api.kinds import VCJOB
 from scheduler.api.names import EVENT_NORMAL, EVENT_WARNING
 from scheduler.api.reasons import Malformed
-from scheduler.controllers.effects import Plan, Post, event, normal
+from scheduler.controllers.effects import Plan, RecordEvent, event, normal
 from scheduler.controllers.job.state import ReconcileState
 
 
@@ -33,7 +33,7 @@ class EventRecorder:
         found = Malformed(VCJOB.name, meta.namespace, meta.name, field, problem)
         self.warn(field, found.reason, found.message)
 
-    def post(self, reason: str, message: str) -> Post:
+    def effect(self, reason: str, message: str) -> RecordEvent:
         """An Event as an effect, for a later stage of the plan."""
         return normal(VCJOB, self._job, reason, message)
 
@@ -41,5 +41,5 @@ class EventRecorder:
         """Adds a first stage with all recorded Events to the plan, and returns it."""
         pending_events, self._state.pending_events = self._state.pending_events, []
         if pending_events:
-            plan.stages.insert(0, [Post(recorded) for recorded in pending_events])
+            plan.stages.insert(0, [RecordEvent(recorded) for recorded in pending_events])
         return plan

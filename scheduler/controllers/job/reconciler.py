@@ -139,7 +139,7 @@ class JobReconciler:
             if action is None:
                 return None, remarks if remark is None else [*remarks, remark]
             text = f"Start to execute command {action}, and clean it up to make sure executed not more than once."
-            return PendingAction(action), [*remarks, recorder.post(EVENT_COMMAND_ISSUED, text)]
+            return PendingAction(action), [*remarks, recorder.effect(EVENT_COMMAND_ISSUED, text)]
         if state.failures >= RETRY_LIMIT and before not in IDLE_PHASES:
             text = f"Job failed on action {state.action} for retry limit reached"
             recorder.record(EVENT_EXECUTE_ACTION, text)
@@ -296,7 +296,7 @@ class JobReconciler:
         if pending is not None:
             state.delays.carried_out(pending.action, pending.request)
             text = f"Start to execute action {pending.action} "
-            self._plan.then(self._recorder.post(EVENT_EXECUTE_ACTION, text))
+            self._plan.then(self._recorder.effect(EVENT_EXECUTE_ACTION, text))
 
     def _requeue_after(self, seconds: float) -> None:
         self._plan.after = seconds if self._plan.after is None else min(seconds, self._plan.after)

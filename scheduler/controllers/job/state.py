@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from scheduler.api import batch
 from scheduler.api.batch import Action
-from scheduler.api.decisions import EventPost
+from scheduler.api.decisions import EventRecord
 from scheduler.controllers.effects import Json
 from scheduler.controllers.job.delays import Delays, scope
 from scheduler.controllers.job.events import Request
@@ -56,10 +56,10 @@ class ReconcileState:
     """Reconciliations in a row in which some write failed."""
     action: Action = Action.SYNC_JOB
     """The action of the last reconciliation."""
-    pending_events: list[EventPost] = field(default_factory=list)
-    """Events to post with the next plan."""
+    pending_events: list[EventRecord] = field(default_factory=list)
+    """Events to record with the next plan."""
     reported: dict[str, str] = field(default_factory=dict)
-    """Topic -> the message last posted."""
+    """Topic -> the message last recorded."""
 
     def add(self, pending: PendingAction) -> None:
         """Adds an action, unless the same action for the same target is pending."""

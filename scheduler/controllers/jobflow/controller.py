@@ -8,7 +8,7 @@ from scheduler.api.kinds import JOB_FLOW, JOB_TEMPLATE, VCJOB, Kind
 from scheduler.api.names import EVENT_CREATED
 from scheduler.api.objects import KubeObject
 from scheduler.controllers.controller import Controller
-from scheduler.controllers.effects import Create, Delete, Effect, Json, Patch, Plan, Post, diff, normal
+from scheduler.controllers.effects import Create, Delete, Effect, Json, Patch, Plan, RecordEvent, diff, normal
 from scheduler.controllers.jobflow.status import (
     FAILED,
     PENDING,
@@ -43,7 +43,7 @@ class JobFlowController(Controller):
         """When a JobFlow without a status was first seen."""
         self._begun: dict[Key, set[str]] = {}
         """Jobs that were planned and have not been observed yet."""
-        self._failures: dict[Key, Post] = {}
+        self._failures: dict[Key, RecordEvent] = {}
         """Events about last writes that failed."""
 
     # --- what concerns whom -------------------------------------------------------------------------------------------
@@ -122,7 +122,7 @@ class JobFlowController(Controller):
         flows.add(flow)
         return True
 
-    def _events_of_last_plan(self, flow: JobFlow) -> list[Post]:
+    def _events_of_last_plan(self, flow: JobFlow) -> list[RecordEvent]:
         """Events about the results of the last plan."""
         key = key_of(flow)
         failure = self._failures.pop(key, None)

@@ -8,7 +8,7 @@ from typing import Final
 from scheduler.api.batch import Flow, Job, JobFlow, JobPhase, JobTemplate
 from scheduler.api.kinds import JOB_FLOW, VCJOB
 from scheduler.api.names import CREATED_BY_JOB_FLOW, CREATED_BY_JOB_TEMPLATE, EVENT_SYNC_JOB_FLOW
-from scheduler.controllers.effects import Create, Json, Post, malformed, warning
+from scheduler.controllers.effects import Create, Json, RecordEvent, malformed, warning
 from scheduler.controllers.owners import foreign_job, manages, owned
 
 _LONGEST_LABEL: Final = 63
@@ -20,8 +20,8 @@ class Steps:
 
     creates: dict[str, Create] = field(default_factory=dict)
     """By the name of the job."""
-    events: list[Post] = field(default_factory=list)
-    foreign: list[Post] = field(default_factory=list)
+    events: list[RecordEvent] = field(default_factory=list)
+    foreign: list[RecordEvent] = field(default_factory=list)
     """Events about jobs that have the name of one of the flow's and another owner."""
     missing: list[str] = field(default_factory=list)
     """Missing JobTemplates."""
@@ -64,7 +64,7 @@ def plan_steps(
     return steps
 
 
-def sync_failure(flow: JobFlow, error: str) -> Post:
+def sync_failure(flow: JobFlow, error: str) -> RecordEvent:
     """Volcano's Event about a JobFlow whose next step fails."""
     message = (
         f"SyncJobFlow JobFlow failed for sync jobflow {flow.metadata.name} failed for {error}, "
@@ -73,7 +73,7 @@ def sync_failure(flow: JobFlow, error: str) -> Post:
     return warning(JOB_FLOW, flow, EVENT_SYNC_JOB_FLOW, message)
 
 
-def template_missing(flow: JobFlow, template: str) -> Post:
+def template_missing(flow: JobFlow, template: str) -> RecordEvent:
     return sync_failure(flow, f'jobtemplate.flow.volcano.sh "{template}" not found')
 
 
@@ -96,7 +96,7 @@ def _manifest(flow: JobFlow, step: Flow, template: JobTemplate) -> Json:
     return manifest
 
 
-def _unused(flow: JobFlow, number: int, step: Flow) -> Iterator[Post]:
+def _unused(flow: JobFlow, number: int, step: Flow) -> Iterator[RecordEvent]:
     """Fields that the API has and that neither Volcano nor we act on."""
     if step.patch:
         problem = f"job {job_name(flow, step.name)} is made of its JobTemplate as it is"

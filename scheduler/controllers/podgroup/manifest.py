@@ -29,7 +29,7 @@ from scheduler.api.names import (
 )
 from scheduler.api.objects import KubeObject, Pod
 from scheduler.api.quantity import QuantityError
-from scheduler.controllers.effects import Json, Post, malformed
+from scheduler.controllers.effects import Json, RecordEvent, malformed
 from scheduler.controllers.owners import owner_reference
 from scheduler.controllers.resources import pod_usage, printed, scaled
 from scheduler.controllers.store import controller_of
@@ -51,7 +51,7 @@ class Wanted:
     spec: Json
     annotations: dict[str, str]
     labels: dict[str, str]
-    problems: list[Post] = field(default_factory=list)
+    problems: list[RecordEvent] = field(default_factory=list)
     """Events about ignored fields."""
 
 
@@ -124,7 +124,7 @@ def manifest(pod: Pod, group: Wanted) -> Json:
     }
 
 
-def _min_member(text: str, kind: Kind, owner: KubeObject, problems: list[Post]) -> int:
+def _min_member(text: str, kind: Kind, owner: KubeObject, problems: list[RecordEvent]) -> int:
     if _whole(text):
         return int(text)
     problem = f"{text[:64]!r} is not a whole number from 0 to {_LARGEST} (1 is used)"
@@ -132,7 +132,7 @@ def _min_member(text: str, kind: Kind, owner: KubeObject, problems: list[Post]) 
     return 1
 
 
-def _network_topology(own: Mapping[str, str], pod: Pod, problems: list[Post]) -> Json | None:
+def _network_topology(own: Mapping[str, str], pod: Pod, problems: list[RecordEvent]) -> Json | None:
     mode, tier = own.get(NETWORK_TOPOLOGY_MODE), own.get(NETWORK_TOPOLOGY_HIGHEST_TIER)
     if mode is None and tier is None:
         return None

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final, cast
 
 from scheduler.api.batch import Action, Command
-from scheduler.api.decisions import EventPost
+from scheduler.api.decisions import EventRecord
 from scheduler.api.kinds import COMMAND, POD_GROUP, QUEUE, Kind
 from scheduler.api.names import (
     CLOSED_BY_PARENT,
@@ -22,7 +22,7 @@ from scheduler.api.queue import OPEN
 from scheduler.api.scheduling import PodGroup, Queue
 from scheduler.controllers.commands import Commands, delete
 from scheduler.controllers.controller import Controller
-from scheduler.controllers.effects import Effect, Json, Patch, Plan, Post, event, normal, warning
+from scheduler.controllers.effects import Effect, Json, Patch, Plan, RecordEvent, event, normal, warning
 from scheduler.controllers.queue.state import SHUT, Verdict, decide
 from scheduler.controllers.store import Key, Store
 
@@ -42,7 +42,7 @@ class QueueController(Controller):
         """Queue -> phase -> PodGroups; no zeros."""
         self._children: dict[str, set[str]] = {}
         self._commands = Commands(store, QUEUE, _ACTIONS, REASON_QUEUE_NOT_FOUND)
-        self._failures: dict[Key, EventPost] = {}
+        self._failures: dict[Key, EventRecord] = {}
         """Events about last writes of a state that failed."""
 
     def counts(self) -> Mapping[str, Mapping[str, int]]:
@@ -122,7 +122,7 @@ class QueueController(Controller):
         plan.after = pause or None
         failure = self._failures.pop(key, None)
         if failure is not None:
-            plan.stages.insert(0, [Post(failure)])
+            plan.stages.insert(0, [RecordEvent(failure)])
         plan.stages += last.stages
         return plan
 

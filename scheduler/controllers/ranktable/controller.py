@@ -25,7 +25,7 @@ from scheduler.controllers.effects import (
     Effect,
     Patch,
     Plan,
-    Post,
+    RecordEvent,
     RemoveFile,
     WriteFile,
     malformed,
@@ -71,7 +71,7 @@ class _Entry(NamedTuple):
     has_chips: bool
     server: Server | None
     """None while something is missing, or if something is malformed."""
-    problem: Post | None
+    problem: RecordEvent | None
 
 
 class RankTableController(Controller):
@@ -92,7 +92,7 @@ class RankTableController(Controller):
         """When its table was written last."""
         self._refused: dict[Key, str] = {}
         """The table that a ConfigMap used for something else did not get."""
-        self._reported: dict[Key, tuple[Post, ...]] = {}
+        self._reported: dict[Key, tuple[RecordEvent, ...]] = {}
 
     # --- what concerns whom -------------------------------------------------------------------------------------------
     def observe(self, kind: Kind, old: KubeObject | None, new: KubeObject | None, now: float) -> list[Key]:
@@ -121,7 +121,9 @@ class RankTableController(Controller):
             plan.then(*events)
         return plan
 
-    def _write(self, key: Key, communicator: Communicator, table: _Table, events: list[Post], now: float) -> Plan:
+    def _write(
+        self, key: Key, communicator: Communicator, table: _Table, events: list[RecordEvent], now: float
+    ) -> Plan:
         """Plans the writes, if there are any, and reports what prevents them."""
         last, written = self._last(key), self._written.get(key)
         in_map = self._in_map(key, communicator, table, events)
@@ -149,7 +151,7 @@ class RankTableController(Controller):
             effects += [WriteFile(_directory(key), file, content) for file, content in files.items()]
         return Plan().then(*effects)
 
-    def _in_map(self, key: Key, communicator: Communicator, table: _Table, events: list[Post]) -> str | None:
+    def _in_map(self, key: Key, communicator: Communicator, table: _Table, events: list[RecordEvent]) -> str | None:
         """What the ConfigMap is to contain; None if it is used for something else."""
         config_map = self._config_map(key)
         data = {} if config_map is None else config_map.data or {}
@@ -205,7 +207,7 @@ class RankTableController(Controller):
             self._refused[key] = written.text
 
     # --- the table ----------------------------------------------------------------------------------------------------
-    def _table(self, key: Key, communicator: Communicator) -> tuple[_Table, list[Post]]:
+    def _table(self, key: Key, communicator: Communicator) -> tuple[_Table, list[RecordEvent]]:
         """The table of a workload, and the Events about what is wrong with it."""
         layout = layout_of(
             communicator.labels, communicator.annotations, communicator.accelerator_types, communicator.chips
@@ -255,11 +257,11 @@ def _entry(pod: Pod) -> _Entry:
         return _Entry(pod, True, None, malformed(POD, pod, error.field, str(error)))
 
 
-def _warning(communicator: Communicator, message: str) -> Post:
+def _warning(communicator: Communicator, message: str) -> RecordEvent:
     return warning(communicator.kind, communicator.obj, EVENT_RANK_TABLE, message)
 
 
-def _conflict(communicator: Communicator, first: Communicator) -> Post:
+def _conflict(communicator: Communicator, first: Communicator) -> RecordEvent:
     name = f"{RANK_TABLE_PREFIX}{communicator.obj.metadata.name}"
     return _warning(communicator, f"it has no rank table: {name} is that of the {first.kind.name} with this name")
 

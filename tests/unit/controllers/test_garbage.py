@@ -9,7 +9,7 @@ import pytest
 from scheduler.api.batch import Job
 from scheduler.api.kinds import VCJOB
 from scheduler.api.times import format_timestamp
-from scheduler.controllers.effects import Delete, Plan, Post
+from scheduler.controllers.effects import Delete, Plan, RecordEvent
 from scheduler.controllers.garbage import GarbageController
 from scheduler.controllers.store import Store
 from tests.unit.controllers.clusters import Controlled
@@ -69,7 +69,7 @@ def test_a_job_that_is_being_deleted_is_left_alone() -> None:
 @pytest.mark.parametrize(("ended", "shown"), [("", "None"), ("yesterday", "'yesterday'")])
 def test_a_job_that_does_not_say_when_it_finished_is_kept_and_reported(ended: str, shown: str) -> None:
     [[effect]] = plan(mortal(0, ended=ended)).stages
-    assert isinstance(effect, Post)
+    assert isinstance(effect, RecordEvent)
     assert (effect.event.type, effect.event.reason) == ("Warning", "Malformed")
     assert effect.event.message == (
         f"status.state.lastTransitionTime: {shown} does not say when the job finished, so it is kept; ignored"

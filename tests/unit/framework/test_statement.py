@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.api.decisions import EventPost, pod_ref
+from scheduler.api.decisions import EventRecord, pod_ref
 from scheduler.api.job import Job
 from scheduler.api.task import Task, TaskStatus
 from scheduler.framework.session import Session
@@ -236,7 +236,7 @@ def test_the_event_of_an_eviction_is_recorded_only_when_the_statement_commits() 
     session = world().session(configuration(PLUGINS))
     job = session.jobs["default/b"]
     task = next(iter(job.of(TaskStatus.RUNNING).values()))
-    event = EventPost(pod_ref(task), "Normal", "Preempted", "text")
+    event = EventRecord(pod_ref(task), "Normal", "Preempted", "text")
     statement = session.statement()
     statement.evict(job, task, "preempt", event)
     statement.discard()

@@ -11,7 +11,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from scheduler.api.objects import Pod
 from scheduler.cache import ClusterCache
 from scheduler.cluster.kube.scheduler.report import CycleReport, WatchedPods
-from scheduler.cluster.kube.write.events import Recorder
+from scheduler.cluster.kube.write.events import EventRecorder
 from scheduler.observability.metrics import Metrics, WaitTimes
 from tests.builders import NAME, World, configuration, feed, group, node, pod, pods
 
@@ -107,7 +107,7 @@ def test_searches_are_measured_once_for_equal_pods_filters_and_scores_apart() ->
     assert len(durations.filters) == len(durations.scores) == 1
     assert durations.filters[0] > 0 and durations.scores[0] > 0
     metrics = Metrics()
-    CycleReport(metrics, cast("Recorder", None)).report(world.outcome)
+    CycleReport(metrics, cast("EventRecorder", None)).report(world.outcome)
     assert [stage(metrics, name, "count") for name in ("Predicate", "Scoring", "PreBind", "Bind")] == [1, 1, 0, 0]
     assert stage(metrics, "Predicate", "sum") == durations.filters[0] * 1000
 

@@ -128,7 +128,7 @@ class Admission:
         )
 
     def _report(self, malformed: Malformed, ref: ObjectRef) -> None:
-        """Logs a malformed object; the scheduler posts the Event."""
+        """Logs a malformed object; the scheduler records the Event."""
         self._metrics.malformed.labels(malformed.kind).inc()
         log.warning("malformed object ignored", kind=ref.kind, name=ref.name, problem=str(malformed))
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from scheduler.api.decisions import EventPost
+from scheduler.api.decisions import EventRecord
 from scheduler.api.kinds import Kind, object_path
 from scheduler.api.objects import KubeObject, ObjectMeta
 from scheduler.cluster.decoding import DECODE_ERRORS
@@ -24,7 +24,7 @@ from scheduler.controllers.effects import (
     FileEffect,
     ObjectEffect,
     Patch,
-    Post,
+    RecordEvent,
     RemoveFile,
     WriteFile,
 )
@@ -46,8 +46,8 @@ class WriteResults(Protocol):
     def removed(self, kind: Kind, namespace: str, name: str, uid: str = "") -> None: ...
 
 
-class Poster(Protocol):
-    def post(self, event: EventPost) -> None: ...
+class Recorder(Protocol):
+    def record(self, event: EventRecord) -> None: ...
 
 
 class _Kinded(msgspec.Struct):
@@ -68,19 +68,19 @@ class Executor:
     """Belongs to one event loop."""
 
     def __init__(
-        self, client: ApiClient, fence: Fence, poster: Poster, results: WriteResults, files: Files | None = None
+        self, client: ApiClient, fence: Fence, recorder: Recorder, results: WriteResults, files: Files | None = None
     ) -> None:
         """``files``: None if no files are written."""
         self._files = files
         self._client = client
         self._fence = fence
-        self._poster = poster
+        self._recorder = recorder
         self._results = results
         self._decoders: dict[Kind, msgspec.json.Decoder[Any]] = {}
 
-    def post(self, effect: Post) -> None:
+    def record(self, effect: RecordEvent) -> None:
         """Queues an Event."""
-        self._poster.post(effect.event)
+        self._recorder.record(effect.event)
 
     async def carry_out(self, effect: ObjectEffect | FileEffect) -> None:
         """Carries out one write. Raises ApiError, TransportError, FilesError, and Fenced when this process no longer

@@ -20,7 +20,16 @@ from scheduler.cluster.kube.operator.files import FilesError
 from scheduler.cluster.kube.operator.write_workers import Urgency, WriteWorkers
 from scheduler.cluster.kube.transport.client import ApiError, TransportError
 from scheduler.cluster.kube.transport.fence import Fenced
-from scheduler.controllers.effects import Create, FileEffect, ObjectEffect, Patch, Plan, Post, RemoveFile, WriteFile
+from scheduler.controllers.effects import (
+    Create,
+    FileEffect,
+    ObjectEffect,
+    Patch,
+    Plan,
+    RecordEvent,
+    RemoveFile,
+    WriteFile,
+)
 from scheduler.controllers.worklist import Item, Worklist
 from scheduler.observability.controller_metrics import ControllerMetrics
 
@@ -129,8 +138,8 @@ class ReconcileLoop:
         while execution.stage < len(stages):
             writes: list[ObjectEffect | FileEffect] = []
             for effect in stages[execution.stage]:
-                if isinstance(effect, Post):
-                    self._executor.post(effect)
+                if isinstance(effect, RecordEvent):
+                    self._executor.record(effect)
                 elif isinstance(effect, Patch) and effect.deferrable:
                     self._deferred.put(item, effect)
                 else:

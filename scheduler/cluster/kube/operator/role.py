@@ -21,7 +21,7 @@ from scheduler.cluster.kube.transport.credentials import Credentials
 from scheduler.cluster.kube.transport.sources import Source
 from scheduler.cluster.kube.watch.informer import Informer
 from scheduler.cluster.kube.watch.informer_set import InformerSet
-from scheduler.cluster.kube.write.events import Recorder
+from scheduler.cluster.kube.write.events import EventRecorder
 from scheduler.cluster.kube.write.lanes import make_lanes
 from scheduler.controllers.catalogue import CONFIGURATION
 from scheduler.controllers.controller import Controller
@@ -67,7 +67,7 @@ class Operator:
         self._worklist = Worklist(controllers)
         observer = JobObserver(store, self._metrics)
         self._receiver = ChangeReceiver(store, self._worklist, observer.observe)
-        recorder = Recorder(self._client, self._lanes, self._metrics, self._fence, COMPONENT)
+        recorder = EventRecorder(self._client, self._lanes, self._metrics, self._fence, COMPONENT)
         files = Files(Path(settings.files)) if settings.files else None
         executor = Executor(self._client, self._fence, recorder, self._receiver, files)
         self._reconcile_loop = ReconcileLoop(

@@ -45,7 +45,7 @@ from scheduler.cluster.kube.transport.sources import Source, sources
 from scheduler.cluster.kube.watch.informer import Informer, OriginalStore, Sink
 from scheduler.cluster.kube.watch.informer_set import InformerSet
 from scheduler.cluster.kube.watch.lists_ahead import ListsAhead
-from scheduler.cluster.kube.write.events import Recorder
+from scheduler.cluster.kube.write.events import EventRecorder
 from scheduler.cluster.kube.write.lanes import make_lanes
 from scheduler.cluster.kube.write.placements import Cache as WriterCache
 from scheduler.cluster.kube.write.signing_key import SharedKey
@@ -146,7 +146,7 @@ class Daemon:
         self._stop = process.stopping
         self._lanes = make_lanes(settings.bind_workers, self._metrics)
         name = settings.scheduler_names[0]
-        self._recorder = Recorder(self._client, self._lanes, self._metrics, self._fence, name)
+        self._recorder = EventRecorder(self._client, self._lanes, self._metrics, self._fence, name)
         self._report = CycleReport(self._metrics, self._recorder, settings.schedule_period)
         self._signing = SharedKey(self._client, settings.signing_key_namespace, settings.signing_key_secret)
         self._writer = Writer(

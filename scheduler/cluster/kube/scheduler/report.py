@@ -12,13 +12,13 @@ import structlog
 
 from scheduler.actions.gang_preempt import GangPreempt
 from scheduler.actions.preempt import Preempt
-from scheduler.api.decisions import EventPost
+from scheduler.api.decisions import EventRecord
 from scheduler.api.names import EVENT_PLUGIN_ERROR, EVENT_WARNING, REASON_NOT_ENOUGH_RESOURCES
 from scheduler.api.objects import KubeObject, Pod
 from scheduler.api.reasons import Malformed
 from scheduler.api.task import Task, TaskStatus
 from scheduler.cluster.kube.watch.informer import Sink
-from scheduler.cluster.kube.write.events import Recorder
+from scheduler.cluster.kube.write.events import EventRecorder
 from scheduler.framework.cycle import Outcome, naming_plugins
 from scheduler.framework.failures import PluginError
 from scheduler.observability.metrics import Metrics
@@ -31,7 +31,7 @@ log = structlog.get_logger(__name__)
 class CycleReport:
     """The reports of one scheduler."""
 
-    def __init__(self, metrics: Metrics, recorder: Recorder, period: float = 0.0) -> None:
+    def __init__(self, metrics: Metrics, recorder: EventRecorder, period: float = 0.0) -> None:
         """``period``: least number of seconds between two sessions whose figures are computed."""
         self._metrics = metrics
         self._recorder = recorder
@@ -110,7 +110,7 @@ class CycleReport:
         log.error(failed, **named, problem=error.problem, exc_info=error)
         if error.about is not None:
             message = f"{error}; {consequence}"
-            self._recorder.post(EventPost(error.about, EVENT_WARNING, EVENT_PLUGIN_ERROR, message))
+            self._recorder.record(EventRecord(error.about, EVENT_WARNING, EVENT_PLUGIN_ERROR, message))
 
     def _report_problems(self, outcome: Outcome) -> None:
         """Reports malformed fields and wrong arguments once, not in every cycle."""

@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 import structlog
 
-from scheduler.api.decisions import EventPost, ObjectRef
+from scheduler.api.decisions import EventRecord, ObjectRef
 from scheduler.api.kinds import KINDS
 from scheduler.api.names import DEFAULT_NAMESPACE, EVENT_WARNING
 from scheduler.api.reasons import Malformed
@@ -52,9 +52,9 @@ class _Existing(msgspec.Struct, rename="camel"):
 class _Series:
     """One Event and its number of occurrences."""
 
-    __slots__ = ("backoff", "cause", "count", "event", "first", "last", "name", "posted", "sent_at", "timer")
+    __slots__ = ("backoff", "cause", "count", "event", "first", "last", "name", "sent_at", "stored", "timer")
 
-    def __init__(self, event: EventPost, cause: EventPost, component: str, now: float) -> None:
+    def __init__(self, event: EventRecord, cause: EventRecord, component: str, now: float) -> None:
         self.event = event
         """The latest occurrence."""
         self.cause = cause
@@ -62,7 +62,7 @@ class _Series:
         self.name = f"{event.about.name[:230]}.{digest.hexdigest()}"
         self.first = self.last = now
         self.count = 1
-        self.posted = False
+        self.stored = False
         """The API server has the Event."""
         self.sent_at = 0.0
         """When it was last sent, by the loop's clock."""
@@ -70,8 +70,8 @@ class _Series:
         self.backoff = Backoff(0.5, 10.0)
 
 
-class Recorder:
-    """Belongs to one event loop; ``post`` returns at once."""
+class EventRecorder:
+    """Belongs to one event loop; ``record`` returns at once."""
 
     def __init__(
         self,
@@ -92,10 +92,10 @@ class Recorder:
         self._component = component
         self._interval = interval
         self._remembered = remembered
-        self._series: OrderedDict[EventPost, _Series] = OrderedDict()
+        self._series: OrderedDict[EventRecord, _Series] = OrderedDict()
 
-    def post(self, event: EventPost) -> None:
-        """Posts an Event, or increases the count of the Event with the same object and cause."""
+    def record(self, event: EventRecord) -> None:
+        """Records an Event, or increases the count of the Event with the same object and cause."""
         now = time.time()
         cause = msgspec.structs.replace(event, message=_NUMBER.sub("#", event.message))
         series = self._series.get(cause)
@@ -111,7 +111,7 @@ class Recorder:
         series.event = event
         series.count += 1
         series.last = now
-        if series.posted and series.timer is None:
+        if series.stored and series.timer is None:
             loop = asyncio.get_running_loop()
             wait = series.sent_at + self._interval - loop.time()
             if wait <= 0:
@@ -120,7 +120,7 @@ class Recorder:
                 series.timer = loop.call_later(wait, self._send, series)
 
     def malformed(self, problem: Malformed, about: ObjectRef | None = None) -> None:
-        """Posts a Warning on the object that names the field that is ignored and the reason."""
+        """Records a Warning on the object that names the field that is ignored and the reason."""
         ref = about or ObjectRef(
             _API_VERSIONS.get(problem.kind, "v1"), problem.kind, problem.namespace, problem.name, problem.uid
         )
@@ -128,7 +128,7 @@ class Recorder:
         log.warning(
             "set aside", kind=problem.kind, namespace=problem.namespace, name=problem.name, problem=problem.message
         )
-        self.post(EventPost(ref, EVENT_WARNING, problem.reason, problem.message))
+        self.record(EventRecord(ref, EVENT_WARNING, problem.reason, problem.message))
 
     def _send(self, series: _Series) -> None:
         series.timer = None
@@ -138,7 +138,7 @@ class Recorder:
 
         if not self._lanes.submit(Urgency.EVENT, id(series), work):
             self._metrics.dropped_events.inc()
-            if not series.posted:
+            if not series.stored:
                 self._series.pop(series.cause, None)
 
     async def _write(self, series: _Series) -> float | None:
@@ -146,7 +146,7 @@ class Recorder:
         path = f"/api/v1/namespaces/{namespace}/events"
         counted = series.count
         try:
-            if series.posted:
+            if series.stored:
                 await self._patch(series, path, {"count": counted, "message": series.event.message[:LONGEST]})
             else:
                 try:
@@ -160,7 +160,7 @@ class Recorder:
             return None
         except (ApiError, TransportError) as error:
             return self._failed(series, error)
-        series.posted = True
+        series.stored = True
         series.sent_at = asyncio.get_running_loop().time()
         series.backoff.reset()
         if series.count > counted and series.timer is None:
@@ -173,7 +173,7 @@ class Recorder:
         reply = await self._patch(series, path, {"message": series.event.message[:LONGEST]})
         existing = msgspec.json.decode(reply, type=_Existing)
         written = existing.count or 0
-        series.posted = True
+        series.stored = True
         if existing.first_timestamp == format_timestamp(series.first):
             return written  # created by an attempt of this series whose answer was lost
         series.count += written
@@ -196,10 +196,10 @@ class Recorder:
         if transient and series.backoff.failures + 1 < ATTEMPTS:
             return series.backoff.next(error.retry_after if isinstance(error, ApiError) else None)
         self._series.pop(series.cause, None)  # an equal Event starts a new series
-        if isinstance(error, ApiError) and error.status == 404 and series.posted:
+        if isinstance(error, ApiError) and error.status == 404 and series.stored:
             return None  # the old one has expired on the server
         self._metrics.dropped_events.inc()
-        log.debug("an Event could not be posted", reason=series.event.reason, error=str(error))
+        log.debug("an Event could not be recorded", reason=series.event.reason, error=str(error))
         return None
 
     def _body(self, series: _Series, namespace: str) -> bytes:

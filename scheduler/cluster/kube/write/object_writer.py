@@ -10,7 +10,7 @@ from dataclasses import replace
 import msgspec
 import structlog
 
-from scheduler.api.decisions import EventPost, ObjectWrite
+from scheduler.api.decisions import EventRecord, ObjectWrite
 from scheduler.api.kinds import object_path
 from scheduler.api.names import EVENT_REFUSED_WRITE, EVENT_WARNING
 from scheduler.cluster.decoding import DECODE_ERRORS
@@ -19,7 +19,7 @@ from scheduler.cluster.kube.transport.client import JSON, MERGE_PATCH, ApiClient
 from scheduler.cluster.kube.transport.fence import Fence, Fenced
 from scheduler.cluster.kube.transport.ratelimit import Priority
 from scheduler.cluster.kube.write import bodies
-from scheduler.cluster.kube.write.events import Recorder
+from scheduler.cluster.kube.write.events import EventRecorder
 from scheduler.cluster.kube.write.lanes import Lanes, Urgency
 from scheduler.cluster.kube.write.preparation_run import Objects
 from scheduler.observability.metrics import Metrics
@@ -36,7 +36,7 @@ class ObjectWriter:
     """Belongs to one event loop."""
 
     def __init__(
-        self, client: ApiClient, lanes: Lanes, metrics: Metrics, fence: Fence, cache: Objects, recorder: Recorder
+        self, client: ApiClient, lanes: Lanes, metrics: Metrics, fence: Fence, cache: Objects, recorder: EventRecorder
     ) -> None:
         self._client = client
         self._lanes = lanes
@@ -103,5 +103,5 @@ class ObjectWriter:
         where = f"{write.namespace}/{write.name}" if write.namespace else write.name
         message = f"{write.consequence}: {write.kind.name} {where} could not be written: {error.message or error}"
         for about in write.about:
-            self._recorder.post(EventPost(about, EVENT_WARNING, EVENT_REFUSED_WRITE, message))
+            self._recorder.record(EventRecord(about, EVENT_WARNING, EVENT_REFUSED_WRITE, message))
         self._not_before[key] = time.monotonic() + backoff.next(error.retry_after)

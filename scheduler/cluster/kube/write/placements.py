@@ -12,7 +12,7 @@ from typing import Protocol
 import msgspec
 import structlog
 
-from scheduler.api.decisions import Bind, EventPost, Evict, ObjectRef, PodUnschedulable, pod_ref
+from scheduler.api.decisions import Bind, EventRecord, Evict, ObjectRef, PodUnschedulable, pod_ref
 from scheduler.api.kinds import POD, object_path
 from scheduler.api.names import (
     EVENT_EVICT,
@@ -30,7 +30,7 @@ from scheduler.cluster.kube.transport.client import STRATEGIC_MERGE_PATCH, ApiCl
 from scheduler.cluster.kube.transport.fence import Fence, Fenced
 from scheduler.cluster.kube.transport.ratelimit import Priority
 from scheduler.cluster.kube.write import bodies
-from scheduler.cluster.kube.write.events import Recorder
+from scheduler.cluster.kube.write.events import EventRecorder
 from scheduler.cluster.kube.write.preparation_run import Objects, PreparationError, PreparationRun
 from scheduler.cluster.kube.write.preparer import Preparer
 from scheduler.cluster.kube.write.signing_key import SharedKey
@@ -60,7 +60,7 @@ class WriteContext:
     cache: Cache
     preparer: Preparer
     statuses: StatusWriter
-    recorder: Recorder
+    recorder: EventRecorder
     metrics: Metrics
     scheduler_name: str
     signing: SharedKey
@@ -190,7 +190,7 @@ class Binding(_Placement):
         now = time.time()
         context.metrics.bound(now - task.creation)
         context.metrics.waits.bound(task, self.allocated, now)
-        context.recorder.post(EventPost(pod_ref(task), EVENT_NORMAL, EVENT_SCHEDULED, binding_message(self.bind)))
+        context.recorder.record(EventRecord(pod_ref(task), EVENT_NORMAL, EVENT_SCHEDULED, binding_message(self.bind)))
 
     def _failed(self, error: ApiError | TransportError) -> None:
         context, task = self.context, self.task
@@ -201,7 +201,7 @@ class Binding(_Placement):
             return  # the Pod is gone, terminating or bound by another scheduler: the watch reports it
         text = f"failed to bind to node {self.bind.node}: {error}"
         context.statuses.pod(PodUnschedulable(task, POD_REASON_SCHEDULER_ERROR, text))
-        context.recorder.post(EventPost(pod_ref(task), EVENT_WARNING, EVENT_FAILED_SCHEDULING, text))
+        context.recorder.record(EventRecord(pod_ref(task), EVENT_WARNING, EVENT_FAILED_SCHEDULING, text))
 
 
 class Eviction(_Placement):
@@ -235,13 +235,13 @@ class Eviction(_Placement):
             context.cache.evict_failed(eviction)
             return None
         log.debug("evicted", pod=self.task.key, reason=eviction.reason)
-        context.recorder.post(
-            EventPost(pod_ref(self.task), EVENT_WARNING, EVENT_EVICT, eviction_message(eviction.reason))
+        context.recorder.record(
+            EventRecord(pod_ref(self.task), EVENT_WARNING, EVENT_EVICT, eviction_message(eviction.reason))
         )
         if self.task.job:
             namespace, _, name = self.task.job.partition("/")
             group = ObjectRef(SCHEDULING_API_VERSION, "PodGroup", namespace, name)
-            context.recorder.post(EventPost(group, EVENT_NORMAL, EVENT_EVICT, eviction.reason))
+            context.recorder.record(EventRecord(group, EVENT_NORMAL, EVENT_EVICT, eviction.reason))
         return None
 
     async def _write_conditions(self) -> None:
@@ -274,4 +274,4 @@ def not_prepared(context: WriteContext, binds: Sequence[Bind], error: Preparatio
         text = preparation_message(bind, error.bind, str(error))
         context.statuses.pod(PodUnschedulable(bind.task, POD_REASON_SCHEDULER_ERROR, text))
         if bind is error.bind:
-            context.recorder.post(EventPost(pod_ref(bind.task), EVENT_WARNING, EVENT_FAILED_SCHEDULING, text))
+            context.recorder.record(EventRecord(pod_ref(bind.task), EVENT_WARNING, EVENT_FAILED_SCHEDULING, text))

@@ -15,7 +15,7 @@ from scheduler.api.kinds import POD_GROUP
 from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.fence import Fence
 from scheduler.cluster.kube.write.binding_order import PREDICATE_TIMES, BindingOrder
-from scheduler.cluster.kube.write.events import Recorder
+from scheduler.cluster.kube.write.events import EventRecorder
 from scheduler.cluster.kube.write.lanes import URGENT, Lanes, Urgency, Work
 from scheduler.cluster.kube.write.object_writer import ObjectWriter
 from scheduler.cluster.kube.write.placements import Binding, Cache, Eviction, WriteContext, not_prepared
@@ -37,7 +37,7 @@ class Writer:
         client: ApiClient,
         cache: Cache,
         lanes: Lanes,
-        recorder: Recorder,
+        recorder: EventRecorder,
         metrics: Metrics,
         fence: Fence,
         scheduler_name: str,
@@ -83,7 +83,7 @@ class Writer:
             self._statuses.queue(queue)
         for event in chain(decisions.events, *(update.events() for update in decisions.pods)):
             if event.about.uid or event.about.kind != POD_GROUP.name:
-                self._recorder.post(event)
+                self._recorder.record(event)
 
     async def started(self) -> None:
         """Waits until the first writes have been sent, as far as they wait for nothing else."""

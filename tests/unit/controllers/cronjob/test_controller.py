@@ -9,7 +9,7 @@ from scheduler.api.batch import CronJob, Job
 from scheduler.api.kinds import CRON_JOB, VCJOB
 from scheduler.api.times import format_timestamp, parse_timestamp
 from scheduler.controllers.cronjob import CronJobController
-from scheduler.controllers.effects import Create, Delete, Effect, Patch, Plan, Post
+from scheduler.controllers.effects import Create, Delete, Effect, Patch, Plan, RecordEvent
 from scheduler.controllers.store import Store
 from tests.unit.controllers.clusters import Controlled
 from tests.unit.controllers.jobs import Raw, in_phase, job, owner
@@ -404,12 +404,12 @@ def stored(*manifests: Raw) -> tuple[Store, float]:
 
 
 def events_in(plan: Plan) -> list[tuple[str, str]]:
-    posts = [effect.event for stage in plan.stages for effect in stage if isinstance(effect, Post)]
+    posts = [effect.event for stage in plan.stages for effect in stage if isinstance(effect, RecordEvent)]
     return [(event.reason, event.message) for event in posts]
 
 
 def written(plan: Plan) -> list[Effect]:
-    return [effect for stage in plan.stages for effect in stage if not isinstance(effect, Post)]
+    return [effect for stage in plan.stages for effect in stage if not isinstance(effect, RecordEvent)]
 
 
 def made(minute: int, phase: str = "") -> Raw:

@@ -10,7 +10,7 @@ import msgspec
 from scheduler.api import batch
 from scheduler.api.kinds import KINDS, POD, POD_GROUP, VCJOB, Kind
 from scheduler.api.times import format_timestamp
-from scheduler.controllers.effects import Create, Delete, Effect, Patch, Post
+from scheduler.controllers.effects import Create, Delete, Effect, Patch, RecordEvent
 from scheduler.controllers.job.controller import JobController
 from scheduler.controllers.job.plugins.contract import JobPlugin
 from scheduler.controllers.store import Store
@@ -126,7 +126,7 @@ class World:
         """Returns why the write failed, or ""."""
         if self.writes_left <= 0:
             raise KilledError
-        if not isinstance(effect, Post):
+        if not isinstance(effect, RecordEvent):
             self.writes_left -= 1
             why: str = self.refuse(effect)
             if why:
@@ -149,7 +149,7 @@ class World:
                 raw = self._objects.get((effect.kind, effect.name))
                 if raw is not None and effect.uid in ("", raw["metadata"]["uid"]):
                     self._delete(effect.kind, effect.name, own=True)
-            case Post():
+            case RecordEvent():
                 event = effect.event
                 self.events.append((event.about.kind, event.about.name, event.type, event.reason, event.message))
         return ""

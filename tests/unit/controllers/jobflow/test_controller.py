@@ -7,7 +7,7 @@ import pytest
 
 from scheduler.api.batch import Job, JobFlow, JobTemplate
 from scheduler.api.kinds import JOB_FLOW, JOB_TEMPLATE, VCJOB, Kind
-from scheduler.controllers.effects import Create, Effect, Patch, Plan, Post
+from scheduler.controllers.effects import Create, Effect, Patch, Plan, RecordEvent
 from scheduler.controllers.jobflow import JobFlowController
 from scheduler.controllers.store import Store
 from tests.unit.controllers.clusters import Controlled
@@ -272,7 +272,7 @@ def look(*manifests: Raw) -> tuple[JobFlowController, Plan]:
 
 
 def written(plan: Plan) -> list[Effect]:
-    return [effect for stage in plan.stages for effect in stage if not isinstance(effect, Post)]
+    return [effect for stage in plan.stages for effect in stage if not isinstance(effect, RecordEvent)]
 
 
 def test_a_job_made_before_a_crash_is_not_made_again() -> None:
@@ -290,7 +290,7 @@ def test_a_job_that_cannot_be_made_is_reported_and_tried_again() -> None:
     controller.failed(("default", "f"), create, "queue q-a is closed", 0)
     again = controller.plan(("default", "f"), 1)
     assert create in written(again)
-    assert isinstance(again.stages[0][0], Post)
+    assert isinstance(again.stages[0][0], RecordEvent)
     assert again.stages[0][0].event.message == (
         "SyncJobFlow JobFlow failed for sync jobflow f failed for queue q-a is closed, "
         "event is OutOfSync, action is SyncJobFlow"

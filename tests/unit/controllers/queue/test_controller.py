@@ -8,7 +8,7 @@ from scheduler.api.batch import Command
 from scheduler.api.kinds import COMMAND, POD_GROUP, QUEUE
 from scheduler.api.objects import ObjectMeta, OwnerReference
 from scheduler.api.scheduling import PodGroup, PodGroupSpec, PodGroupStatus, Queue
-from scheduler.controllers.effects import Delete, Patch, Post
+from scheduler.controllers.effects import Delete, Patch, RecordEvent
 from scheduler.controllers.queue import QueueController
 from scheduler.controllers.store import Store
 from tests.unit.controllers.clusters import Controlled
@@ -331,7 +331,7 @@ def test_a_state_that_could_not_be_written_is_reported_with_the_next_attempt() -
         controller.failed(("", "q1"), effect, "conflict", 0.0)
 
         (post,), (again,), *_ = controller.plan(("", "q1"), 1.0).stages
-        assert isinstance(post, Post)
+        assert isinstance(post, RecordEvent)
         assert (post.event.type, post.event.reason, post.event.message) == ("Warning", order, message)
         assert again == effect
 

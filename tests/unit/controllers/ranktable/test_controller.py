@@ -9,7 +9,7 @@ import pytest
 from scheduler.api.kinds import CONFIG_MAP, DEPLOYMENT, POD, REPLICA_SET, STATEFUL_SET, VCJOB
 from scheduler.api.names import ASCEND_910_CONFIGURATION
 from scheduler.api.objects import Pod
-from scheduler.controllers.effects import NOT_OURS, Patch, Post, RemoveFile, WriteFile
+from scheduler.controllers.effects import NOT_OURS, Patch, RecordEvent, RemoveFile, WriteFile
 from scheduler.controllers.ranktable import RankTableController
 from scheduler.controllers.ranktable import controller as ranktable
 from scheduler.controllers.ranktable.layout import Layout
@@ -478,7 +478,7 @@ def test_a_refused_write_is_reported_and_not_repeated(world: World) -> None:
     assert patch.data_key == "hccl.json"
     controller.failed(key, patch, f"409 {NOT_OURS}: the ConfigMap has no key hccl.json", now)
     again = [effect for stage in controller.plan(key, now + 10).stages for effect in stage]
-    assert [type(effect) for effect in again] == [Post]
+    assert [type(effect) for effect in again] == [RecordEvent]
     assert controller.plan(key, now + 20).stages == []
 
 
@@ -510,7 +510,7 @@ def test_a_table_that_is_too_large_for_a_config_map_is_only_written_into_the_fil
 
     world.effects.clear()
     world.annotate("p-0", {"other": "value"})
-    assert [effect for effect in world.effects if not isinstance(effect, Post)] == []
+    assert [effect for effect in world.effects if not isinstance(effect, RecordEvent)] == []
 
     world.cluster.delete(POD, "p-3")
     world.cluster.wait(2)

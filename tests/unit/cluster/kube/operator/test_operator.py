@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 from aiohttp import web
 
-from scheduler.api.decisions import EventPost, ObjectRef
+from scheduler.api.decisions import EventRecord, ObjectRef
 from scheduler.api.kinds import CONFIG_MAP, POD, POD_GROUP, QUEUE, Kind
 from scheduler.api.objects import KubeObject, ObjectMeta, Pod
 from scheduler.api.reasons import Malformed
@@ -22,7 +22,7 @@ from scheduler.cluster.kube.operator.write_workers import Urgency, WriteWorkers
 from scheduler.cluster.kube.transport.client import ApiClient, ApiError
 from scheduler.cluster.kube.transport.credentials import Credentials
 from scheduler.cluster.kube.transport.fence import Fence
-from scheduler.controllers.effects import NOT_OURS, Create, Delete, Effect, Patch, Plan, Post
+from scheduler.controllers.effects import NOT_OURS, Create, Delete, Effect, Patch, Plan, RecordEvent
 from scheduler.controllers.store import Key, Store
 from scheduler.controllers.worklist import Worklist
 from scheduler.observability.controller_metrics import ControllerMetrics
@@ -31,7 +31,7 @@ from tests.unit.cluster.kube.fake_api import PODS, Answer, Call, FakeApi, Static
 
 GROUPS = "/apis/scheduling.volcano.sh/v1beta1/namespaces/ns/podgroups"
 QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
-EVENT = EventPost(ObjectRef("v1", "Pod", "ns", "p"), "Normal", "Why", "because")
+EVENT = EventRecord(ObjectRef("v1", "Pod", "ns", "p"), "Normal", "Why", "because")
 
 
 class Toy:
@@ -72,7 +72,7 @@ class World:
         self.toy = Toy()
         self.store = Store()
         self.metrics = ControllerMetrics()
-        self.posted: list[EventPost] = []
+        self.recorded: list[EventRecord] = []
         self.fence = Fence()
         self.fence.open_forever()
         worklist = Worklist([self.toy])
@@ -87,8 +87,8 @@ class World:
     def _turned(self) -> None:
         self.progress += 1
 
-    def post(self, event: EventPost) -> None:
-        self.posted.append(event)
+    def record(self, event: EventRecord) -> None:
+        self.recorded.append(event)
 
     def queue(self, name: str, *plans: Plan | Exception) -> None:
         """A Queue comes, and these are the plans for it."""
@@ -376,18 +376,18 @@ def test_objects_that_are_only_carried_through_are_written_all_the_same() -> Non
 
 
 # --- reconciliations ------------------------------------------------------------------------------------------------
-def test_stages_follow_each_other_and_events_are_posted() -> None:
+def test_stages_follow_each_other_and_events_are_recorded() -> None:
     async def scenario() -> None:
         async with world() as w:
             w.api.answer("POST", GROUPS, group("g"), status=201)
             w.api.answer("DELETE", f"{GROUPS}/old", {"kind": "Status"})
-            plan = Plan().then(Create(POD_GROUP, group("g"))).then(Delete(POD_GROUP, "ns", "old"), Post(EVENT))
+            plan = Plan().then(Create(POD_GROUP, group("g"))).then(Delete(POD_GROUP, "ns", "old"), RecordEvent(EVENT))
 
             w.queue("q", plan)
             await until(lambda: w.toy.finished)
 
             assert [call.method for call in w.api.calls] == ["POST", "DELETE"]
-            assert w.posted == [EVENT]
+            assert w.recorded == [EVENT]
 
     virtual_time.run(scenario())
 
@@ -404,9 +404,9 @@ def test_a_plan_takes_no_more_tasks_than_writes_may_be_in_flight() -> None:
             asyncio.get_running_loop().set_task_factory(start)
             w.api.on("POST", GROUPS, _created)
 
-            w.queue("events", Plan([[Post(EVENT)], [Post(EVENT)], [Post(EVENT)]]))
+            w.queue("events", Plan([[RecordEvent(EVENT)], [RecordEvent(EVENT)], [RecordEvent(EVENT)]]))
             await until(lambda: w.toy.finished == ["events"])
-            assert len(w.posted) == 3
+            assert len(w.recorded) == 3
             assert "WriteWorkers._work" not in started
 
             w.queue("q", Plan().then(*(Create(POD_GROUP, group(f"g{i}")) for i in range(50))))

@@ -3,7 +3,7 @@
 from typing import cast
 
 from scheduler.cluster.kube.scheduler.report import CycleReport
-from scheduler.cluster.kube.write.events import Recorder
+from scheduler.cluster.kube.write.events import EventRecorder
 from scheduler.framework.cycle import Outcome
 from scheduler.observability.metrics import Metrics
 from tests.builders import World, configuration, group, node, pod, queue
@@ -22,7 +22,7 @@ def outcome(weight: int) -> Outcome:
 
 def test_early_sessions_leave_the_figures_to_the_session_at_the_end_of_the_period() -> None:
     metrics = Metrics()
-    report = CycleReport(metrics, cast("Recorder", None), period=1.0)
+    report = CycleReport(metrics, cast("EventRecorder", None), period=1.0)
     shown = []
     for now, weight in ((100.0, 1), (100.5, 2), (101.0, 3)):
         report.update_figures(outcome(weight), now)
@@ -32,7 +32,7 @@ def test_early_sessions_leave_the_figures_to_the_session_at_the_end_of_the_perio
 
 def test_a_binding_of_an_early_session_keeps_its_time() -> None:
     metrics = Metrics()
-    report = CycleReport(metrics, cast("Recorder", None), period=1.0)
+    report = CycleReport(metrics, cast("EventRecorder", None), period=1.0)
     early, last = outcome(1), outcome(1)
     last.decisions.binds.clear()
     report.update_figures(last, 100.0)

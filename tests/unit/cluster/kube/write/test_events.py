@@ -1,4 +1,4 @@
-"""Events: posted once, counted after that, never more often than the interval allows."""
+"""Events: created once, counted after that, never more often than the interval allows."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -8,10 +8,10 @@ from functools import partial
 import pytest
 from aiohttp import web
 
-from scheduler.api.decisions import EventPost, ObjectRef
+from scheduler.api.decisions import EventRecord, ObjectRef
 from scheduler.api.reasons import Malformed
 from scheduler.cluster.kube.transport.fence import Fence
-from scheduler.cluster.kube.write.events import Recorder
+from scheduler.cluster.kube.write.events import EventRecorder
 from scheduler.cluster.kube.write.lanes import make_lanes
 from scheduler.observability.metrics import Metrics
 from tests.unit import virtual_time
@@ -22,33 +22,36 @@ EVENTS = "/api/v1/namespaces/ns/events"
 
 
 @asynccontextmanager
-async def recording(interval: float, remembered: int = 100) -> AsyncIterator[tuple[FakeApi, Recorder]]:
+async def recording(interval: float, remembered: int = 100) -> AsyncIterator[tuple[FakeApi, EventRecorder]]:
     async with serving() as (api, client):
         fence = Fence()
         fence.open_forever()
         lanes = make_lanes(4)
         api.answer("POST", "/api/v1/namespaces/[^/]+/events", status=201)
         api.answer("PATCH", "/api/v1/namespaces/[^/]+/events/.*")
-        yield api, Recorder(client, lanes, Metrics(), fence, "volcano-py", interval=interval, remembered=remembered)
+        yield (
+            api,
+            EventRecorder(client, lanes, Metrics(), fence, "volcano-py", interval=interval, remembered=remembered),
+        )
         await lanes.close()
 
 
-def event(message: str = "no room") -> EventPost:
-    return EventPost(POD, "Warning", "FailedScheduling", message)
+def event(message: str = "no room") -> EventRecord:
+    return EventRecord(POD, "Warning", "FailedScheduling", message)
 
 
 def test_equal_events_are_counted_and_the_count_is_written_once_per_interval() -> None:
     async def scenario() -> None:
         async with recording(interval=0.3) as (api, recorder):
             for _ in range(3):
-                recorder.post(event())
+                recorder.record(event())
             await until(lambda: api.to("POST", EVENTS))
             await asyncio.sleep(0.05)
             for _ in range(7):
-                recorder.post(event())
+                recorder.record(event())
             await until(lambda: api.to("PATCH", f"{EVENTS}/.*"))
             for _ in range(5):
-                recorder.post(event())
+                recorder.record(event())
             await until(lambda: len(api.to("PATCH", f"{EVENTS}/.*")) == 2)
             (post,) = api.to("POST", EVENTS)
             first, second = api.to("PATCH", f"{EVENTS}/.*")
@@ -61,18 +64,18 @@ def test_equal_events_are_counted_and_the_count_is_written_once_per_interval() -
 def test_the_count_of_an_event_is_not_written_before_the_interval_ends() -> None:
     async def scenario() -> None:
         async with recording(interval=30) as (api, recorder):
-            recorder.post(event())
+            recorder.record(event())
             await until(lambda: api.to("POST", EVENTS))
             await asyncio.sleep(0.05)
             for _ in range(7):
-                recorder.post(event())
+                recorder.record(event())
             await asyncio.sleep(0.2)
             assert not api.to("PATCH", f"{EVENTS}/.*")
 
     virtual_time.run(scenario())
 
 
-def posted(api: FakeApi, number: int) -> bool:
+def created(api: FakeApi, number: int) -> bool:
     return len(api.to("POST", EVENTS)) == number
 
 
@@ -80,8 +83,8 @@ def test_other_messages_are_other_events_and_the_oldest_are_forgotten() -> None:
     async def scenario() -> None:
         async with recording(interval=30, remembered=2) as (api, recorder):
             for number, message in enumerate(("a", "b", "c", "a"), start=1):
-                recorder.post(event(message))
-                await until(partial(posted, api, number))
+                recorder.record(event(message))
+                await until(partial(created, api, number))
             first, *others, again = [call.body["metadata"]["name"] for call in api.to("POST", EVENTS)]
             assert again == first and len({first, *others}) == 3
 
@@ -91,12 +94,12 @@ def test_other_messages_are_other_events_and_the_oldest_are_forgotten() -> None:
 def test_other_numbers_are_the_same_cause_and_the_event_has_the_latest_message() -> None:
     async def scenario() -> None:
         async with recording(interval=0.3) as (api, recorder):
-            recorder.post(event("train-1: 0/5 nodes are available, most free on one node 7500m"))
+            recorder.record(event("train-1: 0/5 nodes are available, most free on one node 7500m"))
             await until(lambda: api.to("POST", EVENTS))
-            recorder.post(event("train-1: 0/6 nodes are available, most free on one node 1.5Gi"))
-            recorder.post(event("train-1: 2/6 nodes are available, most free on one node 500m"))
+            recorder.record(event("train-1: 0/6 nodes are available, most free on one node 1.5Gi"))
+            recorder.record(event("train-1: 2/6 nodes are available, most free on one node 500m"))
             await until(lambda: api.to("PATCH", f"{EVENTS}/.*"))
-            recorder.post(event("train-2: 2/6 nodes are available, most free on one node 500m"))
+            recorder.record(event("train-2: 2/6 nodes are available, most free on one node 500m"))
             await until(lambda: len(api.to("POST", EVENTS)) == 2)
             (update,) = api.to("PATCH", f"{EVENTS}/.*")
             assert update.body["count"] == 3
@@ -111,7 +114,7 @@ def test_a_restarted_scheduler_continues_the_event_of_its_predecessor(answered: 
 
     async def scenario() -> None:
         async with recording(interval=30) as (api, recorder):
-            recorder.post(event())
+            recorder.record(event())
             await until(lambda: api.to("POST", EVENTS))
             (first,) = api.to("POST", EVENTS)
             created = "2020-01-01T00:00:00Z" if answered else first.body["firstTimestamp"]
@@ -125,7 +128,7 @@ def test_a_restarted_scheduler_continues_the_event_of_its_predecessor(answered: 
             api.on("POST", EVENTS, exists)
             api.on("PATCH", f"{EVENTS}/.*", patched)
             recorder._series.clear()
-            recorder.post(event("no room"))
+            recorder.record(event("no room"))
             await until(lambda: len(api.to("PATCH", f"{EVENTS}/.*")) == (2 if answered else 1))
             await asyncio.sleep(0.05)
             counts = [call.body.get("count") for call in api.to("PATCH", f"{EVENTS}/.*")]
@@ -136,10 +139,10 @@ def test_a_restarted_scheduler_continues_the_event_of_its_predecessor(answered: 
     virtual_time.run(scenario())
 
 
-def test_an_event_that_expired_on_the_server_is_posted_again() -> None:
+def test_an_event_that_expired_on_the_server_is_created_again() -> None:
     async def scenario() -> None:
         async with recording(interval=0.05) as (api, recorder):
-            recorder.post(event())
+            recorder.record(event())
             await until(lambda: api.to("POST", EVENTS))
             await asyncio.sleep(0.1)
 
@@ -147,9 +150,9 @@ def test_an_event_that_expired_on_the_server_is_posted_again() -> None:
                 return refusal(404, "NotFound")
 
             api.on("PATCH", f"{EVENTS}/.*", expired)
-            recorder.post(event())
+            recorder.record(event())
             await until(lambda: not recorder._series)  # the recorder has seen the answer
-            recorder.post(event())
+            recorder.record(event())
             await until(lambda: len(api.to("POST", EVENTS)) == 2)
 
     virtual_time.run(scenario())

@@ -18,7 +18,7 @@ from scheduler.api.preparation import Fail, Patch, Preparation, Step, Wait
 from scheduler.api.storage import PersistentVolumeClaim
 from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.fence import Fence
-from scheduler.cluster.kube.write.events import Recorder
+from scheduler.cluster.kube.write.events import EventRecorder
 from scheduler.cluster.kube.write.lanes import Urgency, make_lanes
 from scheduler.cluster.kube.write.signing_key import SharedKey
 from scheduler.cluster.kube.write.writer import Writer
@@ -84,7 +84,7 @@ class World:
         self.fence.open_forever()
         self.lanes = make_lanes(8)
         self.metrics = Metrics()
-        self.recorder = Recorder(client, self.lanes, self.metrics, self.fence, "volcano-py", interval=0.2)
+        self.recorder = EventRecorder(client, self.lanes, self.metrics, self.fence, "volcano-py", interval=0.2)
         self.failed: list[str] = []
         self.gone: set[str] = set()
         self.claims: dict[str, dict[str, Any]] = {}

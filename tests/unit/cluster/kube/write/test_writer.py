@@ -13,7 +13,7 @@ from msgspec import structs
 from scheduler.api.decisions import (
     Bind,
     Decisions,
-    EventPost,
+    EventRecord,
     Evict,
     ObjectRef,
     PodGroupStatusUpdate,
@@ -34,7 +34,7 @@ from scheduler.api.signed_records import (
 from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.fence import Fence, clock
 from scheduler.cluster.kube.write import status_writer
-from scheduler.cluster.kube.write.events import Recorder
+from scheduler.cluster.kube.write.events import EventRecorder
 from scheduler.cluster.kube.write.lanes import HOLD, make_lanes
 from scheduler.cluster.kube.write.signing_key import SharedKey
 from scheduler.cluster.kube.write.writer import Writer
@@ -55,7 +55,7 @@ class World:
         self.fence.open_forever()
         self.lanes = make_lanes(workers)
         self.metrics = Metrics()
-        self.recorder = Recorder(client, self.lanes, self.metrics, self.fence, "volcano-py", interval=0.2)
+        self.recorder = EventRecorder(client, self.lanes, self.metrics, self.fence, "volcano-py", interval=0.2)
         self.failed: list[Bind] = []
         self.not_evicted: list[Evict] = []
         self.signing = SharedKey(client, "ns", "")
@@ -285,7 +285,7 @@ def test_a_flood_of_events_does_not_delay_a_binding() -> None:
         world.api.on("POST", EVENTS, slow)
         world.api.answer("POST", BINDING, status=201)
         about = ObjectRef("v1", "Pod", "ns", "x")
-        events = [EventPost(about, "Warning", "Noise", f"message m{i}") for i in range(3000)]
+        events = [EventRecord(about, "Warning", "Noise", f"message m{i}") for i in range(3000)]
         world.writer.submit(Decisions(events=events))
         await until(lambda: len(world.api.to("POST", EVENTS)) >= 8)
         world.writer.submit(Decisions(binds=[world.bind(f"p{i}") for i in range(50)]))
@@ -310,7 +310,7 @@ def test_while_a_binding_is_in_flight_fewer_events_are() -> None:
         world.api.on("POST", BINDING, binding)
         world.api.on("POST", EVENTS, event)
         about = ObjectRef("v1", "Pod", "ns", "x")
-        events = [EventPost(about, "Warning", "Noise", f"message m{i}") for i in range(100)]
+        events = [EventRecord(about, "Warning", "Noise", f"message m{i}") for i in range(100)]
         world.writer.submit(Decisions(binds=[world.bind()]))
         await until(lambda: world.api.to("POST", BINDING))
         world.writer.submit(Decisions(events=events))
@@ -329,7 +329,7 @@ def test_a_full_queue_of_events_drops_and_counts_instead_of_growing() -> None:
     async def scenario(world: World) -> None:
         about = ObjectRef("v1", "Pod", "ns", "x")
         for i in range(20_100):
-            world.recorder.post(EventPost(about, "Warning", "Noise", f"message m{i}"))
+            world.recorder.record(EventRecord(about, "Warning", "Noise", f"message m{i}"))
         assert world.metrics.registry.get_sample_value("volcano_py_dropped_events_total") == 100
 
     run(scenario)
