@@ -141,7 +141,7 @@ def _missing(target: Path) -> list[Tool]:
 
 
 def _link_flags() -> str:
-    """Strips the symbols, and sets the version of the binaries, which would report v0.0.0: the source does not have it."""
+    """Strips the symbols, and sets the version: the source does not have it, and the binaries would report v0.0.0."""
     version = kubernetes_version()
     major, minor, _patch = version.removeprefix("v").split(".", 2)
     package = "k8s.io/component-base/version"

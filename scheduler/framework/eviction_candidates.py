@@ -107,9 +107,9 @@ class EvictionCandidates:
             self._per_task[function] = mask
         return mask
 
-    def of_queues(self, verdict: Callable[[str], bool]) -> Mask:
+    def of_queues(self, function: Callable[[str], bool]) -> Mask:
         """Returns the value of a function for the name of each task's queue. It is called once per queue."""
-        answers = np.array([verdict(name) for name in self._queues], dtype=bool)
+        answers = np.array([function(name) for name in self._queues], dtype=bool)
         return answers[self._queue_of]
 
     def at(self, row: int, among: Mask) -> list[Task]:

@@ -21,30 +21,30 @@ from scheduler.cache import ClusterCache
 from scheduler.cache.admissions import Admitted
 from scheduler.framework.configuration import Configuration
 from scheduler.framework.external_calls import ExternalCalls
+from scheduler.record.decisions import recorded_decisions
 from scheduler.record.external_calls import RecordedExternalCalls
 from scheduler.record.frames import (
     FORMAT,
+    AdmissionsEnforced,
     Answered,
     AnyFrame,
     Assumed,
     Begin,
+    BindingProof,
     Confirmed,
     Decided,
     Dropped,
     Failed,
-    Guarded,
     Opened,
     Original,
     PodAnnotations,
+    PresentAssumptions,
     Put,
-    Remembered,
-    Since,
-    Standing,
+    RecordsExpected,
     Usage,
     packed,
 )
 from scheduler.record.journal import Journal
-from scheduler.record.verdict import verdict_of
 
 
 class RecordedCache(ClusterCache):
@@ -85,7 +85,7 @@ class RecordedCache(ClusterCache):
         super().upsert(kind, obj)
         after = self.task(f"{meta.namespace}/{meta.name}")
         if after is not None and after.record is not None and (before is None or before.record != after.record):
-            self._add_frame(_remembered(after))
+            self._add_frame(_binding_proof(after))
 
     def delete(self, kind: str, namespace: str, name: str) -> None:
         self._objects.pop((kind, namespace, name), None)
@@ -126,11 +126,11 @@ class RecordedCache(ClusterCache):
 
     def expect_records(self, since: float) -> None:
         self._since = since
-        self._add_frame(Since(since))
+        self._add_frame(RecordsExpected(since))
         super().expect_records(since)
 
     def enforce_admissions(self, admitted: Sequence[Admitted]) -> None:
-        self._add_frame(Guarded([*admitted]))
+        self._add_frame(AdmissionsEnforced([*admitted]))
         super().enforce_admissions(admitted)
 
     def bind_failed(self, bind: Bind) -> None:
@@ -158,7 +158,7 @@ class RecordedCache(ClusterCache):
     def decided(self, decisions: Decisions) -> None:
         """A session has ended; its decisions are not carried out yet."""
         self._add_replies()
-        self._add_frame(Decided(verdict_of(decisions)))
+        self._add_frame(Decided(recorded_decisions(decisions)))
 
     def assume(self, decisions: Decisions) -> None:
         groups = [f"{update.namespace}/{update.name}" for update in decisions.pod_groups]
@@ -185,19 +185,19 @@ class RecordedCache(ClusterCache):
 
     def _from_the_beginning(self) -> Iterable[AnyFrame]:
         yield self._begin
-        yield Since(self._since)
+        yield RecordsExpected(self._since)
         yield PodAnnotations(sorted(self._annotations))
         yield from self._objects.values()
         yield from self._original_frames.values()
         if self._recorded_usage:
             yield Usage(packed(self._recorded_usage))
-        yield Standing(verdict_of(self.assumed_decisions()))
+        yield PresentAssumptions(recorded_decisions(self.assumed_decisions()))
         if (admitted := self.admissions()) is not None:
-            yield Guarded(admitted)
-        yield from (_remembered(task) for task in self.tasks() if task.record is not None or task.earlier)
+            yield AdmissionsEnforced(admitted)
+        yield from (_binding_proof(task) for task in self.tasks() if task.record is not None or task.earlier)
 
 
-def _remembered(task: Task) -> Remembered:
+def _binding_proof(task: Task) -> BindingProof:
     record = task.record
     known = None if record is None else (record.node, record.queue, dict(record.chips), dict(record.cards))
-    return Remembered(task.key, task.uid, known, task.earlier)
+    return BindingProof(task.key, task.uid, known, task.earlier)

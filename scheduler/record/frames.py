@@ -21,7 +21,7 @@ FORMAT: Final = 1
 
 
 class Frame(msgspec.Struct, array_like=True, tag=True):
-    """Base of all frames; the tag is the name of the class."""
+    """Base of all frames. The tag is the name of the class; four classes have kept the tag of an earlier name."""
 
 
 class Begin(Frame):
@@ -57,7 +57,7 @@ class Dropped(Frame):
     name: str
 
 
-class Remembered(Frame):
+class BindingProof(Frame, tag="Remembered"):
     """What a signature proves about a Pod (no recording contains the key), or what its annotations were before."""
 
     pod: str
@@ -67,14 +67,14 @@ class Remembered(Frame):
     earlier: tuple[tuple[str, str], ...]
 
 
-class Since(Frame):
-    """Since when every binding is recorded, in Unix time."""
+class RecordsExpected(Frame, tag="Since"):
+    """Every binding since this moment, in Unix time, has a record."""
 
     moment: float
 
 
-class Guarded(Frame):
-    """From here on only those PodGroups are admitted that are named here, and those that sessions admit."""
+class AdmissionsEnforced(Frame, tag="Guarded"):
+    """From here on, only these PodGroups, and those that sessions admit, count as admitted."""
 
     admitted: list[Admitted]
 
@@ -127,7 +127,7 @@ class Answered(Frame):
     """The digest of the request of each reply. Older recordings have none."""
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class RecordedDecisions(msgspec.Struct, frozen=True):
     """The decisions of a session, in a form that is stable across versions. Pods and PodGroups are
     ``namespace/name``."""
 
@@ -154,7 +154,7 @@ class Verdict(msgspec.Struct, frozen=True):
 class Decided(Frame):
     """The decisions of the session that was opened last."""
 
-    verdict: Verdict
+    decisions: RecordedDecisions
 
 
 class Assumed(Frame):
@@ -164,18 +164,18 @@ class Assumed(Frame):
     pods: list[str]
 
 
-class Standing(Frame):
-    """At the beginning: assumed decisions that the watch has not confirmed yet."""
+class PresentAssumptions(Frame, tag="Standing"):
+    """At the beginning of a file: assumed decisions that the watch has not confirmed yet."""
 
-    verdict: Verdict
+    decisions: RecordedDecisions
 
 
 AnyFrame = (
     Begin
-    | Since
+    | RecordsExpected
     | PodAnnotations
     | Put
-    | Remembered
+    | BindingProof
     | Original
     | Confirmed
     | Dropped
@@ -185,8 +185,8 @@ AnyFrame = (
     | Answered
     | Decided
     | Assumed
-    | Standing
-    | Guarded
+    | PresentAssumptions
+    | AdmissionsEnforced
 )
 
 

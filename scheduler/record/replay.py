@@ -16,31 +16,31 @@ from scheduler.api.usage import NodeUsage
 from scheduler.cache import ClusterCache
 from scheduler.framework.cycle import Outcome, run_cycle
 from scheduler.framework.failures import PluginError
+from scheduler.record.decisions import differences, recorded_decisions
 from scheduler.record.external_calls import ReplayedExternalCalls
 from scheduler.record.frames import (
     FORMAT,
+    AdmissionsEnforced,
     Answered,
     AnyFrame,
     Assumed,
     Begin,
+    BindingProof,
     Confirmed,
     Decided,
     Dropped,
     Failed,
-    Guarded,
     Opened,
     Original,
     PodAnnotations,
+    PresentAssumptions,
     Put,
+    RecordedDecisions,
     RecordingError,
-    Remembered,
-    Since,
-    Standing,
+    RecordsExpected,
     Usage,
-    Verdict,
     read_frames,
 )
-from scheduler.record.verdict import differences, verdict_of
 
 _STRUCTS = {kind.name: kind.struct for kind in SCHEDULER_KINDS if kind.struct is not None}
 _KINDS = {kind.name: kind for kind in SCHEDULER_KINDS}
@@ -58,14 +58,14 @@ class Replayed:
     """None: it failed."""
     error: str = ""
     """Why it failed."""
-    recorded: Verdict | None = None
+    recorded: RecordedDecisions | None = None
     """None: the session failed then."""
     differences: list[tuple[str, str, str, str]] = field(default_factory=list)
     """(field, name, recorded, now)."""
 
     @property
     def same(self) -> bool:
-        """Whether it came to the same; a session without a verdict did if it failed again."""
+        """Whether the decisions are the recorded ones; if the session failed, whether it failed again."""
         return not self.differences if self.recorded is not None else bool(self.error)
 
 
@@ -104,7 +104,7 @@ class _Replayer:
         self._evicted: dict[str, Evict] = {}
         """uid -> the latest decision to evict it."""
         self._opened: tuple[Opened, Snapshot] | None = None
-        """The session whose verdict has not come yet."""
+        """The session whose recorded decisions have not come yet."""
         self._answered = Answered()
         """The recorded replies of other programs to its plugins."""
         self._originals: dict[tuple[str, str, str], bytes] = {}
@@ -121,9 +121,9 @@ class _Replayer:
                     cache.upsert(kind, obj)
             case PodAnnotations(keys):
                 cache.keep_annotations(keys)
-            case Since(moment):
+            case RecordsExpected(moment):
                 cache.expect_records(moment)
-            case Remembered(pod, uid, record, earlier):
+            case BindingProof(pod, uid, record, earlier):
                 cache.restore_record(pod, uid, None if record is None else BindingRecord(*record), earlier)
             case Original(kind, namespace, name, json):
                 self._originals[kind, namespace, name] = json
@@ -137,10 +137,10 @@ class _Replayer:
                 cache.take_usage(msgspec.msgpack.decode(data, type=dict[str, NodeUsage]))
             case Failed():
                 self._fail(frame)
-            case Guarded(admitted):
+            case AdmissionsEnforced(admitted):
                 cache.enforce_admissions(admitted)
-            case Standing(verdict):
-                cache.assume(self._rebuilt(verdict))
+            case PresentAssumptions(recorded):
+                cache.assume(self._rebuilt(recorded))
             case Opened():
                 before = self.finish(None)
                 cache.configure(frame.configuration)
@@ -149,19 +149,19 @@ class _Replayer:
                 return before
             case Answered():
                 self._answered = frame
-            case Decided(verdict):
-                return self.finish(verdict)
+            case Decided(recorded):
+                return self.finish(recorded)
             case Assumed():
                 self._assume(frame)
         return None
 
-    def finish(self, verdict: Verdict | None) -> Replayed | None:
-        """Decide again what is open; ``verdict`` None: the session failed then, or the recording ends."""
+    def finish(self, recorded: RecordedDecisions | None) -> Replayed | None:
+        """Runs the open session again. ``recorded``: its decisions; None: it failed, or the recording ends."""
         if self._opened is None:
             return None
         (frame, snapshot), self._opened = self._opened, None
         self._number += 1
-        done = Replayed(self._number, frame.now, None, recorded=verdict)
+        done = Replayed(self._number, frame.now, None, recorded=recorded)
         limit, external_calls = frame.nodes_limit, ReplayedExternalCalls(self._answered)
         self._answered, self._decisions = Answered(), Decisions()
         try:
@@ -169,10 +169,10 @@ class _Replayer:
             self._decisions = done.outcome.decisions
         except PluginError as error:
             done.error = str(error)
-        except Exception as error:  # whatever a plugin may raise is what is looked for
+        except Exception as error:  # any exception of a plugin is a result
             done.error = f"{type(error).__name__}: {error}"
-        if verdict is not None:
-            done.differences = list(differences(verdict, verdict_of(self._decisions)))
+        if recorded is not None:
+            done.differences = list(differences(recorded, recorded_decisions(self._decisions)))
         return done
 
     def _keep_originals(self) -> None:
@@ -199,27 +199,27 @@ class _Replayer:
         elif frame.uid in self._evicted:
             self._cache.evict_failed(self._evicted.pop(frame.uid))
 
-    def _rebuilt(self, verdict: Verdict) -> Decisions:
+    def _rebuilt(self, recorded: RecordedDecisions) -> Decisions:
         """Decisions from their record, over what the cache holds."""
         task, result = self._cache.task, Decisions()
-        for key, (node, annotations) in verdict.binds.items():
+        for key, (node, annotations) in recorded.binds.items():
             if (found := task(key)) is not None:
                 result.binds.append(Bind(found, node, annotations))
-        for key, reason in verdict.evictions.items():
+        for key, reason in recorded.evictions.items():
             if (found := task(key)) is not None:
                 result.evictions.append(Evict(found, reason))
                 self._evicted[found.uid] = result.evictions[-1]
-        for key, (phase, conditions, running, succeeded, failed) in verdict.pod_groups.items():
+        for key, (phase, conditions, running, succeeded, failed) in recorded.pod_groups.items():
             namespace, _, name = key.partition("/")
             rebuilt = tuple(PodGroupCondition(type=t, status=s, reason=r, message=m) for t, s, r, m in conditions)
             uid = self._cache.group_uid(key)
             update = PodGroupStatusUpdate(namespace, name, uid, phase, rebuilt, running, succeeded, failed)
             result.pod_groups.append(update)
-        for key, (reason, message, nominated) in verdict.pods.items():
+        for key, (reason, message, nominated) in recorded.pods.items():
             if (found := task(key)) is not None:
                 result.pods.append(PodsUnschedulable((found,), reason, message, nominated))
         result.queues = [
-            QueueAllocated(name, amounts, verdict.queue_cards.get(name), (verdict.queue_groups or {}).get(name, {}))
-            for name, amounts in verdict.queues.items()
+            QueueAllocated(name, amounts, recorded.queue_cards.get(name), (recorded.queue_groups or {}).get(name, {}))
+            for name, amounts in recorded.queues.items()
         ]
         return result

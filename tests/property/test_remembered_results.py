@@ -6,7 +6,7 @@ import pytest
 
 from scheduler.cache import ClusterCache
 from scheduler.framework.cycle import run_cycle
-from scheduler.record.verdict import verdict_of
+from scheduler.record.decisions import recorded_decisions
 from tests.builders import NAME, Raw, configuration, feed, group, node, pod, queue
 from tests.unit.plugins.ascend.chips import device_info, npu_node
 
@@ -85,14 +85,14 @@ def test_results_of_earlier_sessions_change_no_decision(seed: int) -> None:
         if cluster.random.random() < 0.1:
             plan = cluster.random.choice(PLANS)
         forget(cluster.forgetting)
-        verdicts = []
+        results = []
         for cache in (cluster.keeping, cluster.forgetting):
             cache.configure(plan)
             decisions = run_cycle(cache.snapshot(float(now)), plan).decisions
             cache.assume(decisions)
-            verdicts.append(verdict_of(decisions))
+            results.append(recorded_decisions(decisions))
             bound += len(decisions.binds)
             waiting += len(decisions.pods)
-        assert verdicts[0] == verdicts[1]
+        assert results[0] == results[1]
     assert bound and waiting
     assert any(job.remembered for job in cluster.keeping.snapshot(99.0).jobs.values())

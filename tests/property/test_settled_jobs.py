@@ -24,8 +24,8 @@ from scheduler.observability.session_figures import SessionFigures
 from scheduler.plugins.capacity_card import plugin as capacity_card
 from scheduler.plugins.capacity_card.settled import SettledReadings
 from scheduler.plugins.support.queues.accounting import amounts_of_jobs, queue_amounts
-from scheduler.record.frames import Verdict
-from scheduler.record.verdict import verdict_of
+from scheduler.record.decisions import recorded_decisions
+from scheduler.record.frames import RecordedDecisions
 from tests.builders import NAME, Raw, configuration, feed, group, node, pod, queue
 from tests.examples import examples
 from tests.unit.plugins.capacity_card.cards import GPU, H200, H800, labels, quota_queue
@@ -144,8 +144,8 @@ class Cluster:
         outcomes = [run_cycle(self.keeping.snapshot(self.now), PLANS[plan])]
         with nothing_settled():
             outcomes.append(run_cycle(self.computing.snapshot(self.now), PLANS[plan]))
-        verdicts = [verdict_of(outcome.decisions) for outcome in outcomes]
-        assert verdicts[0] == verdicts[1]
+        results = [recorded_decisions(outcome.decisions) for outcome in outcomes]
+        assert results[0] == results[1]
         shown = [figures_of(outcome.session) for outcome in outcomes]
         assert shown[0] == shown[1]
         if self.random.random() < 0.7:
@@ -315,7 +315,7 @@ def test_the_jobs_of_a_released_snapshot_are_not_copied() -> None:
 
 @pytest.mark.parametrize("plan", PLANS)
 def test_an_eviction_from_a_settled_job_counts_in_the_status_of_its_queue(plan: Configuration) -> None:
-    def verdict() -> Verdict:
+    def decided() -> RecordedDecisions:
         cache = ClusterCache([NAME])
         feed(cache, quota_queue("q", {H200: 4}), node("n0", f"4c+8Gi+{GPU}=4", labels(H200, 4)))
         feed(cache, *(settled_job(name, "q", f"+{GPU}=1") for name in "ab"))
@@ -325,11 +325,11 @@ def test_an_eviction_from_a_settled_job_counts_in_the_status_of_its_queue(plan: 
         statement.evict(job, next(job.tasks()), "test")
         statement.commit()
         close_session(session)
-        return verdict_of(session.decisions)
+        return recorded_decisions(session.decisions)
 
-    found = verdict()
+    found = decided()
     with nothing_settled():
-        assert found == verdict()
+        assert found == decided()
     assert found.queues["q"]["cpu"] == "1" and found.queue_groups == {"q": {"running": 2}}
 
 

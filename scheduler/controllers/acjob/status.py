@@ -30,8 +30,8 @@ SIGNALLED: Final = 128
 _FINISHED: Final = (SUCCEEDED, FAILED)
 
 
-class Verdict(NamedTuple):
-    """The condition that a job has now."""
+class ConditionChange(NamedTuple):
+    """A condition that becomes True."""
 
     type: str
     reason: str
@@ -70,21 +70,25 @@ def _exit_code(pod: Pod) -> int:
     return 0
 
 
-def verdict(job: AscendJob, roles: JobRoles, counts: Mapping[str, Mapping[str, int]], retries: int) -> Verdict | None:
+def change_by_pods(
+    job: AscendJob, roles: JobRoles, counts: Mapping[str, Mapping[str, int]], retries: int
+) -> ConditionChange | None:
     """The condition that the Pods of a job cause; None: it stays. ``retries``: restarts that remain after a Pod failed;
     the scheduler carries them out."""
     where = f"{job.metadata.namespace}/{job.metadata.name}"
     failed = _sum(counts.values(), "failed")
     if failed and retries > 0:
         text = f"Job {where} restarts: {failed} of {roles.total} Pods failed, and {retries} retries remain."
-        return Verdict(RESTARTING, "JobRestarting", text)
+        return ConditionChange(RESTARTING, "JobRestarting", text)
     if failed:
-        return Verdict(FAILED, "JobFailed", f"Job {where} has failed because {failed} of {roles.total} Pods failed.")
+        return ConditionChange(
+            FAILED, "JobFailed", f"Job {where} has failed because {failed} of {roles.total} Pods failed."
+        )
     if _sum(counts.values(), "active"):
-        return Verdict(RUNNING, "JobRunning", f"Job {where} is running.")
+        return ConditionChange(RUNNING, "JobRunning", f"Job {where} is running.")
     succeeded = _sum(counts.values(), "succeeded")
     if succeeded and succeeded >= min_available(job, roles):  # the others of an elastic job never got a node
-        return Verdict(SUCCEEDED, "JobSucceeded", f"Job {where} successfully completed.")
+        return ConditionChange(SUCCEEDED, "JobSucceeded", f"Job {where} successfully completed.")
     return None
 
 
@@ -94,7 +98,7 @@ def _sum(counts: Iterable[Mapping[str, int]], word: str) -> int:
 
 def status_patch(
     job: AscendJob,
-    changes: Iterable[Verdict],
+    changes: Iterable[ConditionChange],
     counts: Mapping[str, Json] | None,
     now: float,
     restarts: int | None = None,
@@ -134,7 +138,7 @@ def _replaced(old: Mapping[str, Any] | None, new: Json) -> Json:
     return {**{word: None for word in old or {} if word not in new}, **new}
 
 
-def _with_condition(conditions: list[JobCondition], change: Verdict, time: str) -> list[JobCondition]:
+def _with_condition(conditions: list[JobCondition], change: ConditionChange, time: str) -> list[JobCondition]:
     """The conditions with one that became True. Others that exclude it are removed, but for Running, which a finished
     job keeps as False."""
     old = next((each for each in conditions if each.type == change.type), None)
@@ -155,7 +159,7 @@ def _with_condition(conditions: list[JobCondition], change: Verdict, time: str) 
     return [*(each for each in others if each is not None), new]
 
 
-def _other(condition: JobCondition, change: Verdict, time: str) -> JobCondition | None:
+def _other(condition: JobCondition, change: ConditionChange, time: str) -> JobCondition | None:
     """What becomes of a condition when one that is exclusive becomes True; None: it is removed."""
     if condition.type not in _EXCLUSIVE:
         return condition
@@ -166,5 +170,5 @@ def _other(condition: JobCondition, change: Verdict, time: str) -> JobCondition 
     return msgspec.structs.replace(condition, status="False", last_update_time=time, last_transition_time=time)
 
 
-def created(job: AscendJob) -> Verdict:
-    return Verdict(CREATED, "JobCreated", f"Job {job.metadata.name} is created.")
+def created(job: AscendJob) -> ConditionChange:
+    return ConditionChange(CREATED, "JobCreated", f"Job {job.metadata.name} is created.")

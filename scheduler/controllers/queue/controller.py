@@ -23,7 +23,7 @@ from scheduler.api.scheduling import PodGroup, Queue
 from scheduler.controllers.commands import Commands, delete
 from scheduler.controllers.controller import Controller
 from scheduler.controllers.effects import Effect, Json, Patch, Plan, RecordEvent, event, normal, warning
-from scheduler.controllers.queue.state import SHUT, Verdict, decide
+from scheduler.controllers.queue.state import SHUT, DesiredState, decide
 from scheduler.controllers.store import Key, Store
 
 _ACTIONS: Final = (Action.OPEN_QUEUE, Action.CLOSE_QUEUE, Action.SYNC_QUEUE)
@@ -114,11 +114,11 @@ class QueueController(Controller):
         if command is not None:
             action, remark = self._commands.action_of(command, queue)
             last.then(*([remark] if remark else [])).then(delete(command))
-        verdict = decide(queue, self._above(queue), action, name in self._groups)
-        pause = self._pause(queue, command, now) if command is not None and verdict.refusal else 0.0
+        desired = decide(queue, self._above(queue), action, name in self._groups)
+        pause = self._pause(queue, command, now) if command is not None and desired.refusal else 0.0
         if pause > 0:
-            verdict, last = replace(verdict, refusal=""), Plan()
-        plan = _carried_out(queue, verdict, action)
+            desired, last = replace(desired, refusal=""), Plan()
+        plan = _carried_out(queue, desired, action)
         plan.after = pause or None
         failure = self._failures.pop(key, None)
         if failure is not None:
@@ -155,7 +155,7 @@ class QueueController(Controller):
         self._failures[key] = failure
 
 
-def _carried_out(queue: Queue, verdict: Verdict, action: Action | None) -> Plan:
+def _carried_out(queue: Queue, desired: DesiredState, action: Action | None) -> Plan:
     """The annotation is set before a Queue closes, and removed only after it has opened: if this is interrupted
     anywhere, the next reconciliation reaches the same result."""
     name, uid, now = queue.metadata.name, queue.metadata.uid, queue.status.state
@@ -163,21 +163,21 @@ def _carried_out(queue: Queue, verdict: Verdict, action: Action | None) -> Plan:
     last: Json = {}
     if not queue.spec.parent and name != ROOT_QUEUE:
         first["spec"] = {"parent": ROOT_QUEUE}
-    if verdict.closed_by_parent is not None:
-        value = "true" if verdict.closed_by_parent else "false"
+    if desired.closed_by_parent is not None:
+        value = "true" if desired.closed_by_parent else "false"
         if _annotation(queue) != value:
-            (first if verdict.state in SHUT else last)["metadata"] = {"annotations": {CLOSED_BY_PARENT: value}}
+            (first if desired.state in SHUT else last)["metadata"] = {"annotations": {CLOSED_BY_PARENT: value}}
     plan = Plan()
     if first:
         plan.then(Patch(QUEUE, "", name, first, uid))
-    if verdict.state != now:
-        plan.then(Patch(QUEUE, "", name, {"status": {"state": verdict.state}}, uid, subresource="status"))
+    if desired.state != now:
+        plan.then(Patch(QUEUE, "", name, {"status": {"state": desired.state}}, uid, subresource="status"))
     last_stage: list[Effect] = []
-    if verdict.state in SHUT and now not in SHUT:
+    if desired.state in SHUT and now not in SHUT:
         last_stage.append(normal(QUEUE, queue, Action.CLOSE_QUEUE, "Close queue succeed"))
-    if verdict.refusal and action is not None:
+    if desired.refusal and action is not None:
         prefix = "Close queue failed for " if action is Action.CLOSE_QUEUE else ""
-        last_stage.append(warning(QUEUE, queue, action, prefix + verdict.refusal))
+        last_stage.append(warning(QUEUE, queue, action, prefix + desired.refusal))
     if last:
         last_stage.append(Patch(QUEUE, "", name, last, uid))
     return plan.then(*last_stage)

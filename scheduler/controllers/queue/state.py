@@ -15,7 +15,7 @@ SHUT = (CLOSING, CLOSED)
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class DesiredState:
     """The desired state of a Queue."""
 
     state: str
@@ -25,11 +25,11 @@ class Verdict:
     """Why a Command was refused, or ""."""
 
 
-def decide(queue: Queue, above: str, action: Action | None, populated: bool) -> Verdict:
+def decide(queue: Queue, above: str, action: Action | None, populated: bool) -> DesiredState:
     """``above``: the state of the Queue above, "" if that is not known. ``action``: what a Command asks.
     ``populated``: whether it has PodGroups."""
     if queue.metadata.name == ROOT_QUEUE:
-        return Verdict(OPEN, refusal="the root queue cannot be closed" if action == Action.CLOSE_QUEUE else "")
+        return DesiredState(OPEN, refusal="the root queue cannot be closed" if action == Action.CLOSE_QUEUE else "")
     state = queue.status.state or OPEN
     inherited = (queue.metadata.annotations or {}).get(CLOSED_BY_PARENT) == "true"
     shut = CLOSING if populated else CLOSED
@@ -40,13 +40,13 @@ def decide(queue: Queue, above: str, action: Action | None, populated: bool) -> 
             "closed. Open the parent queue first."
         )
     elif action == Action.OPEN_QUEUE and state != OPEN:
-        return Verdict(OPEN, False)
+        return DesiredState(OPEN, False)
     elif action == Action.CLOSE_QUEUE and state not in SHUT:
-        return Verdict(shut, False if inherited else None)
+        return DesiredState(shut, False if inherited else None)
     if state in SHUT:
         if inherited and above == OPEN:
-            return Verdict(OPEN, False)
-        return Verdict(CLOSED if state == CLOSED else shut, refusal=refusal)
+            return DesiredState(OPEN, False)
+        return DesiredState(CLOSED if state == CLOSED else shut, refusal=refusal)
     if above in SHUT:
-        return Verdict(shut, True, refusal)
-    return Verdict(OPEN if state == OPEN else UNKNOWN, False if inherited else None)
+        return DesiredState(shut, True, refusal)
+    return DesiredState(OPEN if state == OPEN else UNKNOWN, False if inherited else None)

@@ -43,9 +43,9 @@ def test_json_has_all_differences(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 def test_a_file_that_is_not_a_recording_is_refused(tmp_path: Path) -> None:
     (tmp_path / f"x{SUFFIX}").write_text("hello")
-    for path, complaint in ((tmp_path, "not a recording"), (tmp_path / "none", "No such file")):
+    for path, problem in ((tmp_path, "not a recording"), (tmp_path / "none", "No such file")):
         result = run(path)
-        assert result.exit_code == 2 and complaint in result.output
+        assert result.exit_code == 2 and problem in result.output
 
 
 def test_an_empty_directory_is_refused(tmp_path: Path) -> None:

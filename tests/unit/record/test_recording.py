@@ -3,6 +3,7 @@
 import gzip
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from scheduler.api.kinds import CLAIM, POD
@@ -21,7 +22,18 @@ from scheduler.framework.cycle import run_cycle
 from scheduler.framework.external_calls import NO_EXTERNAL_CALLS, ExternalCalls
 from scheduler.framework.session import Session
 from scheduler.record.cache import RecordedCache
-from scheduler.record.frames import Begin, RecordingError, Remembered, Since, joined, read_frames
+from scheduler.record.frames import (
+    AdmissionsEnforced,
+    Begin,
+    BindingProof,
+    Decided,
+    PresentAssumptions,
+    RecordedDecisions,
+    RecordingError,
+    RecordsExpected,
+    joined,
+    read_frames,
+)
 from scheduler.record.journal import SUFFIX, Journal
 from scheduler.record.replay import Replayed, replay
 from tests.builders import NAME, Raw, configuration, feed, group, manifests, node, pod, pods, queue
@@ -46,9 +58,9 @@ class Recorded:
         external_calls: ExternalCalls = NO_EXTERNAL_CALLS,
     ) -> None:
         self.directory = directory
-        self.complaints: list[str] = []
+        self.problems: list[str] = []
         self.plan = plan
-        journal = Journal(directory, limit, "test", self.complaints.append)
+        journal = Journal(directory, limit, "test", self.problems.append)
         self.cache = RecordedCache([NAME], journal)
         self.cache.configure(plan)
         self._external_calls = self.cache.recording(external_calls)
@@ -193,7 +205,7 @@ def test_a_session_that_failed_fails_again_and_says_why(tmp_path: Path, monkeypa
 
 
 @pytest.mark.parametrize(
-    ("content", "complaint"),
+    ("content", "problem"),
     [
         (b"", "does not begin as a recording does"),
         (b"not gzip", "not a recording"),
@@ -201,10 +213,10 @@ def test_a_session_that_failed_fails_again_and_says_why(tmp_path: Path, monkeypa
         (gzip.compress(joined([Begin(99, "9.9", [], "default", [])]), mtime=0), "format 99, of volcano-py 9.9"),
     ],
 )
-def test_a_file_that_is_no_recording_is_refused(tmp_path: Path, content: bytes, complaint: str) -> None:
+def test_a_file_that_is_no_recording_is_refused(tmp_path: Path, content: bytes, problem: str) -> None:
     path = tmp_path / f"a{SUFFIX}"
     path.write_bytes(content)
-    with pytest.raises(RecordingError, match=complaint):
+    with pytest.raises(RecordingError, match=problem):
         list(replay(path))
 
 
@@ -213,7 +225,7 @@ def test_a_disk_that_takes_no_more_ends_the_recording_and_nothing_else(tmp_path:
     recorded.files[0].unlink()
     recorded.directory.rmdir()
     recorded.run(2)
-    assert len(recorded.complaints) == 1 and "No such file" in recorded.complaints[0]
+    assert len(recorded.problems) == 1 and "No such file" in recorded.problems[0]
     assert recorded.cluster.get(POD.api_version, "Pod", "default", "g0-0") is not None
 
 
@@ -226,7 +238,7 @@ def test_a_directory_in_which_no_room_can_be_made_ends_the_recording_and_nothing
     monkeypatch.setattr(Path, "unlink", unlink)
     recorded = Recorded(tmp_path, some_cluster(), limit=1)
     recorded.run(4)
-    assert recorded.complaints == [f"{tmp_path}: Permission denied"]
+    assert recorded.problems == [f"{tmp_path}: Permission denied"]
     assert recorded.cluster.get(POD.api_version, "Pod", "default", "g0-0") is not None
 
 
@@ -340,9 +352,9 @@ def test_records_that_were_verified_are_known_in_the_replay_which_has_no_key(tmp
         assert b"k" * 32 not in path.read_bytes()
         for frame in read_frames(path):
             assert b"k" * 32 not in joined([frame])
-        records = {frame.pod: frame.record for frame in read_frames(path) if isinstance(frame, Remembered)}
+        records = {frame.pod: frame.record for frame in read_frames(path) if isinstance(frame, BindingProof)}
         assert records["default/there"] == ("n1", "q", {ASCEND_910: "Ascend910-2,Ascend910-3"}, {ASCEND_910: "910"})
-        assert any(frame.moment == 1000.0 for frame in read_frames(path) if isinstance(frame, Since))
+        assert any(frame.moment == 1000.0 for frame in read_frames(path) if isinstance(frame, RecordsExpected))
 
 
 def test_what_annotations_once_said_is_known_in_a_file_that_stands_alone(tmp_path: Path) -> None:
@@ -356,3 +368,17 @@ def test_what_annotations_once_said_is_known_in_a_file_that_stands_alone(tmp_pat
     (_, session) = recorded.run().replayed()
     assert session.same and session.recorded is not None
     assert session.recorded.binds["default/new"][1][ASCEND_910] == "Ascend910-4,Ascend910-5,Ascend910-6,Ascend910-7"
+
+
+def test_frames_whose_classes_were_renamed_keep_their_tags() -> None:
+    """Recordings of earlier versions can be replayed."""
+    decisions = RecordedDecisions()
+    frames = [
+        BindingProof("ns/p", "uid", None, ()),
+        RecordsExpected(1.0),
+        AdmissionsEnforced([]),
+        PresentAssumptions(decisions),
+        Decided(decisions),
+    ]
+    tags = [msgspec.msgpack.decode(msgspec.msgpack.encode(frame))[0] for frame in frames]
+    assert tags == ["Remembered", "Since", "Guarded", "Standing", "Decided"]

@@ -73,8 +73,8 @@ def test_resources_can_have_other_names_and_the_map_another_place() -> None:
     ],
 )
 def test_invalid_fields_of_the_config_map_are_reported_with_their_path(text: str, where: str) -> None:
-    _, complaints = parse_device_config(text)
-    assert any(complaint.startswith(where) for complaint in complaints)
+    _, problems = parse_device_config(text)
+    assert any(problem.startswith(where) for problem in problems)
 
 
 @pytest.mark.parametrize("text", ["", "{}", "nvidia: {}", "unknown: 1"])

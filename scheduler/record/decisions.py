@@ -1,4 +1,4 @@
-"""Converts decisions to their recorded form, and compares two of them."""
+"""The recorded form of decisions, and the differences between two of them."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -7,12 +7,12 @@ import msgspec
 
 from scheduler.api.decisions import Decisions
 from scheduler.api.names import QUEUE_ALLOCATION_GATE
-from scheduler.record.frames import Verdict
+from scheduler.record.frames import RecordedDecisions
 
 
-def verdict_of(decisions: Decisions) -> Verdict:
-    """What is kept of a session's decisions; Events follow from the rest."""
-    return Verdict(
+def recorded_decisions(decisions: Decisions) -> RecordedDecisions:
+    """The decisions of a session without its Events, which follow from the rest."""
+    return RecordedDecisions(
         binds={bind.task.key: (bind.node, bind.annotations) for bind in decisions.binds},
         evictions={eviction.task.key: eviction.reason for eviction in decisions.evictions},
         pod_groups={
@@ -37,13 +37,13 @@ def verdict_of(decisions: Decisions) -> Verdict:
     )
 
 
-def differences(recorded: Verdict, now: Verdict) -> Iterator[tuple[str, str, str, str]]:
-    """(field, name, recorded, now) of everything that is not the same; "" where there was or is nothing."""
-    for field in Verdict.__struct_fields__:
+def differences(recorded: RecordedDecisions, now: RecordedDecisions) -> Iterator[tuple[str, str, str, str]]:
+    """(field, name, recorded, now) of all that differs; "" for a missing value."""
+    for field in RecordedDecisions.__struct_fields__:
         before: dict[str, Any] = getattr(recorded, field) or {}
         after: dict[str, Any] = getattr(now, field) or {}
         if recorded.queue_groups is None and field in ("queues", "queue_groups"):
-            # A session of today updates a queue whose numbers of PodGroups change, too.
+            # Newer sessions also update a queue when only its numbers of PodGroups change.
             after = {name: value for name, value in after.items() if name in before}
         for name in sorted(before.keys() | after.keys()):
             if before.get(name) != after.get(name):
