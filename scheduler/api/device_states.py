@@ -16,7 +16,7 @@ class DeviceState(Enum):
     BINDING = "Binding"
     """Assigned by the session; the Pod is not bound yet."""
     PIPELINED = "Pipelined"
-    """Promised to a Pod that waits until the device, or another resource of the node, is free."""
+    """Reserved for a Pod that waits until the device, or another resource of the node, is free."""
     DIVIDED = "Divided"
     """Parts of it are given to Pods."""
     UNHEALTHY = "Unhealthy"

@@ -264,7 +264,7 @@ def _queue_shares(
         ),
         (
             "inqueue",
-            "What jobs let in still lack of their minimum",
+            "What admitted jobs still lack of their minimum",
             {name: its.inqueue for name, its in queue_figures.items()},
             "inqueue",
         ),

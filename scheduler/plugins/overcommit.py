@@ -52,8 +52,8 @@ class Overcommit:
             "overused",
             over,
             asked=job.min_resources,
-            promised=self._inqueue,
-            free_for_promises=self._idle,
+            reserved=self._inqueue,
+            free_to_reserve=self._idle,
         )
         self._session.refuse(job, refusal)
         return Vote.REJECT

@@ -209,7 +209,7 @@ class Proportion:
             where=f"queue {job.queue}",
             of=of_queue(job.queue),
             asked=job.min_resources,
-            used_or_promised=total - job.min_resources,
+            used_or_reserved=total - job.min_resources,
             limit=book.limit,
         )
         self._session.refuse(job, refusal)

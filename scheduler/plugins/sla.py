@@ -57,8 +57,8 @@ class Sla:
 
 @job_details(Sla)
 def deadline(session: Session, plugin: Sla, job: Job) -> Iterator[Gate]:
-    """When a job that waits to be let in is let in whatever its queue has."""
+    """When a job that waits for its admission is admitted, however full its queue is."""
     then = plugin.deadlines[job.key] if job.waiting_for_queue else inf
     if isfinite(then):
         wait, left = format_duration(round(then - job.creation)), format_duration(round(then - session.now))
-        yield Gate(GateKind.ENQUEUE, f"it is let in once it has waited {wait}, that is in {left}", Sla.name)
+        yield Gate(GateKind.ENQUEUE, f"it is admitted once it has waited {wait}, that is in {left}", Sla.name)

@@ -32,7 +32,7 @@ _SIGNS: Final = {
     DeviceState.USED: _Sign("", "used", None, marks_pod=True),
     DeviceState.TERMINATING: _Sign("-", "used by a Pod that is being deleted", "yellow", marks_pod=True),
     DeviceState.BINDING: _Sign("+", "assigned by the next session", "cyan", marks_pod=True),
-    DeviceState.PIPELINED: _Sign(">", "promised to a Pod that waits", "magenta", marks_pod=True),
+    DeviceState.PIPELINED: _Sign(">", "reserved for a Pod that waits", "magenta", marks_pod=True),
     DeviceState.DIVIDED: _Sign("/", "divided; * for several Pods", None, marks_pod=True),
     DeviceState.UNHEALTHY: _Sign("!", "unhealthy", "red"),
     DeviceState.RECOVERING: _Sign("^", "recovering", "yellow"),

@@ -169,7 +169,7 @@ class DeviceQuota:
             over = book.over(asked, reserved=True)
             if over:
                 names = ", ".join(f"insufficient {excess.key}" for excess in over)
-                numbers = _numbers(over, "used or promised")
+                numbers = _numbers(over, "used or reserved")
                 message = f"{QUOTA_INSUFFICIENT}: {names} ({_queue_with_limit(book, job.queue)}; {numbers})"
                 self._session.refuse(job, Refusal(EVENT_UNSCHEDULABLE, message, tuple(e.shortage() for e in over)))
                 return Vote.REJECT

@@ -120,7 +120,7 @@ class Capacity:
         mine = {above.name for above in self._books[reclaimer.name].path[1:]}
         return -sum(above.name in mine for above in self._books[queue.name].path[1:])
 
-    # --- letting jobs in ---
+    # --- admission ---
     def _hierarchy_refusal(self, job: Job) -> Refusal | None:
         """Why no job of the queue can be scheduled at all, or None."""
         fault = self._tree.faults.get(job.queue)
@@ -135,13 +135,13 @@ class Capacity:
         return None
 
     def _enqueueable(self, job: Job) -> Vote:
-        refusal = self._why_not_let_in(job)
+        refusal = self._admission_refusal(job)
         if refusal is None:
             return Vote.PERMIT
         self._session.refuse(job, refusal)
         return Vote.REJECT
 
-    def _why_not_let_in(self, job: Job) -> Refusal | None:
+    def _admission_refusal(self, job: Job) -> Refusal | None:
         refusal = self._hierarchy_refusal(job)
         if refusal is not None:
             return refusal
@@ -163,7 +163,7 @@ class Capacity:
                     where=_queue_with_limit(book, queue),
                     of=of_queue(book.name),
                     asked=asked,
-                    used_or_promised=reserved,
+                    used_or_reserved=reserved,
                     limit=book.limit,
                 )
         return None

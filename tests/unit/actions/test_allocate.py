@@ -106,7 +106,7 @@ def test_without_the_enqueue_action_a_pending_group_is_allocated() -> None:
     assert world.phase("a") == "Inqueue"
 
 
-def test_with_the_enqueue_action_a_group_that_is_not_let_in_is_passed_over() -> None:
+def test_with_the_enqueue_action_a_group_that_is_not_admitted_is_passed_over() -> None:
     closed = World(node("n1"), queue("q", state="Closed"), group("a", "q"), pod("p", "1c", "a"))
     assert closed.run(configuration(["gang", "proportion"])).bound == {}
 
@@ -221,7 +221,7 @@ def test_free_resources_that_a_pipelined_task_needs_are_not_given_to_another() -
     assert World(node("n", "2c"), old, big, small, members).run(conf).bound == {}
 
 
-def test_without_the_action_enqueue_a_group_is_let_in_before_it_has_pods() -> None:
+def test_without_the_action_enqueue_a_group_is_admitted_before_it_has_pods() -> None:
     conf = configuration(["gang"], actions="allocate")
     assert World(node("n"), group("g")).run(conf).phase("g") == "Inqueue"
 

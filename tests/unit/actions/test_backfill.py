@@ -26,7 +26,7 @@ def test_without_nodes_a_best_effort_pod_waits() -> None:
     assert world.get("Pod", "p")["status"]["conditions"][0]["message"] == "all nodes are unavailable"
 
 
-def test_a_job_not_let_into_its_queue_is_passed_over() -> None:
+def test_a_job_that_is_not_admitted_to_its_queue_is_passed_over() -> None:
     world = World(node("n1"), group("a", phase="Pending"), pod("p", "", "a"))
     assert world.run(configuration(["gang"], actions="backfill")).bound == {}
 

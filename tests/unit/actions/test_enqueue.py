@@ -1,4 +1,4 @@
-"""enqueue: which PodGroups are let into their queues."""
+"""enqueue: which PodGroups are admitted to their queues."""
 
 from typing import ClassVar
 
@@ -16,7 +16,7 @@ BOTH = "enqueue, allocate"
 ALL = configuration(["proportion"], actions=BOTH)
 
 
-def test_groups_that_ask_for_nothing_in_particular_are_let_in() -> None:
+def test_groups_that_request_nothing_in_particular_are_admitted() -> None:
     world = World(
         node("n"),
         queue("q1"),

@@ -51,7 +51,7 @@ def cleared(world: World) -> set[str]:
     return {eviction.task.node for eviction in world.decisions.evictions}
 
 
-def promised(world: World, name: str) -> set[str]:
+def pipelined(world: World, name: str) -> set[str]:
     assert world.outcome is not None
     session = world.outcome.session
     return {session.nodes.names[row] for row in session.jobs[f"default/{name}"].placed.values()}
@@ -65,7 +65,7 @@ DOMAINS = [{"n0", "n1"}, {"n2", "n3"}]
 def test_room_is_made_in_one_domain_of_the_lowest_tier_that_does(highest: int) -> None:
     world = gangs(job("v", 2, "low", 0, ON), job("p", 2, "high", 2, **tier(highest)))
     assert cleared(world) in DOMAINS
-    assert promised(world, "p") == cleared(world)
+    assert pipelined(world, "p") == cleared(world)
 
 
 def test_no_task_is_evicted_for_a_gang_that_no_domain_has_room_for() -> None:
@@ -124,7 +124,7 @@ def test_a_gang_that_may_spread_is_kept_together_all_the_same() -> None:
     crossed = [hyper_node("a", 1, "n0", "n3"), hyper_node("b", 1, "n1", "n2"), hyper_node("top", 2, ">a", ">b")]
     objects = [*job("v", 4, "low", 0, ON), *job("p", 2, "high", 2, **tier(2))]
     world = World(CLASSES, queue("q"), nodes, crossed, objects).run(conf)
-    assert promised(world, "p") == {"n0", "n3"}
+    assert pipelined(world, "p") == {"n0", "n3"}
 
 
 def test_room_is_made_for_as_many_sub_groups_as_the_gang_needs() -> None:

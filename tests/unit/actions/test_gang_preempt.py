@@ -325,8 +325,8 @@ def test_a_gang_with_a_pod_that_never_preempts_waits() -> None:
 def test_the_whole_gang_is_pipelined_and_its_nodes_are_nominated() -> None:
     world = gangs(job("v", 1, "low", 0, ON[:3]), job("p", 2, "high", 2))
     assert world.outcome is not None
-    promised = world.outcome.session.jobs["default/p"].of(TaskStatus.PIPELINED)
-    assert {task.name for task in promised.values()} == {"p-0", "p-1"}
+    pipelined = world.outcome.session.jobs["default/p"].of(TaskStatus.PIPELINED)
+    assert {task.name for task in pipelined.values()} == {"p-0", "p-1"}
     nominated = {world.get("Pod", name)["status"]["nominatedNodeName"] for name in ("p-0", "p-1")}
     assert nominated == {"n3", *(eviction.task.node for eviction in world.decisions.evictions)}
 

@@ -141,8 +141,8 @@ def test_only_lower_priority_gives_way_and_only_if_the_plugin_is_asked(
                   pod("p", "3c+3G", "high")).run(conf)  # fmt: skip
     assert world.evicted == expected
     assert world.outcome is not None
-    promised = world.outcome.session.jobs["default/high"].of(TaskStatus.PIPELINED).values()
-    assert [task.name for task in promised] == ["p"] * len(expected)
+    pipelined = world.outcome.session.jobs["default/high"].of(TaskStatus.PIPELINED).values()
+    assert [task.name for task in pipelined] == ["p"] * len(expected)
 
 
 # --- whom the tiers give ---

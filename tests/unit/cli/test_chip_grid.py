@@ -55,7 +55,7 @@ def test_a_row_shows_states_and_pods_and_gaps_between_groups() -> None:
         "node-2  8/8   -       .  .  .  .   .  .  .  .",
         "",
         ". free  ~ free, with a network fault  a used  a- used by a Pod that is being deleted"
-        "  a+ assigned by the next session  a> promised to a Pod that waits  ! unhealthy  ^ recovering"
+        "  a+ assigned by the next session  a> reserved for a Pod that waits  ! unhealthy  ^ recovering"
         "  ? given to no Pod",
     ]
 

@@ -90,14 +90,14 @@ def test_jobs_of_a_queue_that_has_its_share_get_a_message(pods_per_node: str, re
     assert reason in why
 
 
-def test_a_job_that_is_not_let_in_is_warned_with_the_numbers() -> None:
+def test_a_job_that_is_not_admitted_is_warned_with_the_numbers() -> None:
     world = World(
         node("n1", "8c+8Gi"), queue("small", capability="2c"), group("wide", "small", asks="3c"), pod("w", "3c", "wide")
     ).run(PLAIN)
     events = [o for o in world.cluster.objects() if o["kind"] == "Event" and o["involvedObject"]["name"] == "wide"]
     assert {e["type"] for e in events} == {"Warning"}
     assert any(
-        "insufficient cpu (queue small; cpu: asked 3, used or promised 0, limit 2)" in e["message"] for e in events
+        "insufficient cpu (queue small; cpu: asked 3, used or reserved 0, limit 2)" in e["message"] for e in events
     )
 
 

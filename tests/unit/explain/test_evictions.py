@@ -140,4 +140,4 @@ def test_reports_when_sla_admits_a_job() -> None:
     it = explained("podgroup", "g", node("n1"), group("g", asks="9c"), pod("p", "2c", "g"), conf=conf)
     (gate,) = [gate for gate in it.gates if gate.plugin == "sla"]
     assert gate.kind is GateKind.ENQUEUE
-    assert gate.message.startswith("it is let in once it has waited 1h0m0s, that is in 59m")
+    assert gate.message.startswith("it is admitted once it has waited 1h0m0s, that is in 59m")

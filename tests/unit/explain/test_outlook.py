@@ -58,7 +58,7 @@ def test_a_job_that_waits_for_terminating_pods_starts_later_and_names_them() -> 
     )  # fmt: skip
     assert it.outlook is Outlook.WAITS  # nothing in a simulation ends a Pod that terminates from the start
     (gate,) = [gate for gate in it.gates if gate.kind is GateKind.PIPELINED]
-    assert gate.message == "g-0 is promised node n1 and waits for default/h-0 to terminate there"
+    assert gate.message == "g-0 is pipelined to node n1 and waits for default/h-0 to terminate there"
 
 
 def test_a_finished_object_has_ended() -> None:

@@ -59,7 +59,7 @@ def hidden() -> HiddenNames:
         ("train-0 waits for other-team/eval-0 to terminate", "train-0 waits for 1 of another namespace to terminate"),
         ("for other-team/a, other-team/b and 3 more to go", "for 5 of other namespaces to go"),
         ("queue silver is full, queue gold is not", "queue (hidden) is full, queue gold is not"),
-        ("promised node node-2, has node-1", "promised node (hidden), has node-1"),
+        ("pipelined to node node-2, has node-1", "pipelined to node (hidden), has node-1"),
         ("eval-0 holds the claim", "(hidden) holds the claim"),
         ("job eval holds it", "job (hidden) holds it"),
         ("namespace empty-team has it", "namespace (hidden) has it"),

@@ -89,7 +89,7 @@ def test_earlier_reservations_count() -> None:
     ).run(conf)
     assert (world.phase("a"), world.phase("b")) == ("Inqueue", "Pending")
     (message,) = [m for m in world.events("Unschedulable") if "overused" in m]
-    assert "overused cpu" in message and "asked 1, promised 4" in message
+    assert "overused cpu" in message and "asked 1, reserved 4" in message
 
 
 def test_the_allocated_part_of_an_admitted_job_is_not_counted_twice() -> None:
@@ -100,7 +100,7 @@ def test_the_allocated_part_of_an_admitted_job_is_not_counted_twice() -> None:
         group("b", asks="4c"),
         pod("q", "4c", "b"),
     ).run(configuration(["overcommit"], actions="enqueue"))
-    assert world.phase("b") == "Inqueue", "12 less 4 in use and 4 promised"
+    assert world.phase("b") == "Inqueue", "12 less 4 in use and 4 reserved"
 
 
 # --- victims ---

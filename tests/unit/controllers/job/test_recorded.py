@@ -97,7 +97,7 @@ def test_a_job_of_two_tasks_gets_its_podgroup_and_pods() -> None:
     assert world.job_events("train") == []
 
 
-def test_pods_are_made_once_the_podgroup_is_let_in() -> None:
+def test_pods_are_created_once_the_podgroup_is_admitted() -> None:
     world = World()
     world.create(job())
 

@@ -53,7 +53,7 @@ def test_a_simulation_shows_the_chips_after_the_last_session(tmp_path: Path) -> 
     assert found["n"][:3] == [("Used", ["default/held"]), *[("Used", ["default/new-0"])] * 2]
 
 
-def test_chips_of_a_terminating_pod_are_promised_to_one_that_waits(tmp_path: Path) -> None:
+def test_chips_of_a_terminating_pod_are_reserved_for_one_that_waits(tmp_path: Path) -> None:
     leaving = npu_pod("leaving", 8, on="n", annotations={ASCEND_910: names(range(8))})
     leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     leaving["metadata"]["finalizers"] = ["example.com/wait"]

@@ -120,7 +120,7 @@ def test_requests_for_all_devices_or_with_alternatives_do_not_count() -> None:
     assert len(ran.bound) == 1
 
 
-# --- letting jobs in ---
+# --- admission ---
 def test_a_gang_whose_minimum_exceeds_the_device_limit_is_not_admitted_and_gets_the_numbers() -> None:
     ran = world(
         resource_slice(gpus(4), "n1"),
@@ -131,7 +131,7 @@ def test_a_gang_whose_minimum_exceeds_the_device_limit_is_not_admitted_and_gets_
 
     assert ran.phase("g") == "Pending"
     text = "queue resource quota insufficient: insufficient deviceclass/gpu"
-    assert f"{text} (queue q; deviceclass/gpu: asked 3, used or promised 0, limit 2)" in why(ran, "g")
+    assert f"{text} (queue q; deviceclass/gpu: asked 3, used or reserved 0, limit 2)" in why(ran, "g")
 
 
 def test_devices_of_admitted_jobs_count_for_the_next_admission() -> None:

@@ -183,7 +183,7 @@ def test_a_case_of_volcanos_table_has_the_same_result(title: str) -> None:
     assert (world.bound, world.evicted, pipelined_tasks(world)) == (bound, evicted, pipelined)
 
 
-# --- letting jobs in ---
+# --- admission ---
 def two_queues(*more: dict[str, Any]) -> World:
     return World(
         *(node("n1", "3c+3G+10p"), node("n2", "3c+3G+10p")),
@@ -209,7 +209,7 @@ def test_a_job_beyond_the_capability_is_not_admitted_and_gets_the_numbers() -> N
     assert world.phase("pg") == "Pending"
     expected = "queue resource quota insufficient: insufficient memory (queue q1; memory: asked 1000000000, "
     assert any(
-        expected + "used or promised 3000000000, limit 2000000000)" in text for text in world.events("Unschedulable")
+        expected + "used or reserved 3000000000, limit 2000000000)" in text for text in world.events("Unschedulable")
     )
 
 

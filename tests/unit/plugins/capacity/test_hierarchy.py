@@ -132,7 +132,7 @@ def test_a_job_is_admitted_only_if_all_ancestors_have_room_for_its_minimum() -> 
         *(group("first", "q61", asks="2c+4Gi"), group("second", "q62", asks="2c+4Gi")),
     ).run(hierarchy())
     assert (world.phase("first"), world.phase("second")) == ("Inqueue", "Pending")
-    expected = "(queue q6, above q62,; cpu: asked 2, used or promised 2, limit 2; memory: "
+    expected = "(queue q6, above q62,; cpu: asked 2, used or reserved 2, limit 2; memory: "
     assert any(expected in message for message in world.events("Unschedulable"))
 
 

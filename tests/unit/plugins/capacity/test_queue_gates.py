@@ -166,7 +166,7 @@ def test_an_evicted_pod_keeps_no_reservation() -> None:
     assert world.run(conf).evicted == {"low"}
 
 
-# --- letting jobs in ---
+# --- admission ---
 def test_pods_with_this_gate_count_at_admission_and_pods_with_other_gates_do_not() -> None:
     world = World(
         *NODES,

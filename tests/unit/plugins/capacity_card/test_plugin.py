@@ -111,7 +111,7 @@ def test_with_the_argument_jobs_with_cards_are_admitted_by_their_cards_only() ->
     assert World(gpu_node("n"), QUEUE, job).run(CONFIGURATION).phase("job") == "Pending"
 
 
-# --- letting in ---
+# --- admission ---
 def test_jobs_are_admitted_until_the_quota_is_reserved() -> None:
     jobs = [card_group(f"job-{i}", "cr-queue1", 1, {H200: 2}, asks="1c+1Gi") for i in range(2)]
     world = World(gpu_node("n"), QUEUE, jobs).run(CONFIGURATION)

@@ -44,7 +44,7 @@ def test_a_terminating_pod_excludes_others_of_its_rule_until_it_is_deleted() -> 
     world = World(vgpu_node("n", 1), held, jobs(*gold(2))).run(EXCLUSIVE)
     assert cards(world) == {}
     job = world.outcome.session.jobs["default/job"]  # type: ignore[union-attr]
-    assert len(job.placed) == 1, "one of them was promised the card"
+    assert len(job.placed) == 1, "one of them is pipelined to the card"
 
 
 def test_containers_of_one_pod_may_share() -> None:
