@@ -20,7 +20,7 @@ import uvloop
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.contest import PATIENCE, Api, cpu_seconds, peak_memory, running
+from benchmarks.contest import TIMEOUT, Api, cpu_seconds, peak_memory, running
 from benchmarks.figures import report
 from controlplane.run import ControlPlane
 from scheduler.api.names import ASCEND_910, GROUP_NAME
@@ -141,7 +141,7 @@ async def run(name: str, arguments: argparse.Namespace) -> Result:
             with started(name, plane, Path(folder)) as pid:
                 if pid is None:
                     await api.post_all(binding_bodies(arguments.pods, arguments.gang, arguments.nodes))
-                await asyncio.wait_for(watcher, PATIENCE)
+                await asyncio.wait_for(watcher, TIMEOUT)
                 if pid is not None:
                     result.cpu, result.memory = cpu_seconds(pid), peak_memory(pid)
     result.bound, result.first, result.last = len(result.times), result.times[0], result.times[-1]

@@ -32,7 +32,7 @@ tiers:
 - plugins: [{name: overcommit}, {name: drf, enablePreemptable: false}, {name: predicates}, {name: ascend},
             {name: proportion}, {name: nodeorder}, {name: binpack}]
 """
-MOST = {"default": 5, "preempt and reclaim": 15, "simulate": 20}
+LIMITS = {"default": 5, "preempt and reclaim": 15, "simulate": 20}
 """Seconds that a command may take on two cores that do nothing else."""
 
 
@@ -90,7 +90,7 @@ def main() -> None:
         seconds, cpu, memory = run(line)
         report_time(f"{command}, {source}, {configuration}: processor time", cpu)
         report(f"{command}, {source}, {configuration}: peak memory in MiB", memory)
-        most = MOST["simulate" if command.startswith("simulate") else configuration]
+        most = LIMITS["simulate" if command.startswith("simulate") else configuration]
         table.add_row(
             command, source, configuration, f"{seconds:.1f} s", f"{cpu:.1f} s", f"{memory:,.0f} MiB", f"{most} s"
         )

@@ -21,7 +21,7 @@ from scheduler.api.kinds import find_kind
 
 IN_FLIGHT = 64
 LINE_LIMIT = 2**22
-PATIENCE = 900.0
+TIMEOUT = 900.0
 """Seconds after which a contender is given up."""
 
 

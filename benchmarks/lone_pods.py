@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.cluster import KUBE, OURS, PODS, SCHEDULER_NAMES, node_bodies
-from benchmarks.contest import PATIENCE, Api, cpu_seconds, peak_memory, running
+from benchmarks.contest import TIMEOUT, Api, cpu_seconds, peak_memory, running
 from benchmarks.figures import report
 from controlplane.run import ControlPlane
 
@@ -162,7 +162,7 @@ async def run(name: str, arguments: argparse.Namespace) -> Result:
                     await asyncio.sleep(max(0.0, due - time.perf_counter()))
                     tasks.append(asyncio.create_task(create(number)))
                 await asyncio.gather(*tasks)
-                async with asyncio.timeout(PATIENCE):
+                async with asyncio.timeout(TIMEOUT):
                     await watcher
                 seconds, cpu = await usage(pids, before)
                 memory = sum(map(peak_memory, pids.values()))

@@ -15,7 +15,7 @@ from rich.table import Table
 
 from benchmarks.rows import ROWS
 
-MOST = 30
+SHOWN = 30
 
 
 def functions(stacks: Iterable[str]) -> tuple[Counter[str], Counter[str]]:
@@ -47,7 +47,7 @@ def main() -> None:
         table = Table(title=f"{arguments.row}: {title}", title_justify="left")
         table.add_column("share", justify="right")
         table.add_column("function")
-        for function, number in counts.most_common(MOST):
+        for function, number in counts.most_common(SHOWN):
             table.add_row(f"{number / samples:.1%}", function)
         Console(width=150).print(table)
     print(f"stacks: {path}")

@@ -27,7 +27,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.cluster import PODS
-from benchmarks.contest import IN_FLIGHT, PATIENCE, Api, cpu_seconds, peak_memory, running
+from benchmarks.contest import IN_FLIGHT, TIMEOUT, Api, cpu_seconds, peak_memory, running
 from benchmarks.figures import report
 from benchmarks.vcjobs import CONTROLLERS, acjob_bodies, open_groups
 from controlplane.run import ControlPlane
@@ -186,10 +186,10 @@ async def measure(
         bodies = list(acjob_bodies(1, arguments.pods) if result.name == JOB else pod_bodies(arguments.pods))
         begun, spent = time.perf_counter(), cpu_seconds(pid) if pid else 0.0
         await creator.post_all(bodies)
-        await asyncio.wait_for(devices.done.wait(), PATIENCE)
+        await asyncio.wait_for(devices.done.wait(), TIMEOUT)
         result.pods_exist, result.last_chips = devices.seen_last - begun, devices.gave_last - begun
         if pid:
-            await asyncio.wait_for(completed.wait(), PATIENCE)
+            await asyncio.wait_for(completed.wait(), TIMEOUT)
             result.completed = next(moment for moment, status in times if status == "completed") - begun
             result.cpu, result.memory = cpu_seconds(pid) - spent, peak_memory(pid)
             result.writes = [moment - begun for moment, _ in times]

@@ -28,7 +28,7 @@ BATCH: Final = "/apis/batch.volcano.sh/v1alpha1"
 SCHEDULING: Final = "/apis/scheduling.volcano.sh/v1beta1"
 LEASES: Final = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
 LEASE_NAMES: Final = {"scheduler": "volcano-py", "controllers": "volcano-py-controllers"}
-PATIENCE: Final = 900.0
+TIMEOUT: Final = 900.0
 """Seconds after which a wait is given up."""
 REST: Final = 35.0
 """Seconds between the last deletion of a round and the measurement of memory: Events and held statuses are written."""
@@ -61,7 +61,7 @@ class Replica:
 
 
 def wait(condition: Callable[[], object], pause: float = 0.05) -> None:
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while not condition():
         if time.monotonic() > deadline:
             raise TimeoutError("given up")

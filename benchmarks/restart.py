@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.cluster import KUBE, OURS, SCHEDULER_NAMES
-from benchmarks.contest import PATIENCE, cpu_seconds, peak_memory, running
+from benchmarks.contest import TIMEOUT, cpu_seconds, peak_memory, running
 from benchmarks.figures import report
 from benchmarks.live_cluster import fill
 from benchmarks.live_objects import cluster
@@ -76,7 +76,7 @@ def waiting_pod(plane: ControlPlane, scheduler: str) -> Iterator[None]:
 
 def binding_time(plane: ControlPlane) -> float:
     """Waits until the Pod is bound; the Unix time of that."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while "nodeName" not in plane.admin.get(f"{PODS}/waiting")["spec"]:
         if time.monotonic() > deadline:
             raise TimeoutError("given up")

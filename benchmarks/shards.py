@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.cluster import OURS, PODS, SCHEDULER_NAMES, node_bodies, pod_bodies
-from benchmarks.contest import PATIENCE, Api, cpu_seconds, peak_memory, running
+from benchmarks.contest import TIMEOUT, Api, cpu_seconds, peak_memory, running
 from benchmarks.figures import report
 from controlplane.process import free_ports
 from controlplane.run import ControlPlane
@@ -101,7 +101,7 @@ async def run(schedulers: int, arguments: argparse.Namespace) -> Measured:
                     options += ["--scheduler-sharding-mode=hard", f"--scheduler-sharding-name=s{i}"]
                 (logs := Path(folder) / f"s{i}").mkdir()
                 pids.append(stack.enter_context(running("scheduler", plane, logs, *options)))
-            await asyncio.wait_for(watcher, PATIENCE)
+            await asyncio.wait_for(watcher, TIMEOUT)
             await asyncio.sleep(1)
             counts = [await asyncio.to_thread(attempts, port) for port in ports]
             return Measured(

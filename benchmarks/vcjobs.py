@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.cluster import PODS, node_bodies
-from benchmarks.contest import IN_FLIGHT, PATIENCE, Api, Seen, cpu_seconds, peak_memory, running
+from benchmarks.contest import IN_FLIGHT, TIMEOUT, Api, Seen, cpu_seconds, peak_memory, running
 from benchmarks.figures import report, report_time
 from benchmarks.lone_pods import quiet
 from controlplane.run import ControlPlane
@@ -208,7 +208,7 @@ async def run(name: str, arguments: argparse.Namespace) -> Result:
                     await create_and_bind(api, arguments)
                 else:
                     await api.post_all(pod_bodies(arguments.jobs, arguments.replicas))
-                await asyncio.wait_for(watcher, PATIENCE)
+                await asyncio.wait_for(watcher, TIMEOUT)
                 result.all_exist = max(times.exist.values()) - begun
                 if binds:
                     result.first_bound = min(times.bound.values()) - begun

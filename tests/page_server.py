@@ -93,8 +93,8 @@ async def page_server(*, limits: Limits = LIMITS, **options: Any) -> AsyncIterat
         page = Page(client, overviews, metrics, **options)
         often = RateLimit(1000, 1000)
         server = VisibilityServer(client, NoAnswers(), metrics, page=page, limits=limits, per_user=often, reviews=often)
-        trusting = ssl.create_default_context(cadata=pem["ca.crt"].decode())
-        made = PageServer(api, overviews, trusting, 0, dict.fromkeys(USERS, True), server, tls)
+        trusts_ca = ssl.create_default_context(cadata=pem["ca.crt"].decode())
+        made = PageServer(api, overviews, trusts_ca, 0, dict.fromkeys(USERS, True), server, tls)
         await made.start()
 
         async def review(call: Call, request: web.Request) -> Answer:

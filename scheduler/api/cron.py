@@ -3,8 +3,8 @@ fire. Moments are seconds since the epoch.
 
 The notation is that of the library which Volcano and Kubernetes use (robfig/cron, its standard parser): a field is
 ``*`` or ``?``, numbers, names of months and days of the week, ranges and steps, joined by commas; ``TZ=<zone> `` or
-``CRON_TZ=<zone> `` may stand before. Fields are compared with the clock on the wall: what it leaves out in spring does
-not fire, and what it shows twice in autumn fires twice.
+``CRON_TZ=<zone> `` may stand before. Fields are compared with local time: a time that is skipped when daylight saving
+time begins does not fire, and one that occurs twice when it ends fires twice.
 """
 
 import math

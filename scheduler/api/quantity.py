@@ -28,7 +28,7 @@ _PATTERN: Final = re.compile(
 )
 _UP: Final = Context(prec=40, rounding=ROUND_CEILING)
 """Rounds digits beyond the precision up, as the amount itself is rounded."""
-LARGEST: Final = 2**53
+MAX_AMOUNT: Final = 2**53
 """The largest exact amount: 9 PB of memory, or nine billion of a device counted in thousandths."""
 
 
@@ -44,10 +44,10 @@ def parse_quantity(text: str | int | float, scale: int = 1) -> int:
     """
     number, factor, _ = split_quantity(text)
     value = _UP.multiply(_UP.multiply(number, factor), Decimal(scale))
-    if value >= LARGEST:
-        return LARGEST
-    if value <= -LARGEST:
-        return -LARGEST
+    if value >= MAX_AMOUNT:
+        return MAX_AMOUNT
+    if value <= -MAX_AMOUNT:
+        return -MAX_AMOUNT
     whole = int(value)
     return whole + 1 if value > whole else whole
 
@@ -71,7 +71,7 @@ def format_milli(amount: float) -> str:
 
 
 _NANO: Final = Decimal(10**9)
-_LARGEST: Final = Decimal((2**63 - 1) * 10**9)
+_MAX_QUANTITY: Final = Decimal((2**63 - 1) * 10**9)
 """The largest quantity of Kubernetes."""
 _EXACT: Final = Context(prec=60, rounding=ROUND_UP)
 """Exact for all values that are neither limited nor rounded to a billionth."""
@@ -121,7 +121,7 @@ def parse_amount(text: Quantity) -> Amount:
     number, factor, suffix = split_quantity(text)
     family = Family.EXPONENT if suffix == "e" else Family.BINARY if suffix.endswith("i") else Family.DECIMAL
     value = _EXACT.multiply(_EXACT.multiply(number, factor), _NANO)
-    nano = int(min(abs(value), _LARGEST).to_integral_value(ROUND_UP))
+    nano = int(min(abs(value), _MAX_QUANTITY).to_integral_value(ROUND_UP))
     return Amount(-nano if value < 0 else nano, family)
 
 

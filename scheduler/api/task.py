@@ -122,12 +122,12 @@ class TaskClass:
 
     @property
     def at_queue_gate(self) -> bool:
-        """Its tasks have only one scheduling gate, that of queue admission."""
+        """Whether its tasks have only one scheduling gate, that of queue admission."""
         return self.spec.scheduling_gates is not None
 
     @property
-    def asks_admission(self) -> bool:
-        """Its tasks request to be gated until their queue has room for them."""
+    def requests_queue_gate(self) -> bool:
+        """Whether its tasks request to be gated until their queue has room for them."""
         return self.annotations.get(QUEUE_ALLOCATION_GATE) == "true"
 
     @property

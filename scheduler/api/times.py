@@ -34,7 +34,7 @@ _UNITS: Final = {
     "s": Decimal(1), "m": Decimal(60), "h": Decimal(3600),
 }  # fmt: skip
 _PART: Final = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
-_LONGEST: Final = Decimal(2**63 - 1) / 10**9
+_MAX_SECONDS: Final = Decimal(2**63 - 1) / 10**9
 
 
 class DurationError(ValueError):
@@ -53,7 +53,7 @@ def parse_duration(text: str) -> float:
         end = part.end()
     if not end or end != len(rest):
         raise DurationError(f"not a duration: {text!r:.66}")
-    if seconds > _LONGEST:
+    if seconds > _MAX_SECONDS:
         raise DurationError(f"longer than 292 years: {text!r:.66}")
     return sign * float(seconds)
 

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import Final
 
-_LONGEST: Final = 64
+_MAX_LENGTH: Final = 64
 _NOTHING: Final = "nothing"
 
 
@@ -35,11 +35,11 @@ def value_of(value: object) -> str:
         case bool():
             return str(value).lower()
         case str():
-            return repr(value[:_LONGEST])
+            return repr(value[:_MAX_LENGTH])
         case float() if value.is_integer():
-            return str(int(value))[:_LONGEST]
+            return str(int(value))[:_MAX_LENGTH]
         case int() | float():
-            return str(value)[:_LONGEST]
+            return str(value)[:_MAX_LENGTH]
         case Collection() if not value:
             return _NOTHING
         case _:

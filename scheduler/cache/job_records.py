@@ -24,7 +24,7 @@ from scheduler.cache.admissions import Admission, apply_admission
 _CLASS: Final = attrgetter("cls")
 NOTHING: Final[dict[str, Any]] = {}
 """In place of an empty dictionary that does not change: most jobs have many of them."""
-MOST_PREVIOUS: Final = 16384
+MAX_PREVIOUS: Final = 16384
 """Limit of the nodes of removed Pods that are kept for a job."""
 Problem = tuple[str, str]
 """A field and what is wrong with it."""
@@ -82,7 +82,7 @@ class JobRecord:
         if task.node and task.status is not TaskStatus.FAILED and len(task.rank) < 10:
             if not self.previous_nodes:
                 self.previous_nodes = {}
-            if len(self.previous_nodes) == MOST_PREVIOUS:
+            if len(self.previous_nodes) == MAX_PREVIOUS:
                 del self.previous_nodes[next(iter(self.previous_nodes))]
             self.previous_nodes[task.rank] = task.node
 

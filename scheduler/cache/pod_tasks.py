@@ -40,8 +40,8 @@ from scheduler.api.task import (
 from scheduler.api.times import parse_timestamp
 
 POD_SCHEDULED: Final = "PodScheduled"
-LARGEST_PRIORITY: Final = 2**31 - 1
-LONGEST_EARLIER: Final = 4096
+MAX_PRIORITY: Final = 2**31 - 1
+MAX_EARLIER_LENGTH: Final = 4096
 """Characters of a changed annotation value that ``Task.earlier`` keeps. A longer value counts as too many values."""
 TOO_MANY_EARLIER: Final = tuple(("", str(number)) for number in range(MAX_EARLIER))
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,10}")
@@ -145,9 +145,9 @@ def task_priority(pod: Pod) -> int:
     text = (pod.metadata.annotations or {}).get(TASK_PRIORITY)
     if text is None:
         return pod_priority(pod)
-    priority = int(text) if _INTEGER.fullmatch(text) else LARGEST_PRIORITY + 1
-    if not -LARGEST_PRIORITY <= priority <= LARGEST_PRIORITY:
-        raise ValueError(f"{text[:64]!r} is not an integer between {-LARGEST_PRIORITY} and {LARGEST_PRIORITY}")
+    priority = int(text) if _INTEGER.fullmatch(text) else MAX_PRIORITY + 1
+    if not -MAX_PRIORITY <= priority <= MAX_PRIORITY:
+        raise ValueError(f"{text[:64]!r} is not an integer between {-MAX_PRIORITY} and {MAX_PRIORITY}")
     return priority
 
 
@@ -209,7 +209,7 @@ def generated_claims(pod: Pod) -> Mapping[str, str | None]:
 def earlier_devices(old: Task, state: PodState) -> tuple[tuple[str, str], ...]:
     """The device annotations, as (key, value), that a Pod had since it is on its node and has no more."""
     removed = [item for item in old.annotations.items() if state.devices.get(item[0]) != item[1]]
-    if any(len(value) > LONGEST_EARLIER for _, value in removed):
+    if any(len(value) > MAX_EARLIER_LENGTH for _, value in removed):
         return TOO_MANY_EARLIER
     return tuple(dict.fromkeys((*old.earlier, *removed)))[:MAX_EARLIER]
 

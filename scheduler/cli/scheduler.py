@@ -175,7 +175,8 @@ def scheduler_command(
         structlog.get_logger(__name__).error("the recording has ended", why=why)
 
     def prepare() -> "ConfigurationFile | None":
-        """Imports all that a scheduler needs, and reads the configuration. None: it is bad, which is said."""
+        """Imports all that a scheduler needs, and reads the configuration. Returns None, after printing why, if the
+        configuration is invalid."""
         load()
         import_module("scheduler.cache")
         import_module("scheduler.cluster.kube.scheduler.daemon")

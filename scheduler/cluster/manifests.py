@@ -18,7 +18,7 @@ from scheduler.api.objects import KubeObject
 from scheduler.api.reasons import field_and_problem
 from scheduler.api.written_values import type_of, value_of
 from scheduler.cluster.decoding import shallow
-from scheduler.framework.documents import DEEPEST, DocumentError, read_yaml_documents
+from scheduler.framework.documents import MAX_DEPTH, DocumentError, read_yaml_documents
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 _FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -118,7 +118,7 @@ def _parse_json(data: bytes) -> object:
     except RecursionError:
         pass
     try:
-        document = _decode_json(shallow(data, DEEPEST))
+        document = _decode_json(shallow(data, MAX_DEPTH))
     except (msgspec.MsgspecError, RecursionError):
         return None
     return document if _is_list(document) else None
@@ -151,13 +151,13 @@ def _value(raw: msgspec.Raw, level: int) -> Any:
             text = text.replace(null, b"")
         nulls = b"null" in text
     value = _ANY.decode(text)
-    if nulls or level + text.count(b"{") + text.count(b"[") > DEEPEST:
+    if nulls or level + text.count(b"{") + text.count(b"[") > MAX_DEPTH:
         _drop_nulls(value, level)
     return value
 
 
 def _drop_nulls(value: object, level: int) -> None:
-    """Removes null fields in place. Raises RecursionError if arrays or objects are below level ``DEEPEST``."""
+    """Removes null fields in place. Raises RecursionError if arrays or objects are below level ``MAX_DEPTH``."""
     if type(value) is dict:
         inner: Iterable[object] = value.values()
         if None in inner:
@@ -167,7 +167,7 @@ def _drop_nulls(value: object, level: int) -> None:
         inner = value
     else:
         return
-    if level > DEEPEST:
+    if level > MAX_DEPTH:
         raise RecursionError
     for item in inner:
         if type(item) is dict or type(item) is list:
@@ -179,8 +179,8 @@ def _checked(value: Any, where: str, path: str, depth: int) -> Any:
 
     Raises ManifestError that names a field with a value that JSON cannot represent.
     """
-    if depth > DEEPEST:
-        raise ManifestError(f"{where}: {path[:80]}...: nested more than {DEEPEST} deep")
+    if depth > MAX_DEPTH:
+        raise ManifestError(f"{where}: {path[:80]}...: nested more than {MAX_DEPTH} deep")
     if isinstance(value, dict):
         for key in value:
             if not isinstance(key, str):

@@ -10,7 +10,7 @@ from scheduler.controllers.controller import Controller
 from scheduler.controllers.effects import Delete, Plan, malformed
 from scheduler.controllers.store import Key, Store, key_of
 
-_LONGEST: Final = 30 * 86400.0
+_MAX_INTERVAL: Final = 30 * 86400.0
 """Seconds after which a job is checked again at the latest."""
 
 
@@ -42,7 +42,7 @@ class GarbageController(Controller):
             return Plan().then(malformed(VCJOB, job, "status.state.lastTransitionTime", problem))
         left = finished + (job.spec.ttl_seconds_after_finished or 0) - now
         if left > 0:
-            return Plan(after=min(left, _LONGEST))
+            return Plan(after=min(left, _MAX_INTERVAL))
         return Plan().then(Delete(VCJOB, *key, job.metadata.uid, foreground=True))
 
 

@@ -71,7 +71,7 @@ class Store:
             for obj in objects.values():
                 yield kind, obj
 
-    # --- in -----------------------------------------------------------------------------------------------------------
+    # --- updates ------------------------------------------------------------------------------------------------------
     def upsert(self, kind: Kind, obj: KubeObject) -> tuple[bool, KubeObject | None]:
         """Takes a version of an object. Returns whether it is new, and the version before."""
         key = key_of(obj)

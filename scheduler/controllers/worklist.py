@@ -17,10 +17,10 @@ from scheduler.controllers.effects import Effect, Plan
 from scheduler.controllers.store import Key
 
 FIRST_PAUSE = 0.2
-LONGEST_PAUSE = 60.0
+MAX_PAUSE = 60.0
 """Seconds between two reconciliations of an object that keep failing."""
 DEFERRABLE_PAUSE = 5.0
-LONGEST_DEFERRABLE_PAUSE = 300.0
+MAX_DEFERRABLE_PAUSE = 300.0
 """Seconds until an object is reconciled again after a deferrable write failed: the first time, and at most."""
 
 
@@ -72,7 +72,7 @@ class Worklist:
         """Objects that are to be reconciled now, or are being reconciled."""
         return len(self._ready) + len(self._busy)
 
-    # --- in -----------------------------------------------------------------------------------------------------------
+    # --- updates ------------------------------------------------------------------------------------------------------
     def observe(self, kind: Kind, old: KubeObject | None, new: KubeObject | None, now: float) -> None:
         """Passes a change to the controllers of the kind, and queues the keys that they return."""
         for controller in self._interested.get(kind, ()):
@@ -88,7 +88,7 @@ class Worklist:
             else:
                 self._ready[item] = None
 
-    # --- out ----------------------------------------------------------------------------------------------------------
+    # --- taking work --------------------------------------------------------------------------------------------------
     def take(self, now: float) -> Item | None:
         """The next object to reconcile, or None if there is none now. It is busy until ``finish`` or ``fail``."""
         while self._timers and self._timers[0][0] <= now:
@@ -134,7 +134,7 @@ class Worklist:
         item.controller.failed(item.key, effect, error, now)
         failures = self._failed_deferrable.get(item, 0)
         self._failed_deferrable[item] = failures + 1
-        self._later(item, now + min(LONGEST_DEFERRABLE_PAUSE, DEFERRABLE_PAUSE * 2.0 ** min(failures, 16)))
+        self._later(item, now + min(MAX_DEFERRABLE_PAUSE, DEFERRABLE_PAUSE * 2.0 ** min(failures, 16)))
 
     def _release(self, item: Item) -> None:
         self._busy.discard(item)
@@ -145,7 +145,7 @@ class Worklist:
     def _pause(self, item: Item, now: float) -> None:
         failures = self._failures.get(item, 0)
         self._failures[item] = failures + 1
-        self._later(item, now + min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(failures, 16)))
+        self._later(item, now + min(MAX_PAUSE, FIRST_PAUSE * 2.0 ** min(failures, 16)))
 
     def _later(self, item: Item, due: float) -> None:
         """Schedules a retry at ``due``, or earlier if one is scheduled already."""

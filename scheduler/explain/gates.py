@@ -266,7 +266,8 @@ def _pipelined_gates(session: TracedSession, job: Job) -> Iterator[Gate]:
     for task in job.of(TaskStatus.PIPELINED).values():
         node = session.nodes.names[job.placed[task.uid]]
         yield Gate(
-            GateKind.PIPELINED, f"{task.name} is pipelined to node {node}{_terminating_text(sorted(leaving.get(node, ())))}"
+            GateKind.PIPELINED,
+            f"{task.name} is pipelined to node {node}{_terminating_text(sorted(leaving.get(node, ())))}",
         )
 
 

@@ -1,4 +1,4 @@
-"""The frame that actions and plugins hang in: configuration, extension points, Session, Statement, ClassView.
+"""What actions and plugins are written against: configuration, extension points, Session, Statement, ClassView.
 
 Knows only ``scheduler.api``. An action decides what to try in which order; plugins answer the questions it asks; the
 Statement records what was decided so that it can be undone exactly.

@@ -13,7 +13,7 @@ from scheduler.api.written_values import value_of
 
 T = TypeVar("T")
 N = TypeVar("N", int, float)
-LARGEST_INTEGER = 2**63 - 1
+MAX_INTEGER = 2**63 - 1
 
 
 class Arguments(Mapping[str, Any]):
@@ -53,7 +53,7 @@ class Arguments(Mapping[str, Any]):
         value = self.get(key)
         if value is None:
             return default
-        if isinstance(value, int) and not isinstance(value, bool) and abs(value) <= LARGEST_INTEGER:
+        if isinstance(value, int) and not isinstance(value, bool) and abs(value) <= MAX_INTEGER:
             return self._within(key, value, default, least, most)
         return self._wrong(key, value, "an integer", default)
 
@@ -62,7 +62,7 @@ class Arguments(Mapping[str, Any]):
         value = self.get(key)
         if value is None:
             return default
-        if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= LARGEST_INTEGER:
+        if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= MAX_INTEGER:
             return self._within(key, float(value), default, least, most)
         return self._wrong(key, value, "a number", default)
 
@@ -110,7 +110,7 @@ class Arguments(Mapping[str, Any]):
         self._nested.append(result)
         return result
 
-    def aside(self, key: str, value: object, problem: str, default: T) -> T:
+    def set_aside(self, key: str, value: object, problem: str, default: T) -> T:
         """Records that a value is invalid. Returns the default."""
         self.problems.append(f"argument {self._prefix}{key}: {value_of(value)} is {problem}; using {value_of(default)}")
         return default
@@ -118,7 +118,7 @@ class Arguments(Mapping[str, Any]):
     def _within(self, key: str, value: N, default: N, least: float, most: float) -> N:
         if least <= value <= most:
             return value
-        return self.aside(key, value, f"less than {least:g}" if value < least else f"more than {most:g}", default)
+        return self.set_aside(key, value, f"less than {least:g}" if value < least else f"more than {most:g}", default)
 
     def _wrong(self, key: str, value: object, wanted: str, default: T) -> T:
-        return self.aside(key, value, f"not {wanted}", default)
+        return self.set_aside(key, value, f"not {wanted}", default)

@@ -160,7 +160,7 @@ class MaskFilter(ColumnAnswer):
         return ((self._reason, len(rows)),)
 
 
-class Nowhere:
+class RefusingFilter:
     """A STATIC filter that refuses all nodes because of the Pods themselves. No other reason is reported."""
 
     scope = Scope.STATIC

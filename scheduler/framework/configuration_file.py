@@ -36,7 +36,7 @@ tiers:
 """The configuration without a file: the default of Volcano's chart, and ``ascend``."""
 
 
-LARGEST: Final = 1_000_000
+MAX_BYTES: Final = 1_000_000
 """The largest configuration file, in bytes."""
 _ROOT_FIELDS: Final = ("actions", "tiers", "configurations", "metrics")
 _TIER_FIELDS: Final = ("plugins",)
@@ -52,8 +52,8 @@ def read_configuration(path: Path) -> str:
     """Returns the text of a configuration file. Raises ConfigurationError."""
     try:
         data = path.read_bytes()
-        if len(data) > LARGEST:
-            raise ConfigurationError(f"{path}: larger than {LARGEST} bytes")
+        if len(data) > MAX_BYTES:
+            raise ConfigurationError(f"{path}: larger than {MAX_BYTES} bytes")
         return data.decode()
     except OSError as error:
         raise ConfigurationError(f"{path}: {error.strerror or error}") from None

@@ -13,12 +13,12 @@ import yaml
 
 from scheduler.api.written_values import type_of
 
-DEEPEST: Final = 100
+MAX_DEPTH: Final = 100
 """Levels of nesting, including those of aliases."""
-MOST_ALIASED: Final = 10_000_000
+MAX_ALIASED: Final = 10_000_000
 """The most that the aliases of one document may add to its size: characters of scalars, and ten for every value."""
 _VALUE: Final = 10
-LONGEST_NUMBER: Final = 4300
+MAX_NUMBER_LENGTH: Final = 4300
 """Characters. The time to parse a number grows with the square of its length."""
 _TAG: Final = "tag:yaml.org,2002:"
 _COLLECTIONS: Final = (None, "!", f"{_TAG}map", f"{_TAG}seq")
@@ -147,8 +147,8 @@ class _Builder:
             elif kind is mapping or kind is sequence:
                 if event.tag not in _COLLECTIONS:
                     raise self._error(event, f"expected a list or a mapping, got {event.tag!r:.64}")
-                if len(stack) >= DEEPEST:
-                    raise self._error(event, f"nested more than {DEEPEST} deep")
+                if len(stack) >= MAX_DEPTH:
+                    raise self._error(event, f"nested more than {MAX_DEPTH} deep")
                 if event.anchor is not None:
                     anchors[event.anchor] = None
                 stack.append(_Collection({} if kind is mapping else [], event.anchor, size))
@@ -163,11 +163,11 @@ class _Builder:
                 value, weight, height = anchored
                 size += weight
                 aliased += weight
-                if aliased > MOST_ALIASED:
-                    raise self._error(event, f"aliases add {aliased} characters, at most {MOST_ALIASED} are read")
-                if len(stack) + height > DEEPEST:
+                if aliased > MAX_ALIASED:
+                    raise self._error(event, f"aliases add {aliased} characters, at most {MAX_ALIASED} are read")
+                if len(stack) + height > MAX_DEPTH:
                     raise self._error(
-                        event, f"nested {len(stack) + height} deep by an alias, at most {DEEPEST} are read"
+                        event, f"nested {len(stack) + height} deep by an alias, at most {MAX_DEPTH} are read"
                     )
             elif kind is yaml.DocumentEndEvent:
                 return root
@@ -213,8 +213,8 @@ class _Builder:
         construct = _SCALARS.get(tag)
         if construct is None:
             raise self._error(event, f"{text!r:.64} cannot be read: its tag is {tag!r:.64}")
-        if len(text) > LONGEST_NUMBER and tag in _NUMBERS:
-            raise self._error(event, f"a number of {len(text)} characters, at most {LONGEST_NUMBER} are read")
+        if len(text) > MAX_NUMBER_LENGTH and tag in _NUMBERS:
+            raise self._error(event, f"a number of {len(text)} characters, at most {MAX_NUMBER_LENGTH} are read")
         try:
             return construct(self._loader, yaml.ScalarNode(tag, text, event.start_mark, event.end_mark))
         except (ArithmeticError, AttributeError, LookupError, ValueError):

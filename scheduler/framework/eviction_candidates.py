@@ -20,7 +20,7 @@ from scheduler.api.task import Task, TaskClass, TaskStatus
 Bound = Callable[[Any, "EvictionCandidates"], Mask]
 """bound(preemptor, candidates): False where the function refuses the task even alone. The preemptor is a task or an
 EvictionContext, as for the function."""
-LARGEST = 2**53
+MAX_EXACT = 2**53
 
 
 class EvictionCandidates:
@@ -138,4 +138,4 @@ class EvictionCandidates:
 def _finite(priority: int) -> float:
     """Returns a priority as a finite float that compares with others in the same order (an annotation may hold any
     number)."""
-    return float(max(min(priority, LARGEST), -LARGEST))
+    return float(max(min(priority, MAX_EXACT), -MAX_EXACT))

@@ -182,6 +182,6 @@ ENABLE_HIERARCHY = "enableHierarchy"
 """Queues form a hierarchy (capacity, drf, nodegroup). The only flag that is off by default."""
 ENABLE_NAMESPACE_ORDER = "enableNamespaceOrder"
 """Namespaces get fair shares (drf)."""
-_OF_NOTHING = frozenset({"enabledClusterOrder", "enableReservedNodes", "enableTargetJob"})
+_UNUSED_FLAGS = frozenset({"enabledClusterOrder", "enableReservedNodes", "enableTargetJob"})
 """Flags of Volcano for functions that none of its actions calls."""
-FLAGS = frozenset({p.flag for p in POINTS if p.flag} | _OF_NOTHING | {ENABLE_HIERARCHY, ENABLE_NAMESPACE_ORDER})
+FLAGS = frozenset({p.flag for p in POINTS if p.flag} | _UNUSED_FLAGS | {ENABLE_HIERARCHY, ENABLE_NAMESPACE_ORDER})

@@ -4,7 +4,7 @@ from typing import Final
 
 import re2
 
-LONGEST: Final = 4096
+MAX_LENGTH: Final = 4096
 """Characters; names of nodes are much shorter."""
 _IN_GO: Final = {
     "missing )": "missing closing )",
@@ -27,8 +27,8 @@ def options() -> "re2.Options":
 
 def pattern_fault(pattern: str) -> str:
     """Returns why the text is not a regular expression, or ""."""
-    if len(pattern) > LONGEST:
-        return f"it has {len(pattern)} characters, more than {LONGEST}"
+    if len(pattern) > MAX_LENGTH:
+        return f"it has {len(pattern)} characters, more than {MAX_LENGTH}"
     try:
         re2.compile(pattern, options())
     except UnicodeError as error:

@@ -58,8 +58,8 @@ class Registration(Answers):
         self._part_sources: list[tuple[str, str]] = []
         """The plugin and the extension point of each part."""
         self._queue_parts: dict[Any, Part] = {}
-        self._situations: list[Callable[[TaskClass], object]] = []
-        self._situation_plugins: list[str] = []
+        self._claim_states: list[Callable[[TaskClass], object]] = []
+        self._claim_state_plugins: list[str] = []
         self._allocate: list[AllocateHandler] = []
         self._deallocate: list[DeallocateHandler] = []
         self._tier = 0
@@ -320,16 +320,16 @@ class Registration(Answers):
         """Registers a function that is called after the actions, before statuses are computed."""
         self.register(points.CLOSE, close)
 
-    def add_situation(self, situation: Callable[[TaskClass], object]) -> None:
-        """Registers ``situation(cls)``: the state of the claims of a class on which filters and scores depend. Classes
-        that differ only in their claims and are in the same situation share filters and scores. If the situation of a
-        class changes, they are created again."""
-        check(self._option.name, "Situation", situation, ("TaskClass",))
-        self._situations.append(situation)
-        self._situation_plugins.append(self._option.name)
-        self._sources.append((self._option.name, "Situation", situation))
+    def add_claim_state(self, state: Callable[[TaskClass], object]) -> None:
+        """Registers ``state(cls)``: the state of the volume claims of a class on which filters and scores depend.
+        Classes that differ only in their claims and have equal states share filters and scores. If the state of a class
+        changes, they are created again."""
+        check(self._option.name, "ClaimState", state, ("TaskClass",))
+        self._claim_states.append(state)
+        self._claim_state_plugins.append(self._option.name)
+        self._sources.append((self._option.name, "ClaimState", state))
 
-    # --- how it is done ---
+    # --- registration ---
     def register(self, point: ExtensionPoint, function: Function) -> bool:
         """Registers a function of the plugin that is being opened, unless its flags disable the point. Returns whether
         it was registered. Raises RegistrationError if the function does not accept the parameters of the point. Plugins
@@ -419,12 +419,14 @@ class Registration(Answers):
             try:
                 hash(part(job))
             except TypeError as error:
-                return RegistrationError(plugin, point, f"per_queue or per_job returned what is no key: {error}")
-        for situation, plugin in zip(self._situations, self._situation_plugins, strict=True):
+                return RegistrationError(
+                    plugin, point, f"per_queue or per_job returned a value that is not hashable: {error}"
+                )
+        for state, plugin in zip(self._claim_states, self._claim_state_plugins, strict=True):
             try:
-                hash(situation(cls))
+                hash(state(cls))
             except TypeError as error:
-                return RegistrationError(plugin, "Situation", f"returned what is no key: {error}")
+                return RegistrationError(plugin, "ClaimState", f"returned a value that is not hashable: {error}")
         raise AssertionError("all parts of the key are hashable")
 
 

@@ -231,7 +231,7 @@ class Session(Registration):
         """Returns a key that is equal for classes and jobs with equal filters and scores."""
         key: tuple[object, ...] = (cls.id, *[part(job) for part in self._parts])
         if cls.claims:
-            key = (cls.shape_id, *key[1:], *(situation(cls) for situation in self._situations))
+            key = (cls.shape_id, *key[1:], *(state(cls) for state in self._claim_states))
         return key
 
     def view(self, cls: TaskClass, job: Job) -> ClassView:

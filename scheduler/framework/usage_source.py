@@ -15,7 +15,7 @@ from scheduler.api.times import DurationError, parse_duration
 DEFAULT_INTERVAL: Final = 30.0
 DEFAULT_INDEX: Final = "metricbeat-*"
 DEFAULT_HOST_FIELD: Final = "host.hostname"
-_SHORTEST: Final = 1.0
+_MIN_INTERVAL: Final = 1.0
 """Seconds. The sources do not update more often."""
 _TRUE: Final = ("true", "True", "TRUE")
 
@@ -103,7 +103,7 @@ def _interval(text: str, where: str, problems: list[str]) -> float:
     except DurationError as error:
         problems.append(f"{where}.interval: {error}; using {DEFAULT_INTERVAL:.0f}s")
         return DEFAULT_INTERVAL
-    if seconds < _SHORTEST:
-        problems.append(f"{where}.interval: {text} is shorter than {_SHORTEST:.0f}s; using {DEFAULT_INTERVAL:.0f}s")
+    if seconds < _MIN_INTERVAL:
+        problems.append(f"{where}.interval: {text} is shorter than {_MIN_INTERVAL:.0f}s; using {DEFAULT_INTERVAL:.0f}s")
         return DEFAULT_INTERVAL
     return seconds

@@ -126,7 +126,7 @@ class Connections:
             self._held -= size
             if connection in self._open:
                 self._open[connection] = self._open.pop(connection)
-                connection.rests()
+                connection.becomes_idle()
 
     def _check(self, size: int) -> None:
         if size > self.limits.largest:
@@ -277,7 +277,7 @@ class _Connection(asyncio.Protocol):
         self._aborted = False
         self._deadline: asyncio.TimerHandle | None = None
         self._fetching: asyncio.TimerHandle | None = None
-        self._rests = False
+        self._idle = False
         """No byte of a request has come."""
         self.busy = False
         """Something is being done for it."""
@@ -299,9 +299,9 @@ class _Connection(asyncio.Protocol):
     def works(self) -> None:
         self.busy = True
 
-    def rests(self) -> None:
+    def becomes_idle(self) -> None:
         """A request is done."""
-        self.busy, self._rests = False, True
+        self.busy, self._idle = False, True
         self._until(self._limits.idle)
 
     def _until(self, seconds: float | None) -> None:
@@ -322,8 +322,8 @@ class _Connection(asyncio.Protocol):
         self._until(self._limits.headers)
 
     def data_received(self, data: bytes) -> None:
-        if self._rests:
-            self._rests = False
+        if self._idle:
+            self._idle = False
             self._until(self._limits.headers)
         if self.handler is not None:
             self.handler.data_received(data)

@@ -59,8 +59,8 @@ def configure(verbosity: int = 2, log_format: str = "auto") -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)
-    for chatty in ("asyncio", "aiohttp", "urllib3", "kubernetes"):
-        logging.getLogger(chatty).setLevel(max(level, logging.WARNING))
+    for library in ("asyncio", "aiohttp", "urllib3", "kubernetes"):
+        logging.getLogger(library).setLevel(max(level, logging.WARNING))
 
 
 def _printable(logger: Any, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

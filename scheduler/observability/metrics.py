@@ -61,7 +61,7 @@ class AttemptFigures(Collector):
 
 
 STAGES: Final = ("enqueued", "allocated", "bound", "running")
-_LONGEST_NAME: Final = 100
+_MAX_NAME_LENGTH: Final = 100
 """Characters of the name of an exemplar, of which all labels together may have 128."""
 
 
@@ -107,7 +107,7 @@ class WaitTimes:
             self._observe("running", now - task.scheduled_at, task.key)
 
     def _observe(self, stage: str, seconds: float, key: str) -> None:
-        self._stages[stage].observe(max(seconds, 0.0), exemplar={"object": key[:_LONGEST_NAME]})
+        self._stages[stage].observe(max(seconds, 0.0), exemplar={"object": key[:_MAX_NAME_LENGTH]})
 
 
 PLACING_STAGES: Final = ("Predicate", "Scoring", "PreBind", "Bind")

@@ -48,8 +48,9 @@ class _Session:
     queues: dict[str, Queue]
     dimensions: Dimensions
     allocated: dict[str, Vector]
-    """As the plugin says that divides the cluster among queues; else of the queue's own jobs. Requests alike."""
+    """By queue, from the plugin that divides the cluster among queues; without one, of the queue's own jobs."""
     requested: dict[str, Vector]
+    """By queue, from the same source."""
     usage: UsageByQueue
     phases: Counter[tuple[str, str]]
     """(queue, phase) -> number of PodGroups."""

@@ -14,7 +14,7 @@ from scheduler.api.job import PENDING_PHASES, Job
 from scheduler.api.task import TaskStatus
 
 REASON_CLASSES: Final = ("not_admitted", "refused", "no_node", "gang", "other")
-LONGEST: Final = 20
+MAX_JOBS: Final = 20
 """Maximum of jobs with series of their own."""
 
 
@@ -59,7 +59,7 @@ class WaitingFigures(Collector):
             if since < found.since.get(key, float("inf")):
                 found.since[key] = since
             waiting.append((since, job.namespace, job.name, *key))
-        found.longest.extend(heapq.nsmallest(LONGEST, waiting))
+        found.longest.extend(heapq.nsmallest(MAX_JOBS, waiting))
         self._last = found
 
     def collect(self) -> Iterable[GaugeMetricFamily]:
@@ -86,7 +86,7 @@ class WaitingFigures(Collector):
             since.add_metric(key, last.since[key])
         longest = GaugeMetricFamily(
             "volcano_py_longest_waiting_job_since_seconds",
-            f"Unix time since which a job has waited, for the {LONGEST} jobs that have waited longest",
+            f"Unix time since which a job has waited, for the {MAX_JOBS} jobs that have waited longest",
             labels=["job_namespace", "job_name", *by_queue],
         )
         for moment, *key_of_job in last.longest:

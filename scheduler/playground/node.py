@@ -15,7 +15,7 @@ from scheduler.playground.objects import NODE, Json, SimulatedNode, annotations_
 UNSUPPORTED: Final = -2
 """The super pod of a node that is in none."""
 _GENERAL: Final = {"cpu": "192", "memory": "1536Gi", "ephemeral-storage": "2Ti", "pods": "110"}
-_MOST_NODES: Final = 1 << 14
+_MAX_NODES: Final = 1 << 14
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def new_machines(
     """The nodes to create, so that there are ``number`` of each family: ``npu-910b-8-0``, ``npu-910b-8-1``, ... Their
     numbers and super pods differ from those of existing ones. Raises ValueError if these are too many nodes."""
     taken = {annotations_of(node).get(INDEX, "") for node in existing.values()}
-    indexes = (index for index in range(_MOST_NODES) if str(index) not in taken)
+    indexes = (index for index in range(_MAX_NODES) if str(index) not in taken)
     super_pods = [whole_number(annotations_of(node).get("superPodID", "")) for node in existing.values()]
     first = max((number + 1 for number in super_pods if number is not None), default=0)
     found = []
@@ -94,7 +94,7 @@ def new_machines(
                 continue
             index = next(indexes, None)
             if index is None:
-                raise ValueError(f"more than {_MOST_NODES} nodes cannot be simulated")
+                raise ValueError(f"more than {_MAX_NODES} nodes cannot be simulated")
             in_pod = (
                 {"super_pod": first + i // super_pod_size, "server": i % super_pod_size} if family.super_pods else {}
             )
@@ -115,7 +115,7 @@ def machine_of(node: SimulatedNode) -> Machine:
     return Machine(
         name=node.metadata.name,
         family=family,
-        index=_number(annotations, INDEX, _MOST_NODES),
+        index=_number(annotations, INDEX, _MAX_NODES),
         division=division,
         super_pod=_number(annotations, "superPodID", 1 << 31) if "superPodID" in annotations else UNSUPPORTED,
         server=_number(annotations, "serverIndex", 1 << 31) if "serverIndex" in annotations else UNSUPPORTED,

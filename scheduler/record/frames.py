@@ -198,11 +198,11 @@ _LENGTH: Final = 4
 _CHUNK: Final = 1 << 16
 _GZIP: Final = 31
 """zlib's number for the gzip format."""
-LARGEST_MEMBER: Final = 1 << 30
+MAX_MEMBER: Final = 1 << 30
 """Bytes of a member, decompressed: it is read as a whole."""
-LARGEST_RATIO: Final = 100
+MAX_RATIO: Final = 100
 """Bytes of a file, decompressed, for each that it takes; recordings have about a tenth of that. The first
-``LARGEST_MEMBER`` are not counted."""
+``MAX_MEMBER`` are not counted."""
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(AnyFrame).decode
 
@@ -237,12 +237,12 @@ def _members(path: Path) -> Iterator[bytes]:
             part = inflate.decompress(data)
             member += part
             whole += len(part)
-            if len(member) > LARGEST_MEMBER:
-                raise RecordingError(f"{path}: a member of more than {LARGEST_MEMBER} bytes when decompressed")
-            if whole > LARGEST_MEMBER + LARGEST_RATIO * file.tell():
+            if len(member) > MAX_MEMBER:
+                raise RecordingError(f"{path}: a member of more than {MAX_MEMBER} bytes when decompressed")
+            if whole > MAX_MEMBER + MAX_RATIO * file.tell():
                 raise RecordingError(
                     f"{path}: the first {file.tell()} bytes are {whole} when decompressed, "
-                    f"at most {LARGEST_RATIO} times as many are read"
+                    f"at most {MAX_RATIO} times as many are read"
                 )
             data = inflate.unused_data
             if inflate.eof:

@@ -29,7 +29,7 @@ from tests.conformance.stage import Stage
 
 Raw = dict[str, Any]
 
-PATIENCE = 15.0
+TIMEOUT = 15.0
 """Seconds in which facts have to come true."""
 _SETTLE = {"min": 0.8, "quiet": 1.0, "max": 20.0}
 _KINDS = {(kind.api_version, kind.name): kind for kind in KINDS}
@@ -120,7 +120,7 @@ class Play:
     # --- time ---------------------------------------------------------------------------------------------------------
     def _facts(self, label: str) -> Raw:
         """The facts as soon as they agree with the record, or the last ones after a time-out."""
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         while True:
             self._end_pods()
             found = facts(self._stage.listed)

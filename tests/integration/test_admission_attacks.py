@@ -126,19 +126,19 @@ def test_min_resources_raised_after_admission(victim: Namespace, attacker: Attac
 
 def test_after_a_restart_of_the_scheduler(victim: Namespace, attacker: Attacker, tmp_path: Path) -> None:
     with victim.scheduled(tmp_path):
-        attacker.group("honest", {"cpu": "1"})
+        attacker.group("unchanged", {"cpu": "1"})
         attacker.group("raised", {"cpu": "1"})
-        victim.wait(lambda: {attacker.phase("honest"), attacker.phase("raised")} == {"Inqueue"})
-        record = attacker.get("honest")["metadata"]["annotations"][ADMISSION_RECORD]
+        victim.wait(lambda: {attacker.phase("unchanged"), attacker.phase("raised")} == {"Inqueue"})
+        record = attacker.get("unchanged")["metadata"]["annotations"][ADMISSION_RECORD]
         attacker.edit("raised", {"spec": {"minResources": HUGE}})
-    stretched = {**json.loads(record), "minResources": HUGE}
+    raised_record = {**json.loads(record), "minResources": HUGE}
     attacker.group("forged", HUGE, "Inqueue")
     attacker.group("copied", HUGE, "Inqueue", {ADMISSION_RECORD: record})
-    attacker.group("altered", HUGE, "Running", {ADMISSION_RECORD: json.dumps(stretched)})
+    attacker.group("altered", HUGE, "Running", {ADMISSION_RECORD: json.dumps(raised_record)})
     with victim.scheduled(tmp_path):
         runs(victim)
-        assert attacker.phase("honest") == "Inqueue"
-        assert attacker.get("honest")["metadata"]["annotations"][ADMISSION_RECORD] == record
+        assert attacker.phase("unchanged") == "Inqueue"
+        assert attacker.get("unchanged")["metadata"]["annotations"][ADMISSION_RECORD] == record
         victim.wait(lambda: attacker.warned() >= {"forged", "copied", "altered"})
     assert attacker.warned() == {"forged", "copied", "altered"}
 

@@ -89,7 +89,7 @@ class Tenant(Namespace):
 
 
 @pytest.fixture
-def thief(control_plane: ControlPlane) -> Tenant:
+def attacker(control_plane: ControlPlane) -> Tenant:
     emptied(control_plane)
     tenant = Tenant(control_plane)
     tenant.node("npu", **{ASCEND_910: "8"})
@@ -101,7 +101,7 @@ def thief(control_plane: ControlPlane) -> Tenant:
 
 
 @pytest.fixture
-def victim(control_plane: ControlPlane, thief: Tenant) -> Tenant:
+def victim(control_plane: ControlPlane, attacker: Tenant) -> Tenant:
     return Tenant(control_plane)
 
 
@@ -116,89 +116,89 @@ FOUR = {ASCEND_910: "4"}
 
 # --- without the policy ---
 def test_a_preset_list_of_mounted_chips_does_not_hide_those_that_are_given(
-    thief: Tenant, victim: Tenant, tmp_path: Path
+    attacker: Tenant, victim: Tenant, tmp_path: Path
 ) -> None:
-    thief.submit("a", FOUR, {ASCEND_REAL: ",".join(UPPER)})
-    with scheduling(thief, tmp_path):
-        assert thief.given("a") == LOWER
+    attacker.submit("a", FOUR, {ASCEND_REAL: ",".join(UPPER)})
+    with scheduling(attacker, tmp_path):
+        assert attacker.given("a") == LOWER
         victim.submit("b", FOUR)
         assert victim.waits("b"), "neither the chips given nor those claimed are another's"
-        assert "asked for 4 huawei.com/Ascend910" in thief.warning("a")
-        thief.tenant.delete(f"{thief.path}/pods/a?gracePeriodSeconds=0")
+        assert "asked for 4 huawei.com/Ascend910" in attacker.warning("a")
+        attacker.tenant.delete(f"{attacker.path}/pods/a?gracePeriodSeconds=0")
         assert victim.given("b") == LOWER
 
 
-def test_a_list_rewritten_after_the_binding_frees_no_chip(thief: Tenant, victim: Tenant, tmp_path: Path) -> None:
-    thief.submit("a", FOUR)
-    with scheduling(thief, tmp_path):
-        assert thief.given("a") == LOWER
-        thief.annotate("a", **{ASCEND_910: ",".join(UPPER)})
-        warning = thief.warning("a")
+def test_a_list_rewritten_after_the_binding_frees_no_chip(attacker: Tenant, victim: Tenant, tmp_path: Path) -> None:
+    attacker.submit("a", FOUR)
+    with scheduling(attacker, tmp_path):
+        assert attacker.given("a") == LOWER
+        attacker.annotate("a", **{ASCEND_910: ",".join(UPPER)})
+        warning = attacker.warning("a")
         assert f"with {','.join(LOWER)}, annotated with {','.join(UPPER)}" in warning
         victim.submit("b", FOUR)
         assert victim.waits("b")
 
 
-def test_a_list_removed_after_the_binding_frees_no_chip(thief: Tenant, victim: Tenant, tmp_path: Path) -> None:
-    thief.submit("a", FOUR)
-    with scheduling(thief, tmp_path):
-        assert thief.given("a") == LOWER
-        thief.annotate("a", **{ASCEND_910: None, BINDING_RECORD: None, PREDICATE_TIME: None})
-        thief.warning("a")
+def test_a_list_removed_after_the_binding_frees_no_chip(attacker: Tenant, victim: Tenant, tmp_path: Path) -> None:
+    attacker.submit("a", FOUR)
+    with scheduling(attacker, tmp_path):
+        assert attacker.given("a") == LOWER
+        attacker.annotate("a", **{ASCEND_910: None, BINDING_RECORD: None, PREDICATE_TIME: None})
+        attacker.warning("a")
         victim.submit("b", FOUR)
         assert victim.given("b") == UPPER
 
 
-def test_a_pod_without_chips_that_lists_eight_blocks_no_node(thief: Tenant, victim: Tenant, tmp_path: Path) -> None:
-    thief.submit("a", {}, {ASCEND_910: ",".join(LOWER + UPPER)})
-    with scheduling(thief, tmp_path):
-        thief.wait(lambda: "a" in thief.bound())
-        assert "asked for 0 huawei.com/Ascend910; names 8 chips" in thief.warning("a")
+def test_a_pod_without_chips_that_lists_eight_blocks_no_node(attacker: Tenant, victim: Tenant, tmp_path: Path) -> None:
+    attacker.submit("a", {}, {ASCEND_910: ",".join(LOWER + UPPER)})
+    with scheduling(attacker, tmp_path):
+        attacker.wait(lambda: "a" in attacker.bound())
+        assert "asked for 0 huawei.com/Ascend910; names 8 chips" in attacker.warning("a")
         victim.submit("b", {ASCEND_910: "8"})
         assert victim.given("b") == LOWER + UPPER
 
 
 # --- after a restart of the scheduler ---
-def restarted(thief: Tenant, directory: Path, **annotations: str | None) -> None:
+def restarted(attacker: Tenant, directory: Path, **annotations: str | None) -> None:
     """A Pod with chips is bound, the scheduler stops, and the Pod is changed before another scheduler starts."""
-    thief.submit("a", FOUR)
-    with scheduling(thief, directory):
-        assert thief.given("a") == LOWER
-    thief.annotate("a", **annotations)
+    attacker.submit("a", FOUR)
+    with scheduling(attacker, directory):
+        assert attacker.given("a") == LOWER
+    attacker.annotate("a", **annotations)
 
 
-def test_a_list_rewritten_before_a_restart_frees_no_chip(thief: Tenant, victim: Tenant, tmp_path: Path) -> None:
-    restarted(thief, tmp_path, **{ASCEND_910: ",".join(UPPER)})
-    with scheduling(thief, tmp_path):
-        thief.warning("a")
+def test_a_list_rewritten_before_a_restart_frees_no_chip(attacker: Tenant, victim: Tenant, tmp_path: Path) -> None:
+    restarted(attacker, tmp_path, **{ASCEND_910: ",".join(UPPER)})
+    with scheduling(attacker, tmp_path):
+        attacker.warning("a")
         victim.submit("b", FOUR)
         assert victim.waits("b")
 
 
-def test_a_list_removed_before_a_restart_frees_no_chip(thief: Tenant, victim: Tenant, tmp_path: Path) -> None:
-    restarted(thief, tmp_path, **{ASCEND_910: None})
-    with scheduling(thief, tmp_path):
+def test_a_list_removed_before_a_restart_frees_no_chip(attacker: Tenant, victim: Tenant, tmp_path: Path) -> None:
+    restarted(attacker, tmp_path, **{ASCEND_910: None})
+    with scheduling(attacker, tmp_path):
         victim.submit("b", FOUR)
         assert victim.given("b") == UPPER
 
 
 @pytest.mark.parametrize("record", [None, "{}"], ids=["removed", "forged"])
 def test_without_the_signed_record_a_restarted_scheduler_trusts_only_the_device_plugin(
-    record: str | None, thief: Tenant, victim: Tenant, tmp_path: Path
+    record: str | None, attacker: Tenant, victim: Tenant, tmp_path: Path
 ) -> None:
-    restarted(thief, tmp_path, **{ASCEND_910: ",".join(UPPER), BINDING_RECORD: record})
-    with scheduling(thief, tmp_path):
-        assert "no record that the scheduler signed" in thief.warning("a")
+    restarted(attacker, tmp_path, **{ASCEND_910: ",".join(UPPER), BINDING_RECORD: record})
+    with scheduling(attacker, tmp_path):
+        assert "no record that the scheduler signed" in attacker.warning("a")
         victim.submit("b", FOUR)
         assert victim.waits("b")
         devices = {"DeviceInfo": {"DeviceList": {ASCEND_910: ",".join(UPPER)}, "UpdateTime": int(time.time()) + 60}}
-        name = f"mindx-dl-deviceinfo-{thief.name}-npu"
+        name = f"mindx-dl-deviceinfo-{attacker.name}-npu"
         published = {"metadata": {"name": name}, "data": {"DeviceInfoCfg": json.dumps(devices)}}
-        thief.api.create("/api/v1/namespaces/kube-system/configmaps", published)
+        attacker.api.create("/api/v1/namespaces/kube-system/configmaps", published)
         try:
             assert victim.given("b") == UPPER
         finally:
-            thief.api.delete(f"/api/v1/namespaces/kube-system/configmaps/{name}")
+            attacker.api.delete(f"/api/v1/namespaces/kube-system/configmaps/{name}")
 
 
 # --- with the policy ---
@@ -238,45 +238,45 @@ def policy(control_plane: ControlPlane) -> Iterator[None]:
 
 @pytest.mark.usefixtures("policy")
 @pytest.mark.parametrize("key", [ASCEND_910, ASCEND_REAL, BINDING_RECORD, "hami.io/Ascend910B2-devices-allocated"])
-def test_presetting_an_annotation_of_devices_is_refused_by_name(key: str, thief: Tenant) -> None:
+def test_presetting_an_annotation_of_devices_is_refused_by_name(key: str, attacker: Tenant) -> None:
     with pytest.raises(ApiError, match="annotations that only the scheduler and device plugins write") as refusal:
-        thief.submit("a", FOUR, {key: ",".join(UPPER)})
+        attacker.submit("a", FOUR, {key: ",".join(UPPER)})
     assert refusal.value.status == 403
-    assert key in str(refusal.value) and tenant_user(thief.name) in str(refusal.value)
+    assert key in str(refusal.value) and tenant_user(attacker.name) in str(refusal.value)
 
 
 @pytest.mark.usefixtures("policy")
 def test_users_may_not_change_annotations_of_the_scheduler_but_may_change_their_own(
-    control_plane: ControlPlane, thief: Tenant, tmp_path: Path
+    control_plane: ControlPlane, attacker: Tenant, tmp_path: Path
 ) -> None:
-    thief.submit("a", FOUR, {CARD_NAME: "Ascend-910B", "example.com/mine": "1"})
+    attacker.submit("a", FOUR, {CARD_NAME: "Ascend-910B", "example.com/mine": "1"})
     account = control_plane.kubeconfig_for(f"system:serviceaccount:{NAMESPACE}:{RELEASE}-scheduler")
     secret = f"/api/v1/namespaces/{NAMESPACE}/secrets/{SIGNING_KEY_SECRET}"
-    with thief.scheduled(tmp_path, kubeconfig=account) as role:
-        assert thief.given("a") == LOWER
-        data = wait(lambda: thief.api.get(secret).get("data", {}))
+    with attacker.scheduled(tmp_path, kubeconfig=account) as role:
+        assert attacker.given("a") == LOWER
+        data = wait(lambda: attacker.api.get(secret).get("data", {}))
     assert data.keys() == {"key", "in-use-since"}
     assert data["key"] not in role.log.read_text(encoding="utf-8")
     for changed in ({ASCEND_910: ",".join(UPPER)}, {ASCEND_910: None}, {BINDING_RECORD: None}, {PREDICATE_TIME: "1"}):
         with pytest.raises(ApiError) as refusal:
-            thief.annotate("a", **changed)
+            attacker.annotate("a", **changed)
         assert refusal.value.status == 403
-    thief.annotate("a", **{"example.com/mine": "2", CARD_NAME: None, SCHEDULE_POLICY: "chip8-node8"})
-    thief.tenant.patch(f"{thief.path}/pods/a", {"metadata": {"labels": {"changed": "yes"}}})
-    assert thief.chips("a") == LOWER
+    attacker.annotate("a", **{"example.com/mine": "2", CARD_NAME: None, SCHEDULE_POLICY: "chip8-node8"})
+    attacker.tenant.patch(f"{attacker.path}/pods/a", {"metadata": {"labels": {"changed": "yes"}}})
+    assert attacker.chips("a") == LOWER
 
 
 @pytest.mark.usefixtures("policy")
 def test_a_device_plugin_with_the_right_may_annotate_what_it_mounted(
-    control_plane: ControlPlane, thief: Tenant
+    control_plane: ControlPlane, attacker: Tenant
 ) -> None:
-    thief.submit("a", FOUR)
-    path = f"{thief.path}/pods/a"
+    attacker.submit("a", FOUR)
+    path = f"{attacker.path}/pods/a"
     mounted: dict[str, Any] = {"metadata": {"annotations": {ASCEND_REAL: ",".join(LOWER)}}}
     for name in ("ascend-device-plugin-sa-910", "another-user"):
         user = f"system:serviceaccount:kube-system:{name}"
-        thief.api.create(
-            f"{RBAC}/namespaces/{thief.name}/rolebindings",
+        attacker.api.create(
+            f"{RBAC}/namespaces/{attacker.name}/rolebindings",
             {
                 "metadata": {"name": name},
                 "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": EDIT[0]},
@@ -284,10 +284,10 @@ def test_a_device_plugin_with_the_right_may_annotate_what_it_mounted(
             },
         )
         plugin = client_of(control_plane, user)
-        wait(lambda plugin=plugin: may(plugin, thief.name, "patch", "", "pods"))  # type: ignore[misc]
+        wait(lambda plugin=plugin: may(plugin, attacker.name, "patch", "", "pods"))  # type: ignore[misc]
         if name == "another-user":
             with pytest.raises(ApiError, match="device"):
                 plugin.patch(path, {"metadata": {"annotations": {ASCEND_REAL: None}}})
         else:
             plugin.patch(path, mounted)
-    assert thief.api.get(path)["metadata"]["annotations"][ASCEND_REAL] == ",".join(LOWER)
+    assert attacker.api.get(path)["metadata"]["annotations"][ASCEND_REAL] == ",".join(LOWER)

@@ -147,8 +147,8 @@ def test_deeply_nested_values_stop_neither_the_scheduler_nor_the_controllers(
         attacker.create(f"{BATCH}/namespaces/{stage.name}/jobs", deep_job)
     except ApiError as error:  # some servers refuse fields that the definition does not have
         assert error.status in (400, 422)
-    stage.group("honest", 1)
-    stage.pod("honest", "honest", {"cpu": "1"})
-    stage.wait(lambda: "honest" in stage.bound())
+    stage.group("other", 1)
+    stage.pod("other", "other", {"cpu": "1"})
+    stage.wait(lambda: "other" in stage.bound())
     controllers, scheduler = at_work
     assert controllers.process.poll() is None and scheduler.process.poll() is None

@@ -375,7 +375,7 @@ def test_headers_that_name_a_user_count_only_from_an_api_server(installation: In
         client.get(f"{MINE}/queuequotas")
 
 
-def test_a_certificate_of_another_name_does_not_speak_for_users(installation: Installation) -> None:
+def test_a_certificate_of_another_name_is_no_front_proxy(installation: Installation) -> None:
     issued = installation.plane.front_proxy.issue("somebody", client=True)
     client = direct(installation, **{"X-Remote-User": "test-administrator", "X-Remote-Group": "system:masters"})
     client._tls.load_cert_chain(issued.certificate, issued.key)

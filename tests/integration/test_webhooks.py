@@ -200,8 +200,8 @@ def test_a_queue_gets_its_defaults_and_a_bad_one_is_refused_with_volcanos_words(
         400,
         f'{DENIED}requestBody.spec.deserved.cpu: Invalid value: "9": deserved[cpu]=9 must be <= capability[cpu]=8',
     )
-    greedy = queue(f"{name}-greedy", capability={"cpu": "1"}, guarantee={"resource": {"cpu": "2"}})
-    assert refusal(lambda: api.create(QUEUES, greedy)) == (
+    too_large = queue(f"{name}-too-large", capability={"cpu": "1"}, guarantee={"resource": {"cpu": "2"}})
+    assert refusal(lambda: api.create(QUEUES, too_large)) == (
         400,
         f'{DENIED}requestBody.spec.capability.cpu: Invalid value: "1": capability[cpu]=1 must be >= guarantee[cpu]=2',
     )

@@ -45,13 +45,13 @@ class Actor:
 
     def __init__(self) -> None:
         queues = [quota_queue(name, quota, f"{CPU_LIMIT}c+64Gi") for name, quota in QUOTAS.items()]
-        hungry: list[Raw] = []
+        waiting: list[Raw] = []
         for queue in QUOTAS:  # whatever becomes free is taken at once
             for card in (H200, H800):
                 name = f"{queue}-{card.lower()}"
-                hungry.append(card_group(name, queue, 1, phase="Inqueue"))
-                hungry += [card_pod(f"{name}-{i}", name, card) for i in range(5)]
-        self.history = History(NODES, queues, IMPORTANT, hungry)
+                waiting.append(card_group(name, queue, 1, phase="Inqueue"))
+                waiting += [card_pod(f"{name}-{i}", name, card) for i in range(5)]
+        self.history = History(NODES, queues, IMPORTANT, waiting)
         self._groups = 0
 
     def do(self, operation: tuple[Any, ...]) -> None:
@@ -113,7 +113,7 @@ def no_quota_is_exceeded(operations: list[tuple[Any, ...]]) -> None:
 
 @given(st.lists(HONEST, max_size=14))
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_no_honest_history_exceeds_a_quota(operations: list[tuple[Any, ...]]) -> None:
+def test_no_history_without_forged_labels_exceeds_a_quota(operations: list[tuple[Any, ...]]) -> None:
     no_quota_is_exceeded(operations)
 
 

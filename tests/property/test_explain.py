@@ -204,7 +204,7 @@ def _with(document: Raw, path: tuple[str, ...], key: str, value: Any, before: An
     return None if same else result
 
 
-# --- the promise ------------------------------------------------------------------------------------------------------
+# --- found changes help -----------------------------------------------------------------------------------------------
 SEEDS = range(100)
 
 

@@ -189,14 +189,14 @@ def test_checking_columns_first_changes_no_decision(objects: list[Raw], queues: 
 @SETTINGS
 @given(FULL_CLUSTERS, st.sampled_from(list(QUEUES)))
 def test_an_attempt_that_failed_for_a_gang_fails_for_equal_gangs(objects: list[Raw], queues: str) -> None:
-    twins = copy.deepcopy([o for o in objects if o["kind"] in ("Pod", "PodGroup") and o["metadata"]["name"][0] == "w"])
-    for twin in twins:
-        twin["metadata"]["name"] += "-twin"
-        if twin["kind"] == "Pod":
-            twin["metadata"]["annotations"][GROUP_NAME] += "-twin"
-    fast = World(objects, twins).run(conf(queues)).decisions
+    copies = copy.deepcopy([o for o in objects if o["kind"] in ("Pod", "PodGroup") and o["metadata"]["name"][0] == "w"])
+    for copied in copies:
+        copied["metadata"]["name"] += "-copy"
+        if copied["kind"] == "Pod":
+            copied["metadata"]["annotations"][GROUP_NAME] += "-copy"
+    fast = World(objects, copies).run(conf(queues)).decisions
     with patch("scheduler.actions.eviction.gang_evictor._demand_key", lambda job, tasks: job.key):
-        slow = World(objects, twins).run(conf(queues)).decisions
+        slow = World(objects, copies).run(conf(queues)).decisions
     assert [e.task.name for e in fast.evictions] == [e.task.name for e in slow.evictions]
 
 

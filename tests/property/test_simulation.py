@@ -172,13 +172,13 @@ def test_the_same_input_gives_the_same_output(
 def test_runs_of_equal_tasks_are_placed_as_each_task_alone(
     objects: list[Raw], configuration: Configuration, run: int
 ) -> None:
-    longest = runs.LONGEST
+    longest = runs.MAX_RUN
     fast = simulate(manifests(*objects), configuration, [NAME]).cluster.objects()
     try:
-        runs.LONGEST = run
+        runs.MAX_RUN = run
         slow = simulate(manifests(*objects), configuration, [NAME]).cluster.objects()
     finally:
-        runs.LONGEST = longest
+        runs.MAX_RUN = longest
     assert fast == slow
 
 

@@ -214,7 +214,7 @@ def compare_pods(expected: Raw, items: list[Raw], started: set[str]) -> list[str
         have = Counter(pods[key]["spec"].get("nodeName") for key in keys)
         missing = want - have
         if missing:
-            result.append(f"{keys[0]} and its likes ({len(keys)}) on {dict(have)}, expected at least {dict(want)}")
+            result.append(f"{keys[0]} and equal Pods ({len(keys)}) on {dict(have)}, expected at least {dict(want)}")
     for key, fields in expected["pods"].items():
         nominated = fields.get("nominatedNodeName")
         if nominated and key in pods:

@@ -28,11 +28,11 @@ from scheduler.framework.configuration_file import parse_configuration
 from scheduler.framework.cycle import run_cycle
 from tests.builders import NAME, feed, pod
 
-MOST_BYTES = 1000
+MAX_BYTES = 1000
 """Limit of the bytes that the cache keeps of a Pod of a vcjob."""
-MOST_BYTES_OF_A_JOB = 3200
+MAX_BYTES_OF_A_JOB = 3200
 """Limit of the bytes that the cache keeps of a job with one Pod, with its Job object for sessions."""
-MOST_CALLS = 40
+MAX_CALLS = 40
 """Limit of the calls of Python functions per Pod that a session places."""
 
 
@@ -106,7 +106,7 @@ def test_the_cache_keeps_few_bytes_of_a_pod() -> None:
         store(cache, work, Mix(2, 0, 0))  # what all Pods share
         return bytes_kept(lambda: store(cache, work, Mix(mix.gangs, 0, 0))) / (2 * GANG)
 
-    assert min(attempt() for _ in range(3)) < MOST_BYTES
+    assert min(attempt() for _ in range(3)) < MAX_BYTES
 
 
 def test_the_cache_keeps_few_bytes_of_a_job() -> None:
@@ -121,14 +121,14 @@ def test_the_cache_keeps_few_bytes_of_a_job() -> None:
         store_jobs(cache, 0)
         return bytes_kept(lambda: store_jobs(cache, 200)) / 200
 
-    assert min(attempt() for _ in range(3)) < MOST_BYTES_OF_A_JOB
+    assert min(attempt() for _ in range(3)) < MAX_BYTES_OF_A_JOB
 
 
 @pytest.mark.slow
 def test_the_first_session_does_the_same_work_per_pod_in_a_cluster_ten_times_as_large() -> None:
     small, large = calls_per_pod(1_000), calls_per_pod(10_000)
     assert large < 1.1 * small
-    assert large < MOST_CALLS
+    assert large < MAX_CALLS
 
 
 def test_the_tasks_before_a_binding_are_not_kept_after_the_session() -> None:

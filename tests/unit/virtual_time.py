@@ -20,7 +20,7 @@ QUIET: Final = 0.001
 """Real seconds without an event before the clock jumps; longer before a long jump, which may end the test."""
 SHARE: Final = 1 / 500
 """Real seconds to wait in addition, per second of the jump."""
-LONGEST: Final = 0.1
+MAX_WAIT: Final = 0.1
 """Real seconds to wait at most."""
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -36,7 +36,7 @@ class _Selector(selectors.DefaultSelector):
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if timeout is None or timeout <= 0 or self.threads:
             return super().select(timeout)
-        found = super().select(min(timeout, QUIET + timeout * SHARE, LONGEST))
+        found = super().select(min(timeout, QUIET + timeout * SHARE, MAX_WAIT))
         if not found:
             self.skipped += timeout
         return found

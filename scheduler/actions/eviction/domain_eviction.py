@@ -21,7 +21,7 @@ from scheduler.api.resource import Vector
 from scheduler.api.task import Task
 from scheduler.framework.statement import AllocationError, Statement
 
-Left = dict[int, tuple[Vector, NDArray[np.intp]]]
+Remaining = dict[int, tuple[Vector, NDArray[np.intp]]]
 """Row -> the remaining amounts of all resources there, and the indices of the compared resources."""
 
 
@@ -65,7 +65,7 @@ class DomainEviction:
             return None
         return _Plan(self._policy, self._job, nomination).carry_out(*self._split(chosen, left))
 
-    def _split(self, chosen: Sequence[Bundle], left: Left) -> tuple[list[Bundle], list[Bundle]]:
+    def _split(self, chosen: Sequence[Bundle], left: Remaining) -> tuple[list[Bundle], list[Bundle]]:
         """Divides bundles into those to be evicted and those to be restored, by amounts only.
 
         ``left``: the amounts that remain if all are evicted.
@@ -86,23 +86,23 @@ class DomainEviction:
                 restored.append(Bundle(bundle.job, rest, bundle.whole))
         return evicted, restored
 
-    def _needed(self, bundles: Sequence[Bundle], left: Left) -> dict[Task, None]:
+    def _needed(self, bundles: Sequence[Bundle], left: Remaining) -> dict[Task, None]:
         """Returns the tasks that cannot keep their nodes, as an ordered set. The last in eviction order is the first to
         be restored."""
         left = dict(left)
         tasks = [task for bundle in bundles for task in bundle.tasks]
         return dict.fromkeys(task for task in reversed(tasks) if not self._fits(task, left))
 
-    def _remaining_amounts(self, nomination: Iterable[tuple[Task, int]]) -> Left:
+    def _remaining_amounts(self, nomination: Iterable[tuple[Task, int]]) -> Remaining:
         """Returns what the nomination leaves on its nodes."""
-        left: Left = {}
+        left: Remaining = {}
         for task, row in nomination:
             dims = compared_resources(task.cls.request)
             amounts, matter = left.get(row) or (self._session.nodes.future_idle_of(row), dims)
             left[row] = (amounts - task.cls.request, np.union1d(matter, dims))
         return left
 
-    def _fits(self, task: Task, left: Left) -> bool:
+    def _fits(self, task: Task, left: Remaining) -> bool:
         """Whether a task can keep its node; if so, its request is subtracted from ``left``."""
         row = self._row(task)
         if row in left:

@@ -14,7 +14,7 @@ from scheduler.framework.extension import ALLOCATABLE, ExtensionPoint
 from scheduler.framework.session import Session
 from scheduler.framework.statement import Statement
 
-MOST_EVICTIONS = 1500
+MAX_EVICTIONS = 1500
 """Evictions that an action decides in one session before it leaves the other jobs to the next session."""
 
 
@@ -28,7 +28,7 @@ class EvictionLimit:
         self._before = len(self._evictions)
 
     def reached(self) -> bool:
-        return len(self._evictions) - self._before >= MOST_EVICTIONS
+        return len(self._evictions) - self._before >= MAX_EVICTIONS
 
 
 @dataclass(frozen=True, slots=True)

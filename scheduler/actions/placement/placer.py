@@ -74,7 +74,7 @@ def waiting_tasks(job: Job) -> list[Task]:
 def gated_tasks(job: Job) -> list[Task]:
     """Returns the tasks of a job whose only scheduling gate is that of queue admission, which they requested."""
     pending = job.of(TaskStatus.PENDING).values()
-    return [t for t in pending if t.cls.at_queue_gate and t.cls.asks_admission]
+    return [t for t in pending if t.cls.at_queue_gate and t.cls.requests_queue_gate]
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,9 +77,9 @@ def _subtree(
     """The lines of the queues below one. ``before``: what the branches of the tree draw before them."""
     names = children.get(parent, [])
     for name in names:
-        branch, trunk = ("└─ ", "   ") if name == names[-1] else ("├─ ", "│  ")
+        branch, continuation = ("└─ ", "   ") if name == names[-1] else ("├─ ", "│  ")
         if not parent:
-            branch = trunk = ""
+            branch = continuation = ""
         item = queues.get(name, {})
         state, jobs = item.get("state", ""), item.get("jobs", {})
         cells = (
@@ -90,9 +90,9 @@ def _subtree(
             jobs.get("waiting", ""),
         )
         yield _Line(cells, colour_of(state))
-        beside = before + trunk + ("│ " if children.get(name) else "  ")
+        beside = before + continuation + ("│ " if children.get(name) else "  ")
         yield from (_resource(beside, one) for one in amounts.get(name, {}).values())
-        yield from _subtree(name, children, queues, amounts, before + trunk)
+        yield from _subtree(name, children, queues, amounts, before + continuation)
 
 
 # --- resources --------------------------------------------------------------------------------------------------------

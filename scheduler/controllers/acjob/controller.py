@@ -43,7 +43,7 @@ from scheduler.controllers.store import Key, Store, controller_of, key_of
 _PAUSE: Final = 1.0
 """Seconds between two plans for a job that has all its Pods. A job of a thousand Pods changes thousands of times while
 it starts."""
-_LONGEST: Final = 30 * 86400.0
+_MAX_INTERVAL: Final = 30 * 86400.0
 """Seconds after which a job is checked again at the latest."""
 _NO_QUEUE: Final = "InvalidQueue"
 _QUEUE_PATIENCE: Final = 5
@@ -68,7 +68,7 @@ class AscendJobController(Controller):
         """Job that has all its Pods -> when the next plan may be made."""
         self._record: RetryRecord | None = None
 
-    # --- what concerns whom -------------------------------------------------------------------------------------------
+    # --- observing ----------------------------------------------------------------------------------------------------
     def observe(self, kind: Kind, old: KubeObject | None, new: KubeObject | None, now: float) -> list[Key]:
         obj = new or old
         if obj is None or kind is QUEUE:
@@ -91,7 +91,7 @@ class AscendJobController(Controller):
                 self._lost[key] = max(self._lost.get(key, 0), _number((obj.metadata.labels or {}).get(VERSION, "")))
         return [key]
 
-    # --- what to do ---------------------------------------------------------------------------------------------------
+    # --- planning -----------------------------------------------------------------------------------------------------
     def plan(self, key: Key, now: float) -> Plan:
         job = self._store.get(ACJOB, AscendJob, *key)
         if job is None or job.metadata.deletion_timestamp is not None:
@@ -120,7 +120,7 @@ class AscendJobController(Controller):
             return self._conclude(job, now, Verdict(FAILED, "DeadlineExceeded", message), None)
         plan = self._advance(job, roles, group, now)
         if deadline is not None:
-            plan.after = min(deadline, _LONGEST)
+            plan.after = min(deadline, _MAX_INTERVAL)
         return plan
 
     def _check_queue(self, job: AscendJob) -> None:
@@ -234,7 +234,7 @@ class AscendJobController(Controller):
         ]
         return [Patch(ACJOB, *key_of(job), {"status": patch}, job.metadata.uid, subresource="status"), *events]
 
-    # --- the end ------------------------------------------------------------------------------------------------------
+    # --- completion ---------------------------------------------------------------------------------------------------
     def _suspend(self, job: AscendJob, roles: JobRoles, now: float) -> Plan:
         """The number of restarts goes into the status before the PodGroup, which counts them, is deleted."""
         text = f"Job {job.metadata.namespace}/{job.metadata.name} is suspended."
@@ -254,7 +254,7 @@ class AscendJobController(Controller):
         left = self._seconds_left(job, policy.ttl_seconds_after_finished, job.status.completion_time, now)
         if left is not None and left <= 0:
             return plan.then(Delete(ACJOB, *key_of(job), job.metadata.uid, foreground=True))
-        plan.after = None if left is None else min(left, _LONGEST)
+        plan.after = None if left is None else min(left, _MAX_INTERVAL)
         return plan
 
     def _deletions(self, job: AscendJob, is_deleted: Callable[[Pod], bool]) -> list[Effect]:
@@ -286,7 +286,7 @@ class AscendJobController(Controller):
         start = parse_timestamp(since)
         return None if seconds is None or start is None else start + seconds - now
 
-    # --- what is there ------------------------------------------------------------------------------------------------
+    # --- reading ------------------------------------------------------------------------------------------------------
     def _service(self, job: AscendJob, leader: str) -> Service | None:
         """The Service of a leader."""
         return self._store.get(SERVICE, Service, job.metadata.namespace, leader)

@@ -30,7 +30,7 @@ _REASON: Final = "HotSwitch"
 """Reason of Events."""
 
 
-# --- which Pod is what ---
+# --- roles of Pods ---
 def places(job: AscendJob, roles: JobRoles, pods: Mapping[str, Pod]) -> Mapping[str, Pod]:
     """Name of a place of the job -> the Pod that fills it: the Pod of this name, or the former backup of a Pod that is
     gone. ``pods``: all Pods of the job, by name."""
@@ -60,7 +60,7 @@ def marks_differ(old: Pod, new: Pod) -> bool:
     return before != after and any(before.get(mark) != after.get(mark) for mark in _MARKS)
 
 
-# --- what to do ---
+# --- planning ---
 def next_steps(
     job: AscendJob,
     roles: JobRoles,

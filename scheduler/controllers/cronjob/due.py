@@ -1,6 +1,6 @@
 """Whether a job of a CronJob is due: the last time of its schedule, if no job was created for that yet.
 
-Of several times that were missed only the last is made up for. How many they were is reckoned from the first two, as
+Of several missed times, only the last is made up for. Their number is estimated from the first two, as
 Volcano and Kubernetes do.
 """
 

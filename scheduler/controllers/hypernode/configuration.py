@@ -16,7 +16,7 @@ SOURCES: Final = "networkTopologyDiscovery"
 TYPES: Final = "networkTopologyTypes"
 LABEL: Final = "label"
 """The source that reads labels of Nodes; also the value of the label by which its HyperNodes are known."""
-LONGEST_TYPE: Final = 20
+MAX_TYPE_LENGTH: Final = 20
 """Characters in the name of a topology type, which becomes a part of names of HyperNodes."""
 Topologies = Mapping[str, tuple[str, ...]]
 """Topology type -> the keys of the labels that distinguish its HyperNodes, tier 1 first."""
@@ -61,8 +61,8 @@ def _topologies(types: Mapping[Any, Any], where: str, problems: Problems) -> Top
     topologies: dict[str, tuple[str, ...]] = {}
     for name, value in sorted(types.items(), key=lambda item: str(item[0])):
         place = f"{where}.{str(name)[:64]}"
-        if not isinstance(name, str) or not 0 < len(name) <= LONGEST_TYPE:
-            problems.append((place, f"the name of a topology type has between 1 and {LONGEST_TYPE} characters"))
+        if not isinstance(name, str) or not 0 < len(name) <= MAX_TYPE_LENGTH:
+            problems.append((place, f"the name of a topology type has between 1 and {MAX_TYPE_LENGTH} characters"))
             continue
         keys = [_label(each) for each in _list(value, place)]
         if not all(keys):

@@ -35,7 +35,7 @@ class HyperNodeController(Controller):
         self._members: dict[str, Members] = {}
         """HyperNode -> its Nodes."""
 
-    # --- what concerns whom -------------------------------------------------------------------------------------------
+    # --- observing ----------------------------------------------------------------------------------------------------
     def observe(self, kind: Kind, old: KubeObject | None, new: KubeObject | None, now: float) -> list[Key]:
         if kind is NODE:
             return self._observe_node(cast("Node | None", old), cast("Node | None", new))
@@ -64,7 +64,7 @@ class HyperNodeController(Controller):
         if counted is None or counted.spec != new.spec:
             self._members[name] = Members(new, self._store.all(NODE, Node))
         keys: list[Key] = [("", name)]
-        if any(obj is not None and discovered_by_label(obj) for obj in (old, new)) and not _alike(old, new):
+        if any(obj is not None and discovered_by_label(obj) for obj in (old, new)) and not _same_members(old, new):
             keys.append(DISCOVERY)
         return keys
 
@@ -79,7 +79,7 @@ class HyperNodeController(Controller):
             self._problems = {"": str(error)}
         return [DISCOVERY]
 
-    # --- what to do ---------------------------------------------------------------------------------------------------
+    # --- planning -----------------------------------------------------------------------------------------------------
     def plan(self, key: Key, now: float) -> Plan:
         return self._discover() if key == DISCOVERY else self._count(key[1])
 
@@ -92,7 +92,7 @@ class HyperNodeController(Controller):
         return Plan().then(Patch(HYPER_NODE, "", name, body, obj.metadata.uid, subresource="status", deferrable=True))
 
     def _discover(self) -> Plan:
-        plan = Plan().then(*self._complaints())
+        plan = Plan().then(*self._configuration_events())
         if self._discovery.topologies is None:
             return plan
         existing = {obj.metadata.name: obj for obj in self._store.all(HYPER_NODE, HyperNode)}
@@ -116,7 +116,7 @@ class HyperNodeController(Controller):
             )
         )
 
-    def _complaints(self) -> list[Effect]:
+    def _configuration_events(self) -> list[Effect]:
         """Events about the configuration, once for each version of it."""
         problems, self._problems = self._problems, {}
         obj = self._store.get(CONFIG_MAP, ConfigMap, *self._place)
@@ -126,8 +126,8 @@ class HyperNodeController(Controller):
         return [malformed(CONFIG_MAP, obj, f"{field}.{at}" if at else field, text) for at, text in problems.items()]
 
 
-def _alike(old: HyperNode | None, new: HyperNode | None) -> bool:
-    """Whether nothing changed but status and the like."""
+def _same_members(old: HyperNode | None, new: HyperNode | None) -> bool:
+    """Whether spec, labels and uid are equal; the status may differ."""
     if old is None or new is None:
         return False
     return (old.spec, old.metadata.labels, old.metadata.uid) == (new.spec, new.metadata.labels, new.metadata.uid)

@@ -41,7 +41,7 @@ class JobController(Controller):
         self._blocked: dict[tuple[Kind, Key], set[Key]] = {}
         """An object -> the jobs that its creation or deletion unblocks."""
 
-    # --- what concerns whom -------------------------------------------------------------------------------------------
+    # --- observing ----------------------------------------------------------------------------------------------------
     def observe(self, kind: Kind, old: KubeObject | None, new: KubeObject | None, now: float) -> list[Key]:
         keys: list[Key] = []
         if kind is VCJOB:
@@ -96,7 +96,7 @@ class JobController(Controller):
             state = self._states[key] = ReconcileState(uid)
         return state
 
-    # --- what to do ---------------------------------------------------------------------------------------------------
+    # --- planning -----------------------------------------------------------------------------------------------------
     def plan(self, key: Key, now: float) -> Plan:
         job = self._store.get(VCJOB, batch.Job, *key)
         if job is None:
@@ -120,7 +120,7 @@ class JobController(Controller):
             if not self._blocked[obstacle]:
                 del self._blocked[obstacle]
 
-    # --- what came of it ----------------------------------------------------------------------------------------------
+    # --- results ------------------------------------------------------------------------------------------------------
     def done(self, key: Key, now: float) -> None:
         state = self._states.get(key)
         if state is not None:
@@ -136,12 +136,12 @@ class JobController(Controller):
         state.refreshed = False
         if not (isinstance(effect, Patch) and effect.kind in (VCJOB, POD)):
             state.finish_current()  # marks and status come first
-        reason, message = _complaint(effect, error)
+        reason, message = _failure_event(effect, error)
         if reason:
             state.pending_events.append(event(VCJOB, job, EVENT_WARNING, reason, message))
 
 
-def _complaint(effect: Effect, error: str) -> tuple[str, str]:
+def _failure_event(effect: Effect, error: str) -> tuple[str, str]:
     """Reason and message of the Event about a write that failed; "" where the log is enough."""
     match effect:
         case Create(kind) if kind is POD:

@@ -36,7 +36,7 @@ class Delays:
         self._waiting[key] = Delayed(action, request, due)
         return True
 
-    def overtaken(self, request: Request) -> None:
+    def superseded(self, request: Request) -> None:
         """Drops actions that a later event makes obsolete: a Pod is no longer pending, or runs again."""
         self._drop(lambda d: d.request.event is JobEvent.POD_PENDING and d.request.pod_uid == request.pod_uid)
         if request.event is JobEvent.POD_RUNNING:

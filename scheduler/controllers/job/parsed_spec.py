@@ -16,7 +16,7 @@ from scheduler.controllers.job.policies import Policy, parse_policies
 
 DEFAULT_MAX_RESTARTS: Final = 3
 """The default of ``maxRetry`` of a task, as the webhook sets it."""
-MOST_PODS: Final = 100_000
+MAX_PODS: Final = 100_000
 """A job of more Pods is a mistake that would block all other jobs."""
 
 
@@ -103,8 +103,8 @@ class ParsedSpec:
         if len(self.tasks) < len(self.spec.tasks):
             names = [task.name or DEFAULT_TASK for task in self.spec.tasks]
             return f"two tasks are called {next(name for name in names if names.count(name) > 1)!r:.66}"
-        if self.replicas > MOST_PODS:
-            return f"{self.replicas} Pods are asked for, at most {MOST_PODS} are made for one job"
+        if self.replicas > MAX_PODS:
+            return f"{self.replicas} Pods are asked for, at most {MAX_PODS} are made for one job"
         return ""
 
     def _check_dependencies(self, task: Task, index: int) -> None:

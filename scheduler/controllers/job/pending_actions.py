@@ -22,7 +22,7 @@ def take_requests(
     requests, state.requests = state.requests, []
     for request in requests:
         if request.pod:
-            state.delays.overtaken(request)
+            state.delays.superseded(request)
         if _is_past(request, job, parsed_spec, members, group_uid) or not _holds(request, parsed_spec, members):
             continue
         task = parsed_spec.tasks.get(request.task)

@@ -26,7 +26,7 @@ def group_name(job: batch.Job) -> str:
 
 
 def find_group(store: Store, job: batch.Job) -> PodGroup | None:
-    """The PodGroup of a job, under the name of today or under that of older versions of Volcano."""
+    """The PodGroup of a job, under its name or the one that older versions of Volcano gave it."""
     group = store.get(POD_GROUP, PodGroup, job.metadata.namespace, group_name(job))
     if group is not None:
         return group
@@ -36,7 +36,7 @@ def find_group(store: Store, job: batch.Job) -> PodGroup | None:
 
 
 def admitted(group: PodGroup | None) -> bool:
-    """Whether there is room for its Pods: only then they are made."""
+    """Whether the queue has admitted the PodGroup. Its Pods are created only then."""
     return group is not None and group.status.phase not in ("", "Pending")
 
 

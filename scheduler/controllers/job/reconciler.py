@@ -124,7 +124,7 @@ class JobReconciler:
         if state.pending_actions or remarks:
             self._requeue_after(0.0)
 
-    # --- what is to be done -------------------------------------------------------------------------------------------
+    # --- planning -----------------------------------------------------------------------------------------------------
     def _next_pending_action(
         self, before: JobPhase | None, command: Command | None, commands: Commands
     ) -> tuple[PendingAction | None, list[Effect]]:

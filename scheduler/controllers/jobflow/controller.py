@@ -46,7 +46,7 @@ class JobFlowController(Controller):
         self._failures: dict[Key, RecordEvent] = {}
         """Events about last writes that failed."""
 
-    # --- what concerns whom -------------------------------------------------------------------------------------------
+    # --- observing ----------------------------------------------------------------------------------------------------
     def observe(self, kind: Kind, old: KubeObject | None, new: KubeObject | None, now: float) -> list[Key]:
         if kind is VCJOB:
             return self._jobs.observe(cast("Job | None", old), cast("Job | None", new))
@@ -71,7 +71,7 @@ class JobFlowController(Controller):
             if not self._waiting[template]:
                 del self._waiting[template]
 
-    # --- what to do ---------------------------------------------------------------------------------------------------
+    # --- planning -----------------------------------------------------------------------------------------------------
     def plan(self, key: Key, now: float) -> Plan:
         flow = self._store.get(JOB_FLOW, JobFlow, *key)
         if flow is None or flow.metadata.deletion_timestamp is not None:
@@ -136,7 +136,7 @@ class JobFlowController(Controller):
                     events.append(normal(JOB_FLOW, flow, EVENT_CREATED, f"create a job named {name}!"))
         return events
 
-    # --- what came of it ----------------------------------------------------------------------------------------------
+    # --- results ------------------------------------------------------------------------------------------------------
     def failed(self, key: Key, effect: Effect, error: str, now: float) -> None:
         flow = self._store.get(JOB_FLOW, JobFlow, *key)
         if flow is not None and isinstance(effect, Create | Delete):

@@ -11,7 +11,7 @@ from scheduler.api.names import CREATED_BY_JOB_FLOW, CREATED_BY_JOB_TEMPLATE, EV
 from scheduler.controllers.effects import Create, Json, RecordEvent, malformed, warning
 from scheduler.controllers.owners import foreign_job, manages, owned
 
-_LONGEST_LABEL: Final = 63
+_MAX_LABEL_LENGTH: Final = 63
 
 
 @dataclass(slots=True)
@@ -91,7 +91,7 @@ def _manifest(flow: JobFlow, step: Flow, template: JobTemplate) -> Json:
         CREATED_BY_JOB_FLOW: f"{namespace}.{flow.metadata.name}",
     }
     manifest = owned(VCJOB, job_name(flow, step.name), JOB_FLOW, flow, spec=copy.deepcopy(template.spec))
-    labels = {key: value for key, value in marks.items() if len(value) <= _LONGEST_LABEL}
+    labels = {key: value for key, value in marks.items() if len(value) <= _MAX_LABEL_LENGTH}
     manifest["metadata"] |= {"annotations": marks} | ({"labels": labels} if labels else {})
     return manifest
 

@@ -27,7 +27,7 @@ from scheduler.controllers.podgroup.manifest import (
 )
 from scheduler.controllers.store import Key, Store, key_of
 
-LINGER: Final = 0.5
+RECHECK_PERIOD: Final = 0.5
 """Seconds between two checks for Pods that an owner scaled to zero still has."""
 _FIELDS: Final = ("minMember", "minResources", "priorityClassName", "queue", "networkTopology")
 """Fields of the spec that are ours."""
@@ -46,7 +46,7 @@ class PodGroupController(Controller):
         self._waiting: dict[Key, set[str]] = {}
         """PodGroup -> names of the Pods that belong to it and do not name it yet."""
 
-    # --- what concerns whom -------------------------------------------------------------------------------------------
+    # --- observing ----------------------------------------------------------------------------------------------------
     def observe(self, kind: Kind, old: KubeObject | None, new: KubeObject | None, now: float) -> list[Key]:
         if kind is POD:
             return self._observe_pod(cast("Pod | None", old), cast("Pod | None", new))
@@ -93,7 +93,7 @@ class PodGroupController(Controller):
             return []
         return [key] if self._store.get(POD_GROUP, PodGroup, *key) is not None else []
 
-    # --- what to do ---------------------------------------------------------------------------------------------------
+    # --- planning -----------------------------------------------------------------------------------------------------
     def plan(self, key: Key, now: float) -> Plan:
         group = self._store.get(POD_GROUP, PodGroup, *key)
         waiting = [self._store.get(POD, Pod, key[0], name) for name in self._waiting.get(key, ())]
@@ -126,7 +126,7 @@ class PodGroupController(Controller):
             return Plan()
         idle = any(_idle(owner) for _, owner in owners)
         if idle and pods:
-            return Plan(after=LINGER)
+            return Plan(after=RECHECK_PERIOD)
         if idle and group is not None:
             return Plan([[Delete(POD_GROUP, *key_of(group), group.metadata.uid)]])
         if not pods or any(owner.metadata.deletion_timestamp for _, owner in owners):
@@ -149,7 +149,7 @@ class PodGroupController(Controller):
 
 
 class _Place(NamedTuple):
-    """Of a Pod that waits."""
+    """The identity of a waiting Pod."""
 
     key: Key
     name: str

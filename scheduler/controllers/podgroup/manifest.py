@@ -1,6 +1,6 @@
-"""What the PodGroup of a Pod and its like should be, from the Pod and its owners (as Volcano's PodGroup controller).
+"""The desired PodGroup of a Pod and of the other Pods of its owner (as Volcano's PodGroup controller).
 
-It needs one Pod to run unless an owner's annotation says more, and asks for as much as these Pods do. What Pods have
+It needs one Pod to run unless an owner's annotation says more, and requests what these Pods request. What Pods have
 beyond that is elastic: the queue plugins decide about each of them, so that a Deployment that grows is held to the
 quota of its queue Pod by Pod, and gives back the quota of every Pod it loses.
 """
@@ -38,7 +38,7 @@ Owner = tuple[Kind, Workload]
 OWNERS: Final = (REPLICA_SET, STATEFUL_SET, DAEMON_SET, BATCH_JOB)
 """Kinds of owners whose annotations count."""
 _WHOLE: Final = re.compile(r"[+-]?[0-9]{1,10}", re.ASCII)
-_LARGEST: Final = 2**31 - 1
+_MAX_INT32: Final = 2**31 - 1
 _OWN_ANNOTATIONS: Final = (PREEMPTABLE, COOLDOWN_TIME, REVOCABLE_ZONE)
 _OWN_LABELS: Final = (PREEMPTABLE, COOLDOWN_TIME)
 _MODES: Final = ("hard", "soft")
@@ -127,7 +127,7 @@ def manifest(pod: Pod, group: Wanted) -> Json:
 def _min_member(text: str, kind: Kind, owner: KubeObject, problems: list[RecordEvent]) -> int:
     if _whole(text):
         return int(text)
-    problem = f"{text[:64]!r} is not a whole number from 0 to {_LARGEST} (1 is used)"
+    problem = f"{text[:64]!r} is not a whole number from 0 to {_MAX_INT32} (1 is used)"
     problems.append(malformed(kind, owner, f"metadata.annotations[{GROUP_MIN_MEMBER}]", problem))
     return 1
 
@@ -147,10 +147,10 @@ def _network_topology(own: Mapping[str, str], pod: Pod, problems: list[RecordEve
         if _whole(tier):
             topology["highestTierAllowed"] = int(tier)
         else:
-            problem = f"{tier[:64]!r} is not a whole number from 0 to {_LARGEST}"
+            problem = f"{tier[:64]!r} is not a whole number from 0 to {_MAX_INT32}"
             problems.append(malformed(POD, pod, f"metadata.annotations[{NETWORK_TOPOLOGY_HIGHEST_TIER}]", problem))
     return topology
 
 
 def _whole(text: str) -> bool:
-    return _WHOLE.fullmatch(text) is not None and 0 <= int(text) <= _LARGEST
+    return _WHOLE.fullmatch(text) is not None and 0 <= int(text) <= _MAX_INT32

@@ -50,7 +50,7 @@ class QueueController(Controller):
         queues = self._store.all(QUEUE, Queue)
         return {q.metadata.name: dict(self._groups.get(q.metadata.name, _NO_COUNTS)) for q in queues}
 
-    # --- what concerns whom -------------------------------------------------------------------------------------------
+    # --- observing ----------------------------------------------------------------------------------------------------
     def observe(self, kind: Kind, old: KubeObject | None, new: KubeObject | None, now: float) -> list[Key]:
         if kind is POD_GROUP:
             return self._observe_group(cast("PodGroup | None", old), cast("PodGroup | None", new))
@@ -103,7 +103,7 @@ class QueueController(Controller):
     def _below(self, queue: str) -> list[Key]:
         return [("", child) for child in self._children.get(queue, ())]
 
-    # --- what to do ---------------------------------------------------------------------------------------------------
+    # --- planning -----------------------------------------------------------------------------------------------------
     def plan(self, key: Key, now: float) -> Plan:
         name = key[1]
         queue = self._store.get(QUEUE, Queue, "", name)
@@ -141,7 +141,7 @@ class QueueController(Controller):
         parent = self._store.get(QUEUE, Queue, "", name)
         return "" if parent is None else parent.status.state
 
-    # --- what came of it ----------------------------------------------------------------------------------------------
+    # --- results ------------------------------------------------------------------------------------------------------
     def failed(self, key: Key, effect: Effect, error: str, now: float) -> None:
         queue = self._store.get(QUEUE, Queue, *key)
         if queue is None or not isinstance(effect, Patch) or effect.subresource != "status":

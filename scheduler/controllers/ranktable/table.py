@@ -88,7 +88,7 @@ def _grouped(servers: Sequence[Server], number: Callable[[Server], int]) -> dict
     return groups
 
 
-def doubts(servers: Sequence[Server], own_nodes: bool) -> Iterator[str]:
+def irregularities(servers: Sequence[Server], own_nodes: bool) -> Iterator[str]:
     """What is unusual about the entries of a complete table, which is written nevertheless, as by the Ascend
     operator."""
     owner: dict[str, str] = {}

@@ -14,10 +14,12 @@ class SearchDurations:
     """Durations in seconds."""
 
     filters: list[float] = field(default_factory=list)
-    """One number for each search; ``scores`` alike."""
+    """One number for each search."""
     scores: list[float] = field(default_factory=list)
+    """One number for each search."""
     creating_filters: float = 0.0
-    """Not yet counted to a search; ``creating_scores`` alike."""
+    """Not yet added to a search."""
     creating_scores: float = 0.0
+    """Not yet added to a search."""
     filtering: float = 0.0
     """What the running search has spent in filters."""

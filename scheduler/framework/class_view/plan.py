@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection
 
 from scheduler.api.node import Nodes, Rows
 from scheduler.api.task import TaskClass
-from scheduler.framework.class_view.runs import LONGEST
+from scheduler.framework.class_view.runs import MAX_RUN
 
 Sequences = Callable[[Collection[int], Rows | None], list[tuple[int, int, list[float]]]]
 """sequences(rows, within): (row, room, scores) of the rows that take tasks: how many fit, and the scores of the first
@@ -72,7 +72,7 @@ class Plan:
             if others and self.places:
                 self._merge(others)
             if not self.places and not self._is_cut:
-                self.stride = min(self.stride * 4, LONGEST)
+                self.stride = min(self.stride * 4, MAX_RUN)
         self._seen, self._within = len(log), within
         return bool(self.places)
 

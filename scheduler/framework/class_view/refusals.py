@@ -9,7 +9,7 @@ import numpy as np
 from scheduler.api.node import Mask, Nodes, Rows
 from scheduler.api.reasons import FitErrors, Shortage
 from scheduler.api.resource import Vector
-from scheduler.framework.columns import Filter, MeasuringFilter, Nowhere, Scope
+from scheduler.framework.columns import Filter, MeasuringFilter, RefusingFilter, Scope
 
 
 class Refusals:
@@ -26,9 +26,9 @@ class Refusals:
         """Returns why none of the rows takes a task now. ``names``: resource names. ``admitted``: the rows that pass
         all filters; if there are any, shortages are those on these rows."""
         errors = FitErrors(len(rows))
-        hopeless = next((condition for condition in self._filters if isinstance(condition, Nowhere)), None)
-        if hopeless is not None:
-            errors.reasons.update(dict(hopeless.reasons(rows)))
+        refusing = next((condition for condition in self._filters if isinstance(condition, RefusingFilter)), None)
+        if refusing is not None:
+            errors.reasons.update(dict(refusing.reasons(rows)))
             return errors
         future = self._nodes.future_idle()
         usable = admitted if len(admitted) else rows

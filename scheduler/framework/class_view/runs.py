@@ -18,7 +18,7 @@ from scheduler.framework.columns import Counts, Grouped, GroupedFilter, GroupedS
 Ahead = Callable[[Rows, int, int], list[list[float]]]
 """ahead(rows, first, depth): the scores of each row with ``first``, ``first`` + 1, ... more tasks on it."""
 Groups = NDArray[np.intp]
-LONGEST = 256
+MAX_RUN = 256
 """The maximum number of tasks of one run; bounds the cost of a run that places none."""
 SHALLOW, DEEP, MANY = 3, 32, 32
 """How many scores are computed ahead: SHALLOW on every candidate; DEEP on a node that was chosen that often, and on the
@@ -43,7 +43,7 @@ class Run:
         self._ahead = ahead
         self._filters = filters
         self._scores = scores
-        self._count = count = min(count, LONGEST)
+        self._count = count = min(count, MAX_RUN)
         self._conditions: list[Grouped] = [*filters, *scores]
         groups = _groups(rows, self._conditions)
         sizes = np.bincount(groups)
@@ -128,12 +128,12 @@ class Run:
         if heads and self._conditions:
             self._bests[group], self._tops[group] = -heads[0][0], heads[0][1]
 
-    def _score_after(self, row: int, taken: int, likes: Sequence[tuple[float, int]]) -> float:
-        """``likes``: heads of the group, of which the first ones will be needed soon."""
+    def _score_after(self, row: int, taken: int, heads: Sequence[tuple[float, int]]) -> float:
+        """``heads``: scores and rows of the best nodes of the group; the first ones will be needed soon."""
         table = self._table
         first = len(table[row])
         if taken >= first:
-            others = (other for _, other in likes[:MANY] if other != row and len(table[other]) == first)
+            others = (other for _, other in heads[:MANY] if other != row and len(table[other]) == first)
             rows = sorted((row, *others))
             depth = min(DEEP, max(self._room[one] for one in rows) - first)
             for one, scores in zip(rows, self._ahead(np.array(rows, dtype=np.intp), first, depth), strict=True):

@@ -100,8 +100,8 @@ class Adjustment:
     grain: int = 1
     """Units of a round amount, such as a core or a gibibyte; multiples of it are tried first."""
     split: "Callable[[int], Plan] | None" = None
-    """Returns one adjustment of one unit for each unit of an amount, where a subset of them may be enough. None: all
-    units are alike."""
+    """Returns one adjustment of one unit for each unit of an amount, where a subset of them may be enough. None: any
+    unit is as good as another."""
     shared: int = 0
     """The estimate if jobs earlier in the queue take their part of what is added; 0: the same as ``estimate``."""
 

@@ -19,7 +19,7 @@ task-topology at most 100 x weight each. So other plugins only choose among node
 keeps the digits of the other scores in these sums."""
 _SUB_HEALTH: Final = 0.5
 """What a sub-healthy node costs, in steps: it comes after the other nodes that the family ranks equally."""
-_MOST: Final = 9e8
+_MAX_SCORE: Final = 9e8
 """The largest score. Families with many steps have smaller ones."""
 
 
@@ -71,7 +71,7 @@ class ChipScore:
         self._use = use
         self._placements = placements(family, use.request(chips))
         self._steps = family.broken_cost * family.chips + family.penalties
-        self._weight = min(_STEP, _MOST / self._steps)
+        self._weight = min(_STEP, _MAX_SCORE / self._steps)
 
     def values(self, rows: Rows, ahead: Counts | None) -> Column:
         ledger, family = self._ledger, self._use.family

@@ -209,7 +209,7 @@ class Demand:
                 self._known[job.key] = found
         return self._known[job.key]
 
-    # --- judging ---
+    # --- checking ---
     def _judge(self, job: Job) -> "Use | _CoreTasks | Refusal | None":
         tasks = _active_tasks(job)
         classes = {task.cls.id: task.cls for task in tasks}

@@ -18,7 +18,7 @@ from scheduler.plugins.ascend.masks import Masks, first, mask_of
 UNFIT: Final = -1
 """The penalty of a mask in which the request does not fit."""
 _SMALL: Final = 8
-_MOST_KNOWN: Final = 1 << 16
+_MAX_KNOWN: Final = 1 << 16
 """With more known masks the table begins again."""
 
 
@@ -68,7 +68,7 @@ class Placements:
         if len(self._known) and (self._known[np.minimum(at, len(self._known) - 1)] == masks).all():
             return at
         missing = np.setdiff1d(masks, self._known)
-        if len(self._known) + len(missing) > _MOST_KNOWN:
+        if len(self._known) + len(missing) > _MAX_KNOWN:
             self._known, self._penalties, self._choices = self._known[:0], self._penalties[:, :0], {}
             missing = np.unique(masks)
         self._learn(missing)

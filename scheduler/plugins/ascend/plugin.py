@@ -31,7 +31,7 @@ from scheduler.api.reasons import Refusal
 from scheduler.api.task import Task, TaskClass
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.cache_requirements import CacheRequirements, cache_requirements_of
-from scheduler.framework.columns import CodedFilter, Filter, MaskFilter, Nowhere, Score, StaticScore
+from scheduler.framework.columns import CodedFilter, Filter, MaskFilter, RefusingFilter, Score, StaticScore
 from scheduler.framework.extension import Vote
 from scheduler.framework.figures import Figures
 from scheduler.framework.registry import register_plugin, register_prefix
@@ -250,7 +250,7 @@ class Ascend:
             return use
         return use._replace(job="", failure=plan.failure if plan.fitting else _NOT_CHOSEN)
 
-    # --- which nodes are of a family ---
+    # --- nodes of a family --------------------------------------------------------------------------------------------
     def _health(self, resource: ChipResource) -> node_health.NodeHealth:
         if resource not in self._health_of:
             ledger = self.ledgers[resource]
@@ -320,12 +320,12 @@ class Ascend:
             return [*devices, *self._health_filters(use)]
         chips = self._demand.chips(cls, use.resource) if isinstance(use, Use) else 0
         if not isinstance(use, Use) or chips not in use.family.sizes:
-            return [Nowhere("node(s) had no chips of a family that fits the job")]
+            return [RefusingFilter("node(s) had no chips of a family that fits the job")]
         filters = [*self._nodes_of(use.family, use.resource), ChipFilter(self.ledgers[use.resource], use, chips)]
         if use.avoids_sub_health:
             filters.append(MaskFilter(~self._sub_healthy(use.resource), _SUB_HEALTHY))
         if use.failure and use.failure != _NOT_CHOSEN:
-            filters.append(Nowhere(use.failure))
+            filters.append(RefusingFilter(use.failure))
         elif use.job or use.failure:
             filters.append(self._planned(cls, use))
         return filters

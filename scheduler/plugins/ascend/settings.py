@@ -42,7 +42,9 @@ class Settings:
         size = _number(arguments, "super-pod-size", 48, least=1)
         reserve = _number(arguments, "reserve-nodes", 2, least=1)
         if reserve >= size:
-            reserve = arguments.aside("reserve-nodes", reserve, "not less than super-pod-size", 2 if size > 2 else 0)
+            reserve = arguments.set_aside(
+                "reserve-nodes", reserve, "not less than super-pod-size", 2 if size > 2 else 0
+            )
         return cls(
             force_enqueue=arguments.boolean("forceEnqueue", False),
             self_maintain=arguments.boolean("self-maintain-available-card", True),
@@ -64,7 +66,7 @@ def _number(arguments: Arguments, key: str, default: int, *, least: int, most: i
     text = str(value)
     if not (text.isascii() and text.isdecimal() and len(text) < 10 and least <= int(text) <= most):
         limits = f"of at least {least}" if most == 10**9 else f"from {least} to {most}"
-        return arguments.aside(key, value, f"not a number {limits}", default)
+        return arguments.set_aside(key, value, f"not a number {limits}", default)
     return int(text)
 
 

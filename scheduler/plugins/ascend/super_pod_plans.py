@@ -29,7 +29,7 @@ from scheduler.plugins.ascend.settings import Settings
 from scheduler.plugins.ascend.super_pods import BlockRequest, choose_blocks, numbers_of_parts
 
 ID: Final = SUPER_POD_ID
-_MOST: Final = 9e8
+_MAX_SCORE: Final = 9e8
 """The highest score."""
 _STEP: Final = 1e6
 _HOLDING: Final = (TaskStatus.RUNNING, TaskStatus.BOUND, TaskStatus.BINDING, TaskStatus.ALLOCATED)
@@ -98,7 +98,7 @@ class SuperPodPlans:
     def score(self, rows: Rows) -> Column:
         """The highest score for the node of the first task."""
         score = np.zeros(len(self._session.nodes))
-        score[rows] = np.arange(len(rows), 0, -1) * min(_STEP, _MOST / max(len(rows), 1))
+        score[rows] = np.arange(len(rows), 0, -1) * min(_STEP, _MAX_SCORE / max(len(rows), 1))
         return score
 
     def allocate(self, job: Job, tasks: Sequence[Task], rows: Sequence[int], pipelined: bool) -> None:

@@ -69,7 +69,7 @@ class QueueBook:
     def taken(self, cls: TaskClass) -> Vector:
         """Returns the amount that is not available to tasks of a class. Reservations are available to ungated tasks,
         which take them in order, so that none of them waits for another's reservation."""
-        ungated = cls.asks_admission and not cls.at_queue_gate
+        ungated = cls.requests_queue_gate and not cls.at_queue_gate
         return self.allocated if ungated else self.allocated + self.reserved
 
     def room(self, cls: TaskClass) -> int:

@@ -26,7 +26,7 @@ class Reservations:
         for job in self._session.active_jobs.values():
             waiting: dict[TaskClass, list[Task]] = {}
             for task in job.of(TaskStatus.PENDING).values():
-                if task.cls.asks_admission and not task.gated:
+                if task.cls.requests_queue_gate and not task.gated:
                     waiting.setdefault(task.cls, []).append(task)
             for tasks in waiting.values():
                 self._reserve(job, tasks)
@@ -44,7 +44,7 @@ class Reservations:
 
     def _deallocated(self, job: Job, tasks: Sequence[Task], rows: Sequence[int]) -> None:
         """Reserves again for a task whose placement is undone. An evicted task gets no reservation."""
-        self._reserve(job, [t for t in tasks if t.cls.asks_admission and t.status is TaskStatus.PENDING])
+        self._reserve(job, [t for t in tasks if t.cls.requests_queue_gate and t.status is TaskStatus.PENDING])
 
     def _count(self, job: Job, tasks: Sequence[Task], sign: int) -> None:
         book = self._books.get(job.queue)

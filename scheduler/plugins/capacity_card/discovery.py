@@ -67,7 +67,7 @@ def read_node(name: str, labels: Mapping[str, str], resources: Iterable[str]) ->
     found: dict[str, str] = {}
     problems: list[Malformed] = []
 
-    def aside(label: str, problem: str) -> None:
+    def set_aside(label: str, problem: str) -> None:
         problems.append(Malformed("Node", "", name, f"metadata.labels[{label}]", problem))
 
     for (vendor, kind), fields in sorted(families.items()):
@@ -75,16 +75,16 @@ def read_node(name: str, labels: Mapping[str, str], resources: Iterable[str]) ->
         product = fields.get("product")
         if product is None:
             if len(fields) == 2:  # a single label of this form may mean something else
-                aside(f"{label}.product", "missing, though the card's count and memory are given")
+                set_aside(f"{label}.product", "missing, though the card's count and memory are given")
             continue
         if len(fields) == 1:
             continue
         if _PRODUCT.fullmatch(product) is None:
-            aside(f"{label}.product", f"{product[:64]!r} is not the name of a card")
+            set_aside(f"{label}.product", f"{product[:64]!r} is not the name of a card")
             continue
         for field in ("count", "memory"):
             if field in fields and _NUMBER.fullmatch(fields[field]) is None:
-                aside(f"{label}.{field}", f"{fields[field][:64]!r} is not a whole number")
+                set_aside(f"{label}.{field}", f"{fields[field][:64]!r} is not a whole number")
         for resource in _whole_card_resources(vendor, label, offered):
             found.setdefault(resource, product)
         if vendor != NVIDIA:
@@ -95,9 +95,10 @@ def read_node(name: str, labels: Mapping[str, str], resources: Iterable[str]) ->
         if MPS_RESOURCE in offered:
             memory, replicas = fields.get("memory", ""), labels.get(MPS_REPLICAS, "")
             if not _positive(replicas):
-                aside(MPS_REPLICAS, f"{replicas[:64]!r} is not a number of shares, the node's MPS cards have no name")
+                problem = f"{replicas[:64]!r} is not a number of shares, the node's MPS cards have no name"
+                set_aside(MPS_REPLICAS, problem)
             elif not _positive(memory):
-                aside(f"{label}.memory", "no usable number, the node's MPS cards have no name")
+                set_aside(f"{label}.memory", "no usable number, the node's MPS cards have no name")
             else:
                 found.setdefault(MPS_RESOURCE, f"{product}/mps-{(int(memory) + 512) // 1024}g*1/{int(replicas)}")
     return NodeCards(found, tuple(problems))

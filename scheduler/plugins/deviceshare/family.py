@@ -83,7 +83,7 @@ class Family(Protocol[C]):
         """The placement of one task on the cards of a mask; None if it does not fit."""
 
     def room(self, cards: Cards, claim: C, eligible: int, exclusive: bool) -> int:
-        """The number of tasks that ``place`` places one after the other, up to LONGEST. ``exclusive``: no two tasks
+        """The number of tasks that ``place`` places one after the other, up to MAX_RUN. ``exclusive``: no two tasks
         share a card."""
 
     def annotations(self, task: Task, claim: C, node: Node, inventory: Inventory, grant: Grant) -> dict[str, str]:

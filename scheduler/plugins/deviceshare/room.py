@@ -7,7 +7,7 @@ placements do not change: a fixed one, or one with the used cards first. For any
 
 from collections.abc import Sequence
 
-from scheduler.framework.class_view.runs import LONGEST
+from scheduler.framework.class_view.runs import MAX_RUN
 from scheduler.plugins.deviceshare.cards import ALL_CORES, Card, CardRequest, Cards, charge, mask_of
 from scheduler.plugins.deviceshare.family import C, Family
 
@@ -30,7 +30,7 @@ def card_room(card: Card, memory: int, cores: int) -> int:
 
 
 def pod_room(cards: Cards, request: CardRequest, order: Sequence[int], *, exclusive: bool) -> int:
-    """Returns how many Pods of one container fit, up to LONGEST. ``order``: the eligible cards in the order in which
+    """Returns how many Pods of one container fit, up to MAX_RUN. ``order``: the eligible cards in the order in which
     they are tried. ``exclusive``: no two of the Pods share a card."""
     if request.percent < 0:
         memory, cores = request.memory, request.cores
@@ -38,11 +38,11 @@ def pod_room(cards: Cards, request: CardRequest, order: Sequence[int], *, exclus
     else:
         counts = [card_room(cards[i], request.memory_of(cards[i]), request.cores) for i in order]
     if exclusive:
-        return min(LONGEST, sum(room > 0 for room in counts) // request.number)
+        return min(MAX_RUN, sum(room > 0 for room in counts) // request.number)
     if request.number == 1:
-        return min(LONGEST, sum(counts))
+        return min(MAX_RUN, sum(counts))
     placed = 0
-    while placed < LONGEST:
+    while placed < MAX_RUN:
         first = [i for i, room in enumerate(counts) if room > 0][: request.number]
         if len(first) < request.number:
             break
@@ -50,16 +50,16 @@ def pod_room(cards: Cards, request: CardRequest, order: Sequence[int], *, exclus
         for i in first:
             counts[i] -= times
         placed += times
-    return min(LONGEST, placed)
+    return min(MAX_RUN, placed)
 
 
 def room_by_placement(family: Family[C], cards: Cards, claim: C, eligible: int, exclusive: bool) -> int:
     """Computes ``Family.room`` by placing one task after the other."""
-    for number in range(LONGEST):
+    for number in range(MAX_RUN):
         placement = family.place(cards, claim, eligible)
         if placement is None:
             return number
         cards = charge(cards, placement.grant)
         if exclusive:
             eligible &= ~mask_of(placement.grant)
-    return LONGEST
+    return MAX_RUN

@@ -33,7 +33,7 @@ class Settings:
     def read(cls, arguments: Arguments) -> "Settings":
         policy = arguments.text(f"{PREFIX}SchedulePolicy", "")
         if policy not in ("", BINPACK, SPREAD):
-            policy = arguments.aside(f"{PREFIX}SchedulePolicy", policy, f"neither {BINPACK} nor {SPREAD}", "")
+            policy = arguments.set_aside(f"{PREFIX}SchedulePolicy", policy, f"neither {BINPACK} nor {SPREAD}", "")
         return cls(
             gpu_sharing=arguments.boolean(f"{PREFIX}GPUSharingEnable", False),
             gpu_number=arguments.boolean(f"{PREFIX}GPUNumberEnable", False),
@@ -66,13 +66,13 @@ def _rules(arguments: Arguments) -> tuple[Rule, ...]:
     if value is None:
         return ()
     if not isinstance(value, list):
-        return arguments.aside(RULES, value, "not a list of labels", ())
+        return arguments.set_aside(RULES, value, "not a list of labels", ())
     rules = []
     for entry in value:
         labels = entry if isinstance(entry, Mapping) else {}
         rule = frozenset((k, v) for k, v in labels.items() if isinstance(k, str) and isinstance(v, str))
         if not rule or len(rule) < len(labels):
-            arguments.aside(RULES, entry, "not a mapping of labels to strings", sorted(rule))
+            arguments.set_aside(RULES, entry, "not a mapping of labels to strings", sorted(rule))
         if rule:
             rules.append(rule)
     return tuple(rules)

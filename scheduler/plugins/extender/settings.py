@@ -57,16 +57,18 @@ def _prefix(arguments: Arguments) -> str:
         valid = urlsplit(text).scheme in ("http", "https") and bool(urlsplit(text).hostname)
     except ValueError:
         valid = False
-    return text.rstrip("/") if valid else arguments.aside("extender.urlPrefix", text, "not an http or https URL", "")
+    return (
+        text.rstrip("/") if valid else arguments.set_aside("extender.urlPrefix", text, "not an http or https URL", "")
+    )
 
 
 def _timeout(arguments: Arguments) -> float:
     key = "extender.httpTimeout"
     seconds = arguments.duration(key, _TIMEOUT)
     if seconds <= 0:
-        return arguments.aside(key, arguments[key], "not above 0", _TIMEOUT)
+        return arguments.set_aside(key, arguments[key], "not above 0", _TIMEOUT)
     if seconds > _MAX_TIMEOUT:
-        return arguments.aside(key, arguments[key], "longer than a session may wait", _MAX_TIMEOUT)
+        return arguments.set_aside(key, arguments[key], "longer than a session may wait", _MAX_TIMEOUT)
     return seconds
 
 
@@ -77,4 +79,4 @@ def _resources(arguments: Arguments) -> frozenset[str]:
         return frozenset()
     if isinstance(listed, list) and all(isinstance(name, str) for name in listed):
         return frozenset(listed)
-    return arguments.aside(key, listed, "not a list of names", frozenset())
+    return arguments.set_aside(key, listed, "not a list of names", frozenset())

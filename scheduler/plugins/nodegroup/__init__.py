@@ -1,5 +1,5 @@
-"""nodegroup: restricts queues to node groups. ``plugin`` registers it; ``details`` and ``remedies`` are for explain."""
+"""nodegroup: restricts queues to node groups. ``plugin`` registers it; ``remedies`` is for explain."""
 
-from scheduler.plugins.nodegroup import details, plugin, remedies
+from scheduler.plugins.nodegroup import plugin, remedies
 
-__all__ = ["details", "plugin", "remedies"]
+__all__ = ["plugin", "remedies"]

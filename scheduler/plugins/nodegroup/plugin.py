@@ -22,7 +22,16 @@ from scheduler.api.resource import SMALLEST, Vector, scale_of
 from scheduler.api.scheduling import QueueAffinity
 from scheduler.api.task import ALLOCATED_STATUSES, Task, TaskClass
 from scheduler.framework.arguments import Arguments
-from scheduler.framework.columns import UNBOUNDED, CodedFilter, Counts, Filter, Nowhere, Scope, Score, StaticScore
+from scheduler.framework.columns import (
+    UNBOUNDED,
+    CodedFilter,
+    Counts,
+    Filter,
+    RefusingFilter,
+    Scope,
+    Score,
+    StaticScore,
+)
 from scheduler.framework.extension import ENABLE_HIERARCHY
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
@@ -109,7 +118,7 @@ class NodeGroup:
         groups, limited = view
         limits = self.limits[limited] if limited else NO_LIMITS
         if limits is None:
-            return [Nowhere(LIMIT_INVALID)]
+            return [RefusingFilter(LIMIT_INVALID)]
         if groups:
             by_group = [-1 if groups.admits(name) else 2 for name in self._names]
         else:

@@ -1,4 +1,4 @@
-"""Remedies: more node groups for a queue, and higher limits of a queue in its groups."""
+"""For ``explain``: the node groups and limits of a queue, and remedies: more groups, and higher limits in them."""
 
 import json
 from collections.abc import Iterator
@@ -7,22 +7,56 @@ from typing import Final
 
 import numpy as np
 
+from scheduler.api.job import Job
 from scheduler.api.kinds import QUEUE
 from scheduler.api.names import NODEGROUP_NAME, NODEGROUP_RESOURCE_LIMITS
 from scheduler.api.queue import ancestors
 from scheduler.api.resource import PODS_INDEX
+from scheduler.api.task import Task
 from scheduler.api.written_amounts import grain_of, quantity, unit_of, units
 from scheduler.framework.extension import ENABLE_HIERARCHY
 from scheduler.framework.remedies.adjustments import Adjustment, ChangeKind, Edit, Plan, Raw, Step, join_names
 from scheduler.framework.remedies.evidence import Evidence
+from scheduler.framework.remedies.gates import Gate, GateKind
 from scheduler.framework.remedies.nodes import room
-from scheduler.framework.remedies.registry import node_labels, remedies
-from scheduler.plugins.nodegroup.plugin import NO_GROUPS, Groups, NodeGroup
+from scheduler.framework.remedies.registry import node_labels, pod_details, remedies
+from scheduler.framework.session import Session
+from scheduler.plugins.nodegroup.plugin import (
+    LIMIT_EXCEEDED,
+    NO_AFFINITY,
+    NO_GROUPS,
+    NO_LABEL,
+    OTHER_GROUP,
+    Groups,
+    NodeGroup,
+)
 
 _NEAR: Final = "nodeGroupAffinity"
 _AWAY: Final = "nodeGroupAntiAffinity"
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _SPARE: Final = 4
+
+
+@pod_details(NodeGroup)
+def node_groups(session: Session, plugin: NodeGroup, task: Task, job: Job, reasons: set[str]) -> Iterator[Gate]:
+    codes, names = session.nodes.facts.label_column(NODEGROUP_NAME)
+    own, limits = plugin.groups.get(job.queue, NO_GROUPS), plugin.limits.get(job.queue)
+    if not reasons.isdisjoint((NO_LABEL, NO_AFFINITY, OTHER_GROUP)):
+        numbers = [f"{name}: {number}" for code, name in enumerate(names) if (number := int((codes == code).sum()))]
+        admitted = ", ".join(name for name in names if own.admits(name)) or "none"
+        groups = ", ".join([*numbers, f"without: {int((codes < 0).sum())}"])
+        text = f"of the node groups that are there queue {job.queue} may use {admitted} (nodes by group: {groups})"
+        yield Gate(GateKind.NODES, text, plugin.name)
+    if LIMIT_EXCEEDED in reasons and limits is not None:
+        for group in limits.of:
+            asked = [d for d in np.flatnonzero(task.cls.request).tolist() if np.isfinite(limits.of[group][d])]
+            amounts = "; ".join(
+                session.dimensions.numbers(
+                    d, asked=task.cls.request[d], used=limits.used[group][d], limit=limits.of[group][d]
+                )
+                for d in asked
+            )
+            yield Gate(GateKind.NODES, f"queue {job.queue} in node group {group}: {amounts}", plugin.name)
 
 
 @remedies(NodeGroup, ChangeKind.NODE_GROUP)

@@ -13,7 +13,7 @@ from scheduler.api.node import Rows
 from scheduler.api.objects import PodAffinity, PodAffinityTerm
 from scheduler.api.selectors import FieldReporter, selector_of_term
 from scheduler.api.task import TaskClass
-from scheduler.framework.columns import UNBOUNDED, Counts, Filter, Nowhere, Scope
+from scheduler.framework.columns import UNBOUNDED, Counts, Filter, RefusingFilter, Scope
 from scheduler.framework.session import Session
 from scheduler.plugins.support.affinity_terms import AffinityTerms
 from scheduler.plugins.support.pod_counts import CountingFilter, DomainCounts, PodCounts, Weight
@@ -36,7 +36,7 @@ def inter_pod_affinity(session: Session, counts: PodCounts, cls: TaskClass, repo
     if affinity_terms:
         selectors = [selector_of_term(term, cls, namespaces, report) for term in affinity_terms]
         if not all(selector.valid for selector in selectors):
-            return [Nowhere(AFFINITY)]
+            return [RefusingFilter(AFFINITY)]
 
         def selected_by_all(other: TaskClass) -> float:
             return float(all(selector.selects(other) for selector in selectors))
@@ -47,7 +47,7 @@ def inter_pod_affinity(session: Session, counts: PodCounts, cls: TaskClass, repo
     for term in required_terms(affinity.pod_anti_affinity if affinity else None):
         selector = selector_of_term(term, cls, namespaces, report)
         if not selector.valid:
-            return [Nowhere(ANTI_AFFINITY)]
+            return [RefusingFilter(ANTI_AFFINITY)]
         excluded = counts.count(term.topology_key, selector.weight, only=selector.label)
         anti_affinity.append(AntiAffinityFilter(excluded, cls, ANTI_AFFINITY, tuple(anti_affinity)))
     existing: dict[str, set[int]] = {}

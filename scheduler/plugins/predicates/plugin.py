@@ -57,7 +57,7 @@ class Predicates:
         self.volumes = volumes = Volumes(session, self._volume_filters, self._bind_timeout, self._utilization_scores)
         self.devices = DynamicResources(session, self._filter_timeout)
         session.add_filter(self._filters)
-        session.add_situation(volumes.claim_state)
+        session.add_claim_state(volumes.claim_state)
         session.add_handlers(volumes.allocated, volumes.deallocated)
         if self._volume_filters.binding:
             session.add_preparations(volumes.preparations)

@@ -8,7 +8,7 @@ from scheduler.api.node import Rows
 from scheduler.api.objects import TopologySpreadConstraint
 from scheduler.api.selectors import FieldReporter
 from scheduler.api.task import TaskClass
-from scheduler.framework.columns import UNBOUNDED, Counts, Filter, MaskFilter, Nowhere, Scope
+from scheduler.framework.columns import UNBOUNDED, Counts, Filter, MaskFilter, RefusingFilter, Scope
 from scheduler.framework.session import Session
 from scheduler.plugins.support.pod_counts import CountingFilter, DomainCounts, PodCounts
 from scheduler.plugins.support.spread_constraints import (
@@ -36,7 +36,7 @@ def topology_spread(session: Session, counts: PodCounts, cls: TaskClass, report:
         eligible = labelled & nodes_by_policy(session, constraint, cls, report)
         selector = pods_to_spread(constraint, cls, report)
         if not selector.valid:
-            return [Nowhere(UNEVEN)]
+            return [RefusingFilter(UNEVEN)]
         found = counts.count(
             constraint.topology_key, spread_weight(selector), eligible, only=selector.label, exclude_terminating=True
         )

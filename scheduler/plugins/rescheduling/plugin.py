@@ -34,7 +34,7 @@ class Rescheduling:
         self._interval = arguments.duration("interval", DEFAULT_INTERVAL)
         period = arguments.text("metricsPeriod", PERIOD)
         if period not in ("", PERIOD):
-            arguments.aside("metricsPeriod", period, "not measured", PERIOD)
+            arguments.set_aside("metricsPeriod", period, "not measured", PERIOD)
         self._thresholds = _thresholds(arguments)
 
     def open(self, session: Session) -> None:
@@ -55,14 +55,14 @@ def _thresholds(arguments: Arguments) -> Thresholds | None:
     """Returns the thresholds of the strategy; None if the list does not contain it. Unknown strategies are reported."""
     listed = arguments.get("strategies")
     if listed is not None and not isinstance(listed, list):
-        listed = arguments.aside("strategies", listed, "not a list", None)
+        listed = arguments.set_aside("strategies", listed, "not a list", None)
     if not listed:
         return _strategy(Arguments())
     found = None
     for entry in listed:
         fields = entry if isinstance(entry, Mapping) else {}
         if fields.get("name") != LOW_NODE_UTILIZATION:
-            arguments.aside("strategies", fields.get("name", entry), "not a known strategy", None)
+            arguments.set_aside("strategies", fields.get("name", entry), "not a known strategy", None)
             continue
         parameters = Arguments({"params": fields.get("params")}).nested("params")
         found = _strategy(parameters)

@@ -10,8 +10,8 @@ from scheduler.framework.session import Session
 from scheduler.plugins.resource_strategy_fit.scarce import Proportions, ScarceResourceScore
 from scheduler.plugins.resource_strategy_fit.strategy import (
     FULL,
-    LEAST,
-    MOST,
+    LEAST_ALLOCATED,
+    MOST_ALLOCATED,
     StrategyError,
     read_strategies,
     strategies_of,
@@ -56,7 +56,10 @@ class ResourceStrategyFit:
                 field_reporter(session, cls, "metadata.")(error.field, error.problem)
                 strategies = {}
             if strategies:
-                taken, left = ({d: s.weight for d, s in strategies.items() if s.type == t} for t in (MOST, LEAST))
+                taken, left = (
+                    {d: s.weight for d, s in strategies.items() if s.type == t}
+                    for t in (MOST_ALLOCATED, LEAST_ALLOCATED)
+                )
                 scores.append(UtilizationScore(nodes, cls, taken, left, FULL * self._weight))
         if self._sra.weight:
             scores.append(StaticScore(self._sra.column(nodes, session.dimensions, cls)))

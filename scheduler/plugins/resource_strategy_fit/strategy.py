@@ -10,12 +10,12 @@ import numpy as np
 from scheduler.api.names import RESOURCE_STRATEGY_SCORING_TYPE, RESOURCE_STRATEGY_WEIGHT
 from scheduler.api.resource import SMALLEST, Dimensions
 from scheduler.api.task import TaskClass
-from scheduler.framework.arguments import LARGEST_INTEGER, Arguments
+from scheduler.framework.arguments import MAX_INTEGER, Arguments
 
-LEAST: Final = "LeastAllocated"
-MOST: Final = "MostAllocated"
+LEAST_ALLOCATED: Final = "LeastAllocated"
+MOST_ALLOCATED: Final = "MostAllocated"
 FULL: Final = 100.0
-_weights: Final = msgspec.json.Decoder(dict[str, Annotated[int, msgspec.Meta(ge=0, le=LARGEST_INTEGER)]])
+_weights: Final = msgspec.json.Decoder(dict[str, Annotated[int, msgspec.Meta(ge=0, le=MAX_INTEGER)]])
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Strategy:
     weight: int
 
 
-DEFAULT: Final = {"cpu": Strategy(LEAST, 1), "memory": Strategy(LEAST, 1)}
+DEFAULT: Final = {"cpu": Strategy(LEAST_ALLOCATED, 1), "memory": Strategy(LEAST_ALLOCATED, 1)}
 
 
 class StrategyError(ValueError):
@@ -44,12 +44,12 @@ def read_strategies(arguments: Arguments) -> Mapping[str, Strategy]:
     result = {}
     for name in listed:
         if "*" in name and (name.count("*") > 1 or not name.endswith("*") or name == "*"):
-            listed.aside(name, listed[name], "of no resource: a name may have one asterisk, at its end", None)
+            listed.set_aside(name, listed[name], "of no resource: a name may have one asterisk, at its end", None)
             continue
         entry = listed.nested(name)
-        type_ = entry.text("type", LEAST)
-        if type_ not in (LEAST, MOST):
-            type_ = entry.aside("type", type_, f"neither {LEAST} nor {MOST}", LEAST)
+        type_ = entry.text("type", LEAST_ALLOCATED)
+        if type_ not in (LEAST_ALLOCATED, MOST_ALLOCATED):
+            type_ = entry.set_aside("type", type_, f"neither {LEAST_ALLOCATED} nor {MOST_ALLOCATED}", LEAST_ALLOCATED)
         result[name] = Strategy(type_, entry.integer("weight", 1, least=1))
     return result or DEFAULT
 
@@ -71,8 +71,10 @@ def _pod_strategies(cls: TaskClass) -> dict[str, Strategy] | None:
     type_ = cls.annotations.get(RESOURCE_STRATEGY_SCORING_TYPE)
     if not type_:
         return None
-    if type_ not in (LEAST, MOST):
-        raise StrategyError(RESOURCE_STRATEGY_SCORING_TYPE, f"neither {LEAST} nor {MOST}: {type_!r:.66}")
+    if type_ not in (LEAST_ALLOCATED, MOST_ALLOCATED):
+        raise StrategyError(
+            RESOURCE_STRATEGY_SCORING_TYPE, f"neither {LEAST_ALLOCATED} nor {MOST_ALLOCATED}: {type_!r:.66}"
+        )
     text = cls.annotations.get(RESOURCE_STRATEGY_WEIGHT, "")
     try:
         return {name: Strategy(type_, weight) for name, weight in _weights.decode(text).items()}

@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-_LARGEST_ID: Final = 2**31
+_MAX_ID: Final = 2**31
 _MILLISECONDS: Final = 10**11
 """Update times from this value on are not in seconds and are ignored."""
 
@@ -42,7 +42,7 @@ def device_info(text: str) -> DeviceInfo:
     return DeviceInfo(
         lists,
         float(published) if type(published) is int and 0 < published < _MILLISECONDS else 0.0,
-        super_pod if type(super_pod) is int and abs(super_pod) < _LARGEST_ID else None,
+        super_pod if type(super_pod) is int and abs(super_pod) < _MAX_ID else None,
     )
 
 

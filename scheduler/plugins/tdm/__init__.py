@@ -1,6 +1,6 @@
 """The plugin tdm: revocable nodes that Pods may use during certain hours (Volcano's time division multiplexing)."""
 
-from scheduler.plugins.tdm import details, remedies
+from scheduler.plugins.tdm import remedies
 from scheduler.plugins.tdm.plugin import Tdm
 
-__all__ = ["Tdm", "details", "remedies"]
+__all__ = ["Tdm", "remedies"]

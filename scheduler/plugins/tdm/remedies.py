@@ -1,4 +1,4 @@
-"""Remedies that open revocable nodes (``tdm``): making Pods revocable, and extending the hours of a zone."""
+"""For ``explain``: the revocable nodes, and remedies that open them: revocable Pods, and longer hours of a zone."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -7,9 +7,10 @@ from typing import Final
 
 import numpy as np
 
+from scheduler.api.job import Job
 from scheduler.api.kinds import POD
 from scheduler.api.names import REVOCABLE_ZONE
-from scheduler.api.task import revocable
+from scheduler.api.task import Task, revocable
 from scheduler.framework.remedies.adjustments import (
     Adjustment,
     ChangeKind,
@@ -21,7 +22,9 @@ from scheduler.framework.remedies.adjustments import (
     join_names,
 )
 from scheduler.framework.remedies.evidence import Evidence
-from scheduler.framework.remedies.registry import remedies
+from scheduler.framework.remedies.gates import Gate, GateKind
+from scheduler.framework.remedies.registry import pod_details, remedies
+from scheduler.framework.session import Session
 from scheduler.plugins.tdm.plugin import ZONE, Tdm
 from scheduler.plugins.tdm.zones import Hours, HoursError, parse_hours
 
@@ -30,6 +33,18 @@ _DAY: Final = 24 * 60
 """Minutes."""
 _ANY: Final = "*"
 _ALWAYS: Final = "00:00-00:00"
+
+
+@pod_details(Tdm)
+def zones(session: Session, plugin: Tdm, task: Task, job: Job, reasons: set[str]) -> Iterator[Gate]:
+    if any("revocable" in reason for reason in reasons):
+        codes, _ = session.nodes.facts.label_column(REVOCABLE_ZONE)
+        number = int((codes >= 0).sum())
+        clock = datetime.fromtimestamp(session.now).strftime("%H:%M")
+        who = "may use them" if revocable(task.cls.annotations) else f"may not, without annotation {REVOCABLE_ZONE}"
+        yield Gate(
+            GateKind.NODES, f"{number} of {len(codes)} nodes are on loan, {task.name} {who}; it is {clock}", Tdm.name
+        )
 
 
 @remedies(Tdm, ChangeKind.REVOCABLE)

@@ -55,5 +55,5 @@ def _amount(arguments: Arguments, key: str, resource: str, default: float) -> fl
         bare = isinstance(value, int) and not isinstance(value, bool)
         amount = value * _UNITS[resource] if bare else float(parse_quantity(str(value), scale_of(resource)))
     except QuantityError:
-        return arguments.aside(key, value, "not a quantity", default)
-    return amount if amount >= 0 else arguments.aside(key, value, "negative", default)
+        return arguments.set_aside(key, value, "not a quantity", default)
+    return amount if amount >= 0 else arguments.set_aside(key, value, "negative", default)

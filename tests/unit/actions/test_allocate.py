@@ -146,7 +146,7 @@ def test_the_queue_that_has_less_is_served_first() -> None:
     assert world.run(FAIR).bound == {"pod-large-2": "node-1"}
 
 
-def test_turns_go_to_and_fro_between_queues() -> None:
+def test_queues_take_turns() -> None:
     world = World(
         shared(), group("pg-2", "q-2", 0), pod("pod-large-2", "2c+2G", "pg-2"),
         group("pg-3", "q-2", 0), pod("pod-small-2", "1c+1G", "pg-3"),
@@ -164,11 +164,11 @@ def test_a_group_that_runs_whole_does_not_stand_in_the_way() -> None:
 
 # --- plugins that refuse ---
 @pytest.fixture
-def _picky() -> None:
-    """A plugin whose books take no Pod on n1."""
+def _refuses_n1() -> None:
+    """A plugin that undoes placements on n1."""
 
-    class Picky:
-        name: ClassVar[str] = "picky"
+    class RefusesN1:
+        name: ClassVar[str] = "refuses-n1"
 
         def __init__(self, arguments: Arguments) -> None:
             pass
@@ -180,32 +180,32 @@ def _picky() -> None:
 
             session.add_handlers(refuse, lambda job, tasks, rows: None)
 
-    registry.register_plugin(Picky)
+    registry.register_plugin(RefusesN1)
 
 
-PICKY: Configuration = configuration(["gang", "picky"])
+REFUSES_N1: Configuration = configuration(["gang", "refuses-n1"])
 
 
-@pytest.mark.usefixtures("_picky")
+@pytest.mark.usefixtures("_refuses_n1")
 def test_a_refusal_of_a_plugin_is_in_the_pods_message() -> None:
-    world = World(node("n1"), group("a"), pod("p", "1c", "a"), pod("be", "", "a")).run(PICKY)
+    world = World(node("n1"), group("a"), pod("p", "1c", "a"), pod("be", "", "a")).run(REFUSES_N1)
     assert world.bound == {}
     for name in ("p", "be"):
         assert world.get("Pod", name)["status"]["conditions"][0]["message"] == "n1 is taken"
 
 
-@pytest.mark.usefixtures("_picky")
+@pytest.mark.usefixtures("_refuses_n1")
 def test_a_refusal_on_the_nominated_node_leaves_the_others() -> None:
     nominated = pod("p", "1c", "a")
     nominated["status"]["nominatedNodeName"] = "n1"
     world = World(node("n0"), node("n1"), group("a"), nominated)
-    assert world.run(PICKY).bound == {"p": "n0"}
+    assert world.run(REFUSES_N1).bound == {"p": "n0"}
 
 
-@pytest.mark.usefixtures("_picky")
+@pytest.mark.usefixtures("_refuses_n1")
 def test_a_refused_pipelining_does_not_end_the_session() -> None:
     world = World(node("n1", "1c"), pod("old", "1c", on="n1", deleting=True), group("a"), pod("p", "1c", "a"))
-    assert world.run(PICKY).bound == {}
+    assert world.run(REFUSES_N1).bound == {}
 
 
 def test_a_nominated_node_is_taken_before_a_better_one() -> None:

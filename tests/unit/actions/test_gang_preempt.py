@@ -109,7 +109,7 @@ def test_no_task_is_evicted_where_evicting_all_less_important_tasks_would_not_su
     assert world.evicted == set()
 
 
-def test_a_role_is_not_robbed_below_its_minimum() -> None:
+def test_no_role_is_evicted_below_its_minimum() -> None:
     victim = group("v", "q", 3, roles={"ps": 1, "worker": 2}, priority_class="low")
     members = [pod(f"v-{i}", "1c+1Gi", "v", on=ON[i], role="worker" if i < 3 else "ps") for i in range(4)]
     (gone,) = gangs(victim, members, job("p", 1, "high", 1)).evicted
@@ -281,14 +281,14 @@ def test_where_only_the_quota_lacks_a_free_node_is_taken_before_one_that_will_be
 
 def test_only_the_task_that_holds_the_port_is_evicted() -> None:
     nodes = [node(f"n{i}", "2c+2Gi") for i in range(2)]
-    plain, porters = job("a", 1, "low", 0, ON[:2]), job("b", 0, "mid", 0, ON[:2], **PORT)
-    world = gangs(plain, porters, job("p", 1, "high", 1, **PORT), nodes=nodes)
+    plain, with_port = job("a", 1, "low", 0, ON[:2]), job("b", 0, "mid", 0, ON[:2], **PORT)
+    world = gangs(plain, with_port, job("p", 1, "high", 1, **PORT), nodes=nodes)
     assert per_job(world) == {"b": 1}
 
 
-def test_those_who_go_on_suspicion_and_prove_innocent_stay() -> None:
-    plain, porter = job("a", 0, "low", 0, ["n0", "n0"]), job("b", 0, "mid", 0, ["n0"], **PORT)
-    world = gangs(plain, porter, job("p", 1, "high", 1, **PORT), nodes=[node("n0", "4c+4Gi")])
+def test_victims_that_turn_out_to_be_unnecessary_stay() -> None:
+    plain, with_port = job("a", 0, "low", 0, ["n0", "n0"]), job("b", 0, "mid", 0, ["n0"], **PORT)
+    world = gangs(plain, with_port, job("p", 1, "high", 1, **PORT), nodes=[node("n0", "4c+4Gi")])
     assert per_job(world) == {"b": 1}
 
 
@@ -379,8 +379,8 @@ def test_the_rest_of_a_broken_gang_gets_an_event_that_says_why_it_is_evicted() -
 
 def test_a_failed_trial_leaves_no_condition_on_the_gang() -> None:
     nodes = [node(f"n{i}", "2c+2Gi") for i in range(4)]
-    porters = job("b", 0, "low", 0, ON, annotations=NO, **PORT)
-    objects = [*job("v", 0, "low", 0, ON), *porters, *job("p", 2, "high", 2, **PORT)]
+    with_port = job("b", 0, "low", 0, ON, annotations=NO, **PORT)
+    objects = [*job("v", 0, "low", 0, ON), *with_port, *job("p", 2, "high", 2, **PORT)]
     without = replace(GANG, actions=("enqueue", "allocate", "backfill"))
     statuses = [gangs(objects, conf=conf, nodes=nodes).get("PodGroup", "p")["status"] for conf in (GANG, without)]
     assert statuses[0] == statuses[1]

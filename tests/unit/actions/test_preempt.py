@@ -195,9 +195,9 @@ def test_a_pod_that_holds_nothing_of_what_lacks_stays() -> None:
     assert evicted(*objects) == {"card"}
 
 
-def test_of_those_who_go_on_suspicion_the_innocent_stay() -> None:
+def test_victims_that_turn_out_to_be_unnecessary_stay() -> None:
     ports: Raw = {"containers": [{"name": "main", "ports": [{"containerPort": 80, "hostPort": 80}]}]}
-    victims = [running(f"v{i}", "", priority=i) for i in range(3)] + [running("porter", "", priority=9, **ports)]
+    victims = [running(f"v{i}", "", priority=i) for i in range(3)] + [running("with-port", "", priority=9, **ports)]
     objects: list[Manifests] = [
         node("n1"),
         low(0, queue="default"),
@@ -205,7 +205,7 @@ def test_of_those_who_go_on_suspicion_the_innocent_stay() -> None:
         victims,
         pod("p", "", "high", **ports),
     ]
-    assert evicted(*objects, conf=CHART) == {"porter"}
+    assert evicted(*objects, conf=CHART) == {"with-port"}
 
 
 def test_a_pod_goes_that_another_may_not_be_near() -> None:
@@ -352,7 +352,7 @@ def test_a_gang_that_needs_no_eviction_is_left_to_allocate_even_if_preempt_runs_
 
 
 def test_after_many_evictions_the_other_jobs_are_left_to_the_next_session(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(policy, "MOST_EVICTIONS", 2)
+    monkeypatch.setattr(policy, "MAX_EVICTIONS", 2)
     gangs = [[high(2, f"high-{i}", "default"), *pods(f"h{i}", 2, "1c", f"high-{i}")] for i in range(2)]
     held = [running(f"v{i}", "1c") for i in range(4)]
     world = World(CLASSES, node("n1", "4c+4Gi"), low(0, queue="default"), held, *gangs)

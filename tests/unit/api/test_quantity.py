@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.api.quantity import LARGEST, QuantityError, parse_quantity
+from scheduler.api.quantity import MAX_AMOUNT, QuantityError, parse_quantity
 
 FACTORS = {
     "n": Fraction(1, 10**9), "u": Fraction(1, 10**6), "m": Fraction(1, 1000), "": Fraction(1), "k": Fraction(1000),
@@ -20,7 +20,7 @@ DIGITS = st.text("0123456789", min_size=1, max_size=40)
 def exactly(value: Fraction) -> int:
     """The expected value: rounded up and limited."""
     whole = -((-value.numerator) // value.denominator)
-    return max(-LARGEST, min(LARGEST, whole))
+    return max(-MAX_AMOUNT, min(MAX_AMOUNT, whole))
 
 
 @given(
@@ -53,14 +53,14 @@ def test_a_decimal_exponent_counts_exactly(whole: str, letter: str, exponent: in
         (2, 1000, 2000),
         (0.1, 1000, 100),
         ("1Gi", 1, 2**30),
-        ("1E", 1, LARGEST),
+        ("1E", 1, MAX_AMOUNT),
         ("1e3", 1, 1000),
         ("1u", 1000, 1),
         ("0", 1000, 0),
         ("1500m", 1, 2),
-        ("9" * 400, 1, LARGEST),
-        ("-" + "9" * 400, 1, -LARGEST),
-        ("1e9999", 1, LARGEST),
+        ("9" * 400, 1, MAX_AMOUNT),
+        ("-" + "9" * 400, 1, -MAX_AMOUNT),
+        ("1e9999", 1, MAX_AMOUNT),
         ("1e-9999", 1, 1),
     ],
 )
@@ -99,7 +99,7 @@ def test_what_is_no_quantity_is_refused(text: str | float) -> None:
 @given(st.text(max_size=20))
 def test_arbitrary_text_is_a_number_or_a_quantity_error(text: str) -> None:
     try:
-        assert abs(parse_quantity(text, 1000)) <= LARGEST
+        assert abs(parse_quantity(text, 1000)) <= MAX_AMOUNT
     except QuantityError as error:
         assert len(str(error)) < 120
 

@@ -145,11 +145,11 @@ def test_a_phase_that_another_scheduler_may_have_set_is_not_rewritten() -> None:
 
 
 def test_a_group_whose_phase_does_not_count_is_admitted_in_order_like_any_other() -> None:
-    world = Scheduler(no_pods("a-claims", "3c", "Inqueue"), no_pods("honest", "3c"))
-    world.objects["PodGroup", "honest"]["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
+    world = Scheduler(no_pods("a-claims", "3c", "Inqueue"), no_pods("other", "3c"))
+    world.objects["PodGroup", "other"]["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
     world.objects["PodGroup", "a-claims"]["metadata"]["creationTimestamp"] = "2026-01-02T00:00:00Z"
     world.start()
-    assert world.run().phase("honest") == "Inqueue"
+    assert world.run().phase("other") == "Inqueue"
     assert world.job("a-claims").phase == "Pending"
 
 

@@ -62,11 +62,12 @@ class Cluster:
         assert result.exit_code == 0, (result.stderr, result.exception)
         return result.stdout
 
-    def refuses(self, *arguments: str) -> str:
-        """What a command that fails writes to standard error; it writes nothing else."""
+    def refuses(self, *arguments: str, code: int = 1) -> str:
+        """Returns what a command that fails writes to standard error; it writes nothing else. ``code``: its exit code,
+        2 for an error of usage."""
         result = self.run(*arguments)
         assert isinstance(result.exception, SystemExit), result.exception
-        assert (result.exit_code, result.stdout) == (1, ""), result.output
+        assert (result.exit_code, result.stdout) == (code, ""), result.output
         return result.stderr
 
 

@@ -121,12 +121,12 @@ def test_every_command_is_covered() -> None:
 
 
 # --- what is hostile --------------------------------------------------------------------------------------------------
-def spoilt(value: Any, *, keep: frozenset[str] = frozenset()) -> Any:
+def with_controls(value: Any, *, keep: frozenset[str] = frozenset()) -> Any:
     """The same with something hostile behind every text, but for some fields."""
     if isinstance(value, dict):
-        return {key: each if key in keep else spoilt(each, keep=keep) for key, each in value.items()}
+        return {key: each if key in keep else with_controls(each, keep=keep) for key, each in value.items()}
     if isinstance(value, list):
-        return [spoilt(each, keep=keep) for each in value]
+        return [with_controls(each, keep=keep) for each in value]
     return value + HOSTILE if isinstance(value, str) else value
 
 
@@ -170,10 +170,10 @@ def hostile_objects(cluster: Cluster, keep: frozenset[str]) -> None:
         if call.path.endswith("/log"):
             return web.Response(text=f"line {HOSTILE}\nanother\n")
         if call.method == "POST":
-            made: Raw = spoilt({"metadata": {"name": "made", **call.body["metadata"]}})
+            made: Raw = with_controls({"metadata": {"name": "made", **call.body["metadata"]}})
             return made
         plural = parts[-1] if parts[-1] in OBJECTS else parts[-2]
-        found = spoilt(OBJECTS.get(plural, {}), keep=keep)
+        found = with_controls(OBJECTS.get(plural, {}), keep=keep)
         if parts[-1] in OBJECTS or parts[-2] not in OBJECTS:
             return {"metadata": {"resourceVersion": "7"}, "items": [found] if found else []}
         return {"apiVersion": "v1", "kind": "x", **found}
@@ -196,9 +196,9 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Paths by what stands for them in a command line."""
     folder = tmp_path_factory.mktemp("files")
     flow = {"apiVersion": "flow.volcano.sh/v1alpha1", "metadata": {"name": "f", "annotations": {"a": HOSTILE}}}
-    pods = [spoilt(pod(f"p{i}", "9c", "g"), keep=KEPT - {"name"}) for i in range(2)]
+    pods = [with_controls(pod(f"p{i}", "9c", "g"), keep=KEPT - {"name"}) for i in range(2)]
     there = [node(f"n{HOSTILE}", "4c"), queue(f"q{HOSTILE}"), group("g", f"q{HOSTILE}", 2), group(f"h{HOSTILE}", "q")]
-    small = spoilt(pod("small", "1c", "h"), keep=KEPT - {"name"})
+    small = with_controls(pod("small", "1c", "h"), keep=KEPT - {"name"})
     for each in (*pods, small):
         each["metadata"].pop("uid", None)
         each["spec"]["schedulerName"] = "volcano-py"
@@ -247,7 +247,7 @@ def terminal(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize("path", LIVE, ids=" ".join)
-@pytest.mark.parametrize("answers", ["objects", "spoilt-names", "errors"])
+@pytest.mark.parametrize("answers", ["objects", "hostile-names", "errors"])
 def test_no_object_or_error_of_a_cluster_controls_the_terminal(
     path: tuple[str, ...], answers: str, terminal: bool, files: dict[str, str], cluster: Cluster
 ) -> None:

@@ -5,7 +5,7 @@ from scheduler.api.objects import KubeObject, ObjectMeta
 from scheduler.api.scheduling import Queue
 from scheduler.controllers.effects import Delete, Effect, Patch, Plan
 from scheduler.controllers.store import Key
-from scheduler.controllers.worklist import DEFERRABLE_PAUSE, LONGEST_PAUSE, Item, Worklist
+from scheduler.controllers.worklist import DEFERRABLE_PAUSE, MAX_PAUSE, Item, Worklist
 
 
 class Recording:
@@ -169,7 +169,7 @@ def test_pauses_after_failures_double_up_to_a_minute_and_end_with_the_first_succ
         now = due(worklist)
 
     assert [round(pause, 3) for pause in pauses[:4]] == [0.2, 0.4, 0.8, 1.6]
-    assert pauses[-1] == LONGEST_PAUSE
+    assert pauses[-1] == MAX_PAUSE
     assert controller.failures == ["no"] * 12
 
     worklist.finish(taken(worklist, now), Plan(), now)

@@ -9,10 +9,10 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.framework.documents import DEEPEST, DocumentError, _Loader, read_yaml, read_yaml_documents
+from scheduler.framework.documents import MAX_DEPTH, DocumentError, _Loader, read_yaml, read_yaml_documents
 
 ROOT = Path(__file__).parents[3]
-LAUGHS = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
+ALIAS_EXPANSION = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"a{i + 1}: &a{i + 1} [{', '.join([f'*a{i}'] * 9)}]\n" for i in range(12)
 )
 
@@ -31,19 +31,19 @@ def deep(levels: int) -> list[str]:
 
 @pytest.mark.parametrize("text", deep(100_000))
 def test_a_text_that_is_nested_without_end_is_refused(text: str) -> None:
-    with pytest.raises(DocumentError, match=rf"nested .*{DEEPEST}") as refused:
+    with pytest.raises(DocumentError, match=rf"nested .*{MAX_DEPTH}") as refused:
         read_yaml(text)
     assert refused.value.line
 
 
-@pytest.mark.parametrize("text", [text for text in deep(DEEPEST - 1) if "?" not in text])
+@pytest.mark.parametrize("text", [text for text in deep(MAX_DEPTH - 1) if "?" not in text])
 def test_a_text_that_is_nested_as_deep_as_is_allowed_is_read(text: str) -> None:
     assert read_yaml(text) == yaml.load(text, Loader=_Loader)
 
 
 def test_aliases_that_expand_without_end_are_refused_with_limit_and_line() -> None:
     with pytest.raises(DocumentError, match=r"aliases add \d+ characters, at most 10000000 are read") as refused:
-        read_yaml(LAUGHS)
+        read_yaml(ALIAS_EXPANSION)
     assert refused.value.line == 7
     long = "x" * 1_000_000
     with pytest.raises(DocumentError, match="aliases add"):

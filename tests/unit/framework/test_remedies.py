@@ -34,9 +34,9 @@ class Fake:
 
 
 def _nowhere() -> Any:
-    from scheduler.framework.columns import Nowhere
+    from scheduler.framework.columns import RefusingFilter
 
-    return Nowhere("fake is not open")
+    return RefusingFilter("fake is not open")
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,7 @@ from scheduler.observability import chip_figures
 from scheduler.observability.chip_figures import ChipFigures
 from scheduler.observability.cluster_figures import ClusterFigures
 from scheduler.observability.session_figures import SessionFigures
-from scheduler.observability.waiting_figures import LONGEST, WaitingFigures
+from scheduler.observability.waiting_figures import MAX_JOBS, WaitingFigures
 from tests.builders import Raw, World, configuration, group, node, pod, pods, queue
 from tests.unit.plugins.ascend.chips import config_map, device_info, job, names, npu_node, npu_pod
 from tests.unit.plugins.capacity_card.cards import GPU, gpu_node
@@ -83,11 +83,11 @@ def test_a_job_with_its_minimum_is_no_waiting_job_though_another_of_its_pods_wai
 
 
 def test_only_the_longest_waiting_jobs_have_series_of_their_own() -> None:
-    jobs = [created(i, group(f"g{i}"), *pods(f"g{i}", 1, "6c", f"g{i}")) for i in range(LONGEST + 5)]
+    jobs = [created(i, group(f"g{i}"), *pods(f"g{i}", 1, "6c", f"g{i}")) for i in range(MAX_JOBS + 5)]
     figures = waiting(World(node("n", "4c"), *jobs))
     longest = samples(figures, "volcano_py_longest_waiting_job_since_seconds")
-    assert {name for _, name, *_ in longest} == {f"g{i}" for i in range(LONGEST)}
-    assert samples(figures, "volcano_py_waiting_jobs") == {("default", "no_node"): LONGEST + 5}
+    assert {name for _, name, *_ in longest} == {f"g{i}" for i in range(MAX_JOBS)}
+    assert samples(figures, "volcano_py_waiting_jobs") == {("default", "no_node"): MAX_JOBS + 5}
 
 
 def test_amounts_of_the_cluster_are_split_into_online_offline_and_other_pods() -> None:

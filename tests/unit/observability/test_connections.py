@@ -24,12 +24,12 @@ pytestmark = pytest.mark.slow
 
 LONG = 60.0
 SHORT = 0.2
-PATIENT = Limits(connections=100, handshake=LONG, headers=LONG, body=LONG, idle=LONG, fetching=LONG)
+LONG_LIMITS = Limits(connections=100, handshake=LONG, headers=LONG, body=LONG, idle=LONG, fetching=LONG)
 """No deadline that a test could meet."""
 
 
 def limits(**changed: Any) -> Limits:
-    return Limits(**{**{name: getattr(PATIENT, name) for name in Limits.__dataclass_fields__}, **changed})
+    return Limits(**{**{name: getattr(LONG_LIMITS, name) for name in Limits.__dataclass_fields__}, **changed})
 
 
 class World:
@@ -135,7 +135,7 @@ def test_a_request_whose_body_does_not_end_is_answered_and_the_connection_closed
     run(scenario)
 
 
-def test_a_connection_that_rests_is_closed_and_so_is_one_that_begins_another_request(run: Run) -> None:
+def test_an_idle_connection_is_closed_and_so_is_one_that_begins_another_request(run: Run) -> None:
     async def scenario() -> None:
         async with serving(limits(idle=SHORT)) as world:
             client = await world.open()
@@ -275,7 +275,7 @@ def test_of_large_bodies_that_come_at_once_one_goes_on_in_each_iteration_of_the_
 
 def test_a_client_that_goes_away_leaves_nothing_behind_and_no_error(run: Run, caplog: pytest.LogCaptureFixture) -> None:
     async def scenario() -> None:
-        async with serving(PATIENT) as world:
+        async with serving(LONG_LIMITS) as world:
             for sent in (b"", b"POST", request(length=10), request("/slow"), request("/large")):
                 client = await world.open(sent)
                 await world.until(lambda: len(world.connections) == 1)

@@ -18,7 +18,7 @@ def test_a_member_that_inflates_without_end_is_refused_before_it_is_read(
 ) -> None:
     path = tmp_path / "bomb.record"
     path.write_bytes(gzip.compress(bytes(50_000_000)))
-    monkeypatch.setattr(frames, "LARGEST_MEMBER", 1_000_000)
+    monkeypatch.setattr(frames, "MAX_MEMBER", 1_000_000)
     with pytest.raises(RecordingError, match=r"bomb\.record: a member of more than 1000000 bytes when decompressed"):
         list(read_frames(path))
 
@@ -27,7 +27,7 @@ def test_a_file_of_many_members_that_inflate_is_refused(tmp_path: Path, monkeypa
     path = tmp_path / "bomb.record"
     frame = Begin(1, "x" * 900_000, [], "default", [])
     path.write_bytes(gzip.compress(joined([frame])) * 100)
-    monkeypatch.setattr(frames, "LARGEST_MEMBER", 1_000_000)
+    monkeypatch.setattr(frames, "MAX_MEMBER", 1_000_000)
     with pytest.raises(
         RecordingError, match=r"bomb\.record: the first \d+ bytes are \d+ when decompressed, at most 100"
     ):
@@ -39,7 +39,7 @@ def test_a_recording_inflates_far_less_than_is_read(tmp_path: Path) -> None:
     many = [node(f"n{i}", "64c") for i in range(500)] + pods("g", 2000, "1c", "g") + [group("g", "q", 2000), queue("q")]
     (path,) = Recorded(tmp_path, many).run(2).files
     with gzip.open(path) as file:
-        assert len(file.read()) < frames.LARGEST_RATIO / 3 * path.stat().st_size
+        assert len(file.read()) < frames.MAX_RATIO / 3 * path.stat().st_size
 
 
 @pytest.mark.parametrize("tag", ["Put", "Opened", "Usage"])

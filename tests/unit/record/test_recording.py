@@ -254,12 +254,12 @@ def test_an_object_that_the_cache_could_not_take_in_does_not_end_the_replay(
 ) -> None:
     upsert = ClusterCache.upsert
 
-    def stumble(self: ClusterCache, kind: str, obj: KubeObject) -> None:
+    def fail(self: ClusterCache, kind: str, obj: KubeObject) -> None:
         if obj.metadata.name == "poison":
             raise ZeroDivisionError
         upsert(self, kind, obj)
 
-    monkeypatch.setattr(ClusterCache, "upsert", stumble)
+    monkeypatch.setattr(ClusterCache, "upsert", fail)
     recorded = Recorded(tmp_path, some_cluster()).run()
     with pytest.raises(ZeroDivisionError):  # which the informer takes note of
         recorded.cache.upsert("Queue", Queue(metadata=ObjectMeta(name="poison")))

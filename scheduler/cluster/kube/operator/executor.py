@@ -50,17 +50,17 @@ class Recorder(Protocol):
     def record(self, event: EventRecord) -> None: ...
 
 
-class _Kinded(msgspec.Struct):
+class _WithKind(msgspec.Struct):
     kind: str = ""
 
 
-class _Described(KubeObject):
+class _WithMetadata(KubeObject):
     """An object in an answer; an answer without metadata is invalid."""
 
     metadata: ObjectMeta
 
 
-class _Map(_Described):
+class _ConfigMapData(_WithMetadata):
     data: dict[str, str] | None = None
 
 
@@ -170,7 +170,7 @@ class Executor:
             if error.status == 409 and uid:
                 return
             raise
-        if msgspec.json.decode(answer, type=_Kinded).kind == "Status":
+        if msgspec.json.decode(answer, type=_WithKind).kind == "Status":
             self._results.removed(effect.kind, effect.namespace, effect.name, uid)
         else:
             self._read(effect.kind, answer, self._results.terminating)
@@ -184,14 +184,14 @@ class Executor:
     async def _uid_if_holding(self, path: str, key: str) -> str:
         """The uid of a ConfigMap that has a key. Raises ApiError if it has not."""
         body = await self._client.request("GET", path, priority=Priority.WRITE, fence=self._fence)
-        found = msgspec.json.decode(body, type=_Map)
+        found = msgspec.json.decode(body, type=_ConfigMapData)
         if key not in (found.data or {}):
             raise ApiError(409, NOT_OURS, f"the ConfigMap has no key {key}")
         return found.metadata.uid
 
     async def _metadata(self, path: str) -> KubeObject:
         body = await self._client.request("GET", path, accept=_METADATA, priority=Priority.WRITE, fence=self._fence)
-        return msgspec.json.decode(body, type=_Described)
+        return msgspec.json.decode(body, type=_WithMetadata)
 
     async def _call(self, method: str, path: str, body: bytes, content_type: str = JSON) -> bytes:
         return await self._client.request(

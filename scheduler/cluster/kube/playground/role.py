@@ -109,7 +109,7 @@ class Playground:
 
         await asyncio.gather(*(limited(request) for request in requests))
 
-    # --- life ---------------------------------------------------------------------------------------------------------
+    # --- running ------------------------------------------------------------------------------------------------------
     @asynccontextmanager
     async def watching(self) -> AsyncIterator[None]:
         """Watches the simulated Nodes and all Pods; both are known from the beginning."""
@@ -225,7 +225,7 @@ class Playground:
     def _set_aside(self, malformed: Malformed, _: ObjectRef) -> None:
         self._progress("error", malformed.name, malformed.message)
 
-    # --- what goes on besides -----------------------------------------------------------------------------------------
+    # --- periodic work ------------------------------------------------------------------------------------------------
     async def _renew_leases(self) -> None:
         """Renews the Leases of nodes whose kubelet runs, for the node lifecycle controller."""
         while True:

@@ -31,7 +31,7 @@ LEASE_NAMESPACE: Final = "kube-node-lease"
 LEASE_SECONDS: Final = 40
 _APPLY: Final = "application/apply-patch+yaml"
 _ATTEMPTS: Final = 5
-_LONGEST_MESSAGE: Final = 1024
+_MAX_MESSAGE_LENGTH: Final = 1024
 _encode = msgspec.json.Encoder().encode
 T = TypeVar("T")
 
@@ -124,7 +124,7 @@ class Writer:
             },
             "type": "Warning",
             "reason": write.reason,
-            "message": write.message[:_LONGEST_MESSAGE],
+            "message": write.message[:_MAX_MESSAGE_LENGTH],
             "source": {"component": COMPONENT},
             "firstTimestamp": now,
             "lastTimestamp": now,

@@ -247,7 +247,7 @@ class LeaderElector:
         takeover. Later checks may take longer, in case the API server is slow."""
         return min(self._settings.renew_deadline, max(1.0, self._settings.retry_period))
 
-    # --- one attempt --------------------------------------------------------------------------------------------------
+    # --- attempts -----------------------------------------------------------------------------------------------------
     async def _try(self, started: float, seconds: float) -> bool:
         """Tries to take or renew the lease once; returns whether this process holds it. Raises ApiError,
         TransportError."""

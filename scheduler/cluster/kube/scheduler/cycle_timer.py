@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from scheduler.api.resource import PODS_INDEX
 from scheduler.api.task import TaskStatus
-from scheduler.cluster.kube.scheduler.session_timing import Changes, Left, SessionTiming
+from scheduler.cluster.kube.scheduler.session_timing import Changes, SessionResult, SessionTiming
 from scheduler.framework.cycle import Outcome
 from scheduler.framework.session import Session
 
@@ -55,8 +55,8 @@ def awaited(session: Session) -> Awaited:
     return tuple(found)
 
 
-def left_by(outcome: Outcome) -> Left:
-    """What a session left behind. Jobs with scheduling gates, and gangs whose Pods do not all exist or whose queue does
+def result_of(outcome: Outcome) -> SessionResult:
+    """The result of a session. Jobs with scheduling gates, and gangs whose Pods do not all exist or whose queue does
     not exist, do not wait for room."""
     waits = gang_waits = False
     session = outcome.session
@@ -69,7 +69,7 @@ def left_by(outcome: Outcome) -> Left:
             waits, gang_waits = True, gang_waits or gang
     decisions = outcome.decisions
     admits = any(update.admits for update in decisions.pod_groups)
-    return Left(waits, gang_waits, bool(decisions.binds or decisions.evictions or decisions.ungates or admits))
+    return SessionResult(waits, gang_waits, bool(decisions.binds or decisions.evictions or decisions.ungates or admits))
 
 
 class CycleTimer:
@@ -96,7 +96,7 @@ class CycleTimer:
         """Notes the outcome of a session whose decisions are being carried out."""
         now = _now()
         seconds = outcome.seconds if self._began is None else process_time() - self._began
-        self._timing.end(now, seconds, left_by(outcome))
+        self._timing.end(now, seconds, result_of(outcome))
         self._awaited = awaited(outcome.session)
         self._release_due = now + max(outcome.seconds, POLL_SECONDS)
         self._began = None

@@ -60,7 +60,7 @@ from scheduler.observability.metrics import Metrics
 
 IDLE_CYCLE = 5.0
 """Seconds after which a cycle runs although nothing has changed: some decisions depend on time."""
-TIDY = 30.0
+COMPACTION_PERIOD = 30.0
 """Seconds between two clean-ups of a standby's cache."""
 FLUSH = 10.0
 """Seconds that writes in flight have to finish when stopping."""
@@ -112,7 +112,7 @@ class SessionRecorder(Protocol):
 
 
 @dataclass(slots=True)
-class _Last:
+class _LastCycle:
     """What the last cycle leaves behind to decide whether the next one can be skipped."""
 
     version: int = -1
@@ -192,12 +192,12 @@ class Daemon:
                 settings.shard, self._client, self._fence, cache, self._flush, self._catch_up_with_shards
             )
         self._cycle_timer = CycleTimer(settings.schedule_period, cache)
-        self._last = _Last()
+        self._last = _LastCycle()
         self._reload_at = 0.0
         """When the configuration file is read again."""
         self._throttle = StatusThrottle(period=settings.schedule_period)
 
-    # --- life ---------------------------------------------------------------------------------------------------------
+    # --- running ------------------------------------------------------------------------------------------------------
     async def run(self) -> int:
         """Schedules until stopped. Returns the exit code: 0 when stopped, 1 when leadership was lost."""
         async with self.process.running(schedulers=", ".join(self._settings.scheduler_names)):
@@ -245,7 +245,7 @@ class Daemon:
         """Keeps the cache from growing while no session does."""
         while self._liveness.phase is Phase.STANDING_BY:
             self._cache.compact()
-            await asyncio.sleep(TIDY)
+            await asyncio.sleep(COMPACTION_PERIOD)
 
     async def _catch_up(self) -> bool:
         """Waits until the cache has what other leaders wrote: bindings, admissions and, with shards, claims. The last
@@ -352,7 +352,7 @@ class Daemon:
         await self._carry_out(outcome)
         await self._report.report_figures(outcome, snapshot.now)
         self._cycle_timer.cycle_ended(outcome)
-        self._last = _Last(version, not outcome.decisions)
+        self._last = _LastCycle(version, not outcome.decisions)
         if self._visibility is not None:
             await self._visibility.session_ended(outcome.session)
         outcome.session.release()

@@ -40,8 +40,8 @@ class Changes(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
-    """What a session left behind."""
+class SessionResult:
+    """What the next session depends on of the result of a session."""
 
     waits: bool = False
     """A job waits that the session could not place or admit."""
@@ -58,7 +58,7 @@ class SessionTiming:
         """``period``: the longest pause between two sessions. Changes before the first session are not counted."""
         self._period = period
         self._changes = changes
-        self._left = Left()
+        self._result = SessionResult()
         self._ended = -math.inf
         self._rested = -math.inf
         """When all pauses after the sessions so far are over. The pause after one session is at most its own: a burst
@@ -76,19 +76,19 @@ class SessionTiming:
     @property
     def earliest(self) -> float:
         """When the next session is due after an arrival."""
-        return self.latest if self._left.gang_waits else min(self.latest, max(self._ended, self._rested - CREDIT))
+        return self.latest if self._result.gang_waits else min(self.latest, max(self._ended, self._rested - CREDIT))
 
     def begin(self) -> None:
         """A session starts, with all changes until now."""
-        self._opened = self._left.waits and self._changes.openings != self._openings
+        self._opened = self._result.waits and self._changes.openings != self._openings
         self._arrivals, self._openings = self._changes.arrivals, self._changes.openings
 
-    def end(self, now: float, seconds: float, left: Left) -> None:
+    def end(self, now: float, seconds: float, result: SessionResult) -> None:
         """The session has ended. ``seconds``: its processor time, with all work on its decisions."""
         rested = max(self._rested, now - seconds) + (1 + REST) * seconds
         self._rested = min(rested, now + REST * seconds + CREDIT)
-        self._ended, self._left = now, left
-        if left.placed or not self._opened:
+        self._ended, self._result = now, result
+        if result.placed or not self._opened:
             self._opening_pause = 0.0
         else:
             self._opening_pause = min(self._period, max(FIRST_PAUSE, 2 * self._opening_pause))
@@ -105,6 +105,6 @@ class SessionTiming:
         """When the next session is due, with the changes until now."""
         if self._changes.arrivals != self._arrivals:
             return self.earliest
-        if self._left.waits and self._changes.openings != self._openings:
+        if self._result.waits and self._changes.openings != self._openings:
             return min(self.latest, max(self.earliest, self._ended + self._opening_pause))
         return self.latest

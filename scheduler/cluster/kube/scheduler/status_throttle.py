@@ -50,7 +50,7 @@ class StatusThrottle:
         else:
             decisions.queues = []
         held: set[str] = set()
-        decisions.pods = [update for update in map(partial(self._unheld, now), decisions.pods) if update.tasks]
+        decisions.pods = [update for update in map(partial(self._due, now), decisions.pods) if update.tasks]
         groups = []
         for group in decisions.pod_groups:
             content = _without_numbers(group)
@@ -66,7 +66,7 @@ class StatusThrottle:
             events = decisions.events
             decisions.events = [e for e in events if e.reason != EVENT_UNSCHEDULABLE or e.about.uid not in held]
 
-    def _unheld(self, now: float, update: PodsUnschedulable) -> PodsUnschedulable:
+    def _due(self, now: float, update: PodsUnschedulable) -> PodsUnschedulable:
         """Returns the update for the Pods that are written now, perhaps none."""
         said = (update.reason, update.nominated, _NUMBERS.sub("#", update.message))
         tasks = []

@@ -31,7 +31,7 @@ from scheduler.observability.role_metrics import RoleMetrics
 REMEMBERED = 16_384
 """How many different Events are remembered for counting."""
 ATTEMPTS = 4
-LONGEST = 1024
+MAX_MESSAGE_LENGTH = 1024
 """Characters of a message; the API server's limit."""
 INTERVAL: Final = 60.0
 """Least number of seconds between two updates of an Event."""
@@ -147,7 +147,9 @@ class EventRecorder:
         counted = series.count
         try:
             if series.stored:
-                await self._patch(series, path, {"count": counted, "message": series.event.message[:LONGEST]})
+                await self._patch(
+                    series, path, {"count": counted, "message": series.event.message[:MAX_MESSAGE_LENGTH]}
+                )
             else:
                 try:
                     body = self._body(series, namespace)
@@ -170,7 +172,7 @@ class EventRecorder:
     async def _continue(self, series: _Series, path: str) -> int:
         """Adds the count of a series to the existing Event of its name. Returns the sum. Raises ApiError,
         TransportError, Fenced."""
-        reply = await self._patch(series, path, {"message": series.event.message[:LONGEST]})
+        reply = await self._patch(series, path, {"message": series.event.message[:MAX_MESSAGE_LENGTH]})
         existing = msgspec.json.decode(reply, type=_Existing)
         written = existing.count or 0
         series.stored = True
@@ -219,7 +221,7 @@ class EventRecorder:
                 "involvedObject": {key: value for key, value in involved.items() if value},
                 "type": event.type,
                 "reason": event.reason,
-                "message": event.message[:LONGEST],
+                "message": event.message[:MAX_MESSAGE_LENGTH],
                 "count": series.count,
                 "firstTimestamp": format_timestamp(series.first),
                 "lastTimestamp": format_timestamp(series.last),

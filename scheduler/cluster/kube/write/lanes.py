@@ -186,12 +186,12 @@ class Lanes:
     def _next(self) -> tuple[_Lane, Hashable, Work] | None:
         """The work to start now, marked as running; None if there is none, or its class has reached its limit, or that
         of a burst is reached."""
-        hurried = any(lane.running for lane in self._urgent)
+        urgent_running = any(lane.running for lane in self._urgent)
         for lane in self._lanes.values():
             if lane.waiting:
-                if len(lane.running) >= (lane.beside if hurried else lane.limit):
+                if len(lane.running) >= (lane.beside if urgent_running else lane.limit):
                     return None
-                if hurried and lane not in self._urgent and self._holds():
+                if urgent_running and lane not in self._urgent and self._holds():
                     return None
                 if not self._slow_start.allows(sum(len(each.running) for each in self._lanes.values())):
                     return None

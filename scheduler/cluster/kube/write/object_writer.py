@@ -25,7 +25,7 @@ from scheduler.cluster.kube.write.preparation_run import Objects
 from scheduler.observability.metrics import Metrics
 
 REFUSED_FIRST = 5.0
-REFUSED_LONGEST = 300.0
+REFUSED_MAX = 300.0
 """Seconds for which an object is not written after the API server refused it: at first, and at most. Sessions decide
 the same write again meanwhile."""
 log = structlog.get_logger(__name__)
@@ -94,7 +94,7 @@ class ObjectWriter:
         return None
 
     def _refused(self, key: _Key, write: ObjectWrite, error: ApiError) -> None:
-        backoff = self._refusals.setdefault(key, Backoff(REFUSED_FIRST, REFUSED_LONGEST))
+        backoff = self._refusals.setdefault(key, Backoff(REFUSED_FIRST, REFUSED_MAX))
         if not backoff.failures:
             report = log.info if write.optional else log.error
             report("a write of a plugin was refused; it will be retried", object="/".join(key), error=str(error))

@@ -29,7 +29,7 @@ KEY: Final = "key"
 IN_USE_SINCE: Final = "in-use-since"
 """In the Secret's data: Unix time since which every binding is signed with it, in whole seconds."""
 LENGTH: Final = 32
-SHORTEST: Final = 16
+MIN_LENGTH: Final = 16
 """Bytes of a key."""
 MARGIN: Final = 60
 """Seconds after the first replica leads until every binding has to be signed: clocks differ."""
@@ -129,8 +129,8 @@ def _key_of(data: dict[str, str]) -> SigningKey:
         since = base64.b64decode(data.get(IN_USE_SINCE, ""), validate=True).decode("ascii")
     except (binascii.Error, UnicodeError):
         raise ValueError("its data is not base64") from None
-    if len(key) < SHORTEST:
-        raise ValueError(f"its {KEY} has {len(key)} bytes, at least {SHORTEST} are needed")
+    if len(key) < MIN_LENGTH:
+        raise ValueError(f"its {KEY} has {len(key)} bytes, at least {MIN_LENGTH} are needed")
     if since and not (since.isdecimal() and len(since) < 13):
         raise ValueError(f"its {IN_USE_SINCE} is not a whole number of seconds")
     return SigningKey(key, float(since) if since else math.inf)

@@ -30,7 +30,7 @@ from scheduler.cluster.kube.write.signing_key import SharedKey
 from scheduler.observability.metrics import Metrics
 
 REFUSED_FIRST = 20.0
-REFUSED_LONGEST = 300.0
+REFUSED_MAX = 300.0
 """Seconds between two attempts at a patch that the API server refuses: at first, and at most. The first pause is long
 enough not to be waited for when the process stops."""
 log = structlog.get_logger(__name__)
@@ -45,7 +45,7 @@ class _Attempts:
 
     @cached_property
     def refused(self) -> Backoff:
-        return Backoff(REFUSED_FIRST, REFUSED_LONGEST)
+        return Backoff(REFUSED_FIRST, REFUSED_MAX)
 
 
 class StatusWriter:

@@ -54,7 +54,7 @@ class Ssh(JobPlugin):
                 "items": [
                     {"key": key, "path": f".ssh/{key}"} for key in (PRIVATE_KEY, PUBLIC_KEY, AUTHORIZED_KEYS, CONFIG)
                 ],
-                # Root is asked by ssh to keep its key to itself; other users could not read a file of root's at all.
+                # ssh refuses a key of root's that others may read; other users need to read this file, which root owns.
                 "defaultMode": 0o600 if options.directory == ROOT_DIRECTORY else 0o644,
             },
         }

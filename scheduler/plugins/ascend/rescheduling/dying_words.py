@@ -19,7 +19,7 @@ FAULT_NPUS: Final = "fault-npus"
 CHECK_CODE: Final = "checkCode"
 NAME_LABELS: Final = (JOB_NAME, "training.kubeflow.org/job-name", "deploy-name")
 """Labels of Pods with the name of their vcjob, AscendJob or Deployment."""
-_LONGEST_NAME: Final = 253
+_MAX_NAME_LENGTH: Final = 253
 
 
 def name_of(job: Job) -> str:
@@ -38,7 +38,7 @@ def dying_words(job: Job, restart: Restart, chips: Callable[[TaskClass], int]) -
             number, first = chips(task.cls), int(faulty[task.uid])
             ranks += range(first * number, (first + 1) * number)
     name = f"{PREFIX}{name_of(job)}"
-    if not ranks or len(name) > _LONGEST_NAME:
+    if not ranks or len(name) > _MAX_NAME_LENGTH:
         return None
     listed = json.dumps([str(rank) for rank in sorted(ranks)], separators=(",", ":"))
     text = json.dumps({"FaultRankIds": listed, "CreatTime": restart.time}, separators=(",", ":"))

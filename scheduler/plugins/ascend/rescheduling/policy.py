@@ -17,7 +17,7 @@ from scheduler.api.task import Task
 
 RECOVER_POLICY_PATH: Final = "huawei.com/recover_policy_path"
 """An annotation."""
-MOST_RETRIES: Final = 100
+MAX_RETRIES: Final = 100
 _ON: Final = "on"
 T = TypeVar("T")
 
@@ -110,9 +110,9 @@ class _Reader:
         text = self._label(FAULT_RETRY_TIMES)
         if text is None:
             return 0
-        if text.isascii() and text.isdecimal() and len(text) < 10 and int(text) <= MOST_RETRIES:
+        if text.isascii() and text.isdecimal() and len(text) < 10 and int(text) <= MAX_RETRIES:
             return int(text)
-        self._report(FAULT_RETRY_TIMES, f"{text[:32]!r} is not a number from 0 to {MOST_RETRIES}", "no retries")
+        self._report(FAULT_RETRY_TIMES, f"{text[:32]!r} is not a number from 0 to {MAX_RETRIES}", "no retries")
         return 0
 
     def _one_of(self, label: str, values: Mapping[str, T], default: T) -> T:

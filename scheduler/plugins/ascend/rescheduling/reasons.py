@@ -10,11 +10,11 @@ import msgspec
 from scheduler.api.objects import ConfigMap
 from scheduler.api.reasons import Malformed
 from scheduler.plugins.ascend.cluster_reports import NAMESPACE
-from scheduler.plugins.ascend.rescheduling.state import LARGEST, Moment, Number, Restart
+from scheduler.plugins.ascend.rescheduling.state import MAX_BYTES, Moment, Number, Restart
 
 NAME: Final = "job-reschedule-reason"
 RECORDS: Final = "recent-reschedule-records"
-MOST_RECORDS: Final = 10
+MAX_RECORDS: Final = 10
 """Records per job; older ones are dropped."""
 _SHORTENED: Final = "older records were dropped for lack of room"
 
@@ -74,7 +74,7 @@ def completed(histories: Histories, restarts: Mapping[str, Restart], jobs: Colle
     result = {key: history for key, history in histories.items() if key not in gone}
     for key, restart in missing.items():
         before = histories[key].reschedule_records if key in histories else ()
-        result[key] = History(key, restart.number, (_record(restart), *before)[:MOST_RECORDS])
+        result[key] = History(key, restart.number, (_record(restart), *before)[:MAX_RECORDS])
     return result
 
 
@@ -83,7 +83,7 @@ def data_of(histories: Histories) -> dict[str, str]:
     the numbers of restarts."""
     text = msgspec.json.encode(histories)
     for most in (1, 0):
-        if len(text) > LARGEST:
+        if len(text) > MAX_BYTES:
             histories = {
                 key: History(key, history.total_reschedule_times, history.reschedule_records[:most], _SHORTENED)
                 for key, history in histories.items()

@@ -25,7 +25,7 @@ RESTARTS: Final = RESCHEDULING_RESTARTS
 KEPT_TIME: Final = 300
 """Seconds for which the restart of a job without a PodGroup is kept, in addition to the time that Pods have to
 stop."""
-LARGEST: Final = 950 * 1024
+MAX_BYTES: Final = 950 * 1024
 """Bytes of data that a ConfigMap of this package may have; the API server stores up to a MiB."""
 T = TypeVar("T")
 Number = Annotated[int, msgspec.Meta(ge=0, lt=10**6)]

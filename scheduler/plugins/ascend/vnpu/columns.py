@@ -18,7 +18,7 @@ from scheduler.plugins.ascend.vnpu.requests import is_valid
 from scheduler.plugins.ascend.vnpu.selection import CoreRequest, Node
 
 _STEP: Final = 1e6
-_MOST: Final = 9e8
+_MAX_SCORE: Final = 9e8
 """As for whole chips: one step exceeds the scores of other plugins at usual weights."""
 
 
@@ -94,7 +94,7 @@ class PartScore:
         self._request = request
         self._answers = ledger.answers(request)
         self._most = int(nodes.allocatable[ledger.position].max(initial=0)) // MILLI
-        self._weight = min(_STEP, _MOST / (2 * (self._most + 1)))
+        self._weight = min(_STEP, _MAX_SCORE / (2 * (self._most + 1)))
 
     def values(self, rows: Rows, ahead: Counts | None) -> Column:
         states = self._ledger.states(rows, later=False)

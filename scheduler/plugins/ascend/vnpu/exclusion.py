@@ -13,7 +13,7 @@ from scheduler.api.job import Job
 from scheduler.api.names import NPU_CORE
 from scheduler.api.node import Rows
 from scheduler.api.task import Task, TaskClass
-from scheduler.framework.columns import UNBOUNDED, Counts, Filter, Nowhere, Scope
+from scheduler.framework.columns import UNBOUNDED, Counts, Filter, RefusingFilter, Scope
 from scheduler.framework.session import Session
 from scheduler.plugins.ascend.resources import units
 
@@ -37,7 +37,7 @@ class Exclusion:
     def filters(self, cls: TaskClass) -> list[Filter]:
         kinds = self._kinds(cls)
         if len(kinds) > 1:
-            return [Nowhere(f"a Pod that asks for {_WHOLE} and {_CORES} fits no node")]
+            return [RefusingFilter(f"a Pod that asks for {_WHOLE} and {_CORES} fits no node")]
         return [_NodeFilter(other, self._numbers[other]) for other in self._positions if kinds and other not in kinds]
 
     def _kinds(self, cls: TaskClass) -> list[str]:

@@ -102,7 +102,7 @@ def version_parts(value: bytes) -> tuple[Any, ...]:
     return _parts(value[len(_VERSION) :].decode())
 
 
-# --- both ---
+# --- comparison ---
 def compare(left: bytes, right: bytes) -> int:
     """Returns -1, 0 or 1. Raises ValueError if the values have different types."""
     a: Any

@@ -17,7 +17,7 @@ from scheduler.api.node import Column, Mask, Nodes, Rows
 from scheduler.api.reasons import Shortage
 from scheduler.api.resource import PODS_INDEX
 from scheduler.api.task import TaskClass
-from scheduler.framework.class_view.runs import LONGEST
+from scheduler.framework.class_view.runs import MAX_RUN
 from scheduler.framework.columns import UNBOUNDED, Counts, Scope
 from scheduler.plugins.predicates.dynamic_resources.claims import ClassClaims
 from scheduler.plugins.predicates.dynamic_resources.demand import Alternative, Demand
@@ -95,7 +95,7 @@ class DeviceFilter:
     def _limits(self, rows: Rows) -> Counts:
         """The number of tasks that fit each node by resource amounts and Pod count, at least 1."""
         nodes, request = self._nodes, self._request
-        limits = np.minimum(nodes.pod_room(rows), LONGEST)
+        limits = np.minimum(nodes.pod_room(rows), MAX_RUN)
         for d in np.flatnonzero(request > 0):
             if d != PODS_INDEX:
                 np.minimum(limits, nodes.idle[d, rows] // request[d], out=limits)

@@ -17,7 +17,7 @@ from cel_expr_python import cel
 from scheduler.plugins.predicates.dynamic_resources.cel_functions import VALUE, functions
 from scheduler.plugins.predicates.dynamic_resources.cel_values import Domains, ExpressionError
 
-LONGEST: Final = 10 * 1024
+MAX_LENGTH: Final = 10 * 1024
 """Maximum length of an expression in characters, from the schema of claims."""
 _LITERAL: Final = re.compile(r'"((?:[^"\\\n]|\\.)*)"|\'((?:[^\'\\\n]|\\.)*)\'')
 _DRIVER, _SHARED = "device.driver", "device.allowMultipleAllocations"
@@ -76,8 +76,8 @@ class Expression:
 
     def __init__(self, text: str) -> None:
         """Raises ExpressionError if the text does not compile."""
-        if len(text) > LONGEST:
-            raise ExpressionError(f"CEL compile error: longer than {LONGEST} characters")
+        if len(text) > MAX_LENGTH:
+            raise ExpressionError(f"CEL compile error: longer than {MAX_LENGTH} characters")
         try:
             self._program = _environment().compile(text)
         except (RuntimeError, TypeError) as error:  # the latter for text that is not Unicode

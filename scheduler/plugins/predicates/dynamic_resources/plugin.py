@@ -13,7 +13,7 @@ from scheduler.api.preparation import Preparation
 from scheduler.api.reasons import Malformed
 from scheduler.api.selectors import nodes_of_terms
 from scheduler.api.task import Task, TaskClass
-from scheduler.framework.columns import Filter, MaskFilter, Nowhere, Score
+from scheduler.framework.columns import Filter, MaskFilter, RefusingFilter, Score
 from scheduler.framework.session import Session
 from scheduler.plugins.predicates.dynamic_resources.books import Books
 from scheduler.plugins.predicates.dynamic_resources.claims import Claims, ClassClaims
@@ -68,7 +68,7 @@ class DynamicResources:
             return []
         claims = self._claims.of_class(cls)
         if claims.problem:
-            return [Nowhere(claims.problem)]
+            return [RefusingFilter(claims.problem)]
         filters: list[Filter] = []
         if claims.allocated:
             filters.append(MaskFilter(self._accessible_nodes(claims.allocated), NOT_AVAILABLE))

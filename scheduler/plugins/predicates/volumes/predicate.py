@@ -13,7 +13,7 @@ from scheduler.api.job import Job
 from scheduler.api.node import Mask, Rows
 from scheduler.api.preparation import Preparation
 from scheduler.api.task import Task, TaskClass
-from scheduler.framework.columns import UNBOUNDED, Counts, Filter, MaskFilter, Nowhere, Scope, Score
+from scheduler.framework.columns import UNBOUNDED, Counts, Filter, MaskFilter, RefusingFilter, Scope, Score
 from scheduler.framework.session import Session
 from scheduler.framework.statement import AllocationError
 from scheduler.plugins.predicates.volumes.binder import Binder
@@ -85,7 +85,7 @@ class Volumes:
             return []
         state = self.claim_state(cls)
         if state.refusal:
-            return [Nowhere(state.refusal)]
+            return [RefusingFilter(state.refusal)]
         filters: list[Filter] = []
         disks = (*state.attached, *self._limited_inline(cls))
         filters += [

@@ -32,7 +32,7 @@ def read_utilization_scores(arguments: Arguments, weight: int) -> UtilizationSco
     given = arguments[SHAPE]
     points = _parse_shape(given)
     if points is None:
-        return arguments.aside(SHAPE, given, "no shape of rising utilizations", None)
+        return arguments.set_aside(SHAPE, given, "no shape of rising utilizations", None)
     at, scores = zip(*points, strict=True)
     return np.array([_interpolate(percent, at, scores) * weight for percent in range(FULL + 1)], dtype=np.float64)
 

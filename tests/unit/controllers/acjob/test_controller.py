@@ -174,7 +174,7 @@ def test_a_variable_of_the_template_is_replaced_and_others_stay() -> None:
     assert [v["value"] for v in env if v["name"] in ("RANK", "MINE")] == ["1", "0"]
 
 
-# --- life ---
+# --- running ---
 def test_a_job_runs_and_succeeds_when_all_pods_have() -> None:
     world = running()
     assert world.state() == ["Running"]

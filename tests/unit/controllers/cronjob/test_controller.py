@@ -495,13 +495,13 @@ def test_processes_that_are_killed_after_few_writes_reach_the_same_state(
     cluster.create(cron(concurrencyPolicy=policy))
     for minute in ("00:01:00", "00:02:00"):
         until(cluster, minute)
-        while live_and_die(cluster, writes):
+        while run_until_killed(cluster, writes):
             pass
     assert (jobs(cluster), active(cluster)) == (there, running)
 
 
-def live_and_die(cluster: Controlled, writes: int) -> int:
-    """A new process looks once and is killed after so many writes; how many it made."""
+def run_until_killed(cluster: Controlled, writes: int) -> int:
+    """A new process looks once, and is killed after this number of writes. Returns how many it made."""
     server, store = cluster.cluster.server, Store()
     for kind in (CRON_JOB, VCJOB):
         for obj in server.structs(kind):

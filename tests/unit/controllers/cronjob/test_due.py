@@ -30,7 +30,7 @@ def test_of_times_that_were_missed_only_the_last_is_due() -> None:
 
 
 def test_the_last_missed_time_is_due_however_uneven_the_schedule_is() -> None:
-    """By a reckoning from the first two times it would be a quarter to eight, and nothing would be due."""
+    """An estimate from the first two times would yield 7:45, and nothing would be due."""
     found = find_due(parse_cron("*/5 9-16 * * *"), at("10:00:00"), NEVER, at("20:00:00"))
     assert (found.at, found.many) == (at("16:55:00"), True)
 

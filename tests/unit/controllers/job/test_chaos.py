@@ -11,8 +11,8 @@ from scheduler.api.kinds import COMMAND, POD, POD_GROUP, VCJOB
 from tests.examples import examples
 from tests.unit.controllers.job.world import KilledError, World, job, task
 
-RESTING = {"Pending", "Running", "Aborted", "Completed", "Failed", "Terminated"}
-IDLE = RESTING - {"Pending", "Running"}
+STABLE = {"Pending", "Running", "Aborted", "Completed", "Failed", "Terminated"}
+IDLE = STABLE - {"Pending", "Running"}
 ACTIONS = [
     "AbortJob",
     "RestartJob",
@@ -73,7 +73,7 @@ def check(world: World) -> None:
     places = {f"j-{t['name']}-{i}" for t in raw["spec"]["tasks"] for i in range(t["replicas"])}
     version = status.get("version", 0)
     pods = {pod["metadata"]["name"]: pod for pod in world.all(POD)}
-    assert status["state"] in RESTING
+    assert status["state"] in STABLE
     assert not world.names(COMMAND)
     assert len(world.names(POD_GROUP)) == (0 if status["state"] in IDLE else 1)
     assert not any(pod["metadata"].get("deletionTimestamp") for pod in pods.values())

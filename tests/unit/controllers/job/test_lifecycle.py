@@ -408,7 +408,7 @@ def test_a_job_has_not_ended_before_its_pods_are_deleted() -> None:
     assert world.phase() == "Aborted"
 
 
-# --- economy ---
+# --- number of writes ---
 def test_a_job_of_ten_pods_costs_few_writes_until_it_runs() -> None:
     world = World()
     world.create(job(tasks=[task(replicas=10)]))

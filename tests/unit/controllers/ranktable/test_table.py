@@ -7,7 +7,7 @@ import pytest
 
 from scheduler.controllers.ranktable.layout import Layout, layout_of
 from scheduler.controllers.ranktable.servers import Chip, Server, TableError
-from scheduler.controllers.ranktable.table import completed, doubts, initializing
+from scheduler.controllers.ranktable.table import completed, initializing, irregularities
 
 PLAIN = Layout("1.0")
 SUPER_PODS = Layout("1.2", 16)
@@ -169,9 +169,11 @@ def test_the_super_pods_of_a_mindie_job_are_those_of_the_nodes() -> None:
 # --- what is written although it is unusual ---
 def test_one_name_for_two_servers_is_doubtful() -> None:
     both = [server(0), server(1)._replace(host_ip="192.168.1.0")]
-    assert list(doubts(both, True)) == ["Pods p-0 and p-1 both have the server_id 192.168.1.0"]
-    assert list(doubts(both, False)) == []
+    assert list(irregularities(both, True)) == ["Pods p-0 and p-1 both have the server_id 192.168.1.0"]
+    assert list(irregularities(both, False)) == []
 
 
 def test_ranks_with_gaps_are_doubtful() -> None:
-    assert list(doubts([server(3), server(5)], True)) == ["the ranks of the 2 Pods with chips are 3 to 5, not 0 to 1"]
+    assert list(irregularities([server(3), server(5)], True)) == [
+        "the ranks of the 2 Pods with chips are 3 to 5, not 0 to 1"
+    ]

@@ -267,15 +267,15 @@ def test_a_filter_of_which_each_answer_has_a_price_is_asked_about_the_best_nodes
 @given(worlds(), st.integers(1, 5))
 def test_runs_longer_than_a_chunk_give_the_same_result(world: World, chunk: int) -> None:
     whole, parts = build(world), build(world)
-    longest = runs.LONGEST
+    longest = runs.MAX_RUN
     expected = placed_by(ClassView(*whole), whole[0], whole[1], 25)
     try:
-        runs.LONGEST = chunk
+        runs.MAX_RUN = chunk
         view = ClassView(*parts)
         assert len(view.choose(25)) <= chunk
         assert placed_by(view, parts[0], parts[1], 25) == expected
     finally:
-        runs.LONGEST = longest
+        runs.MAX_RUN = longest
 
 
 # --- examples ---

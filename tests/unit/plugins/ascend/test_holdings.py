@@ -83,9 +83,9 @@ def published(free: list[int], at: int) -> Raw:
 # --- never more than asked for ---
 @pytest.mark.parametrize("key", [ASCEND_910, ASCEND_REAL])
 def test_annotations_of_a_pod_that_requests_no_chips_are_ignored(key: str) -> None:
-    node = Node(bound("thief", 0, annotations=annotated(ALL, key)))
+    node = Node(bound("claimant", 0, annotations=annotated(ALL, key)))
     assert node.free == ALL
-    assert "asked for 0 huawei.com/Ascend910; names 8 chips" in node.warned["thief"]
+    assert "asked for 0 huawei.com/Ascend910; names 8 chips" in node.warned["claimant"]
 
 
 def test_a_list_of_more_chips_than_the_request_is_ignored() -> None:
@@ -160,12 +160,12 @@ def test_a_list_published_after_the_pod_started_shows_which_chips_are_free() -> 
 
 
 @pytest.mark.parametrize(
-    "honest",
+    "other_scheduler",
     [{"at": BEFORE}, {"scheduler": "volcano"}],
     ids=["bound before there were records", "bound by another scheduler"],
 )
-def test_annotations_of_pods_of_other_schedulers_are_trusted(honest: Raw) -> None:
-    node = Node(bound("p", 2, annotations=annotated([2, 3]), **honest))
+def test_annotations_of_pods_of_other_schedulers_are_trusted(other_scheduler: Raw) -> None:
+    node = Node(bound("p", 2, annotations=annotated([2, 3]), **other_scheduler))
     assert node.free == [0, 1, 4, 5, 6, 7]
     assert node.warned == {}
 
@@ -179,11 +179,11 @@ def test_without_a_signing_key_all_annotations_are_trusted() -> None:
 # --- two that claim one chip ---
 def test_two_pods_that_list_the_same_chip_both_hold_it_and_get_a_warning() -> None:
     owner = bound("owner", 2, recorded=[0, 1], annotations=annotated([0, 1]))
-    thief = bound("thief", 2, annotations=annotated([1, 2]), scheduler="other")
-    node = Node(owner, thief)
+    claimant = bound("claimant", 2, annotations=annotated([1, 2]), scheduler="other")
+    node = Node(owner, claimant)
     assert node.free == []
-    assert node.warned.keys() == {"owner", "thief"}
-    assert "Ascend910-1 of node n" in node.warned["thief"] and "default/owner" in node.warned["thief"]
+    assert node.warned.keys() == {"owner", "claimant"}
+    assert "Ascend910-1 of node n" in node.warned["claimant"] and "default/owner" in node.warned["claimant"]
 
 
 def test_virtual_devices_of_one_chip_do_not_conflict() -> None:

@@ -63,7 +63,7 @@ def test_a_node_that_is_gone_or_full_is_not_waited_for() -> None:
 
 
 def test_the_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job_records, "MOST_PREVIOUS", 2)
+    monkeypatch.setattr(job_records, "MAX_PREVIOUS", 2)
     pods = [running(f"p{i}", f"n{i}", i) for i in range(4)]
     long = npu_pod("long", 1, "j", on="n0", annotations={HCCL_RANK_INDEX: "1" * 10})
     cache = after_the_loss_of("p0", "p1", "p2", "p3", "long", pods=[*pods, long])

@@ -149,7 +149,7 @@ CASES: dict[str, tuple[list[dict[str, Any]], dict[str, str], set[str], dict[str,
         {"p28"},
         {"p30": "n8"},
     ),
-    "a queue that deserves cards only is not robbed for cpu": (
+    "nothing is taken for cpu from a queue that deserves cards only": (
         [
             *(N8, queue("q19", deserved="nvidia.com/gpu=1"), queue("q20", deserved="2c+2Gi")),
             *(runs("pg31", "q19"), waits("pg32", "q20")),

@@ -48,8 +48,8 @@ def test_a_terminating_pod_excludes_others_of_its_rule_until_it_is_deleted() -> 
 
 
 def test_containers_of_one_pod_may_share() -> None:
-    asker = limited("p", slice_of(1, 1000, 10), slice_of(1, 1000, 10), labels=GOLD)
-    assert vgpus(World(vgpu_node("n", 1), jobs(asker)).run(EXCLUSIVE)) == {
+    requesting = limited("p", slice_of(1, 1000, 10), slice_of(1, 1000, 10), labels=GOLD)
+    assert vgpus(World(vgpu_node("n", 1), jobs(requesting)).run(EXCLUSIVE)) == {
         "p": "n-0,NVIDIA,1000,10:;n-0,NVIDIA,1000,10:"
     }
 

@@ -38,8 +38,8 @@ def test_gpu_memory_that_pods_hold_is_not_allocated_again() -> None:
 
 def test_an_init_container_that_asks_for_more_counts() -> None:
     holder = limited("old", {GPU_MEMORY: 6000}, on="n", annotations={GPU_INDEX: "0"})
-    asker = limited("p", {GPU_MEMORY: 1000}, init=[{GPU_MEMORY: 4000}])
-    assert gpus(World(gpu_node("n", 2, 8000), holder, jobs(asker)).run(GPU_SHARING)) == {"p": "1"}
+    requesting = limited("p", {GPU_MEMORY: 1000}, init=[{GPU_MEMORY: 4000}])
+    assert gpus(World(gpu_node("n", 2, 8000), holder, jobs(requesting)).run(GPU_SHARING)) == {"p": "1"}
 
 
 def test_only_idle_healthy_gpus_are_allocated_whole() -> None:

@@ -93,8 +93,8 @@ def test_all_containers_of_a_pod_on_the_node_count() -> None:
 
 
 def test_memory_and_cores_need_not_be_allocatable_and_memory_alone_is_enough() -> None:
-    asker = limited("p", {f"{ASCEND}-memory": 3000})
-    assert npus(World(npu_node("n"), node("plain"), jobs(asker)).run(HAMI)) == {"p": "n-0,Ascend310P,3072,0:;"}
+    requesting = limited("p", {f"{ASCEND}-memory": 3000})
+    assert npus(World(npu_node("n"), node("plain"), jobs(requesting)).run(HAMI)) == {"p": "n-0,Ascend310P,3072,0:;"}
 
 
 def test_soft_sharing_allocates_the_exact_request_on_nodes_that_support_it() -> None:

@@ -48,7 +48,7 @@ def used(world: World, plan: Configuration = VGPU) -> list[tuple[int, int]]:
 
 
 def test_annotations_of_a_pod_that_requests_no_card_are_ignored() -> None:
-    world = World(vgpu_node("n"), limited("thief", {}, on="n", annotations={VGPU_IDS: BOTH}))
+    world = World(vgpu_node("n"), limited("claimant", {}, on="n", annotations={VGPU_IDS: BOTH}))
     assert used(world) == [(0, 0), (0, 0)]
     assert "asked for nothing of vGPUs; annotated with n-0 (memory 9000, cores 90)" in warned(world)[0]
 

@@ -94,8 +94,8 @@ def test_an_unused_card_may_be_partitioned_again() -> None:
 
 
 def test_two_containers_of_a_pod_get_two_instances() -> None:
-    asker = limited("p", slice_of(1, 5000, 0), slice_of(1, 5000, 0))
-    world = World(geometries(), mig_node(), jobs(asker)).run(VGPU)
+    requesting = limited("p", slice_of(1, 5000, 0), slice_of(1, 5000, 0))
+    world = World(geometries(), mig_node(), jobs(requesting)).run(VGPU)
     assert vgpus(world) == {"p": "n-0[group1-0],NVIDIA,5000,0:;n-0[group1-1],NVIDIA,5000,0:"}
 
 

@@ -58,9 +58,9 @@ def test_without_the_plugin_a_pod_counts_with_its_request() -> None:
 def test_the_names_of_resources_come_from_the_config_map() -> None:
     text = "nvidia: {resourceCountName: example.com/vgpu, resourceMemoryName: example.com/vgpu-mem}"
     config = config_map("volcano-vgpu-device-config", {"device-config.yaml": text})
-    asker = limited("p", {"example.com/vgpu": 2, "example.com/vgpu-mem": 500})
+    requesting = limited("p", {"example.com/vgpu": 2, "example.com/vgpu-mem": 500})
     raw = vgpu_node("n")
     raw["status"]["allocatable"] |= {"example.com/vgpu": "20", "example.com/vgpu-mem": "20000"}
-    world = World(raw, config, jobs(asker)).run(VGPU)
+    world = World(raw, config, jobs(requesting)).run(VGPU)
     assert allocated(world) == {"vgpu": "2", "vgpu-mem": "1k"}
     assert VGPU_NUMBER not in world.get("Queue", "default")["status"]["allocated"]

@@ -51,8 +51,8 @@ def test_resources_can_have_other_names_and_the_map_another_place() -> None:
     settings = sharing(VGPUEnable=True, KnownGeometriesCMName="mine", KnownGeometriesCMNamespace="kube-system")
     raw = vgpu_node("n")
     raw["status"]["allocatable"].update({"example.com/gpus": "20", "example.com/gpumem": "20000"})
-    asker = limited("p", {"example.com/gpus": 1, "example.com/gpumem": 3000})
-    world = World(config_map("mine", {"device-config.yaml": text}), raw, jobs(asker)).run(settings)
+    requesting = limited("p", {"example.com/gpus": 1, "example.com/gpumem": 3000})
+    world = World(config_map("mine", {"device-config.yaml": text}), raw, jobs(requesting)).run(settings)
     assert vgpus(world) == {"p": "n-1,NVIDIA,3000,0:"}
 
 

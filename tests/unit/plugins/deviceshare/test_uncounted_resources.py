@@ -8,11 +8,11 @@ PLAIN = configuration(["priority", "gang"])
 
 
 def test_uncounted_resources_count_only_while_the_plugin_is_disabled() -> None:
-    asker = limited("p", {ASCEND: 1, MEMORY: 3000, "cpu": 1})
-    world = World(npu_node("n"), jobs(asker, asks=f"1c+{MEMORY}=3000")).run(PLAIN)
+    requesting = limited("p", {ASCEND: 1, MEMORY: 3000, "cpu": 1})
+    world = World(npu_node("n"), jobs(requesting, asks=f"1c+{MEMORY}=3000")).run(PLAIN)
     assert world.bound == {}
     assert npus(world.run(HAMI)) == {"p": "n-0,Ascend310P,3072,0:;"}
-    fresh = World(npu_node("n"), jobs(asker, asks=f"1c+{MEMORY}=3000"))
+    fresh = World(npu_node("n"), jobs(requesting, asks=f"1c+{MEMORY}=3000"))
     fresh.session(HAMI)
     assert fresh.run(PLAIN).bound == {}
 
@@ -46,6 +46,6 @@ def test_a_capability_of_an_uncounted_resource_does_not_limit_the_queue() -> Non
         ["deviceshare", "capacity"],
         arguments={"deviceshare": {"deviceshare.AscendHAMiVNPUEnable": True}},
     )
-    asker = limited("p", {ASCEND: 1, MEMORY: 3000}, annotations={"scheduling.k8s.io/group-name": "g"})
-    world = World(npu_node("n"), queue("q", capability=f"{MEMORY}=1000"), group("g", "q"), asker).run(settings)
+    requesting = limited("p", {ASCEND: 1, MEMORY: 3000}, annotations={"scheduling.k8s.io/group-name": "g"})
+    world = World(npu_node("n"), queue("q", capability=f"{MEMORY}=1000"), group("g", "q"), requesting).run(settings)
     assert world.bound == {"p": "n"}

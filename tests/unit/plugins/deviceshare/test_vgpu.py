@@ -63,8 +63,8 @@ def test_a_request_for_several_gpus_gets_different_gpus() -> None:
 
 
 def test_containers_are_listed_separately_and_may_share_a_gpu() -> None:
-    asker = limited("p", slice_of(1, 3000, 10), {}, slice_of(2, 2000, 20), init=[slice_of(1, 9000, 90)])
-    world = World(vgpu_node("n"), jobs(asker)).run(VGPU)
+    requesting = limited("p", slice_of(1, 3000, 10), {}, slice_of(2, 2000, 20), init=[slice_of(1, 9000, 90)])
+    world = World(vgpu_node("n"), jobs(requesting)).run(VGPU)
     assert vgpus(world) == {"p": "n-1,NVIDIA,3000,10:;n-1,NVIDIA,2000,20:n-0,NVIDIA,2000,20:"}
 
 
@@ -81,8 +81,8 @@ def test_memory_alone_means_one_gpu() -> None:
 
 
 def test_a_percentage_applies_to_the_memory_of_each_gpu_and_need_not_be_allocatable() -> None:
-    asker = limited("p", {VGPU_NUMBER: 1, VGPU_MEMORY_PERCENTAGE: 30})
-    assert vgpus(World(vgpu_node("n"), jobs(asker)).run(VGPU)) == {"p": "n-1,NVIDIA,3000,0:"}
+    requesting = limited("p", {VGPU_NUMBER: 1, VGPU_MEMORY_PERCENTAGE: 30})
+    assert vgpus(World(vgpu_node("n"), jobs(requesting)).run(VGPU)) == {"p": "n-1,NVIDIA,3000,0:"}
 
 
 def test_a_request_for_all_cores_gets_an_unused_gpu() -> None:

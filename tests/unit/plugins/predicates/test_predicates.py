@@ -182,8 +182,8 @@ def test_anti_affinity_separates_equal_pods_and_applies_to_existing_pods() -> No
 
 
 def test_the_anti_affinity_of_a_pod_placed_in_this_session_rejects_later_pods() -> None:
-    proud = with_pods({"app": "web"}, "podAntiAffinity", "kubernetes.io/hostname")
-    first = [group("first"), pod("cache", "1c", "first", labels={"app": "cache"}, affinity=proud)]
+    away_from_web = with_pods({"app": "web"}, "podAntiAffinity", "kubernetes.io/hostname")
+    first = [group("first"), pod("cache", "1c", "first", labels={"app": "cache"}, affinity=away_from_web)]
     then = [group("then"), pod("web", "1c", "then", labels={"app": "web"})]
     assert place(node("n1", "9c"), first, then).bound == {"cache": "n1"}
 

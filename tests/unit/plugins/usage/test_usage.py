@@ -85,7 +85,7 @@ def test_the_node_with_the_least_weighted_load_scores_best(weights: dict[str, An
 
 
 def test_estimates_of_placed_pods_spread_a_gang() -> None:
-    # Each Pod counts 700m and 717Mi: n1 stays the idler until it has two of them.
+    # Each Pod counts 700m and 717Mi: n1 is the less used node until it has two of them.
     assert spread(world({"n1": (10, 10), "n2": (20, 20)}, gang(4)).run(conf())) == {"n1": 3, "n2": 1}
 
 

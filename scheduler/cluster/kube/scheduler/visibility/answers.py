@@ -25,7 +25,7 @@ OVERVIEW: Final = "overview"
 """The kind of a question for the web page."""
 TIMEOUT: Final = 50.0
 """Seconds for an answer, with the wait for the turn: API servers give up after 60."""
-LONGEST_PAUSE: Final = 10.0
+MAX_PAUSE: Final = 10.0
 """Seconds."""
 MAX_ANSWER: Final = 64 * 1024 * 1024
 """Bytes of an answer."""
@@ -125,7 +125,7 @@ class Answers:
             return await self._run(msgspec.json.encode({**self._worker.settings, **question}))
         finally:
             now = self._clock()
-            self._rest_until = now + min(now - began, LONGEST_PAUSE)
+            self._rest_until = now + min(now - began, MAX_PAUSE)
 
     async def _run(self, question: bytes) -> Answer:
         try:

@@ -8,13 +8,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-LONGEST_HEAD: Final = 64 * 1024
+MAX_HEAD: Final = 64 * 1024
 """Bytes of a status line with its header fields; also of the trailer of a chunked body."""
-LARGEST_BODY: Final = 32 * 2**20
+MAX_BODY: Final = 32 * 2**20
 """Bytes. The API server stores objects of at most 3 MiB; lists are not requested with this client."""
-_LONGEST_SIZE_LINE: Final = 256
+_MAX_SIZE_LINE: Final = 256
 """Bytes of the line before each chunk."""
-_MOST_INTERIM: Final = 8
+_MAX_INTERIM: Final = 8
 """Responses with a status of 1xx before the final one."""
 _PROTOCOL: Final = b"HTTP/1."
 _FIELDS: Final = rb"(?:[!#$%&'*+\-.^_`|~0-9A-Za-z]+:[^\r\n\x00]*\r\n)*"
@@ -42,7 +42,7 @@ class Response:
 class ResponseParser:
     """Parses one response: call ``feed`` until it returns True."""
 
-    def __init__(self, limit: int = LARGEST_BODY) -> None:
+    def __init__(self, limit: int = MAX_BODY) -> None:
         """``limit``: bytes of the body."""
         self.reusable = False
         """Whether another response may follow on the same connection, once this one is complete."""
@@ -91,14 +91,14 @@ class ResponseParser:
         if match is None:
             if not _PROTOCOL.startswith(data[position : position + len(_PROTOCOL)]):
                 raise ResponseError("not an HTTP/1.1 response")
-            return self._incomplete(data, position, b"\r\n\r\n", LONGEST_HEAD, "an invalid head")
-        if match.end() - position > LONGEST_HEAD:
-            raise ResponseError(f"a head of more than {LONGEST_HEAD} bytes")
+            return self._incomplete(data, position, b"\r\n\r\n", MAX_HEAD, "an invalid head")
+        if match.end() - position > MAX_HEAD:
+            raise ResponseError(f"a head of more than {MAX_HEAD} bytes")
         minor, status, fields = match.groups()
         self._status = int(status)
         if self._status < 200:
             self._interim += 1
-            if self._status == 101 or self._interim > _MOST_INTERIM:
+            if self._status == 101 or self._interim > _MAX_INTERIM:
                 raise ResponseError(f"unexpected status {self._status}")
             return match.end()
         self._headers = _parsed(fields)
@@ -146,8 +146,8 @@ class ResponseParser:
 
     def _size_line(self, data: bytes, position: int) -> int:
         end = data.find(b"\r\n", position)
-        if end < 0 or end - position > _LONGEST_SIZE_LINE:
-            return self._incomplete(data, position, b"\r\n", _LONGEST_SIZE_LINE, "an invalid chunk")
+        if end < 0 or end - position > _MAX_SIZE_LINE:
+            return self._incomplete(data, position, b"\r\n", _MAX_SIZE_LINE, "an invalid chunk")
         match = _SIZE_LINE.fullmatch(data, position, end)
         if match is None:
             raise ResponseError("an invalid size of a chunk")
@@ -174,7 +174,7 @@ class ResponseParser:
     def _trailer(self, data: bytes, position: int) -> int:
         match = _TRAILER.match(data, position)
         if match is None:
-            return self._incomplete(data, position, b"\r\n\r\n", LONGEST_HEAD, "an invalid trailer")
+            return self._incomplete(data, position, b"\r\n\r\n", MAX_HEAD, "an invalid trailer")
         self._complete = True
         return match.end()
 

@@ -34,10 +34,10 @@ QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
 EVENT = EventRecord(ObjectRef("v1", "Pod", "ns", "p"), "Normal", "Why", "because")
 
 
-class Toy:
+class ScriptedController:
     """A controller of Queues whose plans are given to it."""
 
-    name = "toy"
+    name = "controller"
     kinds: tuple[Kind, ...] = (QUEUE,)
 
     def __init__(self) -> None:
@@ -69,13 +69,13 @@ class World:
     def __init__(self, api: FakeApi, client: ApiClient, writes: int) -> None:
         self.api = api
         self.client = client
-        self.toy = Toy()
+        self.controller = ScriptedController()
         self.store = Store()
         self.metrics = ControllerMetrics()
         self.recorded: list[EventRecord] = []
         self.fence = Fence()
         self.fence.open_forever()
-        worklist = Worklist([self.toy])
+        worklist = Worklist([self.controller])
         self.receiver = ChangeReceiver(self.store, worklist)
         self.executor = Executor(client, self.fence, self, self.receiver)
         self.progress = 0
@@ -92,7 +92,7 @@ class World:
 
     def queue(self, name: str, *plans: Plan | Exception) -> None:
         """A Queue comes, and these are the plans for it."""
-        self.toy.plans[name] = list(plans)
+        self.controller.plans[name] = list(plans)
         self.receiver.written(QUEUE, Queue(metadata=ObjectMeta(name=name, resource_version="1")))
 
 
@@ -384,7 +384,7 @@ def test_stages_follow_each_other_and_events_are_recorded() -> None:
             plan = Plan().then(Create(POD_GROUP, group("g"))).then(Delete(POD_GROUP, "ns", "old"), RecordEvent(EVENT))
 
             w.queue("q", plan)
-            await until(lambda: w.toy.finished)
+            await until(lambda: w.controller.finished)
 
             assert [call.method for call in w.api.calls] == ["POST", "DELETE"]
             assert w.recorded == [EVENT]
@@ -405,12 +405,12 @@ def test_a_plan_takes_no_more_tasks_than_writes_may_be_in_flight() -> None:
             w.api.on("POST", GROUPS, _created)
 
             w.queue("events", Plan([[RecordEvent(EVENT)], [RecordEvent(EVENT)], [RecordEvent(EVENT)]]))
-            await until(lambda: w.toy.finished == ["events"])
+            await until(lambda: w.controller.finished == ["events"])
             assert len(w.recorded) == 3
             assert "WriteWorkers._work" not in started
 
             w.queue("q", Plan().then(*(Create(POD_GROUP, group(f"g{i}")) for i in range(50))))
-            await until(lambda: w.toy.finished == ["events", "q"])
+            await until(lambda: w.controller.finished == ["events", "q"])
             assert len(w.api.calls) == 50
             assert [name for name in started if "WriteWorkers" in name or "ReconcileLoop" in name] == [
                 "WriteWorkers._work"
@@ -477,13 +477,13 @@ def test_an_urgent_write_follows_a_deferrable_one_of_the_object_that_is_running(
             w.queue("a", Plan().then(patch("running", True)))
             await until(lambda: order)
             w.queue("b", Plan().then(patch("replaced", True)))
-            await until(lambda: "b" in w.toy.finished)
+            await until(lambda: "b" in w.controller.finished)
             w.queue("c", Plan().then(patch("urgent", False)))
             await asyncio.sleep(1)
             assert order == ["running"]
             w.queue("d", Plan().then(patch("last", True)))
             free.set()
-            await until(lambda: "c" in w.toy.finished and len(order) == 3)
+            await until(lambda: "c" in w.controller.finished and len(order) == 3)
             assert order == ["running", "urgent", "last"]
 
     virtual_time.run(scenario())
@@ -496,11 +496,11 @@ def test_a_stage_after_a_failure_is_left_out_and_the_object_comes_back() -> None
             plan = Plan().then(Create(POD_GROUP, group("g"))).then(Delete(POD_GROUP, "ns", "old"))
 
             w.queue("q", plan, Plan())
-            await until(lambda: w.toy.finished)
+            await until(lambda: w.controller.finished)
 
-            assert w.toy.failures == [("q", "exceeded quota")]
+            assert w.controller.failures == [("q", "exceeded quota")]
             assert w.api.to("DELETE", ".*") == []
-            assert w.toy.reconciled == ["q", "q"]
+            assert w.controller.reconciled == ["q", "q"]
 
     virtual_time.run(scenario())
 
@@ -511,10 +511,10 @@ def test_a_controller_that_raises_stops_no_other() -> None:
             w.queue("bad", ValueError("odd"), ValueError("odd"))
             w.queue("good", Plan())
 
-            await until(lambda: "good" in w.toy.finished)
-            await until(lambda: w.toy.reconciled.count("bad") >= 2)
+            await until(lambda: "good" in w.controller.finished)
+            await until(lambda: w.controller.reconciled.count("bad") >= 2)
 
-            assert w.metrics.plan_errors.labels("toy")._value.get() >= 2
+            assert w.metrics.plan_errors.labels("controller")._value.get() >= 2
 
     virtual_time.run(scenario())
 
@@ -534,7 +534,7 @@ def test_writes_in_flight_are_bounded() -> None:
 
             w.api.on("POST", GROUPS, slowly)
             w.queue("q", Plan().then(*(Create(POD_GROUP, group(f"g{i}")) for i in range(20))))
-            await until(lambda: w.toy.finished)
+            await until(lambda: w.controller.finished)
 
             assert most == 3
             assert len(w.api.calls) == 20
@@ -550,7 +550,7 @@ def test_new_pods_go_before_the_other_writes_except_every_fourth() -> None:
             pods = (Create(POD, {"metadata": {"name": f"p{i}", "namespace": "ns"}}) for i in range(9))
             w.queue("others", Plan().then(*(Create(POD_GROUP, group(f"g{i}")) for i in range(6))))
             w.queue("pods", Plan().then(*pods))
-            await until(lambda: {"others", "pods"} <= set(w.toy.finished))
+            await until(lambda: {"others", "pods"} <= set(w.controller.finished))
 
             order = "".join("p" if call.path == PODS else "g" for call in w.api.calls)
             first_pod = order.index("p")
@@ -570,7 +570,7 @@ def test_what_only_informs_waits_for_what_is_urgent() -> None:
             w.queue("busy", Plan().then(Create(POD_GROUP, group("g0"))))
             w.queue("first", Plan().then(informs))
             w.queue("second", Plan().then(*(Create(POD_GROUP, group(f"g{i}")) for i in range(1, 6))))
-            await until(lambda: {"busy", "first", "second"} <= set(w.toy.finished) and len(w.api.calls) == 7)
+            await until(lambda: {"busy", "first", "second"} <= set(w.controller.finished) and len(w.api.calls) == 7)
 
             assert [call.method for call in w.api.calls] == ["POST"] * 6 + ["PATCH"]
 
@@ -583,9 +583,9 @@ def test_what_only_informs_and_is_refused_is_not_written_again_and_again() -> No
             w.api.on("PATCH", f"{QUEUES}/q/status", _answering(422, "Invalid"))
             informs = Patch(QUEUE, "", "q", {"status": {}}, subresource="status", deferrable=True)
             w.queue("q", *(Plan().then(informs) for _ in range(10)))
-            await until(lambda: w.toy.failures)
+            await until(lambda: w.controller.failures)
             w.queue("other")
-            await until(lambda: "other" in w.toy.finished)
+            await until(lambda: "other" in w.controller.finished)
 
             assert len(w.api.calls) == 1
 
@@ -605,7 +605,7 @@ def test_a_backlog_of_what_only_informs_does_not_hold_up_the_end() -> None:
                 w.queue(
                     name, Plan().then(Patch(QUEUE, "", name, {"status": {}}, subresource="status", deferrable=True))
                 )
-            await until(lambda: len(w.toy.finished) == 3)
+            await until(lambda: len(w.controller.finished) == 3)
         left = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
 
         assert not [task for task in left if "WriteWorkers" in repr(task)]
@@ -618,10 +618,10 @@ def test_a_standby_reconciles_nothing_and_a_new_leader_everything() -> None:
         async with world(leading=False) as w:
             w.queue("q")
             await asyncio.sleep(0.05)
-            assert w.toy.reconciled == []
+            assert w.controller.reconciled == []
 
             w.receiver.lead()
-            await until(lambda: w.toy.reconciled == ["q"])
+            await until(lambda: w.controller.reconciled == ["q"])
 
     virtual_time.run(scenario())
 
@@ -652,10 +652,10 @@ def test_a_status_that_is_refused_is_tried_again() -> None:
             w.api.on("PATCH", f"{QUEUES}/.*", refuse_twice)
             plan = Plan().then(Patch(QUEUE, "", "q", {"status": {"running": 1}}, subresource="status"))
             w.queue("q", plan, plan, plan)
-            await until(lambda: w.toy.finished)
+            await until(lambda: w.controller.finished)
 
             assert len(w.api.to("PATCH", f"{QUEUES}/.*")) == 3
-            assert len(w.toy.failures) == 2
+            assert len(w.controller.failures) == 2
 
     virtual_time.run(scenario())
 
@@ -665,7 +665,7 @@ def test_nothing_is_written_once_the_lease_is_lost() -> None:
         async with world() as w:
             w.fence.close()
             w.queue("q", Plan().then(Create(POD_GROUP, group("g"))))
-            await until(lambda: w.toy.failures)
+            await until(lambda: w.controller.failures)
 
             assert w.api.calls == []
 
@@ -689,17 +689,17 @@ def test_a_write_whose_answer_a_controller_cannot_process_is_reported_as_failed_
         async with world() as w:
             w.api.answer("POST", GROUPS, group("g"), status=201)
 
-            def stumble(kind: Kind, obj: KubeObject) -> None:
+            def fail(kind: Kind, obj: KubeObject) -> None:
                 raise ZeroDivisionError("no total")
 
-            w.receiver.written, written = stumble, w.receiver.written  # type: ignore[method-assign]
-            w.toy.plans["q"] = [Plan([[Create(POD_GROUP, group("g"))]])]
+            w.receiver.written, written = fail, w.receiver.written  # type: ignore[method-assign]
+            w.controller.plans["q"] = [Plan([[Create(POD_GROUP, group("g"))]])]
             written(QUEUE, Queue(metadata=ObjectMeta(name="q", resource_version="1")))
 
-            await until(lambda: len(w.toy.reconciled) == 2)
+            await until(lambda: len(w.controller.reconciled) == 2)
 
-            assert w.toy.failures == [("q", "ZeroDivisionError: no total")]
-            assert w.toy.finished == ["q"]
+            assert w.controller.failures == [("q", "ZeroDivisionError: no total")]
+            assert w.controller.finished == ["q"]
 
     virtual_time.run(scenario())
 
@@ -714,9 +714,9 @@ def test_an_answer_that_is_no_json_fails_the_write_and_not_the_controllers() -> 
             w.api.on("DELETE", f"{GROUPS}/g", handler)
             w.queue("q", Plan([[Delete(POD_GROUP, "ns", "g", "")]]))
 
-            await until(lambda: len(w.toy.reconciled) == 2)
+            await until(lambda: len(w.controller.reconciled) == 2)
 
-            assert len(w.toy.failures) == 1
+            assert len(w.controller.failures) == 1
 
     virtual_time.run(scenario())
 
@@ -727,7 +727,7 @@ def test_a_loop_with_no_end_of_work_is_not_taken_for_stuck() -> None:
             turned = w.progress
             for i in range(1000):
                 w.receiver.written(QUEUE, Queue(metadata=ObjectMeta(name=f"q{i}", resource_version="1")))
-            await until(lambda: len(w.toy.reconciled) == 1000)
+            await until(lambda: len(w.controller.reconciled) == 1000)
             assert w.progress - turned > 10
 
     virtual_time.run(scenario())
@@ -742,7 +742,7 @@ def test_an_object_that_a_controller_cannot_take_does_not_stop_the_list() -> Non
                     raise ZeroDivisionError("no total")
                 return []
 
-            w.toy.observe = observe  # type: ignore[method-assign]
+            w.controller.observe = observe  # type: ignore[method-assign]
             items = [{"metadata": {"name": name, "resourceVersion": "1"}} for name in ("poison", "sound")]
             w.api.answer("GET", QUEUES, {"items": items})
             reported: list[Malformed] = []

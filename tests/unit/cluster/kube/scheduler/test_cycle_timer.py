@@ -7,8 +7,8 @@ import pytest
 
 from scheduler.cache.versioning import Version
 from scheduler.cluster.kube.scheduler import cycle_timer
-from scheduler.cluster.kube.scheduler.cycle_timer import CycleTimer, awaited, left_by
-from scheduler.cluster.kube.scheduler.session_timing import Left
+from scheduler.cluster.kube.scheduler.cycle_timer import CycleTimer, awaited, result_of
+from scheduler.cluster.kube.scheduler.session_timing import SessionResult
 from scheduler.framework.cycle import Outcome
 from tests.builders import Raw, World, configuration, group, node, pod, pods
 from tests.unit import virtual_time
@@ -51,7 +51,7 @@ def waiting_for_both() -> Outcome:
     return outcome(leaving("a", "n1"), leaving("b", "n2"), gang)
 
 
-def rests(
+def pauses(
     timer: CycleTimer, last: Outcome | None = None, meanwhile: Callable[[], object] = lambda: None, seconds: float = 0.0
 ) -> bool:
     """Whether the rest after a session goes on for a while; what happens then must end it, if it is over by then.
@@ -86,35 +86,35 @@ def test_a_job_for_which_there_is_no_place_waits_for_nothing() -> None:
 
 def test_the_next_session_is_held_when_all_nodes_of_a_gang_are_free() -> None:
     nodes = Nodes("n1", "n2")
-    assert not rests(CycleTimer(LONG, nodes), waiting_for_both(), meanwhile=nodes.busy.clear)
+    assert not pauses(CycleTimer(LONG, nodes), waiting_for_both(), meanwhile=nodes.busy.clear)
 
 
 def test_a_node_of_a_gang_that_becomes_free_before_the_others_changes_nothing() -> None:
     nodes = Nodes("n1", "n2")
-    assert rests(CycleTimer(LONG, nodes), waiting_for_both(), meanwhile=lambda: nodes.busy.discard("n1"))
+    assert pauses(CycleTimer(LONG, nodes), waiting_for_both(), meanwhile=lambda: nodes.busy.discard("n1"))
 
 
 def test_where_nothing_is_waited_for_the_whole_period_passes() -> None:
     timer = CycleTimer(LONG, Nodes())
-    assert rests(timer)
-    assert rests(timer, outcome())
+    assert pauses(timer)
+    assert pauses(timer, outcome())
 
 
 def test_what_was_waited_for_hurries_one_session_only() -> None:
     timer = CycleTimer(LONG, Nodes())
-    assert not rests(timer, waiting_for_both())
-    assert rests(timer, outcome())
+    assert not pauses(timer, waiting_for_both())
+    assert pauses(timer, outcome())
 
 
 def test_the_rest_is_as_long_as_the_session_was() -> None:
     slow = waiting_for_both()
     slow.seconds = LONG
-    assert rests(CycleTimer(LONG, Nodes()), slow)
+    assert pauses(CycleTimer(LONG, Nodes()), slow)
 
 
 def test_an_arrival_ends_the_rest() -> None:
     nodes = Nodes()
-    assert not rests(CycleTimer(LONG, nodes), outcome(), meanwhile=nodes.changes.arrived)
+    assert not pauses(CycleTimer(LONG, nodes), outcome(), meanwhile=nodes.changes.arrived)
     assert nodes.changes.listener is None
 
 
@@ -122,29 +122,32 @@ def test_an_arrival_during_a_session_starts_the_next_one_after_the_pause() -> No
     nodes = Nodes()
     timer = CycleTimer(LONG, nodes)
     nodes.changes.arrived()
-    assert rests(timer, outcome())
+    assert pauses(timer, outcome())
     nodes.changes.arrived()
-    assert rests(timer, outcome(), meanwhile=nodes.changes.arrived, seconds=LONG / 10)
+    assert pauses(timer, outcome(), meanwhile=nodes.changes.arrived, seconds=LONG / 10)
 
 
 def test_an_opening_ends_the_rest_if_a_job_waits() -> None:
     nodes = Nodes()
-    assert rests(CycleTimer(LONG, nodes), outcome(), meanwhile=nodes.changes.opened)
+    assert pauses(CycleTimer(LONG, nodes), outcome(), meanwhile=nodes.changes.opened)
     waiting = outcome(group("g", phase="Inqueue"), pod("p", "8c", "g"))
-    assert not rests(CycleTimer(LONG, nodes), waiting, meanwhile=nodes.changes.opened)
+    assert not pauses(CycleTimer(LONG, nodes), waiting, meanwhile=nodes.changes.opened)
 
 
 @pytest.mark.parametrize(
-    ("objects", "left"),
+    ("objects", "result"),
     [
-        ([group("g", phase="Inqueue"), pod("p", "1c", "g")], Left(placed=True)),
-        ([group("g", phase="Inqueue"), pod("p", "8c", "g")], Left(waits=True)),
-        ([group("g", minimum=3, phase="Inqueue"), *pods("p", 3, "1c", "g")], Left(waits=True, gang_waits=True)),
-        ([group("g", minimum=3, phase="Inqueue"), *pods("p", 2, "1c", "g")], Left()),
-        ([group("g", minimum=3, asks="100c")], Left(waits=True, gang_waits=True)),
-        ([group("g", minimum=3, phase="Inqueue")], Left()),
-        ([group("g", "absent", 2), *pods("p", 2, "1c", "g")], Left(waits=True)),
-        ([group("g", phase="Inqueue"), pod("p", "1c", "g", gated=True)], Left()),
+        ([group("g", phase="Inqueue"), pod("p", "1c", "g")], SessionResult(placed=True)),
+        ([group("g", phase="Inqueue"), pod("p", "8c", "g")], SessionResult(waits=True)),
+        (
+            [group("g", minimum=3, phase="Inqueue"), *pods("p", 3, "1c", "g")],
+            SessionResult(waits=True, gang_waits=True),
+        ),
+        ([group("g", minimum=3, phase="Inqueue"), *pods("p", 2, "1c", "g")], SessionResult()),
+        ([group("g", minimum=3, asks="100c")], SessionResult(waits=True, gang_waits=True)),
+        ([group("g", minimum=3, phase="Inqueue")], SessionResult()),
+        ([group("g", "absent", 2), *pods("p", 2, "1c", "g")], SessionResult(waits=True)),
+        ([group("g", phase="Inqueue"), pod("p", "1c", "g", gated=True)], SessionResult()),
     ],
     ids=[
         "placed",
@@ -157,5 +160,5 @@ def test_an_opening_ends_the_rest_if_a_job_waits() -> None:
         "scheduling gate",
     ],
 )
-def test_what_a_session_leaves_behind(objects: list[Raw], left: Left) -> None:
-    assert left_by(outcome(*objects)) == left
+def test_the_result_of_a_session(objects: list[Raw], result: SessionResult) -> None:
+    assert result_of(outcome(*objects)) == result

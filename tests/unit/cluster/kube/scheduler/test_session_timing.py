@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.cluster.kube.scheduler.session_timing import CREDIT, FIRST_PAUSE, REST, Left, SessionTiming
+from scheduler.cluster.kube.scheduler.session_timing import CREDIT, FIRST_PAUSE, REST, SessionResult, SessionTiming
 
 PERIOD = 1.0
-NOTHING, WAITING, GANG = Left(), Left(waits=True), Left(waits=True, gang_waits=True)
+NOTHING, WAITING, GANG = SessionResult(), SessionResult(waits=True), SessionResult(waits=True, gang_waits=True)
 
 
 @dataclass
@@ -18,24 +18,24 @@ class Counts:
     openings: int = 0
 
 
-def after_session(left: Left, seconds: float = 0.01) -> tuple[SessionTiming, Counts]:
+def after_session(result: SessionResult, seconds: float = 0.01) -> tuple[SessionTiming, Counts]:
     """The timing at the end, 10.0, of a session that took ``seconds``."""
     counts = Counts()
     timing = SessionTiming(PERIOD, counts)
     timing.begin()
-    timing.end(10.0, seconds, left)
+    timing.end(10.0, seconds, result)
     return timing, counts
 
 
-@pytest.mark.parametrize("left", [NOTHING, WAITING, GANG])
-def test_without_a_change_the_period_passes(left: Left) -> None:
-    timing, _ = after_session(left)
+@pytest.mark.parametrize("result", [NOTHING, WAITING, GANG])
+def test_without_a_change_the_period_passes(result: SessionResult) -> None:
+    timing, _ = after_session(result)
     assert timing.due() == 10.0 + PERIOD
 
 
-@pytest.mark.parametrize("left", [NOTHING, WAITING])
-def test_an_arrival_starts_a_session_after_a_pause_that_follows_the_last_session(left: Left) -> None:
-    timing, counts = after_session(left, seconds=0.1)
+@pytest.mark.parametrize("result", [NOTHING, WAITING])
+def test_an_arrival_starts_a_session_after_a_pause_that_follows_the_last_session(result: SessionResult) -> None:
+    timing, counts = after_session(result, seconds=0.1)
     counts.arrivals += 1
     assert timing.due() == pytest.approx(10.0 + REST * 0.1 - CREDIT)
 
@@ -118,7 +118,7 @@ def test_a_session_that_places_something_or_follows_no_opening_resets_the_pause(
     timing.end(20.0, 0.0, WAITING)
     counts.openings += opening
     timing.begin()
-    timing.end(30.0, 0.0, Left(waits=True, placed=placed))
+    timing.end(30.0, 0.0, SessionResult(waits=True, placed=placed))
     counts.openings += 1
     assert timing.due() == 30.0
 
@@ -145,11 +145,11 @@ EVENTS = st.lists(st.tuples(st.floats(0, 0.3), st.sampled_from(["arrivals", "ope
 
 @given(EVENTS, st.floats(0, 0.5), st.sampled_from([NOTHING, WAITING, GANG]))
 def test_small_arrivals_neither_starve_a_gang_nor_hold_sessions_without_end(
-    events: list[tuple[float, str]], seconds: float, left: Left
+    events: list[tuple[float, str]], seconds: float, result: SessionResult
 ) -> None:
     """While a gang waits, all that ends within a period is free for it at once. In any case no pause is longer than the
     period, and early sessions take their share of the time and no more."""
-    timing, counts = after_session(left, seconds)
+    timing, counts = after_session(result, seconds)
     now, ended, pauses, sessions = 10.0, 10.0, 0.0, 1
     for pause, kind in events:
         now += pause
@@ -158,11 +158,11 @@ def test_small_arrivals_neither_starve_a_gang_nor_hold_sessions_without_end(
             assert rested <= PERIOD + 1e-9
             pauses += rested
             assert pauses + CREDIT >= sessions * min(PERIOD - CREDIT, REST * seconds) - 1e-9
-            if left.gang_waits:
+            if result.gang_waits:
                 assert rested == pytest.approx(PERIOD)
             timing.begin()
             sessions += 1
             ended = due + seconds
-            timing.end(ended, seconds, left)
+            timing.end(ended, seconds, result)
             now = max(now, ended)
         setattr(counts, kind, getattr(counts, kind) + 1)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.cluster.kube.transport.http1.response import LONGEST_HEAD, ResponseError, ResponseParser
+from scheduler.cluster.kube.transport.http1.response import MAX_HEAD, ResponseError, ResponseParser
 
 FIXED = b"HTTP/1.1 201 Created\r\nContent-Type: application/json\r\nContent-Length: 5\r\n\r\nhello"
 CHUNKED = (
@@ -101,8 +101,8 @@ CODED = after_head(b"Transfer-Encoding: chunked")
         (after_head(b"Name: a\x00b"), "an invalid head"),
         (after_head(b"Name: a\nOther: b"), "an invalid head"),
         (after_head(b"no colon"), "an invalid head"),
-        (after_head(b"Long: " + b"x" * LONGEST_HEAD), "a head of more than"),
-        (b"HTTP/1.1 200 OK\r\nLong: " + b"x" * LONGEST_HEAD, "more than 65536 bytes"),
+        (after_head(b"Long: " + b"x" * MAX_HEAD), "a head of more than"),
+        (b"HTTP/1.1 200 OK\r\nLong: " + b"x" * MAX_HEAD, "more than 65536 bytes"),
         (b"HTTP/1.1 101 Switching Protocols\r\n\r\n", "unexpected status 101"),
         (b"HTTP/1.1 103 Early Hints\r\n\r\n" * 20, "unexpected status 103"),
         (after_head(b"Content-Length: 5", b"Transfer-Encoding: chunked"), "both Content-Length and Transfer-Encoding"),

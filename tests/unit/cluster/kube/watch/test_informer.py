@@ -197,7 +197,7 @@ def test_an_object_that_cannot_be_read_is_set_aside_and_the_others_go_on() -> No
     virtual_time.run(scenario())
 
 
-def test_an_object_that_the_cache_chokes_on_does_not_stop_the_others() -> None:
+def test_an_object_that_the_cache_cannot_read_does_not_stop_the_others() -> None:
     async def scenario() -> None:
         feed = WatchFeed([])
         async with watching(lists_then_watches(a_list(1, group("poison"), group("fine")), feed=feed)) as world:
@@ -334,7 +334,7 @@ def test_every_source_has_a_path() -> None:
     }.items()
 
 
-class Cupboard:
+class StoredOriginals:
     """Keeps what it wants."""
 
     def __init__(self, wants: bool) -> None:
@@ -352,7 +352,7 @@ class Cupboard:
 def test_objects_are_kept_as_they_were_written_if_that_is_wanted(wanted: bool) -> None:
     async def scenario() -> None:
         feed = WatchFeed([event("ADDED", group("b", 11, unknown=[1])), event("MODIFIED", group("a", 12, unknown=2))])
-        originals = Cupboard(wanted)
+        originals = StoredOriginals(wanted)
         listed = a_list(10, group("a"), group("c"))
         async with watching(lists_then_watches(listed, feed=feed), originals=originals) as world:
             await until(lambda: world.cache.names == {"a", "b", "c"})

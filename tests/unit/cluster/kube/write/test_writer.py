@@ -117,7 +117,7 @@ def test_pods_of_a_node_with_predicate_times_are_bound_in_this_order() -> None:
 
         async def answer(call: Call, request: web.Request) -> Answer:
             name = call.path.split("/")[-2]
-            await asyncio.sleep(3 - int(name[1:]))  # later ones would overtake
+            await asyncio.sleep(3 - int(name[1:]))  # later ones would finish first
             bound.append(name)
             return None
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from scheduler.plugins.predicates.dynamic_resources.cel_values import ExpressionError, quantity, version
-from scheduler.plugins.predicates.dynamic_resources.expressions import LONGEST, Expression
+from scheduler.plugins.predicates.dynamic_resources.expressions import MAX_LENGTH, Expression
 
 ATTRIBUTES: dict[str, dict[str, Any]] = {
     "gpu.example.com": {"model": "a100", "index": 3, "healthy": True, "driverVersion": version("1.10.0-rc.1")},
@@ -183,5 +183,5 @@ def test_an_expression_with_too_many_iterations_fails() -> None:
 
 
 def test_an_expression_longer_than_the_api_allows_is_not_compiled() -> None:
-    with pytest.raises(ExpressionError, match=str(LONGEST)):
-        Expression(" " * LONGEST + "true")
+    with pytest.raises(ExpressionError, match=str(MAX_LENGTH)):
+        Expression(" " * MAX_LENGTH + "true")

@@ -67,12 +67,12 @@ def test_a_disk_that_a_full_node_has_attached_already_can_be_used_there() -> Non
 
 
 def test_two_volumes_with_the_same_handle_count_as_one_disk() -> None:
-    twins = [*disk("d0"), *disk("d1")]
-    for twin in twins:
-        if twin["kind"] == "PersistentVolume":
-            twin["spec"]["csi"]["volumeHandle"] = "the-same"
+    copies = [*disk("d0"), *disk("d1")]
+    for copy in copies:
+        if copy["kind"] == "PersistentVolume":
+            copy["spec"]["csi"]["volumeHandle"] = "the-same"
 
-    world = place(node("n1"), csi_node("n1", 1), twins, user("p0", "d0"), user("p1", "d1"))
+    world = place(node("n1"), csi_node("n1", 1), copies, user("p0", "d0"), user("p1", "d1"))
 
     assert len(bound(world)) == 2
 
@@ -106,13 +106,13 @@ def test_a_disk_counts_until_it_is_detached() -> None:
 
 def test_disks_of_in_tree_plugins_count_for_the_csi_driver() -> None:
     drive = {"name": "v", "awsElasticBlockStore": {"volumeID": "aws://zone/vol-1"}}
-    twin = {"name": "v", "awsElasticBlockStore": {"volumeID": "vol-1"}}
+    copy = {"name": "v", "awsElasticBlockStore": {"volumeID": "vol-1"}}
     other = {"name": "v", "awsElasticBlockStore": {"volumeID": "vol-2"}}
 
     world = place(
         node("n1"),
         csi_node("n1", 1, driver="ebs.csi.aws.com"),
-        [pod(name, "1c", "g", volumes=[source]) for name, source in (("a", drive), ("b", twin), ("c", other))],
+        [pod(name, "1c", "g", volumes=[source]) for name, source in (("a", drive), ("b", copy), ("c", other))],
     )
 
     assert bound(world) == ["a", "b"]
@@ -152,11 +152,11 @@ def test_without_node_volume_limits_no_node_is_rejected() -> None:
 
 
 def test_a_disk_that_another_claim_attaches_is_attached_for_a_class_that_was_asked_about_before() -> None:
-    twins = [*disk("d0"), *disk("d1")]
-    for twin in twins:
-        if twin["kind"] == "PersistentVolume":
-            twin["spec"]["csi"]["volumeHandle"] = "the-same"
-    objects = storage_class(), node("n1"), csi_node("n1", 1), group("g"), twins, user("p0", "d0"), user("p1", "d1")
+    copies = [*disk("d0"), *disk("d1")]
+    for copy in copies:
+        if copy["kind"] == "PersistentVolume":
+            copy["spec"]["csi"]["volumeHandle"] = "the-same"
+    objects = storage_class(), node("n1"), csi_node("n1", 1), group("g"), copies, user("p0", "d0"), user("p1", "d1")
     session = World(*objects).session(CONF)
     job = session.jobs["default/g"]
     first, second = sorted(job.of(TaskStatus.PENDING).values(), key=lambda task: task.name)

@@ -72,10 +72,10 @@ async def world(per_user: RateLimit | None = None, reviews: RateLimit | None = N
     pem = to_pem(renewed(None, ["127.0.0.1"], datetime.now(UTC)))
     tls = ServingContext(client_certificates=True)
     tls.load(pem["tls.crt"], pem["tls.key"])
-    trusting = ssl.create_default_context(cadata=pem["ca.crt"].decode())
+    trusts_ca = ssl.create_default_context(cadata=pem["ca.crt"].decode())
     async with (
         serving() as (api, client),
-        aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trusting)) as session,
+        aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trusts_ca)) as session,
     ):
         made: list[World] = []
 

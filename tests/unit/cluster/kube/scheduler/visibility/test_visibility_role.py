@@ -100,10 +100,10 @@ def test_it_serves_with_a_certificate_that_the_api_service_trusts() -> None:
                     await asyncio.sleep(0.01)
                 pem = base64.b64decode(objects.service["spec"]["caBundle"]).decode()
                 name = "scheduler.volcano-system.svc"
-                trusting = ssl.create_default_context(cadata=pem)
+                trusts_ca = ssl.create_default_context(cadata=pem)
                 url = f"https://127.0.0.1:{visibility.port}{PREFIX}"
                 async with aiohttp.ClientSession() as session:
-                    async with session.get(url, ssl=trusting, server_hostname=name) as answer:
+                    async with session.get(url, ssl=trusts_ca, server_hostname=name) as answer:
                         assert (await answer.json())["kind"] == "APIResourceList"
                     with pytest.raises(aiohttp.ClientConnectorError):
                         await session.get(url, ssl=ssl.create_default_context(), server_hostname=name)
