@@ -80,7 +80,7 @@ class Api:
 
     @classmethod
     def of(cls, plane: ControlPlane) -> Self:
-        """As the administrator of a control plane."""
+        """Returns a client with the rights of the administrator of a control plane."""
         user = json.loads(plane.kubeconfig.read_text(encoding="utf-8"))["users"][0]["user"]
         return cls(plane.url, user["token"], plane.authority.client_context())
 
@@ -101,7 +101,7 @@ class Api:
         await self.do_all(self.post, requests)
 
     async def patch_all(self, requests: Iterable[tuple[str, bytes]]) -> None:
-        """The same with JSON merge patches."""
+        """Sends JSON merge patches, with IN_FLIGHT requests under way."""
         await self.do_all(self.patch, requests)
 
     async def do_all(
@@ -136,7 +136,7 @@ class Api:
                 yield each
 
     async def watch_maps(self, path: str, ready: asyncio.Event | None = None) -> AsyncGenerator[SeenMap, None]:
-        """The same of ConfigMaps."""
+        """Does what ``watch`` does, for ConfigMaps."""
         async with aclosing(self._watch(path, _Event[SeenMap], ready)) as objects:
             async for each in objects:
                 yield each

@@ -101,7 +101,8 @@ class Devices:
         self.gave_last = 0.0
 
     async def run(self, ready: asyncio.Event, gives: bool) -> None:
-        """``gives``: otherwise Pods are only counted. With as many requests under way as those that create Pods."""
+        """Handles Pods as they are seen, with as many requests under way as those that create them. ``gives``: whether
+        they get chips; otherwise they are only counted."""
         numbers: asyncio.Queue[int] = asyncio.Queue()
         workers = [asyncio.create_task(self._give(numbers)) for _ in range(IN_FLIGHT)]
         seen: set[str] = set()

@@ -11,7 +11,6 @@ from scheduler.actions.order import Worklist
 from scheduler.api.job import Job
 from scheduler.api.reasons import FitErrors
 from scheduler.api.task import Task, TaskStatus
-from scheduler.framework.arguments import Arguments
 from scheduler.framework.registry import register_action
 from scheduler.framework.session import Session
 from scheduler.framework.statement import AllocationError
@@ -22,9 +21,6 @@ class Backfill:
     """Places best-effort tasks of the jobs that are admitted to their queues."""
 
     name: ClassVar[str] = "backfill"
-
-    def __init__(self, arguments: Arguments) -> None:
-        del arguments  # takes none
 
     def execute(self, session: Session) -> None:
         worklist = Worklist(session, (job for job in session.active_jobs.values() if self._is_candidate(session, job)))

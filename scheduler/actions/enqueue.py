@@ -7,7 +7,6 @@ from typing import ClassVar
 
 from scheduler.actions.order import Worklist
 from scheduler.api.job import INQUEUE
-from scheduler.framework.arguments import Arguments
 from scheduler.framework.registry import register_action
 from scheduler.framework.session import Session
 
@@ -17,9 +16,6 @@ class Enqueue:
     """Sets pending PodGroups to Inqueue if the plugins admit them."""
 
     name: ClassVar[str] = "enqueue"
-
-    def __init__(self, arguments: Arguments) -> None:
-        del arguments  # takes none
 
     def execute(self, session: Session) -> None:
         waiting = [job for job in session.active_jobs.values() if job.waiting_for_queue and job.queue in session.queues]

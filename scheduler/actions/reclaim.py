@@ -15,7 +15,6 @@ from scheduler.actions.order import Worklist
 from scheduler.api.job import Job
 from scheduler.api.names import EVENT_RECLAIMED
 from scheduler.api.queue import Queue
-from scheduler.framework.arguments import Arguments
 from scheduler.framework.extension import JOB_STARVING, PREEMPTIVE, RECLAIMABLE
 from scheduler.framework.registry import register_action
 from scheduler.framework.session import Session
@@ -28,9 +27,6 @@ class Reclaim:
     """Evicts running tasks of other queues in favour of starving jobs."""
 
     name: ClassVar[str] = "reclaim"
-
-    def __init__(self, arguments: Arguments) -> None:
-        del arguments  # takes none
 
     def execute(self, session: Session) -> None:
         self._session = session

@@ -3,7 +3,6 @@
 from typing import ClassVar
 
 from scheduler.api.task import TaskStatus
-from scheduler.framework.arguments import Arguments
 from scheduler.framework.registry import register_action
 from scheduler.framework.session import Session
 
@@ -13,9 +12,6 @@ class Shuffle:
     """Evicts the victims that plugins name."""
 
     name: ClassVar[str] = "shuffle"
-
-    def __init__(self, arguments: Arguments) -> None:
-        del arguments  # takes none
 
     def execute(self, session: Session) -> None:
         index = session.nodes.index

@@ -67,7 +67,7 @@ def run_cycle(
         begun = time.perf_counter()
         arguments = Arguments(configuration.action_arguments.get(name))
         with naming_plugins(session, name):
-            factory(arguments).execute(session)
+            registry.create(factory, arguments).execute(session)
         session.problems += [f"action {name}: {problem}" for problem in _problems(arguments)]
         outcome.action_seconds[name] = time.perf_counter() - begun
     with naming_plugins(session):
@@ -124,7 +124,7 @@ def open_plugins(session: Session, stopwatch: Callable[[], float] = lambda: 0.0)
             arguments = Arguments(option.arguments)
             with session.registering(option, number):
                 try:
-                    plugin = factory(arguments)
+                    plugin = registry.create(factory, arguments)
                     session.plugins.append(plugin)
                     plugin.open(session)
                 except PluginError:

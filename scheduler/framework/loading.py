@@ -10,6 +10,7 @@ import sys
 import traceback
 from importlib.metadata import entry_points
 from pathlib import Path
+from traceback import walk_tb
 from types import ModuleType
 from typing import Final
 
@@ -86,4 +87,7 @@ def _line_of(error: BaseException, source: Path) -> str:
 
 
 def _words(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
+    """The error with the line that raised it."""
+    *_, place = walk_tb(error.__traceback__)
+    frame, line = place
+    return f"{type(error).__name__}: {error} (at {frame.f_code.co_filename}:{line})"

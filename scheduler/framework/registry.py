@@ -3,7 +3,7 @@
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Final, Protocol, TypeVar
 
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.failures import words_of
@@ -11,18 +11,18 @@ from scheduler.framework.session import Plugin, Session
 
 
 class Action(Protocol):
-    """One step of a session."""
+    """One step of a session. ``__init__`` receives the ``Arguments``; without one, the action takes none."""
 
     name: ClassVar[str]
-
-    def __init__(self, arguments: Arguments) -> None: ...
 
     def execute(self, session: Session) -> None:
         """Makes decisions through statements of the session."""
 
 
-PluginFactory = Callable[[Arguments], Plugin]
-ActionFactory = Callable[[Arguments], Action]
+T = TypeVar("T")
+_BASES: Final = (object, Plugin, Action)
+PluginFactory = Callable[..., Plugin]
+ActionFactory = Callable[..., Action]
 _plugins: dict[str, PluginFactory] = {}
 _actions: dict[str, ActionFactory] = {}
 _prefixes: dict[str, str] = {}
@@ -56,13 +56,25 @@ def _claim(factory: type[Plugin] | type[Action], known: Mapping[str, object], wh
     if not callable(getattr(factory, method, None)):
         raise ValueError(f"{factory.__qualname__} has no method {method}(session)")
     for function, takes, call in (
-        (factory, ("arguments",), "(arguments)"),
+        (factory, () if _takes_none(factory) else ("arguments",), "(arguments)"),
         (getattr(factory, method), ("self", "session"), f".{method}(session)"),
     ):
         try:
             inspect.signature(function).bind(*takes)
         except TypeError as error:
             raise ValueError(f"{factory.__qualname__}{call} cannot be called: {error}") from None
+
+
+def create(factory: Callable[..., T], arguments: Arguments) -> T:
+    """Creates a plugin or an action. A class without ``__init__`` takes no arguments."""
+    created: T = factory() if _takes_none(factory) else factory(arguments)
+    return created
+
+
+def _takes_none(factory: Callable[..., object]) -> bool:
+    """Whether this is a class without ``__init__``."""
+    bases = [base for base in getattr(factory, "__mro__", ()) if base not in _BASES]
+    return bool(bases) and not any("__init__" in vars(base) for base in bases)
 
 
 def register_prefix(prefix: str, name: str) -> None:

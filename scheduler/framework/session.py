@@ -54,6 +54,9 @@ NO_CARDS: Final[Mapping[str, str]] = {}
 class Plugin(Protocol):
     """A plugin. It is created for each session, so it may keep its state in ``self``.
 
+    ``__init__`` receives the ``Arguments``; without one, the plugin takes none. Arguments that are read neither there
+    nor in ``open`` are reported as unknown.
+
     Optional class methods: ``cache_requirements(arguments, config_maps)`` (see the module of that name), and
     ``refusal(arguments)``, which returns why a configuration with these arguments is invalid, or "". Optional class
     attributes: ``beside``, plugin -> what to say if both are configured, and ``configurations``, the names of entries
@@ -61,9 +64,6 @@ class Plugin(Protocol):
     """
 
     name: ClassVar[str]
-
-    def __init__(self, arguments: Arguments) -> None:
-        """Reads all arguments here or in ``open``. Arguments that are not read are reported as unknown."""
 
     def open(self, session: "Session") -> None:
         """Registers functions with the session. Called once, tier by tier, in the order of the configuration."""

@@ -104,6 +104,8 @@ class Statement:
         """Evicts a task that holds a node. ``event`` is recorded if the statement is committed. ``grace_period``: as in
         ``decisions.Evict``."""
         session = self._session
+        if not task.node and task.uid not in job.placed:
+            raise ValueError(f"Pod {task.key} holds no node, so it cannot be evicted")
         session.touch(job)
         row = session.row_of(job, task)
         was = session.status_of(job, task)
@@ -172,7 +174,7 @@ class Statement:
         for row, number in runs.items():
             take(row, cls, sign * number)
 
-    # --- the end ---
+    # --- completion ---
     def discard(self) -> None:
         """Undoes all operations in reverse order. The node that each task had is kept for its message."""
         session = self._session

@@ -12,7 +12,6 @@ from scheduler.api.node import Mask
 from scheduler.api.reasons import Malformed
 from scheduler.api.task import Task, TaskStatus
 from scheduler.api.times import DurationError, parse_duration
-from scheduler.framework.arguments import Arguments
 from scheduler.framework.eviction_candidates import EvictionCandidates
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
@@ -23,9 +22,6 @@ class Cdp:
     """Takes no arguments."""
 
     name: ClassVar[str] = "cdp"
-
-    def __init__(self, arguments: Arguments) -> None:
-        del arguments  # takes none
 
     def open(self, session: Session) -> None:
         self._session = session

@@ -9,7 +9,6 @@ from typing import ClassVar
 from scheduler.api.names import KUBE_SYSTEM, SYSTEM_CRITICAL_CLASSES
 from scheduler.api.node import Mask
 from scheduler.api.task import Task
-from scheduler.framework.arguments import Arguments
 from scheduler.framework.eviction_candidates import EvictionCandidates
 from scheduler.framework.extension import PREEMPTABLE, RECLAIMABLE, VICTIM_TASKS
 from scheduler.framework.registry import register_plugin
@@ -21,9 +20,6 @@ class Conformance:
     """Takes no arguments."""
 
     name: ClassVar[str] = "conformance"
-
-    def __init__(self, arguments: Arguments) -> None:
-        del arguments  # takes none
 
     def open(self, session: Session) -> None:
         session.add_preemptable(_evictable, bound=_not_critical, by_demand=True)

@@ -15,7 +15,6 @@ from scheduler.api.names import (
 from scheduler.api.node import Mask
 from scheduler.api.reasons import Refusal
 from scheduler.api.task import READY_STATUSES, Task, TaskStatus
-from scheduler.framework.arguments import Arguments
 from scheduler.framework.eviction_candidates import EvictionCandidates
 from scheduler.framework.extension import (
     Vote,
@@ -32,9 +31,6 @@ class Gang:
     """Takes no arguments."""
 
     name: ClassVar[str] = "gang"
-
-    def __init__(self, arguments: Arguments) -> None:
-        del arguments  # takes none
 
     def open(self, session: Session) -> None:
         self._session = session

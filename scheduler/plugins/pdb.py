@@ -15,7 +15,6 @@ from scheduler.api.objects import PodDisruptionBudget
 from scheduler.api.reasons import Malformed
 from scheduler.api.selectors import is_valid, matches
 from scheduler.api.task import Task
-from scheduler.framework.arguments import Arguments
 from scheduler.framework.eviction_candidates import EvictionCandidates
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
@@ -26,9 +25,6 @@ class Pdb:
     """Takes no arguments."""
 
     name: ClassVar[str] = "pdb"
-
-    def __init__(self, arguments: Arguments) -> None:
-        del arguments  # takes none
 
     def open(self, session: Session) -> None:
         self._session = session

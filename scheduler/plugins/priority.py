@@ -10,7 +10,6 @@ from typing import ClassVar
 from scheduler.api.job import Job
 from scheduler.api.node import Mask
 from scheduler.api.task import Task
-from scheduler.framework.arguments import Arguments
 from scheduler.framework.eviction_candidates import EvictionCandidates
 from scheduler.framework.extension import (
     PREEMPTABLE,
@@ -25,9 +24,6 @@ class Priority:
     """Takes no arguments."""
 
     name: ClassVar[str] = "priority"
-
-    def __init__(self, arguments: Arguments) -> None:
-        del arguments  # takes none
 
     def open(self, session: Session) -> None:
         self._session = session

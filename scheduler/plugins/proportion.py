@@ -24,7 +24,6 @@ from scheduler.api.resource import (
     less_equal,
 )
 from scheduler.api.task import Task, TaskClass
-from scheduler.framework.arguments import Arguments
 from scheduler.framework.columns import UNBOUNDED
 from scheduler.framework.eviction_candidates import EvictionCandidates
 from scheduler.framework.extension import (
@@ -67,9 +66,6 @@ class Proportion:
     """Takes no arguments."""
 
     name: ClassVar[str] = "proportion"
-
-    def __init__(self, arguments: Arguments) -> None:
-        del arguments  # takes none
 
     def open(self, session: Session) -> None:
         self._session = session

@@ -13,7 +13,6 @@ from scheduler.api.objects import ResourceList, ResourceQuota
 from scheduler.api.quantity import Amount, QuantityError, parse_amount
 from scheduler.api.reasons import Malformed, Refusal, Shortage
 from scheduler.api.resource import scale_of
-from scheduler.framework.arguments import Arguments
 from scheduler.framework.extension import Vote
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
@@ -27,9 +26,6 @@ class ResourceQuotas:
     """Takes no arguments. Scopes are ignored: a quota with scopes applies like one without."""
 
     name: ClassVar[str] = "resourcequota"
-
-    def __init__(self, arguments: Arguments) -> None:
-        del arguments  # takes none
 
     def open(self, session: Session) -> None:
         self._session = session

@@ -4,7 +4,7 @@ Amounts are written ``2c+4Gi+10p+huawei.com/Ascend910=8``: ``2c`` is cpu, ``10p`
 and everything else memory. All objects with a namespace are in ``default``.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from scheduler.api.kinds import find_kind
@@ -159,8 +159,15 @@ def gang(name: str, size: int, asks: str = "", queue: str = "default", **rest: A
     return [group(name, queue, size), *pods(name, size, asks, name, **rest)]
 
 
-def manifests(*objects: Raw | Sequence[Raw]) -> list[Manifest]:
-    flat: list[Raw] = []
-    for entry in objects:
-        flat += [entry] if isinstance(entry, dict) else list(entry)
+def manifests(*objects: Raw | Sequence[Any]) -> list[Manifest]:
+    """The manifests of objects; lists of them may be nested."""
+    flat = list(_flat(objects))
     return [Manifest(f"object {i}", find_kind(raw["apiVersion"], raw["kind"]), raw) for i, raw in enumerate(flat, 1)]
+
+
+def _flat(objects: Iterable[Any]) -> Iterator[Raw]:
+    for entry in objects:
+        if isinstance(entry, dict):
+            yield entry
+        else:
+            yield from _flat(entry)

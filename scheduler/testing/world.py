@@ -70,7 +70,7 @@ class _KeptTexts(dict[str, str]):
 class World:
     """A cluster in memory. Only the scheduler runs in it, when ``run`` is called."""
 
-    def __init__(self, *objects: Raw | Sequence[Raw]) -> None:
+    def __init__(self, *objects: Raw | Sequence[Any]) -> None:
         self.cluster = MemoryCluster(ClusterCache([NAME]), [NAME])
         self._manifests = manifests(*objects)
         self.cluster.load(self._manifests)

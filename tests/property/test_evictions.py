@@ -183,7 +183,7 @@ def test_a_rollback_leaves_no_trace(objects: list[Raw], tiers: str) -> None:
     before = trace(session)
     with patch.object(session, "job_pipelined", lambda job: False), patch.object(Preempt, "_preempt_own_tasks"):
         Preempt(Arguments()).execute(session)
-        Reclaim(Arguments()).execute(session)
+        Reclaim().execute(session)
     assert trace(session) == before
     assert not session.decisions.evictions and not session.decisions.events
 

@@ -28,13 +28,13 @@ from scheduler.controllers.acjob.manifests import VERSION, group_name, members, 
 from scheduler.controllers.acjob.retries import RetryRecord
 from scheduler.controllers.acjob.status import (
     POD_WORDS,
+    ConditionChange,
     Json,
-    Verdict,
+    change_by_pods,
     created,
     replica_statuses,
     retryable,
     status_patch,
-    verdict,
 )
 from scheduler.controllers.controller import Controller
 from scheduler.controllers.effects import Create, Delete, Effect, Patch, Plan, normal, warning
@@ -110,14 +110,14 @@ class AscendJobController(Controller):
             young = self._seconds_left(job, _QUEUE_PATIENCE, job.metadata.creation_timestamp, now)
             if isinstance(error, InvalidJobError) and error.reason == _NO_QUEUE and young is not None and young > 0:
                 return Plan(after=min(young, 1.0))
-            return self._conclude(job, now, Verdict(FAILED, "JobValidFailed", str(error)), None)
+            return self._conclude(job, now, ConditionChange(FAILED, "JobValidFailed", str(error)), None)
         if job.spec.run_policy.suspend:
             return self._suspend(job, roles, now)
         deadline = self._seconds_left(job, job.spec.run_policy.active_deadline_seconds, job.status.start_time, now)
         if deadline is not None and deadline <= 0:
             limit = job.spec.run_policy.active_deadline_seconds
             message = f"Job {key[0]}/{key[1]} has failed because it was active longer than {limit} seconds."
-            return self._conclude(job, now, Verdict(FAILED, "DeadlineExceeded", message), None)
+            return self._conclude(job, now, ConditionChange(FAILED, "DeadlineExceeded", message), None)
         plan = self._advance(job, roles, group, now)
         if deadline is not None:
             plan.after = min(deadline, _MAX_INTERVAL)
@@ -175,12 +175,12 @@ class AscendJobController(Controller):
         limit = _backoff_limit(job)
         if 0 < limit < version:
             text = f"Job {where} has failed because it has reached its limit of {limit} restarts."
-            return self._conclude(job, now, Verdict(FAILED, "JobFailed", text), None)
+            return self._conclude(job, now, ConditionChange(FAILED, "JobFailed", text), None)
         annotations = {ACJOB_RESTARTS: str(version), ACJOB_ENDED_RUN: job.since(RUNNING)}
         body = {"metadata": {"annotations": annotations}}
         plan.then(Patch(POD_GROUP, *key_of(group), body, group.metadata.uid))
         text = f"Job {where} restarts for the {version}. time: {missing} of {total} Pods are gone."
-        plan.then(*self._status(job, now, [Verdict(RESTARTING, "JobRestarting", text)], None))
+        plan.then(*self._status(job, now, [ConditionChange(RESTARTING, "JobRestarting", text)], None))
         return None
 
     def _report(self, job: AscendJob, roles: JobRoles, pods: Mapping[str, Pod], plan: Plan, now: float) -> Plan:
@@ -188,11 +188,11 @@ class AscendJobController(Controller):
         ended = list(retryable(job, roles, pods))
         if ended:
             text = f"Job {job.metadata.name} is restarting because {len(ended)} of {roles.total} Pods failed."
-            plan.then(*self._status(job, now, [Verdict(RESTARTING, "JobRestarting", text)], None))
+            plan.then(*self._status(job, now, [ConditionChange(RESTARTING, "JobRestarting", text)], None))
             return plan.then(*(Delete(POD, *key_of(each), each.metadata.uid) for each in ended))
         counts = replica_statuses(job, roles, pods)
         group = self._store.get(POD_GROUP, PodGroup, job.metadata.namespace, group_name(job))
-        found = verdict(job, roles, counts, self._retries(job, roles, group))
+        found = change_by_pods(job, roles, counts, self._retries(job, roles, group))
         if found is not None and found.type == RUNNING and job.has(RESTARTING) and _any_terminates(pods):
             found = None  # the Pods of before the restart are not gone yet
         changes = [created(job)] if not job.has(CREATED) else []
@@ -211,7 +211,7 @@ class AscendJobController(Controller):
             self._record = RetryRecord(config_map)
         return self._record.left(f"{job.metadata.namespace}/{group_name(job)}", job.metadata.uid, allowed)
 
-    def _conclude(self, job: AscendJob, now: float, change: Verdict, counts: dict[str, Json] | None) -> Plan:
+    def _conclude(self, job: AscendJob, now: float, change: ConditionChange, counts: dict[str, Json] | None) -> Plan:
         changes = [change] if job.has(CREATED) else [created(job), change]
         return Plan().then(*self._status(job, now, changes, counts))
 
@@ -219,7 +219,7 @@ class AscendJobController(Controller):
         self,
         job: AscendJob,
         now: float,
-        changes: list[Verdict],
+        changes: list[ConditionChange],
         counts: dict[str, Json] | None,
         restarts: int | None = None,
     ) -> list[Effect]:
@@ -241,7 +241,9 @@ class AscendJobController(Controller):
         group = self._store.get(POD_GROUP, PodGroup, job.metadata.namespace, group_name(job))
         counts: dict[str, Json] = {role.type: {} for role in roles.roles}
         restarts = None if group is None else _restarts(group)
-        plan = Plan().then(*self._status(job, now, [Verdict(SUSPENDED, "JobSuspended", text)], counts, restarts))
+        plan = Plan().then(
+            *self._status(job, now, [ConditionChange(SUSPENDED, "JobSuspended", text)], counts, restarts)
+        )
         return plan.then(*self._deletions(job, lambda pod: True))
 
     def _clean_up(self, job: AscendJob, now: float) -> Plan:
@@ -309,12 +311,14 @@ def _concerns(old: Pod | None, new: Pod | None) -> bool:
     return marks_differ(old, new)
 
 
-def _waiting(job: AscendJob, group: PodGroup | None) -> Verdict:
+def _waiting(job: AscendJob, group: PodGroup | None) -> ConditionChange:
     if group is None:
         return created(job)
     reasons = [c.message for c in group.status.conditions or () if c.type == "Unschedulable" and c.status == "True"]
     text = f": {reasons[-1]}" if reasons and reasons[-1] else ""
-    return Verdict(CREATED, "PodGroupPending", f"PodGroup {group.metadata.name} is not admitted to its queue yet{text}")
+    return ConditionChange(
+        CREATED, "PodGroupPending", f"PodGroup {group.metadata.name} is not admitted to its queue yet{text}"
+    )
 
 
 def _restarts(group: PodGroup) -> int:

@@ -33,7 +33,7 @@ from scheduler.controllers.effects import (
 )
 from scheduler.controllers.ranktable.layout import layout_of
 from scheduler.controllers.ranktable.servers import Server, ServerError, TableError, read_server, requested_chips
-from scheduler.controllers.ranktable.table import COMPLETED, INITIALIZING, completed, doubts, initializing
+from scheduler.controllers.ranktable.table import COMPLETED, INITIALIZING, completed, initializing, irregularities
 from scheduler.controllers.ranktable.workloads import KINDS, Communicator, Communicators, has_failed
 from scheduler.controllers.store import Key, Store
 
@@ -94,7 +94,7 @@ class RankTableController(Controller):
         """The table that a ConfigMap used for something else did not get."""
         self._reported: dict[Key, tuple[RecordEvent, ...]] = {}
 
-    # --- what concerns whom -------------------------------------------------------------------------------------------
+    # --- observing ----------------------------------------------------------------------------------------------------
     def observe(self, kind: Kind, old: KubeObject | None, new: KubeObject | None, now: float) -> list[Key]:
         if kind is not CONFIG_MAP:
             return self._communicators.observe(kind, old, new)
@@ -103,7 +103,7 @@ class RankTableController(Controller):
             return []
         return [(obj.metadata.namespace, obj.metadata.name.removeprefix(RANK_TABLE_PREFIX))]
 
-    # --- what to do ---------------------------------------------------------------------------------------------------
+    # --- planning -----------------------------------------------------------------------------------------------------
     def plan(self, key: Key, now: float) -> Plan:
         due = self._planned.get(key, 0.0) + PLAN_PAUSE
         if now < due:
@@ -196,7 +196,7 @@ class RankTableController(Controller):
             return Plan()
         return Plan().then(*(RemoveFile(_directory(key), file) for file in (RANK_TABLE, RANK_TABLE_VERSION)))
 
-    # --- what came of it ----------------------------------------------------------------------------------------------
+    # --- results ------------------------------------------------------------------------------------------------------
     def done(self, key: Key, now: float) -> None:
         if key in self._changed and self._changed[key] == self._planned.get(key):
             self._changed[key] = now  # the plan wrote: the pause begins when that is done
@@ -227,7 +227,9 @@ class RankTableController(Controller):
         except TableError as error:
             events.append(_warning(communicator, f"the rank table is not completed: {error}"))
             return _Table(start, start), events
-        events += [_warning(communicator, f"the rank table is doubtful: {each}") for each in doubts(servers, own_nodes)]
+        events += [
+            _warning(communicator, f"the rank table is doubtful: {each}") for each in irregularities(servers, own_nodes)
+        ]
         if any(has_failed(entry.pod) for entry in entries) and text not in self._complete_texts(key):
             return _Table(start, start), events
         return _Table(text, start), events

@@ -34,16 +34,16 @@ def run(*arguments: str) -> Result:
 
 
 @pytest.fixture
-def crowded(tmp_path: Path) -> str:
+def full_cluster(tmp_path: Path) -> str:
     """A gang of three Pods, of which two fit."""
     return written(tmp_path / "cluster.yaml", node("n1"), group("g", minimum=3), *pods("p", 3, "2c", "g"))
 
 
 # --- from manifests ---------------------------------------------------------------------------------------------------
-def test_the_table_shows_causes_and_changes_that_help(crowded: str, tmp_path: Path) -> None:
+def test_the_table_shows_causes_and_changes_that_help(full_cluster: str, tmp_path: Path) -> None:
     conf = tmp_path / "scheduler.conf"
     conf.write_text(PLAIN)
-    result = run("explain", "podgroup", "g", "-f", crowded, "--scheduler-conf", str(conf))
+    result = run("explain", "podgroup", "g", "-f", full_cluster, "--scheduler-conf", str(conf))
     assert result.exit_code == 0, result.output
     for words in (
         "PodGroup default/g: waits",
@@ -58,8 +58,8 @@ def test_the_table_shows_causes_and_changes_that_help(crowded: str, tmp_path: Pa
 
 
 @pytest.mark.parametrize(("output", "load"), [("json", json.loads), ("yaml", yaml.safe_load)])
-def test_json_and_yaml_contain_the_same_data(crowded: str, output: str, load: Any) -> None:
-    result = run("explain", "podgroup", "g", "-f", crowded, "-o", output)
+def test_json_and_yaml_contain_the_same_data(full_cluster: str, output: str, load: Any) -> None:
+    result = run("explain", "podgroup", "g", "-f", full_cluster, "-o", output)
     assert result.exit_code == 0, result.output
     document = load(result.stdout)
     assert (document["outlook"], document["pods"]["placeable"]) == ("waits", 2)
@@ -70,25 +70,25 @@ def test_json_and_yaml_contain_the_same_data(crowded: str, output: str, load: An
 
 
 @pytest.mark.parametrize("command", [("explain", "podgroup", "g"), ("simulate",)])
-def test_what_the_configuration_ignores_is_named(command: tuple[str, ...], crowded: str, tmp_path: Path) -> None:
+def test_what_the_configuration_ignores_is_named(command: tuple[str, ...], full_cluster: str, tmp_path: Path) -> None:
     conf = tmp_path / "scheduler.conf"
     conf.write_text(f"{PLAIN}tier: []\nconfigurations: [{{name: allocate, arguments: {{cache: true}}}}]\n")
-    result = run(*command, "-f", crowded, "--scheduler-conf", str(conf))
+    result = run(*command, "-f", full_cluster, "--scheduler-conf", str(conf))
     assert result.exit_code == 0, result.output
     assert f"warning: {conf}: tier: unknown field is ignored; known: actions, tiers" in result.stderr
     assert "action allocate: argument cache is not known; it is ignored; known: predicateErrorCacheE" in result.stderr
 
 
-def test_a_found_change_can_be_simulated(crowded: str, tmp_path: Path) -> None:
-    document = json.loads(run("explain", "podgroup", "g", "-f", crowded, "-o", "json").stdout)
+def test_a_found_change_can_be_simulated(full_cluster: str, tmp_path: Path) -> None:
+    document = json.loads(run("explain", "podgroup", "g", "-f", full_cluster, "-o", "json").stdout)
     change = written(tmp_path / "change.yaml", *document["changes"][0]["whatIf"])
-    result = run("simulate", "-f", crowded, "--what-if", change)
+    result = run("simulate", "-f", full_cluster, "--what-if", change)
     assert result.exit_code == 0, result.output
     assert "starts  default/g          3/3, needs 3  queue default" in result.stdout
 
 
-def test_with_no_changes_no_changes_are_searched(crowded: str) -> None:
-    assert "Smallest change" not in run("explain", "podgroup", "g", "-f", crowded, "--no-changes").stdout
+def test_with_no_changes_no_changes_are_searched(full_cluster: str) -> None:
+    assert "Smallest change" not in run("explain", "podgroup", "g", "-f", full_cluster, "--no-changes").stdout
 
 
 def test_a_placed_pod_is_explained_with_the_scores_of_its_node(tmp_path: Path) -> None:
@@ -109,9 +109,9 @@ def test_a_placed_pod_is_explained_with_the_scores_of_its_node(tmp_path: Path) -
     ],
 )  # fmt: skip
 def test_an_object_that_cannot_be_explained_is_refused(
-    crowded: str, arguments: list[str], code: int, words: str
+    full_cluster: str, arguments: list[str], code: int, words: str
 ) -> None:
-    result = run("explain", *arguments, "-f", crowded)
+    result = run("explain", *arguments, "-f", full_cluster)
     assert (result.exit_code, result.stdout) == (code, "")
     assert words in result.stderr
 

@@ -183,7 +183,10 @@ def test_a_quota_with_a_reason_has_no_other(monkeypatch: pytest.MonkeyPatch) -> 
     [
         ({}, "Odd has no method open(session)"),
         ({"open": None}, "Odd has no method open(session)"),
-        ({"open": lambda self, session: None}, "Odd(arguments) cannot be called: too many positional arguments"),
+        (
+            {"open": lambda self, session: None, "__init__": lambda self: None},
+            "Odd(arguments) cannot be called: too many positional arguments",
+        ),
         (
             {"open": lambda self: None, "__init__": lambda self, arguments: None},
             "Odd.open(session) cannot be called: too many positional arguments",

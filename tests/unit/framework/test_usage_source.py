@@ -75,6 +75,6 @@ def test_such_a_section_is_a_warning_and_not_the_end_of_the_file() -> None:
     assert configuration.warnings[0].startswith("conf.yaml: metrics.type: 'nonsense' is none of")
 
 
-def test_no_section_is_nothing_to_speak_of() -> None:
+def test_a_missing_section_causes_no_warning() -> None:
     configuration = parse_configuration(PLAIN)
     assert configuration.metrics is None and not configuration.warnings

@@ -22,11 +22,11 @@ SOFTWARE: Final = "SoftwareFault"
 RELATION: Final = "RelationFault"
 SUB_HEALTH: Final = "SubHealthFault"
 """Kinds of faults."""
-MOST_REASONS: Final = 10
+MAX_REASONS: Final = 10
 """Number of faulty Pods that the history of a job names for one restart."""
-MOST_EXTENTS: Final = 10
+MAX_EXTENTS: Final = 10
 """Number of restarts of a job of which it is known how many Pods they concerned."""
-MOST_NAMES: Final = 3
+MAX_NAMES: Final = 3
 """Number of Pods that are named for a restart of some Pods."""
 BLOCK_PATIENCE: Final = 6.0
 JOB_PATIENCE: Final = 12.0
@@ -178,7 +178,7 @@ def _restart(
         whole=whole,
         external=policy.strategy.external,
         pods=(*kept, *sorted(entries, key=lambda entry: entry.name)),
-        reasons=tuple(sorted(reasons, key=lambda entry: entry.name)[:MOST_REASONS]),
+        reasons=tuple(sorted(reasons, key=lambda entry: entry.name)[:MAX_REASONS]),
         extents=_extents(live, victims, last),
     )
 
@@ -233,8 +233,8 @@ def _extents(live: Mapping[str, Task], victims: Sequence[Task], last: Restart | 
     """The extents of the latest restarts, with that of the next one. ``victims``: the Pods that it concerns."""
     number, before = (1, ()) if last is None else (last.number + 1, last.extents)
     whole = len(victims) >= sum(1 for task in live.values() if task.node)
-    names = () if whole else tuple(sorted(task.name for task in victims)[:MOST_NAMES])
-    return (Extent(number, len(victims), whole, names), *before)[:MOST_EXTENTS]
+    names = () if whole else tuple(sorted(task.name for task in victims)[:MAX_NAMES])
+    return (Extent(number, len(victims), whole, names), *before)[:MAX_EXTENTS]
 
 
 def _has_resumed(live: Iterable[Task], last: Restart) -> bool:

@@ -56,7 +56,7 @@ CONFIG_MAPS: Final = frozenset({(SYSTEM_NAMESPACE, state.NAME), (NAMESPACE, reas
 """(namespace, name) of the ConfigMaps with the state and the history."""
 REASON_RESTART: Final = "Rescheduling"
 _EVICTION: Final = "rescheduling"
-_MOST_WARNED: Final = 100
+_MAX_WARNED: Final = 100
 """Number of jobs that get an Event if the state cannot be written."""
 Faults = dict[str, dict[str, Fault]]
 """Key of a job -> uid of a Pod -> its fault."""
@@ -165,7 +165,7 @@ class Rescheduler:
             return False
         return any(entry.name == task.name and entry.node == node for entry in restart.pods)
 
-    # --- what is there ---
+    # --- reading ---
     def _jobs(self) -> dict[str, _Reading]:
         """The jobs with a policy, by key."""
         session = self._session
@@ -257,7 +257,7 @@ class Rescheduler:
         ):
             return
         data = state.data_of(new)
-        while begun and sum(map(len, data.values())) > state.LARGEST:
+        while begun and sum(map(len, data.values())) > state.MAX_BYTES:
             self._postpone(new, known, begun.pop())
             data = state.data_of(new)
         self._write(SYSTEM_NAMESPACE, state.NAME, data, recorded, "the job does not restart after faults")
@@ -323,7 +323,7 @@ class Rescheduler:
         changed = {key: text for key, text in data.items() if before.get(key) != text}
         if recorded is not None and not changed:
             return
-        jobs = map(self._session.jobs.get, islice(self._policies, _MOST_WARNED))
+        jobs = map(self._session.jobs.get, islice(self._policies, _MAX_WARNED))
         self._session.decisions.writes.append(
             ObjectWrite(
                 CONFIG_MAP,

@@ -4,7 +4,7 @@ from scheduler.api.kinds import KINDS
 from scheduler.cluster.memory.cluster import MemoryCluster
 from scheduler.cluster.memory.operator import MemoryOperator
 from scheduler.controllers.acjob import AscendJobController
-from scheduler.controllers.effects import Effect, Post
+from scheduler.controllers.effects import Effect, RecordEvent
 from tests.unit.controllers.clusters import Controlled
 
 
@@ -25,7 +25,7 @@ class MortalOperator(MemoryOperator):
     def _carry_out(self, effect: Effect) -> tuple[Effect, str] | None:
         if self.writes == 0:
             raise KilledError
-        if self.writes is not None and not isinstance(effect, Post):
+        if self.writes is not None and not isinstance(effect, RecordEvent):
             self.writes -= 1
         return super()._carry_out(effect)
 
