@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 import msgspec
@@ -47,6 +48,11 @@ class Result:
     @property
     def rate(self) -> float:
         return (self.bound - 1) / (self.last - self.first) if self.bound > 1 else 0.0
+
+    @property
+    def longest_pause(self) -> float:
+        """The longest time between two bindings, in seconds."""
+        return max((later - earlier for earlier, later in pairwise(self.times)), default=0.0)
 
 
 def node_bodies(number: int) -> Iterable[tuple[str, bytes]]:
@@ -162,13 +168,14 @@ def main() -> None:
         results.append(uvloop.run(run(name, arguments)))
         console.print(f"  {results[-1].rate:,.0f} bindings/s")
     table = Table(title=f"{arguments.nodes:,} nodes, {arguments.pods:,} Pods in gangs of {arguments.gang}")
-    for column in ("", "bound", "bindings/s", "start to last binding", "cpu", "peak memory"):
+    for column in ("", "bound", "bindings/s", "longest pause", "start to last binding", "cpu", "peak memory"):
         table.add_column(column, justify="right" if column else "left")
     for result in results:
         table.add_row(
             result.name,
             f"{result.bound:,}",
             f"{result.rate:,.0f}",
+            f"{result.longest_pause:.2f} s",
             f"{result.last - result.started:.1f} s",
             f"{result.cpu:.1f} s" if result.cpu else "",
             f"{result.memory:.0f} MiB" if result.memory else "",

@@ -37,6 +37,7 @@ ROWS: Final = {
     "commands": Row(COMMANDS, "commands"),
     "commands-live": Row(COMMANDS, "commands", ("--live",)),
     "bindings": Row(CLUSTER, "cluster"),
+    "gangs-of-500": Row(CLUSTER, "cluster", ("--nodes", "1000", "--gang", "500")),
     "restart": Row(CLUSTER, "restart"),
     "restart-87000": Row(CLUSTER, "restart", ("--nodes", "5000", "--pods", "87000", "--jobs", "87000")),
     "restart-140000": Row(
@@ -45,6 +46,7 @@ ROWS: Final = {
     "refused": Row(CLUSTER, "refused"),
     "shards": Row(CLUSTER, "shards"),
     "lone-pods": Row(CLUSTER, "lone_pods"),
+    "lone-pods-large": Row(CLUSTER, "lone_pods", ("--nodes", "10000", "--running", "100000")),
     "lone-pods-100": Row(CLUSTER, "lone_pods", ("--rate", "100", "--pods", "1000")),
     "workloads": Row(WORKLOADS, "workloads", ("--markdown", "build/workloads.md", "--json", "build/workloads.json")),
     "vcjobs": Row(VCJOBS, "vcjobs"),
