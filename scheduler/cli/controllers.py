@@ -69,7 +69,7 @@ def controllers_command(
 
     Exit codes: 0 stopped, 1 leadership lost or API server not reachable, 2 bad flags.
     """
-    from scheduler.cluster.kube.operator.role import Operator, Settings
+    from scheduler.cluster.kube.operator.role import HEAD_START, Operator, Settings
     from scheduler.controllers.catalogue import SelectionError, configuration_name, make_controllers
     from scheduler.controllers.controller import Controller
     from scheduler.controllers.store import Store
@@ -79,7 +79,7 @@ def controllers_command(
     configuration = (configmap_namespace, configuration_name(release_name))
 
     def make(store: Store) -> list[Controller]:
-        return make_controllers(store, names, selection.split(","), configuration)
+        return make_controllers(store, names, selection.split(","), configuration, head_start=HEAD_START)
 
     try:
         make(Store())

@@ -39,16 +39,19 @@ def make_controllers(
     scheduler_names: Sequence[str],
     selection: Iterable[str] = ("*",),
     configuration: Key = CONFIGURATION,
+    *,
+    head_start: float = 0.0,
 ) -> list[Controller]:
     """``selection`` as Volcano's flag: ``*`` for all, ``name`` for one, ``-name`` for all but one. ``configuration``:
-    namespace and name of the ConfigMap that configures them. Raises SelectionError."""
+    namespace and name of the ConfigMap that configures them. ``head_start``: see PodGroupController. Raises
+    SelectionError."""
     everything: list[Controller] = [
         JobController(store, make_plugins),
         CronJobController(store),
         JobFlowController(store),
         JobTemplateController(store),
         GarbageController(store),
-        PodGroupController(store, scheduler_names),
+        PodGroupController(store, scheduler_names, head_start),
         QueueController(store),
         HyperNodeController(store, configuration),
         AscendJobController(store, scheduler_names[0]),

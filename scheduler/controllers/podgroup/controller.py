@@ -39,9 +39,13 @@ class PodGroupController(Controller):
     name = "pg-controller"
     kinds: tuple[Kind, ...] = (POD, POD_GROUP, *OWNERS)
 
-    def __init__(self, store: Store, scheduler_names: Collection[str]) -> None:
-        """``scheduler_names``: the schedulers whose Pods are handled."""
+    def __init__(self, store: Store, scheduler_names: Collection[str], head_start: float = 0.0) -> None:
+        """``scheduler_names``: the schedulers whose Pods are handled. ``head_start``: seconds that the scheduler has to
+        bind plain Pods before their PodGroup is created: until then, its writes would only delay the binding."""
         self._store = store
+        self._head_start = head_start
+        self._head_starts: dict[Key, float] = {}
+        """PodGroup of plain Pods -> when it is created."""
         self._schedulers = frozenset(scheduler_names)
         self._waiting: dict[Key, set[str]] = {}
         """PodGroup -> names of the Pods that belong to it and do not name it yet."""
@@ -99,18 +103,25 @@ class PodGroupController(Controller):
         waiting = [self._store.get(POD, Pod, key[0], name) for name in self._waiting.get(key, ())]
         pods = [pod for pod in waiting if pod is not None]
         if pods:
-            return self._admit(key, group, pods)
+            return self._admit(key, group, pods, now)
+        self._head_starts.pop(key, None)
         pods = [pod for pod in self._store.pods_in_group(*key).values() if _lives(pod) and group_name(pod) == key[1]]
         return self._keep(group, pods)
 
-    def _admit(self, key: Key, group: PodGroup | None, pods: Sequence[Pod]) -> Plan:
+    def _admit(self, key: Key, group: PodGroup | None, pods: Sequence[Pod], now: float) -> Plan:
         """Adds Pods to their PodGroup. An existing one is updated before, so that its minMember counts for them.
-        A new one is created at the same time, because no Pod is scheduled before its PodGroup exists."""
+        A new one is created at the same time: its Pods are scheduled without it, or wait for it."""
         model = _newest(pods)
         owners, missing = self._owners(model)
         if missing and group is None:
             return Plan(problem=f"{missing}, so what its PodGroup should be is not known")
-        written = [] if missing else _written(group, model, wanted(model, owners))
+        want = None if missing else wanted(model, owners)
+        if self._head_start and group is None and want is not None and want.plain:
+            due = self._head_starts.setdefault(key, now + self._head_start)
+            if now < due:
+                return Plan(after=due - now)
+        self._head_starts.pop(key, None)
+        written = [] if want is None else _written(group, model, want)
         body: Json = {"metadata": {"annotations": {GROUP_NAME: key[1]}}}
         named = [Patch(POD, key[0], pod.metadata.name, body, pod.metadata.uid) for pod in pods]
         return Plan().then(*written, *named) if group is None else Plan().then(*written).then(*named)

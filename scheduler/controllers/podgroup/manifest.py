@@ -42,6 +42,8 @@ _MAX_INT32: Final = 2**31 - 1
 _OWN_ANNOTATIONS: Final = (PREEMPTABLE, COOLDOWN_TIME, REVOCABLE_ZONE)
 _OWN_LABELS: Final = (PREEMPTABLE, COOLDOWN_TIME)
 _MODES: Final = ("hard", "soft")
+_PLAIN_FIELDS: Final = frozenset(("minMember", "minResources", "priorityClassName"))
+"""Fields of the spec that follow from a Pod without annotations."""
 
 
 @dataclass(slots=True)
@@ -53,6 +55,16 @@ class Wanted:
     labels: dict[str, str]
     problems: list[RecordEvent] = field(default_factory=list)
     """Events about ignored fields."""
+
+    @property
+    def plain(self) -> bool:
+        """Whether it follows from one Pod without annotations, labels and problems that concern a PodGroup. A scheduler
+        places such a Pod before its PodGroup exists."""
+        return (
+            not (self.annotations or self.labels or self.problems)
+            and self.spec.keys() <= _PLAIN_FIELDS
+            and self.spec["minMember"] == 1
+        )
 
 
 def group_name(pod: Pod) -> str:

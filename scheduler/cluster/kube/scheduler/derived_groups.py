@@ -21,8 +21,6 @@ from scheduler.controllers.podgroup.manifest import OWNERS, inherited, manifest,
 KINDS: Final = (POD, POD_GROUP, NAMESPACE, REPLICA_SET, STATEFUL_SET)
 """The kinds whose objects ``DerivedGroups`` needs."""
 _WATCHED_OWNERS: Final = frozenset((REPLICA_SET.name, STATEFUL_SET.name))
-_PLAIN_FIELDS: Final = frozenset(("minMember", "minResources", "priorityClassName"))
-"""Fields of the spec that follow from a Pod without annotations."""
 Key = tuple[str, str]
 """Namespace and name."""
 
@@ -110,7 +108,7 @@ class DerivedGroups:
             if find_kind(owner.api_version, owner.kind) in OWNERS and owner.uid not in self._plain_owners:
                 return None
         want = wanted(pod, ())
-        if want.annotations or want.labels or want.problems or not want.spec.keys() <= _PLAIN_FIELDS:
+        if not want.plain:
             return None
         want.spec["queue"] = DEFAULT_QUEUE
         group = msgspec.convert(manifest(pod, want), PodGroup)

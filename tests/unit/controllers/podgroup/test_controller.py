@@ -362,6 +362,35 @@ def test_the_pod_group_is_made_while_its_pods_are_annotated() -> None:
     assert named == Patch(POD, "default", "plain", {"metadata": annotations}, "uid-plain")
 
 
+def test_the_scheduler_has_a_head_start_with_a_plain_pod_whose_pod_group_follows() -> None:
+    store = Store()
+    controller = PodGroupController(store, ["volcano"], head_start=0.5)
+    key = ("default", "podgroup-uid-plain")
+    store.upsert(POD, decoded("plain"))
+    controller.observe(POD, None, decoded("plain"), 10.0)
+
+    first = controller.plan(key, 10.0)
+    assert (first.stages, first.after) == ([], 0.5)
+    again = controller.plan(key, 10.25)
+    assert (again.stages, again.after) == ([], 0.25)
+    assert [type(effect) for stage in controller.plan(key, 10.5).stages for effect in stage] == [Create, Patch]
+
+
+def test_a_pod_that_waits_for_its_pod_group_gets_it_at_once() -> None:
+    store = Store()
+    controller = PodGroupController(store, ["volcano"], head_start=0.5)
+    chooses = decoded("chooses", **{QUEUE_NAME: "q1"})
+    store.upsert(POD, chooses)
+    controller.observe(POD, None, chooses, 10.0)
+
+    assert [
+        type(effect) for stage in controller.plan(("default", "podgroup-uid-chooses"), 10.0).stages for effect in stage
+    ] == [
+        Create,
+        Patch,
+    ]
+
+
 def test_an_existing_pod_group_is_changed_before_another_pod_names_it() -> None:
     store = Store()
     controller = PodGroupController(store, ["volcano"])
