@@ -100,7 +100,7 @@ POD_TYPE: Final = "podType"
 """Annotation of a backup until it has taken this place: ``backup``."""
 FAULT_ANNOTATIONS: Final[tuple[str, ...]] = (POD_STATUS, NEED_VOLCANO_OPE, BACKUP_NEW_POD, BACKUP_SOURCE_POD)
 RESCHEDULE_IN_PLACE: Final = "reschedule-in-place"
-"""Annotation of a Pod that replaces another one on the same node, while others of its job have gone on: ``true``."""
+"""Annotation of a Pod that replaces another on the same node while other Pods of its job kept running: ``true``."""
 HCCL_RANK_INDEX: Final = "hccl/rankIndex"
 SUPER_POD_RANK: Final = "super-pod-rank"
 SUPER_POD_AFFINITY: Final = "super-pod-affinity"

@@ -56,7 +56,7 @@ class PluginFunctions:
 
     def ask(self, point: ExtensionPoint, *arguments: Any) -> Any:
         """Returns the combined answer. FIRST: the first answer that is not None (or None). KEY: a tuple. ALL, TIER and
-        VOTE: a boolean. MOST (0 without any function) and SUM: a number. LEAST: a number no greater than the last
+        VOTE: a boolean. MAX (0 without any function) and SUM: a number. MIN: a number no greater than the last
         argument, which functions do not receive. VICTIMS, UNION and CHAIN: a list of tasks, selected from the last
         argument. EACH: all answers. Raises AnswerError if a function returns anything else."""
         functions = self.all_functions(point)
@@ -74,7 +74,7 @@ class PluginFunctions:
             case Combine.TIER:
                 first = next(filter(None, self.functions(point)), None)
                 return first is not None and self._agree(point, first, arguments)
-            case Combine.MOST:
+            case Combine.MAX:
                 most = 0
                 for function in functions:
                     number = function(*arguments)
@@ -82,7 +82,7 @@ class PluginFunctions:
                         self._wrong_answer(point, function, number, _NUMBER)
                     most = max(most, number)
                 return most
-            case Combine.LEAST:
+            case Combine.MIN:
                 *about, least = arguments
                 for function in functions:
                     number = function(*about)
@@ -167,7 +167,7 @@ class PluginFunctions:
         """Returns the tasks that all functions of a tier return, of the first tier with any; functions that return None
         abstain. If functions have no task in common although each returns some, the next function starts again with its
         own tasks, as in Volcano."""
-        candidates = self._unspared(point, preemptor, candidates)
+        candidates = self._without_vetoed(point, preemptor, candidates)
         for tier in self.functions(point):
             victims: list[Task] | None = None
             for function in tier:
@@ -188,14 +188,14 @@ class PluginFunctions:
 
     def _union(self, point: ExtensionPoint, candidates: Sequence[Task]) -> list[Task]:
         """Returns the tasks that any function of a tier returns, of the first tier with any."""
-        candidates = self._unspared(point, None, candidates)
+        candidates = self._without_vetoed(point, None, candidates)
         for tier in self.functions(point):
             victims = {task.uid: task for function in tier for task in function(candidates) or ()}
             if victims:
                 return list(victims.values())
         return []
 
-    def _unspared(self, point: ExtensionPoint, preemptor: Any, candidates: Sequence[Task]) -> Sequence[Task]:
+    def _without_vetoed(self, point: ExtensionPoint, preemptor: Any, candidates: Sequence[Task]) -> Sequence[Task]:
         vetoes = self._vetoes.get(point)
         return [t for t in candidates if not any(v(preemptor, t) for v in vetoes)] if vetoes else candidates
 

@@ -7,8 +7,8 @@ A few combinators cover them all (Volcano's session_plugins.go writes each of th
 * ALL      every plugin must agree
 * TIER     every plugin of the first tier with a function must agree; no if there is no function
 * VOTE     one rejection decides; a permission decides at the end of its tier; yes if all abstain
-* MOST     the largest number, at least 0
-* LEAST    the smallest number; no function is called after a 0
+* MAX      the largest number, at least 0
+* MIN      the smallest number; no function is called after a 0
 * SUM      the sum
 * VICTIMS  the intersection of the lists of a tier; the first tier with a result decides
 * UNION    the union of the lists of a tier; the first tier with a result decides
@@ -35,8 +35,8 @@ class Combine(Enum):
     ALL = "all"
     TIER = "tier"
     VOTE = "vote"
-    MOST = "most"
-    LEAST = "least"
+    MAX = "max"
+    MIN = "min"
     SUM = "sum"
     VICTIMS = "victims"
     UNION = "union"
@@ -93,13 +93,13 @@ SUB_JOB_ORDER = ExtensionPoint("SubJobOrder", "enabledSubJobOrder", Combine.KEY,
 
 JOB_VALID = ExtensionPoint("JobValid", "", Combine.FIRST, ("Job",), (Refusal,))
 """check(job): a Refusal if the job cannot be scheduled as it is, else None."""
-JOB_READY = ExtensionPoint("JobReady", "enableJobReady", Combine.MOST, ("Job",))
+JOB_READY = ExtensionPoint("JobReady", "enableJobReady", Combine.MAX, ("Job",))
 """missing(job): 0 if enough tasks are placed to start, else a lower bound of the number of tasks that are missing."""
 JOB_PIPELINED = ExtensionPoint("JobPipelined", "enableJobPipelined", Combine.VOTE, ("Job",))
 """vote(job): whether the job would be ready once releasing resources are free."""
 JOB_STARVING = ExtensionPoint("JobStarving", "enableJobStarving", Combine.TIER, ("Job",))
 """test(job): whether the job may evict tasks of other jobs."""
-SUB_JOB_READY = ExtensionPoint("SubJobReady", "enabledSubJobReady", Combine.MOST, ("SubJob",))
+SUB_JOB_READY = ExtensionPoint("SubJobReady", "enabledSubJobReady", Combine.MAX, ("SubJob",))
 """missing(sub-job): as JobReady, of one sub-group."""
 SUB_JOB_PIPELINED = ExtensionPoint("SubJobPipelined", "enabledSubJobPipelined", Combine.VOTE, ("SubJob",))
 """vote(sub-job): as JobPipelined, of one sub-group."""
@@ -112,10 +112,10 @@ UNGATED = ExtensionPoint("Ungated", "", Combine.CALL, ("Job", "Sequence[Task]"))
 
 OVERUSED = ExtensionPoint("Overused", "enabledOverused", Combine.FIRST, ("Queue",), (Refusal,))
 """test(queue): a Refusal if the queue may not get more and is skipped for this session, else None."""
-ALLOCATABLE = ExtensionPoint("Allocatable", "enabledAllocatable", Combine.LEAST, ("Queue", "Job", "TaskClass"))
+ALLOCATABLE = ExtensionPoint("Allocatable", "enabledAllocatable", Combine.MIN, ("Queue", "Job", "TaskClass"))
 """room(queue, job, class): how many more tasks of the class the queue may get (0: none). Terminating tasks need not be
 counted, since tasks can be pipelined onto their resources; see ALLOCATABLE_NOW."""
-ALLOCATABLE_NOW = ExtensionPoint("AllocatableNow", "enabledAllocatable", Combine.LEAST, ("Queue", "Job", "TaskClass"))
+ALLOCATABLE_NOW = ExtensionPoint("AllocatableNow", "enabledAllocatable", Combine.MIN, ("Queue", "Job", "TaskClass"))
 """room(queue, job, class): how many of these may be bound while terminating tasks still hold resources (0: none). The
 others can be pipelined."""
 PREEMPTIVE = ExtensionPoint("Preemptive", "enablePreemptive", Combine.ALL, ("Queue", "Sequence[Task]"))

@@ -49,7 +49,7 @@ class ValidationResult(msgspec.Struct, frozen=True):
 
 
 def _field(check: TemplateCheck) -> str:
-    """The name of the field; of tasks that in Volcano's refusals."""
+    """The name of the field; for tasks, the name in Volcano's refusals."""
     return check.field or f"spec.task[{check.task}]"
 
 

@@ -19,7 +19,7 @@ NOW = datetime.fromisoformat("2026-01-31T09:00:00Z").timestamp()
 KEY = ("default", "j")
 
 
-def mortal(ttl: Any, phase: str = "Completed", ended: str = "2026-01-31T08:59:50Z", **metadata: Any) -> Job:
+def expiring(ttl: Any, phase: str = "Completed", ended: str = "2026-01-31T08:59:50Z", **metadata: Any) -> Job:
     raw = job("j", phase, ended=ended, **metadata)
     raw["spec"]["ttlSecondsAfterFinished"] = ttl
     return msgspec.convert(raw, Job)
@@ -40,35 +40,35 @@ def asked(old: Job | None, new: Job | None) -> bool:
 @pytest.mark.parametrize("phase", ["Completed", "Failed", "Terminated"])
 @pytest.mark.parametrize("ttl", [10, 9, 0, -5])
 def test_a_finished_job_is_deleted_with_all_it_owns_when_its_time_is_over(phase: str, ttl: int) -> None:
-    assert plan(mortal(ttl, phase)).stages == [[Delete(VCJOB, "default", "j", "uid-j", foreground=True)]]
+    assert plan(expiring(ttl, phase)).stages == [[Delete(VCJOB, "default", "j", "uid-j", foreground=True)]]
 
 
 def test_a_job_whose_time_is_not_over_is_checked_again_when_it_is() -> None:
-    assert plan(mortal(25)) == Plan(after=15.0)
+    assert plan(expiring(25)) == Plan(after=15.0)
 
 
 def test_a_time_to_live_of_ages_is_waited_for_in_parts() -> None:
-    assert plan(mortal(2**31 - 1)) == Plan(after=30 * 86400.0)
+    assert plan(expiring(2**31 - 1)) == Plan(after=30 * 86400.0)
 
 
 @pytest.mark.parametrize("phase", ["", "Pending", "Running", "Aborted", "Completing", "Terminating", "Restarting"])
 def test_a_job_that_has_not_finished_stays(phase: str) -> None:
-    assert plan(mortal(0, phase)) == Plan()
-    assert not asked(None, mortal(0, phase))
+    assert plan(expiring(0, phase)) == Plan()
+    assert not asked(None, expiring(0, phase))
 
 
 def test_a_job_without_a_time_to_live_stays() -> None:
-    assert plan(mortal(None)) == Plan()
-    assert not asked(None, mortal(None))
+    assert plan(expiring(None)) == Plan()
+    assert not asked(None, expiring(None))
 
 
 def test_a_job_that_is_being_deleted_is_left_alone() -> None:
-    assert plan(mortal(0, deletionTimestamp="2026-01-31T08:59:55Z")) == Plan()
+    assert plan(expiring(0, deletionTimestamp="2026-01-31T08:59:55Z")) == Plan()
 
 
 @pytest.mark.parametrize(("ended", "shown"), [("", "None"), ("yesterday", "'yesterday'")])
 def test_a_job_that_does_not_say_when_it_finished_is_kept_and_reported(ended: str, shown: str) -> None:
-    [[effect]] = plan(mortal(0, ended=ended)).stages
+    [[effect]] = plan(expiring(0, ended=ended)).stages
     assert isinstance(effect, RecordEvent)
     assert (effect.event.type, effect.event.reason) == ("Warning", "Malformed")
     assert effect.event.message == (
@@ -77,12 +77,12 @@ def test_a_job_that_does_not_say_when_it_finished_is_kept_and_reported(ended: st
 
 
 def test_a_finished_job_is_checked_again_only_if_its_end_or_its_time_to_live_changes() -> None:
-    before, later, longer = mortal(10), mortal(10, ended="2026-01-31T09:30:00Z"), mortal(20)
+    before, later, longer = expiring(10), expiring(10, ended="2026-01-31T09:30:00Z"), expiring(20)
     assert asked(None, before)
     assert not asked(before, before)
     assert asked(before, later)
     assert asked(before, longer)
-    assert asked(mortal(10, "Running"), before)
+    assert asked(expiring(10, "Running"), before)
     assert not asked(before, None)
 
 

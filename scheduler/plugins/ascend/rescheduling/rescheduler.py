@@ -159,7 +159,7 @@ class Rescheduler:
         return restart.pods if restart is not None else ()
 
     def returns(self, task: Task, node: str) -> bool:
-        """Whether a Pod replaces one of its name on the same node, while others of its job have gone on."""
+        """Whether a Pod replaces one of its name on the same node, while other Pods of its job kept running."""
         restart = self.restarts.get(task.job)
         if restart is None or restart.whole:
             return False

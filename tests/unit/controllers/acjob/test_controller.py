@@ -9,7 +9,7 @@ import pytest
 from scheduler.api.kinds import ACJOB, POD, POD_GROUP, SERVICE
 from scheduler.controllers.acjob import AscendJobController
 from tests.unit.controllers.acjob.jobs import acjob, role
-from tests.unit.controllers.acjob.mortal import Mortal
+from tests.unit.controllers.acjob.killable import KillableControllers
 from tests.unit.controllers.clusters import Controlled
 
 Raw = dict[str, Any]
@@ -50,7 +50,7 @@ class World(Controlled):
         return [type for type, status, _ in self.conditions() if status == "True" and type != "Created"]
 
 
-class MortalWorld(Mortal, World):
+class KillableWorld(KillableControllers, World):
     """A running job whose controllers can be killed."""
 
     def __init__(self) -> None:
@@ -307,7 +307,7 @@ def test_pods_that_are_deleted_are_created_again_with_the_next_version(gone: lis
 
 @pytest.mark.parametrize("writes", range(6))
 def test_a_restart_is_counted_once_whenever_the_controllers_are_killed(writes: int) -> None:
-    world = MortalWorld()
+    world = KillableWorld()
     world.kill_after(writes)
     for name in PODS:
         assert world.cluster.server.delete(POD, "default", name, force=True)
@@ -321,7 +321,7 @@ def test_a_restart_is_counted_once_whenever_the_controllers_are_killed(writes: i
 
 
 def test_pods_that_take_long_to_stop_belong_to_the_same_restart_although_the_controllers_are_killed() -> None:
-    world = MortalWorld()
+    world = KillableWorld()
     for name in PODS:
         world.patch(POD, name, {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}})
     world.delete_pods(PODS[0])

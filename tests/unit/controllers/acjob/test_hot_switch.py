@@ -18,7 +18,7 @@ from scheduler.controllers.acjob.hot_switch import next_steps, places
 from scheduler.controllers.effects import Create, Delete, Effect, Patch
 from scheduler.controllers.ranktable import RankTableController
 from tests.unit.controllers.acjob.jobs import acjob, decoded, role
-from tests.unit.controllers.acjob.mortal import Mortal
+from tests.unit.controllers.acjob.killable import KillableControllers
 from tests.unit.controllers.clusters import Controlled
 
 Raw = dict[str, Any]
@@ -271,13 +271,13 @@ def pods_of_the_table(world: World) -> list[str]:
 
 
 # --- killed between two writes ---
-class MortalWorld(Mortal, World):
+class KillableWorld(KillableControllers, World):
     """A World whose controllers can be killed."""
 
 
 @pytest.mark.parametrize("writes, succeeds", [(0, True), (1, True), (2, True), *((n, False) for n in range(4))])
 def test_a_hot_switch_ends_the_same_whenever_the_controllers_are_killed(writes: int, succeeds: bool) -> None:
-    world = MortalWorld()
+    world = KillableWorld()
     world.kill_after(writes)
     uids = {name: raw["metadata"]["uid"] for name, raw in world.pods().items()}
     world.annotate(OLD, **REQUEST)

@@ -12,7 +12,7 @@ class KilledError(Exception):
     """The process of the controllers ends."""
 
 
-class MortalOperator(MemoryOperator):
+class KilledOperator(MemoryOperator):
     """Controllers that know what the API server has, and are killed after some writes; never if it is None."""
 
     def __init__(self, cluster: MemoryCluster, writes: int | None) -> None:
@@ -30,18 +30,18 @@ class MortalOperator(MemoryOperator):
         return super()._carry_out(effect)
 
 
-class Mortal(Controlled):
+class KillableControllers(Controlled):
     """A cluster whose controllers can be killed."""
 
     killed = False
 
     def kill_after(self, writes: int) -> None:
         """Another process takes over, which is killed after some writes."""
-        self._operator = MortalOperator(self.cluster, writes)
+        self._operator = KilledOperator(self.cluster, writes)
 
     def settle(self) -> None:
         try:
             super().settle()
         except KilledError:
             self.killed = True
-            self._operator = MortalOperator(self.cluster, None)
+            self._operator = KilledOperator(self.cluster, None)
