@@ -3,7 +3,9 @@
 from scheduler.api.quantity import QuantityError, parse_quantity
 from scheduler.api.resource import format_amount, scale_of
 
-_BINARY = ((40, "Ti"), (30, "Gi"), (20, "Mi"))
+_BINARY = ((40, "Ti"), (30, "Gi"), (20, "Mi"), (10, "Ki"))
+_PRECISION = 0.01
+"""By which part an amount that is written to be read may differ from the exact one."""
 
 
 def unit_of(resource: str) -> float:
@@ -40,20 +42,17 @@ def quantity(resource: str, amount: float) -> str:
     return text
 
 
-def loan_text(borrowed: str | None, lent: str | None) -> str:
-    """What a queue has borrowed and lent: ``2 borrowed``; "" if it is nothing."""
-    amounts = ((borrowed, "borrowed"), (lent, "lent"))
-    return ", ".join(f"{amount} {what}" for amount, what in amounts if amount not in (None, "", "0"))
-
-
 def readable(resource: str, amount: float) -> str:
-    """An amount to read, not to calculate with: memory with at most one decimal, such as ``18.2Gi``."""
+    """An amount to read, not to calculate with: memory with at most one decimal, such as ``18.2Gi``, in the largest
+    unit in which it differs by at most a hundredth."""
     text = format_amount(resource, amount)
     if unit_of(resource) < 2**20 or not text.isdecimal():
         return text
+    number = int(text)
     for power, suffix in _BINARY:
-        if int(text) >= 2**power:
-            return f"{int(text) / 2**power:.1f}".removesuffix(".0") + suffix
+        written = f"{number / 2**power:.1f}"
+        if number >= 2**power and abs(float(written) * 2**power - number) <= number * _PRECISION:
+            return written.removesuffix(".0") + suffix
     return text
 
 

@@ -10,6 +10,7 @@ from scheduler.cli.layout import hanging
 from scheduler.cli.output import Column, Table, terminal_width
 from scheduler.cli.text import styled
 from scheduler.explain.explanation import (
+    AMOUNT_FIELDS,
     Explanation,
     NodeGroup,
     Outlook,
@@ -119,25 +120,23 @@ def _queues(numbers: Sequence[QueueAmounts]) -> Iterator[str]:
     if numbers:
         yield ""
         yield _heading("Queue and those above it")
-        borrows = any(its.borrowed is not None for its in numbers)
-        yield from Table((*_QUEUES, *(_LOANS if borrows else ())), indent=2).lines(numbers)
+        known = {key for key in _OPTIONAL if any(getattr(its, key) is not None for its in numbers)}
+        columns = [column for key, column in _QUEUES.items() if key in known or key not in _OPTIONAL]
+        yield from Table(columns, indent=2).lines(numbers)
 
 
-def _quantity(numbers: QueueAmounts, amount: float | None) -> str:
+def _quantity(key: str, numbers: QueueAmounts) -> str:
+    amount: float | None = getattr(numbers, key)
     return "" if amount is None else readable(numbers.resource, amount)
 
 
-_QUEUES: tuple[Column[QueueAmounts], ...] = (
-    Column("QUEUE", lambda numbers: numbers.queue),
-    Column("RESOURCE", lambda numbers: numbers.resource),
-    Column("USED", lambda numbers: _quantity(numbers, numbers.used)),
-    Column("DESERVED", lambda numbers: _quantity(numbers, numbers.deserved)),
-    Column("CAPABILITY", lambda numbers: _quantity(numbers, numbers.capability)),
-)
-_LOANS: tuple[Column[QueueAmounts], ...] = (
-    Column("BORROWED", lambda numbers: _quantity(numbers, numbers.borrowed)),
-    Column("LENT", lambda numbers: _quantity(numbers, numbers.lent)),
-)
+_OPTIONAL: Final = ("deserved", "inqueue", "requested", "borrowed", "lent")
+"""The amounts that have a column only if one of them is known."""
+_QUEUES: Final[dict[str, Column[QueueAmounts]]] = {
+    "queue": Column("QUEUE", lambda numbers: numbers.queue),
+    "resource": Column("RESOURCE", lambda numbers: numbers.resource),
+    **{key: Column(key.upper(), partial(_quantity, key)) for key in AMOUNT_FIELDS},
+}
 
 
 # --- scores of nodes -----------------------------------------------------------------------------------------

@@ -1,10 +1,12 @@
 """The layout of text on a terminal: width of characters, sentences wrapped to lines, columns folded to lines, bars."""
 
+import re
 import unicodedata
 from collections.abc import Sequence
 from typing import Final
 
 _TWO_COLUMNS: Final = frozenset("WF")
+_AFTER_COMMA: Final = re.compile("(?<=,)")
 _CELLS: Final = 10
 """The length of a bar."""
 
@@ -28,16 +30,18 @@ def padded(text: str, width: int) -> str:
 
 
 def wrapped(text: str, width: int, *, first: int = 0) -> list[str]:
-    """Lines of at most ``width`` columns, broken between words; a longer word is broken where the line ends. ``first``:
-    the width of the first line, if it may be longer."""
+    """Lines of at most ``width`` columns, broken between words, in words of more than half a line also after commas,
+    and in still longer ones where the line ends. ``first``: the width of the first line, if it may be longer."""
     lines = [""]
     for word in text.split(" "):
-        joined = f"{lines[-1]} {word}" if lines[-1] else word
-        if width_of(joined) <= (max(first, width) if len(lines) == 1 else width):
-            lines[-1] = joined
-            continue
-        *full, last = _pieces(word, width)
-        lines += [*full, last]
+        blank = " " if lines[-1] else ""
+        for part in [word] if width_of(word) <= width // 2 else _AFTER_COMMA.split(word):
+            joined = lines[-1] + blank + part
+            blank = ""
+            if width_of(joined) <= (max(first, width) if len(lines) == 1 else width):
+                lines[-1] = joined
+            else:
+                lines += _pieces(part, width)
     return [line for line in lines if line] or [""]
 
 

@@ -41,13 +41,21 @@ def list_flags(*, namespaced: bool = True) -> Callable[[Callable[..., None]], Ca
     return decorate
 
 
+class _Phase(click.Choice[str]):
+    """Phases, in any case, which help, completion and errors show as tables do."""
+
+    def normalize_choice(self, choice: object, ctx: click.Context | None) -> str:
+        text = str(choice)
+        return next((phase for phase in self.choices if phase.casefold() == text.casefold()), text)
+
+
 def phase_option(*phases: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Adds ``--phase`` to a command, whose function takes the parameter ``phases``, empty for all."""
     return click.option(
         "--phase",
         "phases",
         multiple=True,
-        type=click.Choice(phases, case_sensitive=False),
+        type=_Phase(phases, case_sensitive=False),
         help="Only objects in this phase (repeatable).",
     )
 

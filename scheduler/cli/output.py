@@ -34,6 +34,7 @@ _MIN_ELASTIC: Final = 40
 """The least width of a sentence in a column."""
 _BESIDE: Final = 120
 """The least width of a terminal on which sentences are in columns."""
+_NONE: Final = "<none>"
 _CONTINUED: Final = 2
 """Blanks before the lines on which a row continues."""
 
@@ -168,7 +169,7 @@ class Table(Generic[T]):
     def _beneath(self, texts: Sequence[str], row: T) -> Iterator[str]:
         """The lines of cells that have lines of their own."""
         for i in self._below:
-            if not texts[i]:
+            if texts[i] in ("", _NONE):
                 continue
             column = self._columns[i]
             title = f"{column.title}: " if column.title else ""
@@ -176,7 +177,7 @@ class Table(Generic[T]):
             room = (self._limit or 0) - len(start)
             first, *others = wrapped(title + texts[i], max(room - _CONTINUED, 1), first=room)
             colour = self._colour(column, texts[i], row)
-            yield start + title + styled(first[len(title) :], colour)
+            yield (start + title + styled(first[len(title) :], colour)).rstrip()
             yield from (start + " " * _CONTINUED + styled(line, colour) for line in others)
 
     @staticmethod
@@ -187,7 +188,7 @@ class Table(Generic[T]):
 
 
 def _shown(cell: object) -> str:
-    return "<none>" if cell is None else printable(cell)
+    return _NONE if cell is None else printable(cell)
 
 
 def terminal_width() -> int | None:

@@ -53,14 +53,27 @@ def _annotations(pod: Raw) -> Mapping[str, str]:
 
 
 def _chips(pod: Raw) -> str:
-    """``Ascend910 0,1,4`` for ``Ascend910-0,Ascend910-1,Ascend910-4``."""
+    """``Ascend910 0-2,5`` for ``Ascend910-0,Ascend910-1,Ascend910-2,Ascend910-5``."""
     annotations = _annotations(pod)
     annotation = next((annotations[key] for key in CHIP_ANNOTATIONS if key in annotations), "")
     kind = annotation.partition("-")[0]
     names = annotation.split(",")
     if not kind or not all(name.startswith(f"{kind}-") for name in names):
         return annotation
-    return f"{kind} {','.join(name.removeprefix(f'{kind}-') for name in names)}"
+    return f"{kind} {','.join(_ranges([name.removeprefix(f'{kind}-') for name in names]))}"
+
+
+def _ranges(numbers: Sequence[str]) -> Iterator[str]:
+    """The numbers, three or more consecutive ones as ``0-2``."""
+    runs: list[list[str]] = []
+    for number in numbers:
+        last = runs[-1][-1] if runs else ""
+        if last.isdecimal() and number.isdecimal() and int(number) == int(last) + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    for run in runs:
+        yield from [f"{run[0]}-{run[-1]}"] if len(run) > 2 else run
 
 
 _BOUND: tuple[Column[Raw], ...] = (

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Final
 from scheduler.cli.connection import Cluster, Connection
 from scheduler.cli.errors import FORBIDDEN, NOT_FOUND, CommandError
 from scheduler.cli.output import Column, Table
+from scheduler.cli.queue_amounts import amount_lines
 from scheduler.cli.text import echo
 
 if TYPE_CHECKING:
@@ -62,12 +63,6 @@ def _error(error: "ApiError", forbidden: CommandError) -> CommandError:
 
 
 # --- queues -----------------------------------------------------------------------------------------------------------
-def _readable(row: Raw, key: str) -> str:
-    from scheduler.api.written_amounts import readable_text
-
-    return readable_text(str(row.get("resource")), row[key]) if key in row else ""
-
-
 _QUEUES: tuple[Column[Raw], ...] = (
     Column("Name", lambda row: row.get("queue"), 25),
     Column("Weight", lambda row: row.get("weight"), 8),
@@ -75,17 +70,6 @@ _QUEUES: tuple[Column[Raw], ...] = (
     Column("Parent", lambda row: row.get("parent"), 8),
     Column("Running", lambda row: row.get("jobs", {}).get("running"), 8),
     Column("Waiting", lambda row: row.get("jobs", {}).get("waiting"), 8),
-)
-_AMOUNTS: tuple[Column[Raw], ...] = (
-    Column("Queue", lambda row: row.get("queue")),
-    Column("Resource", lambda row: row.get("resource")),
-    Column("Used", lambda row: _readable(row, "used")),
-    Column("Deserved", lambda row: _readable(row, "deserved")),
-    Column("Capability", lambda row: _readable(row, "capability")),
-)
-_LOANS: tuple[Column[Raw], ...] = (
-    Column("Borrowed", lambda row: _readable(row, "borrowed")),
-    Column("Lent", lambda row: _readable(row, "lent")),
 )
 
 
@@ -97,8 +81,7 @@ def show_quotas(items: list[Raw]) -> None:
     distinct = list({(numbers.get("queue"), numbers.get("resource")): numbers for numbers in amounts}.values())
     if distinct:
         echo()
-        borrows = any("borrowed" in numbers for numbers in distinct)
-        for line in Table((*_AMOUNTS, *(_LOANS if borrows else ()))).lines(distinct):
+        for line in amount_lines(distinct):
             echo(line)
 
 

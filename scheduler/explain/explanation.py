@@ -9,7 +9,7 @@ from scheduler.framework.remedies.gates import Gate
 from scheduler.framework.remedies.registry import RemedyError
 
 Raw = dict[str, Any]
-AMOUNT_FIELDS: Final = ("used", "deserved", "capability", "borrowed", "lent")
+AMOUNT_FIELDS: Final = ("used", "deserved", "capability", "inqueue", "requested", "borrowed", "lent")
 """The fields of ``QueueAmounts`` that are amounts."""
 
 
@@ -85,6 +85,11 @@ class QueueAmounts:
     used: float
     deserved: float | None
     capability: float | None
+    inqueue: float | None = None
+    """What admitted jobs still need for their minimum. Like the following ones, it is known of what plugins limit by
+    name, such as cards."""
+    requested: float | None = None
+    """What Pods hold or wait for."""
     borrowed: float | None = None
     """The used amount beyond the capability. None: queues do not borrow from each other."""
     lent: float | None = None

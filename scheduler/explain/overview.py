@@ -66,9 +66,18 @@ def _amount(its: QueueAmounts) -> Amount:
         over = "capability"
     elif its.deserved is not None and its.used > its.deserved:
         over = "deserved"
-    borrowed, lent = text(its.borrowed or None), text(its.lent or None)
     return Amount(
-        its.resource, text(its.used), text(its.deserved), text(its.capability), use, mark, over, borrowed, lent
+        its.resource,
+        text(its.used),
+        text(its.deserved),
+        text(its.capability),
+        use,
+        mark,
+        over,
+        inqueue=text(its.inqueue or None),
+        requested=text(None if its.requested == its.used else its.requested),
+        borrowed=text(its.borrowed or None),
+        lent=text(its.lent or None),
     )
 
 

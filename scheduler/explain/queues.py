@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 
 import numpy as np
 
@@ -40,17 +39,18 @@ def waiting_in_order(session: Session, queue: str = "") -> dict[tuple[str, bool]
 
 
 def queue_amounts(session: Session, job: Job) -> list[QueueAmounts]:
-    """Used, deserved and capability of the queue and its ancestors, for the resources that the job requests; for cards
-    as well if it requests extended resources."""
+    """The amounts of the queue and its ancestors, for the resources that the job requests; for cards as well if it
+    requests extended resources."""
     if job.queue not in session.queues:
         return []
     requested = job.pending if job.min_resources is None else np.maximum(job.pending, job.min_resources)
     dims = [int(d) for d in np.flatnonzero(requested) if d != PODS_INDEX]
     by_name = CARD_REQUEST in job.annotations or any(d > PODS_INDEX for d in dims)
+    computed = _computed_deserved(session)
     return [
         amounts
         for name in (job.queue, *ancestors(session.queues, job.queue))
-        for amounts in _of_queue(session, name, used_in_queue(session, name), dims, by_name=by_name)
+        for amounts in _of_queue(session, name, used_in_queue(session, name), dims, computed, by_name=by_name)
         if name == job.queue or _limited(amounts)
     ]
 
@@ -97,7 +97,7 @@ def queue_totals(session: Session) -> dict[str, QueueTotal]:
             all_running[above] += running[name]
             all_jobs[above] += jobs[name]
     dims = [d for d in range(len(session.dimensions.names)) if d != PODS_INDEX]
-    computed = {queue: its.deserved for one in session.figures() for queue, its in one.queues.items()}
+    computed = _computed_deserved(session)
     return {
         name: QueueTotal(
             [its for its in _of_queue(session, name, sums[name], dims, computed) if its.used or _limited(its)],
@@ -106,6 +106,11 @@ def queue_totals(session: Session) -> dict[str, QueueTotal]:
         )
         for name in session.queues
     }
+
+
+def _computed_deserved(session: Session) -> dict[str, Vector]:
+    """Queue -> the amounts that it deserves, from the plugin that divides the cluster, if there is one."""
+    return {queue: its.deserved for one in session.figures() for queue, its in one.queues.items()}
 
 
 def _used_by_queue(session: Session) -> dict[str, Vector]:
@@ -130,7 +135,7 @@ def _of_queue(
     name: str,
     used: Vector,
     dims: list[int],
-    computed: Mapping[str, Vector] = MappingProxyType({}),
+    computed: Mapping[str, Vector],
     *,
     by_name: bool = True,
 ) -> list[QueueAmounts]:
@@ -145,7 +150,8 @@ def _of_queue(
         result.append(QueueAmounts(name, session.dimensions.names[d], float(used[d]), deserved, capability))
     usage = session.queue_usage(queue) if by_name else {}
     return result + [
-        QueueAmounts(name, card, its.used, None, its.limit, its.borrowed, its.lent) for card, its in usage.items()
+        QueueAmounts(name, card, its.used, None, its.limit, its.inqueue, its.requested, its.borrowed, its.lent)
+        for card, its in usage.items()
     ]
 
 

@@ -186,11 +186,11 @@ def test_cards_are_allowed_refused_counted_and_shown_as_the_design_says(installe
     assert status()["allocated"][H200] == "3"
     table = installed.plane.kubectl("get", "queue", "cr-queue1", "-o", "wide")
     assert table.split()[:7] == ["NAME", "STATE", "WEIGHT", "PARENT", "RUNNING", "INQUEUE", "PENDING"]
-    assert '"NVIDIA-H200":{' in table and '"used":"3"' in table
+    assert f"{H200}=3/3 (4 requested)" in table
     assert f"{H200}=3/3" in shown(installed, "queue", "list", "-o", "wide")
     explained = shown(installed, "explain", "pod", name, "-n", "default")
     assert insufficient(1000, 4000) in " ".join(explained.split())
-    assert ["cr-queue1", H200, "3", "3"] in [line.split() for line in explained.splitlines()]
+    assert ["cr-queue1", H200, "3", "3", "0", "4"] in [line.split() for line in explained.splitlines()]
     expected = {"allocated": 3000, "request": 4000, "capacity": 3000, "real_capacity": 3000, "deserved": 3000}
     for word, value in expected.items():
         assert metric(installed, f"volcano_queue_{word}_scalar_resources") == value, word

@@ -1,20 +1,25 @@
 """What the scheduler decides, and what the status of queues, metrics and the command line say of cards, is what a naive
-model of the design's formulas says, in random histories: Pods come, end and go, jobs grow, nodes shrink, quotas
-change."""
+model of the design's formulas says, in random histories: jobs announce cards before they have Pods, Pods come, end and
+go, jobs grow, nodes shrink, quotas change."""
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from random import Random
 
 import msgspec
 import pytest
 
-from scheduler.api.kinds import NODE, QUEUE
-from scheduler.api.names import CARD_NAME, CARD_QUOTA, GROUP_NAME
-from scheduler.api.scheduling import Queue
-from scheduler.cli.queue.show import written_cards
+from scheduler.api.card_usage import card_summary
+from scheduler.api.kinds import NODE, POD_GROUP, QUEUE
+from scheduler.api.names import CARD_NAME, CARD_QUOTA, CARD_REQUEST, GROUP_NAME
+from scheduler.api.queue import QUEUE_PHASES
+from scheduler.api.resource import format_amount
+from scheduler.cli.output import WIDE, Table
+from scheduler.cli.queue.show import amounts_of, queue_view
+from scheduler.cli.queue_amounts import amount_lines
+from scheduler.explain.queues import queue_totals
 from scheduler.observability.metrics import Metrics
 from tests.builders import Raw, configuration, node
 from tests.unit.plugins.capacity_card.cards import GPU, H200, H800, card_group, card_pod, labels, quota_queue
@@ -38,8 +43,10 @@ class Job:
     written: str
     """The annotation of its Pods."""
     amount: int
-    """Cards of a Pod."""
+    """Cards of a Pod; 1 if there is none."""
     minimum: int
+    announced: int = 0
+    """Cards that the PodGroup announces for the time without Pods."""
     pods: int = 0
     """Those that are not terminating."""
     placed: int = 0
@@ -47,6 +54,16 @@ class Job:
     waits_for_queue: bool = False
     is_complete: bool = False
     """As many Pods exist as it needs at least."""
+
+    @property
+    def is_checked(self) -> bool:
+        """It is admitted only if the quota has room for its minimum. Jobs that announce nothing are admitted."""
+        return self.announced > 0
+
+    @property
+    def needed(self) -> int:
+        """The cards of its minimum."""
+        return self.minimum * self.amount if self.is_complete else self.announced
 
 
 class Model:
@@ -62,11 +79,13 @@ class Model:
             if o["kind"] == "Queue"
         }
         self.used: Counter[tuple[str, str]] = Counter()
+        self.terminating: Counter[tuple[str, str]] = Counter()
+        """The part of ``used`` that terminating Pods hold."""
         self.requested: Counter[tuple[str, str]] = Counter()
         self.reserved: Counter[tuple[str, str]] = Counter()
         """Queue and annotation of its Pods -> cards that admitted jobs still need."""
         self.elastic: Counter[tuple[str, str]] = Counter()
-        """The same -> cards that jobs hold beyond their minimum."""
+        """Queue and card -> cards that jobs hold beyond their minimum; of jobs with a choice, those that may be."""
         self.free: Counter[tuple[str, str]] = Counter()
         """Node and resource -> cards that no Pod holds."""
         for raw in objects:
@@ -77,37 +96,52 @@ class Model:
         existing: Counter[str] = Counter()
         staying: Counter[str] = Counter()
         held: Counter[str] = Counter()
+        held_of: Counter[tuple[str, str]] = Counter()
+        """Job and card -> what its Pods hold that are not terminating."""
         for raw in objects:
-            if raw["kind"] != "Pod" or raw["status"].get("phase") in ("Succeeded", "Failed"):
+            if raw["kind"] != "Pod":
                 continue
             meta = raw["metadata"]
             name = meta["annotations"][GROUP_NAME]
+            existing[name] += 1
+            if raw["status"].get("phase") in ("Succeeded", "Failed"):
+                continue
             queue, written = groups[name]["spec"]["queue"], meta["annotations"][CARD_NAME]
             resource = RESOURCES[written]
             amount = int(raw["spec"]["containers"][0]["resources"]["requests"][resource])
-            existing[name] += 1
             staying[name] += not meta.get("deletionTimestamp")
             if raw["spec"].get("nodeName"):
                 card = self._card_on(raw["spec"]["nodeName"], resource)
                 self.free[raw["spec"]["nodeName"], resource] -= amount
                 self.used[queue, card] += amount
                 self.requested[queue, card] += amount
+                if meta.get("deletionTimestamp"):
+                    self.terminating[queue, card] += amount
                 if not meta.get("deletionTimestamp"):
                     held[name] += amount
+                    held_of[name, card] += amount
             else:
                 names = written.split("|")
                 card = next((n for n in names if self.quota[queue].get(n)), names[0])
                 self.requested[queue, card] += amount
             self.jobs[name] = Job(queue, written, amount, groups[name]["spec"]["minMember"])
+        for name, raw in groups.items():
+            request = json.loads((raw["metadata"].get("annotations") or {}).get(CARD_REQUEST, "{}"))
+            for written, number in request.items():
+                if name not in self.jobs:
+                    self.jobs[name] = Job(raw["spec"]["queue"], written, 1, raw["spec"]["minMember"])
+                self.jobs[name].announced = number
         for name, job in self.jobs.items():
             job.pods = staying[name]
             job.placed = held[name] // job.amount
             job.waits_for_queue = phases[name] == "Pending"
             job.is_complete = existing[name] >= job.minimum
-            if phases[name] == "Inqueue" and job.is_complete:
-                missing = max(min(job.minimum, staying[name]) - job.placed, 0)
-                self.reserved[job.queue, job.written] += missing * job.amount
-            self.elastic[job.queue, job.written] += max(job.placed - job.minimum, 0) * job.amount
+            if phases[name] == "Inqueue":
+                missing = min(job.minimum, staying[name]) * job.amount if job.is_complete else job.announced
+                self.reserved[job.queue, job.written] += max(missing - held[name], 0)
+            if job.is_complete:
+                for card in job.written.split("|"):
+                    self.elastic[job.queue, card] += min(held_of[name, card], max(held[name] - job.needed, 0))
 
     def inqueue(self, queue: str) -> int:
         """The cards of all models that admitted jobs of a queue still need."""
@@ -126,10 +160,11 @@ class Model:
             total += min(max(left, 0) // job.amount, on_nodes)
         return total
 
-    def admission_room(self, job: "Job") -> int:
-        """What can still be admitted of the only card that a job accepts."""
-        key = job.queue, job.written
-        return self.quota[job.queue].get(job.written, 0) - self.used[key] - self.reserved[key] + self.elastic[key]
+    def admission_room(self, queue: str, cards: Iterable[str]) -> int:
+        """What can still be admitted of cards, and not more, if no admitted job may choose between cards."""
+        keys = [(queue, card) for card in cards]
+        held = sum(self.used[key] - self.terminating[key] + self.reserved[key] - self.elastic[key] for key in keys)
+        return sum(self.quota[queue].get(card, 0) for card in cards) - held
 
     def _card_on(self, name: str, resource: str) -> str:
         product = self._nodes[name][f"{GPU}.product"]
@@ -150,13 +185,28 @@ class Actor:
         self.history = History(nodes, [quota_queue(name, self._quota()) for name in QUEUES])
         self._groups: list[tuple[str, str, int]] = []
         """Name, annotation of its Pods, number of Pods created."""
+        self._announced: dict[str, int] = {}
+        """Job that has announced cards and has no Pods yet -> the number of its Pods."""
 
     def _quota(self) -> dict[str, int]:
         return {card: self._random.randint(0, 4) for card in (H200, H800, MIG, MPS) if self._random.random() < 0.8}
 
+    def create_admitted(self) -> None:
+        """Creates the Pods of the jobs that the last session has admitted, as the job controller does."""
+        for at, (name, _, _) in enumerate(self._groups):
+            if name in self._announced and phase_of(self.history.get("PodGroup", name)) == "Inqueue":
+                self._add_pods(at, self._announced.pop(name))
+
     def change(self) -> None:
         random, history = self._random, self.history
-        match random.choice(["create", "create", "grow", "terminate", "gone", "finish", "shrink", "quota", "restart"]):
+        changes = ["create", "create", "announce", "grow", "terminate", "gone", "finish", "shrink", "quota", "restart"]
+        match random.choice(changes):
+            case "announce":  # of a job whose Pods are created when it is admitted
+                name, card, number = f"g{len(self._groups)}", random.choice(list(RESOURCES)), random.randint(1, 3)
+                request = {card: number * self._amount(len(self._groups))}
+                history.create(card_group(name, random.choice(QUEUES), number, request))
+                self._groups.append((name, card, 0))
+                self._announced[name] = number
             case "create":
                 name, card, number = f"g{len(self._groups)}", random.choice(list(RESOURCES)), random.randint(1, 3)
                 history.create(card_group(name, random.choice(QUEUES), random.randint(1, number)))
@@ -183,9 +233,18 @@ class Actor:
 
     def _add_pods(self, at: int, number: int) -> None:
         name, card, existing = self._groups[at]
-        asks = f"1c+1Gi+{RESOURCES[card]}={1 + at % 2}"
+        asks = f"1c+1Gi+{RESOURCES[card]}={self._amount(at)}"
         self.history.create([card_pod(f"{name}-{existing + i}", name, card, asks) for i in range(number)])
         self._groups[at] = name, card, existing + number
+
+    @staticmethod
+    def _amount(at: int) -> int:
+        """The cards of each Pod of a job."""
+        return 1 + at % 2
+
+
+def phase_of(group: Raw) -> str:
+    return str((group.get("status") or {}).get("phase") or "Pending")
 
 
 Samples = dict[tuple[str, str, str], float]
@@ -207,13 +266,45 @@ def reported(history: History, samples: Samples, queue: str) -> dict[str, dict[s
     """``status.cards`` of a queue, which metrics and the command line repeat."""
     raw = history.get("Queue", queue)
     cards: dict[str, dict[str, str]] = raw["status"].get("cards") or {}
-    text = ",".join(f"{card}={its['used']}/{its['quota']}" for card, its in cards.items()) or "<none>"
-    assert written_cards(msgspec.convert(raw, Queue, strict=False).status.cards) == text
     for card, its in cards.items():
         for field, word in FIGURES.items():
             name = f"volcano_queue_{word}_scalar_resources"
             assert samples[name, queue, card] == 1000 * int(its[field]), (card, field)
+    assert printed_cards(raw) == cards
+    assert history.outcome is not None
+    totals = queue_totals(history.outcome.session)[queue].amounts
+    shown = {its.resource: its for its in totals if its.requested is not None}
+    for card, its in cards.items():  # for explain, queue top, the web page and the API of tenants
+        of = shown[card]
+        written = {"quota": of.capability, "used": of.used, "inqueue": of.inqueue, "requested": of.requested}
+        assert {key: format_amount(card, amount or 0.0) for key, amount in written.items()} == its, card
+    listed(history, raw)
     return {card: {field: int(amount) for field, amount in its.items()} for card, its in cards.items()}
+
+
+def printed_cards(raw: Raw) -> dict[str, dict[str, str]]:
+    """The cards in the table of ``queue get``."""
+    lines = list(amount_lines(amounts_of(raw)))
+    if not lines:
+        return {}
+    titles = [title.lower().replace("capability", "quota") for title in lines[0].split()]
+    rows = [line.split() for line in lines[1:]]
+    return {row[0]: dict(zip(titles[1:], row[1:], strict=True)) for row in rows if row[0].startswith("NVIDIA-")}
+
+
+def listed(history: History, raw: Raw) -> None:
+    """``queue list -o wide`` has the cards of the status, and the numbers of PodGroups that the status has."""
+    name = raw["metadata"]["name"]
+    view = queue_view(lambda queue: queue.metadata.name == name)
+    groups = [o for o in history.cluster.objects() if o["kind"] == "PodGroup"]
+    kinds = ((QUEUE, [raw]), (POD_GROUP, groups))
+    rows = view.rows({kind.name: [msgspec.convert(o, kind.struct) for o in objects] for kind, objects in kinds})
+    titles, line = Table(view.columns, WIDE).lines(rows)
+    summary = card_summary(raw["status"].get("cards"))
+    assert line.rstrip().endswith(summary or "<none>")
+    for phase in QUEUE_PHASES:
+        cell = line[titles.index(phase.capitalize()) :].split()[0]
+        assert int(cell) == raw["status"].get(phase, 0), phase
 
 
 def refused_rightly(model: Model) -> None:
@@ -221,11 +312,27 @@ def refused_rightly(model: Model) -> None:
     session decided. While Pods terminate, others may wait for their cards; then this does not hold."""
     for name, job in model.jobs.items():
         if job.waits_for_queue:
-            if job.is_complete and "|" not in job.written:
-                assert job.minimum * job.amount > model.admission_room(job), name
+            assert job.is_checked, name
+            chooses = any("|" in other.written for other in model.jobs.values())
+            if not chooses and "|" not in job.written:
+                assert job.needed > model.admission_room(job.queue, [job.written]), name
         elif job.pods > job.placed and job.pods >= job.minimum:
             needed = max(job.minimum - job.placed, 1)
             assert model.places(job) < needed, name
+
+
+def admitted_rightly(before: Model, phases: Mapping[str, str]) -> None:
+    """The jobs that a session has admitted need no more than there was room for when it began. ``phases``: after it."""
+    admitted = [
+        job for name, job in before.jobs.items() if job.waits_for_queue and job.is_checked and phases[name] != "Pending"
+    ]
+    for queue, written in {(job.queue, job.written) for job in admitted}:
+        cards = written.split("|")
+        if len(cards) == 1 and any("|" in names and n for (of, names), n in before.reserved.items() if of == queue):
+            continue
+        needed = sum(job.needed for job in admitted if job.queue == queue and set(job.written.split("|")) <= set(cards))
+        room = sum(max(before.admission_room(queue, [card]), 0) for card in cards)
+        assert needed <= room, (queue, written)
 
 
 @pytest.mark.parametrize("seed", range(200))
@@ -236,9 +343,13 @@ def test_reports_of_cards_equal_the_naive_model_at_every_step(seed: int) -> None
     before: dict[tuple[str, str], int] = {}
     for _ in range(12):
         actor.change()
+        objects = history.cluster.objects()
+        stored = {o["metadata"]["name"]: phase_of(o) for o in objects if o["kind"] == "PodGroup"}
+        opened = Model(objects, stored)
         history.cycle(CONFIGURATION)
         assert history.outcome is not None
-        phases = {job.name: job.phase for job in history.outcome.session.jobs.values()}
+        phases = {job.name: job.phase or "Pending" for job in history.outcome.session.jobs.values()}
+        admitted_rightly(opened, phases)
         model = Model(history.cluster.objects(), phases)
         samples = samples_of(history, metrics)
         for queue in QUEUES:
@@ -262,3 +373,4 @@ def test_reports_of_cards_equal_the_naive_model_at_every_step(seed: int) -> None
         before = dict(model.used)
         if not any(raw["metadata"].get("deletionTimestamp") for raw in history.on_nodes()):
             refused_rightly(model)
+        actor.create_admitted()

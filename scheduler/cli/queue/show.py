@@ -3,17 +3,19 @@
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
+from scheduler.api.card_usage import card_summary, cards_in
 from scheduler.api.names import DEFAULT_QUEUE
 from scheduler.cli.connection import Cluster, Connection
 from scheduler.cli.errors import FORBIDDEN, CommandError
 from scheduler.cli.listing import ListFlags, list_flags, show_list, show_once
-from scheduler.cli.output import TABLE, WIDE, Column, output_option, print_object
+from scheduler.cli.output import TABLE, WIDE, Column, Raw, mapping_in, output_option, print_object
+from scheduler.cli.queue_amounts import Amounts, amount_lines
 from scheduler.cli.target import connection_options, name_argument
-from scheduler.cli.text import pairs
+from scheduler.cli.text import echo, pairs
 from scheduler.cli.view import View
 
 if TYPE_CHECKING:
@@ -33,34 +35,22 @@ def _amounts(amounts: "Mapping[str, object] | None") -> str:
     return pairs((name, readable_text(name, amount)) for name, amount in (amounts or {}).items())
 
 
-def written_cards(cards: object) -> str:
-    """The used amount and the quota of each card, and what the queue has borrowed or lent, such as
-    ``NVIDIA-H200=4/3 (1 borrowed)``. ``cards``: ``status.cards``, of any shape."""
-    from scheduler.api.written_amounts import loan_text
-
-    listed = cards.items() if isinstance(cards, dict) else ()
-    amounts = []
-    for name, its in listed:
-        if isinstance(its, dict):
-            loan = loan_text(its.get("borrowed"), its.get("lent"))
-            amounts.append((name, f"{its.get('used')}/{its.get('quota')}" + (f" ({loan})" if loan else "")))
-    return pairs(amounts)
-
-
 def _count(phase: str) -> "Column[QueueRow]":
     return Column(phase, lambda row: row.groups[phase], 8)
 
 
+_CARD_FIELDS: Final = {"quota": "capability"}
+"""Names in ``status.cards`` -> those of the same amounts of resources."""
 _COLUMNS: tuple[Column[QueueRow], ...] = (
     Column("Name", lambda row: row.queue.metadata.name, 25),
     Column("Weight", lambda row: row.queue.spec.weight, 8),
     Column("State", lambda row: row.queue.status.state, 8, phase=True),
     Column("Parent", lambda row: row.queue.spec.parent, 8),
     *(_count(phase) for phase in ("Inqueue", "Pending", "Running", "Unknown", "Completed")),
-    Column("Deserved", lambda row: _amounts(row.queue.spec.deserved), wide=True),
-    Column("Capability", lambda row: _amounts(row.queue.spec.capability), wide=True),
-    Column("Allocated", lambda row: _amounts(row.queue.status.allocated), wide=True),
-    Column("Cards", lambda row: written_cards(row.queue.status.cards), wide=True),
+    Column("Deserved", lambda row: _amounts(row.queue.spec.deserved), wide=True, elastic=True),
+    Column("Capability", lambda row: _amounts(row.queue.spec.capability), wide=True, elastic=True),
+    Column("Allocated", lambda row: _amounts(row.queue.status.allocated), wide=True, elastic=True),
+    Column("Cards", lambda row: card_summary(row.queue.status.cards) or None, wide=True, elastic=True),
 )
 
 
@@ -86,6 +76,28 @@ def _rows(queues: "list[Queue]", groups: "list[PodGroup]") -> list[QueueRow]:
     return [QueueRow(queue, counts[queue.metadata.name]) for queue in queues]
 
 
+def amounts_of(raw: Raw) -> list[Amounts]:
+    """What a Queue says of each resource and card."""
+    spec, status = mapping_in(raw, "spec"), mapping_in(raw, "status")
+    cards = cards_in(status.get("cards"))
+    fields = {
+        "used": mapping_in(status, "allocated"),
+        "deserved": mapping_in(spec, "deserved"),
+        "capability": mapping_in(spec, "capability"),
+        "guarantee": mapping_in(mapping_in(spec, "guarantee"), "resource"),
+    }
+    names = dict.fromkeys(name for amounts in fields.values() for name in amounts if name not in cards)
+    resources: list[Amounts] = [
+        {"resource": name, **{key: amounts[name] for key, amounts in fields.items() if name in amounts}}
+        for name in names
+        if name != "pods"
+    ]
+    return resources + [
+        {"resource": name, **{_CARD_FIELDS.get(key, key): amount for key, amount in its.items()}}
+        for name, its in cards.items()
+    ]
+
+
 @click.command("list")
 @list_flags(namespaced=False)
 def list_command(connection: Connection, flags: ListFlags) -> None:
@@ -101,13 +113,16 @@ def list_command(connection: Connection, flags: ListFlags) -> None:
 @output_option()
 @connection_options()
 def get_command(connection: Connection, name: str, output: str) -> None:
-    """Show a queue."""
+    """Show a queue, and below it what it uses of each resource and card."""
     from scheduler.api.kinds import QUEUE
 
     async def work(cluster: Cluster) -> None:
         raw = await cluster.get(QUEUE, "", name)
         if output in (TABLE, WIDE):
             await show_once(cluster, queue_view(lambda queue: queue.metadata.name == name), output)
+            amounts = amounts_of(raw)
+            for line in ("", *amount_lines(amounts)) if amounts else ():
+                echo(line)
         else:
             print_object(raw, output, QUEUE)
 

@@ -3,9 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from scheduler.api.card_usage import usage_note
 from scheduler.api.quantity import QuantityError, parse_quantity
 from scheduler.api.resource import scale_of
-from scheduler.api.written_amounts import loan_text, quantity
+from scheduler.api.written_amounts import readable
 from scheduler.cli.layout import bar
 from scheduler.cli.output import Column, Table
 from scheduler.cli.text import colour_of
@@ -106,9 +107,9 @@ def _resource(before: str, amounts: Mapping[str, str]) -> _Line:
     used, deserved, capability = (_parsed(resource, amounts.get(key)) for key in _AMOUNTS)
     texts = [_written(resource, amounts.get(key)) for key in _AMOUNTS]
     drawn = _bar(used or 0, deserved, capability)
-    loan = loan_text(amounts.get("borrowed"), amounts.get("lent"))
+    note = usage_note({key: amounts.get(key) for key in ("borrowed", "lent")})
     colour = "yellow" if amounts.get("borrowed", "0") != "0" else _colour(used or 0, deserved, capability)
-    used_text = texts[0] + (f" ({loan})" if loan else "")
+    used_text = texts[0] + (f" ({note})" if note else "")
     return _Line((before + resource, drawn, used_text, texts[1], texts[2]), colour)
 
 
@@ -134,6 +135,6 @@ def _parsed(resource: str, text: str | None) -> float | None:
 
 
 def _written(resource: str, text: str | None) -> str:
-    """An amount as people write it; "" if there is none."""
+    """An amount to read; "" if there is none."""
     amount = _parsed(resource, text)
-    return text or "" if amount is None else quantity(resource, amount)
+    return text or "" if amount is None else readable(resource, amount)

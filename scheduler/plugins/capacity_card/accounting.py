@@ -97,6 +97,8 @@ class AccountBuilder:
             for holding in other_queues.values():
                 add(allocated, holding.allocated.items())
         reserved, elastic = compare_with_minimum(minimum, allocated)
+        if not has_minimum_pods(job):  # with fewer Pods than its minimum, it has no card to spare
+            elastic = {name: amount for name, amount in elastic.items() if name in (CPU, MEMORY)}
         if other_queues:
             elastic = {name: min(amount, own.allocated.get(name, 0.0)) for name, amount in elastic.items()}
         if not (reserves(job) or (job.min_resources is None and job.phase == INQUEUE)):

@@ -114,6 +114,12 @@ def test_wide_characters_take_two_columns_and_words_are_broken_only_if_they_must
     assert wrapped("abcdefgh ij", 4) == ["abcd", "efgh", "ij"]
 
 
+def test_a_list_is_broken_after_its_commas_and_begins_beside_its_title() -> None:
+    listed = "NVIDIA-H200=2/3,NVIDIA-H800=0/2,NVIDIA-L40S=1/1"
+    assert wrapped(f"Cards: {listed}", 40) == ["Cards: NVIDIA-H200=2/3,NVIDIA-H800=0/2,", "NVIDIA-L40S=1/1"]
+    assert wrapped("a short,list stays", 14) == ["a short,list", "stays"]
+
+
 def test_later_rows_keep_the_widths_of_the_first() -> None:
     table = Table(COLUMNS)
     table.lines([("first", "a")])

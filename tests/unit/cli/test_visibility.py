@@ -95,7 +95,7 @@ def test_queues_are_listed_with_their_amounts(tenant: Cluster) -> None:
 
     header, row, _, amounts, numbers = (line.split() for line in shown.splitlines())
     assert row == ["gold", "2", "Open", "root", "1", "2"] and "Waiting" in header
-    assert amounts == ["Queue", "Resource", "Used", "Deserved", "Capability"]
+    assert amounts == ["Queue", "Resource", "Used", "Capability"]
     assert numbers[:3] == ["gold", "cpu", "3"] and numbers[-1] == "4"
 
 

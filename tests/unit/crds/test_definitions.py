@@ -135,7 +135,7 @@ def test_the_short_names_are_those_of_volcano(file: str, names: list[str] | None
                 "PENDING": ".status.pending",
                 "CPU": ".status.allocated.cpu",
                 "MEMORY": ".status.allocated.memory",
-                "CARDS": ".status.cards",
+                "CARDS": ".status.cardSummary",
                 "AGE": ".metadata.creationTimestamp",
             },
         ),

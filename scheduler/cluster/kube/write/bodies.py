@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from scheduler.api.card_usage import card_summary
 from scheduler.api.decisions import (
     Bind,
     Evict,
@@ -120,12 +121,12 @@ def pod_group_status(update: PodGroupStatusUpdate, key: SigningKey | None = None
 
 
 def queue_allocated(update: QueueAllocated) -> bytes:
-    """JSON patch of a Queue's status: ``allocated`` and ``cards`` are replaced, so nothing of before remains.
+    """JSON patch of a Queue's status: what it uses is replaced as a whole, so nothing of before remains.
     ``reservation`` is written empty, as Volcano does: its Queues are read by programs that know it there."""
     return _encode(
         [
             {"op": "add", "path": "/status/allocated", "value": update.allocated},
-            *([] if update.cards is None else [{"op": "add", "path": "/status/cards", "value": update.cards}]),
+            *({"op": "add", "path": f"/status/{key}", "value": value} for key, value in _cards(update).items()),
             {"op": "add", "path": "/status/reservation", "value": {}},
             *({"op": "add", "path": f"/status/{phase}", "value": number} for phase, number in update.groups.items()),
         ]
@@ -134,8 +135,12 @@ def queue_allocated(update: QueueAllocated) -> bytes:
 
 def queue_first_allocated(update: QueueAllocated) -> bytes:
     """Merge patch for a Queue that has no status yet."""
-    cards = {} if update.cards is None else {"cards": update.cards}
-    return _encode({"status": {"allocated": update.allocated, **cards, **update.groups, "reservation": {}}})
+    return _encode({"status": {"allocated": update.allocated, **_cards(update), **update.groups, "reservation": {}}})
+
+
+def _cards(update: QueueAllocated) -> dict[str, object]:
+    """``cards``, and for kubectl the same as a text; nothing if they are not written."""
+    return {} if update.cards is None else {"cards": update.cards, "cardSummary": card_summary(update.cards)}
 
 
 def object_write(write: ObjectWrite) -> bytes:

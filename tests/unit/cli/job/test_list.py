@@ -71,7 +71,7 @@ def test_jobs_are_selected_by_phases(cluster: Cluster) -> None:
 
     assert names("--phase", "running") == ["running"]
     assert names("--phase", "Pending", "--phase", "Failed") == ["pending", "failed"]
-    assert set(cluster.completes("job", "list", "--phase", "Te")) == {"terminated", "terminating"}
+    assert set(cluster.completes("job", "list", "--phase", "Te")) == {"Terminated", "Terminating"}
 
 
 def test_the_phases_are_those_of_vcjobs() -> None:

@@ -61,6 +61,28 @@ def test_wide_shows_the_amounts_of_the_queue(cluster: Cluster) -> None:
     assert row.split()[-4:] == ["cpu=4", "cpu=8,memory=18.2Gi", "cpu=1500m,NVIDIA-H200=1", "NVIDIA-H200=1/3"]
 
 
+def test_get_shows_what_the_queue_uses_of_each_resource_and_card_with_the_numbers_of_its_status(
+    cluster: Cluster,
+) -> None:
+    raw = queue("q", capability={"cpu": "8"}, guarantee={"resource": {"memory": "2Gi"}})
+    card = {"quota": "3", "used": "4", "inqueue": "1", "requested": "6", "borrowed": "1", "lent": "0"}
+    raw["status"] = {
+        "allocated": {"cpu": "1500m", "memory": "19595788288", "pods": "4", "NVIDIA-H200": "4"},
+        "cards": {"NVIDIA-H200": card, "malformed": "by hand"},
+    }
+    cluster.holds(QUEUES, raw)
+    cluster.holds(ALL_GROUPS)
+
+    assert cluster.prints("queue", "get", "q").partition("\n\n")[2] == (
+        "Resource     Used    Capability  Guarantee  Inqueue  Requested  Borrowed  Lent\n"
+        "cpu          1500m   8\n"
+        "memory       18.2Gi              2Gi\n"
+        "NVIDIA-H200  4       3                      1        6          1         0\n"
+    )
+    row = cluster.prints("queue", "list", "-o", "wide").splitlines()[1]
+    assert row.endswith("NVIDIA-H200=4/3 (1 inqueue, 6 requested, 1 borrowed)")
+
+
 def test_a_queue_is_created_from_flags(cluster: Cluster) -> None:
     cluster.api.answer("POST", QUEUES, queue("research"), status=201)
     flags = "-n research -w 4 --parent root --capability cpu=8 --deserved cpu=4 --guarantee cpu=2"

@@ -84,6 +84,15 @@ def test_pods_on_nodes_are_allocated_and_the_rest_above_the_minimum_is_elastic()
     assert found.inqueue == {}
 
 
+def test_a_gang_with_fewer_pods_than_its_minimum_has_no_card_to_spare() -> None:
+    gang = card_group("job", "q", 2, phase="Running"), card_pod("p-0", "job", on="n")
+    waiting = card_group("next", "q", 3, {H200: 3})
+    world = World(gpu_node("n"), quota_queue("q", {H200: 3}), *gang, waiting)
+    assert H200 not in plugin(world.session(CONFIGURATION))._books["q"].elastic
+    world.run(CONFIGURATION)
+    assert (world.get("PodGroup", "next").get("status") or {}).get("phase") != "Inqueue"
+
+
 def test_an_admitted_job_without_pods_reserves_its_minimum() -> None:
     waiting = card_group("job", "q", 2, {H200: 2}, asks="2c+2Gi", phase="Inqueue")
     found = books(gpu_node("n"), quota_queue("q", {H200: 4}), waiting)

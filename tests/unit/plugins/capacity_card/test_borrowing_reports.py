@@ -3,9 +3,9 @@
 import json
 from typing import Any
 
+from scheduler.api.card_usage import card_summary
 from scheduler.api.names import CARD_BORROWING_LIMIT, CARD_LENDING_LIMIT
 from scheduler.cli.explain_text import lines
-from scheduler.cli.queue.show import written_cards
 from scheduler.cli.queue.tree import tree_blocks
 from scheduler.cli.simulate_table import report_lines
 from scheduler.cluster.memory import Simulation
@@ -103,7 +103,7 @@ def test_every_view_shows_the_same_figures() -> None:
     found = World(*lent()).run(BORROW)
     assert found.outcome is not None
     (status,) = [update.cards for update in found.decisions.queues if update.name == "a"]
-    assert written_cards(status) == f"{H200}=6/4 (2 borrowed)"
+    assert card_summary(status) == f"{H200}=6/4 (2 borrowed)"
     rows = {row.name: row.amounts for row in overview(found.outcome.session, CardDevices()).queues}
     (a,), (b,) = ([its for its in rows[name] if its.resource == H200] for name in "ab")
     assert (a.borrowed, a.lent, a.over) == ("2", "", "")

@@ -450,6 +450,19 @@ def test_what_a_queue_no_longer_holds_does_not_remain_in_its_status() -> None:
     run(scenario)
 
 
+def test_the_cards_of_a_queue_are_written_also_as_a_text_for_kubectl() -> None:
+    async def scenario(world: World) -> None:
+        world.api.answer("PATCH", QUEUE_STATUS)
+        cards = {"NVIDIA-H200": {"quota": "3", "used": "3", "inqueue": "0", "requested": "5"}}
+        world.writer.submit(Decisions(queues=[QueueAllocated("q", {}, cards)]))
+        assert await world.writer.flush(30)
+        written = {each["path"]: each["value"] for each in world.api.to("PATCH", QUEUE_STATUS)[0].body}
+        assert written["/status/cards"] == cards
+        assert written["/status/cardSummary"] == "NVIDIA-H200=3/3 (5 requested)"
+
+    run(scenario)
+
+
 def test_a_queue_without_any_status_gets_one() -> None:
     async def scenario(world: World) -> None:
         async def handler(call: Call, request: web.Request) -> Answer:

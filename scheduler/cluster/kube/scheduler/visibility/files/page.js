@@ -208,6 +208,8 @@ function drawAmount(line, amount) {
   if (amount.capability) text = `${amount.used} of ${amount.capability} used${part}`;
   if (amount.capability && amount.deserved) text += `, ${amount.deserved} deserved`;
   if (!amount.capability && amount.deserved) text = `${amount.used} used, ${amount.deserved} deserved${part}`;
+  if (amount.inqueue) text += `, ${amount.inqueue} inqueue`;
+  if (amount.requested) text += `, ${amount.requested} requested`;
   if (amount.borrowed) text += `, ${amount.borrowed} borrowed`;
   if (amount.lent) text += `, ${amount.lent} lent`;
   setText(numbers.children[0], text);
