@@ -23,6 +23,12 @@ MAX_CARDS: Final = 10**9
 MAX_NAMES: Final = 64
 SEPARATOR: Final = "|"
 _NAME: Final = re.compile(r"[A-Za-z0-9][-A-Za-z0-9._/*+:]{0,252}")
+_VENDORS: Final = (
+    *((start, "NVIDIA") for start in ("nvidia-", "tesla-", "geforce-", "quadro-")),
+    ("ascend", "Huawei"),
+    ("ppu-", "PPU"),
+)
+"""Beginnings of the names of cards, in lower case."""
 _RESERVED: Final = frozenset((CPU, MEMORY))
 Names = tuple[str, ...]
 
@@ -87,6 +93,13 @@ def kind_of(name: str) -> str:
     if part.startswith("mig-"):
         return f"MIG {part.removeprefix('mig-').removesuffix('-mixed')}"
     return "MPS" if part.startswith("mps-") else part or "whole card"
+
+
+def vendor_of(name: str) -> str:
+    """Returns the vendor of a card by the beginning of its name; "" if it says nothing. Cards of different vendors are
+    different resources."""
+    lowered = name.lower()
+    return next((vendor for start, vendor in _VENDORS if lowered.startswith(start)), "")
 
 
 def parse_quota(text: str | None) -> CardCounts:

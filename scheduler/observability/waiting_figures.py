@@ -98,7 +98,7 @@ def reason_class(job: Job) -> str:
     """Why the Pods of a job wait, as one of ``REASON_CLASSES``."""
     if job.phase in PENDING_PHASES:
         return "not_admitted"
-    if job.refusals:
+    if job.refusals or any(errors.note for errors in job.fit_errors.values()):
         return "refused"
     if job.fit_errors:
         return "no_node"

@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from scheduler.api.cards import SEPARATOR, Names, cards_of_pod, kind_of
+from scheduler.api.cards import SEPARATOR, Names, cards_of_pod, kind_of, vendor_of
 from scheduler.api.names import CPU, MEMORY
 from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, PODS_INDEX, Dimensions
 from scheduler.api.task import Task, TaskClass
@@ -150,8 +150,12 @@ class Demands:
         known = {card: resources for card, resources in known.items() if resources}
         if len(known) > 1 and not frozenset.intersection(*known.values()):
             types = {card: " or ".join(sorted(resources)) for card, resources in known.items()}
-        elif len(known) < len(cards) and len({kind_of(card) for card in cards}) > 1:
+        elif len(known) == len(cards):
+            return ""
+        elif len({kind_of(card) for card in cards}) > 1:
             types = {card: kind_of(card) for card in cards}
+        elif len({vendor for card in cards if (vendor := vendor_of(card))}) > 1:
+            types = {card: f"{vendor} card" for card in cards if (vendor := vendor_of(card))}
         else:
             return ""
         listed = ", ".join(f"<{card}> is {resource}" for card, resource in types.items())

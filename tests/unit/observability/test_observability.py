@@ -15,6 +15,8 @@ from scheduler.observability.role_metrics import exponential_buckets
 from scheduler.observability.server import AddressError, Server, parse_address
 from scheduler.observability.waiting_figures import REASON_CLASSES
 from tests.builders import World, configuration, group, node, pods, queue
+from tests.unit.plugins.capacity_card.cards import CONFIGURATION as CARD_QUOTA
+from tests.unit.plugins.capacity_card.cards import H200, gang, gpu_node, quota_queue
 
 
 def test_a_session_leaves_the_figures_of_queues_and_jobs_in_the_metrics() -> None:
@@ -132,14 +134,20 @@ def test_waiting_pods_are_counted_by_the_class_of_their_reason() -> None:
         [group("pending", asks="100c"), *pods("pending", 4, "1c", "pending")],
     )
     world.run(configuration(["gang", "predicates", "capacity", "overcommit"]))
+    assert pending_pods(world) == {"not_admitted": 4, "refused": 1, "no_node": 1, "gang": 0, "other": 0}
+
+
+def test_pods_beyond_a_card_quota_are_refused_ones() -> None:
+    found = World(gpu_node("n", H200), quota_queue("q", {H200: 1}), gang("a", "q", 1), gang("b", "q", 1))
+    assert pending_pods(found.run(CARD_QUOTA))["refused"] == 1
+
+
+def pending_pods(world: World) -> dict[str, float | None]:
     assert world.outcome is not None
-    session, metrics = world.outcome.session, Metrics()
-    metrics.waiting.update(session.jobs)
-    found = {
-        reason: metrics.registry.get_sample_value("volcano_py_pending_pods", {"reason": reason})
-        for reason in REASON_CLASSES
-    }
-    assert found == {"not_admitted": 4, "refused": 1, "no_node": 1, "gang": 0, "other": 0}
+    metrics = Metrics()
+    metrics.waiting.update(world.outcome.session.jobs)
+    value = metrics.registry.get_sample_value
+    return {reason: value("volcano_py_pending_pods", {"reason": reason}) for reason in REASON_CLASSES}
 
 
 def test_addresses_are_read_as_go_programs_do() -> None:

@@ -47,6 +47,8 @@ def test_the_first_spelling_counts_if_both_differ() -> None:
         (f"{D4090}|{MIG}", ("is whole card", "is MIG 1g.24gb")),
         (f"{MIG}|NVIDIA-H20/mig-1g.37gb-mixed", ("mig-1g.24gb", "mig-1g.37gb")),
         (f"{H800}/mps-80g*1/2|{H800}", ("is MPS", "is whole card")),
+        (f"{H200}|Ascend-910B", ("is NVIDIA card", "is Huawei card")),
+        ("PPU-ZW810E|Ascend-910B", ("is PPU card", "is Huawei card")),
     ],
 )
 def test_cards_of_different_kinds_are_no_choice_even_if_no_node_has_them(choice: str, kinds: tuple[str, str]) -> None:
@@ -55,6 +57,11 @@ def test_cards_of_different_kinds_are_no_choice_even_if_no_node_has_them(choice:
     assert world.bound == {}
     assert f"cannot stand for each other in {CARD_NAME}" in world.waiting["p"]
     assert all(kind in world.waiting["p"] for kind in kinds)
+
+
+def test_cards_of_which_the_names_say_nothing_may_be_a_choice() -> None:
+    world = one_pod({CARD_NAME: f"{H200}|A100-SXM4-40GB"}, {H200: 1, "A100-SXM4-40GB": 1}, gpu_node("a", H200))
+    assert world.bound == {"p": "a"}
 
 
 def test_a_choice_of_which_the_queue_has_no_quota_has_one_reason() -> None:
