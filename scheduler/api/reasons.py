@@ -5,11 +5,24 @@ of nodes are counted per text, so that one line covers thousands of nodes.
 """
 
 import dataclasses
+import re
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import Final
 
 from scheduler.api.names import EVENT_MALFORMED
 from scheduler.api.resource import format_amount
+
+_TYPE_NAMES: Final = re.compile("`([^`]*)`")
+_JSON_TYPES: Final = {
+    "int": "an integer",
+    "float": "a number",
+    "str": "a string",
+    "bool": "a boolean",
+    "array": "a list",
+    "object": "an object",
+}
+"""A type, as msgspec names it, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +125,13 @@ class Malformed:
 
 
 def field_and_problem(error: Exception) -> tuple[str, str]:
-    """The field of an error of msgspec (such as ``spec.minMember``; "" for the object itself), and its problem."""
+    """The field of an error of msgspec (such as ``spec.minMember``; "" for the object itself), and its problem, in the
+    words of JSON: ``expected an integer, got a string``."""
     problem, _, path = str(error).partition(" - at `")
+    if problem.startswith("Expected `"):
+        problem = _TYPE_NAMES.sub(_json_types, problem.replace("Expected", "expected", 1))
     return path.rstrip("`").removeprefix("$").removeprefix("."), problem
+
+
+def _json_types(names: re.Match[str]) -> str:
+    return " or ".join(_JSON_TYPES.get(name, name) for name in names[1].split(" | "))

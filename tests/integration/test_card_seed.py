@@ -13,6 +13,7 @@ from controlplane.client import ApiError
 from controlplane.manifests import CHART, NAMESPACE, RELEASE
 from scheduler.api.kinds import NODE, POD, QUEUE, VCJOB, object_path
 from scheduler.api.names import (
+    CARD_CARD,
     CARD_NAME,
     CARD_QUOTA,
     CARD_REQUEST,
@@ -56,10 +57,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation
         api = installation.api
         api.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
         for name, product in (("a", H200), ("b", H800)):
-            labels = {f"{GPU}.product": product, f"{GPU}.count": "8", f"{GPU}.memory": "143771"}
-            amounts = {"cpu": "64", "memory": "512Gi", "pods": "110", GPU: "8"}
-            status = {"allocatable": amounts, "capacity": amounts}
-            api.create(NODE.path, {"metadata": {"name": name, "labels": labels}, "status": status})
+            create_node(installation, name, product, {GPU: "8"})
         values = directory / "values.yaml"
         page = {"enabled": True, "page": True}
         content = {"scheduler": {"configuration": CONFIGURATION, "visibility": page}}
@@ -68,13 +66,27 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation
         installation.endpoints("scheduler", "visibility")
         for role in ROLES:
             installation.start(role)
-        queue = {"apiVersion": QUEUE.api_version, "kind": "Queue", "metadata": {"name": "cr-queue1"}}
-        queue["metadata"]["annotations"] = {CARD_QUOTA: json.dumps(QUOTA)}  # type: ignore[index]
         guarantee = {"resource": {"cpu": 2, "memory": "2Gi"}}
-        spec = {"weight": 1, "capability": {"cpu": 4, "memory": "4Gi"}, "guarantee": guarantee}
-        api.create(QUEUE.path, {**queue, "spec": spec})
-        api.wait(object_path(QUEUE, "", "cr-queue1"), lambda it: it.get("status", {}).get("state") == "Open", 60)
+        create_queue(installation, "cr-queue1", QUOTA, capability={"cpu": 4, "memory": "4Gi"}, guarantee=guarantee)
         yield installation
+
+
+def create_node(installed: Installation, name: str, product: str, cards: dict[str, str], **labels: str) -> None:
+    """``cards``: allocatable resources that count cards; ``labels``: more of the vendor's labels."""
+    named = {
+        f"{GPU}.{key}": value for key, value in {"product": product, "count": "8", "memory": "143771", **labels}.items()
+    }
+    amounts = {"cpu": "64", "memory": "512Gi", "pods": "110", **cards}
+    status = {"allocatable": amounts, "capacity": amounts}
+    installed.api.create(NODE.path, {"metadata": {"name": name, "labels": named}, "status": status})
+
+
+def create_queue(installed: Installation, name: str, quota: dict[str, int], **spec: Any) -> None:
+    metadata = {"name": name, "annotations": {CARD_QUOTA: json.dumps(quota)}}
+    queue = {"apiVersion": QUEUE.api_version, "kind": "Queue", "metadata": metadata, "spec": {"weight": 1, **spec}}
+    installed.api.create(QUEUE.path, queue)
+    path = object_path(QUEUE, "", name)
+    installed.api.wait(path, lambda it: it.get("status", {}).get("state") == "Open", 60)
 
 
 def template(annotations: dict[str, str], **spec: Any) -> dict[str, Any]:
@@ -177,6 +189,10 @@ def test_cards_are_allowed_refused_counted_and_shown_as_the_design_says(installe
     wait(lambda: any(insufficient(5000, 8000) in text for text in events("PodGroup")), 60, lambda: events("PodGroup"))
     assert not [pod for pod in api.get(PODS)["items"] if pod["metadata"]["name"].startswith("too-large")]
 
+    # Its owner sees the reason in the job.
+    wait(lambda: insufficient(5000, 8000) in installed.plane.kubectl("get", "vcjob", "too-large", "-n", "default"), 60)
+    assert insufficient(5000, 8000) in shown(installed, "job", "list", "-n", "default", "-o", "wide")
+
     # The same numbers in kubectl, the command line and metrics.
     def status() -> dict[str, Any]:
         found: dict[str, Any] = api.get(object_path(QUEUE, "", "cr-queue1"))["status"]
@@ -187,7 +203,14 @@ def test_cards_are_allowed_refused_counted_and_shown_as_the_design_says(installe
     table = installed.plane.kubectl("get", "queue", "cr-queue1", "-o", "wide")
     assert table.split()[:7] == ["NAME", "STATE", "WEIGHT", "PARENT", "RUNNING", "INQUEUE", "PENDING"]
     assert f"{H200}=3/3 (4 requested)" in table
-    assert f"{H200}=3/3" in shown(installed, "queue", "list", "-o", "wide")
+    assert f"{H200}=3/3 (4 requested)" in shown(installed, "queue", "list", "-o", "wide")
+    assert [H200, "3", "3", "0", "4"] in [
+        line.split() for line in shown(installed, "queue", "get", "cr-queue1").splitlines()
+    ]
+    (queue,) = json.loads(shown(installed, "queue", "top", "cr-queue1", "-o", "json"))["items"]
+    (amounts_of_card,) = (each for each in queue["amounts"] if each["resource"] == H200)
+    numbers = {"used": "3", "capability": "3", "inqueue": "0", "requested": "4"}
+    assert amounts_of_card == {"queue": "cr-queue1", "resource": H200, **numbers}
     explained = shown(installed, "explain", "pod", name, "-n", "default")
     assert insufficient(1000, 4000) in " ".join(explained.split())
     assert ["cr-queue1", H200, "3", "3", "0", "4"] in [line.split() for line in explained.splitlines()]
@@ -207,3 +230,56 @@ def test_cards_are_allowed_refused_counted_and_shown_as_the_design_says(installe
     # The quota is given back when the Deployment shrinks.
     api.patch(f"{DEPLOYMENT}/cr-deployment", {"spec": {"replicas": 0}})
     wait(lambda: cards(installed) == {"quota": "3", "used": "2", "inqueue": "0", "requested": "2"}, 60)
+
+
+def test_a_choice_of_cards_and_parts_of_cards_are_charged_for_what_pods_get(installed: Installation) -> None:
+    d4090, d4090d, mps, mig = "NVIDIA-GeForce-RTX-4090", "NVIDIA-GeForce-RTX-4090-D", *list(QUOTA)[3:5]
+    create_node(installed, "c", d4090, {GPU: "2"}, memory="24564")
+    create_node(installed, "d", d4090d, {GPU: "2"}, memory="24564")
+    create_node(installed, "e", H800, {f"{GPU}.shared": "4"}, memory="81559", replicas="2")
+    create_node(installed, "f", H200, {"nvidia.com/mig-1g.18gb": "3"})
+    create_queue(installed, "cr-queue2", {d4090: 1, d4090d: 1, mps: 1, mig: 2})
+
+    def deploy(name: str, replicas: int, resource: str, annotation: str, card: str) -> None:
+        annotations = {annotation: card, QUEUE_NAME_ANNOTATION: "cr-queue2"}
+        requests = {resource: "1", "cpu": "1"}
+        container = {"name": "c", "image": "nginx", "resources": {"requests": requests, "limits": requests}}
+        pod = {
+            "metadata": {"labels": {"app": name}, "annotations": annotations},
+            "spec": {"schedulerName": "volcano-py", "containers": [container]},
+        }
+        spec = {"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": pod}
+        installed.api.create(DEPLOYMENT, {"metadata": {"name": name}, "spec": spec})
+
+    deploy("either", 3, GPU, CARD_CARD, f"{d4090}|{d4090d}")
+    deploy("mps", 2, f"{GPU}.shared", CARD_NAME, mps)
+    deploy("mig", 2, "nvidia.com/mig-1g.18gb", CARD_NAME, mig)
+    deploy("mixed", 1, GPU, CARD_NAME, f"{d4090}|NVIDIA-H20/mig-1g.24gb-mixed")
+
+    def figures() -> dict[str, dict[str, str]]:
+        found = installed.api.get(object_path(QUEUE, "", "cr-queue2"))["status"].get("cards", {})
+        return {card: {key: its[key] for key in ("quota", "used", "requested")} for card, its in found.items()}
+
+    expected = {d4090: "112", d4090d: "111", mps: "112", mig: "222"}
+    keys = ("quota", "used", "requested")
+    wanted = {card: dict(zip(keys, numbers, strict=True)) for card, numbers in expected.items()}
+    wait(lambda: {card: figures().get(card) for card in wanted} == wanted, 60, figures)
+
+    def pods(app: str) -> list[dict[str, Any]]:
+        return [pod for pod in installed.api.get(PODS)["items"] if pod["metadata"]["labels"].get("app") == app]
+
+    def reasons(app: str) -> list[str]:
+        found = [each for pod in pods(app) for each in pod["status"].get("conditions", []) if each["status"] == "False"]
+        return [each["message"] for each in found if each["type"] == "PodScheduled"]
+
+    assert sorted(pod["spec"].get("nodeName", "") for pod in pods("either")) == ["", "c", "d"]
+    for app, card, limit in (("either", f"{d4090}|{d4090d}", 2000), ("mps", mps, 1000)):
+        (reason,) = wait(lambda name=app: reasons(name), 60)  # type: ignore[misc]
+        numbers = f"requested <1000>, total would be <{limit + 1000}>, but capability is <{limit}>"
+        assert f"insufficient <{card}> quota: {numbers}" in reason
+    (reason,) = wait(lambda: reasons("mixed"), 60)
+    assert "cannot stand for each other" in reason and "is whole card" in reason and "is MIG 1g.24gb" in reason
+    lines = [line.split() for line in shown(installed, "queue", "get", "cr-queue2").splitlines()]
+    assert [mps, "1", "1", "0", "2"] in lines and [mig, "2", "2", "0", "2"] in lines
+    listed = shown(installed, "queue", "list", "-o", "wide")
+    assert f"{d4090}=1/1 (2 requested),{d4090d}=1/1,{mps}=1/1 (2 requested),{mig}=2/2" in listed

@@ -135,7 +135,7 @@ def test_a_malformed_job_causes_a_warning_and_the_others_are_listed(cluster: Clu
 
     assert result.exit_code == 0
     assert [line.split()[0] for line in result.stdout.splitlines()] == ["Name", "train"]
-    assert result.stderr == "warning: Job default/odd is not shown: status.running: Expected `int`, got `str`\n"
+    assert result.stderr == "warning: Job default/odd is not shown: status.running: expected an integer, got a string\n"
     assert len(json.loads(cluster.prints("job", "list", "-o", "json"))["items"]) == 2
 
 

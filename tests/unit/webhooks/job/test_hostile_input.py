@@ -104,17 +104,17 @@ def test_the_complete_valid_job_is_admitted() -> None:
 @pytest.mark.parametrize(
     ("job", "message"),
     [
-        ({"spec": []}, "spec: expected `object`, got `array`"),
-        (vcjob(minAvailable="3"), "spec.minAvailable: expected `int`, got `str`"),
-        (vcjob(task(replicas=1.5)), "spec.tasks[0].replicas: expected `int`, got `float`"),
-        (vcjob(task(replicas=True)), "spec.tasks[0].replicas: expected `int`, got `bool`"),
+        ({"spec": []}, "spec: expected an object, got a list"),
+        (vcjob(minAvailable="3"), "spec.minAvailable: expected an integer, got a string"),
+        (vcjob(task(replicas=1.5)), "spec.tasks[0].replicas: expected an integer, got a number"),
+        (vcjob(task(replicas=True)), "spec.tasks[0].replicas: expected an integer, got a boolean"),
         (vcjob(task(replicas=2**31)), "spec.tasks[0].replicas: expected a number that fits in 32 bits"),
-        (vcjob(task(policies={})), "spec.tasks[0].policies: expected `array | null`, got `object`"),
-        (vcjob(plugins=["svc"]), "spec.plugins: expected `object | null`, got `array`"),
+        (vcjob(task(policies={})), "spec.tasks[0].policies: expected a list or null, got an object"),
+        (vcjob(plugins=["svc"]), "spec.plugins: expected an object or null, got a list"),
         (
             with_container(resources={"requests": {"cpu": True}}),
-            "spec.tasks[0].template.spec.containers[0].resources.requests[...]: expected `int | float | str`, "
-            "got `bool`",
+            "spec.tasks[0].template.spec.containers[0].resources.requests[...]: expected an integer or a "
+            "number or a string, got a boolean",
         ),
     ],
 )

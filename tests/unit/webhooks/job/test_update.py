@@ -105,7 +105,7 @@ def test_other_fields_are_immutable(new: Json) -> None:
             changed("networkTopology", to={"highestTierAllowed": 1, "highestTierName": "x"}),
             "must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology simultaneously",
         ),
-        (changed("tasks", 0, "replicas", to="2"), "spec.tasks[0].replicas: expected `int`, got `str`"),
+        (changed("tasks", 0, "replicas", to="2"), "spec.tasks[0].replicas: expected an integer, got a string"),
     ],
 )
 def test_the_first_problem_of_an_update_is_reported(new: Json, message: str) -> None:
