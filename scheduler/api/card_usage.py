@@ -15,9 +15,9 @@ def card_summary(cards: object) -> str:
 
 
 def cards_in(cards: object) -> dict[str, dict[str, Any]]:
-    """``status.cards``, without what is no mapping."""
+    """``status.cards`` by name, without what is no mapping."""
     listed = cards.items() if isinstance(cards, dict) else ()
-    return {str(name): its for name, its in listed if isinstance(its, dict)}
+    return dict(sorted((str(name), its) for name, its in listed if isinstance(its, dict)))
 
 
 def usage_note(amounts: Mapping[str, object]) -> str:

@@ -130,7 +130,7 @@ def _quantity(key: str, numbers: QueueAmounts) -> str:
     return "" if amount is None else readable(numbers.resource, amount)
 
 
-_OPTIONAL: Final = ("deserved", "inqueue", "requested", "borrowed", "lent")
+_OPTIONAL: Final = ("counted", "deserved", "inqueue", "requested", "borrowed", "lent")
 """The amounts that have a column only if one of them is known."""
 _QUEUES: Final[dict[str, Column[QueueAmounts]]] = {
     "queue": Column("QUEUE", lambda numbers: numbers.queue),

@@ -9,7 +9,7 @@ from scheduler.framework.remedies.gates import Gate
 from scheduler.framework.remedies.registry import RemedyError
 
 Raw = dict[str, Any]
-AMOUNT_FIELDS: Final = ("used", "deserved", "capability", "inqueue", "requested", "borrowed", "lent")
+AMOUNT_FIELDS: Final = ("used", "counted", "deserved", "capability", "inqueue", "requested", "borrowed", "lent")
 """The fields of ``QueueAmounts`` that are amounts."""
 
 
@@ -94,6 +94,13 @@ class QueueAmounts:
     """The used amount beyond the capability. None: queues do not borrow from each other."""
     lent: float | None = None
     """How much of the capability other queues use."""
+    counted: float | None = None
+    """The part of the used amount that counts against the capability. None: all of it."""
+
+    @property
+    def limited(self) -> float:
+        """What is to be compared with the capability."""
+        return self.used if self.counted is None else self.counted
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,11 +58,11 @@ def _amount(its: QueueAmounts) -> Amount:
     limit = its.deserved if its.capability is None else its.capability
     use = mark = -1.0
     if limit is not None:
-        use = round(its.used / limit, 3) if limit > 0 else float(its.used > 0)
+        use = round(its.limited / limit, 3) if limit > 0 else float(its.limited > 0)
         if its.capability and its.deserved is not None:
             mark = round(min(1.0, its.deserved / its.capability), 3)
     over = ""
-    if its.capability is not None and its.used > its.capability and its.borrowed is None:
+    if its.capability is not None and its.limited > its.capability and its.borrowed is None:
         over = "capability"
     elif its.deserved is not None and its.used > its.deserved:
         over = "deserved"
@@ -74,6 +74,7 @@ def _amount(its: QueueAmounts) -> Amount:
         use,
         mark,
         over,
+        counted=text(its.counted),
         inqueue=text(its.inqueue or None),
         requested=text(None if its.requested == its.used else its.requested),
         borrowed=text(its.borrowed or None),

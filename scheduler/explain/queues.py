@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -46,7 +47,7 @@ def queue_amounts(session: Session, job: Job) -> list[QueueAmounts]:
     requested = job.pending if job.min_resources is None else np.maximum(job.pending, job.min_resources)
     dims = [int(d) for d in np.flatnonzero(requested) if d != PODS_INDEX]
     by_name = CARD_REQUEST in job.annotations or any(d > PODS_INDEX for d in dims)
-    computed = _computed_deserved(session)
+    computed = _computed(session)
     return [
         amounts
         for name in (job.queue, *ancestors(session.queues, job.queue))
@@ -97,7 +98,7 @@ def queue_totals(session: Session) -> dict[str, QueueTotal]:
             all_running[above] += running[name]
             all_jobs[above] += jobs[name]
     dims = [d for d in range(len(session.dimensions.names)) if d != PODS_INDEX]
-    computed = _computed_deserved(session)
+    computed = _computed(session)
     return {
         name: QueueTotal(
             [its for its in _of_queue(session, name, sums[name], dims, computed) if its.used or _limited(its)],
@@ -108,9 +109,21 @@ def queue_totals(session: Session) -> dict[str, QueueTotal]:
     }
 
 
-def _computed_deserved(session: Session) -> dict[str, Vector]:
+class _Computed(NamedTuple):
+    """What plugins compute of queues."""
+
+    deserved: Mapping[str, Vector]
     """Queue -> the amounts that it deserves, from the plugin that divides the cluster, if there is one."""
-    return {queue: its.deserved for one in session.figures() for queue, its in one.queues.items()}
+    counted: Mapping[str, Mapping[str, float]]
+    """As in ``Figures``."""
+
+
+def _computed(session: Session) -> _Computed:
+    figures = session.figures()
+    return _Computed(
+        {queue: its.deserved for one in figures for queue, its in one.queues.items()},
+        {queue: its for one in figures for queue, its in one.counted.items()},
+    )
 
 
 def _used_by_queue(session: Session) -> dict[str, Vector]:
@@ -135,19 +148,23 @@ def _of_queue(
     name: str,
     used: Vector,
     dims: list[int],
-    computed: Mapping[str, Vector],
+    computed: _Computed,
     *,
     by_name: bool = True,
 ) -> list[QueueAmounts]:
-    """``used``: what the jobs of the queue and of those below it hold; ``computed``: queue -> its deserved amounts, if
-    not those of its spec; ``by_name``: with what plugins limit by name, such as cards."""
+    """``used``: what the jobs of the queue and of those below it hold; ``by_name``: with what plugins limit by name,
+    such as cards."""
     queue = session.queues[name]
-    deserves = computed.get(name, queue.deserved)
+    deserves, counted = computed.deserved.get(name, queue.deserved), computed.counted.get(name, {})
     result = []
     for d in dims:
         capability = None if np.isinf(queue.capability[d]) else float(queue.capability[d])
         deserved = float(deserves[d]) if deserves[d] >= SMALLEST else None
-        result.append(QueueAmounts(name, session.dimensions.names[d], float(used[d]), deserved, capability))
+        resource = session.dimensions.names[d]
+        part = counted.get(resource)
+        if capability is None or (part is not None and part >= used[d]):
+            part = None
+        result.append(QueueAmounts(name, resource, float(used[d]), deserved, capability, counted=part))
     usage = session.queue_usage(queue) if by_name else {}
     return result + [
         QueueAmounts(name, card, its.used, None, its.limit, its.inqueue, its.requested, its.borrowed, its.lent)

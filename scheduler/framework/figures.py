@@ -107,6 +107,8 @@ class Figures:
     queues: Mapping[str, QueueFigures] = field(default_factory=dict)
     shares: Mapping[str, QueueShare] = field(default_factory=dict)
     """Queues that are not in ``queues``."""
+    counted: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """Queue -> resource -> the part of what it uses that counts against its capability, if not all of it does."""
     jobs: Iterable[tuple[str, str, float]] = ()
     """Namespace, name and dominant share of each job. Can be iterated repeatedly."""
     namespaces: Mapping[str, NamespaceFigures] = field(default_factory=dict)

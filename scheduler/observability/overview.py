@@ -28,6 +28,8 @@ class Amount(msgspec.Struct, frozen=True, omit_defaults=True):
     """The deserved part of the capability. -1: there are not both."""
     over: str = ""
     """What it exceeds: ``capability``, ``deserved`` or "". Borrowed amounts are within the rules."""
+    counted: str = ""
+    """The part of the used amount that counts against the capability; "": all of it."""
     inqueue: str = ""
     """What admitted jobs still need; "": nothing."""
     requested: str = ""

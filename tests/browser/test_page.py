@@ -61,6 +61,7 @@ def test_queues_show_what_they_request_and_what_they_have_borrowed_and_lent() ->
         cards = (
             Amount("NVIDIA-H200", "6", "", "4", 1.5, borrowed="2"),
             Amount("NVIDIA-H800", "0", "", "4", 0.0, lent="1"),
+            Amount("cpu", "16", "", "4", 0.25, counted="1"),
             Amount("NVIDIA-L40S", "3", "", "3", 1.0, inqueue="1", requested="10"),
         )
         async with viewer() as v:
@@ -69,6 +70,7 @@ def test_queues_show_what_they_request_and_what_they_have_borrowed_and_lent() ->
             text = await v.text("#queue-tree")
             assert "6 of 4 used (150 %), 2 borrowed" in text
             assert "0 of 4 used (0 %), 1 lent" in text
+            assert "16 used, 1 of 4 counted (25 %)" in text
             assert "3 of 3 used (100 %), 1 inqueue, 10 requested" in text
             assert "over its capability" not in text
 

@@ -102,13 +102,16 @@ _AMOUNTS: Final = ("used", "deserved", "capability")
 
 def _resource(before: str, amounts: Mapping[str, str]) -> _Line:
     """``amounts``: resource, used, deserved and capability, in Kubernetes' notation; what is missing is not limited.
-    If queues borrow from each other also borrowed and lent."""
+    If queues borrow from each other also borrowed and lent; counted,
+    if not all that is used counts against the capability."""
     resource = amounts["resource"]
     used, deserved, capability = (_parsed(resource, amounts.get(key)) for key in _AMOUNTS)
     texts = [_written(resource, amounts.get(key)) for key in _AMOUNTS]
-    drawn = _bar(used or 0, deserved, capability)
+    counted = _parsed(resource, amounts.get("counted"))
+    limited = (used if counted is None else counted) or 0
+    drawn = _bar(limited, deserved, capability)
     note = usage_note({key: amounts.get(key) for key in ("borrowed", "lent")})
-    colour = "yellow" if amounts.get("borrowed", "0") != "0" else _colour(used or 0, deserved, capability)
+    colour = "yellow" if amounts.get("borrowed", "0") != "0" else _colour(limited, deserved, capability)
     used_text = texts[0] + (f" ({note})" if note else "")
     return _Line((before + resource, drawn, used_text, texts[1], texts[2]), colour)
 

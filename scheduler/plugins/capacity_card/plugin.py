@@ -130,7 +130,11 @@ class CapacityCard:
         self._account(self._reported, lambda problem: None)
 
     def _figures(self) -> Figures:
-        return Figures(shares={name: QueueShare(book.share, book.overused) for name, book in self._books.items()})
+        counted = {name: {it: book.held(it) for it, _ in _LIMITED} for name, book in self._reported.items()}
+        return Figures(
+            shares={name: QueueShare(book.share, book.overused) for name, book in self._books.items()},
+            counted=counted if self._unlimited else {},
+        )
 
     # --- for explanations ---
     def book(self, queue: str) -> QueueBook | None:

@@ -135,6 +135,12 @@ def test_more_than_the_deserved_amount_is_yellow_and_more_than_the_capability_re
     assert bar("3").startswith("\x1b[33m███████") and bar("5").startswith("\x1b[31m██████████")
 
 
+def test_a_bar_leaves_out_what_does_not_count_against_the_capability() -> None:
+    amounts = {"queue": "q", "resource": "cpu", "used": "32", "counted": "4", "capability": "16"}
+    (*_, lines) = tree_blocks([{"queue": "q", "amounts": [amounts]}])
+    assert lines[-1].split() == ["cpu", "██░░░░░░░░", "32", "16"]
+
+
 def test_flags_are_added_before_words_that_are_no_flags() -> None:
     assert with_flags(["queue", "top"], "-W") == ["queue", "top", "-W"]
     assert with_flags(["queue", "top", "--", "-x"], "-W") == ["queue", "top", "-W", "--", "-x"]

@@ -2,9 +2,21 @@
 
 from scheduler.api.decisions import QueueAllocated
 from scheduler.api.kinds import QUEUE
+from scheduler.explain.overview import overview
+from scheduler.explain.queues import queue_totals
+from scheduler.observability.cluster_figures import CardDevices
 from scheduler.observability.metrics import Metrics
 from tests.builders import Raw, World, configuration, group, node, pod, queue
-from tests.unit.plugins.capacity_card.cards import CONFIGURATION, GPU, H200, H800, gang, gpu_node, quota_queue
+from tests.unit.plugins.capacity_card.cards import (
+    CONFIGURATION,
+    GPU,
+    H200,
+    H800,
+    UNLIMITED,
+    gang,
+    gpu_node,
+    quota_queue,
+)
 
 NODES = [gpu_node("a", H200, 4)]
 
@@ -73,3 +85,20 @@ def test_metrics_have_the_share_of_a_queue_and_series_of_its_cards_only() -> Non
         assert value(f"volcano_queue_{word}_scalar_resources", series) == amount
     resources = {s.labels["resource"] for f in metrics.session.collect() for s in f.samples if "resource" in s.labels}
     assert resources == {"pods", GPU, H200}
+
+
+def test_cpu_that_the_queue_does_not_limit_is_not_shown_as_more_than_its_capability() -> None:
+    """With ``cardUnlimitedCpuMemory``, as in the published design."""
+    raws: list[Raw | list[Raw]] = [
+        group("plain", "q", 1),
+        pod("plain-0", "1c+1Gi", "plain"),
+        gang("g", "q", 2, asks=f"8c+1Gi+{GPU}=1"),
+    ]
+    found = World(NODES, quota_queue("q", {H200: 2}, "4c+64Gi"), *raws).run(UNLIMITED)
+    assert set(found.bound) == {"plain-0", "g-0", "g-1"}
+    assert found.outcome is not None
+    (cpu,) = (its for its in queue_totals(found.outcome.session)["q"].amounts if its.resource == "cpu")
+    assert (cpu.used, cpu.counted, cpu.capability) == (17000, 1000, 4000)
+    (row,) = (row for row in overview(found.outcome.session, CardDevices()).queues if row.name == "q")
+    (shown,) = (its for its in row.amounts if its.resource == "cpu")
+    assert (shown.used, shown.counted, shown.use, shown.over) == ("17", "1", 0.25, "")

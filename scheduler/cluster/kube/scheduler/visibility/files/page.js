@@ -206,6 +206,7 @@ function drawAmount(line, amount) {
   const part = use < 0 ? "" : ` (${Math.round(use * 100)} %)`;
   let text = `${amount.used} used, no limit`;
   if (amount.capability) text = `${amount.used} of ${amount.capability} used${part}`;
+  if (amount.counted) text = `${amount.used} used, ${amount.counted} of ${amount.capability} counted${part}`;
   if (amount.capability && amount.deserved) text += `, ${amount.deserved} deserved`;
   if (!amount.capability && amount.deserved) text = `${amount.used} used, ${amount.deserved} deserved${part}`;
   if (amount.inqueue) text += `, ${amount.inqueue} inqueue`;
