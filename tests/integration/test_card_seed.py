@@ -283,4 +283,5 @@ def test_a_choice_of_cards_and_parts_of_cards_are_charged_for_what_pods_get(inst
 
     deploy("mixed", 1, GPU, CARD_NAME, f"{d4090}|NVIDIA-H20/mig-1g.24gb-mixed")
     (reason,) = wait(lambda: reasons("mixed"), 60)
-    assert "cannot stand for each other" in reason and "is whole card" in reason and "is MIG 1g.24gb" in reason
+    assert "cannot stand for each other" in reason
+    assert "is nvidia.com/gpu" in reason and "is nvidia.com/mig-1g.24gb" in reason
