@@ -2,7 +2,7 @@
 
 ``explain``: jobs that wait on 2,000 nodes with 20,000 Pods, read from a file as ``kubectl get -o json`` prints it and
 from manifests, with the built-in configuration and with one that has preempt and reclaim. ``simulate -o json``: 100,000
-Pods placed on 10,000 nodes, and everything printed. ``--live``: ``explain`` of the same jobs on a real API server
+Pods placed on 10,000 nodes, and everything printed. ``--live``: ``explain`` of these jobs on a real API server
 instead, which takes minutes to fill. Prints a table; asserts nothing.
 """
 

@@ -22,7 +22,7 @@ from scheduler.framework.session import Session
 
 @register_action
 class GangPreempt:
-    """Evicts bundles of tasks in favour of starving gangs of the same queue. See ``GangEvictor`` for the arguments."""
+    """Evicts bundles of tasks in favour of starving gangs of their queue. See ``GangEvictor`` for the arguments."""
 
     name: ClassVar[str] = "gangpreempt"
 

@@ -1,7 +1,7 @@
 """preempt: starving jobs preempt tasks of other jobs in their own queue, and tasks of their own.
 
 First each job evicts tasks of other jobs in its queue, all or nothing: the evictions are discarded unless the job
-becomes ready. Then its tasks evict other tasks of the same job, one by one. Plugins decide which tasks are victims
+becomes ready. Then its tasks evict other tasks of the job, one by one. Plugins decide which tasks are victims
 (PREEMPTABLE). The preemptor is pipelined until its victims have terminated, and its Pod gets the node as nominated. A
 job that needs no eviction is left to allocate. After many evictions, the other jobs are left to the next session.
 """
@@ -24,7 +24,7 @@ from scheduler.framework.session import Session
 
 @register_action
 class Preempt:
-    """Evicts tasks in favour of starving jobs of the same queue. Jobs with a network topology do not preempt, because
+    """Evicts tasks in favour of starving jobs of their queue. Jobs with a network topology do not preempt, because
     single nodes anywhere in the network are of no use to them.
 
     Argument ``enableTopologyAwarePreemption`` (default false): choose the node with the cheapest victims among several

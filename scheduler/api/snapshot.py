@@ -123,7 +123,7 @@ class Snapshot:
     """Kind -> ``namespace/name`` (or name) -> the object as the API server has it, as JSON or a dictionary. Kept for a
     few kinds, and only while a plugin sends them to other programs."""
     version: int = 0
-    """Version of the cache. Snapshots of the same version differ only in ``now``."""
+    """Version of the cache. Snapshots with equal versions differ only in ``now``."""
 
     def original(self, kind: str, key: str) -> msgspec.Raw | None:
         """Returns an object as the API server has it, as JSON; None if it is not kept."""

@@ -103,7 +103,7 @@ class CsiNodeSpec(Wire):
 
 
 class CsiNode(KubeObject):
-    """The CSI drivers of the Node of the same name."""
+    """The CSI drivers of the Node with this name."""
 
     spec: CsiNodeSpec = msgspec.field(default_factory=CsiNodeSpec)
 

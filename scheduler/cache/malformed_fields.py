@@ -45,7 +45,7 @@ class MalformedFields:
             self._pending.setdefault((malformed.kind, malformed.namespace, malformed.name), []).append(malformed)
 
     def forget(self, kind: str, namespace: str, name: str) -> None:
-        """Forgets a deleted object. A new object of the same name is reported again."""
+        """Forgets a deleted object. A new object with its name is reported again."""
         self._reported.pop((kind, namespace, name), None)
         self._pending.pop((kind, namespace, name), None)
 

@@ -196,7 +196,7 @@ class NodeTable:
             self._add(new)
 
     def _holds_the_same(self, old: Task, new: Task) -> bool:
-        """Whether both versions take the same amounts of the same node, as when a bound Pod starts."""
+        """Whether both versions take equal amounts of one node, as when a bound Pod starts."""
         releasing = TaskStatus.RELEASING
         return (
             old.node == new.node

@@ -48,7 +48,7 @@ def connection_options(
 def name_argument(
     kind: str | tuple[str, ...], *flags: str, missing: str | None, default: str = "", multiple: bool = False
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Adds the argument ``[NAME]``, and flags of the same meaning, to a command.
+    """Adds the argument ``[NAME]``, and flags with its meaning, to a command.
 
     The function takes the parameter ``name`` (with ``multiple``: ``names``). ``kind``: the name of a constant of
     ``scheduler.api.kinds``, or several, for completion; ``missing``: the error when no name is given, or None if it

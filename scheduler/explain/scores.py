@@ -22,7 +22,7 @@ def rank(
 ) -> Ranking:
     """The nodes that accept a pending task now, with the best ones by score.
 
-    ``ahead``: row -> number of tasks of the same class that are placed there first and are not yet allocated.
+    ``ahead``: row -> number of tasks of this class that are placed there first and are not yet allocated.
     ``chosen``: a node that is always included.
     """
     cls = task.cls

@@ -100,7 +100,7 @@ class _Search:
         """Adds the plans that work alone to ``found``, at most one for each combination of kinds.
 
         ``all_at_once``: skip plans that fail even together at their maximum amounts. Checked after the first plan, and
-        for the plans of the same kinds after each plan that fails.
+        for the plans of equal kinds after each plan that fails.
         """
         left = deque(plans)
         first = True
@@ -203,7 +203,7 @@ class _Search:
         return self._trials.works(_steps(adjustments, amounts))
 
     def _without_unneeded_units(self, adjustments: Plan, amounts: list[int]) -> tuple[Plan, list[int]]:
-        """The adjustments without units that later units of the same adjustment make unnecessary."""
+        """The adjustments without units that become unnecessary with later units of the adjustment."""
         for i, adjustment in enumerate(adjustments):
             if adjustment.split is None or amounts[i] < 2:
                 continue

@@ -159,7 +159,7 @@ class Stage:
     def _options(self, role: str, scenario: Path) -> list[str]:
         options = ["--leader-elect=false", "--scheduler-name=volcano", "--enable-metrics=false"]
         if role == "scheduler":
-            # One copy per content, so that scenarios of the same configuration share a process.
+            # One copy per content, so that scenarios with equal configurations share a process.
             text = (scenario / "scheduler.conf").read_text(encoding="utf-8")
             file = self._directory / f"scheduler-{hash(text)}.conf"
             file.write_text(text, encoding="utf-8")

@@ -35,7 +35,7 @@ def test_pods_get_the_recorded_device_annotations(name: str) -> None:
 
 
 def others_of(pod: str, written: dict[str, Raw], wanted: Raw) -> bool:
-    """Whether another Pod of the same gang has these annotations: which of several equal Pods is placed is random in
+    """Whether another Pod of its gang has these annotations: which of several equal Pods is placed is random in
     Volcano."""
     gang = pod.rsplit("-", 1)[0]
     return any(wanted.items() <= words.items() for other, words in written.items() if other.startswith(f"{gang}-"))

@@ -139,7 +139,7 @@ def _status(gang: "Gang") -> Iterator[Field]:
 
 # --- Events -----------------------------------------------------------------------------------------------------------
 async def _events_of(cluster: Cluster, kind: "Kind", name: str, uid: str) -> list[Raw]:
-    """Fetches the Events of this job, without those of an earlier job of the same name."""
+    """Fetches the Events of this job, without those of an earlier job with its name."""
     from scheduler.api.kinds import EVENT
     from scheduler.cluster.kube.transport.sources import Source
 

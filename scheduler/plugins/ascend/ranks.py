@@ -77,7 +77,7 @@ def _by_name(tasks: Iterable[Task]) -> list[Task]:
     """Orders Pods by name, the numbers in the names by value."""
 
     def key(task: Task) -> list[tuple[int, str]]:
-        # Numbers and other parts alternate, so parts at one place compare with parts of the same kind.
+        # Numbers and other parts alternate, so parts at one place compare with parts of their kind.
         return [(int(part[:18]), "") if part.isdecimal() else (0, part) for part in _DIGITS.split(task.name)]
 
     return sorted(tasks, key=key)

@@ -7,7 +7,7 @@ its whole cards. Cards that are shared by MPS or partitioned by MIG have other n
   GiB, rounded to the nearest one (81559 MiB: ``mps-80g``)
 * MIG, resource ``nvidia.com/mig-<profile>``: ``<product>/mig-<profile>-mixed``
 
-Users write the memory of the same card as 90, 95, 96 or 97 g, depending on the unit and the rounding. A name that
+Users write the memory of one card as 90, 95, 96 or 97 g, depending on the unit and the rounding. A name that
 differs from the node's only in the memory, and by at most a tenth of it, therefore means the same card (``canonical``).
 The number of cards is the allocatable amount of the node (``Nodes.allocatable``), never the count label.
 """
@@ -35,7 +35,7 @@ _NUMBER: Final = re.compile(r"[0-9]{1,12}")
 _MPS_NAME: Final = re.compile(r"(.+)/mps-([0-9]{1,9})g\*1/([0-9]{1,9})")
 _MIG_NAME: Final = re.compile(r".+/mig-(.+)-mixed")
 TOLERANCE: Final = 0.1
-"""Largest relative difference between two values for the memory of the same card."""
+"""Largest relative difference between two values for the memory of one card."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,4 +24,4 @@ def numa_nodes(session: Session, plugin: NumaAware, task: Task, job: Job, reason
     row = max(free, key=lambda row: (free[row], -row))
     asked = ", ".join(f"{name} {number}" for name, number in demand.containers)
     most = f"at most {free[row]} are free on one NUMA node (of {session.nodes.names[row]})"
-    yield Gate(GateKind.NODES, f"{task.name} asks for cpus of its own (by container: {asked}); {most}", NumaAware.name)
+    yield Gate(GateKind.NODES, f"{task.name} requests exclusive cpus (by container: {asked}); {most}", NumaAware.name)

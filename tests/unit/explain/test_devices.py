@@ -86,5 +86,5 @@ def test_reports_cpus_that_no_numa_node_has_and_the_best_available() -> None:
         conf=configuration(["gang"], ["predicates", "numa-aware"]),
     )  # fmt: skip
     assert [gate.message for gate in it.gates if gate.kind is GateKind.NODES and gate.plugin] == [
-        "g-0 asks for cpus of its own (by container: main 4); at most 3 are free on one NUMA node (of n1)"
+        "g-0 requests exclusive cpus (by container: main 4); at most 3 are free on one NUMA node (of n1)"
     ]

@@ -49,7 +49,7 @@ class ObjectWriter:
         """Object -> time of the monotonic clock."""
 
     def submit(self, write: ObjectWrite) -> None:
-        """Queues a write. It replaces an earlier one of the same object that waits."""
+        """Queues a write. It replaces an earlier write of this object that waits."""
         key = (write.kind.name, write.namespace, write.name)
         if time.monotonic() < self._not_before.get(key, 0.0):
             return

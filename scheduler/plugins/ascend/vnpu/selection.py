@@ -1,8 +1,8 @@
 """The choice of the chips for a request of AI cores: pure functions of the chips of a node.
 
 A virtual NPU goes to the chip with the fewest free AI cores on which its template fits. Whole chips are the lowest ones
-that are free entirely. While the device plugin has not confirmed a virtual NPU, its chip gets only virtual NPUs of the
-same template in the same session, and none in later ones.
+that are free entirely. While the device plugin has not confirmed a virtual NPU, its chip gets only virtual NPUs of its
+template in the same session, and none in later ones.
 """
 
 from collections.abc import Iterable

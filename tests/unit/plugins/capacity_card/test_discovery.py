@@ -106,7 +106,7 @@ def test_the_inventory_is_reused_until_the_cards_of_a_node_change() -> None:
 
     first = now()
     feed(world.cluster.cache, gpu_node("a", cards=4, more="x"))
-    assert now() is first, "fewer cards of the same name, another label"
+    assert now() is first, "fewer cards with the same name, another label"
     feed(world.cluster.cache, node("c", "4c"))
     assert now() is not first
     assert now().nodes_with([H200]).tolist() == [True, True, False]
