@@ -25,16 +25,16 @@ class GarbageController(Controller):
 
     def observe(self, kind: Kind, old: KubeObject | None, new: KubeObject | None, now: float) -> list[Key]:
         job = cast("Job | None", new)
-        if job is None or not _is_mortal(job):
+        if job is None or not _expires(job):
             return []
         before = cast("Job | None", old)
-        if before is not None and _is_mortal(before) and _lifetime(before) == _lifetime(job):
+        if before is not None and _expires(before) and _lifetime(before) == _lifetime(job):
             return []
         return [key_of(job)]
 
     def plan(self, key: Key, now: float) -> Plan:
         job = self._store.get(VCJOB, Job, *key)
-        if job is None or not _is_mortal(job):
+        if job is None or not _expires(job):
             return Plan()
         finished = parse_timestamp(job.status.state.last_transition_time)
         if finished is None:
@@ -46,7 +46,7 @@ class GarbageController(Controller):
         return Plan().then(Delete(VCJOB, *key, job.metadata.uid, foreground=True))
 
 
-def _is_mortal(job: Job) -> bool:
+def _expires(job: Job) -> bool:
     finished = job.status.state.phase in FINISHED_PHASES
     return finished and job.spec.ttl_seconds_after_finished is not None and job.metadata.deletion_timestamp is None
 
