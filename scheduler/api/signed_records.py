@@ -48,14 +48,15 @@ class SigningKey:
         signature is missing or wrong."""
         try:
             document = msgspec.json.decode(text)
+            if not isinstance(document, dict):
+                return None
+            signature = document.pop(SIGNATURE, None)
+            if not isinstance(signature, str) or not signature.isascii():
+                return None
+            expected = self._signature(uid, document)
         except (msgspec.DecodeError, UnicodeError, RecursionError):
-            return None
-        if not isinstance(document, dict):
-            return None
-        signature = document.pop(SIGNATURE, None)
-        if not isinstance(signature, str) or not signature.isascii():
-            return None
-        return document if hmac.compare_digest(signature, self._signature(uid, document)) else None
+            return None  # a document may be too deep to be encoded although it could be decoded
+        return document if hmac.compare_digest(signature, expected) else None
 
     def _signature(self, uid: str, document: Mapping[str, object]) -> str:
         content = json.dumps([uid, document], separators=(",", ":"), sort_keys=True).encode()

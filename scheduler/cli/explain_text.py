@@ -171,13 +171,16 @@ def _changes(it: Explanation) -> Iterator[str]:
     if not it.searched:
         return
     yield ""
+    if not it.changes and it.pipelined:
+        yield _heading("Nothing has to change: it gets its nodes when the Pods that terminate there are gone")
+        return
     if not it.changes:
         yield _heading("No change was found that would let it run")
         yield from _sentence(
             "  (tried: what can be changed of the job, its queue, quotas, nodes, volumes, devices, and arguments)"
         )
         return
-    yield _heading("Smallest change found that would let it run")
+    yield _heading("Smallest change found that would let it run" + (" sooner" if it.pipelined else ""))
     for i, change in enumerate(it.changes):
         before = "  or " if i else "  "
         yield from (styled(line, "green") for line in _sentence(before + change.text + _evicted(change.evicted)))

@@ -140,10 +140,7 @@ def _json(document: dict[str, Any]) -> str:
 
     import msgspec
 
-    try:
-        text = msgspec.json.encode(document)
-        if not text.isascii() or _EXPONENT.search(text) or b"0.0000" in text:
-            text = json.dumps(document).encode()  # msgspec escapes and writes such numbers differently
-        return msgspec.json.format(text, indent=1).decode()
-    except (UnicodeEncodeError, msgspec.DecodeError):  # a lone surrogate, which Python's reader accepts
-        return json.dumps(document, indent=1)
+    text = msgspec.json.encode(document)
+    if not text.isascii() or _EXPONENT.search(text) or b"0.0000" in text:
+        text = json.dumps(document).encode()  # msgspec escapes and writes such numbers differently
+    return msgspec.json.format(text, indent=1).decode()

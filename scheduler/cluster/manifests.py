@@ -5,6 +5,7 @@ Errors are raised as ManifestError, which names the file, the document and the f
 
 import json
 import math
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ _SUFFIXES = (".yaml", ".yml", ".json")
 _FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ITEMS: Final = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
 _ANY: Final = msgspec.json.Decoder()
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _FREQUENT_NULLS: Final = (b'"lastProbeTime": null,', b'"lastProbeTime":null,')
 """Each condition of a Pod has it. Within a string the quotes would be escaped."""
 
@@ -175,7 +177,8 @@ def _drop_nulls(value: object, level: int) -> None:
 
 
 def _checked(value: Any, where: str, path: str, depth: int) -> Any:
-    """Returns a copy without null fields, which Kubernetes treats as absent.
+    """Returns a copy without null fields, which Kubernetes treats as absent, and with U+FFFD for lone surrogates, as
+    API servers decode them.
 
     Raises ManifestError that names a field with a value that JSON cannot represent.
     """
@@ -186,15 +189,24 @@ def _checked(value: Any, where: str, path: str, depth: int) -> Any:
             if not isinstance(key, str):
                 raise ManifestError(f"{where}: {path or 'the document'}: expected strings as keys, got {value_of(key)}")
         return {
-            k: _checked(v, where, f"{path}.{k}" if path else k, depth + 1) for k, v in value.items() if v is not None
+            _without_surrogates(k): _checked(v, where, f"{path}.{k}" if path else k, depth + 1)
+            for k, v in value.items()
+            if v is not None
         }
     if isinstance(value, list):
         return [_checked(item, where, f"{path}[{i}]", depth + 1) for i, item in enumerate(value)]
+    if isinstance(value, str):
+        return _without_surrogates(value)
     if isinstance(value, float) and not math.isfinite(value):
         raise ManifestError(f"{where}: {path}: {value} is not a number that JSON knows")
-    if value is not None and not isinstance(value, str | int | float):
+    if value is not None and not isinstance(value, int | float):
         raise ManifestError(f"{where}: {path or 'the document'}: expected JSON's types, got {type_of(value)}")
     return value
+
+
+def _without_surrogates(text: str) -> str:
+    """Returns the text with U+FFFD in place of surrogates without a partner, which UTF-8 cannot encode."""
+    return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
 
 
 def _documents(text: str, source: str) -> Iterator[object]:

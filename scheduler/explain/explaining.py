@@ -46,7 +46,7 @@ def explain(simulation: Simulation, kind: str, namespace: str, name: str, *, sea
     assert job is not None
     _describe(result, job)
     held = _placed_task(job, target)
-    goal = goal_of(target, job)
+    goal = goal_of(simulation.cluster, target, job)
     if held is not None and (target.pod or goal.met_initially(job)):
         result.outlook, result.state = Outlook.PLACED, _placed_state(job, goal, held if target.pod else None)
         result.ranking = _ranking_if_unplaced(simulation, target, held)
@@ -193,7 +193,11 @@ def _report(result: Explanation, simulation: Simulation, run: _Run, goal: Goal, 
     result.gates = gates(session, job, goal)
     result.queues = queue_amounts(session, job)
     what = "it has no node" if target.pod else f"{job.ready_count} of the {goal.needed(job)} Pods needed have a node"
+    result.pipelined = _is_pipelined(session, job, goal)
     result.state = f"{what}, and as things are that does not change"
+    if result.pipelined:
+        gets = "one" if target.pod else "the others" if job.ready_count else "them"
+        result.state = f"{what}; it gets {gets} when Pods that terminate are gone"
     evidence = Evidence(simulation.cluster.server, session, job, goal, result.gates)
     with evidence.unplaced_tasks() as unplaced:
         if unplaced:
@@ -203,6 +207,15 @@ def _report(result: Explanation, simulation: Simulation, run: _Run, goal: Goal, 
     wanted = evidence.wanted
     if wanted and not unplaced:
         result.ranking = rank(session, job, wanted[0])
+
+
+def _is_pipelined(session: TracedSession, job: Job, goal: Goal) -> bool:
+    """Whether the Pods that the goal lacks have places that terminating Pods still hold."""
+    pipelined = job.of(TaskStatus.PIPELINED).values()
+    if goal.pod:
+        return any(task.key == goal.pod for task in pipelined)
+    enough = job.ready_count + len(pipelined) >= goal.needed(job)
+    return bool(pipelined) and enough and session.job_pipelined(job)
 
 
 def _describe(result: Explanation, job: Job) -> None:

@@ -137,6 +137,8 @@ class Explanation:
     size: int = 0
     placed: int = 0
     """Pods that have a node or have succeeded."""
+    pipelined: bool = False
+    """Whether it gets its nodes without a change, once the Pods that terminate there are gone."""
     placeable: int = 0
     """Further Pods that found a node, but had to give it back because the gang was incomplete."""
     queue_position: QueuePosition | None = None

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from scheduler.api.batch import FINISHED_PHASES
 from scheduler.api.job import Job
-from scheduler.api.kinds import BATCH_JOB, POD, POD_GROUP, VCJOB, Kind
+from scheduler.api.kinds import ACJOB, BATCH_JOB, POD, POD_GROUP, VCJOB, Kind, find_kind
 from scheduler.api.names import GROUP_NAME
 from scheduler.api.objects import ENDED_PHASES
 from scheduler.api.task import READY_STATUSES, Task, TaskStatus
@@ -15,6 +15,7 @@ from scheduler.framework.session import Session
 
 Raw = dict[str, Any]
 _WAITING: Final = (TaskStatus.PENDING, TaskStatus.PIPELINED)
+_CREATORS: Final = (VCJOB, ACJOB)
 KINDS: Final = {"pod": POD, "podgroup": POD_GROUP, "job": VCJOB}
 
 
@@ -102,20 +103,23 @@ class Goal:
     required: int = 0
     """The least number of Pods with a node for which plugins let the gang start. They may require more than its
     minimum."""
+    pods_follow: bool = False
+    """Whether a controller creates the Pods of the gang once it is admitted, so that admission alone is not the goal."""
 
     def needed(self, job: Job) -> int:
         """The number of Pods of the gang that must have a node."""
         return max(job.min_member, self.required, 1, job.ready_count + 1 if self.waiting else 0)
 
     def reached(self, session: Session) -> bool:
-        """Whether the goal is reached at the end of a session."""
+        """Whether the goal is reached at the end of a session. For a gang without Pods that no controller creates, the
+        goal is its admission to the queue."""
         job = session.jobs.get(self.job)
         if job is None:
             return False
         if self.pod:
             return any(task.key == self.pod for status in READY_STATUSES for task in job.of(status).values())
         if not job.size:
-            return not job.waiting_for_queue  # it has no Pods yet: the goal is its admission to the queue
+            return not job.waiting_for_queue and not (self.pods_follow and job.min_member)
         started = job.ready_count >= max(job.min_member, 1) and not missing_roles(job) and session.job_ready(job)
         return started and (not self.waiting or job.count(*_WAITING) < self.waiting)
 
@@ -149,8 +153,20 @@ def missing_roles(job: Job) -> dict[str, int]:
     return {role: number for role, number in lacking.items() if number > 0}
 
 
-def goal_of(target: Target, job: Job) -> Goal:
+def goal_of(cluster: MemoryCluster, target: Target, job: Job) -> Goal:
     """The goal for a target: the gang's minimum, or one more Pod for a gang that has its minimum."""
     minimum = max(job.min_member, 1)
     started = job.ready_count >= minimum and not missing_roles(job)
-    return Goal(target.job, target.pod, job.count(*_WAITING) if started else 0)
+    waiting = job.count(*_WAITING) if started else 0
+    return Goal(target.job, target.pod, waiting, pods_follow=_has_creator(cluster, job))
+
+
+def _has_creator(cluster: MemoryCluster, job: Job) -> bool:
+    """Whether a vcjob or AscendJob owns the PodGroup; their controllers create Pods after its admission."""
+    group = cluster.server.find(POD_GROUP, job.namespace, job.name)
+    for owner in (group["metadata"].get("ownerReferences") or ()) if group is not None else ():
+        kind = find_kind(str(owner.get("apiVersion")), str(owner.get("kind")))
+        raw = cluster.server.find(kind, job.namespace, str(owner.get("name"))) if kind in _CREATORS else None
+        if raw is not None and raw["metadata"]["uid"] == owner.get("uid"):
+            return True
+    return False

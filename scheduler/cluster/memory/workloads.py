@@ -10,8 +10,11 @@ import hashlib
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
+import msgspec
+
 from scheduler.api.kinds import BATCH_JOB, CLAIM, DEPLOYMENT, POD, REPLICA_SET, STATEFUL_SET, Kind
-from scheduler.api.objects import ENDED_PHASES, KubeObject, Pod
+from scheduler.api.objects import ENDED_PHASES, KubeObject, LabelSelector, Pod
+from scheduler.api.selectors import matches
 from scheduler.cluster.memory.server import Json, Key, MemoryServer, controller_of, key_of
 
 MAX_PODS: Final = 100_000
@@ -76,7 +79,10 @@ class Workloads:
         spec = deployment.get("spec") or {}
         own = list(self._controlled(REPLICA_SET, deployment))
         if not own:
-            return not spec.get("paused") and self._server.create(REPLICA_SET, _replica_set(deployment))
+            missing = list(self._replica_sets_of_pods(deployment))
+            if not missing and not spec.get("paused"):
+                missing = [_replica_set(deployment)]
+            return any([self._server.create(REPLICA_SET, raw) for raw in missing])
         active = [raw for raw in own if _count(raw.get("spec") or {}, "replicas")]
         if len(active) > 1:
             return False  # in a rollout, which is not simulated
@@ -85,6 +91,20 @@ class Workloads:
         if _count(scaled.get("spec") or {}, "replicas") == number:
             return False
         return self._server.patch(REPLICA_SET, meta["namespace"], meta["name"], {"spec": {"replicas": number}})
+
+    def _replica_sets_of_pods(self, deployment: Json) -> Iterator[Json]:
+        """The ReplicaSets of the Deployment's Pods, if they are missing: Pods may be read without them."""
+        pods: dict[tuple[str, str], list[Json]] = {}
+        for pod in self._server.by_index(POD, _replica_set_namespace, deployment["metadata"]["namespace"]):
+            owner = controller_of(pod) or {}
+            if not self._server.exists(str(owner.get("uid"))) and _is_selected(deployment, pod):
+                pods.setdefault((str(owner.get("name")), str(owner.get("uid"))), []).append(pod)
+        for (name, uid), own in pods.items():
+            made = _replica_set(deployment, (own[0]["metadata"].get("labels") or {}).get(_TEMPLATE_HASH))
+            made["metadata"] |= {"name": name, "uid": uid}
+            if len(pods) > 1:
+                made["spec"]["replicas"] = sum(map(_is_active, own))
+            yield made
 
     def _sync_replica_set(self, replica_set: Json) -> bool:
         desired = _count(replica_set.get("spec") or {}, "replicas")
@@ -208,11 +228,12 @@ class Workloads:
 
 
 # --- manifests ---
-def _replica_set(deployment: Json) -> Json:
-    """The ReplicaSet of a Deployment's template, with the template's hash in its selector."""
+def _replica_set(deployment: Json, template_hash: str | None = None) -> Json:
+    """The ReplicaSet of a Deployment's template, with the template's hash in its selector. ``template_hash``: the one
+    that its Pods have."""
     meta, spec = deployment["metadata"], deployment.get("spec") or {}
     template = copy.deepcopy(spec["template"])
-    digest = _hash_suffix(f"{meta['namespace']}/{meta['name']}", 10)
+    digest = template_hash or _hash_suffix(f"{meta['namespace']}/{meta['name']}", 10)
     template["metadata"] = {**_object(template.get("metadata"))}
     labels = template["metadata"]["labels"] = {**_object(template["metadata"].get("labels"))}
     selector = _object(spec.get("selector")) or {"matchLabels": dict(labels)}
@@ -275,6 +296,21 @@ def _owner(kind: Kind, raw: Json) -> Json:
         "controller": True,
         "blockOwnerDeletion": True,
     }
+
+
+def _replica_set_namespace(pod: Json) -> str | None:
+    """The namespace of a Pod of a ReplicaSet."""
+    owner = controller_of(pod)
+    return pod["metadata"]["namespace"] if owner is not None and owner.get("kind") == REPLICA_SET.name else None
+
+
+def _is_selected(workload: Json, pod: Json) -> bool:
+    """Whether the selector of a workload selects a Pod."""
+    try:
+        selector = msgspec.convert((workload.get("spec") or {}).get("selector"), LabelSelector)
+    except msgspec.ValidationError:
+        return False
+    return matches(selector, pod["metadata"].get("labels") or {})
 
 
 # --- counts and names ---

@@ -7,10 +7,11 @@ from typing import Final
 import numpy as np
 
 from scheduler.api.job import Job
-from scheduler.api.kinds import POD, POD_GROUP, VCJOB
+from scheduler.api.kinds import POD, POD_GROUP
 from scheduler.api.names import KUBE_SYSTEM
 from scheduler.api.resource import Vector
 from scheduler.api.task import READY_STATUSES, Task, TaskStatus
+from scheduler.explain.changes.workloads import workload_of
 from scheduler.framework.remedies.adjustments import (
     Adjustment,
     ChangeKind,
@@ -150,29 +151,14 @@ def _deleted(evidence: Evidence, others: list[Job], amount: int) -> Step:
     deleted = others[:amount]
     return Step(
         "delete " + " and ".join(_described(evidence, other) for other in deleted),
-        tuple(_deletion(evidence, other) for other in deleted),
+        tuple(edit for other in deleted for edit in workload_of(evidence, other).deletion),
     )
 
 
 def _described(evidence: Evidence, job: Job) -> str:
-    kind, name = owner_of(evidence, job)
+    workload = workload_of(evidence, job)
     pods = f"{job.size} Pod{'s' * (job.size != 1)}"
-    return f"{kind} {job.namespace}/{name} ({pods} in queue {job.queue}, priority {job.priority})"
-
-
-def owner_of(evidence: Evidence, job: Job) -> tuple[str, str]:
-    """Kind and name of the vcjob that owns a PodGroup, or of the PodGroup itself."""
-    group = evidence.objects.find(POD_GROUP, job.namespace, job.name)
-    for owner in (group["metadata"].get("ownerReferences") or ()) if group is not None else ():
-        raw = evidence.objects.find(VCJOB, job.namespace, str(owner.get("name")))
-        if raw is not None and raw["metadata"]["uid"] == owner.get("uid"):
-            return "job", raw["metadata"]["name"]
-    return "PodGroup", job.name
-
-
-def _deletion(evidence: Evidence, job: Job) -> Edit:
-    kind, name = owner_of(evidence, job)
-    return Edit(VCJOB if kind == "job" else POD_GROUP, job.namespace, name, lambda raw: None)
+    return f"{workload.kind} {job.namespace}/{workload.name} ({pods} in queue {job.queue}, priority {job.priority})"
 
 
 def _deletion_candidates(evidence: Evidence) -> list[Job]:

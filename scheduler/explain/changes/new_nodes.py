@@ -66,13 +66,16 @@ def add_nodes(evidence: Evidence) -> Iterator[Plan]:
         GateKind.ENQUEUE,
         GateKind.OVERUSED,
         GateKind.QUOTA,
+        GateKind.PIPELINED,
         GateKind.PREEMPT,
         GateKind.RECLAIM,
     )
     if not evidence.has_gate(*kinds):
         return
     with evidence.unplaced_tasks() as unplaced:
-        asking = unplaced or evidence.wanted
+        # Pods to which nodes of terminating Pods are promised would get others at once.
+        pipelined = evidence.job.of(TaskStatus.PIPELINED).values()
+        asking = unplaced or evidence.wanted or sorted(pipelined, key=evidence.session.task_key)
         there = _existing_model(evidence, asking)
         models = [there] if there is not None else []
         if not models and asking:
@@ -80,7 +83,7 @@ def add_nodes(evidence: Evidence) -> Iterator[Plan]:
             models = [
                 _fitted_model(evidence, asking[0], bare=bare) for bare in forms if _size_exists(evidence, asking[0])
             ]
-        number = len(unplaced)
+        number = len(unplaced) if evidence.wanted else len(asking)
     for model in models:
         own = number / model.fits if model.fits else 1.0
         estimate = max(ceil(own), 1)
@@ -91,7 +94,8 @@ def add_nodes(evidence: Evidence) -> Iterator[Plan]:
             min(estimate + 2 * _needed_by_other_jobs(evidence, model), _MAX_NODES_BEHIND_OTHERS),
         )
         shared = ceil(own + _taken_by_earlier_jobs(evidence, model))
-        yield (Adjustment(ChangeKind.NODES, estimate, most, change, model.name or "bare", shared=shared),)
+        what = (model.name or "bare") if model.task is None else f"{model.name or 'bare'}, fitted"
+        yield (Adjustment(ChangeKind.NODES, estimate, most, change, what, shared=shared),)
 
 
 def _needed_by_other_jobs(evidence: Evidence, model: Model) -> int:
@@ -223,7 +227,7 @@ def _differences(model: Model) -> str:
     if model.task is not None:
         fix = fix_for(_decoded(model.original), model.task.cls.spec, {})
         parts += [f"label {key}={value}" for key, value in (fix.labels if fix else ())]
-        bare = ", without taints" if fix and (fix.taints or fix.uncordon) else ""
+        bare = ", without taints" if fix and fix.removals else ""
     else:
         bare = ""
     return (f", with {', '.join(parts)}" if parts else "") + bare

@@ -2,12 +2,28 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from scheduler.api.names import HOSTNAME_LABEL, UNSCHEDULABLE_TAINT
 from scheduler.api.objects import Node, NodeSelectorTerm, PodSpec, Requirement, Taint
 from scheduler.api.pod_rules import NO_EXECUTE, NO_SCHEDULE, tolerates
 from scheduler.framework.remedies.adjustments import Raw, join_names
+
+
+_CONDITIONS: Final = {
+    "node.kubernetes.io/not-ready": "make {nodes} ready",
+    "node.kubernetes.io/unreachable": "make {nodes} reachable",
+    "node.kubernetes.io/memory-pressure": "end the memory pressure on {nodes}",
+    "node.kubernetes.io/disk-pressure": "end the disk pressure on {nodes}",
+    "node.kubernetes.io/pid-pressure": "end the shortage of process IDs on {nodes}",
+    "node.kubernetes.io/network-unavailable": "make the network of {nodes} available",
+    "node.cloudprovider.kubernetes.io/uninitialized": "let the cloud provider initialize {nodes}",
+    "node.cloudprovider.kubernetes.io/shutdown": "start {nodes}",
+}
+"""Key of a taint by which Kubernetes shows a condition of the node -> what ends it. Nothing else removes the taint for
+long."""
+_REPAIR: Final = 10
+"""The size of the change that ends a condition, in taints: other nodes are preferred."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +38,18 @@ class NodeFix:
     """The labels to set."""
 
     @property
+    def repairs(self) -> tuple[str, ...]:
+        """The conditions to end, as keys of their taints."""
+        return tuple(dict.fromkeys(key for key, _, _ in self.taints if key in _CONDITIONS))
+
+    @property
+    def removals(self) -> tuple[tuple[str, str, str], ...]:
+        """The taints that a person can remove."""
+        return tuple(taint for taint in self.taints if taint[0] not in (*_CONDITIONS, UNSCHEDULABLE_TAINT))
+
+    @property
     def size(self) -> int:
-        return len(self.taints) + self.uncordon + len(self.labels)
+        return len(self.removals) + _REPAIR * len(self.repairs) + self.uncordon + len(self.labels)
 
     @property
     def needed(self) -> bool:
@@ -46,6 +72,7 @@ def fix_for(node: Node, spec: PodSpec, wanted: Mapping[str, str]) -> NodeFix | N
     cordoned = node.spec.unschedulable and not tolerates(
         tolerations, Taint(key=UNSCHEDULABLE_TAINT, effect=NO_SCHEDULE)
     )
+    cordoned |= any(key == UNSCHEDULABLE_TAINT for key, _, _ in taints)
     return NodeFix(node.metadata.name, taints, cordoned, tuple(sorted(labels.items())))
 
 
@@ -74,7 +101,8 @@ def words(chosen: Sequence[NodeFix]) -> str:
 
 
 def _words(fix: NodeFix) -> str:
-    parts = [f"remove taint {_shown(taint)} from {{nodes}}" for taint in fix.taints]
+    parts = [_CONDITIONS[key] for key in fix.repairs]
+    parts += [f"remove taint {_shown(taint)} from {{nodes}}" for taint in fix.removals]
     if fix.uncordon:
         parts.append("uncordon {nodes}")
     if fix.labels:

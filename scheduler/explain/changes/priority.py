@@ -7,9 +7,10 @@ from typing import Final
 
 from scheduler.api.kinds import POD_GROUP, PRIORITY_CLASS, VCJOB
 from scheduler.api.objects import PriorityClass
-from scheduler.explain.changes.jobs import delete_others, owner_of
+from scheduler.explain.changes.jobs import delete_others
 from scheduler.explain.changes.new_nodes import add_nodes
 from scheduler.explain.changes.queues import raise_limits
+from scheduler.explain.changes.workloads import vcjob_of
 from scheduler.explain.queues import queue_position
 from scheduler.framework.remedies.adjustments import Adjustment, ChangeKind, Edit, Plan, Raw, Step
 from scheduler.framework.remedies.evidence import Evidence
@@ -59,12 +60,14 @@ def _with_priority(evidence: Evidence, steps: list[int], amount: int) -> Step:
     classes = evidence.objects.structs(PRIORITY_CLASS)
     known = next((c.metadata.name for c in classes if isinstance(c, PriorityClass) and c.value == value), None)
     name = known or evidence.unused_name(PRIORITY_CLASS, f"priority-{value}")
-    kind, owner = owner_of(evidence, job)
-    edits = [Edit(VCJOB if kind == "job" else POD_GROUP, job.namespace, owner, partial(_with_class, name))]
+    vcjob = vcjob_of(evidence, job)
+    kind, owner = (POD_GROUP, job.name) if vcjob is None else (VCJOB, vcjob)
+    edits = [Edit(kind, job.namespace, owner, partial(_with_class, name))]
     if known is None:
         edits.append(Edit(PRIORITY_CLASS, "", name, partial(_with_value, value), creates=True))
     made = "" if known else ", to be created"
-    text = f"raise the priority of {kind} {job.namespace}/{owner} from {job.priority} to {value}"
+    what = "job" if kind is VCJOB else kind.name
+    text = f"raise the priority of {what} {job.namespace}/{owner} from {job.priority} to {value}"
     return Step(f"{text} (PriorityClass {name}{made})", tuple(edits))
 
 

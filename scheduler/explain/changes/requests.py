@@ -11,8 +11,8 @@ from scheduler.api.quantity import QuantityError, parse_quantity
 from scheduler.api.resource import PODS_INDEX, format_amount, scale_of
 from scheduler.api.task import Task
 from scheduler.api.written_amounts import grain_of, quantity, unit_of, units
-from scheduler.explain.changes.jobs import owner_of
 from scheduler.explain.changes.nodes import fix_adjustment, node_fixes
+from scheduler.explain.changes.workloads import vcjob_of, workload_of
 from scheduler.framework.columns import Filter
 from scheduler.framework.remedies.adjustments import Adjustment, ChangeKind, Edit, Plan, Raw, Step
 from scheduler.framework.remedies.evidence import Evidence
@@ -32,6 +32,7 @@ def reduce_requests(evidence: Evidence) -> Iterator[Plan]:
             yield (*fixes, *(_adjustment(evidence, tasks, d, estimate) for d, estimate in short.items()))
     if not evidence.job.size:
         yield from _template_plans(evidence)
+    yield from _lower_min_resources(evidence)
 
 
 def _short(evidence: Evidence, tasks: Sequence[Task]) -> tuple[list[Adjustment], dict[int, int]]:
@@ -118,13 +119,46 @@ def _with_smaller_request(evidence: Evidence, tasks: Sequence[Task], resource: s
     return Step(f"let {who} ask for {numbers}", (*edits, Edit(POD_GROUP, job.namespace, job.name, min_resources)))
 
 
+# --- announced requests ---
+def _lower_min_resources(evidence: Evidence) -> Iterator[Plan]:
+    """Lowers what a PodGroup that is not admitted announces, down to what its Pods request. The announcement of a
+    workload follows its Pods."""
+    job, announced = evidence.job, evidence.job.min_resources
+    if announced is None or not job.waiting_for_queue or workload_of(evidence, job).kind != POD_GROUP.name:
+        return
+    requested = sum((task.cls.request for task in job.tasks()), evidence.session.dimensions.zeros())
+    missing: dict[str, float] = {}
+    for shortage in (shortage for gate in evidence.gates for shortage in gate.shortages):
+        missing[shortage.resource] = max(shortage.missing, missing.get(shortage.resource, 0.0))
+    adjustments = []
+    for d in np.flatnonzero(announced > requested).tolist():
+        resource, asked = evidence.session.dimensions.names[d], float(announced[d])
+        estimate = units(resource, missing.get(resource, 0.0))
+        most = min(units(resource, asked) - 1, int((asked - float(requested[d])) // unit_of(resource)))
+        if 0 < estimate <= most:
+            change = partial(_with_lower_min_resources, evidence, resource, asked)
+            what = f"minResources {resource}"
+            adjustments.append(Adjustment(ChangeKind.REQUEST, estimate, most, change, what, grain_of(resource)))
+    if adjustments:
+        yield tuple(adjustments)
+
+
+def _with_lower_min_resources(evidence: Evidence, resource: str, asked: float, amount: int) -> Step:
+    job, fewer = evidence.job, amount * unit_of(resource)
+    numbers = f"from {quantity(resource, asked)} to {quantity(resource, asked - fewer)}"
+    text = f"lower minResources {resource} of PodGroup {job.key} {numbers}"
+    return Step(text, (Edit(POD_GROUP, job.namespace, job.name, partial(_with_min_resources, resource, fewer)),))
+
+
 # --- vcjobs without Pods ---
 def _template_plans(evidence: Evidence) -> Iterator[Plan]:
     """Reduces the requests of vcjob tasks without Pods to what some node has."""
-    kind, name = owner_of(evidence, evidence.job)
-    raw = evidence.objects.find(VCJOB, evidence.job.namespace, name) if kind == "job" else None
+    name = vcjob_of(evidence, evidence.job)
+    raw = evidence.objects.find(VCJOB, evidence.job.namespace, name) if name is not None else None
+    if name is None or raw is None:
+        return
     session, rows, adjustments = evidence.session, evidence.rows, []
-    for place, task in enumerate((raw or {}).get("spec", {}).get("tasks") or ()):
+    for place, task in enumerate(raw.get("spec", {}).get("tasks") or ()):
         containers = _containers(task.get("template"))
         for resource in sorted({r for container in containers for r in _amounts(container, "requests")}):
             asked, d = sum(_asked(container, resource) for container in containers), session.dimensions.find(resource)

@@ -11,6 +11,7 @@ from scheduler.api.kinds import DEPLOYMENT, POD, REPLICA_SET, STATEFUL_SET, VCJO
 from scheduler.api.names import KUBE_SYSTEM, TASK_SPEC
 from scheduler.api.task import Task, TaskStatus
 from scheduler.cluster.memory.server import controller_of
+from scheduler.explain.changes.workloads import workload_of
 from scheduler.framework.remedies.adjustments import Adjustment, ChangeKind, Edit, Plan, Raw, Step
 from scheduler.framework.remedies.evidence import Evidence
 from scheduler.framework.remedies.nodes import compared_resources
@@ -68,9 +69,10 @@ def _without_pods(evidence: Evidence, removable: Sequence[tuple[Job, Task]], amo
     texts: list[str] = []
     edits: list[Edit] = []
     for job, tasks in removed.values():
-        what = "Pod" if len(tasks) == 1 else f"{len(tasks)} Pods"
-        names = ", ".join(task.name for task in tasks)
-        texts.append(f"{what} fewer of PodGroup {job.key}, which needs {max(job.min_member, 1)}: {names}")
+        what = "1 Pod" if len(tasks) == 1 else f"{len(tasks)} Pods"
+        workload = workload_of(evidence, job)
+        names, least = ", ".join(task.name for task in tasks), max(job.min_member, 1)
+        texts.append(f"{what} fewer of {workload.kind} {job.namespace}/{workload.name}, which needs {least}: {names}")
         for task in tasks:
             edits += _scaled_down(evidence, task)
             edits.append(Edit(POD, task.namespace, task.name, lambda raw: None))

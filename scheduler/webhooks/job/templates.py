@@ -70,7 +70,7 @@ def decode_templates(tasks: Sequence[TaskSpec]) -> Templates:
                 templates.encoded.append(encoded)
         except DecodingError as error:
             raise DecodingError(f"spec.tasks[{index}].template.{error}") from None
-        except (TypeError, ValueError) as error:  # in a manifest: a key that is not a string, a lone surrogate
+        except (TypeError, ValueError) as error:  # in a manifest: a key that is not a string
             raise DecodingError(f"spec.tasks[{index}].template: {error}") from None
         templates.of_task.append(number)
     return templates

@@ -51,6 +51,14 @@ def test_a_malformed_record_is_none(text: str) -> None:
     assert read_binding_record(text, "uid-1", KEY) is None
 
 
+@pytest.mark.parametrize("shape", ["[]", "{}"])
+def test_a_record_is_none_at_every_depth(shape: str) -> None:
+    opening, closing = ("[", "]") if shape == "[]" else ('{"a":', "}")
+    for depth in range(850, 1050):  # about the recursion limit, where decoding succeeds and encoding fails
+        text = f'{{"a":{opening * depth}1{closing * depth},"signature":"00"}}'
+        assert read_binding_record(text, "uid-1", KEY) is None
+
+
 # --- admissions ---
 ADMISSION = AdmissionRecord("research", 2, {"cpu": "4", "memory": "1Gi"}, '{"H200": 2}')
 

@@ -77,5 +77,6 @@ def test_values_that_json_does_not_allow_are_refused() -> None:
         read(json.dumps({**HEAD, "data": math.nan}))
 
 
-def test_a_lone_surrogate_is_accepted() -> None:
-    assert read(json.dumps({**HEAD, "data": "\ud800"})) == [{**HEAD, "data": "\ud800"}]
+def test_a_lone_surrogate_is_replaced_as_api_servers_do() -> None:
+    text = json.dumps({**HEAD, "data": ["\ud800", "\U0001f600"], "a\udc00": "b"})
+    assert read(text) == [{**HEAD, "data": ["\ufffd", "\U0001f600"], "a\ufffd": "b"}]

@@ -1,6 +1,9 @@
 """Each kind of change, in a cluster where it helps."""
 
 import json
+from typing import Any
+
+import pytest
 
 from scheduler.api.names import ASCEND_910, CARD_NAME, CARD_QUOTA, WHAT_IF
 from scheduler.cluster.memory import Simulation
@@ -72,7 +75,10 @@ def test_suggests_raising_a_resource_quota() -> None:
         "g", node("n1"), quota, group("g", asks="3Gi"), pod("p", "1c", "g"),
         conf=configuration(["gang", "predicates", "resourcequota"]),
     )  # fmt: skip
-    assert found == ["raise ResourceQuota default/rq's memory from 1Gi to 3Gi"]
+    assert found == [
+        "raise ResourceQuota default/rq's memory from 1Gi to 3Gi",
+        "lower minResources memory of PodGroup default/g from 3Gi to 1Gi",
+    ]
 
 
 def test_suggests_raising_the_weight_of_a_queue() -> None:
@@ -398,3 +404,101 @@ def test_a_limit_that_admits_part_of_a_gang_is_raised_together_with_missing_node
         conf=CAPACITY,
     )  # fmt: skip
     assert found[0] == "raise queue q's capability cpu from 4 to 12 and 1 node like n0 more"
+
+
+# --- what people can carry out ----------------------------------------------------------------------------------------
+def test_a_condition_of_a_node_is_ended_and_its_taints_are_not_removed() -> None:
+    lost = [{"key": "node.kubernetes.io/not-ready", "effect": effect} for effect in ("NoSchedule", "NoExecute")]
+    found = changes("g", node("n1", taints=lost), group("g"), pod("p", "2c", "g"))
+    assert found == ["make node n1 ready", "1 node like n1 more"]
+
+
+def test_a_taint_that_people_set_is_removed_rather_than_a_node_repaired() -> None:
+    full_disk = {"key": "node.kubernetes.io/disk-pressure", "effect": "NoSchedule"}
+    nodes = [
+        node("n1", taints=[full_disk]),
+        node("n2", taints=[{"key": k, "effect": "NoSchedule"} for k in "ab"]),
+        node("n3", taints=[full_disk, {"key": "a", "effect": "NoSchedule"}]),
+    ]
+    found = changes("g", *nodes, group("g", minimum=3), pods("p", 3, "3c", "g"))
+    assert found[0] == (
+        "remove taint a:NoSchedule from node n2 and remove taint b:NoSchedule from node n2; "
+        "end the disk pressure on node n1; end the disk pressure on node n3 and remove taint a:NoSchedule from node n3"
+    )
+
+
+def test_the_taint_of_a_cordoned_node_is_no_change_of_its_own() -> None:
+    taint = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
+    found = changes("g", node("n1", taints=[taint], unschedulable=True), group("g"), pod("p", "2c", "g"))
+    assert found == ["uncordon node n1", "1 node like n1 more"]
+
+
+@pytest.mark.parametrize(("with_deployment", "with_replica_set"), [(True, True), (False, True), (False, False)])
+def test_the_workload_is_deleted_or_scaled_and_not_its_pod_group(
+    with_deployment: bool, with_replica_set: bool
+) -> None:
+    template = {"metadata": {"labels": {"app": "a"}}, "spec": {"schedulerName": NAME, "containers": [{"name": "c"}]}}
+    spec = {"replicas": 2, "selector": {"matchLabels": {"app": "a"}}, "template": template}
+
+    def above(kind: str, name: str) -> list[Raw]:
+        return [{"apiVersion": "apps/v1", "kind": kind, "name": name, "uid": f"u-{name}", "controller": True}]
+
+    def made(kind: str, name: str, **meta: Any) -> Raw:
+        meta = {"name": name, "namespace": "default", "uid": f"u-{name}", **meta}
+        return {"apiVersion": "apps/v1", "kind": kind, "metadata": meta, "spec": spec}
+
+    replicas = pods("web-1", 2, "2c", "w", on="n0")
+    for each in replicas:
+        each["metadata"] |= {"ownerReferences": above("ReplicaSet", "web-1"), "labels": {"app": "a"}}
+    workloads = [
+        group("w"),
+        *([made("Deployment", "web")] if with_deployment else []),
+        *([made("ReplicaSet", "web-1", ownerReferences=above("Deployment", "web"))] if with_replica_set else []),
+    ]
+    name = "Deployment default/web" if with_replica_set else "ReplicaSet default/web-1"
+    one = changes("g", node("n0"), *workloads, replicas, group("g"), pod("p", "2c", "g"))
+    assert f"1 Pod fewer of {name}, which needs 1: web-1-1" in one
+    both = changes("g", node("n0"), *workloads, replicas, group("g"), pod("p", "4c", "g"))
+    assert f"delete {name} (2 Pods in queue default, priority 0)" in both
+
+
+def test_suggests_lower_min_resources_than_the_pods_of_the_group_request() -> None:
+    found = changes(
+        "g", node("n1", "8c+8Gi"), queue("q", capability="4c"), group("g", "q", 2, asks="6c"), pods("p", 2, "1c", "g"),
+        conf=CAPACITY,
+    )  # fmt: skip
+    assert found == [
+        "raise queue q's capability cpu from 4 to 6",
+        "lower minResources cpu of PodGroup default/g from 6 to 4",
+    ]
+    found = changes(
+        "g", node("n1", "8c+8Gi"), queue("q", capability="4c"), group("g", "q", 2, asks="6c"), pods("p", 2, "3c", "g"),
+        conf=CAPACITY,
+    )  # fmt: skip
+    assert not any("minResources" in text for text in found)
+
+
+# --- jobs without Pods ------------------------------------------------------------------------------------------------
+def vcjob(cpu: str, replicas: int = 3) -> Raw:
+    requests = {"cpu": cpu}
+    template = {"spec": {"containers": [{"name": "c", "image": "a", "resources": {"requests": requests}}]}}
+    tasks = [{"name": "w", "replicas": replicas, "template": template}]
+    spec = {"schedulerName": NAME, "minAvailable": replicas, "tasks": tasks}
+    meta = {"name": "train", "namespace": "default"}
+    return {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": meta, "spec": spec}
+
+
+def test_admission_alone_is_no_change_for_a_vcjob_whose_pods_fit_on_no_node() -> None:
+    it = explained("job", "train", node("n1"), vcjob("9"), conf=DEFAULT, search=True)
+    assert [change.text for change in it.changes] == [
+        "let each Pod of task 1 of job default/train ask for 1333m cpu instead of 9"
+    ]
+
+
+def test_new_nodes_for_a_vcjob_without_pods_take_its_pods() -> None:
+    taint = {"key": "a", "effect": "NoSchedule"}
+    it = explained("job", "train", node("n1", taints=[taint]), vcjob("1", 5), conf=DEFAULT, search=True)
+    assert it.changes[0].text == "2 nodes like n1 more, without taints"
+    full = pod("x", "16c", on="n2", scheduler="another")
+    it = explained("job", "train", node("n1"), node("n2", "16c+4Gi"), full, vcjob("9"), conf=DEFAULT, search=True)
+    assert it.changes[0].text == "3 nodes like n2 more"

@@ -2,10 +2,11 @@
 
 import pytest
 
+from scheduler.cli.explain_text import lines
 from scheduler.explain import NotFoundError, Outlook
 from scheduler.framework.remedies.gates import GateKind
-from tests.builders import Raw, group, node, pod, pods, queue
-from tests.unit.explain.small_clusters import DEFAULT, explained
+from tests.builders import Raw, configuration, group, node, pod, pods, queue
+from tests.unit.explain.small_clusters import DEFAULT, PLAIN, explained
 
 JOB: Raw = {
     "apiVersion": "batch.volcano.sh/v1alpha1",
@@ -49,6 +50,29 @@ def test_the_ranking_of_each_pod_of_a_gang_counts_the_pods_placed_before_it() ->
     assert first is not None and second is not None
     assert (first.nodes, second.nodes) == (2, 1)
     assert first.chosen != second.chosen
+
+
+@pytest.mark.parametrize("quota", [False, True])
+def test_a_job_that_gets_its_nodes_when_pods_have_terminated_needs_no_change(quota: bool) -> None:
+    conf = configuration(["gang", "predicates", "capacity-card"]) if quota else PLAIN
+    cards = {"volcano.sh/card.quota": '{"NVIDIA-H200": 1}'}
+    limited = {**queue("q"), "metadata": {"name": "q", "annotations": cards}}
+    labels = {"nvidia.com/gpu.product": "NVIDIA-H200", "nvidia.com/gpu.count": "1"}
+    asks, named = "4c+nvidia.com/gpu=1", {"annotations": {"volcano.sh/card.name": "NVIDIA-H200"}}
+    it = explained(
+        "podgroup", "g", node("n1", "4c+4Gi+nvidia.com/gpu=1", labels), limited, group("h", "q"),
+        pod("h-0", asks, "h", on="n1", deleting=True, **named), group("g", "q"), pod("g-0", asks, "g", **named),
+        conf=conf, search=True,
+    )  # fmt: skip
+    assert it.pipelined
+    assert it.state == "0 of the 1 Pods needed have a node; it gets them when Pods that terminate are gone"
+    text = "\n".join(lines(it))
+    if quota:
+        assert not it.changes
+        assert "Nothing has to change: it gets its nodes when the Pods that terminate there are gone" in text
+    else:
+        assert [change.text for change in it.changes] == ["1 node like n1 more"]
+        assert "Smallest change found that would let it run sooner" in text
 
 
 def test_a_job_that_waits_for_terminating_pods_starts_later_and_names_them() -> None:

@@ -146,6 +146,34 @@ def test_an_existing_replica_set_of_a_deployment_is_used_whatever_its_name() -> 
     assert (len(cluster.server.of(REPLICA_SET)), len(cluster.pods())) == (1, 3)
 
 
+def test_a_missing_replica_set_is_made_from_the_pods_that_it_owns() -> None:
+    cluster = Cluster(DEPLOYMENT, replicas=3, selector={"matchLabels": {"app": "a"}})
+    owner = {**workload(REPLICA_SET, "w-6d4f9c8b7"), "metadata": {"name": "w-6d4f9c8b7", "uid": "rs-1"}}
+    labels = {"app": "a", "pod-template-hash": "6d4f9c8b7"}
+    cluster.add_pods(owner, "w-6d4f9c8b7-aaaaa", "w-6d4f9c8b7-bbbbb", labels=labels)
+    stranger = {**owner, "metadata": {"name": "v-1", "uid": "rs-2"}}
+    cluster.add_pods(stranger, "v-1-aaaaa", labels={"app": "b"})
+
+    assert cluster.workloads.run()
+
+    (replica_set,) = cluster.server.of(REPLICA_SET)
+    assert (replica_set["metadata"]["name"], replica_set["metadata"]["uid"]) == ("w-6d4f9c8b7", "rs-1")
+    assert replica_set["spec"]["selector"]["matchLabels"] == labels
+    assert len(cluster.pods()) == 4  # one is created
+
+
+def test_missing_replica_sets_of_a_rollout_keep_the_pods_they_have() -> None:
+    cluster = Cluster(DEPLOYMENT, replicas=3, selector={"matchLabels": {"app": "a"}})
+    for number in (1, 2):
+        owner = {**workload(REPLICA_SET), "metadata": {"name": f"w-{number}", "uid": f"rs-{number}"}}
+        cluster.add_pods(owner, *(f"w-{number}-{i}" for i in range(number)), labels={"app": "a"})
+
+    cluster.workloads.run()
+
+    assert [raw["spec"]["replicas"] for raw in cluster.server.of(REPLICA_SET)] == [1, 2]
+    assert len(cluster.pods()) == 3
+
+
 def test_two_replica_sets_of_a_rollout_keep_the_replicas_they_have() -> None:
     cluster = Cluster(DEPLOYMENT, replicas=3)
     old = cluster.add(workload(REPLICA_SET, "w-old", owner=cluster.workload, replicas=2), REPLICA_SET)
