@@ -225,7 +225,7 @@ def _differences(model: Model) -> str:
     parts += [f"card {text}" for key, text in model.labels.items() if key.endswith(".product")]
     parts += [f"label {key}={text}" for key, text in model.labels.items() if key == NODEGROUP_NAME]
     if model.task is not None:
-        fix = fix_for(_decoded(model.original), model.task.cls.spec, {})
+        fix = fix_for(_decoded(model.original), model.task.cls.spec, {}, is_new=True)
         parts += [f"label {key}={value}" for key, value in (fix.labels if fix else ())]
         bare = ", without taints" if fix and fix.removals else ""
     else:
@@ -257,7 +257,7 @@ def _new_node(model: Model, name: str, blank: Raw) -> Raw:
         status = made.setdefault("status", {})
         more = {resource: format_amount(resource, amount) for resource, amount in model.amounts.items()}
         status["allocatable"] = {**_ROOM_FOR_PODS, **(status.get("allocatable") or {}), **more}
-        fix = fix_for(_decoded(made), model.task.cls.spec, {})
+        fix = fix_for(_decoded(made), model.task.cls.spec, {}, is_new=True)
         made = made if fix is None else fixed_node(fix, made)
     return made
 

@@ -1,5 +1,6 @@
 """Changes to a node's taints, cordon and labels that let it accept a Pod."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -22,6 +23,11 @@ _CONDITIONS: Final = {
 }
 """Key of a taint by which Kubernetes shows a condition of the node -> what ends it. Nothing else removes the taint for
 long."""
+_HARDWARE: Final = re.compile(
+    r"(?:(?:beta\.)?kubernetes\.io/(?:arch|os)$|node\.kubernetes\.io/(?:instance-type|windows-build)$"
+    r"|feature\.node\.kubernetes\.io/|nvidia\.com/|amd\.com/|gpu\.intel\.com/|cloud\.google\.com/gke-accelerator$)"
+)
+"""Labels that describe the hardware and the operating system of a node. A person who sets one does not change them."""
 _REPAIR: Final = 10
 """The size of the change that ends a condition, in taints: other nodes are preferred."""
 
@@ -56,11 +62,11 @@ class NodeFix:
         return self.size > 0
 
 
-def fix_for(node: Node, spec: PodSpec, wanted: Mapping[str, str]) -> NodeFix | None:
+def fix_for(node: Node, spec: PodSpec, wanted: Mapping[str, str], *, is_new: bool = False) -> NodeFix | None:
     """The changes that a Pod with this spec needs; None: labels cannot make the node suitable. ``wanted``: further
-    labels that the node needs."""
+    labels that the node needs. ``is_new``: the node does not exist yet, and may have other hardware."""
     labels = _labels(node, spec)
-    if labels is None:
+    if labels is None or (not is_new and any(map(_HARDWARE.match, labels))):
         return None
     labels |= {key: value for key, value in wanted.items() if key not in (node.metadata.labels or {})}
     tolerations = spec.tolerations or ()

@@ -113,7 +113,11 @@ def _adjustment(evidence: Evidence, tasks: Sequence[Task], d: int, estimate: int
 def _with_smaller_request(evidence: Evidence, tasks: Sequence[Task], resource: str, now: float, amount: int) -> Step:
     job, fewer = evidence.job, amount * unit_of(resource)
     numbers = f"{quantity(resource, now - fewer)} {resource} instead of {quantity(resource, now)}"
-    who = f"Pod {tasks[0].key}" if len(tasks) == 1 else f"each of {len(tasks)} Pods of PodGroup {job.key}"
+    workload = workload_of(evidence, job)
+    owner = f"{workload.kind} {job.namespace}/{workload.name}"
+    who = f"each of {len(tasks)} Pods of {owner}"
+    if len(tasks) == 1:
+        who = f"Pod {tasks[0].key}" + (f" of {owner}" if workload.has_template else "")
     edits = [Edit(POD, job.namespace, task.name, partial(_with_reduction, resource, fewer)) for task in tasks]
     min_resources = partial(_with_min_resources, resource, fewer * len(tasks))
     return Step(f"let {who} ask for {numbers}", (*edits, Edit(POD_GROUP, job.namespace, job.name, min_resources)))

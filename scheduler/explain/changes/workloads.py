@@ -22,6 +22,8 @@ class Workload:
     name: str
     deletion: tuple[Edit, ...]
     """Deletes it, with its Pods and its PodGroup."""
+    has_template: bool = True
+    """Whether it creates Pods; False for a PodGroup, and for a Pod without a workload."""
 
 
 def vcjob_of(evidence: Evidence, job: Job) -> str | None:
@@ -35,7 +37,7 @@ def workload_of(evidence: Evidence, job: Job) -> Workload:
     """The workload of a job. A ReplicaSet is part of its Deployment."""
     owner = _owner(evidence, job)
     if owner is None:
-        return Workload(POD_GROUP.name, job.name, (_deletion(POD_GROUP, job, job.name),))
+        return Workload(POD_GROUP.name, job.name, (_deletion(POD_GROUP, job, job.name),), has_template=False)
     chain = [owner]
     found = _find(evidence, job, owner)
     if found is not None and found[0] is REPLICA_SET and (above := controller_of(found[1])) is not None:
@@ -52,7 +54,7 @@ def workload_of(evidence: Evidence, job: Job) -> Workload:
     top = chain[-1]
     kind = _kind(top)
     words = str(top.get("kind")) if kind is None else _WORDS.get(kind, kind.name)
-    return Workload(words, str(top.get("name")), tuple(edits))
+    return Workload(words, str(top.get("name")), tuple(edits), has_template=kind is not POD)
 
 
 def _owner(evidence: Evidence, job: Job) -> Raw | None:

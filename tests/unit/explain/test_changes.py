@@ -502,3 +502,15 @@ def test_new_nodes_for_a_vcjob_without_pods_take_its_pods() -> None:
     full = pod("x", "16c", on="n2", scheduler="another")
     it = explained("job", "train", node("n1"), node("n2", "16c+4Gi"), full, vcjob("9"), conf=DEFAULT, search=True)
     assert it.changes[0].text == "3 nodes like n2 more"
+
+
+# --- labels and requests ----------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("key", ["kubernetes.io/arch", "nvidia.com/gpu.product", "node.kubernetes.io/instance-type"])
+def test_labels_that_describe_hardware_are_those_of_new_nodes_only(key: str) -> None:
+    found = changes("g", node("n1"), group("g"), pod("p", "2c", "g", selector={key: "x"}))
+    assert found == [f"1 node like n1 more, with label {key}=x"]
+
+
+def test_smaller_requests_name_the_workload_whose_template_has_them() -> None:
+    it = explained("job", "train", node("n1", "2c+4Gi"), vcjob("3", 2), search=True)
+    assert [change.text for change in it.changes] == ["let each of 2 Pods of job default/train ask for 1 cpu instead of 3"]
