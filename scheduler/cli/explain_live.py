@@ -77,7 +77,7 @@ def read_cluster(
     """
 
     async def work(cluster: Cluster) -> LiveCluster:
-        from scheduler.api.kinds import CONFIG_MAP, NODE, VCJOB
+        from scheduler.api.kinds import ACJOB, CONFIG_MAP, NODE, VCJOB
         from scheduler.cluster.kube.transport.sources import Source, sources
 
         async def reports() -> "list[Manifest]":
@@ -93,7 +93,7 @@ def read_cluster(
 
         await cluster.fetch(Source(NODE), at_most=1)  # without this right, nothing else is read
         objects, more, (text, source), names = await asyncio.gather(
-            _lists(cluster, [*sources(), Source(VCJOB)]),
+            _lists(cluster, [*sources(), Source(VCJOB), Source(ACJOB, optional=True)]),
             reports(),
             _configuration(cluster, with_configuration),
             _scheduler_names(cluster, with_names),

@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+from scheduler.api.job import INQUEUE, Job
+from scheduler.api.kinds import POD_GROUP
 from scheduler.cluster.memory import Simulation
 from scheduler.explain.changes import REDISTRIBUTING, Adjustment, ChangeKind, Evidence, Key, Plan, Step, catalogue
 from scheduler.explain.explanation import Change
@@ -25,6 +27,7 @@ from scheduler.explain.gates import gates
 from scheduler.explain.target import Goal
 from scheduler.explain.traced_session import TracedSession
 from scheduler.explain.trials import OutOfTrialsError, TrialRunner, merged_arguments
+from scheduler.framework.remedies.adjustments import Edit, Raw
 from scheduler.framework.remedies.registry import RemedyError
 
 MAX_CHANGES: Final = 3
@@ -35,6 +38,8 @@ _ATTEMPTS: Final = 2
 """The number of amounts at which each adjustment is tried (``Adjustment.attempts``)."""
 _MIN_JOINED: Final = 2
 """Below this number of plans, they are tried one by one without trying all of them together first."""
+_OF_PODS: Final = frozenset({ChangeKind.GATES, ChangeKind.REQUEST})
+"""Kinds that change the Pods of the job."""
 _EXCLUSIVE: Final = frozenset({ChangeKind.QUEUE_OF_JOB})
 """Kinds of which a change can contain only one plan."""
 
@@ -80,6 +85,8 @@ class _Search:
         found: list[_VerifiedChange] = []
         evidence = self._evidence(self._settled)
         plans = [] if evidence is None else self._plans(evidence)
+        if evidence is not None and self._goal.pods_follow and not evidence.job.size:
+            plans = _merged(plans, self._plans_after_admission(evidence.job))
         too_large_for_nodes = evidence is not None and evidence.too_large_for_nodes
         others = [plan for plan in plans if not _reduces_requests(plan)]
         useful = [] if too_large_for_nodes and all(map(_only_redistributes, others)) else others
@@ -141,6 +148,13 @@ class _Search:
 
     def _plans(self, evidence: Evidence) -> list[Plan]:
         return list(catalogue(evidence, {error.function for error in self.remedy_errors}))
+
+    def _plans_after_admission(self, job: Job) -> list[Plan]:
+        """Plans for the Pods that a job gets when it is admitted."""
+        admission = Step("admit it", (Edit(POD_GROUP, job.namespace, job.name, _admitted),))
+        after = self._trials.after([admission])
+        evidence = None if after is None else self._evidence(after)
+        return [] if evidence is None else [plan for plan in self._plans(evidence) if not _kinds(plan) & _OF_PODS]
 
     def _try_together(
         self, plans: list[Plan], skipped: Callable[[Plan], bool] = lambda plan: False
@@ -247,6 +261,21 @@ class _Search:
         if len(moved) == 1:
             self._least_amounts.update(moved)
         return _VerifiedChange(change, moved)
+
+
+def _admitted(group: Raw) -> Raw:
+    group["status"] = {**(group.get("status") or {}), "phase": INQUEUE}
+    return group
+
+
+def _merged(plans: list[Plan], later: list[Plan]) -> list[Plan]:
+    """Both lists in the order of kinds. Of plans for the same adjustments, the later knows better amounts."""
+    known = {_keys(plan) for plan in later}
+    return sorted([*(plan for plan in plans if _keys(plan) not in known), *later], key=lambda plan: plan[0].preference)
+
+
+def _keys(plan: Plan) -> frozenset[Key]:
+    return frozenset(adjustment.key for adjustment in plan)
 
 
 def _is_covered(plan: Plan, found: Sequence[_VerifiedChange]) -> bool:

@@ -479,8 +479,8 @@ def test_suggests_lower_min_resources_than_the_pods_of_the_group_request() -> No
 
 
 # --- jobs without Pods ------------------------------------------------------------------------------------------------
-def vcjob(cpu: str, replicas: int = 3) -> Raw:
-    requests = {"cpu": cpu}
+def vcjob(cpu: str, replicas: int = 3, **more: str) -> Raw:
+    requests = {"cpu": cpu, **more}
     template = {"spec": {"containers": [{"name": "c", "image": "a", "resources": {"requests": requests}}]}}
     tasks = [{"name": "w", "replicas": replicas, "template": template}]
     spec = {"schedulerName": NAME, "minAvailable": replicas, "tasks": tasks}
@@ -502,6 +502,12 @@ def test_new_nodes_for_a_vcjob_without_pods_take_its_pods() -> None:
     full = pod("x", "16c", on="n2", scheduler="another")
     it = explained("job", "train", node("n1"), node("n2", "16c+4Gi"), full, vcjob("9"), conf=DEFAULT, search=True)
     assert it.changes[0].text == "3 nodes like n2 more"
+
+
+def test_nodes_for_a_vcjob_without_pods_have_the_devices_that_no_node_has() -> None:
+    train = vcjob("1", 2, **{"example.com/device": "1"})
+    it = explained("job", "train", node("n1"), train, conf=DEFAULT, search=True)
+    assert it.changes[0].text == "2 nodes like n1 more, with 1 example.com/device"
 
 
 # --- labels and requests ----------------------------------------------------------------------------------------------
