@@ -187,12 +187,13 @@ class _Search:
         return []
 
     def _without_unneeded_plans(self, tried: list[Plan], attempt: int) -> list[Plan]:
-        """The plans without those that are not needed, tried from the least preferred on, of equal ones from the last on.
+        """The plans without those that are not needed, tried from the least preferred one on.
 
         ``attempt``: the first attempt at which all of them work; a subset does not work at an earlier one.
         """
         left = list(tried)
-        for plan in sorted(reversed(tried), key=lambda plan: plan[0].preference, reverse=True):
+        ordered = sorted(enumerate(tried), key=lambda entry: (entry[1][0].preference, entry[0]), reverse=True)
+        for _, plan in ordered:
             without = [other for other in left if other is not plan]
             if (
                 without

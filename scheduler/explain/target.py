@@ -104,7 +104,7 @@ class Goal:
     """The least number of Pods with a node for which plugins let the gang start. They may require more than its
     minimum."""
     pods_follow: bool = False
-    """Whether a controller creates the Pods of the gang once it is admitted, so that admission alone is not the goal."""
+    """Whether a controller creates the Pods of the gang when it is admitted: admission alone is not the goal then."""
 
     def needed(self, job: Job) -> int:
         """The number of Pods of the gang that must have a node."""

@@ -35,7 +35,9 @@ def cluster(random: Random) -> tuple[list[Raw], list[tuple[str, str]]]:
     states = {name: "Closed" if random.random() < 0.15 else "Open" for name in ("a", "b")}
     for name, state in states.items():
         limit = f"{random.choice([2, 4, 8])}c+16Gi" if random.random() < 0.4 else None
-        objects.append(queue(name, weight=random.randint(1, 3), state=state, **({"capability": limit} if limit else {})))
+        objects.append(
+            queue(name, weight=random.randint(1, 3), state=state, **({"capability": limit} if limit else {}))
+        )
     open_queues = ["default", *(name for name, state in states.items() if state == "Open")]
     targets = []
     for i in range(random.randint(2, 7)):
@@ -104,7 +106,9 @@ def gang(
 
 
 # --- changes ----------------------------------------------------------------------------------------------------------
-def runs_after(objects: list[Raw], conf: Configuration, kind: str, name: str, change: list[Raw], arguments: Any) -> bool:
+def runs_after(
+    objects: list[Raw], conf: Configuration, kind: str, name: str, change: list[Raw], arguments: Any
+) -> bool:
     simulation = Simulation(manifests(*copy.deepcopy(objects)), conf, [NAME])
     simulation.run()
     before, _ = placed(simulation, kind, name)

@@ -82,7 +82,8 @@ class Workloads:
             missing = list(self._replica_sets_of_pods(deployment))
             if not missing and not spec.get("paused"):
                 missing = [_replica_set(deployment)]
-            return any([self._server.create(REPLICA_SET, raw) for raw in missing])
+            created = [self._server.create(REPLICA_SET, raw) for raw in missing]
+            return any(created)
         active = [raw for raw in own if _count(raw.get("spec") or {}, "replicas")]
         if len(active) > 1:
             return False  # in a rollout, which is not simulated

@@ -10,7 +10,6 @@ from scheduler.api.objects import Node, NodeSelectorTerm, PodSpec, Requirement, 
 from scheduler.api.pod_rules import NO_EXECUTE, NO_SCHEDULE, tolerates
 from scheduler.framework.remedies.adjustments import Raw, join_names
 
-
 _CONDITIONS: Final = {
     "node.kubernetes.io/not-ready": "make {nodes} ready",
     "node.kubernetes.io/unreachable": "make {nodes} reachable",

@@ -64,10 +64,11 @@ def _owner(evidence: Evidence, job: Job) -> Raw | None:
     if owners:
         return dict(owners[0])
     pods = (evidence.objects.find(POD, task.namespace, task.name) for task in job.tasks())
-    controllers = [controller_of(pod) if pod is not None else None for pod in pods]
-    first = controllers[0] if controllers else None
-    alike = first is not None and all(other and other.get("uid") == first.get("uid") for other in controllers)
-    return first if alike else None
+    controllers = (controller_of(pod) if pod is not None else None for pod in pods)
+    first = next(controllers, None)
+    if first is None or not all(other and other.get("uid") == first.get("uid") for other in controllers):
+        return None
+    return first
 
 
 def _kind(reference: Raw) -> Kind | None:

@@ -434,9 +434,7 @@ def test_the_taint_of_a_cordoned_node_is_no_change_of_its_own() -> None:
 
 
 @pytest.mark.parametrize(("with_deployment", "with_replica_set"), [(True, True), (False, True), (False, False)])
-def test_the_workload_is_deleted_or_scaled_and_not_its_pod_group(
-    with_deployment: bool, with_replica_set: bool
-) -> None:
+def test_the_workload_is_deleted_or_scaled_and_not_its_pod_group(with_deployment: bool, with_replica_set: bool) -> None:
     template = {"metadata": {"labels": {"app": "a"}}, "spec": {"schedulerName": NAME, "containers": [{"name": "c"}]}}
     spec = {"replicas": 2, "selector": {"matchLabels": {"app": "a"}}, "template": template}
 
@@ -519,4 +517,6 @@ def test_labels_that_describe_hardware_are_those_of_new_nodes_only(key: str) -> 
 
 def test_smaller_requests_name_the_workload_whose_template_has_them() -> None:
     it = explained("job", "train", node("n1", "2c+4Gi"), vcjob("3", 2), search=True)
-    assert [change.text for change in it.changes] == ["let each of 2 Pods of job default/train ask for 1 cpu instead of 3"]
+    assert [change.text for change in it.changes] == [
+        "let each of 2 Pods of job default/train ask for 1 cpu instead of 3"
+    ]
