@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any, Final
 
 from scheduler.api.job import Job
-from scheduler.api.kinds import POD
+from scheduler.api.kinds import POD, POD_GROUP
 from scheduler.api.names import TASK_ANNOTATIONS
 from scheduler.api.task import READY_STATUSES, Task, TaskStatus
 from scheduler.cluster.memory import Simulation
@@ -79,6 +79,9 @@ def _without_scheduling(
         state = ((raw.get("status") or {}).get("state") or {}).get("phase", "")
         what = f"it is {state} and " if state else ""
         message = f"{what}has no PodGroup, so there is nothing to schedule"
+        namespace, _, group = target.job.partition("/")
+        if group and cluster.server.find(POD_GROUP, namespace, group) is None:
+            message = f"its PodGroup {target.job} does not exist"
         return Outlook.WAITS, message, [Gate(GateKind.OWNER, message)]
     if not job.size and not job.waiting_for_queue:
         message = "it is admitted to its queue and has no Pods: its owner has not created them"

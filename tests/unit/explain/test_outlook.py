@@ -115,6 +115,11 @@ def test_an_admitted_pod_group_without_pods_waits_for_its_owner() -> None:
     assert (it.outlook, [gate.kind for gate in it.gates]) == (Outlook.WAITS, [GateKind.OWNER])
 
 
+def test_a_pod_group_that_does_not_exist_is_named() -> None:
+    it = explained("pod", "p", node("n1"), pod("p", "1c", "typo"))
+    assert (it.outlook, it.state) == (Outlook.WAITS, "its PodGroup default/typo does not exist")
+
+
 @pytest.mark.parametrize("kind", ["pod", "podgroup", "job"])
 def test_a_missing_object_raises_not_found(kind: str) -> None:
     with pytest.raises(NotFoundError, match=f"there is no {kind} missing in namespace default"):
