@@ -34,10 +34,8 @@ def cluster(random: Random) -> tuple[list[Raw], list[tuple[str, str]]]:
     objects = [a_node(random, name, number) for name, number in cores.items()]
     states = {name: "Closed" if random.random() < 0.15 else "Open" for name in ("a", "b")}
     for name, state in states.items():
-        limit = f"{random.choice([2, 4, 8])}c+16Gi" if random.random() < 0.4 else None
-        objects.append(
-            queue(name, weight=random.randint(1, 3), state=state, **({"capability": limit} if limit else {}))
-        )
+        limit = f"{random.choice([2, 4, 8])}c+16Gi" if random.random() < 0.4 else ""
+        objects.append(queue(name, weight=random.randint(1, 3), state=state, capability=limit))
     open_queues = ["default", *(name for name, state in states.items() if state == "Open")]
     targets = []
     for i in range(random.randint(2, 7)):
@@ -88,7 +86,7 @@ def gang(
 ) -> list[Raw]:
     """A PodGroup with its Pods; some of them run, and are taken from the ``free`` cores of nodes."""
     asked = random.choice([minimum, 3 * number]) * cpu
-    made = group(name, queue_name, minimum, **({"asks": f"{asked}c"} if random.random() < 0.5 else {}))
+    made = group(name, queue_name, minimum, asks=f"{asked}c" if random.random() < 0.5 else None)
     priority = random.choice([0, 0, 1, 5])
     selector = {"zone": random.choice("abc")} if random.random() < 0.15 else None
     members = pods(name, number, f"{cpu}c", name, priority=priority, selector=selector, gated=random.random() < 0.05)
