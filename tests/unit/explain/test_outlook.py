@@ -61,7 +61,8 @@ def test_a_job_that_gets_its_nodes_when_pods_have_terminated_needs_no_change(quo
     asks, named = "4c+nvidia.com/gpu=1", {"volcano.sh/card.name": "NVIDIA-H200"}
     it = explained(
         "podgroup", "g", node("n1", "4c+4Gi+nvidia.com/gpu=1", labels), limited, group("h", "q"),
-        pod("h-0", asks, "h", on="n1", deleting=True, annotations=named), group("g", "q"), pod("g-0", asks, "g", annotations=named),
+        pod("h-0", asks, "h", on="n1", deleting=True, annotations=named),
+        group("g", "q"), pod("g-0", asks, "g", annotations=named),
         conf=conf, search=True,
     )  # fmt: skip
     assert it.pipelined
