@@ -13,8 +13,9 @@ Two rules limit early sessions:
   cluster do not wait, and under load the share is kept. After a session that an opening has started and that placed
   nothing, the pause before the next opening counts doubles, up to the period: reports about nodes that arrive all the
   time do not cost a session each.
-- While a gang waits, no session starts early. What ends within a period is free for the gang at once, as with sessions
-  that start every period; otherwise small arrivals would take it piece by piece.
+- While a gang waits, no session starts early after an opening. What ends within a period is free for the gang at once,
+  as with sessions that start every period; otherwise small arrivals would take it piece by piece. Before the first
+  opening, an arrival can only take what was not enough for the gang in the last session.
 """
 
 import math
@@ -76,7 +77,9 @@ class SessionTiming:
     @property
     def earliest(self) -> float:
         """When the next session is due after an arrival."""
-        return self.latest if self._result.gang_waits else min(self.latest, max(self._ended, self._rested - CREDIT))
+        if self._result.gang_waits and self._changes.openings != self._openings:
+            return self.latest
+        return min(self.latest, max(self._ended, self._rested - CREDIT))
 
     def begin(self) -> None:
         """A session starts, with all changes until now."""
