@@ -3,7 +3,7 @@
 As with vcjobs, Pods are created once the PodGroup is admitted to its queue. A key is an AscendJob.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final, cast
 
 from scheduler.api.acjob import CREATED, FAILED, RESTARTING, RUNNING, SUSPENDED, AscendJob
@@ -11,7 +11,7 @@ from scheduler.api.acjob_roles import FRAMEWORK, LEADERS, InvalidJobError, JobRo
 from scheduler.api.job import PENDING_PHASES
 from scheduler.api.kinds import ACJOB, CONFIG_MAP, POD, POD_GROUP, QUEUE, SERVICE, Kind, find_kind
 from scheduler.api.names import (
-    ACJOB_ENDED_RUN,
+    ACJOB_COMPLETE,
     ACJOB_RESTARTS,
     FAULT_RETRY_TIMES,
     FAULT_SCHEDULING,
@@ -27,7 +27,6 @@ from scheduler.controllers.acjob.hot_switch import is_switched, marks_differ, ne
 from scheduler.controllers.acjob.manifests import VERSION, group_name, members, pod, pod_group, pod_name, service
 from scheduler.controllers.acjob.retries import RetryRecord
 from scheduler.controllers.acjob.status import (
-    POD_WORDS,
     ConditionChange,
     Json,
     change_by_pods,
@@ -153,7 +152,7 @@ class AscendJobController(Controller):
         missing = [(name, role, index) for name, role, index in members(job, roles) if name not in existing]
         version = _restarts(group)
         lost = self._lost.get(key_of(job))
-        if missing and (_run_has_ended(job, group, len(existing)) if lost is None else lost >= version):
+        if missing and (_is_torn(group, len(existing)) if lost is None else lost >= version):
             version += 1
             stop = self._restart(job, group, version, len(missing), roles.total, plan, now)
             if stop is not None:
@@ -164,7 +163,8 @@ class AscendJobController(Controller):
             return pod(job, roles, role, index, addresses, version, self._scheduler)
 
         plan.then(*(Create(POD, manifest_of(role, i), job.metadata.uid) for _, role, i in missing))
-        plan = plan if missing else self._report(job, roles, existing, plan, now)
+        if not missing:
+            plan = self._report(job, roles, existing, plan.then(*_completion(group, existing, roles.total)), now)
         return plan.then(*next_steps(job, roles, existing, pods, manifest_of))
 
     def _restart(
@@ -176,9 +176,7 @@ class AscendJobController(Controller):
         if 0 < limit < version:
             text = f"Job {where} has failed because it has reached its limit of {limit} restarts."
             return self._conclude(job, now, ConditionChange(FAILED, "JobFailed", text), None)
-        annotations = {ACJOB_RESTARTS: str(version), ACJOB_ENDED_RUN: job.since(RUNNING)}
-        body = {"metadata": {"annotations": annotations}}
-        plan.then(Patch(POD_GROUP, *key_of(group), body, group.metadata.uid))
+        plan.then(_annotation(group, ACJOB_RESTARTS, str(version)))
         text = f"Job {where} restarts for the {version}. time: {missing} of {total} Pods are gone."
         plan.then(*self._status(job, now, [ConditionChange(RESTARTING, "JobRestarting", text)], None))
         return None
@@ -326,18 +324,28 @@ def _restarts(group: PodGroup) -> int:
     return _number((group.metadata.annotations or {}).get(ACJOB_RESTARTS, ""))
 
 
-def _run_has_ended(job: AscendJob, group: PodGroup, existing: int) -> bool:
-    """Whether Pods of a running job were deleted while no controller ran, and the restart is not counted yet. It is
-    counted if the controllers were killed before they wrote the status. Nothing was deleted if the job was given more
-    Pods. ``existing``: number of its Pods."""
-    is_counted = job.since(RUNNING) == (group.metadata.annotations or {}).get(ACJOB_ENDED_RUN)
-    return job.has(RUNNING) and not is_counted and existing < _known_pods(job)
+def _completion(group: PodGroup, pods: Mapping[str, Pod], total: int) -> Iterator[Effect]:
+    """Yields the write that records that the job has all its Pods after its last restart. They are of this restart, or
+    they run, as those that were not replaced; none is to be deleted."""
+    restarts = _restarts(group)
+    value = f"{restarts}:{total}"
+    if (group.metadata.annotations or {}).get(ACJOB_COMPLETE) == value or _any_terminates(pods):
+        return
+    of_restart = all((pod.metadata.labels or {}).get(VERSION) == str(restarts) for pod in pods.values())
+    if of_restart or all(pod.status.phase == RUNNING for pod in pods.values()):
+        yield _annotation(group, ACJOB_COMPLETE, value)
 
 
-def _known_pods(job: AscendJob) -> int:
-    """Number of Pods that the status counts."""
-    counts = (job.status.replica_statuses or {}).values()
-    return sum(number for each in counts for number in map(each.get, POD_WORDS) if isinstance(number, int))
+def _is_torn(group: PodGroup, existing: int) -> bool:
+    """Whether Pods were deleted while no controller ran, and the restart is not counted yet. The job had all its Pods
+    since the last one. Nothing was deleted if the job was given more Pods. ``existing``: number of its Pods."""
+    restarts, _, total = (group.metadata.annotations or {}).get(ACJOB_COMPLETE, "").partition(":")
+    return restarts == str(_restarts(group)) and existing < _number(total)
+
+
+def _annotation(group: PodGroup, name: str, value: str) -> Effect:
+    body = {"metadata": {"annotations": {name: value}}}
+    return Patch(POD_GROUP, *key_of(group), body, group.metadata.uid)
 
 
 def _any_terminates(pods: Mapping[str, Pod]) -> bool:

@@ -8,7 +8,7 @@ from scheduler.api.acjob import AscendJob, SchedulingPolicy
 from scheduler.api.acjob_roles import CONTAINER, PORT, PORT_NAME, WORKER, JobRoles, Role
 from scheduler.api.kinds import ACJOB, POD, POD_GROUP, SERVICE
 from scheduler.api.names import (
-    ACJOB_ENDED_RUN,
+    ACJOB_COMPLETE,
     ACJOB_GROUP,
     ACJOB_OPERATOR_NAME,
     ACJOB_RESTARTS,
@@ -74,7 +74,7 @@ def pod_group(job: AscendJob, roles: JobRoles) -> Json:
         spec["priorityClassName"] = policy.priority_class
     manifest = owned(POD_GROUP, group_name(job), ACJOB, job, spec=spec)
     labels, annotations = dict(job.metadata.labels or {}), dict(job.metadata.annotations or {})
-    for own in (ACJOB_RESTARTS, ACJOB_ENDED_RUN):
+    for own in (ACJOB_RESTARTS, ACJOB_COMPLETE):
         annotations.pop(own, None)
     if RECOVER_STRATEGY in annotations:
         labels[PROCESS_RECOVER] = "on"

@@ -23,8 +23,6 @@ from scheduler.controllers.acjob.manifests import members, min_available
 Json = dict[str, Any]
 _EXCLUSIVE: Final = frozenset({RUNNING, RESTARTING, SUSPENDED, SUCCEEDED, FAILED})
 """Conditions of which one is True at a time. The newest is the last: ``kubectl get`` shows its type."""
-POD_WORDS: Final = ("active", "succeeded", "failed")
-"""What the status says of Pods that run, have succeeded, and have failed."""
 SIGNALLED: Final = 128
 """The smallest exit code that means a signal."""
 _FINISHED: Final = (SUCCEEDED, FAILED)
@@ -42,7 +40,7 @@ def replica_statuses(job: AscendJob, roles: JobRoles, pods: Mapping[str, Pod]) -
     """Role -> numbers of active, succeeded and failed Pods, without zeros. A Pod that fails while it terminates was
     stopped, and does not count."""
     result: dict[str, Json] = {role.type: {} for role in roles.roles}
-    words = dict(zip(("Running", "Succeeded", "Failed"), POD_WORDS, strict=True))
+    words = {"Running": "active", "Succeeded": "succeeded", "Failed": "failed"}
     for name, role, _ in members(job, roles):
         word = words.get(pods[name].status.phase) if name in pods else None
         if word is not None and not (word == "failed" and pods[name].metadata.deletion_timestamp is not None):

@@ -335,6 +335,32 @@ def test_pods_that_take_long_to_stop_belong_to_the_same_restart_although_the_con
     assert world.state() == ["Running"]
 
 
+@pytest.mark.parametrize("writes", range(6))
+def test_the_next_restart_counts_although_no_pod_ran_since_the_last(writes: int) -> None:
+    world = KillableWorld()
+    world.delete_pods(*PODS)
+    assert world.state() == ["Restarting"]
+    world.kill_after(writes)
+    for name in PODS:
+        assert world.cluster.server.delete(POD, "default", name, force=True)
+    world.settle()
+    world.recover()
+    assert sorted(world.pods()) == PODS
+    assert {raw["metadata"]["labels"]["version"] for raw in world.pods().values()} == {"2"}
+    assert world.groups()[GROUP]["metadata"]["annotations"]["volcano-py/restarts"] == "2"
+
+
+def test_the_loss_of_a_pod_that_an_earlier_restart_did_not_replace_counts_although_the_controllers_are_killed() -> None:
+    world = KillableWorld()
+    world.delete_pods(PODS[1])
+    world.end("Running", PODS[1])
+    world.kill_after(0)
+    assert world.cluster.server.delete(POD, "default", PODS[2], force=True)
+    world.settle()
+    world.recover()
+    assert world.pods()[PODS[2]]["metadata"]["labels"]["version"] == "2"
+
+
 def test_a_running_job_that_is_given_more_pods_does_not_restart() -> None:
     world = running()
     world.patch(ACJOB, "train", {"spec": {"replicaSpecs": {"Worker": {"replicas": 3}}}})
