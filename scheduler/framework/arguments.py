@@ -23,6 +23,7 @@ class Arguments(Mapping[str, Any]):
         self._values = dict(values or {})
         self._prefix = ""
         self._asked: set[str] = set()
+        self._listed = False
         self._nested: list[Arguments] = []
         self.problems: list[str] = []
 
@@ -31,10 +32,15 @@ class Arguments(Mapping[str, Any]):
         return self._values[key]
 
     def __iter__(self) -> Iterator[str]:
+        self._listed = True
         return iter(self._values)
 
     def __len__(self) -> int:
         return len(self._values)
+
+    def may_be_read(self, key: str) -> bool:
+        """Returns whether an argument would be read if it were given: it was asked for, or all names were listed."""
+        return self._listed or key in self._asked
 
     @property
     def unknown(self) -> list[str]:
@@ -49,7 +55,8 @@ class Arguments(Mapping[str, Any]):
         return mine + [key for nested in self._nested for key in nested.known]
 
     def integer(self, key: str, default: int, *, least: float = -inf, most: float = inf) -> int:
-        """``least``, ``most``: the bounds."""
+        """``least``, ``most``: the bounds. Raises TypeError if the default is not an integer."""
+        _check_default(key, default, int)
         value = self.get(key)
         if value is None:
             return default
@@ -58,7 +65,8 @@ class Arguments(Mapping[str, Any]):
         return self._wrong(key, value, "an integer", default)
 
     def number(self, key: str, default: float, *, least: float = -inf, most: float = inf) -> float:
-        """``least``, ``most``: the bounds."""
+        """``least``, ``most``: the bounds. Raises TypeError if the default is not a number."""
+        _check_default(key, default, (int, float))
         value = self.get(key)
         if value is None:
             return default
@@ -122,3 +130,8 @@ class Arguments(Mapping[str, Any]):
 
     def _wrong(self, key: str, value: object, wanted: str, default: T) -> T:
         return self.set_aside(key, value, f"not {wanted}", default)
+
+
+def _check_default(key: str, default: object, types: type | tuple[type, ...]) -> None:
+    if not isinstance(default, types) or isinstance(default, bool):
+        raise TypeError(f"the default of argument {key} is {default!r:.66}, not a number")

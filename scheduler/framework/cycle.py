@@ -121,7 +121,7 @@ def open_plugins(session: Session, stopwatch: Callable[[], float] = lambda: 0.0)
             if factory is None:
                 continue
             begun = stopwatch()
-            arguments = Arguments(option.arguments)
+            arguments = session.opened_with[option.name] = Arguments(option.arguments)
             with session.registering(option, number):
                 try:
                     plugin = registry.create(factory, arguments)

@@ -108,6 +108,8 @@ class Session(Registration):
         """Invalid arguments of the configuration, equal in all its sessions, and failed requests to other programs."""
         self.nodes_limit = nodes_limit
         self.plugins: list[Plugin] = []
+        self.opened_with: dict[str, Arguments] = {}
+        """Plugin -> the arguments that it was given, and has read."""
         self.open_seconds: dict[str, float] = {}
         """Plugin -> seconds that ``open`` took."""
         self.search_durations = SearchDurations()

@@ -1,13 +1,14 @@
 """Registers what plugins offer about their refusals: remedies and details. A decorated function belongs to a plugin
 class; it is called only if that plugin is configured, with the plugin instance of the session."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, TypeVar
 
 from scheduler.api.job import Job
 from scheduler.api.task import Task
+from scheduler.framework.arguments import Arguments
 from scheduler.framework.failures import PluginError, name_of, words_of
 from scheduler.framework.remedies.adjustments import Adjustment, ChangeKind, Edit, Plan, Raw, Step
 from scheduler.framework.remedies.evidence import Evidence
@@ -133,21 +134,23 @@ def _plan_source(plugin: Plugin, function: Callable[..., Any]) -> PlanSource:
             raise RemedyError(plugin, function, words_of(error)) from error
 
     def plans(evidence: Evidence) -> Iterator[Plan]:
+        opened_with = evidence.session.opened_with
         with naming():
             for plan in function(evidence, plugin):
-                yield tuple(map(named, plan))
+                yield tuple(named(adjustment, opened_with) for adjustment in plan)
 
-    def named(adjustment: Adjustment) -> Adjustment:
+    def named(adjustment: Adjustment, opened_with: Mapping[str, Arguments]) -> Adjustment:
         at, split = adjustment.at, adjustment.split
 
         def named_step(amount: int) -> Step:
             with naming():
                 step = at(amount)
+                _check_arguments(step, opened_with)
                 return replace(step, edits=tuple(map(named_edit, step.edits)))
 
         def named_split(amount: int) -> Plan:
             with naming():
-                return () if split is None else tuple(map(named, split(amount)))
+                return () if split is None else tuple(named(part, opened_with) for part in split(amount))
 
         return replace(adjustment, at=named_step, split=split and named_split)
 
@@ -159,6 +162,17 @@ def _plan_source(plugin: Plugin, function: Callable[..., Any]) -> PlanSource:
         return replace(edit, transform=transform)
 
     return plans
+
+
+def _check_arguments(step: Step, opened_with: Mapping[str, Arguments]) -> None:
+    """Raises LookupError if a step sets an argument that no plugin would read. ``opened_with``: plugin -> its arguments
+    in the last session."""
+    for plugin, arguments in step.arguments.items():
+        if plugin not in opened_with:
+            raise LookupError(f"a Step sets arguments of plugin {plugin!r:.66}, which is not configured")
+        for key in arguments:
+            if not opened_with[plugin].may_be_read(key):
+                raise LookupError(f"a Step sets argument {key!r:.66}, which plugin {plugin} does not read")
 
 
 def _with_plugin_name(

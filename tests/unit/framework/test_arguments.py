@@ -106,3 +106,10 @@ def test_an_unread_argument_is_reported_with_its_whole_path() -> None:
     arguments.integer("a", 0)
     arguments.nested("c").integer("d", 0)
     assert arguments.unknown == ["b", "c.e"]
+
+
+@pytest.mark.parametrize("default", ["3", None, True, [3]])
+@pytest.mark.parametrize("kind", ["integer", "number"])
+def test_a_default_of_a_wrong_type_is_an_error(kind: str, default: Any) -> None:
+    with pytest.raises(TypeError, match=r"the default of argument x is .*, not a number"):
+        getattr(Arguments(), kind)("x", default)

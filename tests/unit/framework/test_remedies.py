@@ -107,6 +107,24 @@ def test_explain_goes_on_without_a_remedy_that_raises(broken: Any) -> None:
     assert [str(error) for error in found.remedy_errors] == [f"plugin fake: remedy {broken.__name__}: KeyError: 'x'"]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ({"fkae": {"open": True}}, "a Step sets arguments of plugin 'fkae', which is not configured"),
+        ({"fake": {"opne": True}}, "a Step sets argument 'opne', which plugin fake does not read"),
+    ],
+)
+def test_a_remedy_that_sets_what_nothing_reads_is_named(arguments: dict[str, Any], problem: str) -> None:
+    @offers.remedies(Fake)
+    def misspelt(evidence: Any, plugin: Fake) -> Iterator[Any]:
+        yield (indivisible(ChangeKind.PLUGIN, Step("open fake", arguments=arguments)),)
+
+    found = explained("podgroup", "g", *WORLD, conf=PLAN, search=True)
+    assert found.changes == []
+    (error,) = found.remedy_errors
+    assert str(error).endswith(f".misspelt: LookupError: {problem}")
+
+
 def test_a_test_of_a_plugin_sees_the_exception_of_a_remedy() -> None:
     offers.remedies(Fake)(_broken_remedy)
     with pytest.raises(PluginError, match="plugin fake: remedy _broken_remedy: KeyError: 'x'"):
