@@ -100,7 +100,8 @@ class Session(Registration):
         self.queues: dict[str, Queue] = snapshot.queues
         self.hyper_nodes: HyperNodes = snapshot.hyper_nodes
         self.placing: SubJob | None = None
-        """The sub-job whose tasks are being placed. Scores depend on where its other tasks are."""
+        """The sub-job whose tasks are being placed. Scores depend on where its other tasks are. None while filters and
+        scores are created, since these are kept for all jobs."""
         self.decisions = Decisions()
         divided = [job for job in self.active_jobs.values() if job.sub_jobs]
         self.malformed: list[Malformed] = list(set_tier_limits(divided, self.hyper_nodes)) if divided else []
@@ -244,6 +245,7 @@ class Session(Registration):
         except TypeError:
             raise self._unhashable(job, cls) from None
         if view is None:
+            placing, self.placing = self.placing, None
             self._viewing = job
             began = perf_counter()
             filters = self.filters(cls, job)
@@ -253,7 +255,7 @@ class Session(Registration):
             view = self._views[key] = self._shared_view(cls, filters, scores)
             self.search_durations.creating_filters += filtered - began
             self.search_durations.creating_scores += scored - filtered
-            self._viewing = None
+            self._viewing, self.placing = None, placing
         return view
 
     def _shared_view(self, cls: TaskClass, filters: Sequence[Filter], scores: Sequence[Score]) -> ClassView:

@@ -18,7 +18,7 @@ from scheduler.framework.columns import MaskFilter, StaticScore
 from scheduler.framework.extension import FLAGS, JOB_VALID, POINTS
 from scheduler.framework.failures import PluginError, RegistrationError
 from scheduler.framework.session import Session
-from tests.builders import World, configuration, group, node, pod, queue
+from tests.builders import World, configuration, group, hyper_node, node, pod, queue
 from tests.unit.framework.fake_plugin import Opening, fake_plugin
 
 
@@ -82,6 +82,24 @@ def test_an_answer_is_kept_for_all_jobs_with_equal_keys(
 
     two_queues().run(fake_plugin(opening, monkeypatch))
     assert len(asked) == calls
+
+
+def test_a_filter_and_a_score_do_not_see_whose_tasks_are_placed(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[object] = []
+
+    def opening(session: Session) -> None:
+        def answers(cls: TaskClass) -> list[Any]:
+            seen.append(session.placing)
+            return []
+
+        session.add_filter(answers)
+        session.add_score(answers)
+
+    topology = {"mode": "hard", "highestTierAllowed": 1}
+    world = World(node("n"), hyper_node("h", 1, "n"), group("g", networkTopology=topology), pod("p", "1c", "g"))
+    fake_plugin(opening, monkeypatch)
+    assert world.run(configuration(["gang", "fake", "network-topology-aware"])).bound
+    assert set(seen) == {None}
 
 
 # --- what is refused ---
