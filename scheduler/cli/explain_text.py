@@ -119,8 +119,11 @@ _NODES: tuple[Column[NodeGroup], ...] = (
 def _queues(numbers: Sequence[QueueAmounts]) -> Iterator[str]:
     if numbers:
         yield ""
-        yield _heading("Queue and those above it")
+        alone = len({its.queue for its in numbers}) == 1
+        yield _heading(f"Queue {numbers[0].queue}" if alone else "Queue and those above it")
         known = {key for key in _OPTIONAL if any(getattr(its, key) is not None for its in numbers)}
+        if alone:
+            known.discard("queue")
         columns = [column for key, column in _QUEUES.items() if key in known or key not in _OPTIONAL]
         yield from Table(columns, indent=2).lines(numbers)
 
@@ -130,8 +133,8 @@ def _quantity(key: str, numbers: QueueAmounts) -> str:
     return "" if amount is None else readable(numbers.resource, amount)
 
 
-_OPTIONAL: Final = ("counted", "deserved", "inqueue", "requested", "borrowed", "lent")
-"""The amounts that have a column only if one of them is known."""
+_OPTIONAL: Final = ("queue", "counted", "deserved", "inqueue", "requested", "borrowed", "lent")
+"""The columns that are shown only if there is more than one queue, or if one of the amounts is known."""
 _QUEUES: Final[dict[str, Column[QueueAmounts]]] = {
     "queue": Column("QUEUE", lambda numbers: numbers.queue),
     "resource": Column("RESOURCE", lambda numbers: numbers.resource),

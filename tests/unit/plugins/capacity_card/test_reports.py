@@ -1,17 +1,22 @@
 """What a queue has of each card: in its status and in metrics."""
 
+import pytest
+
 from scheduler.api.decisions import QueueAllocated
 from scheduler.api.kinds import QUEUE
+from scheduler.cli.explain_text import lines
 from scheduler.explain.overview import overview
 from scheduler.explain.queues import queue_totals
 from scheduler.observability.cluster_figures import CardDevices
 from scheduler.observability.metrics import Metrics
 from tests.builders import Raw, World, configuration, group, node, pod, queue
+from tests.unit.explain.small_clusters import explained
 from tests.unit.plugins.capacity_card.cards import (
     CONFIGURATION,
     GPU,
     H200,
     H800,
+    SEED_QUOTA,
     UNLIMITED,
     gang,
     gpu_node,
@@ -85,6 +90,18 @@ def test_metrics_have_the_share_of_a_queue_and_series_of_its_cards_only() -> Non
         assert value(f"volcano_queue_{word}_scalar_resources", series) == amount
     resources = {s.labels["resource"] for f in metrics.session.collect() for s in f.samples if "resource" in s.labels}
     assert resources == {"pods", GPU, H200}
+
+
+def test_an_explanation_of_the_published_queue_fits_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scheduler.cli.explain_text.terminal_width", lambda: 80)
+    monkeypatch.setattr("scheduler.cli.output.terminal_width", lambda: 80)
+    raws = [gang("g", "cr-queue1", 3, asks=f"8c+1Gi+{GPU}=1"), gang("h", "cr-queue1", 1, asks=f"8c+1Gi+{GPU}=1")]
+    found = explained("podgroup", "h", NODES, quota_queue("cr-queue1", SEED_QUOTA, "4c+4Gi"), *raws, conf=UNLIMITED)
+    text = [line.rstrip() for line in lines(found)]
+    table = text[text.index("Queue cr-queue1") + 1 :]
+    assert table[0].split() == ["RESOURCE", "USED", "COUNTED", "CAPABILITY", "INQUEUE", "REQUESTED"]
+    assert [line.split() for line in table if line.split()[:1] == [H200]] == [[H200, "3", "3", "1", "4"]]
+    assert max(map(len, text)) <= 80
 
 
 def test_cpu_that_the_queue_does_not_limit_is_not_shown_as_more_than_its_capability() -> None:
