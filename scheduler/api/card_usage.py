@@ -5,7 +5,7 @@ from typing import Any
 
 
 def card_summary(cards: object) -> str:
-    """The used amount and the quota of each card, and what else is to be said of it:
+    """The used amount and the quota of each card, with a note on its other amounts:
     ``NVIDIA-H200=3/3 (5 requested),NVIDIA-H800=0/2``; "" if there are none. ``cards``: ``status.cards``, of any
     shape."""
     return ",".join(
@@ -21,10 +21,10 @@ def cards_in(cards: object) -> dict[str, dict[str, Any]]:
 
 
 def usage_note(amounts: Mapping[str, object]) -> str:
-    """What is to be said of a queue's use of a resource besides the used amount, such as ``1 inqueue, 5 requested``; ""
-    if it is nothing. ``amounts``: the texts of ``used``, ``inqueue``, ``requested``, ``borrowed`` and ``lent``;
+    """A note on the amounts of a resource besides the used one, such as ``1 inqueue, 5 requested``; "" if there are
+    none. ``amounts``: the texts of ``used``, ``inqueue``, ``requested``, ``borrowed`` and ``lent``;
     any may be missing. The requested amount is left out if all of it is in use."""
-    said = {key: amounts.get(key) for key in ("inqueue", "requested", "borrowed", "lent")}
-    if said["requested"] == amounts.get("used"):
-        del said["requested"]
-    return ", ".join(f"{amount} {what}" for what, amount in said.items() if amount not in (None, "", "0"))
+    noted = {key: amounts.get(key) for key in ("inqueue", "requested", "borrowed", "lent")}
+    if noted["requested"] == amounts.get("used"):
+        del noted["requested"]
+    return ", ".join(f"{amount} {what}" for what, amount in noted.items() if amount not in (None, "", "0"))

@@ -86,8 +86,8 @@ class QueueAmounts:
     deserved: float | None
     capability: float | None
     inqueue: float | None = None
-    """What admitted jobs still need for their minimum. Like the following ones, it is known of what plugins limit by
-    name, such as cards."""
+    """What admitted jobs still need for their minimum. This amount and the following ones are known for resources that
+    plugins limit by name, such as cards."""
     requested: float | None = None
     """What Pods hold or wait for."""
     borrowed: float | None = None
@@ -99,7 +99,7 @@ class QueueAmounts:
 
     @property
     def limited(self) -> float:
-        """What is to be compared with the capability."""
+        """The amount to compare with the capability."""
         return self.used if self.counted is None else self.counted
 
 

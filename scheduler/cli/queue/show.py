@@ -40,7 +40,7 @@ def _count(phase: str) -> "Column[QueueRow]":
 
 
 _CARD_FIELDS: Final = {"quota": "capability"}
-"""Names in ``status.cards`` -> those of the same amounts of resources."""
+"""Names of amounts in ``status.cards`` -> their names for resources."""
 _COLUMNS: tuple[Column[QueueRow], ...] = (
     Column("Name", lambda row: row.queue.metadata.name, 25),
     Column("Weight", lambda row: row.queue.spec.weight, 8),

@@ -73,7 +73,7 @@ def add_nodes(evidence: Evidence) -> Iterator[Plan]:
     if not evidence.has_gate(*kinds):
         return
     with evidence.unplaced_tasks() as unplaced:
-        # Pods to which nodes of terminating Pods are promised would get others at once.
+        # Pods that are pipelined to nodes of terminating Pods would get other nodes at once.
         pipelined = evidence.job.of(TaskStatus.PIPELINED).values()
         asking = unplaced or evidence.wanted or sorted(pipelined, key=evidence.session.task_key)
         there = _existing_model(evidence, asking)
