@@ -151,8 +151,8 @@ def test_a_missing_replica_set_is_made_from_the_pods_that_it_owns() -> None:
     owner = {**workload(REPLICA_SET, "w-6d4f9c8b7"), "metadata": {"name": "w-6d4f9c8b7", "uid": "rs-1"}}
     labels = {"app": "a", "pod-template-hash": "6d4f9c8b7"}
     cluster.add_pods(owner, "w-6d4f9c8b7-aaaaa", "w-6d4f9c8b7-bbbbb", labels=labels)
-    stranger = {**owner, "metadata": {"name": "v-1", "uid": "rs-2"}}
-    cluster.add_pods(stranger, "v-1-aaaaa", labels={"app": "b"})
+    other_owner = {**owner, "metadata": {"name": "v-1", "uid": "rs-2"}}
+    cluster.add_pods(other_owner, "v-1-aaaaa", labels={"app": "b"})
 
     assert cluster.workloads.run()
 
