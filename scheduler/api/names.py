@@ -313,9 +313,9 @@ CHIP_ANNOTATIONS: Final[tuple[str, ...]] = (ASCEND_910, ASCEND_310, ASCEND_310P,
 """Pod annotations that list the chips that the scheduler assigned."""
 VIRTUAL_DEVICE_PREFIXES: Final = (f"{ASCEND_910}-", f"{ASCEND_310P}-")
 """Prefixes of Pod annotations that name a virtual NPU that was created beforehand: ``huawei.com/Ascend910-2c``."""
-TASK_ANNOTATIONS: Final[tuple[str, ...]] = (*CHIP_ANNOTATIONS, ASCEND_REAL, GPU_INDEX, VGPU_IDS)
-"""Pod annotations that name the chips and cards of a Pod. Those of HAMi's NPUs have the name of the model between
-prefix and suffix."""
+TASK_ANNOTATIONS: Final[tuple[str, ...]] = (*CHIP_ANNOTATIONS, ASCEND_REAL, *SOFT_SHARE, GPU_INDEX, VGPU_IDS)
+"""Pod annotations that name the chips and cards of a Pod, or its shares of them. Those of HAMi's NPUs have the name of
+the model between prefix and suffix."""
 
 # --- Nodes ---
 HOSTNAME_LABEL: Final = "kubernetes.io/hostname"

@@ -23,6 +23,7 @@ keys:
 - volcano.sh/vgpu-time
 prefixes:
 - huawei.com/Ascend
+- huawei.com/scheduler.softShareDev.
 around:
 - [hami.io/, -devices-allocated]
 - [hami.io/, -devices-to-allocate]

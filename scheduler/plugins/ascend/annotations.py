@@ -7,12 +7,9 @@ from typing import Any, Final
 
 from scheduler.api.names import (
     ACJOB_OPERATOR_NAME,
-    ASCEND_910_CONFIGURATION,
     ASCEND_REAL,
     BASE_DEVICE_INFOS,
     DISTRIBUTED_JOB,
-    NPU,
-    NPU_CONFIGURATION,
     PREDICATE_TIME,
 )
 from scheduler.api.objects import Node
@@ -36,10 +33,10 @@ class PodAnnotations:
         self._times = times
 
     def for_task(
-        self, task: Task, node: Node, row: int, ledger: ChipLedger, *, distributed: bool
+        self, task: Task, node: Node, row: int, ledger: ChipLedger, *, configuration_key: str, distributed: bool
     ) -> tuple[dict[str, str], list[Malformed]]:
         """Returns the annotations of a task to which the ledger allocated chips of the node at a row, and the malformed
-        fields of the node's annotations."""
+        fields of the node's annotations. ``configuration_key``: of the annotation with the device configuration."""
         resource, chips = ledger.resource, ledger.taken(task)
         names = format_chips(chips, resource.prefix)
         result = {
@@ -57,7 +54,7 @@ class PodAnnotations:
         configuration = self._configuration(task, node, resource, chips, devices, int(ledger.super_pods[row]))
         if configuration is not None:
             result[ASCEND_REAL] = names
-            result[NPU_CONFIGURATION if resource.name == NPU else ASCEND_910_CONFIGURATION] = configuration
+            result[configuration_key] = configuration
         return result, problem
 
     def for_parts(self, key: str, value: str, node: str, *, distributed: bool) -> dict[str, str]:
@@ -86,7 +83,7 @@ class PodAnnotations:
         """Returns the device configuration that the Ascend operator copies into the rank table; None if the address of
         a chip is unknown. The device plugin writes the same key later, and a wrong address is worse than a wait."""
         entries = []
-        for chip in chips:
+        for chip in sorted(chips):
             device = devices.get(f"{resource.prefix}{chip}")
             address = device.get("IP") if isinstance(device, dict) else None
             if not isinstance(device, dict) or not isinstance(address, str) or not address:

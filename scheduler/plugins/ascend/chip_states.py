@@ -15,6 +15,7 @@ from scheduler.plugins.ascend.masks import NONE, ids_of, mask_of
 from scheduler.plugins.ascend.node_health import HEALTHY, REASONS, NodeHealth
 from scheduler.plugins.ascend.resolve import resolve
 from scheduler.plugins.ascend.resources import ChipResource
+from scheduler.plugins.ascend.sharing.ledger import ShareLedger
 from scheduler.plugins.ascend.vnpu.devices import parse_devices
 from scheduler.plugins.ascend.vnpu.inventory import NodeParts
 from scheduler.plugins.ascend.vnpu.ledger import PartLedger
@@ -74,10 +75,12 @@ def shares_of(
     resource: ChipResource,
     parts: PartLedger | None,
     devices: Iterable[DeviceLedger],
+    sharing: ShareLedger | None,
     placed: Iterable[tuple[Task, int]],
 ) -> Shares:
     """Returns who has parts of the chips of a resource: virtual NPUs that are created on demand (``parts``) or were
-    created beforehand (``devices``). ``placed``: the tasks that the session placed, and the rows of their nodes."""
+    created beforehand (``devices``), or shares that this session gave (``sharing``). ``placed``: the tasks that the
+    session placed, and the rows of their nodes."""
     found: dict[int, dict[str, int]] = defaultdict(dict)
     own = [ledger for ledger in devices if ledger.resource.name.startswith(f"{resource.name}-")]
     for ledger in own:
@@ -93,6 +96,9 @@ def shares_of(
         choice = None if parts is None or row not in divided else parts.taken(task)
         if choice is not None:
             found[row][task.uid] = _chips(choice.uses)
+        chip = None if sharing is None else sharing.chip(task)
+        if chip is not None:
+            found[row][task.uid] = 1 << chip
         for ledger in own:
             if ledger.taken(task):
                 found[row][task.uid] = parse_devices(ledger.taken(task), ledger.resource)[1]

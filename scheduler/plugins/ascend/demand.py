@@ -27,6 +27,8 @@ from scheduler.plugins.ascend.family import Family, JobRequest, Request
 from scheduler.plugins.ascend.rescheduling.policy import SubHealth, has_policy, policy_of
 from scheduler.plugins.ascend.resolve import JOB_LABELS, resolve
 from scheduler.plugins.ascend.resources import MILLI, ChipResource, units
+from scheduler.plugins.ascend.sharing.quota import RESOURCES as SHARED_RESOURCES
+from scheduler.plugins.ascend.sharing.quota import SHARING, ShareUse, labels_of, quota_of
 from scheduler.plugins.ascend.vnpu.models import Model
 from scheduler.plugins.ascend.vnpu.requests import REASON_REQUEST, request_of, resource_of
 from scheduler.plugins.ascend.vnpu.requests import check as check_request
@@ -120,7 +122,7 @@ class Demand:
         """Key of a job -> number of its Pods that request NPUs."""
         self._classes: dict[int, dict[ChipResource, int]] = {}
         """Class id -> the whole chips that its tasks request."""
-        self._known: dict[str, Use | CoreUse | Refusal | None] = {}
+        self._known: dict[str, Use | CoreUse | ShareUse | Refusal | None] = {}
 
     @property
     def resources(self) -> dict[int, ChipResource]:
@@ -190,6 +192,11 @@ class Demand:
         found = self._of(job)
         return found if isinstance(found, CoreUse) else None
 
+    def share_use(self, job: Job) -> ShareUse | None:
+        """How the job shares chips; None if it does not, or if it is refused."""
+        found = self._of(job)
+        return found if isinstance(found, ShareUse) else None
+
     def check(self, job: Job) -> Refusal | None:
         """Returns a refusal if no free chips could make the job schedulable. Jobs with no pending request for chips are
         not checked."""
@@ -198,19 +205,19 @@ class Demand:
         found = self._of(job)
         return found if isinstance(found, Refusal) else None
 
-    def _of(self, job: Job) -> Use | CoreUse | Refusal | None:
+    def _of(self, job: Job) -> Use | CoreUse | ShareUse | Refusal | None:
         if job.key not in self._known:
             found = job.remember("use of chips", self._basis, partial(self._judge, job))
             if isinstance(found, _CoreTasks):
                 self._known[job.key] = self._judge_cores(job, found)
-            elif isinstance(found, Use):
+            elif isinstance(found, Use | ShareUse):
                 self._known[job.key] = found._replace(avoids_sub_health=self._avoids_sub_health(job))
             else:
                 self._known[job.key] = found
         return self._known[job.key]
 
     # --- checking ---
-    def _judge(self, job: Job) -> "Use | _CoreTasks | Refusal | None":
+    def _judge(self, job: Job) -> "Use | _CoreTasks | ShareUse | Refusal | None":
         tasks = _active_tasks(job)
         classes = {task.cls.id: task.cls for task in tasks}
         for cls in classes.values():
@@ -222,16 +229,25 @@ class Demand:
         if not asking:
             return None
         whole_or_cores = (*self._chips, *(() if self._cores is None else (self._cores,)))
-        positions = {d for cls in classes.values() for d in whole_or_cores if units(cls, d)}
-        if len(positions) > 1:
-            names = " and ".join(sorted(self._names[d] for d in positions))
-            return Refusal(REASON_REQUEST, f"the Pods of the job ask for {names}; they may ask for one of them only")
-        (position,) = positions
+        asked = {number: {d for d in whole_or_cores if units(classes[number], d)} for number in npu_classes}
+        for positions in asked.values():
+            if len(positions) > 1:
+                names = " and ".join(sorted(self._names[d] for d in positions))
+                return Refusal(REASON_REQUEST, f"a Pod of the job asks for {names}; it may ask for one of them only")
+        npu_pods = len(asking)
+        # Of several resources one is the job's. Pods that ask for another one find no node.
+        position = min((d for positions in asked.values() for d in positions), key=self._names.__getitem__)
+        asking = [task for task in asking if position in asked[task.cls.id]]
         if position == self._cores:
             return _CoreTasks(position, asking)
         resource = self._chips[position]
-        traits = _traits(job, asking)
         policies = _policies(job, asking)
+        if policies.get(SCHEDULE_POLICY) == SHARING and resource.name in SHARED_RESOURCES:
+            quota = quota_of(labels_of(job, tasks))
+            if isinstance(quota, str):
+                return Refusal(REASON_REQUEST, quota)
+            return ShareUse(resource, quota, npu_pods, job.key)
+        traits = _traits(job, asking)
         family = resolve(resource.name, policies, traits)
         if isinstance(family, Refusal):
             return family
@@ -249,7 +265,7 @@ class Demand:
         problem = family.check(request)
         if problem:
             return Refusal(REASON_REQUEST, problem)
-        use = Use(family, resource, len(asking) > 1)
+        use = Use(family, resource, npu_pods > 1)
         if not family.super_pods:
             return use
         nodes = max(block // family.chips, 1)

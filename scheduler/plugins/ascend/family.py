@@ -92,6 +92,8 @@ class Family:
     """How much worse each broken chip of a node makes the node, in units of the penalty."""
     missing_is_broken: bool = False
     """A chip that the node has less than ``chips`` counts as broken."""
+    npu_configuration: bool = False
+    """The device configuration is in the annotation that is named after NPUs, not in that of Ascend 910."""
     super_pods: bool = False
     """The nodes of a job are chosen together, by super pod."""
     group: int = 0

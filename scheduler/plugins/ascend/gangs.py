@@ -4,18 +4,21 @@
 A PodGroup of a ReplicaSet always has the minMember 1, although a distributed job cannot run in part.
 """
 
+import re
 from typing import Final
 
 from scheduler.api.job import Job
 from scheduler.api.kinds import REPLICA_SET
 from scheduler.api.names import PODGROUP_PREFIX, SCHEDULE_MIN_AVAILABLE
 from scheduler.api.reasons import Malformed, Refusal
-from scheduler.api.task import READY_STATUSES, TaskStatus
+from scheduler.api.task import READY_STATUSES, Task, TaskStatus
 from scheduler.framework.extension import Vote
 from scheduler.framework.session import Session
 from scheduler.plugins.ascend.demand import Demand
 
 REASON_PODS: Final = "NotEnoughPod"
+REASON_ARGUMENT: Final = "InvalidArgument"
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,9}")
 _FIELD: Final = f"metadata.annotations[{SCHEDULE_MIN_AVAILABLE}]"
 
 
@@ -26,6 +29,8 @@ class Gangs:
         self._session = session
         self._demand = demand
         self._minimums: dict[str, int] = {}
+        self._no_numbers: dict[str, str] = {}
+        """Key of a job -> its annotation, where this is no number."""
 
     def minimum(self, job: Job) -> int:
         """The number of Pods of a job that are placed together; 0 if minMember decides."""
@@ -35,8 +40,11 @@ class Gangs:
         return found
 
     def check(self, job: Job) -> Refusal | None:
-        """Returns a refusal if not all of these Pods exist."""
+        """Returns a refusal if not all of these Pods exist, or if the annotation is no number."""
         minimum = self.minimum(job)
+        text = self._no_numbers.get(job.key)
+        if text is not None:
+            return Refusal(REASON_ARGUMENT, f"{SCHEDULE_MIN_AVAILABLE}={text[:32]} is not a number")
         if not minimum:
             return None
         there = job.count(*READY_STATUSES, TaskStatus.PIPELINED, TaskStatus.PENDING)
@@ -56,18 +64,22 @@ class Gangs:
 
     # --- sources ---
     def _of(self, job: Job) -> int:
-        if job.min_member > 1 or not self._demand.has_npus(job):
+        if not self._demand.has_npus(job):
             return 0
-        return self._annotated(job) or self._replicas(job)
+        if job.min_member > 1 and SCHEDULE_MIN_AVAILABLE not in job.annotations:
+            return 0
+        return self._annotated(job) or (self._replicas(job) if job.min_member <= 1 else 0)
 
     def _annotated(self, job: Job) -> int:
         """The number in the annotation of the PodGroup or of a Pod; 0 without a usable one."""
-        text, task = job.annotations.get(SCHEDULE_MIN_AVAILABLE), None
+        text, task = _annotation(job)
         if text is None:
-            task = next((task for task in job.tasks() if SCHEDULE_MIN_AVAILABLE in task.cls.annotations), None)
-            if task is None:
-                return 0
-            text = task.cls.annotations[SCHEDULE_MIN_AVAILABLE]
+            return 0
+        if _INTEGER.fullmatch(text) is None:
+            self._no_numbers[job.key] = text
+            return 0
+        if job.min_member > 1:
+            return 0
         if text.isascii() and text.isdecimal() and len(text) < 10 and int(text) > 0:
             return int(text)
         problem = f"{text[:32]!r} is not a positive number"
@@ -86,6 +98,15 @@ class Gangs:
         if replicas == self.minimum(job):
             return f"replicas of ReplicaSet {_replica_set(job)}"
         return SCHEDULE_MIN_AVAILABLE
+
+
+def _annotation(job: Job) -> tuple[str | None, Task | None]:
+    """The annotation of the PodGroup, or that of a Pod and the Pod; (None, None) without one."""
+    text = job.annotations.get(SCHEDULE_MIN_AVAILABLE)
+    if text is not None:
+        return text, None
+    task = next((task for task in job.tasks() if SCHEDULE_MIN_AVAILABLE in task.cls.annotations), None)
+    return (None, None) if task is None else (task.cls.annotations[SCHEDULE_MIN_AVAILABLE], task)
 
 
 def _replica_set(job: Job) -> str:

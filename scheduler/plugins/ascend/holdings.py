@@ -14,6 +14,7 @@ from scheduler.api.task import MAX_EARLIER, Task
 from scheduler.plugins.ascend.chiplist import ChipListError, format_chips, parse_chips, parse_mounted
 from scheduler.plugins.ascend.masks import ALL, NONE, ids_of
 from scheduler.plugins.ascend.resources import ChipRequests, ChipResource
+from scheduler.plugins.ascend.sharing.quota import share_of
 
 
 class Holding(NamedTuple):
@@ -34,8 +35,9 @@ def holding(
 ) -> Holding:
     """Returns the chips of a Pod on a node, and adds what is wrong to ``problems``. ``since``: Unix time from which on
     bindings are recorded."""
-    annotations = _Annotations(resource, task, requests.maximum(task.cls), problems)
-    whole = requests.whole(task.cls)
+    shares = share_of(task) is not None  # of one chip, whatever it requests
+    annotations = _Annotations(resource, task, 1 if shares else requests.maximum(task.cls), problems)
+    whole = min(requests.whole(task.cls), 1) if shares else requests.whole(task.cls)
     recorded, earlier = annotations.recorded(), annotations.earlier()
     if whole and len(task.earlier) == MAX_EARLIER:
         annotations.report_unknown(

@@ -41,13 +41,14 @@ from scheduler.plugins.ascend.cluster_reports import ClusterReports, Report
 from scheduler.plugins.ascend.holdings import Holding, holding
 from scheduler.plugins.ascend.masks import ALL, NONE, highest, ids_of, lowest
 from scheduler.plugins.ascend.resources import MILLI, ChipRequests, ChipResource
+from scheduler.plugins.ascend.sharing.quota import FULL, Quota, is_shared, share_of
 from scheduler.plugins.support.device_info import DeviceInfoError, base_devices, device_info, sub_healthy_chips
 
 _EMPTY: Final = "counts as an empty list"
 _NOTHING: Final[Mapping[str, int]] = {}
-"""Shared by the nodes without Pods that hold chips, which are many."""
-SOFT_SHARE: Final = "huawei.com/scheduler.chip1softsharedev.enable"
-"""Label of nodes whose chips several Pods share."""
+_NO_SHARES: Final[Mapping[str, tuple[int, Quota]]] = {}
+_NONE_TERMINATING: Final[frozenset[str]] = frozenset()
+"""Shared by the nodes without Pods that hold or share chips, which are many."""
 SUPER_POD_ID: Final = "superPodID"
 NO_SUPER_POD: Final = -2
 """Of servers that are in no super pod."""
@@ -93,6 +94,10 @@ class NodeChips(NamedTuple):
     """Mask of the chips with a fault that jobs may ignore."""
     published: float
     """Unix time of the report that counts; 0 if unknown."""
+    shares: Mapping[str, tuple[int, Quota]]
+    """uid of a Pod -> the chip that it shares, and its quota. ``held`` has these chips too."""
+    terminating: frozenset[str]
+    """uids of the terminating Pods that share chips."""
 
     @property
     def occupied(self) -> int:
@@ -175,6 +180,9 @@ def read_node(
     contradictory, malformed = False, lists is not None and lists.malformed
     unreported = lists is None and named != NONE
     idle = max(allocatable - sum(requests.whole(task.cls) for task in tasks), 0)
+    shared = is_shared(node)
+    if shared:  # the device plugin reports FULL for each chip
+        allocatable = min(allocatable, (named | held | (NONE if lists is None else lists.present)).bit_count())
     if lists is None:
         # Which chips are missing is unknown. Those held exist; the lowest other ids make up the number.
         there = held | lowest(ALL & ~held, allocatable - held.bit_count())
@@ -187,21 +195,23 @@ def read_node(
         free &= ~highest(free, unnamed)
     else:
         network_faults, unusable = lists.network_faults, lists.unusable
-        reported = named if maintained and named else lists.free
+        reported = named if maintained and named and not lists.annotated else lists.free
         recovering, sub_healthy = lists.recovering, lists.sub_healthy
         present = reported | held | network_faults | unusable
         present |= lowest(ALL & ~present, allocatable - present.bit_count())
         size = max(allocatable, (reported | held | network_faults | unusable).bit_length())
         capacity = min(allocatable, size - unusable.bit_count())
         free = reported & ~held & ~unusable & ~doubtful
-        contradictory = free.bit_count() > idle
+        # A shared chip stays in the list while it is in use.
+        contradictory = (lists.free if shared else free).bit_count() > idle
     if closed or contradictory or unreported:
         free = NONE
     barred = ALL if closed or contradictory or unreported else unusable | doubtful
     held_by = {task.uid: chips.held for task, chips in pods if chips.held} or _NOTHING
+    shares = _shares(pods)
     freed = held_by
-    if held & (barred | contested):
-        freed = {uid: chips & ~barred & ~contested for uid, chips in held_by.items()}
+    if shares or held & (barred | contested):
+        freed = {uid: chips & ~barred & ~contested for uid, chips in held_by.items() if uid not in shares}
     reported_super_pod = None if lists is None else lists.super_pod
     super_pod = _super_pod(node, problems) if reported_super_pod is None else reported_super_pod
     return NodeChips(
@@ -214,7 +224,7 @@ def read_node(
         size - capacity,
         contradictory,
         unreported,
-        idle if malformed and not free else free.bit_count(),
+        (idle if malformed and not free else free.bit_count()) * (FULL if shared else 1),
         super_pod,
         tuple(problems),
         present,
@@ -223,17 +233,37 @@ def read_node(
         held & ~staying,
         sub_healthy,
         0.0 if lists is None else lists.published,
+        shares,
+        frozenset(t.uid for t, _ in pods if t.uid in shares and t.status is TaskStatus.RELEASING)
+        if shares
+        else _NONE_TERMINATING,
     )
+
+
+def _shares(pods: Sequence[tuple[Task, Holding]]) -> Mapping[str, tuple[int, Quota]]:
+    """uid of a Pod -> the chip that it shares, and its quota."""
+    found = {
+        task.uid: (chips.held.bit_length() - 1, quota)
+        for task, chips in pods
+        if chips.held and (quota := share_of(task)) is not None
+    }
+    return found or _NO_SHARES
 
 
 def _contested(
     resource: ChipResource, pods: Sequence[tuple[Task, Holding]], requests: ChipRequests, problems: list[Malformed]
 ) -> int:
-    """The chips that more than one Pod with a request for whole chips holds. Adds a problem for each of these Pods."""
-    once = contested = NONE
+    """The chips that more than one Pod with a request for whole chips holds, unless all of these share it. Adds a
+    problem for each of these Pods."""
+    once = shared = contested = NONE
     for task, chips in pods:
-        if requests.whole(task.cls):
+        if not requests.whole(task.cls):
+            continue
+        if share_of(task) is not None:
             contested |= once & chips.held
+            shared |= chips.held
+        else:
+            contested |= (once | shared) & chips.held
             once |= chips.held
     for task, chips in pods if contested else ():
         mine = chips.held & contested
@@ -289,7 +319,7 @@ def _is_divided(node: Node) -> bool:
         return False
     with suppress(DeviceInfoError):
         names = base_devices(text)
-        return any(name.count("-") > 1 for name in names) or (node.metadata.labels or {}).get(SOFT_SHARE) == "true"
+        return any(name.count("-") > 1 for name in names) or is_shared(node)
     return False
 
 
@@ -307,6 +337,13 @@ class Lists(NamedTuple):
     """The list of free chips is malformed."""
     super_pod: int | None
     """Id of the super pod; None if the source does not give it."""
+    annotated: bool = False
+    """They are annotations of the Node: its device plugin publishes no ConfigMap."""
+
+    @property
+    def present(self) -> int:
+        """The chips that any list names."""
+        return self.free | self.network_faults | self.unusable
 
     def includes(self, task: Task) -> bool:
         """Whether the lists were published after the Pod got its chips."""
@@ -332,7 +369,8 @@ def reported_lists(
     annotations = node.metadata.annotations or {}
     if resource.name not in annotations:
         return None
-    return _masks(resource, annotations, _Source("Node", "", node.metadata.name, "metadata.annotations", problems))
+    lists = _masks(resource, annotations, _Source("Node", "", node.metadata.name, "metadata.annotations", problems))
+    return None if lists is None else lists._replace(annotated=True)
 
 
 def _lists_of(resource: ChipResource, report: Report, problems: list[Malformed]) -> Lists | None:

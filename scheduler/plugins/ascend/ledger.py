@@ -129,6 +129,8 @@ class ChipLedger(Ledger[int]):
         return self._demand.chips(cls, self.resource) > 0
 
     def _take(self, job: Job, task: Task, row: int, *, pipelined: bool) -> None:
+        if self._demand.share_use(job) is not None:
+            return  # ``sharing.ledger`` gives the Pod its share
         use = self._demand.use(job)
         if use is None:
             raise AllocationError(f"Pod {task.key} has no family of chips")

@@ -17,10 +17,12 @@ from scheduler.api.device_states import Device
 from scheduler.api.job import Condition, Job
 from scheduler.api.names import (
     ASCEND_310P,
+    ASCEND_910_CONFIGURATION,
     CONDITION_UNSCHEDULABLE,
     DISTRIBUTED_JOB,
     HCCL_RANK_INDEX,
     HUAWEI_PREFIX,
+    NPU_CONFIGURATION,
     NPU_CORE,
     RESCHEDULE_IN_PLACE,
     SUPER_POD_RANK,
@@ -41,6 +43,7 @@ from scheduler.plugins.ascend.annotations import PodAnnotations
 from scheduler.plugins.ascend.chip_columns import read_columns
 from scheduler.plugins.ascend.chip_counts import chip_counts
 from scheduler.plugins.ascend.chip_states import chip_states, shares_of
+from scheduler.plugins.ascend.chiplist import format_chips
 from scheduler.plugins.ascend.columns import ChipFilter, ChipScore
 from scheduler.plugins.ascend.demand import CoreUse, Demand, Use
 from scheduler.plugins.ascend.family import Family
@@ -56,6 +59,9 @@ from scheduler.plugins.ascend.rescheduling.state import Restart
 from scheduler.plugins.ascend.resolve import CHIP_RESOURCES
 from scheduler.plugins.ascend.resources import ChipResource
 from scheduler.plugins.ascend.settings import ENTRY, settings_of
+from scheduler.plugins.ascend.sharing.columns import ShareScore, share_filters
+from scheduler.plugins.ascend.sharing.ledger import ShareLedger
+from scheduler.plugins.ascend.sharing.quota import SHARED_NODE, ShareUse, annotations_of
 from scheduler.plugins.ascend.super_pod_plans import ID, SuperPodPlans
 from scheduler.plugins.ascend.vnpu.columns import PartScore, part_filters
 from scheduler.plugins.ascend.vnpu.exclusion import Exclusion
@@ -107,6 +113,8 @@ class Ascend:
         self._chips: dict[ChipResource, Mapping[int, NodeChips]] = {}
         """Row of a node -> its chips when the session was opened."""
         self.parts: PartLedger | None = None
+        self.shares: dict[ChipResource, ShareLedger] = {}
+        """The chips that Pods share, for resources with nodes whose chips are shared."""
         if not any(name.startswith(HUAWEI_PREFIX) for name in session.dimensions.names):
             return
         self._settings = settings_of(session)
@@ -124,7 +132,7 @@ class Ascend:
             self._settings.super_pod_size,
             owned,
             preset_virtual=self._settings.preset_virtual,
-            models={kind.model for kind in parts.kinds},
+            models={parts.kinds[number].model for number in np.unique(parts.kind).tolist() if number >= 0},
             report=session.malformed_field,
         )
         self._gangs = Gangs(session, self._demand)
@@ -169,6 +177,8 @@ class Ascend:
         )  # before the ledgers, which it leaves as they are
         for ledger in self.ledgers.values():
             session.add_handlers(ledger.allocate, ledger.deallocate)
+        for shares in self.shares.values():
+            session.add_handlers(shares.allocate, shares.deallocate)
         for devices in self.devices:
             session.add_handlers(devices.allocate, devices.deallocate)
         session.add_node_devices(self._node_devices)
@@ -188,7 +198,11 @@ class Ascend:
         for problem in chips.problems:
             session.malformed_field(problem)
         self._chips[resource] = chips.by_row
-        return ChipLedger(session, resource, self._demand, chips, whole_chips(session.nodes.allocatable[position]))
+        ledger = ChipLedger(session, resource, self._demand, chips, whole_chips(session.nodes.allocatable[position]))
+        shares = ShareLedger(session, self._demand, ledger, chips)
+        if shares.memory:
+            self.shares[resource] = shares
+        return ledger
 
     def _exhausted(self, resource: ChipResource, *, with_pods: bool = True) -> Mapping[int, NodeChips]:
         """Row -> chips of the nodes of which no chip is allocatable. ``with_pods``: only those with Pods that request
@@ -207,7 +221,7 @@ class Ascend:
         placed = [(tasks[uid], row) for job in session.jobs.values() for uid, row in job.placed.items()]
         for resource, ledger in self.ledgers.items():
             chips = {**self._chips[resource], **self._exhausted(resource, with_pods=False)}
-            shares = shares_of(resource, self.parts, self.devices, placed)
+            shares = shares_of(resource, self.parts, self.devices, self.shares.get(resource), placed)
             nodes, health = session.nodes.facts.objects, self._health(resource)
             yield from chip_states(ledger, nodes, health, dict(sorted(chips.items())), shares, tasks)
 
@@ -235,12 +249,12 @@ class Ascend:
         """How a job of the session uses chips; None if it uses none, or if it is refused."""
         return self._demand.use(job) if self.ledgers else None
 
-    def _shared_use(self, job: Job) -> Use | CoreUse | None:
+    def _shared_use(self, job: Job) -> Use | CoreUse | ShareUse | None:
         """How a job uses chips; equal for jobs with equal filters and scores. Most jobs that wait for nodes in super
         pods share their refusal, and so are refused at the cost of one."""
         use = self.use(job)
         if use is None:
-            return self._demand.core_use(job)
+            return self._demand.core_use(job) or self._demand.share_use(job)
         if not use.job:
             return use
         if self._plans.planning:
@@ -282,11 +296,17 @@ class Ascend:
                 MaskFilter(~bare, f"node(s) had no {resource.prefix.removesuffix('-')} chips"),
                 MaskFilter(bare | ~others, f"node(s) were not of the family {family.title}"),
                 MaskFilter(bare | others | ~lonely, "node(s) were in no super pod"),
-                CodedFilter(self._health(resource).codes, node_health.REASONS),
-                MaskFilter(~self.ledgers[resource].unreported, "node(s) had no list of free chips that can be read"),
-                MaskFilter(~self.ledgers[resource].contradictory, "node(s) listed more free chips than were idle"),
+                *self._open_nodes(resource),
             ]
         return filters
+
+    def _open_nodes(self, resource: ChipResource) -> list[Filter]:
+        """The filters of the nodes that are healthy, and of which the free chips are known."""
+        return [
+            CodedFilter(self._health(resource).codes, node_health.REASONS),
+            MaskFilter(~self.ledgers[resource].unreported, "node(s) had no list of free chips that can be read"),
+            MaskFilter(~self.ledgers[resource].contradictory, "node(s) listed more free chips than were idle"),
+        ]
 
     @cached_property
     def _part_health(self) -> node_health.NodeHealth:
@@ -310,8 +330,20 @@ class Ascend:
             filters.append(MaskFilter(~sub_healthy, _SUB_HEALTHY))
         return filters
 
+    def _share_filters(self, use: ShareUse) -> list[Filter]:
+        shares = self.shares.get(use.resource)
+        if shares is None:
+            return [RefusingFilter(f"no node had the label {SHARED_NODE}=true")]
+        own = frozenset(task.uid for task in self._session.jobs[use.job].tasks())
+        filters = [*self._open_nodes(use.resource), *share_filters(shares, use, own, len(self._session.nodes))]
+        if use.avoids_sub_health:
+            filters.append(MaskFilter(~self._sub_healthy(use.resource), _SUB_HEALTHY))
+        return filters
+
     # --- answers ---
-    def _filters(self, cls: TaskClass, use: Use | CoreUse | None) -> list[Filter]:
+    def _filters(self, cls: TaskClass, use: Use | CoreUse | ShareUse | None) -> list[Filter]:
+        if isinstance(use, ShareUse) and self._demand.chips(cls, use.resource):
+            return self._share_filters(use)
         if self.parts is not None and isinstance(use, CoreUse) and self._demand.cores(cls):
             request = request_of(cls, self._demand.cores(cls))
             return [*self._part_filters(use), *part_filters(self.parts, use.resource, request)]
@@ -319,6 +351,8 @@ class Ascend:
             devices = [DeviceFilter(devices) for devices in self.devices if devices.nodes and devices.concerns(cls)]
             return [*devices, *self._health_filters(use)]
         chips = self._demand.chips(cls, use.resource) if isinstance(use, Use) else 0
+        if isinstance(use, Use) and not chips:
+            return [RefusingFilter(f"the family of the job has {use.resource.name} only")]
         if not isinstance(use, Use) or chips not in use.family.sizes:
             return [RefusingFilter("node(s) had no chips of a family that fits the job")]
         filters = [*self._nodes_of(use.family, use.resource), ChipFilter(self.ledgers[use.resource], use, chips)]
@@ -330,7 +364,7 @@ class Ascend:
             filters.append(self._planned(cls, use))
         return filters
 
-    def _health_filters(self, use: Use | CoreUse | None) -> list[Filter]:
+    def _health_filters(self, use: Use | CoreUse | ShareUse | None) -> list[Filter]:
         """The filters for the Pods without chips of a job with chips: a fault of their node would restart the job."""
         if isinstance(use, CoreUse):
             return self._part_filters(use)
@@ -350,7 +384,10 @@ class Ascend:
             rows = self._plans.rows(self._plans.of(job, use, self.ledgers[use.resource]), job, cls)
         return MaskFilter(self._plans.mask(rows), _NOT_CHOSEN)
 
-    def _scores(self, cls: TaskClass, use: Use | CoreUse | None) -> list[Score]:
+    def _scores(self, cls: TaskClass, use: Use | CoreUse | ShareUse | None) -> list[Score]:
+        if isinstance(use, ShareUse):
+            shares = self.shares.get(use.resource)
+            return [ShareScore(shares, use)] if shares is not None and self._demand.chips(cls, use.resource) else []
         if self.parts is not None and isinstance(use, CoreUse) and self._demand.cores(cls):
             return [PartScore(self.parts, self._session.nodes, request_of(cls, self._demand.cores(cls)))]
         chips = self._demand.chips(cls, use.resource) if isinstance(use, Use) else 0
@@ -381,23 +418,21 @@ class Ascend:
         """Says on the PodGroup of each gang that waits at which step the plugin refused it."""
         for job in self._session.active_jobs.values():
             if (job.refusals or job.fit_errors) and job.missing > 0 and self._demand.is_npu_job(job):
-                condition = self._condition(job)
-                if condition is not None:
-                    job.new_conditions.append(Condition(CONDITION_UNSCHEDULABLE, *condition))
+                found = [Condition(CONDITION_UNSCHEDULABLE, *each) for each in self._conditions(job)]
+                job.new_conditions.extend(found)
 
-    def _condition(self, job: Job) -> tuple[str, str] | None:
-        """Reason and message."""
+    def _conditions(self, job: Job) -> list[tuple[str, str]]:
+        """Reasons and messages. A job may be invalid and request more than the cluster has."""
         invalid = self._demand.check(job) or self._gangs.check(job)
-        if invalid is not None:
-            return REASON_VALIDATE, f"{invalid.reason}: {invalid.message}"
-        for refusal in job.refusals:
-            if refusal.reason == REASON_ENQUEUE:
-                return REASON_ENQUEUE, refusal.message
+        found = [] if invalid is None else [(REASON_VALIDATE, f"{invalid.reason}: {invalid.message}")]
+        found += [(REASON_ENQUEUE, refusal.message) for refusal in job.refusals if refusal.reason == REASON_ENQUEUE][:1]
+        if found:
+            return found
         plan = self._plans.known(job)
         if plan is not None and plan.failure and plan.fitting:
-            return REASON_ORDER, plan.failure
+            return [(REASON_ORDER, plan.failure)]
         errors = next(iter(job.fit_errors.values()), None)
-        return None if errors is None else (REASON_PREDICATE, errors.message())
+        return [] if errors is None else [(REASON_PREDICATE, errors.message())]
 
     def _bind(self, task: Task, row: int) -> Mapping[str, str]:
         session, demand = self._session, self._demand
@@ -435,17 +470,32 @@ class Ascend:
 
     def _of_chips(self, job: Job, task: Task, row: int) -> dict[str, str]:
         """The annotations about the chips of a task."""
+        sharing = self._demand.share_use(job)
+        if sharing is not None:
+            return self._of_share(task, row, sharing)
         use = self._demand.use(job)
         if use is None:
             return {}
         ledger, node = self.ledgers[use.resource], self._session.nodes.facts.objects[row]
-        annotations, problems = self._annotations.for_task(task, node, row, ledger, distributed=use.several)
+        key = NPU_CONFIGURATION if use.family.npu_configuration else ASCEND_910_CONFIGURATION
+        annotations, problems = self._annotations.for_task(
+            task, node, row, ledger, configuration_key=key, distributed=use.several
+        )
         for problem in problems:
             self._session.malformed_field(problem)
         plan = self._plans.known(job) if use.job else None
         if plan is not None and task.uid in plan.blocks:
             annotations |= {SUPER_POD_RANK: str(plan.blocks[task.uid]), ID: str(int(ledger.super_pods[row]))}
         return annotations
+
+    def _of_share(self, task: Task, row: int, use: ShareUse) -> dict[str, str]:
+        """The annotations of a task that shares a chip."""
+        shares = self.shares.get(use.resource)
+        chip = None if shares is None else shares.chip(task)
+        if chip is None:
+            return {}
+        names = format_chips((chip,), use.resource.prefix)
+        return self._of_parts(task, row, use.resource.name, names) | annotations_of(use.quota)
 
     def _ranks_of(self, job: Job) -> Mapping[str, str]:
         if job.key not in self._ranks:

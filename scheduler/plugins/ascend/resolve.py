@@ -18,18 +18,17 @@ _UNSUPPORTED_POLICIES: Final = frozenset(
     {
         "chip8-node8-sp",
         "chip8-node8-ra64-sp",
-        "chip1-softShareDev",
         "multilevel",
     }
 )
-"""Policies of A5 super pods, of shared chips and of several levels of networks."""
+"""Policies of A5 super pods and of several levels of networks."""
 
 
 def resolve(resource: str, annotations: Mapping[str, str], traits: Mapping[str, str]) -> Family | Refusal:
     """Returns the family of a job that requests chips of a resource. ``annotations``: those of its PodGroup and Pods;
     ``traits``: ``accelerator-type`` in the node selectors of its Pods, and its ``JOB_LABELS``.
 
-    A policy that is not known does not count, as in the NPU plugin.
+    A policy that is not known does not count, as in the NPU plugin; but jobs with ``huawei.com/npu`` need one.
     """
     policy = annotations.get(SCHEDULE_POLICY, "")
     if policy in _UNSUPPORTED_POLICIES:
@@ -38,11 +37,11 @@ def resolve(resource: str, annotations: Mapping[str, str], traits: Mapping[str, 
     for family in families:
         if policy in family.policies:
             return family
-    if resource == NPU:
+    if resource == NPU and SCHEDULE_POLICY not in annotations:
         known = sorted(policy for family in families for policy in family.policies)
-        given = f"{SCHEDULE_POLICY}={policy[:64]}" if policy else f"no {SCHEDULE_POLICY}"
-        return Refusal(REASON_POLICY, f"{resource} with {given} is not supported; supported: {', '.join(known)}")
-    if SP_BLOCK in annotations and resource == ASCEND_910:
+        text = f"{resource} without {SCHEDULE_POLICY} is not supported; supported: {', '.join(known)}"
+        return Refusal(REASON_POLICY, text)
+    if SP_BLOCK in annotations and resource in (ASCEND_910, NPU):
         families = [family for family in families if family.super_pods]
         return next((family for family in families if _has_traits(family, traits)), families[0])
     for family in families:

@@ -17,6 +17,5 @@ FAMILIES: Final = (
         select=any_chips,
         penalties=WIDTH + 1,
         avoids_network_faults=False,
-        broken_cost=100,
     ),
 )

@@ -20,6 +20,5 @@ FAMILIES: Final = (
         penalties=WIDTH + 1,
         traits={STRATEGY: ("", "chip")},
         avoids_network_faults=False,
-        broken_cost=100,
     ),
 )

@@ -8,7 +8,7 @@ free chips in the other ring.
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from scheduler.api.names import ACCELERATOR_TYPE, ASCEND_910
+from scheduler.api.names import ACCELERATOR_TYPE, ASCEND_910, NPU
 from scheduler.plugins.ascend.family import Family, JobRequest
 from scheduler.plugins.ascend.selection.rings import CHIPS, RANKS, RING_SIZE, Group, two_rings
 
@@ -48,7 +48,7 @@ FAMILIES: Final = (
     Family(
         name="module_910_x8",
         title="Ascend910 module x8",
-        resources=(ASCEND_910,),
+        resources=(ASCEND_910, NPU),
         chips=CHIPS,
         sizes=frozenset({1, 2, 4, 8}),
         select=two_rings(GROUPS),

@@ -1,4 +1,4 @@
-"""Atlas 800T A2 servers: eight Ascend 910B chips, each connected to every other."""
+"""Atlas 800T A2 and 850 servers: eight chips, each connected to every other."""
 
 from typing import Final
 
@@ -16,7 +16,7 @@ FAMILIES: Final = (
         select=any_chips,
         penalties=9,
         policies=frozenset({"chip8-node8"}),
-        traits={ACCELERATOR_TYPE: ("module-910b-8",)},
+        traits={ACCELERATOR_TYPE: ("module-910b-8", "850-Atlas-8p-8")},
         broken_cost=100,
     ),
 )

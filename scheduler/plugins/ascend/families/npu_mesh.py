@@ -19,6 +19,7 @@ FAMILIES: Final = tuple(
         penalties=chips * (chips // MESH) + chips,
         policies=frozenset({f"chip4-node{chips}"}),
         traits=None,
+        npu_configuration=True,
         group=MESH,
         group_name="mesh",
     )

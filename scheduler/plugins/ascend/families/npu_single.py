@@ -17,6 +17,7 @@ FAMILIES: Final = tuple(
         penalties=chips + 1,
         policies=frozenset({f"chip1-node{chips}"}),
         traits=None,
+        npu_configuration=True,
         avoids_network_faults=False,
         broken_cost=100,
     )

@@ -68,6 +68,8 @@ def check(resource: str, there: Container[Model], task: Task, request: CoreReque
     if not models:
         text = f"Pod {task.key} asks for {request.cores} {NPU_CORE}; no node has {resource} chips that can be divided"
         return Refusal(REASON_REQUEST, text)
+    if request.dvpp not in _DVPP and any(request.cores in model.with_dvpp for model in models):
+        return None  # the NPU plugin accepts the job, and no node takes it
     if request.dvpp not in _DVPP:
         text = f"Pod {task.key} has the label {VNPU_DVPP}={request.dvpp[:64]}; it may be yes, no or null"
         return Refusal(REASON_REQUEST, text)

@@ -14,6 +14,7 @@ from scheduler.api.names import ACCELERATOR_TYPE, ASCEND_910
 from scheduler.cli.main import main
 from tests.builders import Raw, group, node, pod
 from tests.unit.plugins.ascend.chips import config_map, device_info, job, names, npu_node, npu_pod
+from tests.unit.plugins.ascend.sharing.shares import shared_node, sharer, sharing
 
 RING = {"ring-controller.atlas": "ascend-310P"}
 
@@ -217,3 +218,13 @@ def test_a_chip_with_a_sub_health_fault_is_shown(tmp_path: Path) -> None:
     faults = json.dumps([{"npu_name": "Ascend910-3", "fault_handling": "SubHealthFault"}])
     info = device_info("n", list(range(8)), Fault=faults)
     assert ".  .  .  =   .  .  .  ." in printed(tmp_path, [npu_node("n"), info], "node", "chips")
+
+
+def test_a_shared_chip_shows_all_of_its_pods(tmp_path: Path) -> None:
+    found = shown(
+        tmp_path, [*shared_node("n"), sharer("x", "n", 0, 20), sharing("j", 30, number=3)], "simulate", "--chips"
+    )
+    assert found["n"] == [
+        ("Used", ["default/j-0", "default/j-1", "default/x"]),
+        ("Used", ["default/j-2"]),
+    ]

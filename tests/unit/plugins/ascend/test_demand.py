@@ -96,7 +96,7 @@ def test_the_scheduler_assigns_no_chips_to_a_virtual_device() -> None:
 
 
 # --- other families ---
-@pytest.mark.parametrize("kind", ["", "nonsense", "850-Atlas-8p-8"])
+@pytest.mark.parametrize("kind", ["", "nonsense", "850-Atlas-8p-9"])
 def test_a_job_for_an_unknown_accelerator_type_is_refused(kind: str) -> None:
     found = message(job("j", 4, selector={"accelerator-type": kind}))
     assert found.startswith("NotSupportPolicy: no family of huawei.com/Ascend910 is chosen by accelerator-type=")
@@ -113,7 +113,7 @@ def test_pods_that_select_different_types_are_refused() -> None:
     assert "accelerator-type=module|half" in message(group("j", minimum=2), one, two)
 
 
-@pytest.mark.parametrize("value", ["chip8-node8-sp", "multilevel", "chip1-softShareDev"])
+@pytest.mark.parametrize("value", ["chip8-node8-sp", "multilevel"])
 def test_a_policy_that_is_not_supported_is_refused(value: str) -> None:
     expected = f"NotSupportPolicy: {SCHEDULE_POLICY}={value} is not supported"
     assert message(job("j", 8, annotations={SCHEDULE_POLICY: value})) == expected
@@ -148,12 +148,24 @@ def test_other_resources_of_the_vendor_are_ignored() -> None:
     assert world.bound == {"j-0": "n"}
 
 
-def test_a_job_that_requests_two_kinds_of_chips_is_refused() -> None:
+def test_a_pod_that_requests_two_kinds_of_chips_is_refused() -> None:
     both = pod("j-0", f"1c+1Gi+{ASCEND_910}=1+huawei.com/Ascend310=1", "j")
     assert message(group("j", minimum=1), both) == (
-        "InvalidResourceRequest: the Pods of the job ask for huawei.com/Ascend310 and huawei.com/Ascend910; "
-        "they may ask for one of them only"
+        "InvalidResourceRequest: a Pod of the job asks for huawei.com/Ascend310 and huawei.com/Ascend910; "
+        "it may ask for one of them only"
     )
+
+
+def test_of_two_kinds_of_chips_a_job_gets_one() -> None:
+    inference = npu_node("m")
+    inference["status"] = {"allocatable": inference["status"]["allocatable"] | {"huawei.com/Ascend310": "4"}}
+    del inference["status"]["allocatable"][ASCEND_910]
+    pods = [npu_pod("j-0", 1, "j"), pod("j-1", "1c+1Gi+huawei.com/Ascend310=1", "j")]
+    world = World(npu_node("n"), inference, group("j", minimum=1), pods).run(CONFIGURATION)
+    assert dict(world.bound) == {"j-1": "m"}
+    assert world.decisions.binds[0].annotations[DISTRIBUTED_JOB] == "true"
+    assert "the family of the job has huawei.com/Ascend310 only" in world.message_of("j-0")
+    assert not World(npu_node("n"), inference, group("j", minimum=2), pods).run(CONFIGURATION).bound
 
 
 def test_a_pod_that_asks_to_skip_the_plugin_gets_chips() -> None:

@@ -250,6 +250,7 @@ def test_inference_cards_are_drained_from_the_fullest_on(free: int, chips: int) 
         (ASCEND_310P, "", {DUO: "true"}, "chip_310p_duo"),
         (ASCEND_310P, "", {DUO: "true", DISTRIBUTED: "true"}, "chip_310p_duo_distributed"),
         (ASCEND_310P, "", {DUO: "true", STRATEGY: "other"}, "base_310p"),
+        (NPU, "unknown", {ACCELERATOR_TYPE: "half"}, "half_910_x4"),
     ],
 )
 def test_resource_policy_selector_and_labels_choose_the_family(
@@ -266,7 +267,6 @@ def test_resource_policy_selector_and_labels_choose_the_family(
         (ASCEND_910, "", {ACCELERATOR_TYPE: "nonsense"}),
         (ASCEND_910, "chip8-node8-sp", {}),
         (NPU, "", {}),
-        (NPU, "unknown", {ACCELERATOR_TYPE: "half"}),
         (ASCEND_310, "", {STRATEGY: "other"}),
         ("huawei.com/Ascend999", "", {}),
     ],

@@ -115,8 +115,18 @@ def test_the_annotation_of_a_pod_counts_and_takes_precedence_over_replicas() -> 
     assert bound(nodes(2), replica_set(3), group(GROUP, minimum=1), pods) == 2
 
 
-@pytest.mark.parametrize("text", ["", "0", "-1", "x", "٣", "1.5", "9" * 50])
-def test_an_annotation_that_is_no_number_is_ignored_with_a_warning(text: str) -> None:
+@pytest.mark.parametrize("text", ["", "x", "٣", "1.5", "9" * 50])
+@pytest.mark.parametrize("minimum", [1, 2])
+def test_a_job_whose_annotation_is_no_number_is_refused(text: str, minimum: int) -> None:
+    world = World(nodes(2), annotated(text, minimum=minimum), members(2)).run(CONFIGURATION)
+    message = f"InvalidArgument: {SCHEDULE_MIN_AVAILABLE}={text[:32]} is not a number"
+    assert (dict(world.bound), condition(world)) == ({}, ("JobValidateFailed", message))
+    on_a_pod = npu_pod("j-0", 8, "j", annotations={SCHEDULE_MIN_AVAILABLE: text})
+    assert not World(nodes(1), group("j", minimum=1), on_a_pod).run(CONFIGURATION).bound
+
+
+@pytest.mark.parametrize("text", ["0", "-1"])
+def test_an_annotation_that_is_no_positive_number_is_ignored_with_a_warning(text: str) -> None:
     world = World(nodes(1), annotated(text), members(1)).run(CONFIGURATION)
     assert list(world.bound) == ["j-0"]
     field = f"metadata.annotations[{SCHEDULE_MIN_AVAILABLE}]"

@@ -64,6 +64,12 @@ def test_a_job_waits_for_the_chips_of_a_terminating_pod() -> None:
     assert world.bound == {}
 
 
+def test_a_group_without_min_resources_gets_chips() -> None:
+    raw, *pods = job("j", 2)
+    assert "minResources" not in raw["spec"]
+    assert chips_of(World(npu_node("n"), raw, pods).run(CONFIGURATION)) == {"j-0": ("n", [0, 1])}
+
+
 def test_the_fit_error_of_full_rings_names_the_requested_number() -> None:
     world = World(npu_node("n"), device_info("n", [0, 1, 4, 5]), node("cpu"), job("train", 4)).run(CONFIGURATION)
     assert "1 node(s) had no HCCS ring with 4 free chips" in world.message_of("train-0")

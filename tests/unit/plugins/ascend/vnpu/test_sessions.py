@@ -101,8 +101,14 @@ def test_the_image_processor_of_one_or_two_cores_is_refused() -> None:
 
 
 def test_a_label_with_an_unknown_value_is_refused() -> None:
-    found = refusal_of("j", core_node("n"), core_job("j", 4, labels={"vnpu-dvpp": "haha"}))
+    found = refusal_of("j", core_node("n"), core_job("j", 2, labels={"vnpu-dvpp": "haha"}))
     assert found == "Pod default/j-0 has the label vnpu-dvpp=haha; it may be yes, no or null"
+
+
+def test_four_cores_with_an_unknown_image_processor_find_no_node() -> None:
+    world = World(core_node("n"), core_job("j", 4, labels={"vnpu-dvpp": "haha"})).run(CONFIGURATION)
+    assert refusal_of("j", core_node("n"), core_job("j", 4, labels={"vnpu-dvpp": "haha"})) == ""
+    assert "j-0" not in world.bound
 
 
 @pytest.mark.parametrize(
@@ -155,7 +161,7 @@ def test_jobs_that_divide_chips_on_demand_are_refused_if_these_are_divided_befor
 def test_cores_and_chips_in_one_job_are_refused() -> None:
     both = core_pod("j-0", 4, "j")
     both["spec"]["containers"][0]["resources"]["requests"][ASCEND_310P] = "1"
-    assert "they may ask for one of them only" in refusal_of("j", core_node("n", whole=2), group("j", minimum=1), both)
+    assert "it may ask for one of them only" in refusal_of("j", core_node("n", whole=2), group("j", minimum=1), both)
 
 
 # --- nodes ---

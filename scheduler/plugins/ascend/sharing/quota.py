@@ -1,0 +1,105 @@
+"""The share of a chip that a Pod has: AI cores in percent, and memory.
+
+A job asks for shares with the schedule policy ``chip1-softShareDev``, and with three labels that all of its Pods have
+in common. The scheduler copies the labels into annotations of the same names with the binding; the device plugin reads
+them there.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from scheduler.api.job import Job
+from scheduler.api.names import ASCEND_910, NPU, SOFT_SHARE
+from scheduler.api.objects import Node
+from scheduler.api.task import Task
+from scheduler.plugins.ascend.resources import ChipResource
+
+SHARING: Final = "chip1-softShareDev"
+"""The schedule policy of jobs whose Pods share chips."""
+RESOURCES: Final = (ASCEND_910, NPU)
+"""The resources of the chips that can be shared."""
+SHARED_NODE: Final = "huawei.com/scheduler.chip1softsharedev.enable"
+"""Label of nodes whose chips are shared."""
+CHIP_MEMORY: Final = "mind-cluster/npu-chip-memory"
+"""Label of nodes: the memory of a chip, such as ``64G``."""
+FULL: Final = 100
+"""The AI cores of a chip, in percent. The device plugin of a node whose chips are shared reports as many per chip."""
+POLICIES: Final = ("fixed-share", "elastic", "best-effort")
+_CORES, _MEMORY, _POLICY = SOFT_SHARE
+
+
+class Quota(NamedTuple):
+    cores: int
+    """In percent of a chip."""
+    memory: int
+    """In MiB."""
+    policy: str
+    """What happens beyond the quota. All Pods on a chip have the same policy."""
+
+
+class ShareUse(NamedTuple):
+    """How the Pods of a job share chips."""
+
+    resource: ChipResource
+    quota: Quota
+    pods: int
+    """Number of active Pods that request chips."""
+    job: str
+    """Key of the job."""
+    avoids_sub_health: bool = False
+    """The job does not use sub-healthy nodes."""
+
+
+def quota_of(labels: Mapping[str, str]) -> Quota | str:
+    """The quota in the labels of a job, or why they give none."""
+    missing = [label for label in SOFT_SHARE if label not in labels]
+    if missing:
+        return f"a job that shares chips needs the labels {', '.join(missing)}"
+    cores, memory = _number(labels[_CORES]), _number(labels[_MEMORY])
+    if not 1 <= cores <= FULL:
+        return f"{_CORES}={labels[_CORES][:64]} is not a number from 1 to {FULL}"
+    if memory < 1:
+        return f"{_MEMORY}={labels[_MEMORY][:64]} is not a number of MiB"
+    if labels[_POLICY] not in POLICIES:
+        return f"{_POLICY}={labels[_POLICY][:64]} is none of {', '.join(POLICIES)}"
+    return Quota(cores, memory, labels[_POLICY])
+
+
+def labels_of(job: Job, tasks: Sequence[Task]) -> dict[str, str]:
+    """The labels of the PodGroup and its Pods that are about sharing. Different values of one label are joined by
+    ``|``, which no quota has."""
+    values: dict[str, dict[str, None]] = {}
+    for labels in (job.labels, *(task.labels for task in tasks)):
+        for label in SOFT_SHARE:
+            if label in labels:
+                values.setdefault(label, {})[labels[label]] = None
+    return {label: "|".join(found) for label, found in values.items()}
+
+
+def share_of(task: Task) -> Quota | None:
+    """The quota of a Pod on a node, by its binding record or else by its annotations; None if it has none, or if it is
+    malformed."""
+    annotations = task.annotations
+    if task.record is not None and not annotations.keys().isdisjoint(SOFT_SHARE):
+        annotations = dict(task.record.chips)
+    found = None if annotations.keys().isdisjoint(SOFT_SHARE) else quota_of(annotations)
+    return found if isinstance(found, Quota) else None
+
+
+def annotations_of(quota: Quota) -> dict[str, str]:
+    return dict(zip(SOFT_SHARE, map(str, quota), strict=True))
+
+
+def is_shared(node: Node) -> bool:
+    """Whether the chips of a node are shared."""
+    return (node.metadata.labels or {}).get(SHARED_NODE) == "true"
+
+
+def chip_memory(label: str) -> int:
+    """The memory of a chip, in MiB, by the label of its node; 0 if the label is missing or malformed."""
+    return _number(label.removesuffix("G")) * 1024
+
+
+def _number(text: str) -> int:
+    """A number of at most nine digits; 0 for any other text."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else 0
