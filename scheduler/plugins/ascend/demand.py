@@ -207,9 +207,9 @@ class Demand:
 
     def _of(self, job: Job) -> Use | CoreUse | ShareUse | Refusal | None:
         if job.key not in self._known:
-            found = job.remember("use of chips", self._basis, partial(self._judge, job))
+            found = job.remember("use of chips", self._basis, partial(self._compute_use, job))
             if isinstance(found, _CoreTasks):
-                self._known[job.key] = self._judge_cores(job, found)
+                self._known[job.key] = self._compute_core_use(job, found)
             elif isinstance(found, Use | ShareUse):
                 self._known[job.key] = found._replace(avoids_sub_health=self._avoids_sub_health(job))
             else:
@@ -217,7 +217,7 @@ class Demand:
         return self._known[job.key]
 
     # --- checking ---
-    def _judge(self, job: Job) -> "Use | _CoreTasks | ShareUse | Refusal | None":
+    def _compute_use(self, job: Job) -> "Use | _CoreTasks | ShareUse | Refusal | None":
         tasks = _active_tasks(job)
         classes = {task.cls.id: task.cls for task in tasks}
         for cls in classes.values():
@@ -281,7 +281,7 @@ class Demand:
             self._report(problem)
         return policy.sub_health is not SubHealth.IGNORE
 
-    def _judge_cores(self, job: Job, found: "_CoreTasks") -> CoreUse | Refusal:
+    def _compute_core_use(self, job: Job, found: "_CoreTasks") -> CoreUse | Refusal:
         position, asking = found
         resource = resource_of(job, asking, preset=self._preset_virtual)
         if isinstance(resource, Refusal):
