@@ -50,7 +50,7 @@ def test_jobs_are_found_by_the_owner_that_manages_them_the_oldest_first() -> Non
         read("c-0", owner=mine, creationTimestamp="2026-01-03T00:00:00Z"),
         read("other", owner=owner(CRON_JOB, "c", "uid-of-a-namesake")),
         read("flow", owner=owner(JOB_FLOW, "c")),
-        read("nobodys"),
+        read("without-owner"),
     ):
         jobs.observe(None, found)
     assert names(jobs, "uid-c") == ["c-1", "c-2", "c-0", "c-3"]

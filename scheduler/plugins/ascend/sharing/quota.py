@@ -1,7 +1,7 @@
 """The share of a chip that a Pod has: AI cores in percent, and memory.
 
 A job asks for shares with the schedule policy ``chip1-softShareDev``, and with three labels that all of its Pods have
-in common. The scheduler copies the labels into annotations of the same names with the binding; the device plugin reads
+in common. The scheduler copies the labels into annotations with their names at the binding; the device plugin reads
 them there.
 """
 
