@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from controlplane.run import ControlPlane
+from scheduler.playground.families import FAMILIES
 from tests.integration.playground import playing
 from tests.integration.stage import Namespace, a_control_plane, running
 
@@ -99,6 +100,25 @@ def test_pods_run_with_the_chips_that_the_scheduler_chose_and_faults_take_effect
         assert playground.stop() == 0
     assert not plane.admin.get("/api/v1/nodes")["items"]
     assert not space.pods()
+
+
+def test_pods_use_every_chip_of_a_node_of_every_family(plane: ControlPlane, space: Namespace, tmp_path: Path) -> None:
+    options = [option for name in FAMILIES for option in ("--family", name)]
+    with playing(plane, tmp_path, "--nodes", "1", "--prefix", "f", *options) as playground, space.scheduled(tmp_path):
+        space.wait(lambda: len(plane.admin.get("/api/v1/nodes")["items"]) == len(FAMILIES))
+        for name, family in FAMILIES.items():
+            chips = str(len(family.chip_names))
+            labels = space.api.get(f"/api/v1/nodes/f-{name}-0")["metadata"]["labels"]
+            selector = {key: labels[key] for key in ("accelerator-type", "kubernetes.io/hostname") if key in labels}
+            policy = {"huawei.com/schedule_policy": f"chip1-node{chips}"} if name.startswith("npu") else {}
+            block = {"sp-block": chips} if name.endswith("super-pod") else {}
+            space.group(name, 1, annotations=policy | block)
+            space.pod(name, name, {"cpu": "1", family.resource: chips}, nodeSelector=selector)
+        space.wait(lambda: {name: phase(space, name) for name in FAMILIES} == dict.fromkeys(FAMILIES, "Running"))
+        for name, family in FAMILIES.items():
+            assert sorted(annotations(space, name)[REAL].split(",")) == sorted(family.chip_names)
+        assert playground.stop() == 0
+    assert not plane.admin.get("/api/v1/nodes")["items"]
 
 
 def test_a_playground_that_is_killed_goes_on_where_it_was(
