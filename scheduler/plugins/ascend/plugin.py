@@ -418,21 +418,22 @@ class Ascend:
         """Says on the PodGroup of each gang that waits at which step the plugin refused it."""
         for job in self._session.active_jobs.values():
             if (job.refusals or job.fit_errors) and job.missing > 0 and self._demand.is_npu_job(job):
-                found = [Condition(CONDITION_UNSCHEDULABLE, *each) for each in self._conditions(job)]
-                job.new_conditions.extend(found)
+                found = self._condition(job)
+                if found is not None:
+                    job.new_conditions.append(Condition(CONDITION_UNSCHEDULABLE, *found))
 
-    def _conditions(self, job: Job) -> list[tuple[str, str]]:
-        """Reasons and messages. A job may be invalid and request more than the cluster has."""
+    def _condition(self, job: Job) -> tuple[str, str] | None:
+        """Reason and message. A job may be invalid and request more than the cluster has: the message says both."""
         invalid = self._demand.check(job) or self._gangs.check(job)
         found = [] if invalid is None else [(REASON_VALIDATE, f"{invalid.reason}: {invalid.message}")]
         found += [(REASON_ENQUEUE, refusal.message) for refusal in job.refusals if refusal.reason == REASON_ENQUEUE][:1]
         if found:
-            return found
+            return found[-1][0], "; ".join(message for _, message in found)
         plan = self._plans.known(job)
         if plan is not None and plan.failure and plan.fitting:
-            return [(REASON_ORDER, plan.failure)]
+            return REASON_ORDER, plan.failure
         errors = next(iter(job.fit_errors.values()), None)
-        return [] if errors is None else [(REASON_PREDICATE, errors.message())]
+        return None if errors is None else (REASON_PREDICATE, errors.message())
 
     def _bind(self, task: Task, row: int) -> Mapping[str, str]:
         session, demand = self._session, self._demand

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from scheduler.api.names import (
+    ACCELERATOR_TYPE,
     ACJOB_OPERATOR_NAME,
     ASCEND_910,
     ASCEND_910_CONFIGURATION,
@@ -13,7 +14,9 @@ from scheduler.api.names import (
     BASE_DEVICE_INFOS,
     DISTRIBUTED_JOB,
     HCCL_RANK_INDEX,
+    NPU_CONFIGURATION,
     PREDICATE_TIME,
+    SCHEDULE_POLICY,
 )
 from tests.builders import Raw, World
 from tests.unit.plugins.ascend.chips import CONFIGURATION, device_info, job, names, npu_node, npu_pod
@@ -113,6 +116,25 @@ def test_a_pod_that_takes_a_whole_node_gets_the_device_configuration() -> None:
     assert annotations[ASCEND_REAL] == names(range(8))
     assert [d["device_id"] for d in configuration["devices"]] == [str(i) for i in range(8)]
     assert (configuration["super_pod_id"], configuration["rack_id"], configuration["server_index"]) == (-2, 0, "")
+
+
+def test_the_device_configuration_lists_the_chips_in_ascending_order() -> None:
+    """Whatever the order in which the family chooses them."""
+    addresses = json.dumps({f"Ascend910-{i}": {"IP": f"10.0.0.{i}"} for i in range(16)})
+    kind = {ACCELERATOR_TYPE: "module-910b-16"}
+    node = npu_node("n", 16, {BASE_DEVICE_INFOS: addresses}, kind)
+    _, (annotations,) = bind(node, device_info("n", list(range(16))), job("j", 10, labels=OPERATOR, selector=kind))
+    assert annotations[ASCEND_REAL] == annotations[ASCEND_910] == names([0, 8, 1, 9, 2, 10, 3, 11, 4, 12])
+    devices = json.loads(annotations[ASCEND_910_CONFIGURATION])["devices"]
+    assert [device["device_id"] for device in devices] == ["0", "1", "2", "3", "4", "8", "9", "10", "11", "12"]
+
+
+def test_the_family_names_the_annotation_of_the_device_configuration() -> None:
+    whole, *pods = job("j", 8)
+    whole["metadata"]["annotations"] = {SCHEDULE_POLICY: "chip4-node8"}
+    _, (annotations,) = bind(node_with(), whole, pods)
+    assert NPU_CONFIGURATION in annotations
+    assert ASCEND_910_CONFIGURATION not in annotations
 
 
 PARTIAL = json.dumps({f"Ascend910-{i}": {} if i else {"IP": "10.0.0.1"} for i in range(8)})

@@ -40,6 +40,18 @@ def test_a_gang_without_chips_keeps_the_general_reason() -> None:
     assert condition(world)[0] == "NotEnoughResources"
 
 
+def test_the_condition_of_an_invalid_job_that_is_not_admitted_says_both_and_is_written_once() -> None:
+    whole, *pods = job("j", 3, 6)
+    whole["spec"]["minResources"] = {ASCEND_910: "18"}
+    whole["status"] = {"phase": "Pending"}
+    world = World(npu_node("n"), whole, pods).run(CONFIGURATION)
+    reason, message = condition(world)
+    assert reason == "JobEnqueueFailed"
+    assert message.startswith("InvalidResourceRequest: Pod default/j-0 asks for 3 huawei.com/Ascend910")
+    assert message.endswith("; the job asks for 18 huawei.com/Ascend910, the cluster has 8 free chips")
+    assert world.run(CONFIGURATION).decisions.pod_groups == []
+
+
 # --- admission ---
 def holder(ids: list[int]) -> Raw:
     return npu_pod("held", len(ids), on="n", annotations={ASCEND_910: names(ids)})

@@ -203,6 +203,11 @@ def test_where_the_node_names_its_chips_all_that_no_pod_holds_are_free() -> None
     assert free_on(world) == [2, 3, 4, 5]
 
 
+def test_the_list_of_a_device_plugin_that_annotates_its_node_counts() -> None:
+    """As until 2021: it publishes no ConfigMap."""
+    assert free_on(World(npu_node("n", annotations={BASE_DEVICE_INFOS: NAMED, ASCEND_910: names([4, 5])}))) == [4, 5]
+
+
 def test_by_configuration_the_list_of_the_device_plugin_counts() -> None:
     node = npu_node("n", annotations={BASE_DEVICE_INFOS: NAMED})
     world = World(node, device_info("n", [4, 5]), holder("p", 2, [0, 1]))
