@@ -403,6 +403,7 @@ def test_the_scheduler_has_every_right_that_it_needs_for_this_and_uses_each(
         ("patch", "secrets"),
         ("get", "configmaps"),
         ("list", "jobs"),
+        ("list", "ascendjobs"),
     }
 
 
