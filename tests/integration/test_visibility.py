@@ -170,7 +170,7 @@ def test_the_answer_as_json_has_the_numbers_of_the_queue_and_no_names_of_others(
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
     assert found["turn"] == {"position": 2, "waiting": 2, "before": []}
-    assert {"queue": "gold", "resource": "cpu", "used": "3", "capability": "4"} in found["queues"]
+    assert {"queue": "gold", "resource": "cpu", "used": "3", "deserved": "3", "capability": "4"} in found["queues"]
     assert_nothing_of_others(result.output)
 
 
