@@ -56,7 +56,7 @@ def bundles_of(session: Session, job: Job, tasks: Iterable[Task]) -> Bundles:
     """Divides tasks of a job into bundles."""
     ordered = sorted(tasks, key=session.task_key, reverse=True)
     ordered.sort(key=lambda task: task.priority)
-    spare = _SpareTasks(job)
+    spare = SpareTasks(job)
     if spare.broken:
         return Bundles([Bundle(job, (task,)) for task in ordered])
     result = Bundles()
@@ -71,16 +71,11 @@ def bundles_of(session: Session, job: Job, tasks: Iterable[Task]) -> Bundles:
     return result
 
 
-def can_spare(job: Job, tasks: Iterable[Task]) -> bool:
-    """Whether the job keeps its minimum without the tasks, or is below its minimum already."""
-    spare = _SpareTasks(job)
-    return spare.broken or all(map(spare.take, tasks))
-
-
-class _SpareTasks:
+class SpareTasks:
     """Counts how many tasks a gang can still lose, while tasks are taken one by one."""
 
     def __init__(self, job: Job) -> None:
+        """Counts the tasks of the job as they are now; later evictions do not matter."""
         self._job = job
         self._tasks = job.ready_count - job.min_member
         self._roles: dict[str, int] = {}
@@ -104,6 +99,10 @@ class _SpareTasks:
     def broken(self) -> bool:
         """The gang is below its minimum already."""
         return self._tasks < 0
+
+    def can_lose(self, tasks: Iterable[Task]) -> bool:
+        """Takes tasks. Returns whether the gang keeps its minimum without them, or is below its minimum already."""
+        return self.broken or all(map(self.take, tasks))
 
     def take(self, task: Task) -> bool:
         """Takes a task if the gang keeps its minimum without it. Returns whether it does."""

@@ -5,13 +5,13 @@ nomination does not need are restored. If the remaining evictions break a gang, 
 evicted, because the gang could not use its nodes.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.actions.eviction.bundles import Bundle, can_spare
+from scheduler.actions.eviction.bundles import Bundle, SpareTasks
 from scheduler.actions.eviction.feasibility import compared_resources
 from scheduler.actions.eviction.nomination import Nomination, Nominator
 from scheduler.actions.eviction.policy import EvictionPolicy, describe
@@ -72,7 +72,9 @@ class DomainEviction:
         """
         needed = self._needed(chosen, left)
         broken = {bundle.job for bundle in chosen if bundle.whole}
-        broken = {job for job in broken if not can_spare(job, [task for task in needed if task.job == job.key])}
+        broken = {
+            job for job in broken if not SpareTasks(job).can_lose([task for task in needed if task.job == job.key])
+        }
         if broken:
             needed = self._needed([bundle for bundle in chosen if bundle.job not in broken], left)
         evicted, restored = [], []
@@ -138,6 +140,7 @@ class _Plan:
         """
         self._all = [*evicted, *restored]
         self._spared = set(restored)
+        gangs = {bundle.job: SpareTasks(bundle.job) for bundle in self._all if bundle.whole}
         for bundle in evicted:
             self._evict(bundle)
         done = not any(map(self._would_be_reclaimed, evicted)) and all(
@@ -147,10 +150,15 @@ class _Plan:
         if not done:
             self._statement.discard()
             return None
-        broken = {bundle.job for bundle in self._all if bundle.whole and bundle not in self._spared}
-        for bundle in [bundle for bundle in self._spared if bundle.job in broken]:
+        broken = self._broken(gangs)
+        for bundle in [bundle for bundle in restored if bundle in self._spared and bundle.job in broken]:
             self._evict(bundle)
         return self._statement
+
+    def _broken(self, gangs: Mapping[Job, SpareTasks]) -> set[Job]:
+        """The gangs that have lost more tasks than they can, in one bundle or in several."""
+        lost = {job: [t for b in self._all if b.job is job and b not in self._spared for t in b.tasks] for job in gangs}
+        return {job for job, tasks in lost.items() if not gangs[job].can_lose(tasks)}
 
     def _would_be_reclaimed(self, bundle: Bundle) -> bool:
         """Whether the queue of the bundle would take its resources back: replacements of the evicted Pods would be

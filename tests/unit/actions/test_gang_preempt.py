@@ -85,6 +85,13 @@ def test_what_a_gang_can_spare_goes_with_it_when_it_is_broken() -> None:
     assert per_job(gangs(job("v", 3, "low", 0, ON), job("p", 2, "high", 2))) == {"v": 4}
 
 
+def test_a_gang_that_gives_one_task_for_a_node_and_one_for_the_quota_goes_with_all_it_has() -> None:
+    nodes = [node(n, "1c+1Gi", {"zone": "a" if n == "n0" else "b"}) for n in ON]
+    preemptor = job("p", 1, "high", 1, into="small", selector={"zone": "a"})
+    world = gangs(queue("small", capability="2c"), job("v", 2, "low", 0, ON[:3], into="small"), preemptor, nodes=nodes)
+    assert world.evicted == {"v-0", "v-1", "v-2"}
+
+
 def test_jobs_of_other_queues_are_left_alone() -> None:
     assert gangs(queue("other"), job("v", 1, "low", 0, ON, into="other"), job("p", 2, "high", 2)).evicted == set()
 
