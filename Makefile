@@ -43,8 +43,9 @@ run: $(READY) ## Schedule the example workloads on an in-memory cluster and show
 # Tests run in parallel. The tests of a file stay together: some share a control plane, and some build on others. The
 # files run in the order of their names: those on a control plane, which take longest, come before the unit tests.
 PYTEST := $(PY) -m pytest --dist loadfile --no-loadscope-reorder
+CORES := $(shell nproc 2>/dev/null || getconf _NPROCESSORS_ONLN)
 # One process more than there are cores, because tests wait for sockets and for programs that they start.
-PARALLEL = --numprocesses $(shell expr $$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN) + 1)
+PARALLEL = --numprocesses $(shell expr $(CORES) + 1)
 # Modules are compiled once, into build/, even where the environment forbids bytecode beside the sources: otherwise every
 # process that a test starts compiles all that it imports.
 test test-fast test-python: export PYTHONDONTWRITEBYTECODE :=
@@ -59,7 +60,7 @@ test: $(READY) ## Lint, build the control plane, run the whole test suite (PYTES
 # Property tests try a quarter of their examples; `make test` tries all.
 .PHONY: test-fast
 test-fast: $(READY) ## Run the tests that need no control plane and are not slow: unit tests and scenarios
-	$(PYTEST) $(PARALLEL) --hypothesis-profile fast -m 'not controlplane and not slow' \
+	$(PYTEST) --numprocesses $(CORES) --hypothesis-profile fast -m 'not controlplane and not slow' \
 	  tests/unit tests/scenarios $(PYTEST_ARGS)
 
 .PHONY: test-npu

@@ -99,6 +99,7 @@ def test_an_api_server_that_does_not_validate_ends_the_command_with_the_reason(
     )
 
 
+@pytest.mark.slow
 def test_an_unreachable_api_server_is_named(tmp_path: Path) -> None:
     kubeconfig = tmp_path / "kubeconfig"
     write_kubeconfig(kubeconfig, "http://127.0.0.1:1")

@@ -474,6 +474,7 @@ def test_a_job_whose_templates_cannot_be_validated_is_left_to_the_failure_policy
     run(scenario)
 
 
+@pytest.mark.slow
 def test_templates_are_validated_in_the_time_that_the_api_server_waits() -> None:
     async def scenario() -> None:
         async with running_server() as world:
@@ -523,6 +524,7 @@ def forbid_large_decisions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scheduler.cluster.kube.admission.review_handler.decide", only_small)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("forbid_large_decisions")
 def test_a_large_review_is_decided_in_the_worker_with_the_same_answer() -> None:
     async def scenario() -> None:

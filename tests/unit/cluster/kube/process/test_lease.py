@@ -252,6 +252,7 @@ class Simulated:
         return json.dumps({"metadata": {"name": "l", "resourceVersion": str(renewals)}, "spec": spec}).encode()
 
 
+@pytest.mark.slow
 def test_a_lease_that_is_renewed_or_released_late_has_not_expired() -> None:
     async def scenario() -> None:
         async with leases() as (_, client):
@@ -301,6 +302,7 @@ def test_a_killed_leader_is_followed_within_the_duration_and_a_third_of_a_second
     assert last_renewal + 15.0 <= world.taken_at <= world.killed + 15.0 + 1 / 3
 
 
+@pytest.mark.slow
 def test_waiting_until_a_lease_is_released_or_not_renewed_any_more() -> None:
     async def scenario() -> None:
         async with serving() as (api, client):

@@ -103,6 +103,7 @@ async def started(path: Path, *, period: float = 0.02, shard: str = "", **proces
         yield world
 
 
+@pytest.mark.slow
 def test_a_standby_takes_over_by_versions_and_not_by_reading_everything_again(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with started(tmp_path / "scheduler.conf", lease=LEASE) as w:
@@ -118,6 +119,7 @@ def test_a_standby_takes_over_by_versions_and_not_by_reading_everything_again(tm
     asyncio.run(scenario())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("waits", [False, True])
 def test_who_takes_over_a_shard_uses_no_node_that_the_last_leader_has_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, waits: bool

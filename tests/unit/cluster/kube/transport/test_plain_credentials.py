@@ -79,6 +79,7 @@ def users(pem: dict[str, Path]) -> list[Raw]:
     return [{}, {"token": "abc"}, files, texts, {**files, "token": "abc"}]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(5))
 def test_a_plain_kubeconfig_gives_what_the_package_reads(
     number: int, pem: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

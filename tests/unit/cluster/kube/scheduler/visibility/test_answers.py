@@ -58,6 +58,7 @@ def test_the_question_reaches_the_process_and_its_answer_comes_back(tmp_path: Pa
     run(scenario)
 
 
+@pytest.mark.slow
 def test_one_process_runs_at_a_time(tmp_path: Path) -> None:
     async def scenario() -> None:
         world = World(tmp_path, sleep=0.05)
@@ -82,6 +83,7 @@ def test_the_figures_of_queues_are_read_once_for_all_namespaces_and_kept_a_while
     run(scenario)
 
 
+@pytest.mark.slow
 def test_a_process_that_takes_too_long_is_killed_with_its_children(tmp_path: Path) -> None:
     async def scenario() -> None:
         world = World(tmp_path, sleep=600, timeout=1.0)
