@@ -82,10 +82,11 @@ class World:
         self.cluster.configure(configuration)
         return open_session(Session(self._snapshot(), configuration))
 
-    def run(self, configuration: Configuration, cycles: int = 1, *, kubelet: bool = False) -> Self:
-        """Runs cycles and carries out what they decide. ``kubelet``: Pods with a node run after each cycle, and evicted
-        Pods exit. Raises LookupError if a plugin or action is not registered, and PluginError if one raises, or asks a
-        class for a label or annotation of its Pods that no plugin names in ``cache_requirements``."""
+    def run(self, configuration: Configuration, cycles: int = 1, *, kubelet: bool = False, exits: bool = True) -> Self:
+        """Runs cycles and carries out what they decide. A Pod that a cycle evicts is terminating in the next, and gone
+        after it; with ``exits=False``, it stays terminating. ``kubelet``: Pods with a node run after each cycle, and
+        evicted Pods exit. Raises LookupError if a plugin or action is not registered, and PluginError if one raises, or
+        asks a class for a label or annotation of its Pods that no plugin names in ``cache_requirements``."""
         _check_names(configuration)
         for _ in range(cycles):
             cache = self.cluster.cache
@@ -95,6 +96,8 @@ class World:
             self.cluster.carry_out(self.outcome.decisions, cache.take_malformed() + self.outcome.malformed)
             if kubelet:
                 self.cluster.run_kubelet()
+            elif exits:
+                self.cluster.remove_deleted_pods()
             self.cluster.tick()
         return self
 

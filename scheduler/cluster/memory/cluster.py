@@ -335,6 +335,11 @@ class MemoryCluster:
             self._run_preparations()
         return changed or provisioned or released or simulated
 
+    def remove_deleted_pods(self) -> bool:
+        """Removes Pods that were evicted before this cycle, and does no other work of kubelets. Returns whether there
+        were any."""
+        return self._kubelet.remove_deleted()
+
     def _warn(self, warning: Warn) -> None:
         """Records a Warning Event of a simulated node."""
         kind, meta = warning.kind, warning.metadata

@@ -26,12 +26,7 @@ class SimulatedKubelet:
     def run(self) -> tuple[bool, list[Json]]:
         """Returns whether anything changed, and the Pods deleted for a NoExecute taint that they do not tolerate."""
         server = self._server
-        due = self._terminating
-        self._terminating, server.terminating = server.terminating, []
-        changed = bool(due)
-        for key in due:
-            if server.find(POD, key[1], key[2]) is not None:
-                server.remove(key)
+        changed = self.remove_deleted()
         for raw in server.by_index(POD, _is_starting):
             if is_simulated(server.find(NODE, "", raw["spec"]["nodeName"]) or {"metadata": {}}):
                 continue  # its node has a kubelet of its own
@@ -48,6 +43,16 @@ class SimulatedKubelet:
         for raw in taint_evicted:
             server.delete(POD, raw["metadata"]["namespace"], raw["metadata"]["name"])
         return changed or bool(taint_evicted), taint_evicted
+
+    def remove_deleted(self) -> bool:
+        """Removes the Pods that were deleted before the last call. Returns whether there were any."""
+        server = self._server
+        due = self._terminating
+        self._terminating, server.terminating = server.terminating, []
+        for key in due:
+            if server.find(POD, key[1], key[2]) is not None:
+                server.remove(key)
+        return bool(due)
 
     def _tainted(self) -> dict[str, list[Taint]]:
         """The NoExecute taints by node."""

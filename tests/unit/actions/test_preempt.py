@@ -307,9 +307,8 @@ def test_the_preemptor_is_nominated_to_its_node_and_waits_there_for_the_victim_t
     (victim,) = world.evicted
     place = world.get("Pod", "p")["status"]["nominatedNodeName"]
     assert place == {"v1": "n1", "v2": "n2"}[victim]
-    world.run(CHART, cycles=3)
+    world.run(CHART, cycles=3, exits=False)
     assert world.evicted == set() and world.bound == {}
-    world.cluster.run_kubelet()
     world.cluster.run_kubelet()
     assert world.run(CHART).bound == {"p": place}
 
@@ -320,7 +319,7 @@ def test_a_preemptor_waits_for_the_port_its_victim_still_holds() -> None:
     victims = [running("v1", "", **ports), running("v2", "", on="n2", **ports)]
     world = World(CLASSES, *objects, victims, pod("p", "", "high", **ports)).run(CHART)
     assert len(world.evicted) == 1
-    assert world.run(CHART, cycles=2).evicted == set()
+    assert world.run(CHART, cycles=2, exits=False).evicted == set()
 
 
 def test_refusals_of_the_trial_are_not_recorded() -> None:
@@ -340,7 +339,7 @@ def test_a_preemptor_of_a_pod_slot_waits_for_it_and_takes_no_second_one() -> Non
     objects = [node("n1", "9c+9Gi+2p"), low(0, queue="default"), high(queue="default"), pod("p", "1c", "high")]
     world = World(CLASSES, *objects, running("v1", "1c"), running("v2", "1c")).run(CHART)
     assert len(world.evicted) == 1
-    assert world.run(CHART, cycles=3).evicted == set()
+    assert world.run(CHART, cycles=3, exits=False).evicted == set()
 
 
 def test_a_gang_that_needs_no_eviction_is_left_to_allocate_even_if_preempt_runs_first() -> None:

@@ -199,7 +199,7 @@ def test_a_port_that_a_victim_still_holds_causes_no_further_eviction() -> None:
     victims = [running(f"v{i}", "a", "", f"n{i}", **server) for i in (1, 2)]
     world = World(CLASSES, objects, victims, pod("p", "", "b", **server)).run(CHART)
     assert world.evicted == {"v1"}
-    assert world.run(CHART, cycles=3).evicted == set()
+    assert world.run(CHART, cycles=3, exits=False).evicted == set()
 
 
 def test_a_gang_that_needs_no_eviction_is_left_to_allocate_even_if_reclaim_runs_first() -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from scheduler.api.kinds import POD
 from scheduler.api.task import TaskClass
 from scheduler.framework import registry
 from scheduler.framework.cache_requirements import CacheRequirements
@@ -14,6 +15,7 @@ from scheduler.framework.failures import PluginError
 from scheduler.testing import World, configuration, gang, group, node, pod
 from tests.unit.framework.fake_plugin import fake_plugin
 
+PREEMPTING = "enqueue, allocate, preempt"
 OBJECTS = (node("n", "1c+8Gi"), gang("train", 2, "1c"))
 
 
@@ -50,6 +52,33 @@ def test_an_unknown_argument_of_an_action_is_a_problem() -> None:
 def test_changes_are_what_explain_finds() -> None:
     plan = configuration(["priority", "gang", "predicates", "nodeorder"])
     assert "1 node like n more" in World(*OBJECTS).changes("train", plan)
+
+
+# --- Pods that are evicted or terminating ---
+def test_an_evicted_pod_is_terminating_in_the_next_cycle_and_gone_after_it() -> None:
+    plan = configuration({"priority": {}, "gang": {"enablePreemptable": False}}, ["predicates"], actions=PREEMPTING)
+    high = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 9}
+    low = group("low"), pod("low-0", "1c", "low", on="n", annotations={"volcano.sh/preemptable": "true"})
+    waiting = group("high", priority_class="high"), pod("high-0", "1c", "high", priority=9)
+    world = World(high, node("n", "1c+8Gi"), low, waiting).run(plan)
+    assert world.evicted == {"low-0"} and world.bound == {}
+    assert world.get("Pod", "low-0")["metadata"]["deletionTimestamp"]
+    assert world.run(plan).bound == {}
+    assert world.cluster.get("v1", "Pod", "default", "low-0") is None
+    assert world.run(plan).bound == {"high-0": "n"}
+
+
+def test_an_evicted_pod_can_stay_terminating() -> None:
+    world = World(node("n", "1c+8Gi"), group("g"), pod("p", "1c", "g", on="n"), gang("new", 1, "1c"))
+    world.cluster.server.delete(POD, "default", "p")
+    assert world.run(configuration(["gang", "predicates"]), cycles=4, exits=False).bound == {}
+    assert world.get("Pod", "p")["metadata"]["deletionTimestamp"]
+
+
+def test_a_pod_that_is_terminating_from_the_start_stays() -> None:
+    world = World(node("n", "1c+8Gi"), group("g"), pod("p", "1c", "g", on="n", deleting=True), gang("new", 1, "1c"))
+    assert world.run(configuration(["gang", "predicates"]), cycles=4).bound == {}
+    assert world.get("Pod", "p")["metadata"]["deletionTimestamp"]
 
 
 # --- labels and annotations that the cache does not keep ---

@@ -31,7 +31,7 @@ class History(World):
 
     def cycle(self, configuration: Configuration = CONFIGURATION) -> dict[str, str]:
         """Runs one session and its bindings; returns bound Pod -> node."""
-        self.run(configuration)
+        self.run(configuration, exits=False)
         assert self.outcome is not None
         for bind in self.decisions.binds:
             labels = self.get("Node", bind.node)["metadata"].get("labels") or {}
