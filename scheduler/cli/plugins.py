@@ -46,11 +46,14 @@ def plugin_errors() -> Iterator[None]:
 
 
 def _place_of(error: BaseException | None) -> str:
-    """The file and the line that raised an exception."""
-    place = error.__traceback__ if error is not None else None
-    while place is not None and place.tb_next is not None:
-        place = place.tb_next
-    return f" (at {place.tb_frame.f_code.co_filename}:{place.tb_lineno})" if place is not None else ""
+    """The file and the line that raised an exception: the last that is not part of this program, if there is one."""
+    from traceback import walk_tb
+
+    from scheduler.framework.failures import is_of_this_program
+
+    places = list(walk_tb(error.__traceback__)) if error is not None else []
+    others = [(frame, line) for frame, line in places if not is_of_this_program(frame)]
+    return "".join(f" (at {frame.f_code.co_filename}:{line})" for frame, line in (others or places)[-1:])
 
 
 def with_plugins(command: Callable[..., None]) -> Callable[..., None]:

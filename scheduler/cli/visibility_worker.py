@@ -66,6 +66,7 @@ def _answer(question: Question) -> Any:
     connection = Connection(kubeconfig=question.kubeconfig, master=question.master, namespace=question.namespace)
     source = ClusterSource(connection, (), question.configuration or None, question.scheduler_names, load)
     with source.simulated("scheduler.cli.explain_text") as (_, simulation):
+        simulation.checks_external_plugins = False  # as in the scheduler, whose decisions are shown
         if question.kind == "overview":
             return _overview(simulation)
         if question.kind:

@@ -112,7 +112,7 @@ def _source(frames: Sequence[FrameType], sources: Sequence[Source]) -> tuple[str
     """Returns owner, extension point and position of the frame nearest to the exception that belongs to a plugin."""
     functions = [(_code(answer), getattr(answer, "__self__", None), plugin, point) for plugin, point, answer in sources]
     objects = {id(answer): (plugin, point) for plugin, point, answer in sources if _code(answer) is None}
-    ours = next((at for at in reversed(range(len(frames))) if _is_of_this_program(frames[at])), -1)
+    ours = next((at for at in reversed(range(len(frames))) if is_of_this_program(frames[at])), -1)
     for at in reversed(range(len(frames))):
         frame = frames[at]
         itself = frame.f_locals.get("self")
@@ -134,7 +134,7 @@ def _source(frames: Sequence[FrameType], sources: Sequence[Source]) -> tuple[str
     return None
 
 
-def _is_of_this_program(frame: FrameType) -> bool:
+def is_of_this_program(frame: FrameType) -> bool:
     return str(frame.f_globals.get("__name__")).startswith("scheduler.")
 
 

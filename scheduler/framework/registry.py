@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Final, Protocol, TypeVar
 
 from scheduler.framework.arguments import Arguments
+from scheduler.framework.configuration import Configuration
 from scheduler.framework.failures import words_of
 from scheduler.framework.session import Plugin, Session
 
@@ -118,6 +119,13 @@ def remarks(name: str, others: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 def action(name: str) -> ActionFactory | None:
     return _actions.get(name)
+
+
+def any_external(configuration: Configuration) -> bool:
+    """Returns whether a configuration has a plugin or an action that is not built in."""
+    plugins = [plugin(option.name) for tier in configuration.tiers for option in tier]
+    factories = [*plugins, *map(action, configuration.actions)]
+    return any(not factory.__module__.startswith("scheduler.") for factory in factories if factory is not None)
 
 
 def action_names() -> list[str]:

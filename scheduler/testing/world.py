@@ -1,17 +1,16 @@
 """A cluster in memory that is scheduled a cycle at a time, for tests of plugins and actions."""
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import scheduler.actions
 import scheduler.plugins  # noqa: F401  both register what they hold
 from scheduler.api.decisions import Decisions
-from scheduler.api.kinds import POD
 from scheduler.api.names import SCHEDULING_API_VERSION
 from scheduler.api.snapshot import Snapshot
-from scheduler.api.task import TaskClass
 from scheduler.cache import ClusterCache
 from scheduler.cluster.memory import MemoryCluster, Simulation
+from scheduler.cluster.memory.unkept_texts import refuse_unkept
 from scheduler.explain import explain
 from scheduler.framework import registry
 from scheduler.framework.configuration import Configuration, PluginOption
@@ -37,34 +36,6 @@ def configuration(
         flags: Mapping[str, Mapping[str, bool]] = tier if isinstance(tier, Mapping) else {name: {} for name in tier}
         built.append(tuple(PluginOption(n, dict(f), dict((arguments or {}).get(n, {}))) for n, f in flags.items()))
     return Configuration(tuple(a.strip() for a in actions.split(",") if a.strip()), tuple(built))
-
-
-class _KeptTexts(dict[str, str]):
-    """The labels or annotations of a task class. A plugin that asks for one which Pods of the class have, but which is
-    not kept because no plugin requires it, would take it for missing: this raises LookupError."""
-
-    def __init__(self, kept: Mapping[str, str], others: Set[str], field: str) -> None:
-        """``others``: the keys that Pods of the class have besides. ``field``: of CacheRequirements."""
-        super().__init__(kept)
-        self._others = others
-        self._field = field
-
-    def __missing__(self, key: str) -> str:
-        self._check(key)
-        raise KeyError(key)
-
-    def __contains__(self, key: object) -> bool:
-        self._check(key)
-        return super().__contains__(key)
-
-    def get(self, key: str, default: Any = None) -> Any:
-        self._check(key)
-        return super().get(key, default)
-
-    def _check(self, key: object) -> None:
-        if key in self._others:
-            missing = f"no plugin names it in {self._field} of its cache_requirements"
-            raise LookupError(f"Pods of this class have {key}, but {missing}")
 
 
 class World:
@@ -104,17 +75,7 @@ class World:
     def _snapshot(self) -> Snapshot:
         """A snapshot in which plugins cannot ask classes for labels and annotations that they do not require."""
         snapshot = self.cluster.cache.snapshot(self.cluster.now)
-        pods = {(pod.metadata.namespace, pod.metadata.name): pod.metadata for pod in self.cluster.server.structs(POD)}
-        keys: dict[TaskClass, tuple[set[str], set[str]]] = {}
-        for task in (task for job in snapshot.jobs.values() for task in job.tasks()):
-            if meta := pods.get((task.namespace, task.name)):
-                labels, annotations = keys.setdefault(task.cls, (set(), set()))
-                labels.update(meta.labels or ())
-                annotations.update(meta.annotations or ())
-        for cls, (labels, annotations) in keys.items():
-            cls.labels = _KeptTexts(cls.labels, labels.difference(cls.labels), "pod_labels")
-            others = annotations.difference(cls.annotations)
-            cls.annotations = _KeptTexts(cls.annotations, others, "pod_annotations")
+        refuse_unkept(snapshot, self.cluster.server)
         return snapshot
 
     @property

@@ -1,6 +1,7 @@
 """Runs scheduling cycles on a cluster in memory, with the sessions and controllers of a real one, in simulated time."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import Enum
@@ -17,9 +18,11 @@ from scheduler.cluster.memory.fork import branch, fork
 from scheduler.cluster.memory.operator import MemoryOperator
 from scheduler.cluster.memory.quotas import sync_usage
 from scheduler.cluster.memory.resource_claims import sync_claims
+from scheduler.cluster.memory.unkept_texts import refusing_unkept
 from scheduler.cluster.memory.what_if import apply_changes
 from scheduler.cluster.memory.workloads import Workloads
 from scheduler.controllers.catalogue import make_controllers
+from scheduler.framework import registry
 from scheduler.framework.configuration import Configuration
 from scheduler.framework.cycle import Outcome, run_cycle
 from scheduler.framework.external_calls import NO_EXTERNAL_CALLS, ExternalCalls
@@ -78,6 +81,9 @@ class Simulation:
         self.cycles = 0
         self.cluster_changed = False
         """Whether the last cycle changed more than conditions, counts, messages and Events."""
+        self.checks_external_plugins = True
+        """Whether a plugin that is not built in gets a LookupError for labels and annotations of Pods that no plugin
+        names in ``cache_requirements``. The check reads all Pods in each cycle."""
         self.evictions: list[Evict] = []
         """All evictions, in order."""
         self._operator = MemoryOperator(self.cluster, partial(make_controllers, scheduler_names=scheduler_names))
@@ -104,9 +110,10 @@ class Simulation:
         """
         cluster = self.cluster
         changed = self.run_controllers()
-        outcome = run_cycle(
-            self.snapshot(), self.configuration, make_session=session, external_calls=self._external_calls
-        )
+        snapshot = self.snapshot()
+        checked = self.checks_external_plugins and registry.any_external(self.configuration)
+        with refusing_unkept(snapshot, cluster.server) if checked else nullcontext():
+            outcome = run_cycle(snapshot, self.configuration, make_session=session, external_calls=self._external_calls)
         self.last = outcome
         self.evictions += outcome.decisions.evictions
         if stop_when is not None and stop_when(outcome):

@@ -11,6 +11,7 @@ from scheduler.api.task import TaskClass
 from scheduler.cli.main import main
 from scheduler.framework import registry
 from scheduler.framework.arguments import Arguments
+from scheduler.framework.columns import Filter
 from scheduler.framework.session import Session
 from tests.builders import group, node, pod
 
@@ -69,6 +70,40 @@ def test_an_exception_of_a_plugin_ends_the_command_with_one_line(
     command = " ".join(word for word in words if word in ("simulate", "explain", "node", "chips", "queue", "top"))
     (line,) = result.stderr.splitlines()
     assert line.startswith(f"Failed to {command}: {expected} (at {__file__}:")
+
+
+class Asking:
+    """A plugin that reads a label of Pods without requiring it."""
+
+    name: ClassVar[str] = "raising"
+
+    def open(self, session: Session) -> None:
+        session.add_filter(self._filters)
+
+    def _filters(self, cls: TaskClass) -> list[Filter]:
+        assert cls.labels.get("team") == "blue"
+        return []
+
+
+@pytest.mark.parametrize("words", [pytest.param(COMMANDS[name], id=name) for name in ("simulate", "explain")])
+def test_a_label_that_a_plugin_reads_and_does_not_require_is_an_error(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(registry._plugins, Asking.name, Asking)
+    configuration, manifests = tmp_path / "scheduler.conf", tmp_path / "cluster.yaml"
+    configuration.write_text(CONFIGURATION, encoding="utf-8")
+    objects = [node("n1"), group("g"), pod("p", "1c", "g", labels={"team": "blue"})]
+    manifests.write_text(yaml.safe_dump_all(objects), encoding="utf-8")
+    result = CliRunner().invoke(main, [*words, "-f", str(manifests), "--scheduler-conf", str(configuration)])
+    assert isinstance(result.exception, SystemExit) and result.exit_code == 1
+    problem = (
+        "LookupError: Pods of this class have team, but no plugin names it in pod_labels of its cache_requirements"
+    )
+    (line,) = result.stderr.splitlines()
+    place = f"(at {__file__}:{Asking._filters.__code__.co_firstlineno + 1})"
+    assert line == (
+        f"Failed to {words[0]}: plugin raising: Filter (about Pod default/p, job default/g): {problem} {place}"
+    )
 
 
 def test_plugins_of_several_directories_are_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
