@@ -39,6 +39,8 @@ def test_job_templates_are_listed_by_name_and_namespace(cluster: Cluster) -> Non
     expected = "Name       Namespace\nprepare    default\n"
     assert cluster.prints("jobtemplate", "list") == expected
     assert cluster.prints("jobtemplate", "get", "-N", "prepare") == expected
+    page = Path(__file__).parents[4] / "docs/cli.md"
+    assert f"$ volcano-py jobtemplate list\n{expected}" in page.read_text(encoding="utf-8")
 
 
 def test_describe_prints_whole_objects(cluster: Cluster) -> None:
