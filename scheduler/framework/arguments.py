@@ -4,9 +4,10 @@ A value of a wrong type or out of bounds is no error: it is reported and the def
 framework/arguments.go, and its plugins for negative numbers).
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from math import inf
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from scheduler.api.times import DurationError, format_duration, parse_duration
 from scheduler.api.written_values import value_of
@@ -14,6 +15,7 @@ from scheduler.api.written_values import value_of
 T = TypeVar("T")
 N = TypeVar("N", int, float)
 MAX_INTEGER = 2**63 - 1
+_NUMBER: Final = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?", re.ASCII)
 
 
 class Arguments(Mapping[str, Any]):
@@ -62,7 +64,7 @@ class Arguments(Mapping[str, Any]):
             return default
         if isinstance(value, int) and not isinstance(value, bool) and abs(value) <= MAX_INTEGER:
             return self._within(key, value, default, least, most)
-        return self._wrong(key, value, "an integer", default)
+        return self._wrong(key, value, f"an integer{_if_quoted(value)}", default)
 
     def number(self, key: str, default: float, *, least: float = -inf, most: float = inf) -> float:
         """``least``, ``most``: the bounds. Raises TypeError if the default is not a number."""
@@ -72,7 +74,7 @@ class Arguments(Mapping[str, Any]):
             return default
         if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= MAX_INTEGER:
             return self._within(key, float(value), default, least, most)
-        return self._wrong(key, value, "a number", default)
+        return self._wrong(key, value, f"a number{_if_quoted(value)}", default)
 
     def duration(self, key: str, default: float) -> float:
         """Returns seconds. The value is a Go duration (``1h30m``)."""
@@ -130,6 +132,12 @@ class Arguments(Mapping[str, Any]):
 
     def _wrong(self, key: str, value: object, wanted: str, default: T) -> T:
         return self.set_aside(key, value, f"not {wanted}", default)
+
+
+def _if_quoted(value: object) -> str:
+    """Returns what is wrong with a number that is written as a string, or ""."""
+    is_number = isinstance(value, str) and _NUMBER.fullmatch(value) is not None
+    return " but a string: write it without quotes" if is_number else ""
 
 
 def _check_default(key: str, default: object, types: type | tuple[type, ...]) -> None:

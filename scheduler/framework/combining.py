@@ -7,7 +7,7 @@ import numpy as np
 
 from scheduler.api.task import Task
 from scheduler.framework.extension import Combine, ExtensionPoint, Vote
-from scheduler.framework.failures import AnswerError, name_of
+from scheduler.framework.failures import AnswerError, name_of, place_of
 
 Function = Callable[..., Any]
 Veto = Callable[[Any, Task], bool]
@@ -144,7 +144,7 @@ class PluginFunctions:
     def _refuse_answer(self, point: ExtensionPoint, function: Function, problem: str) -> NoReturn:
         """Raises AnswerError. ``failures`` finds the plugin by the variables ``point`` and ``source``."""
         _, source = self._owners.get(function, ("", function))
-        raise AnswerError(f"function {name_of(source)} returned {problem}")
+        raise AnswerError(f"function {name_of(source)}{place_of(source)} returned {problem}")
 
     def _vote(self, point: ExtensionPoint, *arguments: object) -> bool:
         """Returns whether the vote passes, tier by tier: a rejection decides against it, else a permission decides for

@@ -69,7 +69,7 @@ def parse_configuration(text: str, source: str = "scheduler configuration") -> C
         raise ConfigurationError(f"{source}{f':{error.line}' if error.line else ''}: {error}") from None
     root = _mapping(document, source, "the file")
     warnings: list[str] = _unknown_fields(root, _ROOT_FIELDS, source, "")
-    names = _actions(root.get("actions", ""), source)
+    names = _actions(root, source)
     tiers = tuple(
         _tier(tier, f"tiers[{i}]", source, warnings) for i, tier in enumerate(_list(root.get("tiers"), source, "tiers"))
     )
@@ -93,7 +93,10 @@ def parse_configuration(text: str, source: str = "scheduler configuration") -> C
     return Configuration(names, tiers, arguments, metrics, warnings=tuple(warnings))
 
 
-def _actions(value: object, source: str) -> tuple[str, ...]:
+def _actions(root: Mapping[Any, Any], source: str) -> tuple[str, ...]:
+    if "actions" not in root:
+        raise ConfigurationError(f"{source}: actions: the field is missing{_instead(root, _ROOT_FIELDS)}")
+    value = root["actions"]
     if not isinstance(value, str):
         raise ConfigurationError(f"{source}: actions: expected a comma-separated string, got {type_of(value)}")
     names = tuple(name.strip() for name in value.split(","))
@@ -116,7 +119,8 @@ def _plugin(value: object, where: str, source: str, warnings: list[str]) -> Plug
     fields = _mapping(value, source, where)
     name = fields.get("name")
     if not isinstance(name, str) or not name:
-        raise ConfigurationError(f"{source}: {where}.name: expected a plugin's name, got {value_of(name)}")
+        instead = _instead(fields, ("name", "arguments", *FLAGS))
+        raise ConfigurationError(f"{source}: {where}.name: expected a plugin's name, got {value_of(name)}{instead}")
     if registry.plugin(name) is None:
         hint = "is its module in --plugins-dir, or its package installed?"
         warnings.append(f"{source}: {where}: unknown plugin {name!r} is ignored ({hint})")
@@ -141,6 +145,12 @@ def _unknown_fields(fields: Mapping[Any, Any], known: Collection[str], source: s
         for field in fields
         if field not in known
     ]
+
+
+def _instead(fields: Mapping[Any, Any], known: Collection[str]) -> str:
+    """Returns the end of a message about a missing field: the unknown fields that are there, or ""."""
+    unknown = ", ".join(str(field)[:66] for field in fields if field not in known)
+    return f"; unknown fields: {unknown[:200]}" if unknown else ""
 
 
 def _about_plugins(tiers: Sequence[Sequence[PluginOption]], source: str) -> Iterator[str]:

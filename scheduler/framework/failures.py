@@ -56,11 +56,22 @@ class AnswerError(TypeError):
 def words_of(error: BaseException) -> str:
     if isinstance(error, AnswerError):
         return str(error)
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    words = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    if isinstance(error, AttributeError) and isinstance(error.obj, TaskClass) and error.name in ("queue", "job"):
+        words += f"; a filter or score that is registered with per_{error.name}=True receives the {error.name}"
+    return words
 
 
 def name_of(function: Callable[..., Any]) -> str:
     return str(getattr(function, "__qualname__", "") or repr(function)[:66])
+
+
+def place_of(function: Callable[..., Any]) -> str:
+    """The file and the line of a lambda, which has no name of its own; "" for other functions."""
+    code = getattr(function, "__code__", None)
+    if not isinstance(code, CodeType) or code.co_name != "<lambda>":
+        return ""
+    return f" ({code.co_filename}:{code.co_firstlineno})"
 
 
 def plugin_error(error: Exception, sources: Iterable[Source], nodes: Nodes, action: str) -> PluginError | None:
@@ -93,7 +104,8 @@ def key_error(
             job = subject if isinstance(subject, Job) else None
             queue = subject if isinstance(subject, Queue) else None
             problem = (
-                f"function {name_of(function)} returned keys that cannot be compared: {first!r:.66} and {key!r:.66}"
+                f"function {name_of(function)}{place_of(function)} returned keys that cannot be compared: "
+                f"{first!r:.66} and {key!r:.66}"
             )
             return PluginError(
                 f"plugin {plugin}", point, problem, _words(task, job, queue), _reference(task, job, queue)

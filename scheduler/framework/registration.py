@@ -221,9 +221,10 @@ class Registration(Answers):
         self.register(points.OVERUSED, test)
 
     def add_allocatable(self, room: Callable[[Queue, Job, TaskClass], int], *, by_demand: bool = False) -> None:
-        """Registers a function that returns how many more tasks of a class the queue may get. If it returns 0, it calls
-        ``refuse`` for the job; otherwise the reason has only the name of the plugin. Terminating tasks need not be
-        counted: a queue may use their part again. (On a node they count until they exit; see ``node_limit``.)
+        """Registers a function that returns how many more tasks of a class the queue may get; a negative number counts
+        as 0, since a queue may hold more than its limit. If it returns 0, it calls ``refuse`` for the job; otherwise
+        the reason has only the name of the plugin. Terminating tasks need not be counted: a queue may use their part
+        again. (On a node they count until they exit; see ``node_limit``.)
         ``by_demand``: as for ``add_job_pipelined``; this holds for the refusal, too."""
         self._add_by_demand(points.ALLOCATABLE, room, by_demand)
 

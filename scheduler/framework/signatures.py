@@ -12,7 +12,7 @@ from types import CodeType
 from typing import Any, Final
 
 from scheduler.framework.combining import Function
-from scheduler.framework.failures import RegistrationError, name_of
+from scheduler.framework.failures import RegistrationError, name_of, place_of
 
 _DOMAIN: Final = frozenset({"Task", "TaskClass", "Job", "SubJob", "Queue", "EvictionContext", "HyperNode"})
 """Domain types that are compared; type checkers check other annotations (protocols, aliases)."""
@@ -42,7 +42,7 @@ def check(plugin: str, point: str, function: Function, takes: Sequence[str], *, 
     problem = _problem(signature, takes)
     if problem:
         given = f"({', '.join(takes)})" if takes else "nothing"
-        text = f"function {name_of(function)}{signature}: {problem}, and is called with {given}"
+        text = f"function {name_of(function)}{signature}{place_of(function)}: {problem}, and is called with {given}"
         raise RegistrationError(plugin, point, text + (_ADVICE if per_class and len(takes) == 1 else ""))
     if key is not None:
         _good.add(key)

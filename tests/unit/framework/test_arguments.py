@@ -57,6 +57,20 @@ def test_a_value_of_a_wrong_type_is_reported_and_replaced(kind: str, value: obje
 
 
 @pytest.mark.parametrize(
+    ("kind", "text", "problem"),
+    [
+        ("integer", "-1", "'-1' is not an integer but a string: write it without quotes; using 7"),
+        ("number", "0.5", "'0.5' is not a number but a string: write it without quotes; using 7"),
+        ("integer", "1 000", "'1 000' is not an integer; using 7"),
+    ],
+)
+def test_a_number_in_quotes_is_named_as_such(kind: str, text: str, problem: str) -> None:
+    arguments = Arguments({"x": text})
+    assert getattr(arguments, kind)("x", 7, least=0) == 7
+    assert arguments.problems == [f"argument x: {problem}"]
+
+
+@pytest.mark.parametrize(
     ("text", "expected"), [("true", True), ("T", True), ("1", True), ("FALSE", False), ("f", False), ("0", False)]
 )
 def test_a_boolean_may_be_written_as_text(text: str, expected: bool) -> None:

@@ -132,7 +132,12 @@ def test_no_plugins_at_all_is_a_configuration(text: str) -> None:
         ("actions: \x00", "not YAML"),
         ("a: b: c", "conf.yaml:1: "),
         ("actions: allocate\nx: !!python/object:os.system {}", "conf.yaml:2: "),
-        ("tiers: []", "actions: failed to find Action ''"),
+        ("tiers: []", "actions: the field is missing"),
+        ("action: allocate\ntiers: []\ntier: []", "actions: the field is missing; unknown fields: action, tier"),
+        (
+            "actions: allocate\ntiers: [{plugins: [{nam: gang, enableJobOrder: true}]}]",
+            "tiers[0].plugins[0].name: expected a plugin's name, got nothing; unknown fields: nam",
+        ),
         ("actions: ''", "actions: failed to find Action ''"),
         ("actions: allocate,", "actions: failed to find Action ''"),
         ("actions: allocate, alocate", "actions: failed to find Action 'alocate'; known: "),

@@ -181,6 +181,7 @@ def giving(answer: object) -> Any:
     return lambda *_: answer
 
 
+GIVING = f"function giving.<locals>.<lambda> ({__file__}:{giving(0).__code__.co_firstlineno})"
 POD, JOB = "(about Pod default/p, job default/g)", "(about job default/g)"
 MASK = MaskFilter(np.ones(2, dtype=bool), "no")
 
@@ -211,7 +212,33 @@ def test_an_answer_of_a_wrong_type_names_plugin_point_and_object(
     opening: Opening, point: str, problem: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     error = error_of(opening, monkeypatch, AnswerError)
-    assert str(error).startswith(f"plugin fake: {point}: function giving.<locals>.<lambda> returned {problem}")
+    assert str(error).startswith(f"plugin fake: {point}: {GIVING} returned {problem}")
+
+
+@pytest.mark.parametrize("first", [Vote.ABSTAIN, Vote.PERMIT, Vote.REJECT])
+@pytest.mark.parametrize("asks", ["1c", None])
+def test_a_vote_is_checked_if_it_is_asked_for(first: Vote, asks: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is, unless another plugin has rejected the job or the PodGroup has no minResources."""
+
+    def opening(session: Session) -> None:
+        session.add_job_enqueueable(lambda job: first)
+        session.add_job_enqueueable(giving(True))
+
+    world = World(node("n1"), group("g", asks=asks), pod("p", "1c", "g"))
+    conf = fake_plugin(opening, monkeypatch)
+    if first is Vote.REJECT or asks is None:
+        assert bool(world.run(conf).bound) == (asks is None)
+    else:
+        with pytest.raises(PluginError, match=r"True, not a Vote \(PERMIT"):
+            world.run(conf)
+
+
+@pytest.mark.parametrize("what", ["queue", "job"])
+def test_a_filter_that_asks_its_class_for_the_queue_or_job_learns_how_to_get_it(
+    what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    error = error_of(lambda s: s.add_filter(lambda cls: getattr(cls, what)), monkeypatch, AttributeError)
+    assert str(error).endswith(f"; a filter or score that is registered with per_{what}=True receives the {what}")
 
 
 @pytest.mark.parametrize(
@@ -233,15 +260,15 @@ def test_an_answer_that_raises_where_it_is_used_names_its_plugin(
     [
         (
             lambda s: s.add_filter(giving([MaskFilter(np.ones(7, dtype=bool), "no")])),
-            f"Filter {POD}: function giving.<locals>.<lambda> returned a MaskFilter of shape (7,); there are 2 nodes",
+            f"Filter {POD}: {GIVING} returned a MaskFilter of shape (7,); there are 2 nodes",
         ),
         (
             lambda s: s.add_filter(giving([CodedFilter(np.zeros(1, dtype=np.int32), ["no"])])),
-            f"Filter {POD}: function giving.<locals>.<lambda> returned a CodedFilter of shape (1,); there are 2 nodes",
+            f"Filter {POD}: {GIVING} returned a CodedFilter of shape (1,); there are 2 nodes",
         ),
         (
             lambda s: s.add_score(giving([StaticScore(np.ones((2, 2)))])),
-            f"Score {POD}: function giving.<locals>.<lambda> returned a StaticScore of shape (2, 2); there are 2 nodes",
+            f"Score {POD}: {GIVING} returned a StaticScore of shape (2, 2); there are 2 nodes",
         ),
         (
             lambda s: s.add_score(giving([StaticScore(np.array([1.0, np.nan]))])),
