@@ -45,7 +45,8 @@ def limit_per_node(
     if (per_queue is None) == (per_job is None):
         raise TypeError("limit_per_node takes either per_queue or per_job")
     key_of: Callable[[Job], str] = (lambda job: job.queue) if per_queue is not None else (lambda job: job.key)
-    books = _Books(session, amount, key_of, _groups(session, label))
+    groups, values = _groups(session, label)
+    books = _Books(session, amount, key_of, groups)
     session.add_handlers(books.allocated, books.deallocated)
 
     def filters(cls: TaskClass, key: str, owner: str, limit: int | None) -> list[Filter]:
@@ -53,7 +54,7 @@ def limit_per_node(
         if limit is None or asked <= 0:
             return []
         if label:
-            return [_GroupLimit(books, key, asked, limit, what, owner, label)]
+            return [_GroupLimit(books, key, asked, limit, what, owner, label, values)]
         return [_NodeLimit(books, key, asked, limit, what, owner)]
 
     if per_queue is not None:
@@ -66,13 +67,14 @@ def limit_per_node(
         session.add_filter(lambda cls, job: filters(cls, job.key, f"job {job.key}", limit_of_job(job)), per_job=True)
 
 
-def _groups(session: Session, label: str) -> Counts:
-    """The group of each node, shape (nodes,): nodes with the same value of the label, else the node alone."""
+def _groups(session: Session, label: str) -> tuple[Counts, Sequence[str]]:
+    """The group of each node, shape (nodes,), and the values of the label by group. Nodes with the same value are a
+    group; behind these groups, each other node is one."""
     alone = np.arange(len(session.nodes), dtype=np.int64)
     if not label:
-        return alone
+        return alone, ()
     codes, values = session.nodes.facts.label_column(label)
-    return np.where(codes >= 0, codes, len(values) + alone)
+    return np.where(codes >= 0, codes, len(values) + alone), values
 
 
 class _Held:
@@ -144,7 +146,6 @@ class _NodeLimit:
     scope = Scope.NODE
     unresolvable = False
     _kind = "Node"
-    _holding = "node(s) hold"
 
     def __init__(self, books: _Books, key: Hashable, asked: int, limit: int, what: str, owner: str) -> None:
         self._held, self._groups, self._asked, self._limit = books.held[key], books.groups, asked, limit
@@ -168,8 +169,13 @@ class _NodeLimit:
 
     def reasons(self, rows: Rows) -> Iterable[tuple[str, int]]:
         text = f"of at most {self._limit} {self._what} of {self._owner}"
-        used, numbers = np.unique(self._used(rows), return_counts=True)
-        return [(f"{self._holding} {u} {text}", n) for u, n in zip(used.tolist(), numbers.tolist(), strict=True)]
+        used, groups = self._used(rows), self._groups[rows]
+        found = ((number, groups[used == number]) for number in np.unique(used).tolist())
+        return [(f"node(s) {self._holding(of_number)} {number} {text}", len(of_number)) for number, of_number in found]
+
+    def _holding(self, groups: Counts) -> str:
+        """The words for nodes of these groups, which hold an equal number."""
+        return "hold"
 
     def shortages(self, rows: Rows) -> Iterable[Shortage]:
         used = int(self._used(rows).min())
@@ -182,10 +188,28 @@ class _GroupLimit(_NodeLimit):
     scope = Scope.CLUSTER
     moves = False
 
-    def __init__(self, books: _Books, key: Hashable, asked: int, limit: int, what: str, owner: str, label: str) -> None:
+    def __init__(
+        self,
+        books: _Books,
+        key: Hashable,
+        asked: int,
+        limit: int,
+        what: str,
+        owner: str,
+        label: str,
+        values: Sequence[str],
+    ) -> None:
+        """``values``: of the label, by group."""
         super().__init__(books, key, asked, limit, what, owner)
         self._kind = label.rpartition("/")[2]
-        self._holding = f"node(s) of a {self._kind} that holds"
+        self._values = values
+
+    def _holding(self, groups: Counts) -> str:
+        group = int(groups[0])
+        value = self._values[group] if group < len(self._values) and (groups == group).all() else ""
+        if value:
+            return f"of {self._kind} {value}, which holds"
+        return f"of a {self._kind} that holds"  # several: a message that names each would be long
 
     def traits(self, rows: Rows) -> Sequence[Column]:
         return [self._groups[rows].astype(np.float64)]

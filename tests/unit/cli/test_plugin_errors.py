@@ -106,6 +106,20 @@ def test_a_label_that_a_plugin_reads_and_does_not_require_is_an_error(
     )
 
 
+def test_a_wrong_answer_of_a_lambda_names_its_line_and_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    half = lambda queue, job, cls: 0.5  # noqa: E731
+    plugin = type("Half", (), {"name": "raising", "open": lambda self, session: session.add_allocatable(half)})
+    monkeypatch.setitem(registry._plugins, "raising", plugin)
+    configuration, manifests = tmp_path / "scheduler.conf", tmp_path / "cluster.yaml"
+    configuration.write_text(CONFIGURATION, encoding="utf-8")
+    manifests.write_text(yaml.safe_dump_all([node("n1"), group("g"), pod("p", "1c", "g")]), encoding="utf-8")
+    result = CliRunner().invoke(main, ["simulate", "-f", str(manifests), "--scheduler-conf", str(configuration)])
+    (line,) = result.stderr.splitlines()
+    assert line.endswith(f".<lambda> ({__file__}:{half.__code__.co_firstlineno}) returned 0.5, not a whole number")
+
+
 def test_plugins_of_several_directories_are_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "_plugins", dict(registry._plugins))
     words, names = ["simulate", "-f", str(tmp_path / "cluster.yaml")], ("one-more", "another")

@@ -147,8 +147,16 @@ def test_a_limit_of_a_rack_counts_all_its_nodes_and_nodes_without_a_rack_count_a
 def test_a_refusal_by_a_rack_names_the_rack() -> None:
     objects = racks("a", "a"), queue("lab"), gang("old", 1, "1c", "lab", on="n0"), gang("new", 1, "1c", "lab")
     world = World(*objects).run(plan(limits={"lab": 1}, label=RACK))
-    assert "2 node(s) of a rack that holds 1 of at most 1 Pods of queue lab" in world.waiting["new-0"]
+    assert "2 node(s) of rack a, which holds 1 of at most 1 Pods of queue lab" in world.waiting["new-0"]
     assert "Pods: asked 1, most free on one rack 0" in world.waiting["new-0"]
+
+
+def test_a_refusal_by_racks_that_hold_equal_numbers_counts_their_nodes_together() -> None:
+    held = [gang(f"old{i}", 1, "1c", "lab", on=f"n{n}") for i, n in enumerate((0, 1, 2, 3, 3))]
+    objects = racks("a", "b", "", "c"), queue("lab"), held, gang("new", 1, "1c", "lab")
+    message = World(*objects).run(plan(limits={"lab": 1}, label=RACK)).waiting["new-0"]
+    assert "3 node(s) of a rack that holds 1 of at most 1 Pods of queue lab" in message
+    assert "1 node(s) of rack c, which holds 2 of at most 1 Pods of queue lab" in message
 
 
 def test_a_terminating_pod_keeps_its_place_in_the_rack() -> None:
