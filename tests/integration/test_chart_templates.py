@@ -337,6 +337,7 @@ def test_the_api_for_tenants_has_its_port_and_exactly_its_rights(render: Render)
         ("get", "apiservices", "v1alpha1.visibility.volcano-py.io"),
         ("patch", "apiservices", "v1alpha1.visibility.volcano-py.io"),
         ("list", "jobs"),
+        ("list", "ascendjobs"),
         ("get", "secrets", f"{RELEASE}-scheduler-certificate"),
         ("patch", "secrets", f"{RELEASE}-scheduler-certificate"),
         ("get", "configmaps", "extension-apiserver-authentication"),
