@@ -119,7 +119,7 @@ def test_rounds_start_one_interval_apart_and_after_the_first_interval() -> None:
         ({"strategies": ["x"]}, "argument strategies: 'x' is not a known strategy; using nothing"),
         (
             {"strategies": [{"name": "lowNodeUtilization", "params": {"thresholds": {"cpu": "20"}}}]},
-            "argument params.thresholds.cpu: '20' is not a number; using 100",
+            "argument params.thresholds.cpu: '20' is not a number but a string: write it without quotes; using 100",
         ),
     ],
 )
