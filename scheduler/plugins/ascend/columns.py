@@ -35,16 +35,32 @@ class ChipFilter:
         self._use = use
         self._chips = chips
         self._placements = placements(use.family, use.request(chips))
+        self._counts_faults = use.family.any_ids and use.without_faults
 
     def room(self, rows: Rows) -> Counts:
-        return self._placements.room(self._ledger.usable(rows, self._use.without_faults))
+        room = self._placements.room(self._ledger.usable(rows, self._use.without_faults))
+        return np.where(self._large(rows), 0, room) if self._counts_faults else room
 
     def future_room(self, rows: Rows) -> Counts:
         """Returns ``room`` after terminating Pods are deleted and pipelined tasks have taken their chips."""
-        return self._placements.room(self._ledger.future_usable(rows, self._use.without_faults))
+        room = self._placements.room(self._ledger.future_usable(rows, self._use.without_faults))
+        return np.where(self._large(rows, later=True), 0, room) if self._counts_faults else room
+
+    def _large(self, rows: Rows, *, later: bool = False) -> Mask:
+        """The nodes with more free chips than a node of the family has; those with a network fault count as free.
+        ``later``: after terminating Pods are deleted."""
+        usable = self._ledger.future_usable if later else self._ledger.usable
+        large: Mask = np.bitwise_count(usable(rows, without_faults=False)) > self._use.family.chips
+        return large
 
     def reasons(self, rows: Rows) -> Iterable[tuple[str, int]]:
         family, request = self._use.family, self._chips
+        if family.any_ids:
+            large = self._large(rows)
+            number, rows = int(large.sum()), rows[~large]
+            if number:
+                text = f"node(s) had more free chips than the {family.chips} of a node of the family {family.title}"
+                return [(text, number), *(self.reasons(rows) if len(rows) else ())]
         if request <= family.group:
             chips = "chip" if request == 1 else "chips"
             return ((f"node(s) had no {family.group_name} with {request} free {chips}", len(rows)),)

@@ -198,10 +198,10 @@ class Demand:
         return found if isinstance(found, ShareUse) else None
 
     def check(self, job: Job) -> Refusal | None:
-        """Returns a refusal if no free chips could make the job schedulable. Jobs with no pending request for chips are
-        not checked."""
+        """Returns a refusal if no free chips could make the job schedulable. Of jobs with no pending request for chips
+        only those are refused that request the number 0."""
         if not any(job.pending[d] for d in self._watched):
-            return None
+            return job.remember("requests for no NPU", self._basis, partial(self._check_zero, job))
         found = self._of(job)
         return found if isinstance(found, Refusal) else None
 
@@ -260,8 +260,11 @@ class Demand:
         if block is None:
             problem = f"{SP_BLOCK}={policies[SP_BLOCK][:64]} is not a positive number"
             return Refusal(REASON_REQUEST, problem)
-        others = sum(1 for task in tasks if task.cls.id not in npu_classes and not _may_ask_for_none(task))
-        request = JobRequest(pods, others, resource.name, traits, block, self._super_pod_size)
+        others = [task for task in tasks if task.cls.id not in npu_classes]
+        schedulers = sum(map(_may_ask_for_none, others))
+        request = JobRequest(
+            pods, len(others) - schedulers, schedulers, resource.name, traits, block, self._super_pod_size
+        )
         problem = family.check(request)
         if problem:
             return Refusal(REASON_REQUEST, problem)
@@ -270,6 +273,23 @@ class Demand:
             return use
         nodes = max(block // family.chips, 1)
         return use._replace(block=nodes, blocks=-(-len(asking) // nodes), job=job.key)
+
+    def _check_zero(self, job: Job) -> Refusal | None:
+        """Refuses a job of which no Pod requests an NPU, if a pending one requests the number 0 of them."""
+        if self.is_npu_job(job):
+            return None
+        pending = list(job.by_status.get(TaskStatus.PENDING, {}).values())
+        for task in {task.cls.id: task for task in reversed(pending)}.values():  # the first of each class
+            for container in task.cls.spec.containers:
+                requests = container.resources.requests if container.resources is not None else None
+                name = next((name for name in requests or () if _NPU.fullmatch(name)), None)
+                if name is not None and self._names_npu(name):
+                    return Refusal(REASON_REQUEST, f"Pod {task.key} asks for 0 {name}")
+        return None
+
+    def _names_npu(self, name: str) -> bool:
+        """Whether the plugin decides about a resource that some node has."""
+        return any(self._names[d] == name for d in self._watched)
 
     def _avoids_sub_health(self, job: Job) -> bool:
         """Whether the job does not use sub-healthy nodes."""
@@ -286,6 +306,10 @@ class Demand:
         resource = resource_of(job, asking, preset=self._preset_virtual)
         if isinstance(resource, Refusal):
             return resource
+        other = next((task for task in _active_tasks(job) if not self.cores(task.cls)), None)
+        if other is not None:
+            text = f"Pod {other.key} asks for no {NPU_CORE}; every Pod of a job with {NPU_CORE} has to"
+            return Refusal(REASON_REQUEST, text)
         for task in {task.cls.id: task for task in asking}.values():
             cores, amount = self.cores(task.cls), task.cls.request[position]
             refusal = check_request(resource, self._models, task, request_of(task.cls, cores))

@@ -44,6 +44,8 @@ class JobRequest(NamedTuple):
     """``namespace/name`` of each Pod that requests chips -> number of chips."""
     without_chips: int
     """Number of other active Pods of the job, without those of the task ``scheduler``."""
+    schedulers: int
+    """Number of active Pods of the task ``scheduler`` that request no chips."""
     resource: str
     traits: Mapping[str, str]
     """Trait -> its value, for the traits that the job has."""
@@ -71,7 +73,7 @@ class Family:
     resources: tuple[str, ...]
     """The extended resources that count its chips."""
     chips: int
-    """The largest number of chips of a node. Nodes with more are of another family."""
+    """The largest number of chips of a node. Nodes with more are of another family, unless ``any_ids``."""
     sizes: frozenset[int]
     """The numbers of chips that a Pod may request."""
     select: Selection
@@ -96,6 +98,8 @@ class Family:
     """The device configuration is in the annotation that is named after NPUs, not in that of Ascend 910."""
     super_pods: bool = False
     """The nodes of a job are chosen together, by super pod."""
+    any_ids: bool = False
+    """The numbers of the chips do not matter: a node with more chips than ``chips`` is used while no more are free."""
     group: int = 0
     """Number of chips of a group, if a Pod that requests no more has to stay in one."""
     group_name: str = "card"

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from scheduler.framework.columns import Counts
 from scheduler.plugins.ascend.family import Choice, Family, Request
-from scheduler.plugins.ascend.masks import Masks, first, mask_of
+from scheduler.plugins.ascend.masks import NONE, WIDTH, Masks, first, mask_of
 
 UNFIT: Final = -1
 """The penalty of a mask in which the request does not fit."""
@@ -31,6 +31,11 @@ class Placements:
         self._depth = family.chips // request.chips
         """The largest number of such requests on one node."""
         self._every = np.uint64(first(family.chips))
+        # Without regard to ids, masks with equally many chips are equal, and masks with too many have no room.
+        self._by_number: Masks | None = None
+        if family.any_ids:
+            numbers = range(WIDTH + 1)
+            self._by_number = np.array([first(n) if n <= family.chips else NONE for n in numbers], dtype=np.uint64)
         self._choices: dict[int, Choice | None] = {}
         self._known: Masks = np.zeros(0, dtype=np.uint64)
         self._penalties: NDArray[np.int64] = np.zeros((self._depth + 1, 0), dtype=np.int64)
@@ -41,7 +46,10 @@ class Placements:
 
     def choice(self, free: int) -> Choice | None:
         """The choice of one task on a node with these free chips."""
-        free &= int(self._every)
+        if self._by_number is None:
+            free &= int(self._every)
+        elif free.bit_count() > self._family.chips:
+            return None
         if free not in self._choices:
             self._choices[free] = self._family.select(free, self._request)
         return self._choices[free]
@@ -61,7 +69,7 @@ class Placements:
 
     def _find(self, free: Masks) -> NDArray[np.intp]:
         """The position of each mask among the known ones."""
-        masks: Masks = free & self._every
+        masks: Masks = free & self._every if self._by_number is None else self._by_number[np.bitwise_count(free)]
         if self._family.chips <= _SMALL:
             return masks.astype(np.intp)
         at = np.searchsorted(self._known, masks)

@@ -18,6 +18,7 @@ from scheduler.api.job import Condition, Job
 from scheduler.api.names import (
     ASCEND_310P,
     ASCEND_910_CONFIGURATION,
+    ASCEND_REAL,
     CONDITION_UNSCHEDULABLE,
     DISTRIBUTED_JOB,
     HCCL_RANK_INDEX,
@@ -61,7 +62,7 @@ from scheduler.plugins.ascend.resources import ChipResource
 from scheduler.plugins.ascend.settings import ENTRY, settings_of
 from scheduler.plugins.ascend.sharing.columns import ShareScore, share_filters
 from scheduler.plugins.ascend.sharing.ledger import ShareLedger
-from scheduler.plugins.ascend.sharing.quota import SHARED_NODE, ShareUse, annotations_of
+from scheduler.plugins.ascend.sharing.quota import SHARED_NODE, ShareUse, annotations_of, copied
 from scheduler.plugins.ascend.super_pod_plans import ID, SuperPodPlans
 from scheduler.plugins.ascend.vnpu.columns import PartScore, part_filters
 from scheduler.plugins.ascend.vnpu.exclusion import Exclusion
@@ -283,10 +284,12 @@ class Ascend:
     def _nodes_of(self, family: Family, resource: ChipResource) -> list[Filter]:
         filters = self._family_filters.get((family, resource))
         if filters is None:
-            allocatable = self.ledgers[resource].allocatable
-            bare = allocatable < 1
-            lonely = self.ledgers[resource].super_pods < 0 if family.super_pods else np.zeros_like(bare)
-            others = allocatable > family.chips
+            ledger = self.ledgers[resource]
+            bare = ledger.allocatable < 1
+            lonely = ledger.super_pods < 0 if family.super_pods else np.zeros_like(bare)
+            # A device plugin of shared chips reports each of them many times.
+            chips = np.minimum(ledger.allocatable, ledger.capacity + ledger.broken)
+            others = np.zeros_like(bare) if family.any_ids else chips > family.chips
             for label, values in family.node_labels.items():
                 codes, found = self._session.nodes.facts.label_column(label)
                 others |= np.isin(codes, [code for code, value in enumerate(found) if value not in values])
@@ -417,7 +420,9 @@ class Ascend:
     def _close(self) -> None:
         """Says on the PodGroup of each gang that waits at which step the plugin refused it."""
         for job in self._session.active_jobs.values():
-            if (job.refusals or job.fit_errors) and job.missing > 0 and self._demand.is_npu_job(job):
+            if not (job.refusals or job.fit_errors) or job.missing <= 0:
+                continue
+            if self._demand.is_npu_job(job) or self._demand.check(job) is not None:
                 found = self._condition(job)
                 if found is not None:
                     job.new_conditions.append(Condition(CONDITION_UNSCHEDULABLE, *found))
@@ -484,6 +489,10 @@ class Ascend:
         )
         for problem in problems:
             self._session.malformed_field(problem)
+        quota = copied(job)
+        if quota:
+            annotations |= quota
+            annotations.pop(ASCEND_REAL, None)  # the device plugin names the share
         plan = self._plans.known(job) if use.job else None
         if plan is not None and task.uid in plan.blocks:
             annotations |= {SUPER_POD_RANK: str(plan.blocks[task.uid]), ID: str(int(ledger.super_pods[row]))}

@@ -14,14 +14,8 @@ CHIP_RESOURCES: Final = (ASCEND_910, ASCEND_310, ASCEND_310P, NPU)
 """The extended resources that count whole chips."""
 JOB_LABELS: Final = (STRATEGY, DUO, DISTRIBUTED)
 """Labels that are traits of a job."""
-_UNSUPPORTED_POLICIES: Final = frozenset(
-    {
-        "chip8-node8-sp",
-        "chip8-node8-ra64-sp",
-        "multilevel",
-    }
-)
-"""Policies of A5 super pods and of several levels of networks."""
+_UNSUPPORTED_POLICIES: Final = frozenset({"chip8-node8-ra64-sp", "multilevel"})
+"""Policies of racks in A5 super pods, and of several levels of networks."""
 
 
 def resolve(resource: str, annotations: Mapping[str, str], traits: Mapping[str, str]) -> Family | Refusal:

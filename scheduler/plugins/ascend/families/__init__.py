@@ -5,6 +5,7 @@ from typing import Final
 from scheduler.plugins.ascend.families import (
     a3_superpod,
     a3_x16,
+    a5_superpod,
     base_310p,
     card_310_x4,
     card_310p_duo,
@@ -28,6 +29,7 @@ FAMILIES: Final[tuple[Family, ...]] = (
     *module_910b_x16.FAMILIES,
     *a3_x16.FAMILIES,
     *a3_superpod.FAMILIES,
+    *a5_superpod.FAMILIES,
     *npu_mesh.FAMILIES,
     *npu_single.FAMILIES,
     *card_310_x4.FAMILIES,

@@ -15,6 +15,7 @@ FAMILIES: Final = (
         chips=WIDTH,
         sizes=up_to(WIDTH),
         select=any_chips,
+        any_ids=True,
         penalties=WIDTH + 1,
         avoids_network_faults=False,
     ),

@@ -15,6 +15,7 @@ FAMILIES: Final = (
         chips=8,
         sizes=up_to(8),
         select=any_chips,
+        any_ids=True,
         penalties=9,
         policies=frozenset({"chip1-node2"}),
         traits={ACCELERATOR_TYPE: ("*card*",)},

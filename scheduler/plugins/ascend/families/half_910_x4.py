@@ -14,6 +14,7 @@ FAMILIES: Final = (
         chips=4,
         sizes=frozenset({1, 2, 4}),
         select=any_chips,
+        any_ids=True,
         penalties=5,
         policies=frozenset({"chip4-node4"}),
         traits={ACCELERATOR_TYPE: ("half",)},

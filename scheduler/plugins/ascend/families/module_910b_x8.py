@@ -14,6 +14,7 @@ FAMILIES: Final = (
         chips=8,
         sizes=up_to(8),
         select=any_chips,
+        any_ids=True,
         penalties=9,
         policies=frozenset({"chip8-node8"}),
         traits={ACCELERATOR_TYPE: ("module-910b-8", "850-Atlas-8p-8")},

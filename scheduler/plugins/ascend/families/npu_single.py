@@ -14,6 +14,7 @@ FAMILIES: Final = tuple(
         chips=chips,
         sizes=up_to(chips),
         select=any_chips,
+        any_ids=True,
         penalties=chips + 1,
         policies=frozenset({f"chip1-node{chips}"}),
         traits=None,

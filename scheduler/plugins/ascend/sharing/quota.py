@@ -2,7 +2,8 @@
 
 A job asks for shares with the schedule policy ``chip1-softShareDev``, and with three labels that all of its Pods have
 in common. The scheduler copies the labels into annotations with their names at the binding; the device plugin reads
-them there.
+them there. It copies them without the policy, too: the Pods of such a job are placed as if they had their chips whole,
+and what the device plugin limits is a Pod with one chip.
 """
 
 from collections.abc import Mapping, Sequence
@@ -77,13 +78,26 @@ def labels_of(job: Job, tasks: Sequence[Task]) -> dict[str, str]:
 
 
 def share_of(task: Task) -> Quota | None:
-    """The quota of a Pod on a node, by its binding record or else by its annotations; None if it has none, or if it is
-    malformed."""
+    """The quota of a Pod on a node, by its binding record or else by its annotations; None if it has none, if it is
+    malformed, or if the Pod has several chips."""
     annotations = task.annotations
-    if task.record is not None and not annotations.keys().isdisjoint(SOFT_SHARE):
+    if annotations.keys().isdisjoint(SOFT_SHARE):
+        return None
+    if task.record is not None:
         annotations = dict(task.record.chips)
-    found = None if annotations.keys().isdisjoint(SOFT_SHARE) else quota_of(annotations)
+    found = None if any("," in annotations.get(name, "") for name in RESOURCES) else quota_of(annotations)
     return found if isinstance(found, Quota) else None
+
+
+def copied(job: Job) -> dict[str, str]:
+    """The labels about sharing of a job without the schedule policy, which are copied into annotations if it has all of
+    them, whatever they say."""
+    if not any(
+        label in labels for labels in (job.labels, *(task.labels for task in job.tasks())) for label in SOFT_SHARE
+    ):
+        return {}
+    labels = labels_of(job, list(job.tasks()))
+    return labels if len(labels) == len(SOFT_SHARE) else {}
 
 
 def annotations_of(quota: Quota) -> dict[str, str]:

@@ -26,9 +26,16 @@ def message(*objects: Raw | list[Raw]) -> str:
     return f"{found.reason}: {found.message}"
 
 
-@pytest.mark.parametrize(("chips", "number"), [(1, 1), (2, 1), (4, 1), (8, 1), (8, 2), (8, 17), (0, 3)])
+@pytest.mark.parametrize(("chips", "number"), [(1, 1), (2, 1), (4, 1), (8, 1), (8, 2), (8, 17)])
 def test_requests_that_fit_the_rings_are_accepted(chips: int, number: int) -> None:
     assert refusal(job("j", chips, number)) is None
+
+
+def test_a_job_of_which_every_pod_asks_for_none_is_refused() -> None:
+    assert message(job("j", 0, 3)) == "InvalidResourceRequest: Pod default/j-0 asks for 0 huawei.com/Ascend910"
+    launcher = pod("j-1", f"1c+1Gi+{ASCEND_910}=0", "j")
+    assert refusal(group("j", minimum=2), npu_pod("j-0", 8, "j"), launcher) is None
+    assert refusal(group("j"), pod("j-0", "1c+1Gi", "j")) is None
 
 
 @pytest.mark.parametrize("chips", [3, 5, 6, 7, 9, 16, 2**40, "500m", "1500m"])
@@ -113,7 +120,7 @@ def test_pods_that_select_different_types_are_refused() -> None:
     assert "accelerator-type=module|half" in message(group("j", minimum=2), one, two)
 
 
-@pytest.mark.parametrize("value", ["chip8-node8-sp", "multilevel"])
+@pytest.mark.parametrize("value", ["chip8-node8-ra64-sp", "multilevel"])
 def test_a_policy_that_is_not_supported_is_refused(value: str) -> None:
     expected = f"NotSupportPolicy: {SCHEDULE_POLICY}={value} is not supported"
     assert message(job("j", 8, annotations={SCHEDULE_POLICY: value})) == expected

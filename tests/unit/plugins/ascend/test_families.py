@@ -73,6 +73,7 @@ def chosen(name: str, free: Iterable[int], chips: int, *, several: bool = False)
         ("npu_mesh_x16", [0, *range(4, 16)], 8, list(range(4, 12))),
         ("npu_mesh_x16", [0, 1, 2, *range(5, 12)], 8, []),
         ("npu_single_x8", [1, 4, 6, 7], 3, [1, 4, 6]),
+        ("a5_superpod_x8", [1, 4, 5, 6], 3, [1, 4, 5]),
     ],
 )
 def test_worked_examples(family: str, free: list[int], chips: int, taken: list[int]) -> None:
@@ -103,6 +104,17 @@ def test_meshes_prefer_nodes_with_the_fewest_that_would_do(free: list[int], chip
     choice = BY_NAME["npu_mesh_x8"].select(mask_of(free), Request(chips))
     assert choice is not None
     assert choice.penalty == penalty
+
+
+def test_chips_without_groups_are_used_on_larger_nodes_while_no_more_are_free() -> None:
+    found = Placements(BY_NAME["half_910_x4"], Request(2))
+    few, many = mask_of([1, 4, 6, 63]), mask_of([0, 1, 4, 6, 7])
+    choice = found.choice(few)
+    assert choice is not None and choice.chips == (1, 4)
+    assert found.choice(many) is None
+    masks = np.array([few, many, mask_of([9])], dtype=np.uint64)
+    assert found.room(masks).tolist() == [2, 0, 0]
+    assert found.penalty(masks, None).tolist() == [4, UNFIT, UNFIT]
 
 
 def test_pairs_of_a_job_of_several_pods_need_not_face_each_other() -> None:
@@ -265,7 +277,7 @@ def test_resource_policy_selector_and_labels_choose_the_family(
     ("resource", "policy", "traits"),
     [
         (ASCEND_910, "", {ACCELERATOR_TYPE: "nonsense"}),
-        (ASCEND_910, "chip8-node8-sp", {}),
+        (ASCEND_910, "chip8-node8-ra64-sp", {}),
         (NPU, "", {}),
         (ASCEND_310, "", {STRATEGY: "other"}),
         ("huawei.com/Ascend999", "", {}),

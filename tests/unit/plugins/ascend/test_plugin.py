@@ -84,6 +84,27 @@ def test_nodes_of_other_families_have_their_own_reason() -> None:
     assert "2 node(s) were not of the family Ascend910 module x8" in world.message_of("train-0")
 
 
+def test_half_a_node_of_eight_chips_is_used_while_no_more_than_four_are_free() -> None:
+    labels = {"accelerator-type": "half"}
+    used = npu_pod("used", 4, on="n", annotations={ASCEND_910: names([0, 2, 3, 5])}, scheduler="other")
+    half = npu_node("n", labels=labels), used, device_info("n", [1, 4, 6, 7])
+    world = World(*half, job("j", 2, selector=labels)).run(CONFIGURATION)
+    assert chips_of(world) == {"j-0": ("n", [1, 4])}
+    more = npu_node("n", labels=labels), device_info("n", ALL), npu_node("m", 4, labels=labels)
+    world = World(*more, device_info("m", []), job("j", 2, selector=labels)).run(CONFIGURATION)
+    text = world.message_of("j-0")
+    assert "1 node(s) had more free chips than the 4 of a node of the family Ascend910 half x4" in text
+    assert "1 node(s) had 0 of 4 chips free, 2 are needed" in text
+
+
+def test_chips_with_a_network_fault_count_among_the_free_ones_of_a_node() -> None:
+    labels = {"accelerator-type": "half"}
+    node = npu_node("n", 5, labels=labels), device_info("n", [0, 1, 2, 3, 4], NetworkUnhealthy=[4])
+    world = World(*node, job("j", 2, 2, selector=labels)).run(CONFIGURATION)
+    assert world.bound == {}
+    assert "more free chips than the 4 of a node" in world.message_of("j-0")
+
+
 def test_an_invalid_request_is_an_event_on_the_pod() -> None:
     world = World(npu_node("n"), job("odd", 3)).run(CONFIGURATION)
     assert world.bound == {}

@@ -7,7 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.api.names import ACCELERATOR_TYPE, ASCEND_910, HCCL_RANK_INDEX, SP_BLOCK
+from scheduler.api.names import (
+    ACCELERATOR_TYPE,
+    ASCEND_910,
+    HCCL_RANK_INDEX,
+    NPU,
+    SCHEDULE_POLICY,
+    SP_BLOCK,
+    SUPER_POD_RANK,
+)
 from scheduler.plugins.ascend.super_pods import BlockRequest, choose_blocks
 from tests.builders import Raw, World, configuration, group, node, pod
 from tests.unit.plugins.ascend.chips import device_info, refusal_of
@@ -239,3 +247,49 @@ def test_the_options_are_read_and_those_that_cannot_be_used_are_reported() -> No
     assert problems(**{"super-pod-size": "10", "reserve-nodes": "3"}) == []
     assert "'0' is not a number of at least 1; using 2" in problems(**{"reserve-nodes": "0"})[0]
     assert "not less than super-pod-size" in problems(**{"super-pod-size": "4", "reserve-nodes": "4"})[0]
+
+
+# --- A5 ---
+def a5_job(number: int, chips: int = 8, block: int = 0) -> list[Raw]:
+    annotations = {SCHEDULE_POLICY: "chip8-node8-sp", **({SP_BLOCK: str(block)} if block else {})}
+    pods = [pod(f"j-{i}", f"1c+1Gi+{NPU}={chips}", "j", annotations={HCCL_RANK_INDEX: str(i)}) for i in range(number)]
+    return [group("j", minimum=number, annotations=annotations), *pods]
+
+
+def a5_nodes(**super_pods: int) -> list[Raw]:
+    """Nodes by name, each in a super pod."""
+    nodes = [node(name, f"64c+512Gi+{NPU}=8") for name in super_pods]
+    for raw in nodes:
+        raw["metadata"]["annotations"] = {"superPodID": str(super_pods[raw["metadata"]["name"]])}
+    return nodes
+
+
+def test_blocks_of_a5_servers_stay_in_one_super_pod() -> None:
+    world = World(*a5_nodes(a=0, b=1, c=1), a5_job(2)).run(CONFIGURATION)
+    binds = {bind.task.name: (bind.node, bind.annotations[SUPER_POD_RANK]) for bind in world.decisions.binds}
+    assert binds == {"j-0": ("b", "0"), "j-1": ("c", "0")}
+    world = World(*a5_nodes(a=0, b=1), a5_job(2)).run(CONFIGURATION)
+    assert world.bound == {}
+    world = World(*a5_nodes(a=0, b=1), a5_job(2, block=4)).run(CONFIGURATION)
+    assert {bind.annotations[SUPER_POD_RANK] for bind in world.decisions.binds} == {"0", "1"}
+
+
+def test_one_pod_of_a5_servers_asks_for_any_number_of_chips() -> None:
+    (bind,) = World(*a5_nodes(a=3), a5_job(1, 3)).run(CONFIGURATION).decisions.binds
+    assert bind.annotations[NPU] == "npu-0,npu-1,npu-2"
+    assert bind.annotations["super-pod-id"] == "3"
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        (a5_job(1, 4, 8), "sp-block=8 is not that number"),
+        (a5_job(2, 8, 12), "not a multiple of the 8 chips"),
+        (a5_job(2, 8, 3), "not a multiple of sp-block=3"),
+        (a5_job(2, 4), "every Pod of several must ask for 8"),
+        (a5_job(49, 8, 8 * 49), "more than a super pod of 48 nodes"),
+        ([*a5_job(2), pod("s", "1c+1Gi", "j", role="scheduler")], "each has to ask for 8"),
+    ],
+)
+def test_invalid_jobs_of_a5_servers(asked: list[Raw], words: str) -> None:
+    assert words in refusal_of("j", *a5_nodes(a=0), asked)

@@ -23,6 +23,13 @@ def shared_node(name: str, chips: int = 2, labels: Mapping[str, str] = SHARED) -
     return [node, device_info(name, [*range(chips)])]
 
 
+def whole_node(name: str, chips: int = 8) -> list[Raw]:
+    """A node of which no chip is shared."""
+    node, lists = shared_node(name, chips, {})
+    node["status"]["allocatable"][ASCEND_910] = str(chips)
+    return [node, lists]
+
+
 def sharing(
     name: str, cores: int, memory: int = 1024, policy: str = "fixed-share", number: int = 1, **rest: Any
 ) -> list[Raw]:

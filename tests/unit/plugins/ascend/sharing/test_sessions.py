@@ -8,9 +8,18 @@ from msgspec.structs import replace
 from scheduler.api.names import ASCEND_910, ASCEND_910_CONFIGURATION, ASCEND_REAL, DISTRIBUTED_JOB, SOFT_SHARE
 from scheduler.plugins.ascend.sharing.quota import Quota, share_of
 from tests.builders import World, group, manifests
-from tests.unit.plugins.ascend.chips import CONFIGURATION, device_info, job, npu_node, npu_pod
+from tests.unit.plugins.ascend.chips import CONFIGURATION, device_info, job, names, npu_node, npu_pod
 from tests.unit.plugins.ascend.chips import refusal_of as refused
-from tests.unit.plugins.ascend.sharing.shares import POLICY, SHARED, chips, quota, shared_node, sharer, sharing
+from tests.unit.plugins.ascend.sharing.shares import (
+    POLICY,
+    SHARED,
+    chips,
+    quota,
+    shared_node,
+    sharer,
+    sharing,
+    whole_node,
+)
 
 
 def test_a_pod_gets_a_share_and_its_quota_with_the_binding() -> None:
@@ -59,6 +68,40 @@ def test_whole_chips_are_not_shared_and_shared_chips_are_not_assigned_whole() ->
     found = chips(world)
     assert found["k-0"] == ("n", "Ascend910-0")
     assert found["j-0"] == ("n", "Ascend910-2,Ascend910-3")
+
+
+def test_chips_are_assigned_whole_on_a_node_that_reports_each_of_them_many_times() -> None:
+    world = World(*shared_node("n", 8), sharer("x", "n", 5, 50), job("j", 4)).run(CONFIGURATION)
+    assert chips(world) == {"j-0": ("n", names([0, 1, 2, 3]))}
+
+
+@pytest.mark.parametrize(
+    ("labels", "copied"), [(quota(20), True), (quota("abc"), True), ({SOFT_SHARE[0]: "20"}, False)]
+)
+def test_quotas_without_the_policy_are_copied(labels: dict[str, str], copied: bool) -> None:
+    world = World(*whole_node("n"), group("j"), npu_pod("j-0", 8, "j", labels=labels)).run(CONFIGURATION)
+    (bind,) = world.decisions.binds
+    assert bind.annotations[ASCEND_910] == names(range(8))
+    found = {key: value for key, value in bind.annotations.items() if key in SOFT_SHARE}
+    assert found == (labels if copied else {})
+    assert (ASCEND_REAL in bind.annotations) == (not copied)
+
+
+def test_a_pod_with_a_quota_and_several_chips_keeps_all_of_them() -> None:
+    whole = npu_pod("j-0", 2, "j", labels=quota(20))
+    world = World(*shared_node("n", 4), group("j"), whole).run(CONFIGURATION)
+    assert chips(world) == {"j-0": ("n", names([0, 1]))}
+    world.cluster.load(manifests(sharing("k", 20)))
+    assert chips(world.run(CONFIGURATION)) == {"k-0": ("n", names([2]))}
+    found = npu_pod("x", 2, on="m", annotations={ASCEND_910: names([0, 1]), **quota(20)}, scheduler="other")
+    assert chips(World(*shared_node("m", 4), found, job("l", 1)).run(CONFIGURATION)) == {"l-0": ("m", names([2]))}
+
+
+def test_a_pod_with_a_quota_and_one_chip_shares_it_from_the_next_session_on() -> None:
+    world = World(*shared_node("n"), group("j"), npu_pod("j-0", 1, "j", labels=quota(20))).run(CONFIGURATION)
+    assert chips(world) == {"j-0": ("n", names([0]))}
+    world.cluster.load(manifests(sharing("k", 80)))
+    assert chips(world.run(CONFIGURATION)) == {"k-0": ("n", names([0]))}
 
 
 def test_a_node_that_lists_more_chips_than_are_idle_is_closed() -> None:

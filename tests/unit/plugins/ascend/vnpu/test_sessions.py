@@ -255,3 +255,17 @@ def test_nodes_without_ai_cores_are_not_read() -> None:
     ledger = plugin_of(session).parts
     assert ledger is not None
     assert len(ledger.columns.by_row) == 1
+
+
+def test_every_pod_of_a_job_with_ai_cores_asks_for_some() -> None:
+    nodes = core_node("n"), core_info("n", [0, 1])
+    assert "Pod default/j-0 asks for 0 huawei.com/npu-core" in refusal_of("j", *nodes, core_job("j", 0))
+    launcher = pod("l", "1c+1Gi", "j")
+    assert "Pod default/l asks for no huawei.com/npu-core" in refusal_of("j", *nodes, core_job("j", 4), launcher)
+
+
+def test_a_job_that_asks_for_no_ai_cores_says_so_on_its_group() -> None:
+    world = run(core_node("n"), core_info("n", [0, 1]), core_job("j", 0))
+    assert world.bound == {}
+    (condition,) = [c for c in world.get("PodGroup", "j")["status"]["conditions"] if c["reason"] == "JobValidateFailed"]
+    assert "asks for 0 huawei.com/npu-core" in condition["message"]
