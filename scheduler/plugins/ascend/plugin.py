@@ -125,6 +125,8 @@ class Ascend:
             session.malformed_field(problem)
         self._ranks: dict[str, Mapping[str, str]] = {}
         """Key of a job -> uid -> rank."""
+        self._copied_quotas: dict[str, Mapping[str, str]] = {}
+        """Key of a job -> the annotations that each of its Pods with chips gets."""
         owned = cache_requirements_of(session.configuration, session.snapshot.config_maps).devices
         position = session.dimensions.find(NPU_CORE)
         parts = read_part_columns(session.snapshot, position, self._reports)
@@ -489,8 +491,9 @@ class Ascend:
         )
         for problem in problems:
             self._session.malformed_field(problem)
-        quota = copied(job)
-        if quota:
+        if job.key not in self._copied_quotas:
+            self._copied_quotas[job.key] = copied(job)
+        if quota := self._copied_quotas[job.key]:
             annotations |= quota
             annotations.pop(ASCEND_REAL, None)  # the device plugin names the share
         plan = self._plans.known(job) if use.job else None

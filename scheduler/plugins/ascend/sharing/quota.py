@@ -92,10 +92,6 @@ def share_of(task: Task) -> Quota | None:
 def copied(job: Job) -> dict[str, str]:
     """The labels about sharing of a job without the schedule policy, which are copied into annotations if it has all of
     them, whatever they say."""
-    if not any(
-        label in labels for labels in (job.labels, *(task.labels for task in job.tasks())) for label in SOFT_SHARE
-    ):
-        return {}
     labels = labels_of(job, list(job.tasks()))
     return labels if len(labels) == len(SOFT_SHARE) else {}
 
