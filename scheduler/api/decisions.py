@@ -148,6 +148,10 @@ class QueueAllocated:
     none, and gets none."""
     groups: dict[str, int] = field(default_factory=dict)
     """Phase in lower case -> number of PodGroups; without phases of which there were none before either."""
+    deserved: dict[str, str] | None = None
+    """The amounts that it deserves, without zeros. None: as before."""
+    only_deserved: bool = False
+    """Whether nothing but ``deserved`` differs from before."""
 
 
 class ObjectRef(msgspec.Struct, frozen=True, gc=False):

@@ -51,6 +51,8 @@ class Queue:
     cards: dict[str, dict[str, str]] = field(default_factory=dict)
     """status.cards as last written, or as on the API server before the first write. An API server with Volcano's
     resource definition does not store it."""
+    shown_deserved: dict[str, str] | None = None
+    """status.deserved, as ``cards``. None: there is none."""
 
     @property
     def open(self) -> bool:

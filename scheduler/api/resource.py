@@ -123,6 +123,14 @@ class Dimensions:
             if position in (CPU_INDEX, MEMORY_INDEX) or vector[position]
         }
 
+    def listed(self, vector: Vector) -> dict[str, str]:
+        """Converts a vector to a ResourceList of the amounts that are not zero, without ``pods``."""
+        return {
+            name: _canonical(name, vector[position])
+            for position, name in enumerate(self.names)
+            if position != PODS_INDEX and vector[position] >= SMALLEST
+        }
+
     def numbers(self, position: int, **amounts: float) -> str:
         """Formats amounts of one resource: ``cpu: asked 4, limit 2500m``. Underscores in keywords become spaces."""
         name = self.names[position]

@@ -98,6 +98,8 @@ class QueueStatus(Wire):
     completed: int | None = None
     cards: Any = None
     """Written by the scheduler (``Queue.cards``)."""
+    deserved: Any = None
+    """Written by the scheduler (``Queue.shown_deserved``)."""
 
 
 class Queue(KubeObject):

@@ -40,7 +40,7 @@ class QueueTable:
             return
         old = self._queues.get(new.name)
         if old is not None:
-            new.cards = old.cards
+            new.cards, new.shown_deserved = old.cards, old.shown_deserved
         self._objects[new.name], self._queues[new.name] = obj, new
         if old is None or not _equivalent(old, new):
             self._version.increment()
@@ -75,6 +75,7 @@ class QueueTable:
             allocated={k: str(v) for k, v in (obj.status.allocated or {}).items()},
             groups={phase: getattr(obj.status, phase) or 0 for phase in QUEUE_PHASES},
             cards=obj.status.cards if isinstance(obj.status.cards, dict) else {},
+            shown_deserved=obj.status.deserved if isinstance(obj.status.deserved, dict) else None,
         )
 
     def delete(self, name: str) -> None:
@@ -89,6 +90,7 @@ class QueueTable:
         for name, old in self._queues.items():
             self._queues[name] = new = self._queue(self._objects[name])
             new.allocated, new.groups, new.cards = old.allocated, old.groups, old.cards
+            new.shown_deserved = old.shown_deserved
 
     def names(self) -> list[str]:
         return list(self._queues)
@@ -102,11 +104,14 @@ class QueueTable:
         queue = self._queues.get(update.name)
         if queue is not None:
             queue.allocated, queue.groups, queue.cards = update.allocated, update.groups, update.cards or {}
+            if update.deserved is not None:
+                queue.shown_deserved = update.deserved
 
     def allocations(self) -> list[QueueAllocated]:
         """The amounts in the status of each queue, as last written or watched."""
         return [
-            QueueAllocated(queue.name, queue.allocated, queue.cards, queue.groups) for queue in self._queues.values()
+            QueueAllocated(queue.name, queue.allocated, queue.cards, queue.groups, queue.shown_deserved)
+            for queue in self._queues.values()
         ]
 
     def read(self) -> dict[str, Queue]:

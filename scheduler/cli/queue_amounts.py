@@ -8,7 +8,10 @@ from scheduler.cli.output import Column, Table
 
 Amounts = Mapping[str, Any]
 """``resource``, and quantities in Kubernetes' notation: those of ``_AMOUNTS`` that are known. Perhaps ``queue``."""
-_AMOUNTS: Final = ("used", "counted", "deserved", "capability", "guarantee", "inqueue", "requested", "borrowed", "lent")
+_AMOUNTS: Final = (
+    *("used", "counted", "deserved", "deserved in spec", "capability", "guarantee"),
+    *("inqueue", "requested", "borrowed", "lent"),
+)
 _ALWAYS: Final = ("used", "capability")
 """The amounts that have a column even if none of them is known."""
 

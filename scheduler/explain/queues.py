@@ -113,17 +113,14 @@ class _Computed(NamedTuple):
     """What plugins compute of queues."""
 
     deserved: Mapping[str, Vector]
-    """Queue -> the amounts that it deserves, from the plugin that divides the cluster, if there is one."""
+    """Queue -> the amounts that it deserves, as in ``Session``."""
     counted: Mapping[str, Mapping[str, float]]
     """As in ``Figures``."""
 
 
 def _computed(session: Session) -> _Computed:
-    figures = session.figures()
-    return _Computed(
-        {queue: its.deserved for one in figures for queue, its in one.queues.items()},
-        {queue: its for one in figures for queue, its in one.counted.items()},
-    )
+    counted = {queue: its for one in session.figures() for queue, its in one.counted.items()}
+    return _Computed(session.deserved(), counted)
 
 
 def _used_by_queue(session: Session) -> dict[str, Vector]:
@@ -155,7 +152,7 @@ def _of_queue(
     """``used``: what the jobs of the queue and of those below it hold; ``by_name``: with what plugins limit by name,
     such as cards."""
     queue = session.queues[name]
-    deserves, counted = computed.deserved.get(name, queue.deserved), computed.counted.get(name, {})
+    deserves, counted = computed.deserved[name], computed.counted.get(name, {})
     result = []
     for d in dims:
         capability = None if np.isinf(queue.capability[d]) else float(queue.capability[d])

@@ -11,6 +11,7 @@ from scheduler.api.job import Job, SubJob
 from scheduler.api.node import Column, Nodes
 from scheduler.api.queue import Queue
 from scheduler.api.reasons import Refusal
+from scheduler.api.resource import Vector
 from scheduler.api.task import Task, TaskClass
 from scheduler.framework.columns import ColumnAnswer, Filter, Scope, Score
 from scheduler.framework.combining import Function, PluginFunctions
@@ -18,6 +19,7 @@ from scheduler.framework.eviction_candidates import Bound
 from scheduler.framework.extension import (
     ALLOCATABLE,
     ALLOCATABLE_NOW,
+    DESERVED,
     FIGURES,
     FILTER,
     HYPER_NODE_GRADIENT,
@@ -53,6 +55,7 @@ class Answers(PluginFunctions):
     """Calls the functions that plugins registered and combines their answers, for actions."""
 
     nodes: Nodes
+    queues: dict[str, Queue]
 
     def __init__(self, tiers: int) -> None:
         """``tiers``: the number of tiers in the configuration."""
@@ -234,6 +237,14 @@ class Answers(PluginFunctions):
     def queue_usage(self, queue: Queue) -> dict[str, QueueUsage]:
         """Returns what a queue has of each thing that plugins limit by name."""
         return {name: usage for by_name in self.ask(QUEUE_USAGE, queue) for name, usage in by_name.items()}
+
+    def deserved(self) -> dict[str, Vector]:
+        """Returns queue -> the amounts that it deserves: as the plugin that divides the cluster has computed them; of a
+        queue that no plugin gives a part, those of its spec."""
+        amounts = {name: queue.deserved for name, queue in self.queues.items()}
+        for computed in self.ask(DESERVED):
+            amounts |= {name: its for name, its in computed.items() if name in amounts}
+        return amounts
 
     def figures(self) -> list[Figures]:
         """Returns the figures of plugins about queues, jobs and namespaces. Called when the session is closed."""

@@ -172,6 +172,8 @@ NODE_DEVICES = ExtensionPoint("NodeDevices", "", Combine.EACH, (), (Iterable,))
 HELD_AMOUNTS = ExtensionPoint("HeldAmounts", "", Combine.EACH, (), (Iterable,))
 """held(): (task, resource -> amount in units of the resource) of tasks that hold other amounts than they request, for
 ``status.allocated`` of queues."""
+DESERVED = ExtensionPoint("Deserved", "", Combine.EACH, (), (Mapping,))
+"""deserved(): queue -> the amounts that it deserves, from a plugin that divides the cluster, for reports."""
 FIGURES = ExtensionPoint("Figures", "", Combine.EACH, (), (Figures,))
 """figures(): the Figures of queues, jobs and namespaces among which the plugin divides the cluster, for metrics."""
 CLOSE = ExtensionPoint("Close", "", Combine.CALL)

@@ -36,9 +36,6 @@ class QueueFigures(Protocol):
         """The amounts that they hold, including pipelined tasks."""
 
     @property
-    def deserved(self) -> Vector: ...
-
-    @property
     def limit(self) -> Vector:
         """The most it may hold (realCapability in Volcano)."""
 

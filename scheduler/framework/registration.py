@@ -17,6 +17,7 @@ from scheduler.api.node import Column, Rows
 from scheduler.api.preparation import Preparation
 from scheduler.api.queue import Queue
 from scheduler.api.reasons import Refusal
+from scheduler.api.resource import Vector
 from scheduler.api.task import Task, TaskClass
 from scheduler.framework import extension as points
 from scheduler.framework.answers import Answers
@@ -312,6 +313,12 @@ class Registration(Answers):
         """Registers a function that returns the tasks that hold other amounts than they request, for
         ``status.allocated`` of queues."""
         self.register(points.HELD_AMOUNTS, held)
+
+    def add_deserved(self, deserved: Callable[[], Mapping[str, Vector]]) -> None:
+        """Registers a function that returns queue -> the amounts that it deserves, of a plugin that divides the cluster
+        among queues. They are shown in place of those of the spec, in the status of queues, in metrics and by the
+        command line."""
+        self.register(points.DESERVED, deserved)
 
     def add_figures(self, figures: Callable[[], Figures]) -> None:
         """Registers a function that returns shares and limits, for metrics."""

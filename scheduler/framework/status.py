@@ -293,15 +293,22 @@ def _close_queues(session: Session) -> None:
         devices = held_devices(session.jobs.values(), claims, lambda name: (name, *ancestors(queues, name)))
     groups = _groups_by_phase(session)
     usage = session.usage_by_queue()
+    deserved = session.deserved()
     for name, queue in queues.items():
         cards = {card: _card_status(its) for card, its in usage.get(name, {}).items()}
         held = {card: status["used"] for card, status in cards.items() if usage[name][card].used}
         allocated = {**dimensions.to_list(sums[name]), **devices.get(name, {}), **held}
         changed = any(number != queue.groups.get(phase, 0) for phase, number in groups[name].items())
-        if allocated != queue.allocated or cards != queue.cards or changed:
+        changed |= allocated != queue.allocated or cards != queue.cards
+        deserves: dict[str, str] | None = dimensions.listed(deserved[name])
+        if deserves == queue.shown_deserved:
+            deserves = None
+        if changed or deserves is not None:
             written = cards if cards or queue.cards else None
             numbers = {phase: number for phase, number in groups[name].items() if number or queue.groups.get(phase)}
-            session.decisions.queues.append(QueueAllocated(name, allocated, written, numbers))
+            session.decisions.queues.append(
+                QueueAllocated(name, allocated, written, numbers, deserves, only_deserved=not changed)
+            )
 
 
 def _groups_by_phase(session: Session) -> dict[str, dict[str, int]]:

@@ -22,6 +22,7 @@ from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, PODS_INDEX, Dimensio
 from scheduler.api.snapshot import SettledJobs
 from scheduler.api.task import TaskStatus
 from scheduler.framework.figures import Figures, UsageByQueue
+from scheduler.framework.session import Session
 from scheduler.plugins.deviceshare.usage import DeviceUsage
 
 _MILLI = 1000
@@ -216,36 +217,41 @@ def _loan_families(usage: UsageByQueue) -> Iterable[GaugeMetricFamily]:
         yield _gauge("volcano_py_queue_lent_cards", "Cards of a queue's quota that other queues use", labels, lent)
 
 
+class _Shares(NamedTuple):
+    """What the plugins of one session report."""
+
+    figures: Sequence[Figures]
+    """Of all plugins; later ones override earlier ones."""
+    queues: Mapping[str, Queue]
+    deserved: Mapping[str, Vector]
+    """By queue, as in ``Session``."""
+    dimensions: Dimensions
+    usage: UsageByQueue
+    """What plugins limit by name."""
+
+
 class ShareFigures(Collector):
     """Gauges of the shares of queues, jobs and namespaces that plugins compute. Deleted objects disappear."""
 
     def __init__(self) -> None:
-        self._reported: tuple[Sequence[Figures], Mapping[str, Queue], Dimensions, UsageByQueue] | None = None
+        self._reported: _Shares | None = None
 
-    def update(
-        self,
-        figures: Sequence[Figures],
-        queues: Mapping[str, Queue],
-        dimensions: Dimensions,
-        usage: UsageByQueue = MappingProxyType({}),
-    ) -> None:
-        """``figures``: of all plugins of a session; later ones override earlier ones. ``queues``: those of the
-        session. ``usage``: what plugins limit by name."""
-        self._reported = figures, queues, dimensions, usage
+    def update(self, session: Session, figures: Sequence[Figures], usage: UsageByQueue = MappingProxyType({})) -> None:
+        """``figures``, ``usage``: what the plugins of the session report."""
+        self._reported = _Shares(figures, session.queues, session.deserved(), session.dimensions, usage)
 
     def collect(self) -> Iterable[GaugeMetricFamily]:
         if self._reported is None:
             return
-        figures, queues, dimensions, usage = self._reported
-        yield from _queue_shares(figures, queues, dimensions, usage)
+        yield from _queue_shares(self._reported)
+        figures = self._reported.figures
         jobs = [((namespace, name), share) for one in figures for namespace, name, share in one.jobs]
         yield _gauge("volcano_job_share", "Dominant share of a job", ["job_ns", "job_id"], jobs)
         yield from _namespace_shares(figures)
 
 
-def _queue_shares(
-    figures: Sequence[Figures], queues: Mapping[str, Queue], dimensions: Dimensions, usage: UsageByQueue
-) -> Iterable[GaugeMetricFamily]:
+def _queue_shares(reported: _Shares) -> Iterable[GaugeMetricFamily]:
+    figures, queues, deserved, dimensions, usage = reported
     queue_figures = {name: its for one in figures for name, its in one.queues.items() if name in queues}
     shares = {name: its for one in figures for name, its in one.shares.items() if name in queues}
     ordered = sorted((shares | queue_figures).items())
@@ -253,9 +259,8 @@ def _queue_shares(
     yield _gauge("volcano_queue_share", "Part in use of what a queue deserves", _QUEUE, share)
     overused = [((name,), int(its.overused)) for name, its in ordered]
     yield _gauge("volcano_queue_overused", "1 if a queue has its share in use", _QUEUE, overused)
-    deserved = {name: queue.deserved for name, queue in queues.items() if queue.deserved.any()}
-    deserved |= {name: its.deserved for name, its in queue_figures.items()}
-    yield from amount_families("deserved", "What a queue deserves", deserved, dimensions, usage, "limit")
+    listed = {name: its for name, its in deserved.items() if name in queue_figures or its.any()}
+    yield from amount_families("deserved", "What a queue deserves", listed, dimensions, usage, "limit")
     for word, text, amounts, figure in (
         (
             "real_capacity",

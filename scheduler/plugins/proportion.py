@@ -79,6 +79,7 @@ class Proportion:
         session.add_unified_evictable(self._evictable)
         session.add_job_enqueueable(self._enqueueable)
         session.add_job_enqueued(self._enqueued)
+        session.add_deserved(lambda: {name: book.deserved for name, book in self._books.items()})
         session.add_figures(self._figures)
         session.add_handlers(self._allocated, self._deallocated)
 

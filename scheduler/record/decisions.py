@@ -34,6 +34,7 @@ def recorded_decisions(decisions: Decisions) -> RecordedDecisions:
         },
         queue_cards={queue.name: queue.cards for queue in decisions.queues if queue.cards is not None},
         queue_groups={queue.name: queue.groups for queue in decisions.queues if queue.groups},
+        queue_deserved={queue.name: queue.deserved for queue in decisions.queues if queue.deserved is not None},
     )
 
 
@@ -42,8 +43,9 @@ def differences(recorded: RecordedDecisions, now: RecordedDecisions) -> Iterator
     for field in RecordedDecisions.__struct_fields__:
         before: dict[str, Any] = getattr(recorded, field) or {}
         after: dict[str, Any] = getattr(now, field) or {}
-        if recorded.queue_groups is None and field in ("queues", "queue_groups"):
-            # Newer sessions also update a queue when only its numbers of PodGroups change.
+        older = recorded.queue_groups is None or recorded.queue_deserved is None
+        if older and field in ("queues", "queue_groups", "queue_deserved"):
+            # Newer sessions also update a queue when only its numbers of PodGroups, or what it deserves, change.
             after = {name: value for name, value in after.items() if name in before}
         for name in sorted(before.keys() | after.keys()):
             if before.get(name) != after.get(name):

@@ -149,6 +149,8 @@ class RecordedDecisions(msgspec.Struct, frozen=True):
     """Queue -> card -> its amounts."""
     queue_groups: dict[str, dict[str, int]] | None = None
     """Queue -> phase -> number of PodGroups. None: recorded before the status of queues had these numbers."""
+    queue_deserved: dict[str, dict[str, str]] | None = None
+    """Queue -> what it deserves, if that has changed. None: recorded before the status of queues had these amounts."""
 
 
 class Decided(Frame):

@@ -219,7 +219,13 @@ class _Replayer:
             if (found := task(key)) is not None:
                 result.pods.append(PodsUnschedulable((found,), reason, message, nominated))
         result.queues = [
-            QueueAllocated(name, amounts, recorded.queue_cards.get(name), (recorded.queue_groups or {}).get(name, {}))
+            QueueAllocated(
+                name,
+                amounts,
+                recorded.queue_cards.get(name),
+                (recorded.queue_groups or {}).get(name, {}),
+                (recorded.queue_deserved or {}).get(name),
+            )
             for name, amounts in recorded.queues.items()
         ]
         return result

@@ -257,7 +257,7 @@ def samples_of(history: History, metrics: Metrics) -> Samples:
     session = history.outcome.session
     usage, figures = session.usage_by_queue(), session.figures()
     metrics.session.update(session.jobs, session.queues, session.dimensions, {}, figures, usage)
-    metrics.shares.update(figures, session.queues, session.dimensions, usage)
+    metrics.shares.update(session, figures, usage)
     samples = (s for family in (*metrics.session.collect(), *metrics.shares.collect()) for s in family.samples)
     return {(s.name, s.labels["queue_name"], s.labels["resource"]): s.value for s in samples if "resource" in s.labels}
 

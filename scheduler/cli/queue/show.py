@@ -35,6 +35,32 @@ def _amounts(amounts: "Mapping[str, object] | None") -> str:
     return pairs((name, readable_text(name, amount)) for name, amount in (amounts or {}).items())
 
 
+def deserved_amounts(specified: "Mapping[str, object] | None", computed: object) -> dict[str, tuple[object, object]]:
+    """Resource -> what a queue deserves, and the amount in its spec if that is another one, or else None. ``computed``:
+    what the scheduler wrote into the status; None: nothing yet, so the spec applies."""
+    from scheduler.api.written_amounts import equal
+
+    spec = specified or {}
+    if not isinstance(computed, dict):
+        return {name: (amount, None) for name, amount in spec.items()}
+    shown = {name: computed.get(name, "0") for name in (*spec, *computed)}
+    return {
+        name: (amount, spec[name] if name in spec and not equal(name, amount, spec[name]) else None)
+        for name, amount in shown.items()
+    }
+
+
+def _deserved(queue: "Queue") -> str:
+    from scheduler.api.written_amounts import readable_text
+
+    def text(name: str, amount: object, specified: object) -> str:
+        note = "" if specified is None else f" (spec {readable_text(name, specified)})"
+        return readable_text(name, amount) + note
+
+    listed = deserved_amounts(queue.spec.deserved, queue.status.deserved)
+    return pairs((name, text(name, *amounts)) for name, amounts in listed.items())
+
+
 def _count(phase: str) -> "Column[QueueRow]":
     return Column(phase, lambda row: row.groups[phase], 8)
 
@@ -47,7 +73,7 @@ _COLUMNS: tuple[Column[QueueRow], ...] = (
     Column("State", lambda row: row.queue.status.state, 8, phase=True),
     Column("Parent", lambda row: row.queue.spec.parent, 8),
     *(_count(phase) for phase in ("Inqueue", "Pending", "Running", "Unknown", "Completed")),
-    Column("Deserved", lambda row: _amounts(row.queue.spec.deserved), wide=True, elastic=True),
+    Column("Deserved", lambda row: _deserved(row.queue), wide=True, elastic=True),
     Column("Capability", lambda row: _amounts(row.queue.spec.capability), wide=True, elastic=True),
     Column("Allocated", lambda row: _amounts(row.queue.status.allocated), wide=True, elastic=True),
     Column("Cards", lambda row: card_summary(row.queue.status.cards) or None, wide=True, elastic=True),
@@ -80,9 +106,11 @@ def amounts_of(raw: Raw) -> list[Amounts]:
     """What a Queue says of each resource and card."""
     spec, status = mapping_in(raw, "spec"), mapping_in(raw, "status")
     cards = cards_in(status.get("cards"))
+    deserved = deserved_amounts(mapping_in(spec, "deserved"), status.get("deserved"))
     fields = {
         "used": mapping_in(status, "allocated"),
-        "deserved": mapping_in(spec, "deserved"),
+        "deserved": {name: amount for name, (amount, _) in deserved.items()},
+        "deserved in spec": {name: amount for name, (_, amount) in deserved.items() if amount is not None},
         "capability": mapping_in(spec, "capability"),
         "guarantee": mapping_in(mapping_in(spec, "guarantee"), "resource"),
     }

@@ -204,10 +204,11 @@ class MemoryCluster:
         for status in decisions.queues:
             raw = self._copy(QUEUE, "", status.name)
             if raw is not None:
-                amounts = {"allocated": dict(status.allocated), **({"cards": status.cards} if status.cards else {})}
                 before = raw["status"]
-                kept = {name: value for name, value in before.items() if name not in ("allocated", "cards")}
-                raw["status"] = {**kept, **amounts, **status.groups}
+                kept = {name: value for name, value in before.items() if name != "cards"}
+                cards = {"cards": status.cards} if status.cards else {}
+                deserved = {} if status.deserved is None else {"deserved": dict(status.deserved)}
+                raw["status"] = {**kept, "allocated": dict(status.allocated), **cards, **deserved, **status.groups}
                 reported |= raw["status"] != before
                 self._update(QUEUE, raw)
         for event in chain(decisions.events, *(update.events() for update in decisions.pods)):

@@ -135,6 +135,8 @@ def test_the_short_names_are_those_of_volcano(file: str, names: list[str] | None
                 "PENDING": ".status.pending",
                 "CPU": ".status.allocated.cpu",
                 "MEMORY": ".status.allocated.memory",
+                "DESERVED CPU": ".status.deserved.cpu",
+                "DESERVED MEMORY": ".status.deserved.memory",
                 "CARDS": ".status.cardSummary",
                 "AGE": ".metadata.creationTimestamp",
             },
@@ -159,7 +161,7 @@ def test_the_columns_are_those_of_volcano_and_the_message_of_a_job(file: str, co
     shown = version(file).get("additionalPrinterColumns", ())
     assert {each["name"]: each["jsonPath"] for each in shown} == columns
     wide = [each["name"] for each in shown if each.get("priority")]
-    assert wide == [name for name in ("QUEUE", "CARDS") if name in columns]
+    assert wide == [name for name in ("QUEUE", "DESERVED CPU", "DESERVED MEMORY", "CARDS") if name in columns]
 
 
 def test_status_is_a_subresource_of_what_is_reported_on_and_not_of_podgroups() -> None:

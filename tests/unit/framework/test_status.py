@@ -3,12 +3,12 @@
 import pytest
 
 from scheduler.api.job import Condition
-from scheduler.api.kinds import NODE, POD, POD_GROUP
+from scheduler.api.kinds import NODE, POD, POD_GROUP, QUEUE
 from scheduler.api.queue import ancestors
 from scheduler.cluster.kube.scheduler.status_throttle import StatusThrottle
 from scheduler.framework.cycle import run_cycle
 from scheduler.framework.status import close_session, group_phase
-from tests.builders import Raw, World, configuration, group, node, pod, pods, queue
+from tests.builders import Raw, World, configuration, feed, group, node, pod, pods, queue
 
 RUNNING = {"on": "n", "phase": "Running"}
 LEAVING = {"on": "n", "deleting": True}
@@ -203,3 +203,27 @@ def test_a_circle_of_parents_ends() -> None:
         .queues
     )
     assert ancestors(queues, "a") == ["b"] and ancestors(queues, "c") == []
+
+
+def test_what_a_queue_deserves_is_written_when_it_changes_and_only_then() -> None:
+    conf = configuration(["proportion"], ["gang", "predicates"])
+    world = World(node("n", "8c"), queue("a"), queue("b"), group("g", "a"), *pods("g", 9, "1c", "g")).run(conf)
+    assert world.get("Queue", "a")["status"]["deserved"] == {"cpu": "8"}
+    world.run(conf, 3, kubelet=True)
+    assert not world.decisions.queues
+    feed(world.cluster.cache, group("h", "b"), *pods("h", 9, "1c", "h"))
+    world.run(conf)
+    assert {each.name: (each.deserved, each.only_deserved) for each in world.decisions.queues} == {
+        "a": ({"cpu": "4"}, True),
+        "b": ({"cpu": "4"}, False),
+    }
+
+
+def test_deserved_amounts_that_the_api_server_does_not_store_are_not_written_again() -> None:
+    conf = configuration(["proportion"], ["gang", "predicates"])
+    world = World(node("n", "8c"), queue("a"), group("g", "a"), *pods("g", 9, "1c", "g")).run(conf, 3, kubelet=True)
+    raw = world.get("Queue", "a")
+    del raw["status"]["deserved"]  # as with Volcano's resource definition
+    world.cluster.server.update(QUEUE, "", "a", raw)
+    world.run(conf)
+    assert not world.decisions.queues

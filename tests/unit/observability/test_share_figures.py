@@ -35,7 +35,7 @@ class Scraped:
         self.world.run(self.configuration, cycles)
         assert self.world.outcome is not None
         session, figures = self.world.outcome.session, self.world.outcome.session.figures()
-        self.metrics.shares.update(figures, session.queues, session.dimensions)
+        self.metrics.shares.update(session, figures)
         self.metrics.session.update(session.jobs, session.queues, session.dimensions, {}, figures)
 
     def __call__(self, name: str, **labels: str) -> float | None:

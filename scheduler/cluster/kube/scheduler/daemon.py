@@ -348,11 +348,11 @@ class Daemon:
             log.warning("decisions dropped: no longer the leader")
             return
         outcome.decisions.queues[:] = [q for q in outcome.decisions.queues if self._cache.writes_queue(q.name)]
-        self._throttle.throttle(outcome.decisions, time.monotonic())
+        queues_wait = self._throttle.throttle(outcome.decisions, time.monotonic())
         await self._carry_out(outcome)
         await self._report.report_figures(outcome, snapshot.now)
         self._cycle_timer.cycle_ended(outcome)
-        self._last = _LastCycle(version, not outcome.decisions)
+        self._last = _LastCycle(version, not outcome.decisions and not queues_wait)
         if self._visibility is not None:
             await self._visibility.session_ended(outcome.session)
         outcome.session.release()

@@ -81,7 +81,7 @@ class CycleReport:
         metrics.cluster.update(*held, session.nodes, session.dimensions)
         metrics.waiting.update(session.active_jobs)
         metrics.chips.update(figures)
-        metrics.shares.update(figures, session.queues, session.dimensions, usage)
+        metrics.shares.update(session, figures, usage)
         metrics.devices.update(session.shared.get(DEVICE_USAGE, ()))
 
     def report(self, outcome: Outcome) -> None:

@@ -5,8 +5,9 @@ waiting Pods in every session would overload the API server for no gain. New num
 written after a delay. New reasons are written at once, but only a limited number per schedule period: an autoscaler may
 create ten thousand Pods that the quota of their queue refuses. Nominated nodes, which have cost evictions, do not count
 towards the limit: later sessions try them first. What a queue has allocated changes with every binding;
-it is written once per period. A withheld status is not assumed either, so a later session decides it again, with
-current numbers.
+it is written once per period. What a queue deserves may change with every job of any other queue; if nothing else has
+changed, it is written after a delay. A withheld status is not assumed either, so a later session decides it again,
+with current numbers.
 """
 
 import math
@@ -21,6 +22,8 @@ from scheduler.api.scheduling import PodGroupCondition
 
 HOLD_SECONDS: Final = 60.0
 """Least number of seconds between two statuses of an object that differ only in numbers."""
+DESERVED_SECONDS: Final = 10.0
+"""Least number of seconds between two statuses of a queue of which the second differs only in what it deserves."""
 LIMIT: Final = 500
 """Number of statuses of waiting Pods, and of waiting PodGroups, that the sessions of one period write."""
 _NUMBERS = re.compile(r"\d+")
@@ -38,15 +41,20 @@ class StatusThrottle:
         """When the present period began."""
         self._pods = self._groups = 0
         """Statuses written in the present period."""
+        self._queues: dict[str, float] = {}
+        """Queue -> the time of the last writing, for those written lately."""
         self._written: dict[str, tuple[object, float]] = {}
         """uid -> (the status without its numbers, the time of writing)."""
 
-    def throttle(self, decisions: Decisions, now: float) -> None:
+    def throttle(self, decisions: Decisions, now: float) -> bool:
         """Removes from the decisions the statuses that say nothing new, and those beyond the limit. ``now``: seconds of
-        a monotonic clock."""
+        a monotonic clock. Returns whether statuses of queues wait for a later period."""
         self._forget(now)
+        queues = decisions.queues
         if now - self._began >= self._period:
             self._began, self._pods, self._groups = now, 0, 0
+            decisions.queues = [u for u in queues if not (u.only_deserved and u.name in self._queues)]
+            self._queues |= {update.name: now for update in decisions.queues}
         else:
             decisions.queues = []
         held: set[str] = set()
@@ -65,6 +73,7 @@ class StatusThrottle:
             decisions.pod_groups = groups
             events = decisions.events
             decisions.events = [e for e in events if e.reason != EVENT_UNSCHEDULABLE or e.about.uid not in held]
+        return len(decisions.queues) < len(queues)
 
     def _due(self, now: float, update: PodsUnschedulable) -> PodsUnschedulable:
         """Returns the update for the Pods that are written now, perhaps none."""
@@ -86,6 +95,7 @@ class StatusThrottle:
     def _forget(self, now: float) -> None:
         """Forgets statuses that may be written again."""
         self._written = {uid: entry for uid, entry in self._written.items() if now - entry[1] < self._hold}
+        self._queues = {name: at for name, at in self._queues.items() if now - at < DESERVED_SECONDS}
 
 
 def _without_numbers(group: PodGroupStatusUpdate) -> tuple[object, ...]:

@@ -126,7 +126,7 @@ def queue_allocated(update: QueueAllocated) -> bytes:
     return _encode(
         [
             {"op": "add", "path": "/status/allocated", "value": update.allocated},
-            *({"op": "add", "path": f"/status/{key}", "value": value} for key, value in _cards(update).items()),
+            *({"op": "add", "path": f"/status/{key}", "value": value} for key, value in _own_fields(update).items()),
             {"op": "add", "path": "/status/reservation", "value": {}},
             *({"op": "add", "path": f"/status/{phase}", "value": number} for phase, number in update.groups.items()),
         ]
@@ -135,12 +135,16 @@ def queue_allocated(update: QueueAllocated) -> bytes:
 
 def queue_first_allocated(update: QueueAllocated) -> bytes:
     """Merge patch for a Queue that has no status yet."""
-    return _encode({"status": {"allocated": update.allocated, **_cards(update), **update.groups, "reservation": {}}})
+    amounts = {"allocated": update.allocated, **_own_fields(update)}
+    return _encode({"status": {**amounts, **update.groups, "reservation": {}}})
 
 
-def _cards(update: QueueAllocated) -> dict[str, object]:
-    """``cards``, and for kubectl the same as a text; nothing if they are not written."""
-    return {} if update.cards is None else {"cards": update.cards, "cardSummary": card_summary(update.cards)}
+def _own_fields(update: QueueAllocated) -> dict[str, object]:
+    """What Volcano's Queues do not have: ``deserved``; ``cards``, and for kubectl the same as a text. Without what is
+    not written."""
+    deserved = {} if update.deserved is None else {"deserved": update.deserved}
+    cards = {} if update.cards is None else {"cards": update.cards, "cardSummary": card_summary(update.cards)}
+    return {**deserved, **cards}
 
 
 def object_write(write: ObjectWrite) -> bytes:

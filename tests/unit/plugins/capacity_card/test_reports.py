@@ -81,7 +81,7 @@ def test_metrics_have_the_share_of_a_queue_and_series_of_its_cards_only() -> Non
     session, metrics = found.outcome.session, Metrics()
     usage, figures = session.usage_by_queue(), session.figures()
     metrics.session.update(session.jobs, session.queues, session.dimensions, {}, figures, usage)
-    metrics.shares.update(figures, session.queues, session.dimensions, usage)
+    metrics.shares.update(session, figures, usage)
     value = metrics.registry.get_sample_value
     assert value("volcano_queue_share", {"queue_name": "q"}) == 0.5
     assert value("volcano_queue_overused", {"queue_name": "q"}) == 0.0

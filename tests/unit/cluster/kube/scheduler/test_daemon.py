@@ -24,6 +24,7 @@ from scheduler.cluster.kube.process.lease import LeaseSettings
 from scheduler.cluster.kube.process.process import ProcessSettings
 from scheduler.cluster.kube.process.reload import ConfigurationFile
 from scheduler.cluster.kube.scheduler import daemon as daemons
+from scheduler.cluster.kube.scheduler import status_throttle
 from scheduler.cluster.kube.scheduler.daemon import Daemon
 from scheduler.cluster.kube.scheduler.report import CycleReport
 from scheduler.cluster.kube.scheduler.settings import Settings
@@ -433,6 +434,34 @@ def test_a_web_page_gets_every_session_and_one_at_once_although_nothing_changes(
             assert before > 0 and all("gold" in queues for queues in page.sessions)
             page.opened = True
             await until(lambda: len(page.sessions) > before)
+            w.daemon.process.stop()
+            assert await running == 0
+
+    asyncio.run(scenario())
+
+
+def test_a_status_of_a_queue_that_was_withheld_is_written_although_nothing_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(daemons, "IDLE_CYCLE", 1e9)
+    monkeypatch.setattr(status_throttle, "DESERVED_SECONDS", 0.2)
+
+    async def scenario() -> None:
+        async with started(tmp_path / "scheduler.conf") as w:
+            (tmp_path / "scheduler.conf").write_text("actions: allocate\ntiers: [{plugins: [{name: capacity}]}]\n")
+            w.api.answer("PATCH", f"{QUEUES}/gold/status")
+            written: list[Any] = []
+
+            def deserved() -> list[Any]:
+                bodies = (call.body for call in w.api.to("PATCH", f"{QUEUES}/gold/status"))
+                written[:] = [each["value"] for body in bodies for each in body if each["path"] == "/status/deserved"]
+                return written
+
+            feed(w.cache, node("n", "8c"), queue("gold", deserved="1c"))
+            running = asyncio.create_task(w.daemon.run())
+            await until(lambda: deserved() == [{"cpu": "1"}])
+            feed(w.cache, queue("gold", deserved="2c"))
+            await until(lambda: deserved() == [{"cpu": "1"}, {"cpu": "2"}])
             w.daemon.process.stop()
             assert await running == 0
 

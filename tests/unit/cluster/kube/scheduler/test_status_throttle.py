@@ -110,8 +110,21 @@ def test_statuses_of_queues_are_written_once_per_period() -> None:
     first, early, later = decided("1c"), decided("1c"), decided("1c")
     for decisions, now in ((first, 0.0), (early, 0.5), (later, 1.0)):
         decisions.queues = [QueueAllocated("default", {"cpu": "1"})]
-        throttle.throttle(decisions, now)
+        assert throttle.throttle(decisions, now) is (decisions is early)
     assert (len(first.queues), len(early.queues), len(later.queues)) == (1, 0, 1)
+
+
+def test_a_status_that_differs_only_in_what_the_queue_deserves_waits_for_some_seconds() -> None:
+    throttle = StatusThrottle()
+    written, waits = [], []
+    for now, only_deserved in ((0.0, True), (1.0, True), (2.0, False), (11.0, True), (12.0, True)):
+        decisions = Decisions(
+            queues=[QueueAllocated("default", {}, deserved={"cpu": "1"}, only_deserved=only_deserved)]
+        )
+        waits.append(throttle.throttle(decisions, now))
+        written.append(len(decisions.queues))
+    assert written == [1, 0, 1, 0, 1]
+    assert waits == [False, True, False, True, False]
 
 
 def test_the_limit_applies_to_all_sessions_of_a_period() -> None:

@@ -5,6 +5,7 @@ import math
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from aiohttp import web
@@ -459,6 +460,18 @@ def test_the_cards_of_a_queue_are_written_also_as_a_text_for_kubectl() -> None:
         written = {each["path"]: each["value"] for each in world.api.to("PATCH", QUEUE_STATUS)[0].body}
         assert written["/status/cards"] == cards
         assert written["/status/cardSummary"] == "NVIDIA-H200=3/3 (5 requested)"
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("deserved, expected", [({"cpu": "4"}, [{"cpu": "4"}]), ({}, [{}]), (None, [])])
+def test_what_a_queue_deserves_is_written_when_it_changes(deserved: dict[str, str] | None, expected: list[Any]) -> None:
+    async def scenario(world: World) -> None:
+        world.api.answer("PATCH", QUEUE_STATUS)
+        world.writer.submit(Decisions(queues=[QueueAllocated("q", {}, deserved=deserved)]))
+        assert await world.writer.flush(30)
+        (call,) = world.api.to("PATCH", QUEUE_STATUS)
+        assert [each["value"] for each in call.body if each["path"] == "/status/deserved"] == expected
 
     run(scenario)
 
