@@ -122,6 +122,24 @@ class Family:
         return f"{', '.join(most)} or {last}" if most else last
 
 
+def block_problem(chips: int, job: JobRequest) -> str:
+    """Why a job in a super pod whose nodes have ``chips`` chips has an invalid annotation ``sp-block``, or ""."""
+    block = job.block_chips
+    asked = f"{job.total} {job.resource}"
+    if block > chips and block % chips:
+        return f"sp-block={block} is not a multiple of the {chips} chips of a node"
+    if block > chips * job.super_pod_size:
+        return f"sp-block={block} is more than a super pod of {job.super_pod_size} nodes with {chips} chips has"
+    if len(job.pods) == 1:
+        return "" if block == job.total else f"one Pod asks for {asked}, and sp-block={block} is not that number"
+    if job.total % block:
+        return f"the job asks for {asked}, which is not a multiple of sp-block={block}"
+    other = next((f"Pod {pod} asks for {number}" for pod, number in job.pods.items() if number != chips), "")
+    if other:
+        return f"{len(job.pods)} Pods ask for {asked}, and {other}; every Pod of several must ask for {chips}"
+    return ""
+
+
 def up_to(number: int) -> frozenset[int]:
     """The sizes 1 to ``number``."""
     return frozenset(range(1, number + 1))

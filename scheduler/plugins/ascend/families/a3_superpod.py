@@ -9,27 +9,17 @@ from typing import Final
 
 from scheduler.api.names import ACCELERATOR_TYPE, ASCEND_910, NPU
 from scheduler.plugins.ascend.families.a3_x16 import without_chips
-from scheduler.plugins.ascend.family import Family, JobRequest
+from scheduler.plugins.ascend.family import Family, JobRequest, block_problem
 from scheduler.plugins.ascend.selection.dies import DIES, NO_HALF_CARD, whole_cards
 
 
 def _check(chips: int, job: JobRequest) -> str:
     block = job.block_chips
-    asked = f"{job.total} {job.resource}"
     if block < chips and block != job.total:
+        asked = f"{job.total} {job.resource}"
         return f"sp-block={block} is less than the {chips} chips of a node, and the job asks for {asked}"
-    if block > chips and block % chips:
-        return f"sp-block={block} is not a multiple of the {chips} chips of a node"
-    if block > chips * job.super_pod_size:
-        return f"sp-block={block} is more than a super pod of {job.super_pod_size} nodes with {chips} chips has"
-    if len(job.pods) == 1:
-        return "" if block == job.total else f"one Pod asks for {asked}, and sp-block={block} is not that number"
-    if job.total % block:
-        return f"the job asks for {asked}, which is not a multiple of sp-block={block}"
-    other = next((f"Pod {pod} asks for {number}" for pod, number in job.pods.items() if number != chips), "")
-    if other:
-        return f"{len(job.pods)} Pods ask for {asked}, and {other}; every Pod of several must ask for {chips}"
-    return without_chips(job)
+    problem = block_problem(chips, job)
+    return problem if problem or len(job.pods) == 1 else without_chips(job)
 
 
 FAMILIES: Final = tuple(

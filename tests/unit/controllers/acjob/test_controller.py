@@ -59,6 +59,19 @@ class KillableWorld(KillableControllers, World):
         self.admit()
         self.end("Running", *PODS)
 
+    def lose_all_pods(self, writes: int) -> None:
+        """All Pods are deleted; the controllers are killed after some writes, and others take over."""
+        self.kill_after(writes)
+        for name in PODS:
+            assert self.cluster.server.delete(POD, "default", name, force=True)
+        self.settle()
+        self.recover()
+
+    def assert_pods_are_of_restart(self, number: str) -> None:
+        assert sorted(self.pods()) == PODS
+        assert {raw["metadata"]["labels"]["version"] for raw in self.pods().values()} == {number}
+        assert self.groups()[GROUP]["metadata"]["annotations"]["volcano-py/restarts"] == number
+
     def recover(self) -> None:
         """Another process takes over."""
         assert self.killed
@@ -308,14 +321,8 @@ def test_pods_that_are_deleted_are_created_again_with_the_next_version(gone: lis
 @pytest.mark.parametrize("writes", range(6))
 def test_a_restart_is_counted_once_whenever_the_controllers_are_killed(writes: int) -> None:
     world = KillableWorld()
-    world.kill_after(writes)
-    for name in PODS:
-        assert world.cluster.server.delete(POD, "default", name, force=True)
-    world.settle()
-    world.recover()
-    assert sorted(world.pods()) == PODS
-    assert {raw["metadata"]["labels"]["version"] for raw in world.pods().values()} == {"1"}
-    assert world.groups()[GROUP]["metadata"]["annotations"]["volcano-py/restarts"] == "1"
+    world.lose_all_pods(writes)
+    world.assert_pods_are_of_restart("1")
     world.end("Running", *PODS)
     assert world.state() == ["Running"]
 
@@ -340,14 +347,8 @@ def test_the_next_restart_counts_although_no_pod_ran_since_the_last(writes: int)
     world = KillableWorld()
     world.delete_pods(*PODS)
     assert world.state() == ["Restarting"]
-    world.kill_after(writes)
-    for name in PODS:
-        assert world.cluster.server.delete(POD, "default", name, force=True)
-    world.settle()
-    world.recover()
-    assert sorted(world.pods()) == PODS
-    assert {raw["metadata"]["labels"]["version"] for raw in world.pods().values()} == {"2"}
-    assert world.groups()[GROUP]["metadata"]["annotations"]["volcano-py/restarts"] == "2"
+    world.lose_all_pods(writes)
+    world.assert_pods_are_of_restart("2")
 
 
 def test_the_loss_of_a_pod_that_an_earlier_restart_did_not_replace_counts_although_the_controllers_are_killed() -> None:

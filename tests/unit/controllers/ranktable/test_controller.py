@@ -66,6 +66,17 @@ class World:
         job["metadata"]["labels"] = ATLAS if labels is None else labels
         self.cluster.create(job)
 
+    def deployment(self, *replica_sets: str) -> None:
+        """A Deployment ``web`` with its ConfigMap and ReplicaSets of these names."""
+        self.config_map("web")
+        deployment = owner(DEPLOYMENT, "web", replicas=2)
+        deployment["metadata"]["labels"] = ATLAS
+        self.cluster.create(deployment)
+        for name in replica_sets:
+            replica_set = owner(REPLICA_SET, name, replicas=2)
+            replica_set["metadata"]["ownerReferences"] = [reference(DEPLOYMENT, "web")]
+            self.cluster.create(replica_set)
+
     def pods(
         self, *ranks: int, of: dict[str, Any] | None = None, node: str = "n{}", uid: str = "uid-p-{}", **more: Any
     ) -> None:
@@ -224,12 +235,7 @@ def test_a_table_with_a_pod_that_has_failed_does_not_follow_other_changes(world:
 
 
 def test_the_failed_pod_of_a_deployment_has_no_place(world: World) -> None:
-    world.config_map("web")
-    deployment = owner(DEPLOYMENT, "web", replicas=2)
-    deployment["metadata"]["labels"] = ATLAS
-    replica_set = owner(REPLICA_SET, "web-1", replicas=2)
-    replica_set["metadata"]["ownerReferences"] = [reference(DEPLOYMENT, "web")]
-    world.cluster.create(deployment, replica_set)
+    world.deployment("web-1")
     world.pods(0, 1, of=reference(REPLICA_SET, "web-1"))
     fail(world, "p-0")
     assert world.table("web")["status"] == "initializing"
@@ -326,26 +332,13 @@ def test_only_a_pod_that_changed_is_read_again(world: World, monkeypatch: pytest
 
 # --- other workloads ---
 def test_a_deployment_has_the_table_of_the_pods_of_its_replica_sets(world: World) -> None:
-    world.config_map("web")
-    deployment = owner(DEPLOYMENT, "web", replicas=2)
-    deployment["metadata"]["labels"] = ATLAS
-    replica_set = owner(REPLICA_SET, "web-1", replicas=2)
-    replica_set["metadata"]["ownerReferences"] = [reference(DEPLOYMENT, "web")]
-    world.cluster.create(deployment, replica_set)
+    world.deployment("web-1")
     world.pods(0, 1, of=reference(REPLICA_SET, "web-1"))
     assert ranks(world.table("web")) == ["0", "1", "2", "3"]
 
 
 def test_while_a_deployment_has_pods_of_two_replica_sets_the_table_is_not_completed(world: World) -> None:
-    world.config_map("web")
-    deployment = owner(DEPLOYMENT, "web", replicas=2)
-    deployment["metadata"]["labels"] = ATLAS
-    sets = []
-    for name in ("web-1", "web-2"):
-        replica_set = owner(REPLICA_SET, name, replicas=2)
-        replica_set["metadata"]["ownerReferences"] = [reference(DEPLOYMENT, "web")]
-        sets.append(replica_set)
-    world.cluster.create(deployment, *sets)
+    world.deployment("web-1", "web-2")
     world.pods(0, 1, of=reference(REPLICA_SET, "web-1"))
     world.pods(2, of=reference(REPLICA_SET, "web-2"))
     assert world.table("web")["status"] == "initializing"

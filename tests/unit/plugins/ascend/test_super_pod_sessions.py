@@ -194,28 +194,35 @@ def test_the_reserve_is_used_only_for_what_fits_nowhere_else() -> None:
     assert [len(set(free[each]) - {row for block in chosen for row in block}) for each in free] == [2, 2]
 
 
+class FourPods:
+    """A session with a job of four Pods, two super pods of two nodes, and the rows that are chosen for the Pods."""
+
+    def __init__(self) -> None:
+        self.session = World(cluster(2, 2), manifests("j", Ask(2, 2))).session(CONFIGURATION)
+        self.job = self.session.jobs["default/j"]
+        self.tasks = sorted(self.job.tasks(), key=self.session.task_key)
+        self.ledger = ledger_of(self.session)
+        self.free = self.ledger.free.copy()
+        self.rows = self.choose()
+
+    def choose(self) -> list[int]:
+        return self.session.view(self.tasks[0].cls, self.job).choose(4)
+
+
 def test_a_job_that_is_not_placed_leaves_the_chips_as_they_were() -> None:
-    world = World(cluster(2, 2), manifests("j", Ask(2, 2)))
-    session = world.session(CONFIGURATION)
-    ledger, job = ledger_of(session), session.jobs["default/j"]
-    before = ledger.free.copy()
-    tasks = sorted(job.tasks(), key=session.task_key)
-    rows = session.view(tasks[0].cls, job).choose(4)
-    statement = session.statement()
-    statement.allocate(job, tasks[:3], rows[:3])
-    assert (ledger.free != before).sum() == 3
+    four = FourPods()
+    rows = four.rows
+    statement = four.session.statement()
+    statement.allocate(four.job, four.tasks[:3], rows[:3])
+    assert (four.ledger.free != four.free).sum() == 3
     statement.discard()
-    assert (ledger.free == before).all()
-    assert session.view(tasks[0].cls, job).choose(4) == rows
+    assert (four.ledger.free == four.free).all()
+    assert four.choose() == rows
 
 
 def test_a_pod_is_not_placed_on_the_node_of_another_pod_of_the_job() -> None:
-    world = World(cluster(2, 2), manifests("j", Ask(2, 2)))
-    session = world.session(CONFIGURATION)
-    ledger, job = ledger_of(session), session.jobs["default/j"]
-    before = ledger.free.copy()
-    tasks = sorted(job.tasks(), key=session.task_key)
-    rows = session.view(tasks[0].cls, job).choose(4)
+    four = FourPods()
+    rows = four.rows
     with pytest.raises(AllocationError, match="node sp1-n1, which was chosen for Pod default/j-3 in its super pod"):
-        session.statement().allocate(job, tasks[2:], [rows[2], rows[1]])
-    assert (ledger.free == before).all()
+        four.session.statement().allocate(four.job, four.tasks[2:], [rows[2], rows[1]])
+    assert (four.ledger.free == four.free).all()
