@@ -20,7 +20,8 @@ from scheduler.plugins.support.queues.refusals import not_admitted
 
 DEFAULT_FACTOR = 1.2
 _HUNDREDTHS: Final = 100
-_SPARE: Final = 4
+_MAX_RAISE: Final = 2
+"""A remedy raises the factor to at most this multiple of it. A larger one would admit jobs whose Pods have no room."""
 
 
 @register_plugin
@@ -65,7 +66,7 @@ class Overcommit:
 
 @remedies(Overcommit, ChangeKind.OVERCOMMIT)
 def raise_overcommit(evidence: Evidence, plugin: Overcommit) -> Iterator[Plan]:
-    """Raises the factor up to which the resources of the cluster may be reserved."""
+    """Raises the factor up to which the resources of the cluster may be reserved, to at most twice its value."""
     shortages = [s for gate in evidence.gates if gate.plugin == "overcommit" for s in gate.shortages]
     if not shortages:
         return
@@ -74,10 +75,13 @@ def raise_overcommit(evidence: Evidence, plugin: Overcommit) -> Iterator[Plan]:
     total = {name: float(session.total[d]) for d, name in enumerate(session.dimensions.names)}
     parts = [s.missing / total[s.resource] for s in shortages if total.get(s.resource)]
     estimate = max([1, *(ceil(part * _HUNDREDTHS) for part in parts)])
+    most = int(factor * (_MAX_RAISE - 1) * _HUNDREDTHS)
+    if estimate > most:
+        return
 
     def at(amount: int) -> Step:
         then = round(factor + amount / _HUNDREDTHS, 2)
         text = f"raise overcommit's argument overcommit-factor from {factor:g} to {then:g}"
         return Step(text, arguments={"overcommit": {"overcommit-factor": then}})
 
-    yield (Adjustment(ChangeKind.OVERCOMMIT, estimate, estimate * _SPARE + _HUNDREDTHS, at),)
+    yield (Adjustment(ChangeKind.OVERCOMMIT, estimate, most, at),)

@@ -245,6 +245,14 @@ def test_suggests_a_higher_overcommit_factor() -> None:
     assert "raise overcommit's argument overcommit-factor from 1.2 to 1.25" in [change.text for change in it.changes]
 
 
+def test_the_overcommit_factor_is_at_most_doubled() -> None:
+    conf = configuration(["gang", "predicates", "overcommit"])
+    small = changes("g", node("n1"), group("g", asks="9c"), pod("p", "1c", "g"), conf=conf)
+    assert small[0] == "raise overcommit's argument overcommit-factor from 1.2 to 2.25"
+    large = changes("g", node("n1"), group("g", asks="79c"), pod("p", "1c", "g"), conf=conf)  # factor 19.75
+    assert large and not any("overcommit-factor" in text for text in large)
+
+
 def test_a_configuration_without_queue_plugins_is_explained() -> None:
     found = changes("g", node("n1"), *LARGE, group("g"), pod("p", "5c", "g"), conf=PLAIN)
     assert found[0] == "1 cpu more on node n1"
