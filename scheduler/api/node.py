@@ -22,8 +22,10 @@ Rows = NDArray[np.intp]
 Mask = NDArray[np.bool_]
 Change = tuple[int, int, int]
 """(row, id of the class that was placed there, number of its tasks); (row, -1, 0) for other changes."""
-TaintSet = tuple[tuple[str, str, str], ...]
-"""(key, value, effect) of the taints of a node."""
+TaintKey = tuple[str, str, str]
+"""(key, value, effect) of a taint."""
+TaintSet = tuple[TaintKey, ...]
+"""The taints of a node."""
 
 NONZERO_CPU = 100.0
 NONZERO_MEMORY = 200.0 * 1024 * 1024

@@ -19,6 +19,11 @@ def tolerates(tolerations: Iterable[Toleration], taint: Taint) -> bool:
     return any(_matches(toleration, taint) for toleration in tolerations)
 
 
+def taint_text(key: str, value: str, effect: str) -> str:
+    """A taint as kubectl writes it: ``key=value:effect``."""
+    return f"{key}={value}:{effect}" if value else f"{key}:{effect}"
+
+
 def _matches(toleration: Toleration, taint: Taint) -> bool:
     if toleration.effect not in ("", taint.effect) or toleration.key not in ("", taint.key):
         return False

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from scheduler.api.names import HOSTNAME_LABEL, UNSCHEDULABLE_TAINT
 from scheduler.api.objects import Node, NodeSelectorTerm, PodSpec, Requirement, Taint
-from scheduler.api.pod_rules import NO_EXECUTE, NO_SCHEDULE, tolerates
+from scheduler.api.pod_rules import NO_EXECUTE, NO_SCHEDULE, taint_text, tolerates
 from scheduler.framework.remedies.adjustments import Raw, join_names
 
 _CONDITIONS: Final = {
@@ -116,8 +116,7 @@ def _words(fix: NodeFix) -> str:
 
 
 def _shown(taint: tuple[str, str, str]) -> str:
-    key, value, effect = taint
-    return _braced(f"{key}={value}:{effect}" if value else f"{key}:{effect}")
+    return _braced(taint_text(*taint))
 
 
 def _braced(text: str) -> str:

@@ -1,10 +1,10 @@
 """The nodes that a Pod's node selector, required node affinity and tolerations admit."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from scheduler.api.node import Mask, NodeFacts
+from scheduler.api.node import Mask, NodeFacts, TaintKey
 from scheduler.api.objects import PodSpec, Taint, Toleration
 from scheduler.api.pod_rules import NO_EXECUTE, NO_SCHEDULE, tolerates
 from scheduler.api.selectors import FieldReporter, nodes_of_terms, nodes_with_labels
@@ -24,15 +24,16 @@ def nodes_matching_affinity(facts: NodeFacts, spec: PodSpec, report: FieldReport
 
 def tolerated_nodes(facts: NodeFacts, tolerations: Sequence[Toleration]) -> Mask | None:
     """The nodes whose NoSchedule and NoExecute taints are all tolerated; None if these are all nodes."""
-    tolerated = np.array([_all_tolerated(taints, tolerations) for taints in facts.taint_sets], dtype=bool)
+    tolerated = np.array([not any(untolerated(taints, tolerations)) for taints in facts.taint_sets], dtype=bool)
     if tolerated.all():
         return None
     mask: Mask = tolerated[facts.taint_codes]
     return mask
 
 
-def _all_tolerated(taints: Iterable[tuple[str, str, str]], tolerations: Sequence[Toleration]) -> bool:
-    return all(
-        effect not in (NO_SCHEDULE, NO_EXECUTE) or tolerates(tolerations, Taint(key=key, value=value, effect=effect))
-        for key, value, effect in taints
-    )
+def untolerated(taints: Iterable[TaintKey], tolerations: Sequence[Toleration]) -> Iterator[TaintKey]:
+    """The NoSchedule and NoExecute taints that are not tolerated."""
+    for key, value, effect in taints:
+        taint = Taint(key=key, value=value, effect=effect)
+        if effect in (NO_SCHEDULE, NO_EXECUTE) and not tolerates(tolerations, taint):
+            yield key, value, effect

@@ -168,6 +168,32 @@ def test_nodes_with_the_same_reasons_form_one_group_with_numbers() -> None:
     assert (short.resource, short.asked, short.free, short.name) == ("cpu", 4000, 2000, "n2")
 
 
+def tainted(name: str, *taints: str) -> Raw:
+    """A node with NoSchedule taints, written ``key=value``."""
+    parts = [taint.partition("=") for taint in taints]
+    return node(name, taints=[{"key": key, "value": value, "effect": "NoSchedule"} for key, _, value in parts])
+
+
+def test_taints_that_a_pod_does_not_tolerate_are_named_with_the_number_of_their_nodes() -> None:
+    tolerated: Raw = {"tolerations": [{"key": "spot", "operator": "Exists"}]}
+    nodes = [tainted("n1", "team=b", "spot"), tainted("n2", "team=b"), tainted("n3", "team=c"), tainted("n4", "full")]
+    it = explained("podgroup", "g", *nodes, group("g"), pod("p", "1c", "g", **tolerated))
+    assert [gate.message for gate in it.gates if gate.plugin == "predicates"] == [
+        "p: 2 nodes have the taint team=b:NoSchedule, which it does not tolerate",
+        "p: 1 node has the taint full:NoSchedule, which it does not tolerate",
+        "p: 1 node has the taint team=c:NoSchedule, which it does not tolerate",
+    ]
+    assert it.nodes[0].reasons == ("node(s) had untolerated taint(s)",)
+
+
+def test_of_many_taints_the_most_frequent_are_named() -> None:
+    nodes = [tainted(f"n{i}", f"own={i}", "all=x") for i in range(6)]
+    it = explained("podgroup", "g", *nodes, group("g"), pod("p", "1c", "g"))
+    first, *_, last = [gate.message for gate in it.gates if gate.plugin == "predicates"]
+    assert first == "p: 6 nodes have the taint all=x:NoSchedule, which it does not tolerate"
+    assert last == "p: nodes have 2 other taints, which it does not tolerate"
+
+
 def test_reports_which_plugins_protect_which_pods_from_preemption() -> None:
     it = explained(
         "pod", "p", node("n1", "2c+4Gi"), group("h", minimum=2), pods("h", 2, "1c", "h", on="n1", priority=1),
