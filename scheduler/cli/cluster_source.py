@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from functools import wraps
+from functools import partial, wraps
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from scheduler.cli.target import connection_options
 from scheduler.cli.text import echo
 
 if TYPE_CHECKING:
+    from scheduler.cluster.manifests import Manifest
     from scheduler.cluster.memory import Simulation
     from scheduler.framework.external_calls import ExternalCalls
 
@@ -61,47 +62,66 @@ class ClusterSource:
 
     def _simulation(self, load: Callable[[], None], external_calls: "ExternalCalls") -> "tuple[str, Simulation]":
         """Raises CommandError."""
-        from scheduler.cli.explain_live import read_cluster
+        read = self._read_files if self.paths else self._read_live
+        namespace, simulation = read(load, external_calls)
+        for refusal in simulation.cluster.undecodable:
+            echo(f"warning: {refusal}; left out", err=True)
+        usages = query_usage(simulation.configuration.metrics, simulation.cluster.cache.node_names())
+        simulation.take_usage(usages)
+        return namespace, simulation
 
-        settings: dict[str, Any] = {}
-        names, live = self.names, None
-        if not self.paths:
-            live = read_cluster(
-                self.connection, with_configuration=self.conf is None, with_names=not self.names, load=load
-            )
-            names = names or live.scheduler_names
-            settings = {"start": live.now, "lenient": True}
-        else:
-            load()
-
-        from scheduler.cluster.memory import ManifestError, Simulation, read_manifests
-        from scheduler.framework.configuration_file import (
-            DEFAULT_CONFIGURATION,
-            ConfigurationError,
-            parse_configuration,
-            read_configuration,
-        )
+    def _read_files(self, load: Callable[[], None], external_calls: "ExternalCalls") -> "tuple[str, Simulation]":
+        """Raises CommandError."""
+        load()
+        from scheduler.cluster.memory import ManifestError, read_manifests
+        from scheduler.framework.configuration_file import DEFAULT_CONFIGURATION
 
         try:
-            if live is None:
-                namespace = self.connection.namespace or DEFAULT_NAMESPACE
-                manifests, text, source = read_manifests(self.paths), DEFAULT_CONFIGURATION, "built-in configuration"
-            else:
-                namespace, manifests, text, source = live.namespace, live.manifests, live.text, live.source
+            manifests = read_manifests(self.paths)
+        except ManifestError as error:
+            raise CommandError(str(error)) from None
+        simulation = self._build(
+            manifests, DEFAULT_CONFIGURATION, "built-in configuration", self.names, external_calls=external_calls
+        )
+        return self.connection.namespace or DEFAULT_NAMESPACE, simulation
+
+    def _read_live(self, load: Callable[[], None], external_calls: "ExternalCalls") -> "tuple[str, Simulation]":
+        """Raises CommandError."""
+        from scheduler.cli.explain_live import LiveCluster, read_cluster
+
+        built: list[tuple[str, Simulation]] = []
+
+        def build(live: LiveCluster) -> "Callable[[list[Manifest]], object]":
+            settings: dict[str, Any] = {"start": live.now, "lenient": True, "more": True}
+            names = self.names or live.scheduler_names
+            simulation = self._build(
+                live.manifests, live.text, live.source, names, external_calls=external_calls, **settings
+            )
+            built.append((live.namespace, simulation))
+            return partial(simulation.cluster.load, lenient=True, more=True)
+
+        read_cluster(self.connection, build, with_configuration=self.conf is None, with_names=not self.names, load=load)
+        namespace, simulation = built[0]
+        simulation.cluster.load((), lenient=True)
+        return namespace, simulation
+
+    def _build(
+        self, manifests: "list[Manifest]", text: str, source: str, names: tuple[str, ...], **settings: Any
+    ) -> "Simulation":
+        """Loads a cluster. ``text``, ``source``: the configuration, and its origin, unless a flag names a file;
+        ``settings``: further arguments of ``Simulation``. Raises CommandError."""
+        from scheduler.cluster.memory import ManifestError, Simulation
+        from scheduler.framework.configuration_file import ConfigurationError, parse_configuration, read_configuration
+
+        try:
             if self.conf is not None:
                 text, source = read_configuration(Path(self.conf)), self.conf
             configuration = parse_configuration(text, source)
             for warning in configuration.warnings:
                 echo(f"warning: {warning}", err=True)
-            simulation = Simulation(
-                manifests, configuration, names or (DEFAULT_SCHEDULER_NAME,), external_calls=external_calls, **settings
-            )
+            return Simulation(manifests, configuration, names or (DEFAULT_SCHEDULER_NAME,), **settings)
         except (ManifestError, ConfigurationError) as error:
             raise CommandError(str(error)) from None
-        for refusal in simulation.cluster.undecodable:
-            echo(f"warning: {refusal}; left out", err=True)
-        simulation.take_usage(query_usage(configuration.metrics, simulation.cluster.cache.node_names()))
-        return namespace, simulation
 
 
 def cluster_source_options(*, namespaced: bool = False) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -90,7 +90,16 @@ class Cluster:
     async def fetch(
         self, source: "Source", *, fields: str = "", at_most: int | None = None, page: int = PAGE, parts: Any = Raw
     ) -> list[Raw]:
-        """Returns all objects of a source, or the first ``at_most``.
+        """Returns all objects of a source, or the first ``at_most``. The other arguments are those of ``receive``."""
+        found: list[Raw] = []
+        await self.receive(source, found.extend, fields=fields, at_most=at_most, page=page, parts=parts)
+        return found
+
+    async def receive(
+        self, source: "Source", take: Callable[[list[Raw]], object], *, fields: str = "", at_most: int | None = None,
+        page: int = PAGE, parts: Any = Raw,
+    ) -> None:  # fmt: skip
+        """Calls ``take`` with all objects of a source, or the first ``at_most``, some at a time as they arrive.
 
         ``fields``: a field selector; ``page``: objects per request; ``parts``: a TypedDict with the parts of an object
         to keep.
@@ -99,23 +108,24 @@ class Cluster:
         if source.namespace:
             _check_name(source.namespace)
         params = {"limit": str(at_most or page), **source.selection, **({"fieldSelector": fields} if fields else {})}
-        found: list[Raw] = []
+        head = {"apiVersion": source.kind.api_version, "kind": source.kind.name}
+
+        def take_whole(items: list[Raw]) -> None:
+            if items:
+                take([head | item for item in items])
+
         while True:
-            items, continuation = await self._page(request, source, params, parts)
-            head = {"apiVersion": source.kind.api_version, "kind": source.kind.name}
-            found += [head | item for item in items]
+            continuation = await self._page(request, source, params, parts, take_whole)
             params = {**params, "continue": continuation}
             if not continuation or at_most:
-                return found
+                return
 
     async def _page(
-        self, request: str, source: "Source", params: Mapping[str, str], parts: Any
-    ) -> tuple[list[Raw], str]:
-        """The objects of a page and the token of the next, which is empty for the last page. The objects are decoded
-        while the others arrive."""
+        self, request: str, source: "Source", params: Mapping[str, str], parts: Any, take: Callable[[list[Raw]], object]
+    ) -> str:
+        """Passes the objects of a page to ``take``. Returns the token of the next page; "": there is none."""
         from scheduler.cluster.list_decoder import ListDecoder
 
-        items: list[Raw] = []
         decoder: ListDecoder[Raw] = ListDecoder(parts)
         await self._send(
             request,
@@ -123,10 +133,11 @@ class Cluster:
             "GET",
             source.path,
             params=params,
-            receive=lambda part: items.extend(decoder.feed(part)),
+            receive=lambda part: take(decoder.feed(part)),
         )
         rest = self._decoded(request, decoder.finish)
-        return [*items, *(rest.items or ())], rest.metadata.continuation
+        take(rest.items or [])
+        return rest.metadata.continuation
 
     async def get(self, kind: "Kind", namespace: str, name: str) -> Raw:
         return await self._object_request("get", "GET", kind, namespace, name)

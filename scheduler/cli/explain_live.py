@@ -57,6 +57,7 @@ class LiveCluster:
     namespace: str
     """The namespace of the flags or the context."""
     manifests: "list[Manifest]"
+    """All objects except Pods."""
     text: str
     """The configuration file."""
     source: str
@@ -66,19 +67,44 @@ class LiveCluster:
     now: datetime
 
 
+class _Pods:
+    """The Pods that have arrived: kept until the rest of the cluster is there, then passed on some at a time."""
+
+    def __init__(self) -> None:
+        self._kept: list[Manifest] = []
+        self._take: Callable[[list[Manifest]], object] = self._kept.extend
+
+    def arrive(self, manifests: "list[Manifest]") -> None:
+        self._take(manifests)
+
+    def pass_on(self, take: "Callable[[list[Manifest]], object]") -> None:
+        """Passes the kept Pods and all further ones to ``take``."""
+        take(self._kept)
+        self._take = take
+
+
 def read_cluster(
-    connection: Connection, *, with_configuration: bool, with_names: bool, load: Callable[[], None]
-) -> LiveCluster:
+    connection: Connection,
+    build: "Callable[[LiveCluster], Callable[[list[Manifest]], object]]",
+    *,
+    with_configuration: bool,
+    with_names: bool,
+    load: Callable[[], None],
+) -> None:
     """Reads the cluster.
 
-    ``with_configuration``, ``with_names``: whether to read the configuration, the names of the scheduler. ``load``:
-    loads all plugins and the rest of the program. It runs in a thread while the API server answers, which takes as
-    long. Raises CommandError.
+    ``build``: is called when all objects except Pods are read. It returns the function that gets the Pods, some at a
+    time as they arrive: the API server takes as long to send them as ``explain`` to load them. ``with_configuration``,
+    ``with_names``: whether to read the configuration, the names of the scheduler. ``load``: loads all plugins and the
+    rest of the program. It runs in a thread while the API server answers, which takes as long. Raises CommandError, and
+    what ``build`` and its function raise.
     """
 
-    async def work(cluster: Cluster) -> LiveCluster:
-        from scheduler.api.kinds import ACJOB, CONFIG_MAP, NODE, VCJOB
+    async def work(cluster: Cluster) -> None:
+        from scheduler.api.kinds import ACJOB, CONFIG_MAP, NODE, POD, VCJOB
         from scheduler.cluster.kube.transport.sources import Source, sources
+
+        pods = _Pods()
 
         async def reports() -> "list[Manifest]":
             await asyncio.to_thread(load)
@@ -91,42 +117,51 @@ def read_cluster(
                 [Source(CONFIG_MAP, namespace, labels=labels, optional=True) for namespace, labels in sorted(wanted)],
             )
 
-        await cluster.fetch(Source(NODE), at_most=1)  # without this right, nothing else is read
-        objects, more, (text, source), names = await asyncio.gather(
-            _lists(cluster, [*sources(), Source(VCJOB), Source(ACJOB, optional=True)]),
-            reports(),
-            _configuration(cluster, with_configuration),
-            _scheduler_names(cluster, with_names),
-        )
-        found = [*objects, *more]
-        return LiveCluster(cluster.namespace, found, text, source, names, datetime.now(UTC))
+        async def others() -> None:
+            found = [source for source in sources() if source.kind is not POD]
+            objects, more, (text, source), names = await asyncio.gather(
+                _lists(cluster, [*found, Source(VCJOB), Source(ACJOB, optional=True)]),
+                reports(),
+                _configuration(cluster, with_configuration),
+                _scheduler_names(cluster, with_names),
+            )
+            live = LiveCluster(cluster.namespace, [*objects, *more], text, source, names, datetime.now(UTC))
+            pods.pass_on(build(live))
 
-    return connection.run(work, timeout=_TIMEOUT)
+        await cluster.fetch(Source(NODE), at_most=1)  # without this right, nothing else is read
+        of_pods = [source for source in sources() if source.kind is POD]
+        await asyncio.gather(*(_list(cluster, source, pods.arrive) for source in of_pods), others())
+
+    connection.run(work, timeout=_TIMEOUT)
 
 
 async def _lists(cluster: Cluster, found: "Sequence[Source]") -> "list[Manifest]":
     """Returns the objects of several sources."""
-    lists = await asyncio.gather(*(_list(cluster, source) for source in found))
+    lists: list[list[Manifest]] = [[] for _ in found]
+    await asyncio.gather(*(_list(cluster, source, items.extend) for source, items in zip(found, lists, strict=True)))
     return [manifest for several in lists for manifest in several]
 
 
-async def _list(cluster: Cluster, source: "Source") -> "list[Manifest]":
-    """Returns the objects of a source; none, with a warning, if an optional kind cannot be listed."""
+async def _list(cluster: Cluster, source: "Source", take: "Callable[[list[Manifest]], object]") -> None:
+    """Passes the objects of a source to ``take``; none, with a warning, if an optional kind cannot be listed."""
     from scheduler.api.kinds import NODE, OPTIONAL, POD, POD_GROUP, QUEUE
     from scheduler.cluster.manifests import Manifest
 
     kind = source.kind
+
+    def take_named(items: list[Raw]) -> None:
+        by_name = [(key_in(raw)[1], raw) for raw in items]
+        prefix = source.name_prefix
+        take([Manifest(f"{kind.name} {name}", kind, raw) for name, raw in by_name if name.startswith(prefix)])
+
     try:
         parts = _Object if kind in (NODE, POD, POD_GROUP) else Raw
-        items = await cluster.fetch(source, page=_PAGE, parts=parts)
+        await cluster.receive(source, take_named, page=_PAGE, parts=parts)
     except CommandError as failed:
         if kind in (NODE, POD, POD_GROUP, QUEUE) or failed.status not in (NOT_FOUND, FORBIDDEN):
             raise
         if not source.optional and (failed.status != NOT_FOUND or kind not in OPTIONAL):
             echo(f"warning: {failed.message}; explained without", err=True)
-        return []
-    by_name = [(key_in(raw)[1], raw) for raw in items]
-    return [Manifest(f"{kind.name} {name}", kind, raw) for name, raw in by_name if name.startswith(source.name_prefix)]
 
 
 async def _configuration(cluster: Cluster, wanted: bool) -> tuple[str, str]:

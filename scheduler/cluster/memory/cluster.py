@@ -78,11 +78,12 @@ class MemoryCluster:
         self.server.set_pod_defaulter(partial(self._admission.with_defaults, POD))
 
     # --- loading manifests ---
-    def load(self, manifests: Iterable[Manifest], *, lenient: bool = False) -> None:
+    def load(self, manifests: Iterable[Manifest], *, lenient: bool = False, more: bool = False) -> None:
         """Loads objects as if they were created one after the other, a second apart. Raises ManifestError.
 
         ``lenient``: malformed fields are ignored with an Event, as on a real cluster, and objects that cannot be
-        decoded are left out.
+        decoded are left out. ``more``: further Pods follow in other calls, the last of which is without it. Objects of
+        other kinds belong to the first call.
         """
         keys = []
         new: dict[Key, Kind] = {}
@@ -113,8 +114,9 @@ class MemoryCluster:
             refusal = self._admission.refusal(kind, self.server.get(key))
             if refusal:
                 raise ManifestError(f"{self.server.source_of(key)}: {kind.name} {key_name(key)}: {refusal}")
-        sync_volumes(self.server)
-        self.tick()
+        if not more:
+            sync_volumes(self.server)
+            self.tick()
 
     def refuse_malformed(self, where: str, *, lenient: bool = False) -> None:
         """Refuses the fields of loaded objects that the API server would refuse, such as invalid quantities.

@@ -64,12 +64,13 @@ class Simulation:
         kubelet: Kubelet = Kubelet.RUN,
         start: datetime = DEFAULT_START,
         lenient: bool = False,
+        more: bool = False,
         external_calls: ExternalCalls = NO_EXTERNAL_CALLS,
     ) -> None:
         """``start``: the initial time of the cluster's clock. Raises ManifestError.
 
-        ``lenient``: malformed objects are ignored with an Event, as on a real cluster. ``external_calls``: sends the
-        requests of plugins to external programs.
+        ``lenient``, ``more``: as in ``MemoryCluster.load``. ``external_calls``: sends the requests of plugins to
+        external programs.
         """
         self.configuration = configuration
         self._external_calls = external_calls
@@ -91,7 +92,7 @@ class Simulation:
         self._budgets = DisruptionBudgets(self.cluster.server)
         self._kubelet = kubelet
         self.cluster.configure(configuration)
-        self.cluster.load(manifests, lenient=lenient)
+        self.cluster.load(manifests, lenient=lenient, more=more)
 
     def run_controllers(self) -> bool:
         """Runs all controllers except the scheduler. Returns whether anything changed."""

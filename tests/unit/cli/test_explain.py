@@ -9,11 +9,11 @@ import yaml
 from aiohttp import web
 from click.testing import CliRunner, Result
 
-from scheduler.api.kinds import POD
 from scheduler.cli.connection import Connection
 from scheduler.cli.explain_live import read_cluster
 from scheduler.cli.main import main
 from scheduler.cli.plugins import load_plugins
+from scheduler.cluster.manifests import Manifest
 from tests.builders import Raw, group, node, pod, pods, queue
 from tests.unit.cli.cluster import GROUPS, PODS, QUEUES, Cluster
 from tests.unit.cluster.kube.fake_api import Answer, Call
@@ -182,8 +182,9 @@ def test_objects_are_read_whole_except_their_managed_fields(cluster: Cluster) ->
     sent = {**whole, "metadata": {**whole["metadata"], "managedFields": [{"manager": "kubectl"}]}}
     cluster.holds(CLUSTER_PODS, sent)
     connection = Connection(kubeconfig=str(cluster.kubeconfig))
-    read = read_cluster(connection, with_configuration=False, with_names=False, load=load_plugins)
-    assert [manifest.raw for manifest in read.manifests if manifest.kind is POD] == [whole]
+    pods: list[Manifest] = []
+    read_cluster(connection, lambda _: pods.extend, with_configuration=False, with_names=False, load=load_plugins)
+    assert [manifest.raw for manifest in pods] == [whole]
 
 
 @pytest.mark.parametrize("depth", [150, 400, 900, 1500, 9000])

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.api.kinds import find_kind
+from scheduler.api.kinds import POD, find_kind
 from scheduler.cluster.manifests import Manifest
 from scheduler.cluster.memory import Simulation
 from scheduler.framework.configuration_file import DEFAULT_CONFIGURATION, parse_configuration
@@ -56,6 +56,34 @@ def test_existing_objects_are_not_created_a_second_time(workload: list[Raw]) -> 
     second.run()
 
     assert names(second) == made
+
+
+def test_pods_that_are_loaded_later_make_the_same_cluster() -> None:
+    claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "c", "namespace": "default"}}
+    first = Simulation(
+        manifests(node("n0", "8c+64Gi"), workload("apps/v1", "Deployment", **REPLICAS), pod("p", "1"), claim),
+        DEFAULT,
+        [NAME],
+    )
+    first.run()
+    read = [raw for raw in first.cluster.objects() if raw["kind"] != "Event"]
+    every = [Manifest("the cluster", find_kind(raw["apiVersion"], raw["kind"]), raw) for raw in read]
+    pods = [each for each in every if each.kind is POD]
+    others = [each for each in every if each.kind is not POD]
+    start = first.cluster.server.clock
+
+    whole = Simulation([*others, *pods], DEFAULT, [NAME], start=start, lenient=True)
+    parts = Simulation(others, DEFAULT, [NAME], start=start, lenient=True, more=True)
+    for each in pods:
+        parts.cluster.load([each], lenient=True, more=True)
+    parts.cluster.load((), lenient=True)
+
+    assert len(pods) == 4
+    assert parts.cluster.objects() == whole.cluster.objects()
+    assert parts.cluster.now == whole.cluster.now
+    whole.run()
+    parts.run()
+    assert parts.cluster.objects() == whole.cluster.objects()
 
 
 def test_the_condition_of_a_pod_that_has_a_node_is_kept_as_the_api_server_has_it() -> None:
