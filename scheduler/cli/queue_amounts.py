@@ -7,11 +7,9 @@ from typing import Any, Final
 from scheduler.cli.output import Column, Table
 
 Amounts = Mapping[str, Any]
-"""``resource``, and quantities in Kubernetes' notation: those of ``_AMOUNTS`` that are known. Perhaps ``queue``."""
-_AMOUNTS: Final = (
-    *("used", "counted", "deserved", "deserved in spec", "capability", "guarantee"),
-    *("inqueue", "requested", "borrowed", "lent"),
-)
+"""``resource``, and quantities in Kubernetes' notation: those of ``_AMOUNTS`` that are known. Perhaps ``queue``, and
+``spec``: the deserved amount of the spec, if it is another."""
+_AMOUNTS: Final = ("used", "counted", "deserved", "capability", "guarantee", "inqueue", "requested", "borrowed", "lent")
 _ALWAYS: Final = ("used", "capability")
 """The amounts that have a column even if none of them is known."""
 
@@ -31,4 +29,9 @@ def amount_lines(rows: Sequence[Amounts]) -> Iterator[str]:
 def _readable(key: str, row: Amounts) -> str:
     from scheduler.api.written_amounts import readable_text  # it loads numpy
 
-    return readable_text(str(row.get("resource")), row[key]) if key in row else ""
+    def text(amount: object) -> str:
+        return readable_text(str(row.get("resource")), amount)
+
+    if key not in row:
+        return ""
+    return text(row[key]) + (f" (spec {text(row['spec'])})" if key == "deserved" and "spec" in row else "")

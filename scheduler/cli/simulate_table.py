@@ -28,7 +28,9 @@ def report_lines(report: Report) -> Iterator[str]:
     unbound = [pod for pod in pods if not pod["spec"].get("nodeName")]
     yield from _section(f"Waiting ({len(unbound)})", _WAITING, _waiting(unbound))
     yield from _section("PodGroups", _GROUPS, _groups([o for o in objects if o["kind"] == "PodGroup"], pods))
-    yield from _section("Queues", _QUEUES, list(_queues([o for o in objects if o["kind"] == "Queue"])))
+    queues = list(_queues([o for o in objects if o["kind"] == "Queue"]))
+    divided = any(row.deserved for row in queues)
+    yield from _section("Queues", (*_QUEUES, *((_DESERVED,) if divided else ()), _CAPABILITY), queues)
     if report.last is not None:
         cards = list(_cards(report.last.session))
         borrows = any(row.usage.borrowed is not None for row in cards)
@@ -161,22 +163,25 @@ _GROUPS: tuple[Column[_Group], ...] = (
 
 # --- queues -----------------------------------------------------------------------------------------------------------
 class _Amount(NamedTuple):
-    """What a queue uses and may use of a resource. Its first line has the queue, others only the amounts."""
+    """What a queue uses, deserves and may use of a resource. Its first line has the queue, others only the amounts."""
 
     queue: Sequence[object]
     """Name, weight and state."""
     resource: str
     used: Mapping[str, Any]
+    deserved: Mapping[str, Any]
     capability: Mapping[str, Any]
 
 
 def _queues(queues: list[Raw]) -> Iterator[_Amount]:
     for queue in queues:
-        used = (queue.get("status") or {}).get("allocated") or {}
+        used, deserved = ((queue.get("status") or {}).get(field) or {} for field in ("allocated", "deserved"))
         limit = queue["spec"].get("capability") or {}
-        names = [n for n in dict.fromkeys([*used, *limit]) if n in limit or used.get(n) not in (None, "0")] or [""]
+        given = dict.fromkeys([*deserved, *limit])
+        names = [n for n in dict.fromkeys([*used, *given]) if n in given or used.get(n) not in (None, "0")] or [""]
         first = (queue["metadata"]["name"], queue["spec"].get("weight", 1), queue["status"].get("state", ""))
-        yield from (_Amount(("", "", "") if i else first, name, used, limit) for i, name in enumerate(names))
+        for i, name in enumerate(names):
+            yield _Amount(("", "", "") if i else first, name, used, deserved, limit)
 
 
 def _written(resource: str, amounts: Mapping[str, Any]) -> str:
@@ -190,8 +195,9 @@ _QUEUES: tuple[Column[_Amount], ...] = (
     Column("STATE", lambda row: row.queue[2]),
     Column("RESOURCE", lambda row: row.resource),
     Column("USED", lambda row: _written(row.resource, row.used)),
-    Column("CAPABILITY", lambda row: _written(row.resource, row.capability)),
 )
+_DESERVED: Column[_Amount] = Column("DESERVED", lambda row: _written(row.resource, row.deserved))
+_CAPABILITY: Column[_Amount] = Column("CAPABILITY", lambda row: _written(row.resource, row.capability))
 
 
 # --- cards ------------------------------------------------------------------------------------------------------------

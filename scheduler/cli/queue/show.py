@@ -110,7 +110,7 @@ def amounts_of(raw: Raw) -> list[Amounts]:
     fields = {
         "used": mapping_in(status, "allocated"),
         "deserved": {name: amount for name, (amount, _) in deserved.items()},
-        "deserved in spec": {name: amount for name, (_, amount) in deserved.items() if amount is not None},
+        "spec": {name: amount for name, (_, amount) in deserved.items() if amount is not None},
         "capability": mapping_in(spec, "capability"),
         "guarantee": mapping_in(mapping_in(spec, "guarantee"), "resource"),
     }

@@ -87,7 +87,9 @@ def busy(cluster: Cluster) -> Cluster:
         name: {"quota": str(quota), "used": "2", "inqueue": "0", "requested": "2" if quota > 1 else "9"}
         for name, quota in CARDS.items()
     }
-    status = {"state": "Open", "allocated": amounts | {"memory": "19595788288"}, "cards": cards}
+    cards["NVIDIA-H200/mig-3g.71gb-mixed"] |= {"borrowed": "1", "lent": "0"}
+    allocated, deserved = amounts | {"memory": "19595788288"}, amounts | {"cpu": "21333m"}
+    status = {"state": "Open", "allocated": allocated, "deserved": deserved, "cards": cards}
     cluster.holds(QUEUES, {"metadata": {"name": "research"}, "spec": spec, "status": status})
     cluster.holds("/api/v1/namespaces/default/events")
     return cluster

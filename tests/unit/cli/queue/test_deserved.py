@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from scheduler.cluster.memory import Simulation
+from scheduler.cli.simulate_table import report_lines
+from scheduler.cluster.memory import Simulation, simulate
 from scheduler.explain.queue_quotas import every_queue
 from scheduler.explain.queues import queue_amounts, queue_totals
 from scheduler.framework.configuration import Configuration
@@ -69,6 +70,12 @@ def test_every_view_shows_the_same_deserved_amounts(
     assert (value("volcano_queue_deserved_milli_cpu", {"queue_name": "q"}) or 0) == numbers.get("cpu", 0)
     assert (value("volcano_queue_deserved_memory_bytes", {"queue_name": "q"}) or 0) == numbers.get("memory", 0)
 
+    table = list(report_lines(simulate(manifests(objects("q", **spec)), conf, [NAME])))
+    titles = next(line for line in table if line.startswith("NAME ") and "WEIGHT" in line)
+    own = next(line for line in table if line.split()[:1] == ["q"] and "Open" in line)
+    start, end = (titles.index(word) if word in titles else 0 for word in ("DESERVED", "CAPABILITY"))
+    assert (own[start:end].strip() if start else "") == expected.get("cpu", "")
+
     cluster.holds(QUEUES, raw)
     cluster.holds(ALL_GROUPS)
     titles, row = cluster.prints("queue", "list", "-o", "wide").splitlines()
@@ -88,10 +95,10 @@ def test_get_shows_the_amounts_of_the_spec_beside_computed_ones_that_differ(clus
     cluster.holds(ALL_GROUPS)
 
     assert cluster.prints("queue", "get", "q").partition("\n\n")[2] == (
-        "Resource        Used  Deserved  Deserved in spec  Capability\n"
-        "cpu             8     16        32\n"
+        "Resource        Used  Deserved      Capability\n"
+        "cpu             8     16 (spec 32)\n"
         "memory                64Gi\n"
-        "nvidia.com/gpu        0         8\n"
+        "nvidia.com/gpu        0 (spec 8)\n"
     )
 
 
