@@ -20,6 +20,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.contest import installed
 from benchmarks.figures import report, report_time
 from benchmarks.live_cluster import fill
 from benchmarks.live_objects import Raw, cluster, gang
@@ -63,10 +64,8 @@ def write(path: Path, objects: Iterator[Raw]) -> None:
 def run(arguments: list[str]) -> tuple[float, float, float]:
     """Elapsed seconds, processor seconds and peak memory in MiB of one command."""
     command = [sys.executable, "-m", "scheduler.cli.main", *arguments]
-    # As installed: modules are compiled once, not by each command.
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     begun = time.perf_counter()
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment) as process:
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, env=installed()) as process:
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:

@@ -21,6 +21,7 @@ from typing import Any, Final
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.contest import installed
 from controlplane.client import Client
 from controlplane.run import ControlPlane
 
@@ -43,7 +44,7 @@ class Replica:
         command = [sys.executable, "-m", "scheduler.cli.main", role, "--kubeconfig", str(plane.kubeconfig)]
         command += ["--enable-metrics=false", "--enable-healthz=false", "--leader-elect-resource-namespace=default"]
         with self._log.open("wb") as log:
-            self.process = subprocess.Popen(command, stdout=log, stderr=log)
+            self.process = subprocess.Popen(command, stdout=log, stderr=log, env=installed())
 
     def said(self, text: str) -> bool:
         return text in self._log.read_text(encoding="utf-8", errors="replace")

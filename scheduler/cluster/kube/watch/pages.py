@@ -14,6 +14,7 @@ import re
 import zlib
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Final, Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -91,8 +92,13 @@ def pages_of_objects(
 ) -> AsyncGenerator[Page[Listed[T]], None]:
     """``size`` objects at a time; 0: all at once. ``keep_raw``: also as they were sent. Raises GoneError (between two
     pages), ApiError, TransportError, DECODE_ERRORS. To be closed by the caller (``aclosing``)."""
+    whole: msgspec.json.Decoder[Page[T]] = msgspec.json.Decoder(Page[decoder.type])  # type: ignore[name-defined]
 
     def read(body: bytes) -> Page[Listed[T]]:
+        if not keep_raw:
+            with suppress(*DECODE_ERRORS):  # one pass over the page is twice as fast as one more for each object
+                all_valid = whole.decode(body)
+                return Page(metadata=all_valid.metadata, items=[Listed(obj) for obj in all_valid.items or ()])
         page = decode(_raws, body)
         return Page(metadata=page.metadata, items=[_listed(raw, decoder, keep_raw) for raw in page.items or ()])
 

@@ -103,6 +103,30 @@ def test_a_reader_that_stops_for_a_while_limits_the_pages_that_wait_for_it() -> 
     asyncio.run(scenario())
 
 
+@pytest.mark.parametrize("valid", [True, False])
+def test_a_page_is_decoded_as_each_of_its_objects_would_be(valid: bool) -> None:
+    """A page is decoded in one pass, unless one of its objects cannot be decoded or its original is wanted."""
+
+    async def scenario() -> None:
+        items = [{"metadata": {"name": f"p{number}"}, "spec": {"nodeName": f"n{number}"}} for number in range(3)]
+        if not valid:
+            items[1]["spec"]["nodeName"] = 7  # type: ignore[assignment]
+        answer = {"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": "7"}, "items": items}
+        async with serving() as (api, client):
+            api.answer("GET", PODS.path, answer)
+            found = []
+            for keep_raw in (False, True):
+                pages = pages_of_objects(client, PODS, 5, decoder, keep_raw=keep_raw)
+                found.append([each async for each in pages])
+        ((page,), (slow,)) = found
+        assert page.metadata == slow.metadata
+        assert [listed.object for listed in page.items or ()] == [listed.object for listed in slow.items or ()]
+        assert [listed.error is None for listed in page.items or ()] == [True, valid, True]
+        assert all(listed.raw is None for listed in page.items or () if listed.error is None)
+
+    asyncio.run(scenario())
+
+
 def test_answers_are_compressed_where_the_api_server_does_that() -> None:
     async def scenario() -> None:
         async def handler(call: Call, request: web.Request) -> Answer:
