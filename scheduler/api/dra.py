@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from scheduler.api.objects import KubeObject, NodeSelector, ObjectMeta, Quantity, Taint, Toleration, Wire
+from scheduler.api.objects import KubeObject, NodeSelector, Quantity, Taint, Toleration, Wire
 
 EXACT_COUNT: Final = "ExactCount"
 ALL: Final = "All"
@@ -138,12 +138,7 @@ class ResourceClaimStatus(Wire):
     devices: list[DeviceStatus] | None = None
 
 
-class ClaimMeta(ObjectMeta):
-    finalizers: list[str] | None = None
-
-
 class ResourceClaim(KubeObject):
-    metadata: ClaimMeta = msgspec.field(default_factory=ClaimMeta)
     spec: ResourceClaimSpec = msgspec.field(default_factory=ResourceClaimSpec)
     status: ResourceClaimStatus = msgspec.field(default_factory=ResourceClaimStatus)
 

@@ -39,6 +39,7 @@ class ObjectMeta(Wire):
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
     owner_references: list[OwnerReference] | None = None
+    finalizers: list[str] | None = None
 
 
 class KubeObject(Wire):
@@ -246,6 +247,7 @@ class PodSpec(Wire):
     host_network: bool = False
     scheduling_gates: list[SchedulingGate] | None = None
     resource_claims: list[PodResourceClaim] | None = None
+    termination_grace_period_seconds: int | None = None
 
 
 class PodCondition(Wire):

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from scheduler.api.objects import KubeObject, LabelSelector, ObjectMeta, ResourceList, Wire
+from scheduler.api.objects import KubeObject, LabelSelector, ResourceList, Wire
 
 
 # --- PodGroup ---
@@ -200,13 +200,8 @@ class NodeShardStatus(Wire):
     """Names of claimed nodes that it has to give up."""
 
 
-class NodeShardMeta(ObjectMeta):
-    finalizers: list[str] | None = None
-
-
 class NodeShard(KubeObject):
     """The part of the cluster that one of several schedulers uses."""
 
-    metadata: NodeShardMeta = msgspec.field(default_factory=NodeShardMeta)
     spec: NodeShardSpec = msgspec.field(default_factory=NodeShardSpec)
     status: NodeShardStatus = msgspec.field(default_factory=NodeShardStatus)

@@ -123,6 +123,7 @@ def task_of(
         super_pod_rank=annotations.get(SUPER_POD_RANK, ""),
         fault_marks=_fault_marks(annotations) if annotations else NO_MARKS,
         container_failed=any(map(_failed_before, status.container_statuses or ())),
+        leaves_at_once=spec.termination_grace_period_seconds == 0 and not meta.finalizers,
         earlier=earlier,
     )
 
@@ -237,6 +238,7 @@ def is_equivalent(old: Task, new: Task) -> bool:
         and old.super_pod_rank == new.super_pod_rank
         and old.fault_marks == new.fault_marks
         and old.container_failed == new.container_failed
+        and old.leaves_at_once == new.leaves_at_once
         and old.earlier == new.earlier
         and old.ours == new.ours
         and old.labels == new.labels

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from scheduler.api.names import ROOT_QUEUE, SHARD_NODE_LABELS, SHARD_QUEUES, SHARD_QUEUES_IN_USE
-from scheduler.api.scheduling import NodeShard, NodeShardMeta
+from scheduler.api.objects import ObjectMeta
+from scheduler.api.scheduling import NodeShard
 from scheduler.cache.malformed_fields import MalformedFields
 from scheduler.cache.shard_claims import NO_CLAIMS, NOTHING, Claims, claims
 
@@ -56,7 +57,7 @@ class ShardTable:
         """``name``: of the scheduler's own NodeShard."""
         self._name = name
         self._malformed = malformed
-        self._mine = NodeShardMeta()
+        self._mine = ObjectMeta()
         self._shards: dict[str, _Shard] = {}
         self.version = 0
         """Grows with every change."""

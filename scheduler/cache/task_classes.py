@@ -66,6 +66,7 @@ class ClassTable:
             scheduler_name="",
             scheduling_gates=_queue_gate(pod.spec.scheduling_gates),
             priority=None,
+            termination_grace_period_seconds=None,
             volumes=_inline_volumes(pod.spec.volumes) or None if pod.spec.volumes else None,
         )
         annotations = pod.metadata.annotations or {}

@@ -387,6 +387,18 @@ def test_an_evicted_task_is_releasing_and_keeps_its_node_until_it_is_deleted() -
     assert (nodes.used[0, 0], nodes.releasing[0, 0]) == (0, 0)
 
 
+def test_a_pod_without_grace_period_and_finalizers_leaves_at_once() -> None:
+    cache = small()
+    brief = {name: pod(name, "1c", "a", on="n1", terminationGracePeriodSeconds=0) for name in ("p0", "p1")}
+    brief["p1"]["metadata"]["finalizers"] = ["batch.kubernetes.io/job-tracking"]
+    feed(cache, *brief.values(), pod("p2", "1c", "a", on="n1"), pod("p3", on="n1", terminationGracePeriodSeconds=30))
+    assert [task_of(cache, f"p{i}").leaves_at_once for i in range(4)] == [True, False, False, False]
+    assert task_of(cache, "p0").cls is task_of(cache, "p2").cls
+    del brief["p1"]["metadata"]["finalizers"]
+    feed(cache, brief["p1"])
+    assert task_of(cache, "p1").leaves_at_once
+
+
 def test_a_node_has_a_terminating_pod_until_the_last_one_is_deleted() -> None:
     cache = ClusterCache([NAME])
     feed(cache, node("n1"), group("g"), pod("evicted", "1c", "g", on="n1"), pod("stays", "1c", "g", on="n1"))

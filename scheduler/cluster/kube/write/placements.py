@@ -206,17 +206,19 @@ class Binding(_Placement):
 
 class Eviction(_Placement):
     """Writes the reason into the Pod's conditions, then deletes the Pod. A Pod with a grace period of its own for this
-    eviction is deleted without delay, and gets no conditions."""
+    eviction is deleted without delay, and gets no conditions. Neither does a Pod that is removed as soon as it is
+    deleted, since no client could read them."""
 
     def __init__(self, context: WriteContext, eviction: Evict) -> None:
         super().__init__(context, eviction.task)
         self.eviction = eviction
-        self.conditions_written = False
+        self.to_explain = eviction.grace_period is None and not eviction.task.leaves_at_once
+        """Whether the conditions are still to be written."""
 
     async def __call__(self) -> float | None:
         context, eviction = self.context, self.eviction
         try:
-            if not self.conditions_written and eviction.grace_period is None:
+            if self.to_explain:
                 await self._write_conditions()
             await context.client.request(
                 "DELETE", self.path, body=bodies.deletion(eviction), priority=Priority.WRITE, fence=context.fence
@@ -248,7 +250,7 @@ class Eviction(_Placement):
         """Writes the conditions. They only explain, so the Pod is deleted even if this fails."""
         context = self.context
         body = bodies.eviction_conditions(self.eviction, context.scheduler_name, time.time())
-        self.conditions_written = True
+        self.to_explain = False
         try:
             await context.client.request(
                 "PATCH",

@@ -357,6 +357,19 @@ def test_an_eviction_explains_itself_then_deletes_that_very_pod() -> None:
     run(scenario)
 
 
+def test_a_pod_that_leaves_at_once_is_deleted_without_conditions() -> None:
+    async def scenario(world: World) -> None:
+        world.api.answer("DELETE", f"{PODS}/p")
+        task = a_task()
+        task.leaves_at_once = True
+        world.writer.submit(Decisions(evictions=[Evict(task, "preempt")]))
+        assert await world.writer.flush(30)
+        await until(lambda: world.reasons() == ["Evict", "Evict"])
+        assert [call.method for call in world.api.calls] == ["DELETE", "POST", "POST"]
+
+    run(scenario)
+
+
 def test_a_gate_is_taken_off_that_very_pod_and_others_are_left() -> None:
     async def scenario(world: World) -> None:
         world.api.answer("PATCH", f"{PODS}/p")
