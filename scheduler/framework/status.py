@@ -214,6 +214,8 @@ def _conditions(session: Session, job: Job, phase: str = "") -> tuple[PodGroupCo
 
 def _new_conditions(job: Job) -> list[Condition]:
     """Returns the last new condition of each type. NotEnoughResources counts only if there is no other reason."""
+    if not job.new_conditions:  # as for most jobs
+        return []
     general = [new for new in job.new_conditions if new.reason == REASON_NOT_ENOUGH_RESOURCES]
     others = [new for new in job.new_conditions if new.reason != REASON_NOT_ENOUGH_RESOURCES]
     return list({new.type: new for new in (*general, *others)}.values())

@@ -15,7 +15,7 @@ import numpy as np
 
 from scheduler.api.node import Column, Mask, Nodes, Rows
 from scheduler.api.reasons import FitErrors
-from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, PODS_INDEX
+from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, PODS_INDEX, Vector
 from scheduler.api.task import TaskClass
 from scheduler.framework.class_view.candidates import CachedColumn, CandidateNodes, Ranking
 from scheduler.framework.class_view.durations import SearchDurations
@@ -67,6 +67,7 @@ class ClassView:
         self._chooser = chooser
         self._request = cls.request
         self._dims = [int(d) for d in np.flatnonzero(cls.request > 0)] if check_resources else []
+        self._requested = [(d, float(cls.request[d])) for d in self._dims]
         self._bare = [d for d in (CPU_INDEX, MEMORY_INDEX) if d not in self._dims] if check_resources else []
         self._filters = filters
         self._fixed = [s for s in scores if s.scope is Scope.STATIC]
@@ -250,16 +251,22 @@ class ClassView:
 
     def admits(self, row: int) -> bool:
         """Returns whether one task fits on the row now."""
+        if not self._fits_into(self._nodes.idle[:, row]):
+            return False
         at = self._candidates.find(np.array([row], dtype=np.intp))
         return len(self._wide_pass(self._rows[at])) > 0 and bool(self._room_at(at)[0])
 
     def admits_later(self, row: int) -> bool:
         """Returns whether one task fits on the row when terminating tasks have exited."""
-        future = self._nodes.future_idle_of(row)
-        if any(self._request[d] > future[d] for d in self._dims) or any(future[d] < 0 for d in self._bare):
+        if not self._fits_into(self._nodes.future_idle_of(row)):
             return False
         rows = self._wide_pass(self._rows[self._candidates.find(np.array([row], dtype=np.intp))], future=True)
         return len(rows) > 0 and bool(self._pass_in_future(rows)[0])
+
+    def _fits_into(self, free: Vector) -> bool:
+        """Returns whether free amounts of a node are enough for one task: what can be checked without the filters."""
+        amounts: list[float] = free.tolist()
+        return all(amount <= amounts[d] for d, amount in self._requested) and all(amounts[d] >= 0 for d in self._bare)
 
     def passes_in_future(self) -> Mask:
         """Returns a mask of shape (nodes,): whether the filters let one task onto the node when terminating tasks have

@@ -17,7 +17,7 @@ from functools import partial
 from typing import Final
 
 from scheduler.api.decisions import Decisions, PodGroupStatusUpdate, PodsUnschedulable
-from scheduler.api.names import EVENT_UNSCHEDULABLE
+from scheduler.api.names import EVENT_SCHEDULED, EVENT_UNSCHEDULABLE
 from scheduler.api.scheduling import PodGroupCondition
 
 HOLD_SECONDS: Final = 60.0
@@ -26,6 +26,8 @@ DESERVED_SECONDS: Final = 10.0
 """Least number of seconds between two statuses of a queue of which the second differs only in what it deserves."""
 LIMIT: Final = 500
 """Number of statuses of waiting Pods, and of waiting PodGroups, that the sessions of one period write."""
+_WITH_STATUS: Final = frozenset({EVENT_SCHEDULED, EVENT_UNSCHEDULABLE})
+"""Reasons of the Events that a new status of a PodGroup causes."""
 _NUMBERS = re.compile(r"\d+")
 
 
@@ -61,9 +63,10 @@ class StatusThrottle:
         decisions.pods = [update for update in map(partial(self._due, now), decisions.pods) if update.tasks]
         groups = []
         for group in decisions.pod_groups:
-            content = _without_numbers(group)
             only_waits = not group.admits and not group.running + group.succeeded + group.failed
-            if self._is_new(group.uid, content) and not (only_waits and self._groups >= self._limit):
+            if only_waits and self._groups >= self._limit:
+                held.add(group.uid)
+            elif self._is_new(group.uid, content := _without_numbers(group)):
                 self._written[group.uid] = (content, now)
                 self._groups += only_waits
                 groups.append(group)
@@ -72,7 +75,7 @@ class StatusThrottle:
         if held:
             decisions.pod_groups = groups
             events = decisions.events
-            decisions.events = [e for e in events if e.reason != EVENT_UNSCHEDULABLE or e.about.uid not in held]
+            decisions.events = [e for e in events if e.reason not in _WITH_STATUS or e.about.uid not in held]
         return len(decisions.queues) < len(queues)
 
     def _due(self, now: float, update: PodsUnschedulable) -> PodsUnschedulable:

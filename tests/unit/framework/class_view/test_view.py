@@ -316,6 +316,26 @@ def test_resources_that_terminating_tasks_will_give_back_are_for_later() -> None
     assert view.choose_future() is None
 
 
+def test_filters_are_not_asked_about_a_node_without_enough_free_amounts() -> None:
+    nodes, cls = nodes_of([2, 2]), task_class(2)
+    nodes.hold(0, cls)
+    asked: list[int] = []
+
+    class Noting:
+        scope = Scope.CLUSTER
+        unresolvable = False
+
+        def room(self, rows: Rows) -> Counts:
+            asked.extend(rows.tolist())
+            return np.ones(len(rows), dtype=np.int64)
+
+        def reasons(self, rows: Rows) -> Iterable[tuple[str, int]]:
+            return ()
+
+    view = ClassView(nodes, cls, [Noting()], [])
+    assert [view.admits(row) for row in (0, 1)] == [False, True] and asked == [1]
+
+
 def test_why_no_node_takes_a_task_is_counted_per_reason() -> None:
     nodes = nodes_of([1, 1, 4, 4])
     mask = MaskFilter(np.array([True, True, False, False]), "node(s) were unschedulable")

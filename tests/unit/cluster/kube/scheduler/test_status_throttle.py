@@ -83,6 +83,17 @@ def test_a_session_writes_a_limited_number_of_new_statuses_and_the_next_ones_the
     assert [len(pods) for pods in written] == [3, 3, 2, 0] and len(set.union(*written)) == 8
 
 
+def test_the_event_of_a_group_that_is_ready_waits_for_its_status() -> None:
+    throttle = StatusThrottle(limit=1)
+    ready = [[group(f"g{i}"), pod(f"p{i}", "1c", f"g{i}", on="n", phase="Pending")] for i in range(3)]
+    for now in range(2):
+        decisions = World(node("n", "4c"), *ready).run(CONF).decisions
+        assert len(decisions.events) == 3
+        throttle.throttle(decisions, float(now))
+        (written,) = decisions.pod_groups
+        assert [(event.reason, event.about.name) for event in decisions.events] == [("Scheduled", written.name)]
+
+
 def test_the_limit_does_not_concern_nominated_nodes() -> None:
     decisions = decided("1c")
     decisions.pods = [update._replace(nominated="n") for update in decisions.pods]
