@@ -123,8 +123,8 @@ class Allocate:
         self._failed = None
 
     def _is_comparable(self, job: Job, tasks: Sequence[Task]) -> bool:
-        """Returns whether a failure of the job may be that of an equal job, too: it removes no gates, and nothing was
-        recorded about the job in this session."""
+        """Returns whether an equal job would fail in the same way: this job removes no gates, and nothing was recorded
+        about it in this session."""
         session = self._session
         features = session.configuration.features
         if SCHEDULING_GATES_QUEUE_ADMISSION in features or session.functions(NODE_ASSIGNMENT):

@@ -13,12 +13,12 @@ from scheduler.framework.extension import JOB_PIPELINED, JOB_READY, ExtensionPoi
 from scheduler.framework.session import Session
 
 JobDemand = tuple[object, ...]
-"""What a search for room depends on of a job."""
+"""The properties of a job that a search for room depends on."""
 
 
 @dataclass(frozen=True, slots=True)
 class FailedSearch:
-    """What a failed search leaves behind for messages."""
+    """The result of a failed search, for messages."""
 
     nodes: Mapping[int, tuple[TaskStatus, str]]
     """Position of a task in task order -> the node that it had until the statement was discarded."""
@@ -39,8 +39,7 @@ class FailedJobs:
         self._failed: dict[JobDemand, FailedSearch] = {}
 
     def demand(self, job: Job, tasks: Sequence[Task]) -> JobDemand | None:
-        """Returns the demand of a job before the search; None: its search is not comparable with that of another
-        job.
+        """Returns the demand of a job before the search; None: its search cannot be compared with other jobs' searches.
 
         ``tasks``: its pending tasks that the action places, in task order.
         """

@@ -1,4 +1,4 @@
-"""The orders in which actions serve queues, jobs and sub-jobs, and in which tasks are evicted."""
+"""The order of queues, jobs and sub-jobs in actions, and the order of evictions."""
 
 import heapq
 from collections.abc import Iterable, Sequence

@@ -93,8 +93,8 @@ def _quota(requests: Usage, limits: Usage) -> dict[str, Amount]:
 def _total(
     asking: PodSpec | _Asking, of: Callable[[str, ResourceRequirements], dict[str, Amount]]
 ) -> dict[str, Amount]:
-    """The greater of what the containers (with sidecars) and each init container (with the sidecars started before it)
-    state."""
+    """The larger of two amounts: the sum over the containers (with sidecars), and the largest init container (with the
+    sidecars started before it)."""
 
     def stated(container: Container) -> dict[str, Amount]:
         return of(container.name, container.resources) if container.resources is not None else {}

@@ -197,7 +197,7 @@ class Answers(PluginFunctions):
 
     def _of_class(self, point: ExtensionPoint, cls: TaskClass, job: Job) -> list[Any]:
         """Returns all Filters or Scores for a class. Raises AnswerError if a function returns anything else, or a
-        column of another length than that of the nodes."""
+        column that does not have one value per node."""
         result: list[Any] = []
         method = "room" if point is FILTER else "values"
         for function in self.all_functions(point):
@@ -235,7 +235,7 @@ class Answers(PluginFunctions):
         return self._sources + returned
 
     def queue_usage(self, queue: Queue) -> dict[str, QueueUsage]:
-        """Returns what a queue has of each thing that plugins limit by name."""
+        """Returns the usage of a queue for each name that plugins limit."""
         return {name: usage for by_name in self.ask(QUEUE_USAGE, queue) for name, usage in by_name.items()}
 
     def deserved(self) -> dict[str, Vector]:

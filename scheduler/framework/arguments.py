@@ -19,7 +19,7 @@ _NUMBER: Final = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?", re.ASCII)
 
 
 class Arguments(Mapping[str, Any]):
-    """The ``arguments`` of one plugin, with typed readers. ``problems`` collects what is wrong with them."""
+    """The ``arguments`` of one plugin, with typed readers. ``problems`` collects invalid arguments."""
 
     def __init__(self, values: Mapping[str, Any] | None = None) -> None:
         self._values = dict(values or {})
@@ -135,7 +135,7 @@ class Arguments(Mapping[str, Any]):
 
 
 def _if_quoted(value: object) -> str:
-    """Returns what is wrong with a number that is written as a string, or ""."""
+    """Returns the problem of a number that is written as a string, or ""."""
     is_number = isinstance(value, str) and _NUMBER.fullmatch(value) is not None
     return " but a string: write it without quotes" if is_number else ""
 

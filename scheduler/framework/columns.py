@@ -86,7 +86,7 @@ class Grouped(Protocol):
         """Returns columns of whole numbers. Nodes with equal numbers get equal answers, whatever has been placed."""
 
     def place(self, row: int, number: int) -> None:
-        """Changes later answers as if ``number`` more tasks of the class were on the node (negative: fewer). The caller
+        """Changes later answers as if the node held ``number`` more tasks of the class (negative: fewer). The caller
         undoes this before the session continues."""
 
 

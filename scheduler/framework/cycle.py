@@ -136,7 +136,7 @@ def open_plugins(session: Session, stopwatch: Callable[[], float] = lambda: 0.0)
 
 
 def _problems(arguments: Arguments) -> list[str]:
-    """Returns what is wrong with the arguments of a plugin or an action, including those that it has not read."""
+    """Returns the problems of the arguments of a plugin or an action, including arguments that it has not read."""
     known = ", ".join(arguments.known) or "none"
     unknown = [f"argument {key} is not known; it is ignored; known: {known}" for key in arguments.unknown]
     return arguments.problems + unknown

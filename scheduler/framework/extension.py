@@ -53,7 +53,7 @@ class EvictionContext:
     request: Vector
     """The sum of the requests of its tasks."""
     across_queues: bool
-    """Whether tasks of other queues are evicted (gangreclaim), or those of less important jobs in its queue
+    """Whether tasks of other queues are evicted (gangreclaim), or tasks of less important jobs in its queue
     (gangpreempt)."""
 
 
@@ -146,7 +146,7 @@ HYPER_NODE_GRADIENT = ExtensionPoint(
 
 PREEMPTABLE = ExtensionPoint("Preemptable", "enablePreemptable", Combine.VICTIMS, ("Task", "Sequence[Task]"))
 """victims(preemptor, candidates): the candidates that may be evicted within the queue, or None to abstain. Candidates
-are tasks of one node, in the order of eviction. A task that is refused alone is refused among others, too.
+are tasks of one node, in the order of eviction. If a task alone is refused, it is refused among other tasks as well.
 ``add_preemptable`` says on what properties of the preemptor the answer may depend."""
 RECLAIMABLE = ExtensionPoint("Reclaimable", "enableReclaimable", Combine.VICTIMS, ("Task", "Sequence[Task]"))
 """victims(reclaimer, candidates): the candidates in other queues that may be evicted, or None to abstain; as above."""

@@ -16,7 +16,7 @@ class Request:
     url: str
     body: bytes
     timeout: float
-    """Seconds in which the whole reply must arrive."""
+    """Seconds within which the whole reply must arrive."""
 
 
 @dataclass(frozen=True, slots=True)

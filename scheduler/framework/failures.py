@@ -28,7 +28,7 @@ class PluginError(Exception):
 
     def __init__(self, owner: str, point: str, problem: str, subject: str = "", about: ObjectRef | None = None) -> None:
         """``owner``: ``plugin x`` or ``action x``. ``point``: the extension point, or the method that raised.
-        ``subject``: the object concerned, in words. ``about``: the object to which an Event is attached."""
+        ``subject``: the object concerned, in words. ``about``: the object that the Event is recorded for."""
         super().__init__(owner, point, problem, subject, about)
         self.owner = owner
         self.point = point

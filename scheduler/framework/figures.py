@@ -45,15 +45,15 @@ class QueueFigures(Protocol):
 
 
 class QueueUsage(NamedTuple):
-    """What a queue has of something that a plugin limits by name, such as a card model, in thousandths."""
+    """The usage and limits of a queue for one name that a plugin limits, such as a card model, in thousandths."""
 
     used: float
-    """What its Pods hold, including terminating ones."""
+    """Held by its Pods, including terminating ones."""
     limit: float
     inqueue: float = 0.0
-    """What admitted jobs still need for their minimum."""
+    """Still needed by admitted jobs for their minimum."""
     requested: float = 0.0
-    """What its Pods hold or wait for."""
+    """Held by its Pods, or requested by those that wait."""
     borrowed: float | None = None
     """The used amount beyond the limit. None: queues do not borrow from each other."""
     lent: float | None = None
@@ -85,7 +85,7 @@ class NamespaceFigures:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DeviceCounts:
-    """How many devices of one resource are in which state."""
+    """The number of devices of one resource in each state."""
 
     resource: str
     nodes: Sequence[str]
@@ -105,7 +105,7 @@ class Figures:
     shares: Mapping[str, QueueShare] = field(default_factory=dict)
     """Queues that are not in ``queues``."""
     counted: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """Queue -> resource -> the part of what it uses that counts against its capability, if not all of it does."""
+    """Queue -> resource -> the part of its usage that counts against its capability, if this is not all of it."""
     jobs: Iterable[tuple[str, str, float]] = ()
     """Namespace, name and dominant share of each job. Can be iterated repeatedly."""
     namespaces: Mapping[str, NamespaceFigures] = field(default_factory=dict)

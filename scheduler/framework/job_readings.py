@@ -13,7 +13,7 @@ V = TypeVar("V")
 
 
 class _State(NamedTuple, Generic[V]):
-    """What the last session read."""
+    """The values that the last session read."""
 
     identity: object
     """Of the jobs (``JobChanges.identity``)."""
@@ -30,9 +30,9 @@ class JobReadings(Generic[V]):
     def read(
         self, snapshot: Snapshot, make: Callable[[Job], V | None], constants: tuple[Hashable, ...] = ()
     ) -> Mapping[str, V]:
-        """Returns key -> ``make(job)`` of all jobs for which that is not None; the same instance if nothing changed.
+        """Returns key -> ``make(job)`` of all jobs where it is not None; the same instance if nothing changed.
 
-        To be called before the session changes jobs. ``constants``: what the values depend on besides; if one changes,
+        To be called before the session changes jobs. ``constants``: all else that the values depend on; if one changes,
         all are computed again.
         """
         last, changes = self._last, snapshot.job_changes

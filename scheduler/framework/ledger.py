@@ -17,7 +17,7 @@ Held = TypeVar("Held")
 
 
 class Ledger(ABC, Generic[Held]):
-    """``Held``: what the ledger remembers of an evicted task, to undo the eviction."""
+    """``Held``: the data about an evicted task with which the ledger can undo the eviction."""
 
     def __init__(self) -> None:
         self._evicted: dict[str, Held] = {}

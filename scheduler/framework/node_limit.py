@@ -1,4 +1,4 @@
-"""A limit of what the tasks of a queue or job hold on each node, or on the nodes of each rack, with the books for it.
+"""Limits what the tasks of a queue or job hold on each node, or on the nodes of each rack, and keeps the books for it.
 
 The books follow every placement, eviction and rollback of the session. A terminating task keeps what it holds: no task
 is bound in its place before it has exited, but one can be pipelined.
@@ -33,8 +33,8 @@ def limit_per_node(
 ) -> None:
     """Registers a filter: on each node, the tasks of a queue (or of a job) hold at most the limit. Call it in ``open``.
 
-    ``label``: the nodes with the same value of this label, such as those of a rack, have the limit together. A node
-    without the label has it alone.
+    ``label``: nodes with the same value of this label, such as the nodes of a rack, share one limit. A node without the
+    label has it alone.
 
     ``per_queue(queue)`` or ``per_job(job)``, one of them, returns the limit; None: no limit. ``amount``: what one task
     of a class holds; tasks that hold 0 are neither counted nor refused. ``what``: the name of the amount in messages,
@@ -78,7 +78,7 @@ def _groups(session: Session, label: str) -> tuple[Counts, Sequence[str]]:
 
 
 class _Held:
-    """What the tasks of one queue or job hold; columns of shape (groups,)."""
+    """The amounts that the tasks of one queue or job hold; columns of shape (groups,)."""
 
     def __init__(self, groups: int) -> None:
         self.staying: Counts = np.zeros(groups, dtype=np.int64)
@@ -87,7 +87,7 @@ class _Held:
 
 
 class _Books:
-    """What is held in each group of nodes, by queue or job."""
+    """The amounts held in each group of nodes, by queue or job."""
 
     def __init__(
         self, session: Session, amount: Callable[[TaskClass], int], key: Callable[[Job], Hashable], groups: Counts
@@ -152,7 +152,7 @@ class _NodeLimit:
         self._what, self._owner = what, owner
 
     def _used(self, rows: Rows) -> Counts:
-        """What is held now; pipelined tasks take the places of terminating ones."""
+        """The amounts held now; pipelined tasks take the places of terminating ones."""
         held, groups = self._held, self._groups[rows]
         used: Counts = held.staying[groups] + np.maximum(held.releasing[groups], held.pipelined[groups])
         return used

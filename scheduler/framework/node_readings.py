@@ -20,7 +20,7 @@ C = TypeVar("C")
 
 
 class Source(NamedTuple):
-    """Objects of which a node has at most one, as a dictionary that is replaced when one of them changes."""
+    """A dictionary of objects, at most one for each node. It is replaced when an object changes."""
 
     objects: Mapping[str, object]
     prefix: str = ""
@@ -33,7 +33,7 @@ class NodeValues(Generic[V]):
 
     rows: Rows
     values: list[V]
-    """``values[i]`` is that of the node at ``rows[i]``."""
+    """``values[i]`` belongs to the node at ``rows[i]``."""
     identity: object
     """Another one for each instance."""
     follows: object | None
@@ -43,7 +43,7 @@ class NodeValues(Generic[V]):
 
 
 class _State(NamedTuple, Generic[V]):
-    """What the last session read."""
+    """The values that the last session read."""
 
     origins: tuple[object, ...]
     """The facts and allocatable amounts of nodes, and the dictionary of each source."""
@@ -75,9 +75,8 @@ class NodeReadings(Generic[V]):
         """Returns the values of the nodes at ``rows()``, the same instance if nothing changed.
 
         ``rows``: depends only on ``nodes.facts`` and ``nodes.allocatable``. ``sources``: their number and prefixes
-        never change. ``make(row, node, *objects)``: computes a value from the Node object and from those of the
-        sources, None where there is none. ``constants``: what the values depend on besides; if one changes, all are
-        computed again.
+        never change. ``make(row, node, *objects)`` computes a value from the Node object and the node's object in each
+        source, or None. ``constants``: all else that the values depend on; if one changes, all are computed again.
         """
         last = self._last
         origins = (nodes.facts, nodes.allocatable, *(source.objects for source in sources))
@@ -107,7 +106,7 @@ class NodeReadings(Generic[V]):
 
 
 class NodeColumns(Generic[V, C]):
-    """What is computed from the values of nodes together, such as columns; follows them from session to session."""
+    """A result that is computed from the values of all nodes, such as columns; follows them from session to session."""
 
     def __init__(self, compute: Callable[[NodeValues[V], int, C | None], C]) -> None:
         """``compute(values, number, before)``: ``number`` is that of all nodes; ``before`` is the result for the values

@@ -19,7 +19,7 @@ _IN_GO: Final = {
 
 
 def options() -> "re2.Options":
-    """Options with which RE2 writes nothing to standard error."""
+    """Options that keep RE2 from writing to standard error."""
     result = re2.Options()
     result.log_errors = False
     return result

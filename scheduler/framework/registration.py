@@ -1,4 +1,4 @@
-"""The methods with which plugins register functions, one per extension point, and the checks of each function.
+"""The methods by which plugins register functions, one for each extension point, and the checks of these functions.
 
 A function receives exactly what its answer may depend on. Answers to ``add_filter`` and ``add_score`` are kept for each
 class of tasks, so these functions receive the class alone. ``per_queue`` and ``per_job`` add a parameter and, at the
@@ -55,7 +55,7 @@ class Registration(Answers):
         """``tiers``: the number of tiers in the configuration."""
         super().__init__(tiers)
         self._parts: list[Part] = []
-        """What the key of a view has besides the class."""
+        """The parts of a view's key besides the class."""
         self._part_sources: list[tuple[str, str]] = []
         """The plugin and the extension point of each part."""
         self._queue_parts: dict[Any, Part] = {}
@@ -149,11 +149,11 @@ class Registration(Answers):
 
     # --- orders: of two keys the smaller comes first ---
     def add_job_order(self, key: Callable[[Job], Any], *, moving: bool = False) -> None:
-        """Registers the key that orders jobs. ``moving``: a placement may change the keys of other jobs, too."""
+        """Registers the key that orders jobs. ``moving``: a placement may also change the keys of other jobs."""
         self._add_order(points.JOB_ORDER, key, moving)
 
     def add_queue_order(self, key: Callable[[Queue], Any], *, moving: bool = False) -> None:
-        """Registers the key that orders queues. ``moving``: a placement may change the keys of other queues, too."""
+        """Registers the key that orders queues. ``moving``: a placement may also change the keys of other queues."""
         self._add_order(points.QUEUE_ORDER, key, moving)
 
     def add_victim_queue_order(self, key: Callable[[Queue, Queue], Any]) -> None:
@@ -225,8 +225,8 @@ class Registration(Answers):
         """Registers a function that returns how many more tasks of a class the queue may get; a negative number counts
         as 0, since a queue may hold more than its limit. If it returns 0, it calls ``refuse`` for the job; otherwise
         the reason has only the name of the plugin. Terminating tasks need not be counted: a queue may use their part
-        again. (On a node they count until they exit; see ``node_limit``.)
-        ``by_demand``: as for ``add_job_pipelined``; this holds for the refusal, too."""
+        again. (On a node they count until they exit; see ``node_limit``.) ``by_demand``: as for ``add_job_pipelined``;
+        the refusal must not depend on anything else either."""
         self._add_by_demand(points.ALLOCATABLE, room, by_demand)
 
     def add_allocatable_now(self, room: Callable[[Queue, Job, TaskClass], int], *, by_demand: bool = False) -> None:
@@ -293,16 +293,16 @@ class Registration(Answers):
         self.register(points.BIND_ANNOTATIONS, annotations)
 
     def add_cards(self, cards: Callable[[Job, TaskClass, Sequence[int]], Mapping[int, Mapping[str, str]]]) -> None:
-        """Registers a function that returns row -> resource -> the card with which it is charged to the queue."""
+        """Registers a function that returns row -> resource -> the card that the queue is charged for."""
         self.register(points.CARDS, cards)
 
     def add_preparations(self, preparations: Callable[[Task, int], Iterable[Preparation]]) -> None:
-        """Registers a function that returns the Preparations for which the binding of a task to a row waits."""
+        """Registers a function that returns the Preparations that the binding of a task to a row waits for."""
         self.register(points.PREPARATIONS, preparations)
 
     def add_queue_usage(self, usage: Callable[[Queue], Mapping[str, QueueUsage]]) -> None:
-        """Registers a function that returns name -> usage for what the plugin limits by name, such as card models. It
-        is shown wherever resources of queues are: in their status, in metrics and by the command line."""
+        """Registers a function that returns the usage of each name that the plugin limits, such as a card model. It is
+        shown wherever resources of queues are: in their status, in metrics and by the command line."""
         self.register(points.QUEUE_USAGE, usage)
 
     def add_node_devices(self, devices: Callable[[], Iterable[Device]]) -> None:
@@ -349,7 +349,7 @@ class Registration(Answers):
         return True
 
     def _add(self, point: ExtensionPoint, function: Function, source: Function) -> None:
-        """``source``: the function of the plugin from which ``function`` is made."""
+        """``source``: the plugin's function that ``function`` wraps."""
         self.insert(point, self._tier, function)
         self._owners[function] = (self._option.name, source)
         self._sources.append((self._option.name, point.name, source))

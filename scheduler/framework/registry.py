@@ -109,8 +109,8 @@ def refusal(name: str, arguments: Mapping[str, Any]) -> str:
 
 
 def remarks(name: str, others: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yields the name of another plugin of a configuration, and what a plugin says about running beside it (its class
-    attribute ``beside``)."""
+    """Yields the name of another plugin of a configuration, and the warning of a plugin about running beside it (its
+    class attribute ``beside``)."""
     beside: Mapping[str, str] = getattr(plugin(name), "beside", {})
     for other in others:
         if other in beside:
@@ -133,7 +133,7 @@ def action_names() -> list[str]:
 
 
 def entry_names() -> list[str]:
-    """Returns the names that entries of ``configurations`` may have: those of actions, and those in the class attribute
+    """Returns the names that entries of ``configurations`` may have: the actions, and the names in the class attribute
     ``configurations`` of plugins."""
     return sorted(
         {*_actions, *(name for factory in _plugins.values() for name in getattr(factory, "configurations", ()))}

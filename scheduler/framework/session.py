@@ -96,7 +96,7 @@ class Session(Registration):
         self.settled_jobs: Mapping[str, SettledJobs] = snapshot.settled_jobs
         """Queue -> sums over its settled jobs when the session was opened."""
         self.touched: dict[Job, Vector] = {}
-        """Settled job that the session has changed -> what was allocated to it before."""
+        """Settled job that the session has changed -> its allocated amounts before."""
         self.queues: dict[str, Queue] = snapshot.queues
         self.hyper_nodes: HyperNodes = snapshot.hyper_nodes
         self.placing: SubJob | None = None
@@ -123,7 +123,7 @@ class Session(Registration):
         self._viewing: Job | None = None
         self._malformed_of_classes: set[tuple[int, str, str]] = set()
         """Class id, field and key of the job, or "", of the fields of Pods that were set aside."""
-        """The job for which filters and scores are being created."""
+        """The job whose filters and scores are being created."""
 
     def release(self) -> None:
         """Drops the snapshot and the plugins; the session cannot be used afterwards. The session, its plugins and their
@@ -379,7 +379,7 @@ class Session(Registration):
             binds[first:] = [structs.replace(bind, together=first + 1) for bind in binds[first:]]
 
     def _charged(self, job: Job, cls: TaskClass, rows: Iterable[int]) -> Mapping[int, Mapping[str, str]]:
-        """Returns row -> the cards for which the job's queue is charged there; without rows where it is charged for
+        """Returns row -> the cards that the job's queue is charged for there; without rows where it is charged for
         none."""
         functions = self.all_functions(CARDS)
         if not functions:

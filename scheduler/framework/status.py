@@ -41,9 +41,9 @@ from scheduler.framework.waiting import gang_message, task_reason
 UNKNOWN, COMPLETED = "Unknown", "Completed"
 GROUP_READY = "pod group is ready"
 _UNSCHEDULABLE_STANDS = 10.0
-"""Seconds for which the condition Unschedulable stays True at least, even if the gang is placed. A gang that waits a
-moment for evicted Pods has both conditions, as in Volcano, and a gang that is placed and evicted in turn does not
-flap."""
+"""The condition Unschedulable stays True for at least this number of seconds, even if the gang is placed. A gang that
+waits a moment for evicted Pods has both conditions, as in Volcano, and a gang that is placed and evicted in turn does
+not flap."""
 
 
 def close_session(session: Session) -> None:
@@ -222,7 +222,7 @@ def _new_conditions(job: Job) -> list[Condition]:
 
 
 def unschedulable_message(job: Job) -> str:
-    """Returns what the PodGroup's condition Unschedulable says after the session; "": nothing."""
+    """Returns the message of the PodGroup's condition Unschedulable after the session, or "" if it has none."""
     for new in _new_conditions(job):
         if new.type == CONDITION_UNSCHEDULABLE:
             return new.message

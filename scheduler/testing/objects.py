@@ -72,7 +72,7 @@ def group(
     annotations: Mapping[str, str] | None = None,
     **more: Any,
 ) -> Raw:
-    """A PodGroup: ``roles`` is minTaskMember, ``asks`` minResources; what is more goes into the spec."""
+    """A PodGroup: ``roles`` is minTaskMember, ``asks`` minResources; further arguments go into the spec."""
     spec: Raw = {"queue": queue, "minMember": minimum, **more}
     if roles is not None:
         spec["minTaskMember"] = dict(roles)

@@ -21,7 +21,7 @@ from scheduler.testing.objects import NAME, Raw, manifests
 
 
 def only(*flags: str) -> dict[str, bool]:
-    """Flags of a plugin of which none but these is on."""
+    """The flags of a plugin. All others are off."""
     return {flag: flag in flags for flag in FLAGS}
 
 
@@ -54,7 +54,7 @@ class World:
         return open_session(Session(self._snapshot(), configuration))
 
     def run(self, configuration: Configuration, cycles: int = 1, *, kubelet: bool = False, exits: bool = True) -> Self:
-        """Runs cycles and carries out what they decide. A Pod that a cycle evicts is terminating in the next, and gone
+        """Runs cycles and carries out their decisions. A Pod that a cycle evicts is terminating in the next, and gone
         after it; with ``exits=False``, it stays terminating. ``kubelet``: Pods with a node run after each cycle, and
         evicted Pods exit. Raises LookupError if a plugin or action is not registered, and PluginError if one raises, or
         asks a class for a label or annotation of its Pods that no plugin names in ``cache_requirements``."""
@@ -107,7 +107,7 @@ class World:
         return {task.name: update.message for update in self.decisions.pods for task in update.tasks}
 
     def refusals(self, group: str) -> list[str]:
-        """What plugins have against a job as a whole, as the last cycle found it."""
+        """The refusals of a job as a whole by plugins, in the last cycle."""
         assert self.outcome is not None
         return [refusal.message for refusal in self.outcome.session.jobs[f"default/{group}"].refusals]
 
@@ -124,7 +124,7 @@ class World:
         return self.outcome.session.problems
 
     def changes(self, group: str, configuration: Configuration) -> list[str]:
-        """What ``explain`` finds: the changes that would let a PodGroup run, in words. They are tried on a copy of the
+        """The changes that would let a PodGroup run, in the words of ``explain``. They are tried on a copy of the
         objects with which the world was created. Raises PluginError if the remedy of a plugin raises."""
         _check_names(configuration)
         simulation = Simulation(self._manifests, configuration, [NAME])

@@ -1,4 +1,4 @@
-"""Bundles: the units in which the gang actions evict the tasks of a gang.
+"""Bundles: sets of tasks of a gang that the gang actions evict together.
 
 Tasks beyond the minimum of a gang can be evicted one by one, and the gang continues to run. The rest can only be
 evicted as a whole, because a gang below its minimum cannot use its nodes. So a job is divided into bundles of one spare
@@ -72,7 +72,7 @@ def bundles_of(session: Session, job: Job, tasks: Iterable[Task]) -> Bundles:
 
 
 class SpareTasks:
-    """Counts how many tasks a gang can still lose, while tasks are taken one by one."""
+    """Counts how many more tasks a gang can lose while its tasks are chosen one by one."""
 
     def __init__(self, job: Job) -> None:
         """Counts the tasks of the job as they are now; later evictions do not matter."""

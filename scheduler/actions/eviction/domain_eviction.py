@@ -96,7 +96,7 @@ class DomainEviction:
         return dict.fromkeys(task for task in reversed(tasks) if not self._fits(task, left))
 
     def _remaining_amounts(self, nomination: Iterable[tuple[Task, int]]) -> Remaining:
-        """Returns what the nomination leaves on its nodes."""
+        """Returns the amounts that the nomination leaves free on its nodes."""
         left: Remaining = {}
         for task, row in nomination:
             dims = compared_resources(task.cls.request)

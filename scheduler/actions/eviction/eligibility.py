@@ -1,6 +1,7 @@
 """Which jobs may evict tasks of others, and which tasks they may evict as far as queues, jobs and Pods themselves say.
 
-What plugins say of a victim (PREEMPTABLE, RECLAIMABLE, UNIFIED_EVICTABLE) is asked later, node by node.
+The functions of plugins that approve victims (PREEMPTABLE, RECLAIMABLE, UNIFIED_EVICTABLE) are called later, node by
+node.
 """
 
 from collections.abc import Iterator, Sequence
@@ -37,7 +38,7 @@ def pending_tasks(session: Session, job: Job) -> list[Task]:
 
 
 def can_wait_for_nominated_nodes(session: Session, tasks: Sequence[Task]) -> bool:
-    """Whether every task has a nominated node that has enough for it as soon as the terminating tasks there end.
+    """Whether every task has a nominated node with enough room for it once the terminating tasks there end.
 
     Such tasks need no further eviction. False if no task terminates on these nodes.
     """

@@ -30,7 +30,8 @@ def compared_resources(request: Vector) -> NDArray[np.intp]:
 
 
 class Shortfall:
-    """What each node lacks for a request once terminating tasks end. It follows the changes of the session."""
+    """The amounts that each node lacks for a request once terminating tasks end. They follow the changes of the
+    session."""
 
     def __init__(self, session: Session, request: Vector) -> None:
         self._nodes = session.nodes
@@ -51,7 +52,7 @@ class Shortfall:
         return covered
 
     def _follow(self) -> None:
-        """Computes again what the session changed since the last call."""
+        """Updates the rows that the session changed since the last call."""
         log = self._nodes.log
         if self._seen == len(log):
             return
@@ -100,7 +101,7 @@ def freed_amounts(session: Session, evicted: Mask, dims: NDArray[np.intp]) -> Co
 
 
 class FreedAmounts:
-    """What evicting some of the candidates frees on each node, updated incrementally."""
+    """The amounts that evicting some of the candidates frees on each node, updated incrementally."""
 
     def __init__(self, session: Session) -> None:
         self._candidates = candidates = session.eviction_candidates
@@ -154,7 +155,7 @@ class _Tier:
         self._groups = [(group, FreedAmounts(session)) for group in together]
 
     def freed_amounts(self, preemptor: Task, scope: Mask) -> tuple[Mask, Column]:
-        """Returns the nodes on which the tier may approve victims, and what evicting all of them frees."""
+        """Returns the nodes where the tier may approve victims, and the amounts that evicting all of them frees."""
         reached: Mask = np.ones(len(self._session.nodes), dtype=bool)
         for group, freed in self._groups:
             evicted = scope

@@ -1,4 +1,4 @@
-"""Making room for whole gangs: the search for a domain in which evictions admit all waiting tasks of a gang.
+"""Makes room for whole gangs: finds a domain where evictions make room for all waiting tasks of a gang.
 
 gangpreempt and gangreclaim share it. They differ in the victims they allow and in the order of eviction. If there is no
 room for the whole gang, no task is evicted.
@@ -45,7 +45,7 @@ class GangEvictor:
         self._max_domains = maximum if maximum > 0 else DEFAULT_MAX_DOMAINS
         self._break_gangs = arguments.boolean("allowWholeBundle", True)
         self._failed: set[object] = set()
-        """Demands for which no domain was found. They hold until the session changes."""
+        """Demands that found no domain. They hold until the session changes."""
 
     def make_room(self, job: Job, scope: Mask, ordered: EvictionOrder) -> None:
         """Evict candidates of the mask ``scope`` and pipeline all waiting tasks of the job, if that makes it ready."""
@@ -105,7 +105,7 @@ class GangEvictor:
         return islice((d for d in dict.fromkeys(found) if upper_bound.enough_on(d.rows)), self._max_domains)
 
     def _approved(self, context: EvictionContext, bundles: Iterator[Bundle]) -> Iterator[Bundle]:
-        """Yields the bundles of which the plugins approve every task. The plugins see twice as many candidates each
+        """Yields the bundles whose tasks are all approved by the plugins. The plugins see twice as many candidates each
         time: their answer for a candidate depends only on those before it."""
         if not self._break_gangs:
             bundles = takewhile(lambda bundle: not bundle.whole, bundles)

@@ -25,7 +25,7 @@ class NodeEviction:
     def __init__(
         self, policy: EvictionPolicy, job: Job, task: Task, view: ClassView, row: int, dims: NDArray[np.intp]
     ) -> None:
-        """``dims``: the resources in which the task's request is compared with the node (``compared_resources``)."""
+        """``dims``: the resources whose requests are compared with the node (``compared_resources``)."""
         self.statement = policy.session.statement()
         self._policy = policy
         self._job = job
@@ -111,7 +111,8 @@ class NodeEviction:
         return any(answer is not None and not answer for answer in answers)
 
     def _wanted(self) -> Vector:
-        """What the node lacks of each compared resource; negative where it has more than the task requests."""
+        """The amount of each compared resource that the node lacks; negative where it has more than the task
+        requests."""
         future = self._policy.session.nodes.future_idle_of(self._row)
         wanted: Vector = self._request - future[self._dims]
         return wanted

@@ -1,5 +1,5 @@
-"""What an action evicts for: the extension point that approves victims, the Events of victims, and the queue's
-quota."""
+"""The eviction policy of an action: the extension point that approves victims, the Events of victims, and the quota of
+the queue."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence

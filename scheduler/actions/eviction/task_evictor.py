@@ -1,4 +1,4 @@
-"""Making room for single tasks: the search for a node on which evictions admit a task.
+"""Makes room for single tasks: finds a node where evictions make room for a task.
 
 preempt and reclaim share it. They differ in the victims they allow and in the order in which nodes are tried.
 """
@@ -20,7 +20,7 @@ from scheduler.api.task import Task, TaskStatus
 from scheduler.framework.statement import Statement
 
 DemandKey = tuple[object, ...]
-"""What quotas and victim functions may look at of a task and its job."""
+"""The properties of a task and its job that quotas and victim functions may depend on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class TaskEvictor:
         self._impossible: dict[DemandKey, Mask] = {}
         """Nodes that evictions cannot open for a demand, whatever class the task has."""
         self._failed: set[tuple[DemandKey, int]] = set()
-        """Demands and class ids for which no node was found. Both hold until the session changes."""
+        """Demands and class ids that found no node. Both hold until the session changes."""
 
     def make_room(self, job: Job, task: Task, scope: Mask, statement: Statement) -> bool:
         """Pipeline a pending task onto a node, evicting candidates of the mask ``scope`` as needed. Returns whether a

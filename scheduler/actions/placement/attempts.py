@@ -30,7 +30,7 @@ class _FailedAttempt:
 
 
 class HyperNodeAttempts:
-    """The attempts of one search. The fit errors of the job are those of the attempt that placed most tasks."""
+    """The attempts of one search. The job keeps the fit errors of the attempt that placed the most tasks."""
 
     def __init__(self, session: Session, job: Job, sub_job: SubJob | None = None) -> None:
         """``sub_job``: the sub-job whose tasks are placed; None: all tasks of the job."""
@@ -125,8 +125,8 @@ def _room(session: Session, cls: TaskClass) -> Counts:
 
 # --- numbers in messages ---
 def _shortages(session: Session, asked: Vector, hyper_nodes: Sequence[HyperNode], limit: int) -> list[Shortage]:
-    """Returns a shortage for each resource of which every HyperNode has less than requested: that of the HyperNode with
-    the most."""
+    """Returns a shortage for each resource that every HyperNode has too little of, with the amount of the HyperNode
+    that has the most."""
     dims = np.flatnonzero(asked)
     if hyper_nodes:
         candidates, free = list(hyper_nodes), _free(session, dims, hyper_nodes)
@@ -145,13 +145,13 @@ def _shortages(session: Session, asked: Vector, hyper_nodes: Sequence[HyperNode]
 
 
 def _free(session: Session, dims: Rows, hyper_nodes: Sequence[HyperNode]) -> Column:
-    """Returns what is free in each HyperNode once terminating tasks end; shape (dims, HyperNodes)."""
+    """Returns the amounts that are free in each HyperNode once terminating tasks end; shape (dims, HyperNodes)."""
     nodes = session.nodes
     return sums(nodes.idle[dims] + nodes.releasing[dims] - nodes.pipelined[dims], hyper_nodes)
 
 
 def _free_up_to(session: Session, dims: Rows, limit: int) -> tuple[list[HyperNode], Column]:
-    """Returns all HyperNodes up to a tier and what is free in them; cached until the session places a task."""
+    """Returns all HyperNodes up to a tier and their free amounts; cached until the session places a task."""
     seen, kept = session.shared.get(_FREE, (-1, {}))
     if seen != len(session.nodes.log):
         kept = {}

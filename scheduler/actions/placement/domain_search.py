@@ -24,7 +24,7 @@ from scheduler.framework.session import Session
 from scheduler.framework.statement import Statement
 
 MAX_COMPARED = 8
-"""The number of HyperNodes of one gradient in which a job with sub-groups is placed to find the best."""
+"""The number of HyperNodes of one gradient that are tried for a job with sub-groups, to find the best."""
 PendingBySubJob = dict[str, PendingTasks]
 """Key of a sub-job -> its tasks that remain to be placed."""
 

@@ -29,7 +29,7 @@ class PendingTasks:
         self._tasks = tasks
         self._position = 0
         self._run_end = 0
-        """The end of the last run. What remains of a run is a run, so it is compared only once."""
+        """The end of the last run. The rest of a run is a run, so it is compared only once."""
         self.failed_roles: set[str] = set()
         """Roles with a task that found no node."""
 
@@ -72,14 +72,14 @@ def waiting_tasks(job: Job) -> list[Task]:
 
 
 def gated_tasks(job: Job) -> list[Task]:
-    """Returns the tasks of a job whose only scheduling gate is that of queue admission, which they requested."""
+    """Returns the tasks of a job that have no scheduling gate but the one of queue admission, which they requested."""
     pending = job.of(TaskStatus.PENDING).values()
     return [t for t in pending if t.cls.at_queue_gate and t.cls.requests_queue_gate]
 
 
 @dataclass(frozen=True, slots=True)
 class PlacementScope:
-    """What is placed, and on which nodes."""
+    """The tasks to place, and the nodes that may be used."""
 
     queue: Queue
     job: Job

@@ -71,7 +71,7 @@ def environment(job: AscendJob, roles: JobRoles, role: Role, index: int, address
 
 
 class _Sizes(NamedTuple):
-    """What the environment says of the chips of the job."""
+    """The numbers of ranks that the environment states."""
 
     local: int
     """Ranks of a Pod."""

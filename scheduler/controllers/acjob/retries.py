@@ -1,4 +1,5 @@
-"""How many restarts a job has left after a Pod has failed: what the scheduler, which carries them out, has recorded."""
+"""The number of restarts that a job has left after a Pod has failed, as recorded by the scheduler, which carries them
+out."""
 
 from typing import Annotated, Final, TypeVar
 

@@ -22,7 +22,7 @@ from scheduler.controllers.acjob.manifests import members, min_available
 
 Json = dict[str, Any]
 _EXCLUSIVE: Final = frozenset({RUNNING, RESTARTING, SUSPENDED, SUCCEEDED, FAILED})
-"""Conditions of which one is True at a time. The newest is the last: ``kubectl get`` shows its type."""
+"""Conditions that exclude each other: one is True at a time. The newest is the last: ``kubectl get`` shows its type."""
 SIGNALLED: Final = 128
 """The smallest exit code that means a signal."""
 _FINISHED: Final = (SUCCEEDED, FAILED)

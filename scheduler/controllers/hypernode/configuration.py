@@ -21,7 +21,7 @@ MAX_TYPE_LENGTH: Final = 20
 Topologies = Mapping[str, tuple[str, ...]]
 """Topology type -> the keys of the labels that distinguish its HyperNodes, tier 1 first."""
 Problems = list[tuple[str, str]]
-"""(field, problem) of what is set aside."""
+"""(field, problem) of the parts that are set aside."""
 
 
 class DiscoveryError(ValueError):
@@ -30,7 +30,7 @@ class DiscoveryError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Discovery:
-    """What a configuration asks for."""
+    """The HyperNodes that a configuration asks for."""
 
     topologies: Topologies | None
     """None: HyperNodes are not made from labels."""

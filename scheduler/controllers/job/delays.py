@@ -1,4 +1,4 @@
-"""Actions of policies with a timeout, until they are due or what they were for has passed.
+"""Actions of policies with a timeout, until they are due or their cause is gone.
 
 They are kept in memory: a new leader derives them from the Pods again. The delay of a pending Pod counts from its
 creation.

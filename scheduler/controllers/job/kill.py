@@ -46,7 +46,7 @@ def restarts_all(status: batch.JobStatus) -> bool:
 
 
 def restarts_a_part(status: batch.JobStatus) -> bool:
-    """Whether a task, a partition or a Pod is restarting: deleted Pods are recreated one by one meanwhile."""
+    """Whether a task, a partition or a Pod is restarting. Meanwhile, each deleted Pod is recreated on its own."""
     return status.state.phase == JobPhase.RESTARTING and status.state.reason in TARGETED
 
 

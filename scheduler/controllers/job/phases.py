@@ -15,7 +15,7 @@ ENDING_PHASES: Final[Mapping[JobPhase, JobPhase]] = {
     JobPhase.COMPLETING: JobPhase.COMPLETED,
     JobPhase.TERMINATING: JobPhase.TERMINATED,
 }
-"""Phases that last until no Pod is alive, and what they turn into then."""
+"""Phases that last until no Pod is alive, and the phase that follows each."""
 OVER_PHASES: Final = FINISHED_PHASES | {JobPhase.ABORTED}
 """Phases that a job leaves only on request."""
 IDLE_PHASES: Final = OVER_PHASES | ENDING_PHASES.keys()
@@ -35,7 +35,7 @@ ACTIONS: Final = TARGETED | {
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What an action does to the status."""
+    """The effect of an action on the status."""
 
     phase: JobPhase
     kill_all: bool = False

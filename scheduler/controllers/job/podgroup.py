@@ -1,4 +1,4 @@
-"""The PodGroup of a job: what it is called, what it holds, and what about it follows the job."""
+"""The PodGroup of a job: its name, its content, and the fields that follow the job."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""Lifecycle policies: what a job wants done when something happens to it."""
+"""Lifecycle policies: the actions that a job asks for when an event occurs."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

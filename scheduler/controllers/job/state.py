@@ -1,5 +1,5 @@
-"""What the controller remembers of a job between two reconciliations. All of it may be lost: the objects determine what
-to do, and this state only avoids repeated Events and writes."""
+"""The state of a job that the controller keeps between two reconciliations. All of it may be lost: the objects
+determine what to do, and this state only avoids repeated Events and writes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

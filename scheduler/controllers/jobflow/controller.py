@@ -25,7 +25,8 @@ from scheduler.controllers.store import Key, Store, key_of
 
 _DELETE: Final = "delete"
 _SETTLES: Final = 2.0
-"""Seconds that a new JobFlow of which no job runs has no status, so that its creator can update it at once."""
+"""For this number of seconds, a new JobFlow without a running job has no status, so that its creator can update it at
+once."""
 
 
 class JobFlowController(Controller):

@@ -1,4 +1,5 @@
-"""Whether a Queue is open: the table of states, with what the Queue above has to say (as Volcano's queue controller).
+"""Whether a Queue is open: the table of states, which also depends on the parent Queue (as in Volcano's queue
+controller).
 
 A Queue that is closed because the one above it is closed carries an annotation, and opens again with that one; a Queue
 that was closed for itself stays closed.

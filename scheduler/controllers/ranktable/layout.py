@@ -24,7 +24,7 @@ _SUPER_POD_SERVERS: Final = ("module-a3-", "-super-pod")
 
 
 class Layout(NamedTuple):
-    """What the settings of a job say about its rank table."""
+    """The settings of a job for its rank table."""
 
     version: str
     block_chips: int = 0

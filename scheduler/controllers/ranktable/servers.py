@@ -18,7 +18,7 @@ from scheduler.api.objects import Pod, Wire
 from scheduler.api.quantity import QuantityError, parse_amount
 
 UNKNOWN_ADDRESS: Final = "-1"
-"""What the device plugin writes for a chip whose address it does not know."""
+"""The text that the device plugin writes for a chip whose address is unknown."""
 MAX_RANK: Final = 1_000_000
 MAX_CHIPS: Final = 64
 MAX_CHARACTERS: Final = 262_144

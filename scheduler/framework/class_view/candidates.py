@@ -15,7 +15,7 @@ from scheduler.api.node import Column, Mask, Nodes, Rows
 
 V = TypeVar("V", bound=np.generic)
 MANY = 64
-"""Up to so many changes are inserted one by one."""
+"""At most this number of changes is inserted one by one; more are sorted."""
 FEW = 64
 """Number of nodes that are checked first: in most cases one of the best is chosen."""
 

@@ -22,4 +22,4 @@ class SearchDurations:
     creating_scores: float = 0.0
     """Not yet added to a search."""
     filtering: float = 0.0
-    """What the running search has spent in filters."""
+    """Seconds that the current search has spent in filters."""

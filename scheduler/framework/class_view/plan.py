@@ -1,4 +1,4 @@
-"""A plan: nodes for the next tasks of a class, followed while tasks of other classes are placed, too.
+"""A plan: nodes for the next tasks of a class. It stays valid while tasks of other classes are placed.
 
 Choosing nodes for many tasks at once is much cheaper than one by one. Where tasks come one by one (a thousand jobs of
 one Pod, the tasks of a job beyond its minimum), the nodes and their order are the same.

@@ -1,4 +1,4 @@
-"""Why nodes refuse the tasks of one class: the number of nodes for each reason, and on which nodes evictions cannot
+"""Why nodes refuse the tasks of one class: the number of nodes for each reason, and the nodes where evictions do not
 help."""
 
 from collections.abc import Sequence

@@ -39,7 +39,7 @@ class Run:
         count: int,
     ) -> None:
         """``rows``: the nodes with room, ascending; ``room`` and ``score`` (scopes STATIC and NODE) of each.
-        ``filters`` and ``scores``: those of scope CLUSTER."""
+        ``filters`` and ``scores`` have scope CLUSTER."""
         self._ahead = ahead
         self._filters = filters
         self._scores = scores

@@ -38,7 +38,7 @@ from scheduler.framework.failures import AnswerError
 
 Chooser = Callable[[Rows, Column], int | None]
 FEW = 4
-"""Nodes to which a Costly filter is applied at first."""
+"""The number of nodes that a Costly filter checks first."""
 
 
 class ClassView:
@@ -101,7 +101,7 @@ class ClassView:
         self._durations.creating_filters += perf_counter() - began
 
     def include(self, cls: TaskClass) -> None:
-        """Makes the view that of another class, too, which requests the same and has equal filters and scores."""
+        """Shares the view with another class that has the same requests, filters and scores."""
         self._plan.class_ids.add(cls.id)
 
     @cached_property
@@ -125,7 +125,7 @@ class ClassView:
         return self._sum(self._fixed, self._rows, None)
 
     def _pass_in_future(self, rows: Rows) -> Mask:
-        """Returns whether the filters of scope STATIC and NODE let one task onto each row when terminating tasks have
+        """Returns whether each row passes the filters of scope STATIC and NODE for one task when terminating tasks have
         exited."""
         passes = np.ones(len(rows), dtype=bool)
         for room in self._future_filters:
@@ -133,7 +133,8 @@ class ClassView:
         return passes
 
     def _has_room_in_future(self, at: Rows) -> Mask:
-        """Returns whether amounts, too, let one task onto each node when terminating tasks have exited."""
+        """Returns a mask of shape (nodes,): whether one task fits, by filters and amounts, when terminating tasks have
+        exited."""
         rows = self._rows[at]
         fits: Mask = self._pass_in_future(rows) & (self._room_in(rows, future=True) > 0)
         return fits
@@ -308,7 +309,7 @@ class ClassView:
         return rows[: self._limit] if self._limit else rows
 
     def _best_of(self, rows: Rows) -> int:
-        """Returns the best of the candidates, of which there is at least one."""
+        """Returns the best of the candidates. There must be at least one."""
         if len(rows) == 1:
             return int(rows[0])
         scores = self._score.read()[self._candidates.find(rows)]
@@ -323,7 +324,7 @@ class ClassView:
         return int(rows[best])
 
     def _refuse_scores(self, rows: Rows) -> NoReturn:
-        """Raises AnswerError for the Score because of which the sums of scores are not numbers."""
+        """Raises AnswerError for the Score whose values make the sums of scores invalid (not numbers)."""
         for score in (*self._fixed, *self._moving, *self._wide):
             values = score.values(rows, None)
             for row in rows[~np.isfinite(values)]:
@@ -363,7 +364,7 @@ class ClassView:
         return self._errors[1]
 
     def _admitted(self, rows: Rows) -> Rows:
-        """Returns the rows on which the filters of scope STATIC and NODE let a task."""
+        """Returns the rows that pass the filters of scope STATIC and NODE for one task."""
         passing = self._rows[np.isin(self._rows, rows, assume_unique=True)]
         return passing[self._room_by_filters(passing) > 0]
 

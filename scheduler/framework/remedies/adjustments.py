@@ -96,14 +96,14 @@ class Adjustment:
     at: Callable[[int], Step]
     """Returns the change for an amount, from 1 on."""
     what: str = ""
-    """What is changed, to distinguish several adjustments of a kind."""
+    """The changed object or field; it distinguishes several adjustments of a kind."""
     grain: int = 1
     """Units of a round amount, such as a core or a gibibyte; multiples of it are tried first."""
     split: "Callable[[int], Plan] | None" = None
     """Returns one adjustment of one unit for each unit of an amount, where a subset of them may be enough. None: any
     unit is as good as another."""
     shared: int = 0
-    """The estimate if jobs earlier in the queue take their part of what is added; 0: the same as ``estimate``."""
+    """The estimate if earlier jobs in the queue use a part of the added amount; 0: the same as ``estimate``."""
 
     @property
     def attempts(self) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""What a session shows about a waiting job: the tasks that must be placed, and which of them no node accepts."""
+"""The state of a waiting job in a session: the tasks that must be placed, and those that no node accepts."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -88,8 +88,8 @@ class Evidence:
         return bool(pending) and sum(fits[task.cls.id] for task in pending) < needed
 
     def other_jobs_need(self, queues: Collection[str] | None = None) -> Vector:
-        """The amounts that other waiting jobs of ``queues`` (None: all queues) need. Jobs earlier in the queue take
-        their part of what a change adds."""
+        """The amounts that other waiting jobs of ``queues`` (None: all queues) need. Earlier jobs in the queue use a
+        part of the amount that a change adds."""
         need: Vector = self.session.dimensions.zeros()
         for other in self.session.jobs.values():
             if other is not self.job and (queues is None or other.queue in queues):

@@ -7,7 +7,7 @@ from scheduler.api.reasons import Shortage
 
 
 class GateKind(Enum):
-    """The kinds of gates, in the order in which a job passes them."""
+    """The kinds of gates. A job passes them in this order."""
 
     OWNER = "owner"
     """The object that creates its Pods has not created them."""

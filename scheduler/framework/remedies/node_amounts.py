@@ -16,7 +16,7 @@ _MAX_FACTOR: Final = 4
 
 
 def missing_amounts(evidence: Evidence, row: int, tasks: Sequence[Task], without: int = -1) -> list[Adjustment] | None:
-    """The amounts that a node lacks for all the tasks, except those of resource ``without``. None: no node is that
+    """The amounts that a node lacks for all the tasks, without the resource ``without``. None: no node is that
     large."""
     session, adjustments = evidence.session, []
     for d in sorted({d for task in tasks for d in compared_resources(task.cls)} | {PODS_INDEX}):
@@ -38,7 +38,7 @@ def amount_adjustment(evidence: Evidence, row: int, d: int, estimate: int) -> Ad
 
 
 def growth(evidence: Evidence, row: int, d: int) -> int:
-    """The units by which the node may grow to reach the largest node."""
+    """The units that the node may gain before it is as large as the largest node."""
     nodes = evidence.session.nodes
     unit = unit_of(evidence.session.dimensions.names[d])
     return int((nodes.allocatable[d, evidence.rows].max() - nodes.allocatable[d, row]) // unit)

@@ -14,7 +14,7 @@ from scheduler.framework.session import Session
 
 
 def compared_resources(cls: TaskClass) -> list[int]:
-    """The resources in which requests are compared with nodes: those requested, and always cpu and memory."""
+    """The resources that are compared with nodes: the requested ones, and always cpu and memory."""
     if cls.best_effort:
         return []
     return sorted({*np.flatnonzero(cls.request > 0).tolist(), CPU_INDEX, MEMORY_INDEX})

@@ -95,7 +95,7 @@ def remedies_of(session: Session, without: Collection[Callable[..., Any]] = ()) 
 
 
 def pod_details_of(session: Session, task: Task, job: Job, reasons: set[str]) -> Iterator[Gate]:
-    """What the configured plugins add about a task that no node accepts."""
+    """The gates that the configured plugins add for a task that no node accepts."""
     for plugin in session.plugins:
         for cls, function in _pod_details:
             if type(plugin) is cls:
@@ -103,7 +103,7 @@ def pod_details_of(session: Session, task: Task, job: Job, reasons: set[str]) ->
 
 
 def job_details_of(session: Session, job: Job) -> Iterator[Gate]:
-    """What the configured plugins add about a waiting job."""
+    """The gates that the configured plugins add for a waiting job."""
     for plugin in session.plugins:
         for cls, function in _job_details:
             if type(plugin) is cls:

@@ -1,7 +1,7 @@
 """The chips of one resource on all nodes at the start of a session, as columns.
 
-Sessions share the columns. From one session to the next, only the rows of nodes change of which an object, a Pod with
-chips, or a report changed.
+Sessions share the columns. From one session to the next, only the rows change whose node has a changed object, Pod with
+chips, or report.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,5 @@
-"""How many chips of each node are in which state, for metrics: the states of ``chip_states``, by columns."""
+"""The number of chips of each node in each state, for metrics. The states are those of ``chip_states``, computed by
+columns."""
 
 import numpy as np
 

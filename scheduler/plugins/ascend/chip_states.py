@@ -27,7 +27,7 @@ Getting = list[tuple[str, int, bool]]
 
 
 Shares = Mapping[int, Mapping[str, int]]
-"""Row of a node -> uid of a Pod -> mask of the chips of which it has parts."""
+"""Row of a node -> uid of a Pod -> mask of the chips that it has parts of."""
 
 
 def chip_states(

@@ -25,7 +25,7 @@ _PREFIXES: Final = tuple(f"{NAMESPACE}/cluster-info-{kind}" for kind in ("device
 
 
 class Report(NamedTuple):
-    """What one ConfigMap says about one node."""
+    """The report of one ConfigMap about one node."""
 
     namespace: str
     name: str

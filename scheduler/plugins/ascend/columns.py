@@ -18,7 +18,7 @@ _STEP: Final = 1e6
 task-topology at most 100 x weight each. So other plugins only choose among nodes that the family ranks equally. float64
 keeps the digits of the other scores in these sums."""
 _SUB_HEALTH: Final = 0.5
-"""What a sub-healthy node costs, in steps: it comes after the other nodes that the family ranks equally."""
+"""The cost of a sub-healthy node, in steps: it ranks after other nodes that the family ranks equally."""
 _MAX_SCORE: Final = 9e8
 """The largest score. Families with many steps have smaller ones."""
 

@@ -117,7 +117,7 @@ class Demand:
         self._chips = {d: ChipResource(name) for d, name in npus.items() if d not in others_of}
         self._watched = list(npus)
         self._basis = super_pod_size, tuple(sorted(others)), preset_virtual, tuple(npus.items())
-        """What the use of chips by a job depends on besides the job."""
+        """All that the use of chips by a job depends on, except the job."""
         self._numbers: dict[str, int] = {}
         """Key of a job -> number of its Pods that request NPUs."""
         self._classes: dict[int, dict[ChipResource, int]] = {}
@@ -275,7 +275,7 @@ class Demand:
         return use._replace(block=nodes, blocks=-(-len(asking) // nodes), job=job.key)
 
     def _check_zero(self, job: Job) -> Refusal | None:
-        """Refuses a job of which no Pod requests an NPU, if a pending one requests the number 0 of them."""
+        """Refuses a job whose Pods request no NPU, if a pending Pod requests 0 of them explicitly."""
         if self.is_npu_job(job):
             return None
         pending = list(job.by_status.get(TaskStatus.PENDING, {}).values())

@@ -1,4 +1,4 @@
-"""What a family of Ascend chips is, and what a selection algorithm answers.
+"""The data of a family of Ascend chips, and the answer of a selection algorithm.
 
 A family belongs to a job: its resource, node selector, labels and annotations choose it (``resolve``). A family is
 data: which requests are valid, how chips are grouped, and which selection algorithm chooses them. Each family is one
@@ -43,7 +43,7 @@ class JobRequest(NamedTuple):
     pods: Mapping[str, int]
     """``namespace/name`` of each Pod that requests chips -> number of chips."""
     without_chips: int
-    """Number of other active Pods of the job, without those of the task ``scheduler``."""
+    """Number of other active Pods of the job, except Pods of the task ``scheduler``."""
     schedulers: int
     """Number of active Pods of the task ``scheduler`` that request no chips."""
     resource: str

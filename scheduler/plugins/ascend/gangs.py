@@ -1,5 +1,5 @@
-"""How many Pods of an NPU job are placed together, where ``minMember`` is 1: the number in the annotation
-``huawei.com/schedule_minAvailable``, or all replicas of the ReplicaSet for which the PodGroup was made.
+"""The number of Pods of an NPU job that are placed together where ``minMember`` is 1: the number in the annotation
+``huawei.com/schedule_minAvailable``, or all replicas of the ReplicaSet that the PodGroup belongs to.
 
 A PodGroup of a ReplicaSet always has the minMember 1, although a distributed job cannot run in part.
 """

@@ -3,7 +3,7 @@
 Users who may edit a Pod can write any list of chips onto it. The scheduler's own record of the binding therefore takes
 precedence over the current annotations. Annotations are trusted only where no record can exist: on Pods that another
 scheduler bound, or that this scheduler bound before it signed its bindings. A Pod never holds more chips than it
-requests. Chips on which annotations and record disagree are assigned to no Pod as long as this Pod exists.
+requests. If annotations and record disagree about a chip, it is assigned to no Pod while this Pod exists.
 """
 
 from typing import NamedTuple

@@ -51,7 +51,7 @@ class ChipLedger(Ledger[int]):
         self.contradictory = chips.contradictory
         """Nodes on which more chips seem free than the Pods leave idle."""
         self.unreported = chips.unreported
-        """Nodes that name their chips, and of which no list of free chips can be read."""
+        """Nodes that name their chips but have no readable list of free chips."""
         self.sub_healthy: Mask = chips.sub_healthy != NONE
         """Nodes with chips that have a fault that jobs may ignore."""
         index, unready = session.nodes.index, session.nodes.facts.unready
@@ -62,10 +62,10 @@ class ChipLedger(Ledger[int]):
         self._releasing = chips.releasing.copy()
         self._network_faults = chips.network_faults
         self.faulty: Mask = (self.broken > 0) | (self._network_faults != NONE)
-        """Nodes of which a chip is missing, does not work, or has a network fault."""
+        """Nodes with a chip that is missing, does not work, or has a network fault."""
         self._pipelined_masks: Masks = np.zeros_like(self.free)
         self.in_parts: Masks = np.zeros_like(self.free)
-        """Masks of the chips of which virtual NPUs have parts. ``vnpu.ledger`` keeps them."""
+        """Masks of the chips that virtual NPUs have parts of. ``vnpu.ledger`` keeps them."""
         self._taken: dict[str, tuple[int, ...]] = {}
         """uid -> chips of a task that this session allocated, in their order."""
         self._rows: dict[str, int] = {}

@@ -23,7 +23,7 @@ _MAX_KNOWN: Final = 1 << 16
 
 
 class Placements:
-    """What the selection of a family chooses for one request, for every mask of free chips."""
+    """The choices of a family's selection for one request, for every mask of free chips."""
 
     def __init__(self, family: Family, request: Request) -> None:
         self._family = family

@@ -2,9 +2,9 @@
 node on which the Pod was faulty.
 
 While a job restarts, the nodes are those of its recorded restart, so a new scheduler knows them too. Pods of one class
-share their scores, so each of several Pods that are replaced together prefers all of their nodes; of the nodes chosen
-for them, each then gets that of its predecessor. A node whose Pod failed is not preferred. Jobs in super pods choose
-their nodes as a whole.
+share their scores, so each of several Pods that are replaced together prefers all of their nodes; each then gets the
+node of its predecessor, if that is among the nodes chosen for them. A node whose Pod failed is not preferred. Jobs in
+super pods choose their nodes as a whole.
 """
 
 from collections import Counter

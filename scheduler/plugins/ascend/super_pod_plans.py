@@ -69,7 +69,7 @@ class SuperPodPlans:
         self._found: dict[tuple[object, ...], Mapping[int, Sequence[int]]] = {}
         """Keys of the views of a job's classes -> super pod -> rows of nodes that take them."""
         self._refused: dict[tuple[object, ...], Plan] = {}
-        """Keys of these views, and what the job needs -> the plan of a job that waits, for which there is no room."""
+        """Keys of these views, and the needs of the job -> the plan of a waiting job that has no room."""
         self._changes = 0
         """Number of changes of nodes for which ``_found`` and ``_refused`` hold."""
         self.planning = False

@@ -120,7 +120,7 @@ def _beside_reserve(
 
 
 def _with_reserve(super_pods: Sequence[_SuperPod], request: BlockRequest) -> Iterator[_SuperPod]:
-    """Super pods that keep the most nodes first. Each gives one block in turn, as long as one has room."""
+    """Super pods that keep the most nodes first. They provide one block each in turn, until none has room."""
     order = sorted(super_pods, key=lambda each: (-each.remainder, each.blocks, -len(each.nodes)))
     while any(len(each.nodes) >= request.size for each in order):
         yield from order

@@ -42,7 +42,7 @@ class QueueBook:
     inqueue: Vector
     elastic: Vector
     reserved: Vector
-    """What ungated tasks (queue admission gate) without a node will take."""
+    """The amounts of tasks without a node whose gate of queue admission was removed."""
     path: tuple["QueueBook", ...] = ()
     """The books of the queue and its ancestors, nearest first. The limits of all apply."""
     opening_share: float = 0.0
@@ -88,7 +88,8 @@ class QueueBook:
         return exceeded(self.allocated + request, self.limit, request)
 
     def admission_usage(self) -> Vector:
-        """What is used or reserved at admission. Admitted jobs count with their minimum, without the elastic part."""
+        """The amounts that count at admission: used or reserved. Admitted jobs count with their minimum, without the
+        elastic part."""
         return self.allocated + self.inqueue - self.elastic
 
     def take(self, amount: Vector) -> None:

@@ -146,7 +146,7 @@ class DeviceQuota:
             return {}
 
     def _minimum(self, job: Job) -> Amounts:
-        """Returns what the job needs to start: the claims of its first minMember Pods (or minTaskMember of each
+        """Returns the claims that the job needs to start: those of its first minMember Pods (or minTaskMember of each
         role)."""
         left = dict(job.role_minimum) or {"": job.min_member}
         result: Amounts = {}

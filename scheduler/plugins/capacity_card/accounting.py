@@ -36,7 +36,7 @@ REQUEST_FIELD: Final = f"metadata.annotations[{CARD_REQUEST}]"
 
 @dataclass(slots=True)
 class JobAccount:
-    """What one job uses of its queue's quota."""
+    """The part of its queue's quota that one job uses."""
 
     holding: Holding
     other_queues: Mapping[str, Holding]
@@ -277,7 +277,8 @@ def compare_with_minimum(minimum: Needs, allocated: Amounts) -> tuple[Needs, Amo
 
 
 def account_of(job: Job, account_builder: AccountBuilder) -> JobAccount:
-    """Returns the account of a job: that of an earlier session, unless the job or what it depends on has changed."""
+    """Returns the account of a job. An earlier session's account is used again unless the job, or something that the
+    account depends on, has changed."""
 
     def compute() -> tuple[Inventory, JobAccount]:
         return account_builder.inventory, account_builder.account(job)

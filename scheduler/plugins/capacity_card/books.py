@@ -40,7 +40,7 @@ class QueueBook:
     waiting: Needs = field(default_factory=dict)
     """Acceptable cards -> what the pending Pods that accept exactly these request."""
     contended_cards: set[str] = field(default_factory=set)
-    """Cards for which the quota does not suffice if all pending Pods that accept them take them, and borrowed cards."""
+    """Cards whose quota is too small for all pending Pods that accept them, and borrowed cards."""
     lending: Lending | None = None
     """None: queues do not borrow from each other."""
 
@@ -57,12 +57,12 @@ class QueueBook:
         return self.limit(card) > 0 or (self.lending is not None and card in self.limits)
 
     def room(self, name: str) -> float:
-        """What can still be allocated or pipelined, after terminating tasks are deleted."""
+        """The amounts that can still be allocated or pipelined, after terminating tasks are deleted."""
         own = self.limits.get(name, 0.0) - self.allocated.get(name, 0.0)
         return own if self.lending is None else max(own, self.lending.room(self, name, now=False))
 
     def room_now(self, name: str) -> float:
-        """What can still be bound, while other tasks terminate."""
+        """The amounts that can still be bound, while other tasks terminate."""
         own = self.limits.get(name, 0.0) - self.used(name)
         return own if self.lending is None else max(own, self.lending.room(self, name, now=True))
 
@@ -82,8 +82,8 @@ class QueueBook:
         return max(int((self.room_now(name) if now else self.room(name)) // amount), 0)
 
     def admission_room(self, name: str) -> float:
-        """What can still be reserved by admitting jobs. Admitted jobs count with their minimum, without the elastic
-        part."""
+        """The amounts that can still be reserved by admitting jobs. Admitted jobs count with their minimum, without the
+        elastic part."""
         room = self.limits.get(name, 0.0) - self.allocated.get(name, 0.0)
         if self.lending is not None:
             room = max(room, self.lending.admission_room(self, name))

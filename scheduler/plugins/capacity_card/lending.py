@@ -120,8 +120,8 @@ def _use(book: Book, card: str, *, now: bool) -> float:
 
 
 def _claim(book: Book, card: str, *, now: bool) -> float:
-    """What a queue does not lend: what it uses, and within its quota what it has reserved or its Pods wait for, and
-    what its lending limit keeps."""
+    """The number of a card that a queue does not lend: used ones; within its quota, reserved ones and those that its
+    Pods wait for; and those that its lending limit keeps."""
     use, limit = _use(book, card, now=now), book.limit(card)
     kept = limit - book.lending_limits.get(card, float("inf"))
     return max(use, min(limit, max(use + _wanted(book, card), kept)))

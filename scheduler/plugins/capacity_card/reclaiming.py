@@ -92,8 +92,9 @@ class Reclaiming:
         """The candidates that hold a card that the queue reclaims for the classes, of queues that have borrowed it; all
         candidates if no card is wanted. ``classes``: those of the tasks that reclaim.
 
-        If a queue has borrowed at least what is wanted, all its tasks are victims, of which other plugins and the
-        action choose. Otherwise they are victims as long as it has still borrowed some when those before are evicted.
+        If a queue has borrowed at least the wanted number, all its tasks are victims; other plugins and the action
+        choose among them. Otherwise they are victims as long as it has still borrowed some when those before are
+        evicted.
         """
         claimed = self._claimed(queue, classes)
         if claimed is None:

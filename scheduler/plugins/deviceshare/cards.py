@@ -82,7 +82,7 @@ class Use(NamedTuple):
 
 
 Grant = tuple[tuple[Use, ...], ...]
-"""What a Pod holds: for each container that requests cards, what it uses of each."""
+"""The cards that a Pod holds: for each container that requests cards, its part of each card."""
 
 
 class CardRequest(NamedTuple):

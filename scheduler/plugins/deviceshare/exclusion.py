@@ -19,7 +19,7 @@ Rule = frozenset[tuple[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class ExclusionRule:
-    """The Pods with which the tasks of a class must not share a card."""
+    """The Pods that must not share a card with tasks of the class."""
 
     rules: tuple[Rule, ...]
     """The configured rules that the class matches."""

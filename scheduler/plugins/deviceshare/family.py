@@ -51,7 +51,7 @@ class Family(Protocol[C]):
     title: str
     """Plural, for messages: ``vGPUs``."""
     lock: str
-    """The annotation with which a node is locked for its device plugin; "" if there is no lock."""
+    """The annotation that locks a node for its device plugin; "" if there is no lock."""
     config_map_prefix: str
     """Namespace and name of the ConfigMap that describes a node's devices, without the name of the node; "": there is
     none."""

@@ -64,13 +64,13 @@ class _FamilyCache:
 _family_caches: dict[str, _FamilyCache] = {}
 """Keyed by the name of the family."""
 _FEW: Final = 256
-"""A number of kinds up to which those that no node has any more do no harm."""
+"""Up to this number of kinds, those that no node has any more are kept."""
 _NO_OBJECTS: Final[Mapping[str, object]] = {}
 
 
 def read_nodes(snapshot: Snapshot, family: Family[Any]) -> FamilyNodes:
-    """Returns the nodes that have devices of a family. From one session to the next, only nodes are read of which an
-    object, or a Pod with devices, changed."""
+    """Returns the nodes that have devices of a family. From one session to the next, only nodes with a changed object
+    or a changed Pod with devices are read."""
     nodes, since = snapshot.nodes, snapshot.signed_since
     cached = _family_caches.get(family.name)
     if cached is None or cached.key != family.key:

@@ -83,7 +83,7 @@ def _pod_strategies(cls: TaskClass) -> dict[str, Strategy] | None:
 
 
 def _matching(name: str, configured: Mapping[str, Strategy]) -> Strategy | None:
-    """Returns the strategy of a resource: that of its name, else that of the longest matching prefix."""
+    """Returns the strategy that is configured for the resource, else for the longest matching prefix."""
     if name in configured:
         return configured[name]
     fitting = [key for key in configured if key.endswith("*") and name.startswith(key[:-1])]

@@ -30,7 +30,7 @@ class NodeTimes:
         """Node -> the latest predicate time of its Pods when the session began."""
 
     def next(self, node: str) -> str:
-        """Returns a time later than those of all Pods on the node and than all times returned before."""
+        """Returns a time after those of all Pods on the node, and after all times that were returned before."""
         if node not in self._latest:
             problems: list[Malformed] = []
             self._latest[node] = latest_time(self._session.snapshot.chips.get(node, ()), self._session.now, problems)

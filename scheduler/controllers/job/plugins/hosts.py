@@ -25,7 +25,7 @@ class Host(NamedTuple):
 
 
 def pod_name(job: batch.Job, task: batch.TaskSpec, index: int) -> str:
-    """What Pod ``index`` of a task is called."""
+    """The host name of Pod ``index`` of a task."""
     return f"{job.metadata.name}-{task.name}-{index}"
 
 

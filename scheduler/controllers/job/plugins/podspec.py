@@ -35,7 +35,7 @@ def find_container(pod: Json, name: str) -> Json | None:
 
 
 def add_env(container: Json, entries: Sequence[Json]) -> None:
-    """Appends variables, and removes earlier ones with these names: in Kubernetes, too, the last one wins."""
+    """Appends variables and removes earlier ones of these names, because the last one wins in Kubernetes."""
     names = [entry["name"] for entry in entries]
     container["env"] = [old for old in _dicts(container, "env") if old.get("name") not in names] + list(entries)
 
@@ -73,7 +73,7 @@ def add_init_container(pod: Json, container: Json) -> None:
 
 
 def port_name(container: Json, name: str, number: int) -> str | int:
-    """By what a Service finds the port that ``open_port`` declares, or found there."""
+    """The reference by which a Service finds the port that ``open_port`` declares or that exists already."""
     for port in _dicts(container, "ports"):
         if port.get("containerPort") == number:
             return port.get("name") or number

@@ -68,7 +68,7 @@ class Svc(JobPlugin):
 
 
 def host_files(job: batch.Job) -> dict[str, str]:
-    """The ConfigMap's data: per task a file of hosts, and what the variables say. Raises PluginError."""
+    """The data of the ConfigMap: a file of hosts for each task, and the values of the variables. Raises PluginError."""
     data = {}
     for task in job.spec.tasks:
         domains = [host.domain for host in task_hosts(job, task)]

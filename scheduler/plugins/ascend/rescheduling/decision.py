@@ -1,7 +1,7 @@
 """Decides the restarts of a job: pure functions of its Pods, their faults, its policy, and its latest restart.
 
-A restart is recorded first, and its Pods are deleted only once the record has been read back. What is to be deleted
-always follows from the record and the Pods that exist, so a scheduler may be killed at any moment.
+A restart is recorded first, and its Pods are deleted only once the record has been read back. The Pods to delete always
+follow from the record and the existing Pods, so a scheduler may be killed at any moment.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,7 +25,7 @@ SUB_HEALTH: Final = "SubHealthFault"
 MAX_REASONS: Final = 10
 """Number of faulty Pods that the history of a job names for one restart."""
 MAX_EXTENTS: Final = 10
-"""Number of restarts of a job of which it is known how many Pods they concerned."""
+"""The number of latest restarts of a job whose extent (number of Pods) is kept."""
 MAX_NAMES: Final = 3
 """Number of Pods that are named for a restart of some Pods."""
 BLOCK_PATIENCE: Final = 6.0

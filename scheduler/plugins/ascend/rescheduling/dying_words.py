@@ -23,7 +23,7 @@ _MAX_NAME_LENGTH: Final = 253
 
 
 def name_of(job: Job) -> str:
-    """The name by which other components know a job: that of its vcjob, AscendJob or Deployment."""
+    """The name of a job for other components: that of its vcjob, AscendJob or Deployment."""
     labels = (task.labels for task in job.tasks())
     return next((each[label] for each in labels for label in NAME_LABELS if label in each), job.name)
 

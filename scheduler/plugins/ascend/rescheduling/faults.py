@@ -98,8 +98,8 @@ def faulty_nodes(
     reports: ClusterReports,
     problems: list[Malformed],
 ) -> Iterator[NodeFaults]:
-    """Yields the nodes with a fault, among those with chips of one resource. ``exhausted``: rows of those of which no
-    chip is allocatable."""
+    """Yields the nodes with a fault, among those with chips of one resource. ``exhausted``: the rows of nodes that have
+    no allocatable chip."""
     names, unready = snapshot.nodes.names, snapshot.nodes.facts.unready
     suspicious = ledger.faulty | ledger.sub_healthy | (health.codes == UNHEALTHY) | health.sub_healthy
     rows = set(np.flatnonzero(suspicious).tolist()) | {*exhausted}
@@ -193,7 +193,7 @@ def lost_nodes(snapshot: Snapshot, nodes: Iterable[NodeFaults]) -> dict[str, str
 def faults_without_chips(
     snapshot: Snapshot, tasks: Iterable[Task], lost: Mapping[str, str]
 ) -> Iterator[tuple[Task, Fault]]:
-    """Yields those of some Pods without chips whose node has failed as a whole. ``lost``: as of ``lost_nodes``."""
+    """Yields the Pods without chips whose node has failed as a whole. ``lost``: as of ``lost_nodes``."""
     for task in tasks:
         if task.node in lost:
             yield task, Fault(NODE_UNHEALTHY, f"node {task.node} {lost[task.node]}")

@@ -29,7 +29,7 @@ PAUSE: Final = 20
 
 
 def nodes_of_relation_faults(restarts: Iterable[Restart], now: float) -> set[str]:
-    """The nodes on which Pods were related to a fault, less than ``PAUSE`` seconds ago."""
+    """The nodes with Pods that were related to a fault less than ``PAUSE`` seconds ago."""
     return {
         entry.node
         for restart in restarts

@@ -1,4 +1,4 @@
-"""What a job wants to happen after a fault: labels and annotations of its PodGroup, or of its Pods."""
+"""The reaction to faults that a job asks for: labels and annotations of its PodGroup, or of its Pods."""
 
 from collections.abc import Iterable, Mapping
 from enum import Enum

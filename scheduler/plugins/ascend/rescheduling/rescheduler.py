@@ -1,4 +1,4 @@
-"""Rescheduling in one session: reads the state, decides, and hands over what is to be deleted and written.
+"""Rescheduling in one session: reads the state, decides, and returns the deletions and writes.
 
 A session decides when it opens and deletes when it closes. In a session without faults and restarts, only the policy of
 each job is looked up.
@@ -265,7 +265,7 @@ class Rescheduler:
             self._write_words(session.jobs[key], restarts[key])
 
     def _postpone(self, new: State, known: State, key: str) -> None:
-        """Takes back a restart for which the ConfigMap has no room. A later session decides it again."""
+        """Undoes a restart that does not fit into the ConfigMap. A later session decides it again."""
         if key in known.restarts:
             new.restarts[key] = known.restarts[key]
         else:

@@ -35,7 +35,7 @@ class Quota(NamedTuple):
     memory: int
     """In MiB."""
     policy: str
-    """What happens beyond the quota. All Pods on a chip have the same policy."""
+    """The behaviour beyond the quota. All Pods on a chip have the same policy."""
 
 
 class ShareUse(NamedTuple):

@@ -11,7 +11,7 @@ from scheduler.plugins.ascend.sharing.quota import FULL, Quota
 
 
 class Used(NamedTuple):
-    """What the Pods on one chip have together."""
+    """The sum of the shares of the Pods on one chip."""
 
     cores: int
     memory: int

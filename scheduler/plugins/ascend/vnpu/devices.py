@@ -81,8 +81,8 @@ _kept: Final[dict[str, NodeColumns[NodeDevices, DeviceColumns]]] = {}
 
 
 def read_columns(snapshot: Snapshot, resource: ChipResource, position: int) -> DeviceColumns:
-    """Returns the devices of all nodes. From one session to the next, only nodes are read of which an object, or a Pod
-    with chips, changed. ``position``: that of the resource in resource vectors."""
+    """Returns the devices of all nodes. From one session to the next, only nodes with a changed object or a changed Pod
+    with chips are read. ``position``: that of the resource in resource vectors."""
     nodes = snapshot.nodes
 
     def read(row: int, node: Node, config_map: ConfigMap | None, tasks: tuple[Task, ...] | None) -> NodeDevices:

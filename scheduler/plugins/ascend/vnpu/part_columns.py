@@ -1,7 +1,7 @@
 """The parts of chips on all nodes at the start of a session, as columns.
 
-Sessions share the columns. From one session to the next, only the rows of nodes change of which an object, a Pod with
-chips, or the reports of the device plugin changed.
+Sessions share the columns. From one session to the next, only the rows change whose node has a changed object, Pod with
+chips, or report of the device plugin.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ from scheduler.plugins.ascend.vnpu.selection import Node as State
 from scheduler.plugins.ascend.vnpu.selection import Use, node_of
 
 _FEW: Final = 256
-"""A number of states up to which those that no node has any more do no harm."""
+"""Up to this number of states, those that no node has any more are kept."""
 
 
 class Kind(NamedTuple):

@@ -1,4 +1,4 @@
-"""What Pods ask for with ``huawei.com/npu-core``, and the rules for it.
+"""The requests for ``huawei.com/npu-core``, and their rules.
 
 The label ``ring-controller.atlas`` says which resource of chips is divided; the numbers of AI cores are those of the
 models of this resource. Which model it is depends on the node.

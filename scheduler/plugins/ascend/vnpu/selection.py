@@ -17,7 +17,7 @@ MAX_GROUPS: Final = 4
 
 
 class Use(NamedTuple):
-    """What one Pod has of one chip."""
+    """The part of one chip that one Pod has."""
 
     chip: int
     template: str
@@ -34,7 +34,7 @@ class Use(NamedTuple):
 
 
 class Chip(NamedTuple):
-    """What is free of a chip."""
+    """The free part of a chip."""
 
     number: int
     cores: int
@@ -59,7 +59,7 @@ class Node(NamedTuple):
 
 
 class CoreRequest(NamedTuple):
-    """What one Pod asks for."""
+    """The request of one Pod."""
 
     cores: int
     high: bool = False

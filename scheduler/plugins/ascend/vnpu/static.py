@@ -1,4 +1,4 @@
-"""Virtual NPUs that were created beforehand: devices with names, of which a Pod gets one.
+"""Virtual NPUs that were created beforehand: devices with names. A Pod gets one of them.
 
 Where a Node lists the names of its devices, in the annotation with the name of the resource or in the device plugin's
 ConfigMap, a Pod gets the first one that is free, and chips with such devices are not assigned whole. Where no names are

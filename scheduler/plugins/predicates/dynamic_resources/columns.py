@@ -1,5 +1,5 @@
-"""Filters and scores for a class of tasks with claims: on which nodes the claims can be allocated, and which node
-offers their preferred alternatives.
+"""Filters and scores for a class of tasks with claims: the nodes where the claims can be allocated, and those that
+offer their preferred alternatives.
 
 If each device belongs to one node, the result for a node changes only with placements on it (scope NODE). Devices that
 several nodes can take, and claims that several tasks share, make the filter depend on all nodes (scope CLUSTER).

@@ -85,8 +85,8 @@ _Step = Iterator["_Step | _Found"]
 
 
 def selected(pools: NodePools, alternative: Alternative) -> tuple[Device, ...]:
-    """The devices on a node that the selectors of a request select, or for which they fail. Taking a device for which
-    they fail raises an error."""
+    """The devices on a node that the selectors of a request select, and those where a selector fails. Taking a device
+    for which they fail raises an error."""
     found = pools.selected.get(alternative.expressions)
     if found is None:
         if len(pools.selected) >= MAX_CACHED:

@@ -83,7 +83,7 @@ class Attachments:
 
 
 class AttachFilter:
-    """Rejects nodes to which the disks that they do not have yet cannot all be attached."""
+    """Rejects nodes that cannot attach all the disks that they still lack."""
 
     scope = Scope.NODE
     unresolvable = False

@@ -1,4 +1,5 @@
-"""The preparations of a binding whose Pod has unbound claims: what is written, and what the scheduler waits for.
+"""The preparations of a binding whose Pod has unbound claims: the writes, and the conditions that the scheduler waits
+for.
 
 To bind an existing volume, the scheduler sets the volume's ``claimRef``, and the volume controller completes the
 binding. To provision a volume, the scheduler sets the selected-node annotation on the claim; the provisioner creates

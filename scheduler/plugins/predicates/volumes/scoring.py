@@ -72,7 +72,7 @@ class CapacityScore:
         free_capacity: Callable[[ClaimRequest], Column | None],
         utilization_scores: UtilizationScores,
     ) -> None:
-        """``free_capacity``: the bytes from which a volume could be provisioned for each node (``Provisioning``)."""
+        """``free_capacity``: the bytes of storage available to provision a volume for each node (``Provisioning``)."""
         self._plan = plan
         self._requests = requests
         self._free_capacity = free_capacity

@@ -22,8 +22,8 @@ class QueueAmounts(NamedTuple):
     allocated: Vector
     pending: Vector
     reserved: Vector
-    """What Inqueue and running jobs reserve: minResources (limited to what the job was admitted with) less what is
-    allocated to the job, at most what the cluster has."""
+    """The reservations of Inqueue and running jobs: minResources (limited to the amounts that the job was admitted
+    with), less the job's allocated amounts, and at most the total of the cluster."""
     elastic: Vector
     """What is allocated to each job beyond its minResources."""
 
@@ -74,7 +74,7 @@ def reserves(job: Job) -> bool:
 
 
 def reservation(session: Session, job: Job, minimum: Vector) -> Vector:
-    """What a job reserves when it is admitted with ``minimum``: at most what the cluster has."""
+    """The reservation of a job that is admitted with ``minimum``: at most the total of the cluster."""
     return np.minimum(without_gated(job, minimum), session.total)
 
 
@@ -92,8 +92,8 @@ def total_guarantee(session: Session) -> Vector:
 
 
 def flat_limits(session: Session) -> dict[str, Vector]:
-    """Queue -> its capability, at most what the guarantees of other queues leave (Volcano's realCapability). For queues
-    without a hierarchy."""
+    """Queue -> its capability, limited to the part of the cluster that the guarantees of other queues leave (Volcano's
+    realCapability). For queues without a hierarchy."""
     free = np.maximum(session.total - total_guarantee(session), 0)
     return {name: np.minimum(free + queue.guarantee, queue.capability) for name, queue in session.queues.items()}
 

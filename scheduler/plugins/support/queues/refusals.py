@@ -1,4 +1,4 @@
-"""The refusals of the queue plugins: what was requested, what is used or reserved, what the limit is, and where.
+"""The refusals of the queue plugins, with the requested amount, the used or reserved amount, the limit, and its queue.
 
 overcommit, proportion and capacity share one wording. A message begins with Volcano's message, if Volcano has one; the
 numbers follow.
