@@ -20,7 +20,8 @@ from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import FINISHED_STATUSES, Task, TaskClass, TaskStatus
 from scheduler.plugins.ascend.chiplist import format_chips
 from scheduler.plugins.ascend.cluster_reports import ClusterReports, Report
-from scheduler.plugins.ascend.inventory import NodeChips, device_reports
+from scheduler.plugins.ascend.device_lists import device_reports
+from scheduler.plugins.ascend.inventory import NodeChips
 from scheduler.plugins.ascend.ledger import ChipLedger
 from scheduler.plugins.ascend.masks import ALL, NONE, WIDTH, ids_of
 from scheduler.plugins.ascend.node_health import UNHEALTHY, NodeHealth

@@ -12,7 +12,8 @@ from scheduler.api.reasons import Malformed
 from scheduler.api.snapshot import Snapshot
 from scheduler.plugins.ascend.chiplist import ChipListError, parse_chips
 from scheduler.plugins.ascend.cluster_reports import ClusterReports
-from scheduler.plugins.ascend.inventory import NodeChips, device_reports
+from scheduler.plugins.ascend.device_lists import device_reports
+from scheduler.plugins.ascend.inventory import NodeChips
 from scheduler.plugins.ascend.ledger import ChipLedger
 from scheduler.plugins.ascend.masks import NONE
 from scheduler.plugins.ascend.rescheduling.decision import RELATION

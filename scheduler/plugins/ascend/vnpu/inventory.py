@@ -18,8 +18,9 @@ from scheduler.api.objects import ConfigMap, Node
 from scheduler.api.reasons import Malformed
 from scheduler.api.task import Task, TaskStatus
 from scheduler.plugins.ascend.cluster_reports import Report
+from scheduler.plugins.ascend.device_lists import reported_lists
 from scheduler.plugins.ascend.holdings import holding as whole_holding
-from scheduler.plugins.ascend.inventory import named_chips, reported_lists
+from scheduler.plugins.ascend.inventory import named_chips
 from scheduler.plugins.ascend.masks import ALL, NONE, lowest, mask_of
 from scheduler.plugins.ascend.resources import ChipRequests, ChipResource, units
 from scheduler.plugins.ascend.vnpu.holdings import CoreHolding, holding

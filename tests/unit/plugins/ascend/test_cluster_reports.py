@@ -109,7 +109,7 @@ def test_of_a_config_map_that_changed_only_the_changed_nodes_are_read_again(monk
         parsed.append(text)
         return device_info_of(text)
 
-    monkeypatch.setattr("scheduler.plugins.ascend.inventory.device_info", parse)
+    monkeypatch.setattr("scheduler.plugins.ascend.device_lists.device_info", parse)
 
     feed(world.cluster.cache, aggregate("device-0", {**nodes, "mindx-dl-deviceinfo-n3": devices([7])}))
 

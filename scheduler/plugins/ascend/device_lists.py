@@ -1,0 +1,192 @@
+"""The lists of free and faulty chips that the device plugin of a node publishes.
+
+Their sources, best first: the device plugin's ConfigMap or ClusterD's copy of it, whichever is newer; the Node's
+annotations with the same keys (older device plugins). If a source cannot be read, a Warning Event reports it and the
+next source is read; a malformed list counts as empty.
+"""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, Final, NamedTuple
+
+from scheduler.api.names import (
+    DEVICE_INFO_CONFIGMAP_PREFIX,
+    DEVICE_INFO_KEY,
+    DEVICE_INFO_NAMESPACE,
+    FAULT_SUFFIX,
+    NETWORK_UNHEALTHY_SUFFIX,
+    RECOVERING_SUFFIX,
+    UNHEALTHY_SUFFIX,
+)
+from scheduler.api.objects import ConfigMap, Node
+from scheduler.api.reasons import Malformed
+from scheduler.api.task import Task
+from scheduler.plugins.ascend.chiplist import ChipListError, parse_chips
+from scheduler.plugins.ascend.cluster_reports import ClusterReports, Report
+from scheduler.plugins.ascend.masks import ALL, NONE
+from scheduler.plugins.ascend.resources import ChipResource
+from scheduler.plugins.support.device_info import DeviceInfoError, device_info, sub_healthy_chips
+
+_EMPTY: Final = "counts as an empty list"
+SETTLE_TIME: Final = 10.0
+"""Seconds after the start of a Pod from which on a list of free chips accounts for it. Device plugins update their
+lists every second while chips are assigned."""
+
+
+def device_reports(
+    node: str, config_maps: Mapping[str, ConfigMap], reports: ClusterReports
+) -> tuple[ConfigMap | None, Report | None]:
+    """Returns the ConfigMap of the device plugin of a node, and ClusterD's copy of it."""
+    name = f"{DEVICE_INFO_CONFIGMAP_PREFIX}{node}"
+    return config_maps.get(f"{DEVICE_INFO_NAMESPACE}/{name}"), reports.reports.get(name)
+
+
+class Lists(NamedTuple):
+    """The lists of the device plugin, as masks."""
+
+    free: int
+    network_faults: int
+    unusable: int
+    recovering: int
+    sub_healthy: int
+    published: float
+    """Unix time; 0 if unknown."""
+    malformed: bool
+    """The list of free chips is malformed."""
+    super_pod: int | None
+    """Id of the super pod; None if the source does not give it."""
+    annotated: bool = False
+    """They are annotations of the Node: its device plugin publishes no ConfigMap."""
+
+    @property
+    def present(self) -> int:
+        """The chips that any list names."""
+        return self.free | self.network_faults | self.unusable
+
+    def includes(self, task: Task) -> bool:
+        """Whether the lists were published after the Pod got its chips."""
+        return 0 < task.started_at < self.published - SETTLE_TIME
+
+
+def reported_lists(
+    resource: ChipResource,
+    node: Node,
+    config_map: ConfigMap | None,
+    copied: Report | None,
+    problems: list[Malformed],
+) -> Lists | None:
+    """Returns the lists of the best source whose list of free chips can be read. ``copied``: ClusterD's copy of
+    ``config_map``, which is outdated if ClusterD does not run."""
+    reports = [] if copied is None else [copied]
+    if config_map is not None:
+        meta, text = config_map.metadata, (config_map.data or {}).get(DEVICE_INFO_KEY, "")
+        reports.append(Report(meta.namespace, meta.name, f"data[{DEVICE_INFO_KEY}]", text))
+    readable = [lists for report in reports if (lists := _lists_of(resource, report, problems)) is not None]
+    if readable:
+        return max(readable, key=lambda lists: (not lists.malformed, lists.published))
+    annotations = node.metadata.annotations or {}
+    if resource.name not in annotations:
+        return None
+    lists = _masks(resource, annotations, _Source("Node", "", node.metadata.name, "metadata.annotations", problems))
+    return None if lists is None else lists._replace(annotated=True)
+
+
+def _lists_of(resource: ChipResource, report: Report, problems: list[Malformed]) -> Lists | None:
+    source = _Source("ConfigMap", report.namespace, report.name, report.field, problems)
+    try:
+        info = device_info(report.text)
+    except DeviceInfoError as error:
+        source.report("", str(error))
+        return None
+    return _masks(resource, info.lists, source, info.published, info.super_pod)
+
+
+def _masks(
+    resource: ChipResource,
+    lists: Mapping[str, Any],
+    source: "_Source",
+    published: float = 0.0,
+    super_pod: int | None = None,
+) -> Lists | None:
+    name = resource.name
+    if name not in lists:
+        source.report("", f"lists no {name}")
+        return None
+    listed = source.free_chips(resource, lists)
+    network_faults, unhealthy, recovering = (
+        source.faulty_chips(resource, lists, name + suffix)
+        for suffix in (NETWORK_UNHEALTHY_SUFFIX, UNHEALTHY_SUFFIX, RECOVERING_SUFFIX)
+    )
+    return Lists(
+        listed or NONE,
+        network_faults,
+        unhealthy | recovering,
+        recovering,
+        source.sub_healthy(resource, lists),
+        published,
+        listed is None,
+        super_pod,
+    )
+
+
+class _Source:
+    """An object that contains chip lists, as problems name it."""
+
+    def __init__(self, kind: str, namespace: str, name: str, field: str, problems: list[Malformed]) -> None:
+        self._object = (kind, namespace, name)
+        self._field = field
+        self._problems = problems
+
+    def report(self, key: str, problem: str, consequence: str = "ignored") -> None:
+        field = f"{self._field}[{key}]" if key else self._field
+        self._problems.append(Malformed(*self._object, field, problem, consequence))
+
+    def free_chips(self, resource: ChipResource, lists: Mapping[str, Any]) -> int | None:
+        """Returns the mask of the list of free chips; None if it is malformed."""
+        text = self._text(lists, resource.name)
+        try:
+            return None if text is None else parse_chips(text, resource.prefix)
+        except ChipListError as error:
+            self.report(resource.name, str(error), _EMPTY)
+            return None
+
+    def faulty_chips(self, resource: ChipResource, lists: Mapping[str, Any], key: str) -> int:
+        """Returns the mask of a list of chips with a fault; 0 if it is absent. Of a malformed list the valid names
+        count, so that one wrong name does not make the other chips healthy."""
+        text = self._text(lists, key)
+        if not text:
+            return NONE
+        try:
+            return parse_chips(text, resource.prefix)
+        except ChipListError as error:
+            self.report(key, str(error), "its valid names count")
+        mask = NONE
+        for name in set(text.split(",")):
+            with suppress(ChipListError):
+                mask |= parse_chips(name.strip(), resource.prefix)
+        return mask
+
+    def _text(self, lists: Mapping[str, Any], key: str) -> str | None:
+        text = lists.get(key, "")
+        if isinstance(text, str):
+            return text
+        self.report(key, f"a comma-separated list is wanted, not {type(text).__name__}", _EMPTY)
+        return None
+
+    def sub_healthy(self, resource: ChipResource, lists: Mapping[str, Any]) -> int:
+        """Returns the mask of the chips with sub-health faults; of all chips if such a fault names none."""
+        key = resource.name + FAULT_SUFFIX
+        if key not in lists:
+            return NONE
+        try:
+            names = sub_healthy_chips(lists[key])
+        except DeviceInfoError as error:
+            self.report(key, str(error), _EMPTY)
+            return NONE
+        mask = NONE
+        for name in names:
+            try:
+                mask |= parse_chips(name, resource.prefix) or ALL
+            except ChipListError:
+                mask = ALL
+        return mask
