@@ -7,7 +7,8 @@ from scheduler.api.kinds import NAMESPACE, POD, POD_GROUP, QUEUE, Kind
 from scheduler.api.names import DEFAULT_QUEUE, GROUP_NAME
 from scheduler.api.objects import ENDED_PHASES, Namespace, Pod
 from scheduler.api.scheduling import PodGroup, Queue
-from scheduler.cluster.memory.server import Json, MemoryServer
+from scheduler.cluster.memory.raw_objects import Json
+from scheduler.cluster.memory.server import MemoryServer
 from scheduler.controllers.job.plugins import PLUGIN_NAMES
 from scheduler.webhooks.contract import Operation, Request, Settings
 from scheduler.webhooks.routes import admit, routes

@@ -42,7 +42,8 @@ from scheduler.cluster.memory.event_log import EventLog
 from scheduler.cluster.memory.kubelet import SimulatedKubelet
 from scheduler.cluster.memory.playground import run_playground
 from scheduler.cluster.memory.preparer import MemoryPreparer
-from scheduler.cluster.memory.server import EPOCH, Json, Key, MemoryServer, format_time, key_name, set_condition
+from scheduler.cluster.memory.raw_objects import Json, format_time, set_condition
+from scheduler.cluster.memory.server import EPOCH, Key, MemoryServer, key_name
 from scheduler.cluster.memory.storage import provision, sync_volumes
 from scheduler.cluster.messages import binding_message, eviction_message
 from scheduler.framework.configuration import Configuration

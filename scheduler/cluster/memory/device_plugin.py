@@ -12,7 +12,8 @@ from scheduler.api.names import (
     VGPU_NODE_LOCK,
 )
 from scheduler.cluster.memory.index import node_of
-from scheduler.cluster.memory.server import Json, MemoryServer
+from scheduler.cluster.memory.raw_objects import Json
+from scheduler.cluster.memory.server import MemoryServer
 
 _LOCKS: Final = {GPU_NODE_LOCK: GPU_INDEX, VGPU_NODE_LOCK: VGPU_BIND_PHASE, HAMI_NODE_LOCK: HAMI_BIND_PHASE}
 """Lock annotation of nodes -> annotation of the Pods with devices that were allocated under the lock."""

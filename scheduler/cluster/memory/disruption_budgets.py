@@ -19,7 +19,8 @@ from scheduler.api.kinds import (
 )
 from scheduler.api.objects import KubeObject, Pod, PodDisruptionBudget
 from scheduler.api.selectors import matches
-from scheduler.cluster.memory.server import Json, MemoryServer, controller_of
+from scheduler.cluster.memory.raw_objects import Json, controller_of
+from scheduler.cluster.memory.server import MemoryServer
 
 _SCALED: Final = (DEPLOYMENT, REPLICA_SET, REPLICATION_CONTROLLER, STATEFUL_SET)
 _DESIRED: Final = "deployment.kubernetes.io/desired-replicas"

@@ -8,7 +8,7 @@ import msgspec
 
 from scheduler.api.decisions import EventRecord
 from scheduler.api.names import DEFAULT_NAMESPACE
-from scheduler.cluster.memory.server import format_time
+from scheduler.cluster.memory.raw_objects import format_time
 
 _Key = tuple[str, str, str, str, str, str]
 

@@ -7,7 +7,8 @@ from scheduler.api.objects import Pod, Taint
 from scheduler.api.pod_rules import NO_EXECUTE, tolerates
 from scheduler.cluster.memory.index import node_of
 from scheduler.cluster.memory.playground import is_simulated
-from scheduler.cluster.memory.server import Json, Key, MemoryServer
+from scheduler.cluster.memory.raw_objects import Json
+from scheduler.cluster.memory.server import Key, MemoryServer
 
 
 class SimulatedKubelet:

@@ -10,7 +10,8 @@ import msgspec
 from scheduler.api.kinds import CONFIG_MAP, NODE, POD
 from scheduler.api.names import DEVICE_INFO_CONFIGMAP_PREFIX, DEVICE_INFO_NAMESPACE, PREDICATE_TIME
 from scheduler.cluster.memory.index import node_of
-from scheduler.cluster.memory.server import Json, MemoryServer, key_of
+from scheduler.cluster.memory.raw_objects import Json
+from scheduler.cluster.memory.server import MemoryServer, key_of
 from scheduler.playground import objects
 from scheduler.playground.faults import Kubelet
 from scheduler.playground.holdings import read_holdings

@@ -10,7 +10,8 @@ from typing import Any
 from scheduler.api.decisions import Bind
 from scheduler.api.kinds import POD
 from scheduler.api.preparation import Fail, Patch, Preparation, Wait
-from scheduler.cluster.memory.server import Json, MemoryServer
+from scheduler.cluster.memory.raw_objects import Json
+from scheduler.cluster.memory.server import MemoryServer
 from scheduler.cluster.messages import preparation_message
 
 Prepared = Callable[[Bind], object]

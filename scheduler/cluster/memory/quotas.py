@@ -6,7 +6,8 @@ The status of quotas with scopes, which count only some of the Pods, is not comp
 from scheduler.api.kinds import POD, RESOURCE_QUOTA
 from scheduler.api.objects import ENDED_PHASES
 from scheduler.api.quantity import Amount, QuantityError
-from scheduler.cluster.memory.server import Json, MemoryServer
+from scheduler.cluster.memory.raw_objects import Json
+from scheduler.cluster.memory.server import MemoryServer
 from scheduler.controllers.resources import pod_usage, printed, summed
 
 

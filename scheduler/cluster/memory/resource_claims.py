@@ -9,7 +9,8 @@ import hashlib
 from scheduler.api.kinds import POD, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE
 from scheduler.api.names import CLAIM_FINALIZER, POD_CLAIM_NAME
 from scheduler.api.objects import ENDED_PHASES
-from scheduler.cluster.memory.server import Json, MemoryServer
+from scheduler.cluster.memory.raw_objects import Json
+from scheduler.cluster.memory.server import MemoryServer
 
 
 def sync_claims(server: MemoryServer) -> bool:

@@ -5,27 +5,24 @@ every change. A stored object is immutable: a new version is a new dictionary, w
 So copies of a cluster can share objects, and indices (``index``) stay valid.
 """
 
-import copy
 import uuid
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
 from hashlib import sha1
-from typing import Any
 
-from scheduler.api.kinds import POD, PRIORITY_CLASS, QUEUE, SERVICE, Kind
-from scheduler.api.names import DEFAULT_NAMESPACE, DEFAULT_QUEUE, POD_SCHEDULED
+from scheduler.api.kinds import POD, QUEUE, Kind
+from scheduler.api.names import DEFAULT_NAMESPACE
 from scheduler.api.objects import KubeObject
 from scheduler.cluster.manifests import Manifest, ManifestError, decode
+from scheduler.cluster.memory.defaults import set_defaults
 from scheduler.cluster.memory.index import Index, IndexFunction
+from scheduler.cluster.memory.raw_objects import Json, format_time, merged, mutable_copy, owner_uids
 
-Json = dict[str, Any]
 Key = tuple[str, str, str]
 """Group and kind, namespace, name."""
 Watcher = Callable[[Kind, KubeObject | None, KubeObject | None], None]
 """Called with the kind, the old object (None if it is new) and the new object (None if it was deleted)."""
-_WRITABLE = ("metadata", "spec", "status")
 EPOCH = datetime(2020, 1, 1, tzinfo=UTC)
 _LATEST = datetime(9000, 1, 1, tzinfo=UTC)
 """Later dates are refused, so that the clock can advance."""
@@ -39,12 +36,6 @@ def key_of(kind: Kind, namespace: str, name: str) -> Key:
 def key_name(key: Key) -> str:
     """``namespace/name``, or the name of a cluster-scoped object."""
     return f"{key[1]}/{key[2]}" if key[1] else key[2]
-
-
-@lru_cache(maxsize=16)  # most changes happen at the same simulated time
-def format_time(time: datetime) -> str:
-    """The time as RFC 3339."""
-    return f"{time.isoformat(timespec='seconds')[:19]}Z"  # strftime takes ten times as long
 
 
 class MemoryServer:
@@ -224,7 +215,7 @@ class MemoryServer:
         entry = self._objects.get(key)
         if entry is None:
             return False
-        self.update(kind, namespace, name, _merged(entry[1], body))
+        self.update(kind, namespace, name, merged(entry[1], body))
         return True
 
     def update(self, kind: Kind, namespace: str, name: str, raw: Json) -> None:
@@ -284,7 +275,7 @@ class MemoryServer:
         self._uids.pop(uid, None)
         if kind is not None:
             self._notify(key, kind, old, None)
-        for owner in _owner_uids(raw):
+        for owner in owner_uids(raw):
             self._owned.get(owner, {}).pop(key, None)
         for owned in self._owned.pop(uid, {}):
             entry = self._objects.get(owned)
@@ -302,7 +293,7 @@ class MemoryServer:
         self._next_number += 1
         self._put(key, kind, raw)
         self._uids[raw["metadata"]["uid"]] = key
-        for owner in _owner_uids(raw):
+        for owner in owner_uids(raw):
             self._owned.setdefault(owner, {})[key] = None
 
     def _put(self, key: Key, kind: Kind | None, raw: Json) -> None:
@@ -334,108 +325,6 @@ def _uid(name: str) -> str:
     text = sha1(_UIDS + name.encode(), usedforsecurity=False).hexdigest()
     variant = "89ab"[int(text[16], 16) & 3]
     return f"{text[:8]}-{text[8:12]}-5{text[13:16]}-{variant}{text[17:20]}-{text[20:32]}"
-
-
-def mutable_copy(raw: Json) -> Json:
-    """Returns a copy of an object whose metadata, spec and status may be modified; their members are shared."""
-    return {k: dict(v) if k in _WRITABLE and isinstance(v, dict) else v for k, v in raw.items()}
-
-
-def set_defaults(kind: Kind, raw: Json, server: MemoryServer) -> bool:
-    """Sets the defaults of the API server and of the CustomResourceDefinitions that affect scheduling. Returns whether
-    the object changed."""
-    changed = False
-    if kind.name == "Pod":
-        spec, status = raw.setdefault("spec", {}), raw.setdefault("status", {})
-        changed = _set_default(status, "phase", "Pending")
-        if spec.get("priority") is None or "preemptionPolicy" not in spec:
-            priority_class = _priority_class(server, spec.get("priorityClassName") or "")
-            if spec.get("priority") is None:
-                spec["priority"] = int(priority_class.get("value", 0))
-                changed = True
-            if priority_class.get("preemptionPolicy"):
-                changed |= _set_default(spec, "preemptionPolicy", priority_class["preemptionPolicy"])
-        if spec.get("schedulingGates") and not spec.get("nodeName"):
-            message = "Scheduling is blocked due to non-empty scheduling gates"
-            changed |= set_condition(status, POD_SCHEDULED, "False", "SchedulingGated", message)
-        if spec.get("nodeName") and not _is_scheduled(status):
-            changed |= set_condition(status, POD_SCHEDULED, "True", "", "", format_time(server.clock))
-    elif kind.name == "PodGroup":
-        changed = _set_default(raw.setdefault("spec", {}), "queue", DEFAULT_QUEUE)
-    elif kind.name == "Queue":
-        spec = raw.setdefault("spec", {})
-        changed = _set_default(spec, "weight", 1)
-        changed |= _set_default(spec, "reclaimable", True)
-        changed |= _set_default(raw.setdefault("status", {}), "state", "Open")
-    elif kind is SERVICE:
-        number = len(server.of(SERVICE)) + 1
-        changed = _set_default(raw.setdefault("spec", {}), "clusterIP", f"10.96.{number // 250}.{number % 250 + 1}")
-    return changed
-
-
-def _set_default(fields: Json, name: str, value: Any) -> bool:
-    """Sets a field that is absent. Returns whether it was."""
-    if name in fields:
-        return False
-    fields[name] = value
-    return True
-
-
-def controller_of(raw: Json) -> Json | None:
-    """The owner reference of an object's controller."""
-    owners = raw["metadata"].get("ownerReferences") or ()
-    return next((owner for owner in owners if isinstance(owner, dict) and owner.get("controller")), None)
-
-
-def _owner_uids(raw: Json) -> list[str]:
-    return [str(owner.get("uid")) for owner in raw["metadata"].get("ownerReferences") or () if isinstance(owner, dict)]
-
-
-def _priority_class(server: MemoryServer, name: str) -> Json:
-    """The PriorityClass with the name, or the global default if the name is empty; empty if there is none."""
-    classes = server.of(PRIORITY_CLASS)
-    return next((raw for raw in classes if (raw["metadata"]["name"] == name if name else raw.get("globalDefault"))), {})
-
-
-def _is_scheduled(status: Json) -> bool:
-    """Whether the conditions of a Pod say that it has a node."""
-    conditions = status.get("conditions") or ()
-    return any(
-        isinstance(each, dict) and each.get("type") == POD_SCHEDULED and each.get("status") == "True"
-        for each in conditions
-    )
-
-
-def set_condition(status: Json, type_: str, value: str, reason: str, message: str, since: str = "") -> bool:
-    """Sets a Pod condition in a new list. Returns whether it changed. ``since``: the transition time if the status
-    changes."""
-    conditions = status["conditions"] = list(status.get("conditions") or ())
-    new = {"type": type_, "status": value, **({"reason": reason} if reason else {})}
-    if message:
-        new["message"] = message
-    if since:
-        new["lastTransitionTime"] = since
-    for i, old in enumerate(conditions):
-        if isinstance(old, dict) and old.get("type") == type_:
-            if old.get("status") == value and old.get("lastTransitionTime"):
-                new["lastTransitionTime"] = old["lastTransitionTime"]
-            conditions[i] = new
-            return bool(old != new)
-    conditions.append(new)
-    return True
-
-
-def _merged(target: Any, patch: Json) -> Json:
-    """Applies a JSON merge patch (RFC 7386)."""
-    result: Json = dict(target) if isinstance(target, dict) else {}
-    for key, value in patch.items():
-        if value is None:
-            result.pop(key, None)
-        elif isinstance(value, dict):
-            result[key] = _merged(result.get(key), value)
-        else:
-            result[key] = copy.deepcopy(value)
-    return result
 
 
 def _date(text: str) -> datetime | None:

@@ -21,7 +21,8 @@ from scheduler.api.objects import Node
 from scheduler.api.quantity import QuantityError
 from scheduler.api.storage import CsiNode, PersistentVolume, PersistentVolumeClaim, StorageClass
 from scheduler.cluster.manifests import ManifestError
-from scheduler.cluster.memory.server import Json, MemoryServer
+from scheduler.cluster.memory.raw_objects import Json
+from scheduler.cluster.memory.server import MemoryServer
 from scheduler.plugins.predicates.volumes.claims import (
     capacity,
     class_of,

@@ -15,8 +15,10 @@ from scheduler.api.objects import ENDED_PHASES
 from scheduler.api.written_values import value_of
 from scheduler.cluster.manifests import Manifest, ManifestError
 from scheduler.cluster.memory.cluster import MemoryCluster
+from scheduler.cluster.memory.defaults import set_defaults
 from scheduler.cluster.memory.index import group_of, node_of
-from scheduler.cluster.memory.server import Json, key_of, set_defaults
+from scheduler.cluster.memory.raw_objects import Json
+from scheduler.cluster.memory.server import key_of
 
 DELETE: Final = "delete"
 MERGE: Final = "merge"

@@ -6,7 +6,6 @@ simulated.
 """
 
 import copy
-import hashlib
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
@@ -15,18 +14,19 @@ import msgspec
 from scheduler.api.kinds import BATCH_JOB, CLAIM, DEPLOYMENT, POD, REPLICA_SET, STATEFUL_SET, Kind
 from scheduler.api.objects import ENDED_PHASES, KubeObject, LabelSelector, Pod
 from scheduler.api.selectors import matches
-from scheduler.cluster.memory.server import Json, Key, MemoryServer, controller_of, key_of
+from scheduler.cluster.memory.raw_objects import Json, controller_of
+from scheduler.cluster.memory.server import Key, MemoryServer, key_of
+from scheduler.cluster.memory.workload_manifests import (
+    COMPLETION_INDEX,
+    TEMPLATE_HASH,
+    as_object,
+    count,
+    generated_name,
+    job_labels,
+    new_pod,
+    new_replica_set,
+)
 
-MAX_PODS: Final = 100_000
-"""Pods of a workload; a larger number is assumed to be a mistake."""
-_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
-"""The characters of generated names."""
-_MAX_PREFIX_LENGTH: Final = 58
-"""Characters of a name before its generated part."""
-_TEMPLATE_HASH: Final = "pod-template-hash"
-_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
-_REVISION: Final = "deployment.kubernetes.io/revision"
-_INDEX: Final = "batch.kubernetes.io/job-completion-index"
 _JOB_CONTROLLER: Final = "kubernetes.io/job-controller"
 
 
@@ -81,15 +81,15 @@ class Workloads:
         if not own:
             missing = list(self._replica_sets_of_pods(deployment))
             if not missing and not spec.get("paused"):
-                missing = [_replica_set(deployment)]
+                missing = [new_replica_set(deployment)]
             created = [self._server.create(REPLICA_SET, raw) for raw in missing]
             return any(created)
-        active = [raw for raw in own if _count(raw.get("spec") or {}, "replicas")]
+        active = [raw for raw in own if count(raw.get("spec") or {}, "replicas")]
         if len(active) > 1:
             return False  # in a rollout, which is not simulated
         scaled = active[0] if active else max(own, key=lambda raw: str(raw["metadata"].get("creationTimestamp", "")))
-        number, meta = _count(spec, "replicas"), scaled["metadata"]
-        if _count(scaled.get("spec") or {}, "replicas") == number:
+        number, meta = count(spec, "replicas"), scaled["metadata"]
+        if count(scaled.get("spec") or {}, "replicas") == number:
             return False
         return self._server.patch(REPLICA_SET, meta["namespace"], meta["name"], {"spec": {"replicas": number}})
 
@@ -101,14 +101,14 @@ class Workloads:
             if not self._server.exists(str(owner.get("uid"))) and _is_selected(deployment, pod):
                 pods.setdefault((str(owner.get("name")), str(owner.get("uid"))), []).append(pod)
         for (name, uid), own in pods.items():
-            made = _replica_set(deployment, (own[0]["metadata"].get("labels") or {}).get(_TEMPLATE_HASH))
+            made = new_replica_set(deployment, (own[0]["metadata"].get("labels") or {}).get(TEMPLATE_HASH))
             made["metadata"] |= {"name": name, "uid": uid}
             if len(pods) > 1:
                 made["spec"]["replicas"] = sum(map(_is_active, own))
             yield made
 
     def _sync_replica_set(self, replica_set: Json) -> bool:
-        desired = _count(replica_set.get("spec") or {}, "replicas")
+        desired = count(replica_set.get("spec") or {}, "replicas")
         return self._sync_pods(REPLICA_SET, replica_set, desired)
 
     def _sync_job(self, job: Json) -> bool:
@@ -119,10 +119,10 @@ class Workloads:
         if finished or spec.get("suspend") or spec.get("managedBy", _JOB_CONTROLLER) != _JOB_CONTROLLER:
             return False
         pods = list(self._controlled(POD, job))
-        done = max(_count(status, "succeeded", 0), sum(pod["status"].get("phase") == "Succeeded" for pod in pods))
-        desired = _count(spec, "parallelism")
+        done = max(count(status, "succeeded", 0), sum(pod["status"].get("phase") == "Succeeded" for pod in pods))
+        desired = count(spec, "parallelism")
         if spec.get("completions") is not None:
-            desired = min(desired, max(_count(spec, "completions") - done, 0))
+            desired = min(desired, max(count(spec, "completions") - done, 0))
         elif done:
             return False  # without completions, no Pod is created after the first that succeeded
         indices = self._free_indices(job, pods) if spec.get("completionMode") == "Indexed" else None
@@ -130,8 +130,8 @@ class Workloads:
 
     def _sync_stateful_set(self, stateful_set: Json) -> bool:
         meta, spec = stateful_set["metadata"], stateful_set.get("spec") or {}
-        first = _count(_object(spec.get("ordinals")), "start", 0)
-        last = first + _count(spec, "replicas")
+        first = count(as_object(spec.get("ordinals")), "start", 0)
+        last = first + count(spec, "replicas")
         # The API server sets the policy; a manifest without it gets all its Pods at once.
         is_ordered = spec.get("podManagementPolicy") == "OrderedReady"
         changed = False
@@ -170,7 +170,10 @@ class Workloads:
         names = self._free_names(workload, indices)
         for _ in range(desired - len(active)):
             name, index = next(names, ("", None))
-            if not name or not self._server.create(POD, _pod(kind, workload, name, _job_labels(kind, workload, index))):
+            if not name:
+                break
+            labels = job_labels(kind, workload, index)
+            if not self._server.create(POD, new_pod(kind, workload, name, labels)):
                 break
             changed = True
         return changed
@@ -183,32 +186,32 @@ class Workloads:
             if indices is not None and index is None:
                 return
             prefix = f"{meta['name']}-" if index is None else f"{meta['name']}-{index}-"
-            while self._server.find(POD, meta["namespace"], _generated(prefix, meta["uid"], number)) is not None:
+            while self._server.find(POD, meta["namespace"], generated_name(prefix, meta["uid"], number)) is not None:
                 number += 1
-            yield _generated(prefix, meta["uid"], number), index
+            yield generated_name(prefix, meta["uid"], number), index
             number += 1
 
     def _free_indices(self, job: Json, pods: list[Json]) -> Iterator[int]:
         """The completion indices without an active or succeeded Pod."""
         taken = _index_ranges((job.get("status") or {}).get("completedIndexes"))
         for pod in pods:
-            index = (pod["metadata"].get("annotations") or {}).get(_INDEX, "")
+            index = (pod["metadata"].get("annotations") or {}).get(COMPLETION_INDEX, "")
             if index.isdecimal() and (_is_active(pod) or pod["status"].get("phase") == "Succeeded"):
                 taken.append((int(index), int(index)))
-        for index in range(_count(job.get("spec") or {}, "completions")):
+        for index in range(count(job.get("spec") or {}, "completions")):
             if not any(low <= index <= high for low, high in taken):
                 yield index
 
     def _stateful_pod(self, stateful_set: Json, ordinal: int, name: str) -> Json:
         """A Pod of a StatefulSet. Creates its claims, which outlive the Pod."""
         labels = {"statefulset.kubernetes.io/pod-name": name, "apps.kubernetes.io/pod-index": str(ordinal)}
-        pod, mounted = _pod(STATEFUL_SET, stateful_set, name, {"labels": labels}), []
+        pod, mounted = new_pod(STATEFUL_SET, stateful_set, name, {"labels": labels}), []
         meta = stateful_set["metadata"]
         claims = stateful_set["spec"].get("volumeClaimTemplates")
         for template in claims if isinstance(claims, list) else ():
             if not isinstance(template, dict):
                 continue
-            own = _object(template.get("metadata"))
+            own = as_object(template.get("metadata"))
             claim = f"{own.get('name', '')}-{meta['name']}-{ordinal}"
             manifest = {
                 "apiVersion": CLAIM.api_version,
@@ -226,77 +229,6 @@ class Workloads:
         spec = pod["spec"]
         others = [volume for volume in spec.get("volumes") or () if volume.get("name") not in names]
         return {**pod, "spec": {**spec, "volumes": [*others, *mounted]} if mounted else spec}
-
-
-# --- manifests ---
-def _replica_set(deployment: Json, template_hash: str | None = None) -> Json:
-    """The ReplicaSet of a Deployment's template, with the template's hash in its selector. ``template_hash``: the one
-    that its Pods have."""
-    meta, spec = deployment["metadata"], deployment.get("spec") or {}
-    template = copy.deepcopy(spec["template"])
-    digest = template_hash or _hash_suffix(f"{meta['namespace']}/{meta['name']}", 10)
-    template["metadata"] = {**_object(template.get("metadata"))}
-    labels = template["metadata"]["labels"] = {**_object(template["metadata"].get("labels"))}
-    selector = _object(spec.get("selector")) or {"matchLabels": dict(labels)}
-    labels[_TEMPLATE_HASH] = digest
-    annotations = {k: v for k, v in (meta.get("annotations") or {}).items() if k not in (_LAST_APPLIED, _REVISION)}
-    return {
-        "apiVersion": REPLICA_SET.api_version,
-        "kind": REPLICA_SET.name,
-        "metadata": {
-            "name": f"{meta['name']}-{digest}",
-            "namespace": meta["namespace"],
-            "labels": dict(labels),
-            **({"annotations": annotations} if annotations else {}),
-            "ownerReferences": [_owner(DEPLOYMENT, deployment)],
-        },
-        "spec": {
-            "replicas": _count(spec, "replicas"),
-            "selector": {**selector, "matchLabels": {**_object(selector.get("matchLabels")), _TEMPLATE_HASH: digest}},
-            "template": template,
-        },
-    }
-
-
-def _pod(kind: Kind, workload: Json, name: str, extra: dict[str, dict[str, str]]) -> Json:
-    """A Pod from a workload's template. ``extra``: additional labels and annotations."""
-    meta, template = workload["metadata"], workload["spec"]["template"]
-    own = _object(template.get("metadata"))
-    written = {key: {**copy.deepcopy(_object(own.get(key))), **extra.get(key, {})} for key in ("labels", "annotations")}
-    return {
-        "apiVersion": POD.api_version,
-        "kind": POD.name,
-        "metadata": {
-            **{key: value for key, value in written.items() if value},
-            "name": name,
-            "namespace": meta["namespace"],
-            "ownerReferences": [_owner(kind, workload)],
-        },
-        "spec": _object(template.get("spec")),
-    }
-
-
-def _job_labels(kind: Kind, workload: Json, index: int | None) -> dict[str, dict[str, str]]:
-    """The labels and annotations that the Job controller adds to its Pods; empty for other workloads."""
-    if kind is not BATCH_JOB:
-        return {}
-    meta, prefix = workload["metadata"], "batch.kubernetes.io/"
-    names = {"controller-uid": meta["uid"], "job-name": meta["name"]}
-    labels = {**names, **{f"{prefix}{key}": value for key, value in names.items()}}
-    if index is None:
-        return {"labels": labels}
-    return {"labels": {**labels, _INDEX: str(index)}, "annotations": {_INDEX: str(index)}}
-
-
-def _owner(kind: Kind, raw: Json) -> Json:
-    return {
-        "apiVersion": kind.api_version,
-        "kind": kind.name,
-        "name": raw["metadata"]["name"],
-        "uid": raw["metadata"]["uid"],
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
 
 
 def _replica_set_namespace(pod: Json) -> str | None:
@@ -339,11 +271,6 @@ def _conditions(status: Json) -> list[Json]:
     return [condition for condition in found if isinstance(condition, dict)] if isinstance(found, list) else []
 
 
-def _object(value: Any) -> Json:
-    """Returns the value if it is an object, else an empty object."""
-    return value if isinstance(value, dict) else {}
-
-
 def _index_ranges(text: Any) -> list[tuple[int, int]]:
     """The ranges in a Job's ``completedIndexes``, such as ``1,3-5``."""
     ranges = []
@@ -352,18 +279,3 @@ def _index_ranges(text: Any) -> list[tuple[int, int]]:
         if low.isdecimal() and (high or low).isdecimal():
             ranges.append((int(low), int(high or low)))
     return ranges
-
-
-def _count(spec: Json, field: str, default: int = 1) -> int:
-    value = spec.get(field, default)
-    return min(max(value, 0), MAX_PODS) if isinstance(value, int) else default
-
-
-def _generated(prefix: str, uid: str, number: int) -> str:
-    """A name like a generated one of the API server, but the same in every simulation."""
-    return prefix[:_MAX_PREFIX_LENGTH] + _hash_suffix(f"{uid}/{number}", 5)
-
-
-def _hash_suffix(text: str, length: int) -> str:
-    digest = hashlib.sha256(text.encode()).digest()
-    return "".join(_ALPHABET[byte % len(_ALPHABET)] for byte in digest[:length])

@@ -18,7 +18,7 @@ from scheduler.api.resource import PODS_INDEX, format_amount
 from scheduler.api.task import Task, TaskStatus
 from scheduler.api.written_amounts import quantity
 from scheduler.cluster.manifests import decode
-from scheduler.cluster.memory.server import mutable_copy
+from scheduler.cluster.memory.raw_objects import mutable_copy
 from scheduler.explain.changes.node_fixes import fix_for, fixed_node
 from scheduler.explain.queues import queue_position
 from scheduler.framework.columns import Filter, Scope

@@ -10,7 +10,7 @@ from scheduler.api.job import Job
 from scheduler.api.kinds import DEPLOYMENT, POD, REPLICA_SET, STATEFUL_SET, VCJOB, Kind
 from scheduler.api.names import KUBE_SYSTEM, TASK_SPEC
 from scheduler.api.task import Task, TaskStatus
-from scheduler.cluster.memory.server import controller_of
+from scheduler.cluster.memory.raw_objects import controller_of
 from scheduler.explain.changes.workloads import workload_of
 from scheduler.framework.remedies.adjustments import Adjustment, ChangeKind, Edit, Plan, Raw, Step
 from scheduler.framework.remedies.evidence import Evidence

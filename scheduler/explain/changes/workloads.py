@@ -5,7 +5,7 @@ from typing import Final
 
 from scheduler.api.job import Job
 from scheduler.api.kinds import BATCH_JOB, POD, POD_GROUP, REPLICA_SET, VCJOB, Kind, find_kind
-from scheduler.cluster.memory.server import controller_of
+from scheduler.cluster.memory.raw_objects import controller_of
 from scheduler.framework.remedies.adjustments import Edit, Raw
 from scheduler.framework.remedies.evidence import Evidence
 

@@ -6,7 +6,8 @@ import pytest
 
 from scheduler.api.kinds import BATCH_JOB, DEPLOYMENT, DISRUPTION_BUDGET, POD, REPLICA_SET, Kind
 from scheduler.cluster.memory.disruption_budgets import DisruptionBudgets
-from scheduler.cluster.memory.server import Json, MemoryServer
+from scheduler.cluster.memory.raw_objects import Json
+from scheduler.cluster.memory.server import MemoryServer
 
 WEB = {"app": "web"}
 

@@ -8,7 +8,8 @@ import pytest
 
 from scheduler.api.kinds import BATCH_JOB, CLAIM, DEPLOYMENT, POD, REPLICA_SET, STATEFUL_SET, Kind
 from scheduler.cluster.memory import Simulation
-from scheduler.cluster.memory.server import Json, MemoryServer
+from scheduler.cluster.memory.raw_objects import Json
+from scheduler.cluster.memory.server import MemoryServer
 from scheduler.cluster.memory.workloads import Workloads
 from scheduler.framework.configuration_file import DEFAULT_CONFIGURATION, parse_configuration
 from tests.builders import NAME, manifests, node
