@@ -3,7 +3,7 @@
 As with vcjobs, Pods are created once the PodGroup is admitted to its queue. A key is an AscendJob.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, cast
 
 from scheduler.api.acjob import CREATED, FAILED, RESTARTING, RUNNING, SUSPENDED, AscendJob
@@ -11,10 +11,6 @@ from scheduler.api.acjob_roles import FRAMEWORK, LEADERS, InvalidJobError, JobRo
 from scheduler.api.job import PENDING_PHASES
 from scheduler.api.kinds import ACJOB, CONFIG_MAP, POD, POD_GROUP, QUEUE, SERVICE, Kind, find_kind
 from scheduler.api.names import (
-    ACJOB_COMPLETE,
-    ACJOB_RESTARTS,
-    FAULT_RETRY_TIMES,
-    FAULT_SCHEDULING,
     RESCHEDULING_STATE,
     SYSTEM_NAMESPACE,
 )
@@ -25,6 +21,17 @@ from scheduler.api.times import parse_timestamp
 from scheduler.controllers.acjob.environment import CLUSTERD, CLUSTERD_DOMAIN, CLUSTERD_NAMESPACE, Addresses
 from scheduler.controllers.acjob.hot_switch import is_switched, marks_differ, next_steps, places
 from scheduler.controllers.acjob.manifests import VERSION, group_name, members, pod, pod_group, pod_name, service
+from scheduler.controllers.acjob.restarts import (
+    any_terminates,
+    backoff_limit,
+    completion,
+    counted,
+    is_rescheduled,
+    is_torn,
+    number_in,
+    restarts_of,
+    retry_times,
+)
 from scheduler.controllers.acjob.retries import RetryRecord
 from scheduler.controllers.acjob.status import (
     ConditionChange,
@@ -76,7 +83,7 @@ class AscendJobController(Controller):
             return [key_of(obj)]
         if kind is CONFIG_MAP:
             is_record = key_of(obj) == (SYSTEM_NAMESPACE, RESCHEDULING_STATE)
-            return [key_of(job) for job in self._store.all(ACJOB, AscendJob) if _retry_times(job)] if is_record else []
+            return [key_of(job) for job in self._store.all(ACJOB, AscendJob) if retry_times(job)] if is_record else []
         owner = controller_of(obj)
         if owner is None or find_kind(owner.api_version, owner.kind) is not ACJOB:
             return []
@@ -87,7 +94,7 @@ class AscendJobController(Controller):
             job = self._store.get(ACJOB, AscendJob, *key)
             is_lost = new is None and not is_switched(cast("Pod", obj), self._store.pods_of(owner.uid))
             if is_lost and job is not None and job.metadata.uid == owner.uid:
-                self._lost[key] = max(self._lost.get(key, 0), _number((obj.metadata.labels or {}).get(VERSION, "")))
+                self._lost[key] = max(self._lost.get(key, 0), number_in((obj.metadata.labels or {}).get(VERSION, "")))
         return [key]
 
     # --- planning -----------------------------------------------------------------------------------------------------
@@ -150,9 +157,9 @@ class AscendJobController(Controller):
         if leader is not None and (not address or address == _NO_ADDRESS):
             return plan  # the Service is observed when it has an address
         missing = [(name, role, index) for name, role, index in members(job, roles) if name not in existing]
-        version = _restarts(group)
+        version = restarts_of(group)
         lost = self._lost.get(key_of(job))
-        if missing and (_is_torn(group, len(existing)) if lost is None else lost >= version):
+        if missing and (is_torn(group, len(existing)) if lost is None else lost >= version):
             version += 1
             stop = self._restart(job, group, version, len(missing), roles.total, plan, now)
             if stop is not None:
@@ -164,7 +171,7 @@ class AscendJobController(Controller):
 
         plan.then(*(Create(POD, manifest_of(role, i), job.metadata.uid) for _, role, i in missing))
         if not missing:
-            plan = self._report(job, roles, existing, plan.then(*_completion(group, existing, roles.total)), now)
+            plan = self._report(job, roles, existing, plan.then(*completion(group, existing, roles.total)), now)
         return plan.then(*next_steps(job, roles, existing, pods, manifest_of))
 
     def _restart(
@@ -172,11 +179,11 @@ class AscendJobController(Controller):
     ) -> Plan | None:
         """Counts a restart before its Pods are created. Returns the plan of a job that has no restarts left."""
         where = f"{job.metadata.namespace}/{job.metadata.name}"
-        limit = _backoff_limit(job)
+        limit = backoff_limit(job)
         if 0 < limit < version:
             text = f"Job {where} has failed because it has reached its limit of {limit} restarts."
             return self._conclude(job, now, ConditionChange(FAILED, "JobFailed", text), None)
-        plan.then(_annotation(group, ACJOB_RESTARTS, str(version)))
+        plan.then(counted(group, version))
         text = f"Job {where} restarts for the {version}. time: {missing} of {total} Pods are gone."
         plan.then(*self._status(job, now, [ConditionChange(RESTARTING, "JobRestarting", text)], None))
         return None
@@ -191,7 +198,7 @@ class AscendJobController(Controller):
         counts = replica_statuses(job, roles, pods)
         group = self._store.get(POD_GROUP, PodGroup, job.metadata.namespace, group_name(job))
         found = change_by_pods(job, roles, counts, self._retries(job, roles, group))
-        if found is not None and found.type == RUNNING and job.has(RESTARTING) and _any_terminates(pods):
+        if found is not None and found.type == RUNNING and job.has(RESTARTING) and any_terminates(pods):
             found = None  # the Pods of before the restart are not gone yet
         changes = [created(job)] if not job.has(CREATED) else []
         return plan.then(*self._status(job, now, [*changes, *([found] if found else [])], counts))
@@ -199,12 +206,12 @@ class AscendJobController(Controller):
     def _retries(self, job: AscendJob, roles: JobRoles, group: PodGroup | None) -> int:
         """The restarts that the job has left after a Pod has failed. Where the record of the scheduler cannot be read,
         every restart counts as one after a failure."""
-        allowed = _retry_times(job)
-        if not allowed or not _is_rescheduled(job, roles):
+        allowed = retry_times(job)
+        if not allowed or not is_rescheduled(job, roles):
             return 0
         config_map = self._store.get(CONFIG_MAP, ConfigMap, SYSTEM_NAMESPACE, RESCHEDULING_STATE)
         if config_map is None:
-            return max(allowed - (0 if group is None else _restarts(group)), 0)
+            return max(allowed - (0 if group is None else restarts_of(group)), 0)
         if self._record is None or self._record.source is not config_map:
             self._record = RetryRecord(config_map)
         return self._record.left(f"{job.metadata.namespace}/{group_name(job)}", job.metadata.uid, allowed)
@@ -238,7 +245,7 @@ class AscendJobController(Controller):
         text = f"Job {job.metadata.namespace}/{job.metadata.name} is suspended."
         group = self._store.get(POD_GROUP, PodGroup, job.metadata.namespace, group_name(job))
         counts: dict[str, Json] = {role.type: {} for role in roles.roles}
-        restarts = None if group is None else _restarts(group)
+        restarts = None if group is None else restarts_of(group)
         plan = Plan().then(
             *self._status(job, now, [ConditionChange(SUSPENDED, "JobSuspended", text)], counts, restarts)
         )
@@ -317,59 +324,3 @@ def _waiting(job: AscendJob, group: PodGroup | None) -> ConditionChange:
     return ConditionChange(
         CREATED, "PodGroupPending", f"PodGroup {group.metadata.name} is not admitted to its queue yet{text}"
     )
-
-
-def _restarts(group: PodGroup) -> int:
-    """How often the job restarted."""
-    return _number((group.metadata.annotations or {}).get(ACJOB_RESTARTS, ""))
-
-
-def _completion(group: PodGroup, pods: Mapping[str, Pod], total: int) -> Iterator[Effect]:
-    """Yields the write that records that the job has all its Pods after its last restart. They are of this restart, or
-    they run, as those that were not replaced; none is to be deleted."""
-    restarts = _restarts(group)
-    value = f"{restarts}:{total}"
-    if (group.metadata.annotations or {}).get(ACJOB_COMPLETE) == value or _any_terminates(pods):
-        return
-    of_restart = all((pod.metadata.labels or {}).get(VERSION) == str(restarts) for pod in pods.values())
-    if of_restart or all(pod.status.phase == RUNNING for pod in pods.values()):
-        yield _annotation(group, ACJOB_COMPLETE, value)
-
-
-def _is_torn(group: PodGroup, existing: int) -> bool:
-    """Whether Pods were deleted while no controller ran, and the restart is not counted yet. The job had all its Pods
-    since the last one. Nothing was deleted if the job was given more Pods. ``existing``: number of its Pods."""
-    restarts, _, total = (group.metadata.annotations or {}).get(ACJOB_COMPLETE, "").partition(":")
-    return restarts == str(_restarts(group)) and existing < _number(total)
-
-
-def _annotation(group: PodGroup, name: str, value: str) -> Effect:
-    body = {"metadata": {"annotations": {name: value}}}
-    return Patch(POD_GROUP, *key_of(group), body, group.metadata.uid)
-
-
-def _any_terminates(pods: Mapping[str, Pod]) -> bool:
-    return any(pod.metadata.deletion_timestamp is not None for pod in pods.values())
-
-
-def _retry_times(job: AscendJob) -> int:
-    """Restarts after failures of Pods, which the scheduler carries out."""
-    return _number((job.metadata.labels or {}).get(FAULT_RETRY_TIMES, ""))
-
-
-def _is_rescheduled(job: AscendJob, roles: JobRoles) -> bool:
-    """Whether the scheduler deletes the Pods of the job after a fault: label of the job, or of its Pods."""
-    templates = ((role.template.get("metadata") or {}).get("labels") or {} for role in roles.roles)
-    labels = [job.metadata.labels or {}, *templates]
-    return next((each[FAULT_SCHEDULING] for each in labels if FAULT_SCHEDULING in each), "off") != "off"
-
-
-def _number(text: str) -> int:
-    """A number of up to seven digits; 0 for any other text."""
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 8 else 0
-
-
-def _backoff_limit(job: AscendJob) -> int:
-    """The largest number of restarts; 0: no limit."""
-    limit = job.spec.run_policy.backoff_limit
-    return _retry_times(job) if limit is None else limit
