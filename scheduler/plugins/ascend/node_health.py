@@ -7,7 +7,7 @@ servers publishes the state of the node's switches with its lists of chips. With
 node is healthy.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -18,7 +18,10 @@ from scheduler.api.objects import ConfigMap
 from scheduler.api.reasons import Malformed
 from scheduler.api.snapshot import Snapshot
 from scheduler.framework.node_readings import NodeReadings, Source
+from scheduler.framework.session import Session
 from scheduler.plugins.ascend.cluster_reports import NAMESPACE, ClusterReports, Report
+from scheduler.plugins.ascend.ledger import ChipLedger
+from scheduler.plugins.ascend.resources import ChipResource
 from scheduler.plugins.support.device_info import DeviceInfoError, json_object
 
 NODE_INFO_PREFIX: Final = "mindx-dl-nodeinfo-"
@@ -82,6 +85,34 @@ def read(snapshot: Snapshot, resource: str, rows: Callable[[], Rows], reports: C
     sub_healthy = np.zeros(number, dtype=np.bool_)
     sub_healthy[found.rows] = [health.sub_healthy for health in found.values]
     return NodeHealth(codes, sub_healthy, [problem for health in found.values for problem in health.problems])
+
+
+class SessionHealth:
+    """The health of the nodes of one session. It is read when it is first needed, and its problems are reported."""
+
+    def __init__(self, session: Session, ledgers: Mapping[ChipResource, ChipLedger], reports: ClusterReports) -> None:
+        self._session = session
+        self._ledgers = ledgers
+        self._reports = reports
+        self._known: dict[str, NodeHealth] = {}
+
+    def of(self, resource: ChipResource) -> NodeHealth:
+        """The health of the nodes with chips of a resource."""
+        ledger = self._ledgers[resource]
+        return self.of_nodes(resource.name, lambda: np.flatnonzero(ledger.allocatable > 0))
+
+    def of_nodes(self, resource: str, rows: Callable[[], Rows]) -> NodeHealth:
+        """The health of the nodes with a resource, at ``rows()`` (see ``read``)."""
+        if resource not in self._known:
+            health = read(self._session.snapshot, resource, rows, self._reports)
+            for problem in health.problems:
+                self._session.malformed_field(problem)
+            self._known[resource] = health
+        return self._known[resource]
+
+    def sub_healthy(self, resource: ChipResource) -> Mask:
+        """Shape (nodes,): nodes of which a chip or a switch has a fault that jobs may ignore."""
+        return self.of(resource).sub_healthy | self._ledgers[resource].sub_healthy
 
 
 def _health(

@@ -145,7 +145,7 @@ def test_future_room_counts_terminating_pods() -> None:
     session: Session = world.session(CONFIGURATION)
     task = next(iter(session.jobs["default/new"].of(TaskStatus.PENDING).values()))
     plugin = plugin_of(session)
-    *_, rings = plugin._filters(task.cls, plugin.use(session.jobs["default/new"]))
+    *_, rings = plugin.filters.of(task.cls, plugin.use(session.jobs["default/new"]))
     rows = np.array([0])
     assert rings.room(rows).tolist() == [0]
     assert rings.future_room(rows).tolist() == [1]  # type: ignore[attr-defined]

@@ -76,7 +76,7 @@ def test_a_pod_without_npus_passes_no_filter_of_the_plugin() -> None:
     world = World(core_node("n"), core_job("j", 4), group("p"), pod("plain", "1c", "p"))
     session = world.session(CONFIGURATION)
     cls = next(t.cls for j in session.jobs.values() for t in j.tasks() if t.name == "plain")
-    assert plugin_of(session)._filters(cls, None) == []
+    assert plugin_of(session).filters.of(cls, None) == []
     assert plugin_of(session)._scores(cls, None) == []
 
 
@@ -210,7 +210,7 @@ def test_with_deviceshare_one_plugin_alone_decides_about_ai_cores() -> None:
     assert ledger is not None
     cls = next(t.cls for t in session.jobs["default/j"].tasks())
     assert not ledger.concerns(cls)
-    assert plugin_of(session)._filters(cls, None) == []
+    assert plugin_of(session).filters.of(cls, None) == []
     bound = {
         b.task.name: b.annotations[NPU_CORE]
         for b in World(core_node("n"), core_info("n", [0, 1]), core_job("j", 4, 2)).run(BOTH).decisions.binds

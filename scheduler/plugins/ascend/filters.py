@@ -1,0 +1,158 @@
+"""Which nodes take the tasks of a class: by the family of their job, the health of nodes, and free chips or parts of
+chips."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from scheduler.api.names import NPU_CORE
+from scheduler.api.node import Rows
+from scheduler.api.task import TaskClass
+from scheduler.framework.columns import CodedFilter, Filter, MaskFilter, RefusingFilter
+from scheduler.framework.session import Session
+from scheduler.plugins.ascend.columns import ChipFilter
+from scheduler.plugins.ascend.demand import CoreUse, Demand, Use
+from scheduler.plugins.ascend.family import Family
+from scheduler.plugins.ascend.ledger import ChipLedger
+from scheduler.plugins.ascend.node_health import REASONS, NodeHealth, SessionHealth
+from scheduler.plugins.ascend.resources import ChipResource
+from scheduler.plugins.ascend.sharing.columns import share_filters
+from scheduler.plugins.ascend.sharing.ledger import ShareLedger
+from scheduler.plugins.ascend.sharing.quota import SHARED_NODE, ShareUse
+from scheduler.plugins.ascend.super_pod_plans import SuperPodPlans
+from scheduler.plugins.ascend.vnpu.columns import part_filters
+from scheduler.plugins.ascend.vnpu.ledger import PartLedger
+from scheduler.plugins.ascend.vnpu.requests import request_of
+from scheduler.plugins.ascend.vnpu.static import DeviceFilter, DeviceLedger
+
+_SUB_HEALTHY: Final = "node(s) were sub-healthy, which the job's subHealthyStrategy excludes"
+NOT_CHOSEN: Final = "node(s) were not chosen for the job in its super pods"
+
+
+class NodeFilters:
+    """The filters of one session."""
+
+    def __init__(
+        self,
+        session: Session,
+        demand: Demand,
+        health: SessionHealth,
+        ledgers: Mapping[ChipResource, ChipLedger],
+        devices: Sequence[DeviceLedger],
+        parts: PartLedger | None,
+        shares: Mapping[ChipResource, ShareLedger],
+        plans: SuperPodPlans,
+    ) -> None:
+        self._session = session
+        self._demand = demand
+        self._health = health
+        self._ledgers = ledgers
+        self._devices = devices
+        self._parts = parts
+        self._shares = shares
+        self._plans = plans
+        self._family_filters: dict[tuple[Family, ChipResource], list[Filter]] = {}
+
+    def of(self, cls: TaskClass, use: Use | CoreUse | ShareUse | None) -> list[Filter]:
+        """The filters for the tasks of a class. ``use``: how their job uses chips."""
+        if isinstance(use, ShareUse) and self._demand.chips(cls, use.resource):
+            return self._share_filters(use)
+        if self._parts is not None and isinstance(use, CoreUse) and self._demand.cores(cls):
+            request = request_of(cls, self._demand.cores(cls))
+            return [*self._part_filters(use), *part_filters(self._parts, use.resource, request)]
+        if not self._demand.asks(cls) and not self._demand.cores(cls):
+            devices = [DeviceFilter(devices) for devices in self._devices if devices.nodes and devices.concerns(cls)]
+            return [*devices, *self._health_filters(use)]
+        chips = self._demand.chips(cls, use.resource) if isinstance(use, Use) else 0
+        if isinstance(use, Use) and not chips:
+            return [RefusingFilter(f"the family of the job has {use.resource.name} only")]
+        if not isinstance(use, Use) or chips not in use.family.sizes:
+            return [RefusingFilter("node(s) had no chips of a family that fits the job")]
+        filters = [*self._nodes_of(use.family, use.resource), ChipFilter(self._ledgers[use.resource], use, chips)]
+        if use.avoids_sub_health:
+            filters.append(MaskFilter(~self._health.sub_healthy(use.resource), _SUB_HEALTHY))
+        if use.failure and use.failure != NOT_CHOSEN:
+            filters.append(RefusingFilter(use.failure))
+        elif use.job or use.failure:
+            filters.append(self._planned(cls, use))
+        return filters
+
+    def _nodes_of(self, family: Family, resource: ChipResource) -> list[Filter]:
+        """The filters of the nodes of a family, whatever their chips."""
+        filters = self._family_filters.get((family, resource))
+        if filters is None:
+            ledger = self._ledgers[resource]
+            bare = ledger.allocatable < 1
+            lonely = ledger.super_pods < 0 if family.super_pods else np.zeros_like(bare)
+            # A device plugin of shared chips reports each of them many times.
+            chips = np.minimum(ledger.allocatable, ledger.capacity + ledger.broken)
+            others = np.zeros_like(bare) if family.any_ids else chips > family.chips
+            for label, values in family.node_labels.items():
+                codes, found = self._session.nodes.facts.label_column(label)
+                others |= np.isin(codes, [code for code, value in enumerate(found) if value not in values])
+                if "" not in values:
+                    others |= codes < 0
+            filters = self._family_filters[family, resource] = [
+                MaskFilter(~bare, f"node(s) had no {resource.prefix.removesuffix('-')} chips"),
+                MaskFilter(bare | ~others, f"node(s) were not of the family {family.title}"),
+                MaskFilter(bare | others | ~lonely, "node(s) were in no super pod"),
+                *self._open_nodes(resource),
+            ]
+        return filters
+
+    def _open_nodes(self, resource: ChipResource) -> list[Filter]:
+        """The filters of the nodes that are healthy, and of which the free chips are known."""
+        return [
+            CodedFilter(self._health.of(resource).codes, REASONS),
+            MaskFilter(~self._ledgers[resource].unreported, "node(s) had no list of free chips that can be read"),
+            MaskFilter(~self._ledgers[resource].contradictory, "node(s) listed more free chips than were idle"),
+        ]
+
+    def _part_health(self) -> NodeHealth:
+        """The health of the nodes with AI cores."""
+        parts = self._parts
+
+        def rows() -> Rows:
+            return np.zeros(0, dtype=np.intp) if parts is None else np.flatnonzero(parts.columns.kind >= 0)
+
+        return self._health.of_nodes(NPU_CORE, rows)
+
+    def _part_filters(self, use: CoreUse) -> list[Filter]:
+        """The filters by the health of nodes, for jobs that request AI cores."""
+        health, whole = self._part_health(), self._ledgers.get(ChipResource(use.resource))
+        filters: list[Filter] = [CodedFilter(health.codes, REASONS)]
+        if use.avoids_sub_health:
+            sub_healthy = health.sub_healthy if whole is None else health.sub_healthy | whole.sub_healthy
+            filters.append(MaskFilter(~sub_healthy, _SUB_HEALTHY))
+        return filters
+
+    def _share_filters(self, use: ShareUse) -> list[Filter]:
+        shares = self._shares.get(use.resource)
+        if shares is None:
+            return [RefusingFilter(f"no node had the label {SHARED_NODE}=true")]
+        own = frozenset(task.uid for task in self._session.jobs[use.job].tasks())
+        filters = [*self._open_nodes(use.resource), *share_filters(shares, use, own, len(self._session.nodes))]
+        if use.avoids_sub_health:
+            filters.append(MaskFilter(~self._health.sub_healthy(use.resource), _SUB_HEALTHY))
+        return filters
+
+    def _health_filters(self, use: Use | CoreUse | ShareUse | None) -> list[Filter]:
+        """The filters for the Pods without chips of a job with chips: a fault of their node would restart the job."""
+        if isinstance(use, CoreUse):
+            return self._part_filters(use)
+        if use is None:
+            return []
+        filters: list[Filter] = [CodedFilter(self._health.of(use.resource).codes, REASONS)]
+        if use.avoids_sub_health:
+            filters.append(MaskFilter(~self._health.sub_healthy(use.resource), _SUB_HEALTHY))
+        return filters
+
+    def _planned(self, cls: TaskClass, use: Use) -> Filter:
+        """The filter of the nodes that were chosen for a job as a whole. Without a choice it passes no node, so that no
+        Pods are evicted for a part of the job."""
+        rows: Rows = np.zeros(0, dtype=np.intp)
+        if not use.failure:
+            job = self._session.jobs[use.job]
+            rows = self._plans.rows(self._plans.of(job, use, self._ledgers[use.resource]), job, cls)
+        return MaskFilter(self._plans.mask(rows), NOT_CHOSEN)
