@@ -9,7 +9,7 @@ class DeviceState(Enum):
     NETWORK_UNHEALTHY = "NetworkUnhealthy"
     """Free, but not for jobs of several Pods."""
     SUB_HEALTHY = "SubHealthy"
-    """Free, with a fault because of which some jobs do not use the node."""
+    """Free, with a fault that keeps some jobs from using the node."""
     USED = "Used"
     TERMINATING = "Terminating"
     """Held by Pods that are being deleted."""
@@ -30,7 +30,7 @@ class Availability(Enum):
 
     FREE = "free"
     DEGRADED = "degraded"
-    """Free, with a fault because of which some jobs do not use it."""
+    """Free, with a fault that keeps some jobs from using it."""
     ALLOCATED = "allocated"
     """Held by a Pod, whole or in parts, or assigned to one."""
     UNHEALTHY = "unhealthy"
@@ -64,8 +64,8 @@ class Device(NamedTuple):
     group: int = 0
     """Number of its group among those of the node."""
     grouped_by: str = ""
-    """What a group is, such as ``HCCS ring``; "" if the devices of the node have no groups."""
+    """The kind of group, such as ``HCCS ring``; "" if the devices of the node have no groups."""
     note: str = ""
-    """What is wrong with the node as a whole, or ""."""
+    """The problem of the node as a whole, or ""."""
     reported: float = 0.0
-    """Unix time of the report from which the state of the node's devices is known; 0 if unknown."""
+    """Unix time of the report that gives the state of the node's devices; 0 if unknown."""

@@ -144,8 +144,8 @@ class Job:
     placed: dict[str, int] = field(default_factory=dict)
     """uid -> row of the node, for tasks allocated or pipelined in this session."""
     nominated: dict[str, None] = field(default_factory=dict)
-    """uids of tasks pipelined in this session for which other tasks are evicted. A dictionary, because an empty one
-    takes a fourth of the memory of an empty set."""
+    """uids of tasks that were pipelined in this session and have other tasks evicted for them. A dictionary, because an
+    empty one takes a fourth of the memory of an empty set."""
     changed: bool = False
     """A session has moved tasks or set the phase, so the cache must not reuse the Job."""
     remembered: dict[str, tuple[object, Any]] = field(default_factory=dict)
@@ -160,7 +160,7 @@ class Job:
     """Upper limit of its reservation until it is admitted again: minResources, limited to those it was admitted with.
     None without minResources."""
     admission: AdmissionRecord | None = None
-    """What it was admitted with; None: it is not admitted, or admissions are not enforced."""
+    """The resources that it was admitted with; None: it is not admitted, or admissions are not enforced."""
     claimed_phase: str = ""
     """A phase of the PodGroup other than Pending that does not count, because the scheduler has not set it."""
     recorded: bool = False

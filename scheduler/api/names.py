@@ -23,7 +23,7 @@ TOPOLOGY_API_VERSION: Final = "topology.volcano.sh/v1alpha1"
 NODEINFO_API_VERSION: Final = "nodeinfo.volcano.sh/v1alpha1"
 SHARD_API_VERSION: Final = "shard.volcano.sh/v1alpha1"
 VISIBILITY_API_VERSION: Final = "visibility.volcano-py.io/v1alpha1"
-"""The aggregated API with which the scheduler answers tenants."""
+"""The aggregated API by which the scheduler answers tenants."""
 RESOURCE_API_VERSION: Final = "resource.k8s.io/v1"
 
 # --- Pods and PodGroups ---
@@ -214,7 +214,7 @@ SUB_HEALTHY_STRATEGY: Final = "subHealthyStrategy"
 SOFT_SHARE: Final[tuple[str, ...]] = tuple(
     f"huawei.com/scheduler.softShareDev.{name}" for name in ("aicoreQuota", "hbmQuota", "policy")
 )
-"""Labels of a job whose Pods share chips, of which each Pod has a quota."""
+"""Labels of a job whose Pods share chips; each Pod has a quota of them."""
 MINDIE_JOB: Final = "jobID"
 MINDIE_APP: Final = "app"
 """Labels of an AscendJob of MindIE, which has both."""
@@ -412,6 +412,6 @@ EVENT_RANK_TABLE: Final = "RankTable"
 EVENT_DEVICES_DISAGREE: Final = "DevicesDisagree"
 """The annotations of a Pod name devices that it did not request, was not bound with, or that another Pod has."""
 EVENT_CHARGED_QUEUE: Final = "ChargedQueue"
-"""Pods are charged to a queue other than that of their PodGroup."""
+"""Pods are charged to another queue than their PodGroup's."""
 EVENT_NORMAL: Final = "Normal"
 EVENT_WARNING: Final = "Warning"

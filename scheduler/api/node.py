@@ -64,8 +64,8 @@ class NodeFacts:
 
     def with_nodes(self, changed: Mapping[int, Node]) -> "NodeFacts":
         """Returns the facts after some nodes have changed, equal to those of a new instance. ``changed``: row -> Node
-        of the name in this row. What these nodes do not change is shared; a column of a label is left out if one of
-        them changes it, and computed again when it is asked for."""
+        of the name in this row. Parts that are equal are shared; a column of a label is left out if one of them changes
+        it, and computed again when it is asked for."""
         new = NodeFacts.__new__(NodeFacts)
         new.names, new.index = self.names, self.index
         new.objects, new.labels, new.annotations = [*self.objects], [*self.labels], [*self.annotations]

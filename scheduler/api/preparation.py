@@ -29,7 +29,7 @@ class Wait:
     """Wait for another component to act; there is nothing to write now."""
 
     what: str
-    """What the preparation waits for, for users: ``claim default/data to be bound``."""
+    """The condition that the preparation waits for, in words for users: ``claim default/data to be bound``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Preparation:
     namespace: str
     name: str
     timeout: float
-    """Seconds after its start at which it fails."""
+    """Seconds from its start until it fails."""
     at_binding: ClassVar[bool] = False
     """Whether it is carried out right before the binding of the Pod, after all other preparations of the gang, as for a
     lock that the previous binding releases. Otherwise the gang waits until it is done."""

@@ -80,7 +80,7 @@ _BINARY_SUFFIXES: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 
 
 class Family(Enum):
-    """The suffixes with which an amount is formatted."""
+    """The suffixes that an amount is formatted with."""
 
     DECIMAL = "decimal"
     BINARY = "binary"

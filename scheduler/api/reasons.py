@@ -27,7 +27,7 @@ _JSON_TYPES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """A resource of which less is free than requested. Amounts are in the units of vectors."""
+    """A resource with less free than requested. Amounts are in the units of vectors."""
 
     resource: str
     """Name of the resource or the card."""

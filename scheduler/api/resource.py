@@ -177,7 +177,7 @@ def exceeded(left: Vector, right: Vector, request: Vector) -> list[int]:
 
 
 def is_empty(vector: Vector) -> bool:
-    """Whether a request has no resource except ``pods``, as that of a best-effort task."""
+    """Whether a request has no resource except ``pods``, as a best-effort task does."""
     pods = vector[PODS_INDEX]
     return bool((vector < SMALLEST).sum() + (pods >= SMALLEST) == len(vector))
 
@@ -190,6 +190,6 @@ def share(left: float, right: float) -> float:
 
 
 def largest_share(left: Vector, right: Vector) -> float:
-    """The largest left / right of the resources of which right is at least SMALLEST; 0 if there are none."""
+    """The largest left / right over the resources whose right is at least SMALLEST; 0 if there are none."""
     counted = right >= SMALLEST
     return float((left[counted] / right[counted]).max()) if counted.any() else 0.0

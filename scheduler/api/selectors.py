@@ -180,7 +180,7 @@ class PodSelector:
         return matches(self._selector, cls.labels) and all(_label_matches(r, cls.labels) for r in self._extra)
 
     def weight(self, cls: TaskClass) -> float:
-        """What one Pod of a class counts: 1 if it is selected, else 0."""
+        """1 if the Pods of a class are selected, else 0."""
         return float(self.selects(cls))
 
 

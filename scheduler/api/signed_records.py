@@ -64,8 +64,8 @@ class SigningKey:
 
 
 class BindingRecord(msgspec.Struct, frozen=True, gc=False):
-    """What the scheduler decided when it bound a Pod. After a restart it says which queue is charged for the Pod, and
-    which chips the Pod has; users can change the other annotations of the binding."""
+    """The decision of the scheduler when it bound a Pod. After a restart it says which queue is charged for the Pod,
+    and which chips the Pod has; users can change the other annotations of the binding."""
 
     node: str
     queue: str
@@ -121,8 +121,8 @@ def _names_devices(key: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class AdmissionRecord:
-    """What a PodGroup was admitted with. Users can change the status and the requests of a PodGroup later, so this
-    record decides what the PodGroup reserves after a restart."""
+    """The resources that a PodGroup was admitted with. Users can change the status and the requests of a PodGroup
+    later, so this record decides what the PodGroup reserves after a restart."""
 
     queue: str
     min_member: int

@@ -45,18 +45,18 @@ class SettledJobs(NamedTuple):
     number: int
     allocated: Vector
     elastic: Vector
-    """What is allocated to each beyond its minResources."""
+    """The allocated amounts of each job beyond its minResources."""
     online: Vector
     """What is allocated to those that run services (``Job.is_online``)."""
 
 
 class JobChanges(NamedTuple):
-    """Which jobs differ from those of the snapshot before."""
+    """The jobs that differ from the previous snapshot."""
 
     identity: object
     """Of the jobs of the snapshot; another one if any job differs."""
     follows: object | None
-    """The identity of the jobs from which they differ in ``keys``; None: all may differ."""
+    """The identity of the jobs that they are compared with in ``keys``; None: all may differ."""
     keys: Collection[str]
 
 
@@ -76,7 +76,7 @@ class Snapshot:
     settled_jobs: Mapping[str, SettledJobs]
     """Queue -> sums over the other jobs."""
     touched: dict[Job, Vector]
-    """Settled job that a session has changed -> what was allocated to it before. The cache reads it."""
+    """Settled job that a session has changed -> its allocated amounts before. The cache reads it."""
     queues: dict[str, Queue]
     hyper_nodes: HyperNodes
     """The tree of HyperNodes over the rows of ``nodes``; without HyperNodes only the virtual root."""

@@ -12,7 +12,7 @@ from scheduler.api.node import Column
 PERIOD: Final = "10m"
 """Period of the averages, as in Volcano's names of them."""
 STALE: Final = 300.0
-"""Age in seconds from which a measurement is ignored."""
+"""A measurement of this age in seconds, or older, is ignored."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ def unit_of(resource: str) -> float:
 
 
 def grain_of(resource: str) -> int:
-    """How many units make a core or a gibibyte; 1 of what is counted in whole ones."""
+    """How many units make a core or a gibibyte; 1 for resources that are counted in whole units."""
     smallest = unit_of(resource)
     if smallest >= 2**20:
         return 1024

@@ -8,7 +8,7 @@ _NOTHING: Final = "nothing"
 
 
 def type_of(value: object) -> str:
-    """What kind of value it is."""
+    """The kind of the value."""
     match value:
         case None:
             return _NOTHING

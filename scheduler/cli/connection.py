@@ -1,4 +1,4 @@
-"""Requests of commands to the API server. An error names the request, the reason, and what the user can do.
+"""Requests of commands to the API server. An error names the request, the reason, and a remedy.
 
 The commands interpret the answers and print them.
 """

@@ -16,7 +16,7 @@ class CommandError(click.ClickException):
     exit_code = 1
 
     def __init__(self, message: str, status: int = 0) -> None:
-        """``status``: the HTTP status with which the API server refused the request; 0 if no refusal is the cause."""
+        """``status``: the HTTP status of the API server's refusal; 0 if no refusal is the cause."""
         super().__init__(message)
         self.status = status
         context = click.get_current_context(silent=True)

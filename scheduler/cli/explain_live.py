@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from scheduler.cluster.manifests import Manifest
 
 _LABELS: Final = "app.kubernetes.io/part-of=volcano-py,app.kubernetes.io/component=scheduler"
-"""The labels with which the chart marks objects of the scheduler."""
+"""The labels by which the chart marks objects of the scheduler."""
 _FILE: Final = "volcano-scheduler.conf"
 _FLAG: Final = "--scheduler-name="
 _PAGE: Final = 30_000

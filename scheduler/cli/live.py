@@ -77,7 +77,7 @@ def fitting(blocks: Sequence[Sequence[str]], height: int) -> list[str]:
 async def live_screen(changed: asyncio.Event) -> AsyncIterator[LiveScreen]:
     """A screen on the terminal of standard output. ``changed``: set when there is something new to draw.
 
-    In the end, the terminal is as before, with the last frame, and what was printed on standard error meanwhile.
+    At the end, the terminal is restored; the last frame, and all that was printed on standard error meanwhile, remain.
     """
     screen = LiveScreen(changed)
     errors = io.StringIO()

@@ -33,10 +33,10 @@ _GAP: Final = 2
 _MIN_ELASTIC: Final = 40
 """The least width of a sentence in a column."""
 _BESIDE: Final = 120
-"""The least width of a terminal on which sentences are in columns."""
+"""The smallest width of a terminal that shows sentences in columns."""
 _NONE: Final = "<none>"
 _CONTINUED: Final = 2
-"""Blanks before the lines on which a row continues."""
+"""Blanks before the continuation lines of a row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ class Table(Generic[T]):
         return sum(min(longest[i], _MIN_ELASTIC) + _GAP for i in elastic)
 
     def _shrink(self, longest: Sequence[int], limit: int) -> bool:
-        """Takes what is over the limit from the gaps of the columns that are not elastic. Returns whether they fit."""
+        """Reduces the gaps of columns that are not elastic by the excess over the limit. Returns whether they fit."""
         rigid = [i for i, column in enumerate(self._columns) if not column.elastic]
         over = sum(self._widths[i] for i in rigid) - _GAP - limit
         for i in rigid:

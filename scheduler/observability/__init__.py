@@ -1,1 +1,1 @@
-"""What an operator sees of a running role: metrics, logs, and the HTTP endpoints for both health and metrics."""
+"""The observability of a running role: metrics, logs, and the HTTP endpoints for health and metrics."""

@@ -1,5 +1,5 @@
-"""Gauges of the amounts of the whole cluster: what its nodes have, what is allocated to which kind of workload, and the
-accelerator cards by model and state."""
+"""Gauges of the amounts of the whole cluster: the totals of its nodes, the amounts allocated to each kind of workload,
+and the accelerator cards by model and state."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final

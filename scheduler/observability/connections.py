@@ -1,10 +1,10 @@
 """Connections of an HTTP server, within bounds of time, number and size.
 
-aiohttp waits as long as a client cares to take: for a TLS handshake, for the end of a request, for its answer to be
-fetched. Here a connection has a deadline for each of these. When there are too many, the one is closed that nothing has
-been done for the longest, of the address that has most of them: a client that opens them by the thousand closes its
-own, not those of API servers. A connection counts from the moment it is accepted, before its TLS handshake: the event
-loop's own servers report it only after that.
+aiohttp sets no limit to the time that a client takes for a TLS handshake, for sending a request, and for reading its
+answer. Here a connection has a deadline for each of these. When there are too many, the server takes the address with
+the most connections and closes its connection that has been idle for the longest time. So a client that opens thousands
+loses its own connections, not those of API servers. A connection counts from the moment it is accepted, before its TLS
+handshake: the event loop's own servers report it only after that.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """The scheduler's metrics, under Volcano's names and labels, and a few of our own (``volcano_py_``).
 
-Only what the scheduler knows is exported: a metric that nothing feeds is left out. Amounts are in the units their names
-give; resources other than cpu and memory in thousandths, as Volcano has them.
+Only figures that the scheduler has are exported: a metric without a source is left out. Amounts are in the units their
+names give; resources other than cpu and memory in thousandths, as Volcano has them.
 """
 
 import collections
@@ -62,7 +62,7 @@ class AttemptFigures(Collector):
 
 STAGES: Final = ("enqueued", "allocated", "bound", "running")
 _MAX_NAME_LENGTH: Final = 100
-"""Characters of the name of an exemplar, of which all labels together may have 128."""
+"""Characters of the name in an exemplar, whose labels may have 128 characters together."""
 
 
 class WaitTimes:

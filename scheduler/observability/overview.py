@@ -16,7 +16,7 @@ NODES: Final = 10_000
 
 
 class Amount(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a queue has of one resource. Amounts are texts to read, such as ``18.2Gi``."""
+    """The usage and limits of a queue for one resource. Amounts are texts to read, such as ``18.2Gi``."""
 
     resource: str
     used: str
@@ -27,20 +27,20 @@ class Amount(msgspec.Struct, frozen=True, omit_defaults=True):
     mark: float = -1.0
     """The deserved part of the capability. -1: there are not both."""
     over: str = ""
-    """What it exceeds: ``capability``, ``deserved`` or "". Borrowed amounts are within the rules."""
+    """The limit that it exceeds: ``capability``, ``deserved`` or "". Borrowed amounts are within the rules."""
     counted: str = ""
     """The part of the used amount that counts against the capability; "": all of it."""
     inqueue: str = ""
-    """What admitted jobs still need; "": nothing."""
+    """Still needed by admitted jobs; "": nothing."""
     requested: str = ""
-    """What Pods hold or wait for; "": all of it is in use."""
+    """Held by Pods, or requested by those that wait; "": all of it is in use."""
     borrowed: str = ""
     lent: str = ""
-    """What it has borrowed from other queues and lent to them; "": nothing."""
+    """Borrowed from other queues, and lent to them; "": nothing."""
 
 
 class QueueRow(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A queue; numbers of jobs include those of the queues below it."""
+    """A queue; numbers of jobs include those of its descendants."""
 
     name: str
     parent: str = ""
@@ -102,7 +102,7 @@ class Overview(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """What a viewer may read of the whole cluster."""
+    """The rights of a viewer to read the whole cluster."""
 
     queues: bool = False
     pod_groups: bool = False

@@ -33,7 +33,7 @@ _POD = [*_CARD, "podName"]
 
 
 class _Scheduled(NamedTuple):
-    """A job of which Pods were bound."""
+    """A job with Pods that were bound."""
 
     labels: tuple[str, str, str]
     """Job, queue, namespace."""
@@ -218,7 +218,7 @@ def _loan_families(usage: UsageByQueue) -> Iterable[GaugeMetricFamily]:
 
 
 class _Shares(NamedTuple):
-    """What the plugins of one session report."""
+    """The reports of the plugins of one session."""
 
     figures: Sequence[Figures]
     """Of all plugins; later ones override earlier ones."""

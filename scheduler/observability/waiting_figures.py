@@ -20,7 +20,7 @@ MAX_JOBS: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class _Waiting:
-    """What one session left waiting."""
+    """The Pods and jobs that wait at the end of one session."""
 
     pods: Counter[str] = field(default_factory=Counter)
     """Class of reasons -> number of waiting Pods."""

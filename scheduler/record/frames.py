@@ -80,7 +80,7 @@ class AdmissionsEnforced(Frame, tag="Guarded"):
 
 
 class PodAnnotations(Frame):
-    """The annotations of Pods that plugins require, by which the Pods that follow are classified."""
+    """The annotations of Pods that plugins require; they take part in the classes of later Pods."""
 
     keys: list[str]
 
@@ -150,7 +150,8 @@ class RecordedDecisions(msgspec.Struct, frozen=True):
     queue_groups: dict[str, dict[str, int]] | None = None
     """Queue -> phase -> number of PodGroups. None: recorded before the status of queues had these numbers."""
     queue_deserved: dict[str, dict[str, str]] | None = None
-    """Queue -> what it deserves, if that has changed. None: recorded before the status of queues had these amounts."""
+    """Queue -> its deserved amounts, if these have changed. None: recorded before the status of queues had these
+    amounts."""
 
 
 class Decided(Frame):

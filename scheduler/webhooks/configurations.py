@@ -43,7 +43,7 @@ def collection_of(route: Route) -> str:
 def configuration(route: Route, server: ServiceReference | str, ca_bundle: str, release_namespace: str) -> Json:
     """The webhook configuration of a route.
 
-    ``server``: the Service, or a URL to which the path is appended. ``ca_bundle``: the trusted PEM certificates in
+    ``server``: the Service, or a URL that the path is appended to. ``ca_bundle``: the trusted PEM certificates in
     base64. ``release_namespace``: the namespace of the webhook server; the API server does not send its objects.
     """
     webhook: dict[str, Any] = {

@@ -38,7 +38,7 @@ BINARY_DEFAULT: Final = (
     "/jobs/mutate", "/jobs/validate", "/podgroups/mutate", "/pods/validate", "/pods/mutate", "/queues/mutate",
     "/queues/validate", "/ascendjobs/validate",
 )  # fmt: skip
-"""The paths that the program serves by default: those of Volcano's, and that of AscendJobs."""
+"""The paths that the program serves by default: Volcano's, and the one for AscendJobs."""
 
 
 @cache

@@ -1,4 +1,4 @@
-"""The sections of ``job view``: what they have in common, whatever the kind of the job."""
+"""The parts that the sections of ``job view`` share for all kinds of jobs."""
 
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final

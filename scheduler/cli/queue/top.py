@@ -149,7 +149,7 @@ class _Readings:
         self._error = ""
 
     def note(self) -> str:
-        """The age of what is shown, and why it is not newer."""
+        """The age of the data, and why it is not newer."""
         text = f"Read {duration(time.monotonic() - self._read)} ago"
         return f"{text}; the last reading failed: {self._error}" if self._error else text
 

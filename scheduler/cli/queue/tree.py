@@ -75,7 +75,7 @@ def _subtree(
     amounts: Mapping[str, Mapping[str, Raw]],
     before: str,
 ) -> Iterator[_Line]:
-    """The lines of the queues below one. ``before``: what the branches of the tree draw before them."""
+    """The lines of the queues below one. ``before``: the branches of the tree, drawn before them."""
     names = children.get(parent, [])
     for name in names:
         branch, continuation = ("└─ ", "   ") if name == names[-1] else ("├─ ", "│  ")
@@ -101,9 +101,9 @@ _AMOUNTS: Final = ("used", "deserved", "capability")
 
 
 def _resource(before: str, amounts: Mapping[str, str]) -> _Line:
-    """``amounts``: resource, used, deserved and capability, in Kubernetes' notation; what is missing is not limited.
-    If queues borrow from each other also borrowed and lent; counted,
-    if not all that is used counts against the capability."""
+    """``amounts``: resource, used, deserved and capability, in Kubernetes' notation; a missing resource is not limited.
+    If queues borrow from each other also borrowed and lent; counted, if not all that is used counts against the
+    capability."""
     resource = amounts["resource"]
     used, deserved, capability = (_parsed(resource, amounts.get(key)) for key in _AMOUNTS)
     texts = [_written(resource, amounts.get(key)) for key in _AMOUNTS]

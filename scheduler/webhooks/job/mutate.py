@@ -68,7 +68,7 @@ def _task_with_defaults(task: Any, index: int) -> Any:
 
 
 def _task_as_serialized(task: Any) -> Any:
-    """A task in the form in which Volcano's Go types serialize it: with empty objects, and without ``replicas: 0``.
+    """A task as Volcano's Go types serialize it: with empty objects, and without ``replicas: 0``.
 
     When Volcano sets any default it serializes all tasks, and clients may rely on that form.
     """

@@ -1,4 +1,4 @@
-"""What a vcjob refers to: its job plugins, its queue, and the claims and mount paths of its volumes."""
+"""The references of a vcjob: its job plugins, its queue, and the claims and mount paths of its volumes."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final

@@ -14,7 +14,7 @@ _IMMUTABLE: Final = (
 )
 _QUANTITIES: Final = frozenset(("requests", "limits", "overhead"))
 _MAPS: Final = frozenset(("annotations", "labels", "matchLabels", "nodeSelector", "plugins"))
-"""Maps in which a key without a value has a meaning."""
+"""Maps where a key without a value has a meaning."""
 _OMITTED_WHEN_ZERO: Final = frozenset(
     (
         "containerPort", "failureThreshold", "hostIPC", "hostNetwork", "hostPID", "hostPort", "initialDelaySeconds",

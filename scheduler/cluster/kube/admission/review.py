@@ -13,7 +13,7 @@ from scheduler.webhooks.routes import Route
 API_VERSION: Final = "admission.k8s.io/v1"
 KIND: Final = "AdmissionReview"
 DENIED: Final = 400
-"""The HTTP status with which the API server answers the refused write."""
+"""The HTTP status of the API server's answer to the refused write."""
 FAILED: Final = 500
 _encode = msgspec.json.Encoder().encode
 

@@ -69,7 +69,7 @@ class RoleSettings:
     namespace: str
     """The namespace of the program, in which Pod templates are validated."""
     url: str = ""
-    """The URL at which API servers reach the server; "" if they use a Service."""
+    """The URL where API servers reach the server; "" if they use a Service."""
     host: str = ""
     """The address to listen on; "" for all."""
     port: int = 8443

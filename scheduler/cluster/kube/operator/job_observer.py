@@ -15,8 +15,8 @@ from scheduler.observability.controller_metrics import ControllerMetrics
 
 
 class JobObserver:
-    """Feeds the metrics while this process leads. The series of an object end with it, so their number is bounded by
-    that of the objects."""
+    """Feeds the metrics while this process leads. The series of an object end with the object, so there are never more
+    series than objects."""
 
     def __init__(self, store: Store, metrics: ControllerMetrics) -> None:
         self._store = store

@@ -36,7 +36,7 @@ from scheduler.observability.controller_metrics import ControllerMetrics
 BATCH = 50
 """Reconciliations without a pause; after them watches and the lease get their turn."""
 _FILE = "File"
-"""What the metrics call the kind of files."""
+"""The kind of files in metrics."""
 log = structlog.get_logger(__name__)
 
 

@@ -47,7 +47,7 @@ class Playground:
     """Runs the simulated nodes of a cluster. Belongs to one event loop."""
 
     sources: Final = (Source(NODE, labels=FAMILY), Source(POD))
-    """What is watched."""
+    """The watched kinds."""
 
     def __init__(self, client: ApiClient, progress: Progress = lambda kind, node, text: None) -> None:
         self._client = client
@@ -55,7 +55,7 @@ class Playground:
         self._writer = Writer(client)
         self.state = PlaygroundState(self._changed)
         self._dirty: dict[str, None] = {}
-        """Nodes of which something changed."""
+        """Nodes with changes."""
         self._wake = asyncio.Event()
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}

@@ -18,7 +18,7 @@ class PlaygroundState:
         self._by_node: dict[str, dict[Key, None]] = {}
         """Pods in the order in which they were bound."""
         self._removed: dict[Key, str] = {}
-        """UIDs of the Pods that were removed and of which the watch may report older states."""
+        """UIDs of removed Pods whose older states the watch may still report."""
 
     def pods_of(self, node: str) -> list[SimulatedPod]:
         """The Pods of a node, in the order in which its kubelet learned of them."""

@@ -1,1 +1,1 @@
-"""What every role shares: stop signal, health, metrics, and leader election where it writes."""
+"""Code that all roles share: stop signal, health, metrics, and leader election for roles that write."""

@@ -22,7 +22,7 @@ EXPIRED: Final = 10.0
 
 
 class Phase(StrEnum):
-    """What a role is doing."""
+    """The activity of a role."""
 
     STARTING = "starting"
     STANDING_BY = "standing by"

@@ -1,4 +1,5 @@
-"""What every role shares: one client, a stop signal, health and metrics endpoints, and leader election where it writes.
+"""The parts of a process that all roles share: a client, a stop signal, endpoints of health and metrics, and leader
+election for roles that write.
 
 A role makes a ``Process`` and works inside ``running``. One that writes also works under ``run_as_leader``, so that
 only one of its replicas is active.

@@ -16,7 +16,7 @@ log = structlog.get_logger(__name__)
 
 
 class Bundles(Protocol):
-    """The objects by which API servers trust the server."""
+    """The objects that make API servers trust the server."""
 
     async def ensure(self, bundle: bytes) -> bool:
         """Checks and corrects the CA bundle (PEM) of all objects. Returns whether all are correct."""

@@ -53,7 +53,8 @@ class KeyMaterial:
 
 
 def renewed(material: KeyMaterial | None, hosts: Collection[str], now: datetime) -> KeyMaterial:
-    """Renews what is due; returns the same object if nothing is. ``hosts``: the host names and addresses to serve."""
+    """Renews the certificates that are due; returns the same object if nothing is. ``hosts``: the host names and
+    addresses to serve."""
     if material is None or material.bundle[0].not_valid_after_utc <= now:
         return _new_material(hosts, now)
     bundle = tuple(authority for authority in material.bundle if authority.not_valid_after_utc > now)

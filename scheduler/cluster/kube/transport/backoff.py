@@ -17,7 +17,7 @@ class Backoff:
         return self._failures
 
     def next(self, at_least: float | None = None) -> float:
-        """Seconds to wait now. ``at_least``: what the server asked for (Retry-After)."""
+        """Seconds to wait now. ``at_least``: the time that the server asked for (Retry-After)."""
         whole = min(self._longest, self._first * 2.0 ** min(self._failures, 32))
         self._failures += 1
         return max(whole * random.uniform(0.5, 1.0), at_least or 0.0)

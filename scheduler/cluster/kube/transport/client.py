@@ -37,7 +37,7 @@ log = structlog.get_logger(__name__)
 
 
 class Cause(msgspec.Struct, frozen=True):
-    """What is wrong with one field of an object that was sent."""
+    """The problem of one field of an object that was sent."""
 
     field: str = ""
     message: str = ""

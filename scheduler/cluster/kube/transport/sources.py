@@ -28,7 +28,7 @@ class Source:
 
     @property
     def selection(self) -> dict[str, str]:
-        """The query parameters that restrict what the server sends."""
+        """The query parameters that restrict the answer of the server."""
         selection = {"labelSelector": self.labels} if self.labels else {}
         if self.name:
             selection["fieldSelector"] = f"metadata.name={self.name}"

@@ -43,7 +43,7 @@ log = structlog.get_logger(__name__)
 
 
 class _Existing(msgspec.Struct, rename="camel"):
-    """What an update of an Event returns."""
+    """The result of an update of an Event."""
 
     first_timestamp: str | None = None
     count: int | None = None

@@ -1,4 +1,4 @@
-"""Writes the objects in which plugins keep state, or which they share with other components.
+"""Writes the objects that hold the state of plugins, or that plugins share with other components.
 
 A write that fails temporarily is retried. One for a version that is not the present one is dropped: the next session
 decides again. The cache receives the answer of the server before the watch does, so that the next session sees it.

@@ -53,7 +53,7 @@ class Cache(Objects, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class WriteContext:
-    """What a placement needs to write to the API server and to report its result."""
+    """All that a placement needs to write to the API server and to report its result."""
 
     client: ApiClient
     fence: Fence
@@ -67,7 +67,7 @@ class WriteContext:
 
 
 class _Placement:
-    """What bindings and evictions share: the target Pod and the count of attempts."""
+    """The base of bindings and evictions: the target Pod and the count of attempts."""
 
     def __init__(self, context: WriteContext, task: Task) -> None:
         self.context = context

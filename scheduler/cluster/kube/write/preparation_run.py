@@ -79,8 +79,8 @@ class PreparationRun:
         self._failures = 0
 
     async def advance(self) -> float | None:
-        """Does what is possible now. Returns the seconds to wait before the next call, or None when everything is
-        prepared.
+        """Takes all steps that are possible now. Returns the seconds to wait before the next call, or None when
+        everything is prepared.
 
         Raises PreparationError, and Fenced if this process is no longer the leader.
         """

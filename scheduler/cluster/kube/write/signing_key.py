@@ -90,8 +90,8 @@ class SharedKey:
         self._path = ""
 
     async def _step(self, fence: Fence | None) -> bool:
-        """Reads the Secret and writes what is missing. Returns False if another replica was faster. Raises ValueError,
-        and as ``request`` does."""
+        """Reads the Secret and adds missing keys. Returns False if another replica was faster. Raises ValueError, and
+        as ``request`` does."""
         body = await self._client.request("GET", self._path, priority=Priority.CONTROL, fence=fence)
         secret = msgspec.json.decode(body, type=Secret)
         data = secret.data or {}

@@ -26,7 +26,7 @@ _NEED_MORE: Final = -1
 
 
 class ResponseError(Exception):
-    """What the server sent is not a valid HTTP/1.1 response, or too large."""
+    """The answer of the server is not a valid HTTP/1.1 response, or too large."""
 
 
 @dataclass(slots=True)
