@@ -38,12 +38,12 @@ def test_pages_of_a_list_have_each_object_once(control_plane: ControlPlane, kind
             },
         )
     compressed = 0
-    whole = pages._whole
+    inflate = pages._inflated
 
-    def counted(parts: list[bytes]) -> bytes:
+    def counted(path: str, body: bytes) -> bytes:
         nonlocal compressed
-        compressed += parts[0].startswith(b"\x1f\x8b")
-        return whole(parts)
+        compressed += body.startswith(b"\x1f\x8b")
+        return inflate(path, body)
 
     async def scenario() -> None:
         client = ApiClient(Credentials(kubeconfig=str(control_plane.kubeconfig)), Metrics())
@@ -60,7 +60,7 @@ def test_pages_of_a_list_have_each_object_once(control_plane: ControlPlane, kind
         await client.close()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pages, "_whole", counted)
+        patch.setattr(pages, "_inflated", counted)
         asyncio.run(scenario())
     if kind is CONFIG_MAP:  # API servers compress answers of more than 128 KiB
         assert compressed

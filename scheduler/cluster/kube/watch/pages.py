@@ -3,7 +3,8 @@
 Pages are read ahead. A page of a built-in kind begins with the token of the next one, which is therefore requested
 while the API server still encodes the objects of the first: it encodes several pages at once, on several cores, while
 others are decoded here. Answers are compressed, and decompressed and decoded on another thread: ten times fewer bytes
-pass through TLS and the event loop.
+pass through TLS and the event loop. Pages that wait do so compressed, so that the API server can go on while this
+program is busy, for example with its own imports.
 
 A list is several times faster than a watch that begins with all objects (``sendInitialEvents``), which the API server
 does not compress and encodes one after the other; see docs/architecture.md.
@@ -13,8 +14,9 @@ import asyncio
 import re
 import zlib
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import suppress
+from itertools import islice
 from typing import Final, Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -27,8 +29,13 @@ from scheduler.cluster.kube.transport.sources import Source
 
 PAGE: Final = 2000
 """Objects per page of a list: bounds memory, and the time for which a page that is stored blocks the event loop."""
-AHEAD: Final = 4
-"""Pages of a list that are requested, or wait to be used, at most."""
+AT_ONCE: Final = 4
+"""Pages of a list that the API server encodes at once, at most."""
+AHEAD: Final = 8
+"""Pages of a list that are requested, or wait to be used, at most. They wait as they were sent: that takes little
+memory."""
+DECODED: Final = 2
+"""Pages of a list that are decoded, or wait decoded, at most."""
 _METADATA_ONLY: Final = f"application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{JSON}"
 _GZIP: Final = b"\x1f\x8b"
 """The first bytes of a compressed answer; no JSON begins with them."""
@@ -117,59 +124,81 @@ def _listed(raw: msgspec.Raw, decoder: "msgspec.json.Decoder[T]", keep_raw: bool
         return Listed(None, raw, error)
 
 
+class _Requested(Generic[T]):
+    """A page that was requested."""
+
+    def __init__(self) -> None:
+        self.page: asyncio.Task[Page[T]]
+        self.sent = False
+        """Whether it has arrived."""
+        self.next_is_known = False
+        """Whether the token of the next page was found."""
+        self.turn = asyncio.Event()
+        """Set when it may be decoded."""
+
+
 async def _pages(
     client: ApiClient, source: Source, size: int, read: Callable[[bytes], Page[T]], accept: str
 ) -> AsyncGenerator[Page[T], None]:
     tokens = [""]
     """The token of the page to request next; empty while it is not known, and after the last page."""
-    requested: deque[asyncio.Task[Page[T]]] = deque()
+    requested: deque[_Requested[T]] = deque()
 
-    def request_next() -> None:
-        if tokens and len(requested) < AHEAD:
+    def proceed() -> None:
+        """Requests the next page and lets the first ones be decoded, within the limits."""
+        if tokens and len(requested) < AHEAD and sum(not each.sent for each in requested) < AT_ONCE:
             params = {**({"limit": str(size)} if size else {}), **source.selection}
             token = tokens.pop()
             if token:
                 params["continue"] = token
-            requested.append(asyncio.create_task(_page(client, source.path, params, read, accept, found)))
+            another: _Requested[T] = _Requested()
+            another.page = asyncio.create_task(one(another, params))
+            requested.append(another)
+        for each in islice(requested, DECODED):
+            each.turn.set()
 
-    def found(token: str) -> None:
-        tokens.append(token)
-        request_next()
+    async def one(this: _Requested[T], params: Mapping[str, str]) -> Page[T]:
+        def found(token: str) -> None:
+            if token and not this.next_is_known:
+                this.next_is_known = True
+                tokens.append(token)
+                proceed()
 
-    request_next()
+        body = await _sent(client, source.path, params, accept, found)
+        this.sent = True
+        proceed()
+        if not this.next_is_known:
+            body = await asyncio.to_thread(_inflated, source.path, body)
+            found(_token(_LAST.search(body, max(0, len(body) - _EDGE))))
+        await this.turn.wait()
+        page = await asyncio.to_thread(lambda: read(_inflated(source.path, body)))
+        found(page.metadata.continuation)
+        return page
+
+    proceed()
     try:
         while requested:
-            page = await requested[0]
+            page = await requested[0].page
             requested.popleft()
-            request_next()
+            proceed()
             yield page
     finally:
-        for task in requested:
-            task.cancel()
-        await asyncio.gather(*requested, return_exceptions=True)
+        for each in requested:
+            each.page.cancel()
+        await asyncio.gather(*(each.page for each in requested), return_exceptions=True)
 
 
-async def _page(
-    client: ApiClient,
-    path: str,
-    params: Mapping[str, str],
-    read: Callable[[bytes], Page[T]],
-    accept: str,
-    found: Callable[[str], None],
-) -> Page[T]:
-    """One page. Calls ``found`` with the token of the next one, as soon as it is known."""
+async def _sent(
+    client: ApiClient, path: str, params: Mapping[str, str], accept: str, found: Callable[[str], None]
+) -> bytes:
+    """A page as it was sent, perhaps compressed. Calls ``found`` with the token of the next one, if it is at the
+    beginning, as soon as it is known."""
     parts: list[bytes] = []
-    token = ""
-
-    def announce(metadata: re.Match[bytes] | None) -> None:
-        nonlocal token
-        if not token and (token := _token(metadata)):
-            found(token)
 
     def receive(part: bytes) -> None:
         parts.append(part)
-        if len(parts) == 1:
-            announce(_FIRST.match(_beginning(part)))
+        if len(parts) == 1 and (token := _token(_FIRST.match(_beginning(part)))):
+            found(token)
 
     try:
         await client.request(
@@ -186,15 +215,7 @@ async def _page(
         if error.status == 410 and "continue" in params:  # it took longer than the server keeps old versions
             raise GoneError(error.message) from None
         raise
-    try:
-        body = await asyncio.to_thread(_whole, parts)
-    except zlib.error as error:
-        raise TransportError(f"GET {path}: the compressed answer is malformed: {error}", sent=True) from None
-    announce(_LAST.search(body, max(0, len(body) - _EDGE)))
-    page = await asyncio.to_thread(read, body)
-    if page.metadata.continuation and not token:
-        found(page.metadata.continuation)
-    return page
+    return b"".join(parts)
 
 
 def _beginning(part: bytes) -> bytes:
@@ -207,10 +228,12 @@ def _beginning(part: bytes) -> bytes:
         return b""
 
 
-def _whole(parts: Sequence[bytes]) -> bytes:
-    """The answer that arrived in these parts. Raises zlib.error."""
-    body = b"".join(parts)
-    return zlib.decompress(body, _GZIP_FORMAT) if body.startswith(_GZIP) else body
+def _inflated(path: str, body: bytes) -> bytes:
+    """A page as JSON. Raises TransportError."""
+    try:
+        return zlib.decompress(body, _GZIP_FORMAT) if body.startswith(_GZIP) else body
+    except zlib.error as error:
+        raise TransportError(f"GET {path}: the compressed answer is malformed: {error}", sent=True) from None
 
 
 def _token(metadata: re.Match[bytes] | None) -> str:

@@ -15,7 +15,16 @@ from scheduler.api.kinds import POD, POD_GROUP
 from scheduler.api.objects import Pod
 from scheduler.cluster.kube.transport.client import ApiClient, ApiError, TransportError
 from scheduler.cluster.kube.transport.sources import Source
-from scheduler.cluster.kube.watch.pages import AHEAD, GoneError, Listed, pages_of_heads, pages_of_objects
+from scheduler.cluster.kube.watch import pages as module
+from scheduler.cluster.kube.watch.pages import (
+    AHEAD,
+    AT_ONCE,
+    DECODED,
+    GoneError,
+    Listed,
+    pages_of_heads,
+    pages_of_objects,
+)
 from tests.unit.cluster.kube.fake_api import Answer, Call, serving, until
 
 PODS = Source(POD)
@@ -99,6 +108,58 @@ def test_a_reader_that_stops_for_a_while_limits_the_pages_that_wait_for_it() -> 
                 assert len(api.calls) == AHEAD + 1
                 rest = [each async for each in pages]
             assert len(rest) == 20
+
+    asyncio.run(scenario())
+
+
+def test_pages_wait_compressed(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        async def handler(call: Call, request: web.Request) -> Answer:
+            body = gzip.compress(written(page(number_of(call), 20)))
+            return web.Response(body=body, headers={"Content-Encoding": "gzip"})
+
+        inflated: list[bytes] = []
+        inflate = module._inflated
+
+        def counted(path: str, body: bytes) -> bytes:
+            inflated.append(body)
+            return inflate(path, body)
+
+        monkeypatch.setattr(module, "_inflated", counted)
+        async with serving() as (api, client):
+            api.on("GET", PODS.path, handler)
+            async with aclosing(pages_of_objects(client, PODS, 1, decoder)) as pages:
+                await anext(pages)
+                await until(lambda: len(api.calls) == AHEAD + 1)
+                await asyncio.sleep(0.1)
+                assert len(inflated) == 1 + DECODED
+                rest = [each async for each in pages]
+            assert len(rest) == 20
+
+    asyncio.run(scenario())
+
+
+def test_the_api_server_encodes_few_pages_at_once() -> None:
+    async def scenario() -> None:
+        async with serving() as (api, client):
+            go_on = asyncio.Event()
+
+            async def handler(call: Call, request: web.Request) -> Answer:
+                body = written(page(number_of(call), 20))
+                response = web.StreamResponse()
+                await response.prepare(request)
+                await response.write(body[:-20])
+                await go_on.wait()
+                await response.write(body[-20:])
+                return response
+
+            api.on("GET", PODS.path, handler)
+            listed = asyncio.create_task(names(client))
+            await until(lambda: len(api.calls) == AT_ONCE)
+            await asyncio.sleep(0.1)
+            assert len(api.calls) == AT_ONCE
+            go_on.set()
+            assert len(await listed) == 21
 
     asyncio.run(scenario())
 
