@@ -1,7 +1,8 @@
 """A few workers carry out all writes: at most so many are in flight, in order of importance.
 
 New Pods go first, because they end the wait of a job that has been admitted, but every fourth write is another one: a
-job with thousands of Pods does not hold up the first write of a small one. Deferrable writes come last.
+job with thousands of Pods does not hold up the first write of a small one. Deferrable writes come last; at first they
+even wait for urgent ones in flight, which they would slow down.
 
 A worker is a task. It goes on with the next write that waits, so that job takes as many tasks as there are writes in
 flight.
@@ -12,6 +13,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from enum import Enum
 from itertools import cycle
+from typing import Final
 
 import structlog
 
@@ -19,6 +21,8 @@ from scheduler.cluster.kube.write.slow_start import SlowStart
 
 Write = Callable[[], Awaitable[None]]
 """Carries out a write and reports its outcome."""
+HOLD: Final = 0.3
+"""Seconds for which deferrable writes wait for urgent ones in flight: the creation of a few jobs takes less."""
 _NEW_PODS_IN_A_ROW = 3
 log = structlog.get_logger(__name__)
 
@@ -38,9 +42,13 @@ class WriteWorkers:
         """``number``: writes in flight."""
         self._number = number
         self._waiting: dict[Urgency, deque[Write]] = {urgency: deque() for urgency in Urgency}
-        new_pods, others, deferrable = self._waiting.values()
-        self._turns = cycle([(new_pods, others, deferrable)] * _NEW_PODS_IN_A_ROW + [(others, new_pods, deferrable)])
-        """In which order the queues are searched for the next write."""
+        new_pods, others, self._deferrable = self._waiting.values()
+        self._turns = cycle([(new_pods, others)] * _NEW_PODS_IN_A_ROW + [(others, new_pods)])
+        """In which order the queues of urgent writes are searched for the next one."""
+        self._urgent = 0
+        """Urgent writes in flight."""
+        self._hold: asyncio.TimerHandle | None = None
+        """Ends the time for which deferrable writes wait for urgent ones. None: they do not wait."""
         self._slow_start = SlowStart(self._add_workers_for_all)
         self._working = 0
         """Workers that will look for another write; a task ends a little later."""
@@ -51,6 +59,10 @@ class WriteWorkers:
         """Queues a write."""
         if self._closed:
             return
+        if urgency is Urgency.DEFERRABLE and not self._deferrable:
+            if self._hold is not None:
+                self._hold.cancel()
+            self._hold = asyncio.get_running_loop().call_later(HOLD, self._release)
         self._waiting[urgency].append(write)
         self._add_workers(1)
 
@@ -58,6 +70,8 @@ class WriteWorkers:
         """Drops the writes that wait and cancels those in flight."""
         self._closed = True
         self._slow_start.close()
+        if self._hold is not None:
+            self._hold.cancel()
         for waiting in self._waiting.values():
             waiting.clear()
         for task in self._tasks:
@@ -78,15 +92,28 @@ class WriteWorkers:
             task.add_done_callback(self._tasks.discard)
 
     async def _work(self) -> None:
-        while (write := self._next()) is not None:
+        while (found := self._next()) is not None:
+            write, is_urgent = found
+            self._urgent += is_urgent
             try:
                 await write()
             except Exception:
                 log.exception("a write raised an exception")
+            finally:
+                self._urgent -= is_urgent
+            if not self._urgent:
+                self._add_workers(len(self._deferrable))
         self._working -= 1
 
-    def _next(self) -> Write | None:
+    def _next(self) -> tuple[Write, bool] | None:
+        """Takes the next write; with it, whether it is urgent."""
         for waiting in next(self._turns):
             if waiting:
-                return waiting.popleft()
+                return waiting.popleft(), True
+        if self._deferrable and not (self._urgent and self._hold is not None):
+            return self._deferrable.popleft(), False
         return None
+
+    def _release(self) -> None:
+        self._hold = None
+        self._add_workers(len(self._deferrable))

@@ -348,11 +348,11 @@ class Daemon:
             log.warning("decisions dropped: no longer the leader")
             return
         outcome.decisions.queues[:] = [q for q in outcome.decisions.queues if self._cache.writes_queue(q.name)]
-        queues_wait = self._throttle.throttle(outcome.decisions, time.monotonic())
+        statuses_wait = self._throttle.throttle(outcome.decisions, time.monotonic(), outcome.session.active_jobs)
         await self._carry_out(outcome)
         await self._report.report_figures(outcome, snapshot.now)
         self._cycle_timer.cycle_ended(outcome)
-        self._last = _LastCycle(version, not outcome.decisions and not queues_wait)
+        self._last = _LastCycle(version, not outcome.decisions and not statuses_wait)
         if self._visibility is not None:
             await self._visibility.session_ended(outcome.session)
         outcome.session.release()

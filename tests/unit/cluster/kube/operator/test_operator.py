@@ -2,7 +2,7 @@
 result."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, nullcontext
 from typing import Any, cast
 
@@ -18,7 +18,7 @@ from scheduler.cluster.kube.operator.change_receiver import ChangeReceiver, Kind
 from scheduler.cluster.kube.operator.executor import Executor
 from scheduler.cluster.kube.operator.handlers import Handlers
 from scheduler.cluster.kube.operator.reconcile_loop import ReconcileLoop
-from scheduler.cluster.kube.operator.write_workers import Urgency, WriteWorkers
+from scheduler.cluster.kube.operator.write_workers import HOLD, Urgency, WriteWorkers
 from scheduler.cluster.kube.transport.client import ApiClient, ApiError
 from scheduler.cluster.kube.transport.credentials import Credentials
 from scheduler.cluster.kube.transport.fence import Fence
@@ -433,6 +433,38 @@ def test_a_write_that_comes_as_the_last_worker_ends_is_carried_out() -> None:
 
         workers.submit(first, Urgency.OTHER)
         await until(lambda: done == ["first", "second"])
+        await workers.close()
+
+    virtual_time.run(scenario())
+
+
+def test_a_deferrable_write_waits_for_urgent_ones_in_flight() -> None:
+    async def scenario() -> None:
+        workers = WriteWorkers(8)
+        done: list[str] = []
+
+        def write(name: str, seconds: float) -> Callable[[], Awaitable[None]]:
+            async def work() -> None:
+                done.append(name)
+                await asyncio.sleep(seconds)
+
+            return work
+
+        workers.submit(write("pod", HOLD / 3), Urgency.NEW_POD)
+        workers.submit(write("group", HOLD / 2), Urgency.OTHER)
+        for i in range(2):
+            workers.submit(write(f"status-{i}", 0.01), Urgency.DEFERRABLE)
+        await asyncio.sleep(0.45 * HOLD)
+        assert done == ["pod", "group"]
+        await asyncio.sleep(0.06 * HOLD)
+        assert done == ["pod", "group", "status-0", "status-1"]
+
+        workers.submit(write("long", 10 * HOLD), Urgency.OTHER)
+        workers.submit(write("late", 0.01), Urgency.DEFERRABLE)
+        await asyncio.sleep(0.9 * HOLD)
+        assert done[4:] == ["long"]
+        await asyncio.sleep(0.2 * HOLD)
+        assert done[4:] == ["long", "late"]
         await workers.close()
 
     virtual_time.run(scenario())

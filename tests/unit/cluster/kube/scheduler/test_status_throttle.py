@@ -3,7 +3,9 @@
 from itertools import chain
 
 from scheduler.api.decisions import Decisions, QueueAllocated
+from scheduler.api.kinds import POD
 from scheduler.cluster.kube.scheduler.status_throttle import StatusThrottle
+from scheduler.framework.cycle import run_cycle
 from tests.builders import World, configuration, group, node, pod
 
 CONF = configuration(["gang"], ["predicates"])
@@ -148,3 +150,79 @@ def test_the_limit_applies_to_all_sessions_of_a_period() -> None:
         throttle.throttle(decisions, now)
         written.append(len(pods_of(decisions)))
     assert written == [2, 0, 2]
+
+
+class Steps:
+    """A gang of three in its queue, of which so many Pods exist, and the throttle of its scheduler."""
+
+    def __init__(self, cpu: str = "8c") -> None:
+        self.world = World(node("n", cpu), group("g", minimum=3, phase="Inqueue"))
+        self._cache = self.world.cluster.cache
+        self.throttle = StatusThrottle()
+        self.waits = False
+        """Whether statuses wait for further steps."""
+
+    def session(self, pods: int, now: float) -> Decisions:
+        """What is written of a session; only bindings and what is written are assumed."""
+        for i in range(pods):
+            if self._cache.task(f"default/p{i}") is None:
+                self.world.cluster.server.create(POD, pod(f"p{i}", "4c" if i > 1 else "1c", "g"))
+        outcome = run_cycle(self._cache.snapshot(now), CONF)
+        outcome.decisions.queues = []
+        self.waits = self.throttle.throttle(outcome.decisions, now, outcome.session.active_jobs)
+        self._cache.assume(outcome.decisions)
+        return outcome.decisions
+
+
+def test_nothing_is_written_about_a_gang_while_its_pods_are_being_created() -> None:
+    gang = Steps()
+    for pods, now in ((1, 0.0), (2, 0.9)):
+        decisions = gang.session(pods, now)
+        assert messages(decisions) == [] and decisions.events == [] and gang.waits
+    decisions = gang.session(3, 1.2)
+    assert len(decisions.binds) == 3 and messages(decisions) == []
+
+
+def test_a_gang_of_which_no_further_pod_comes_is_reported() -> None:
+    gang = Steps()
+    gang.session(2, 0.0)
+    gang.session(2, 0.9)
+    decisions = gang.session(2, 1.0)
+    assert pods_of(decisions) == ["p0", "p1"] and not gang.waits
+    assert any("gang unschedulable" in text for text in messages(decisions))
+    assert {event.reason for event in decisions.events} == {"Unschedulable", "NotEnoughTasks"}
+
+
+def test_a_gang_that_has_all_its_pods_and_does_not_fit_is_reported_at_once() -> None:
+    gang = Steps("4c")
+    decisions = gang.session(3, 0.0)
+    assert sorted(pods_of(decisions)) == ["p0", "p1", "p2"] and len(decisions.pod_groups) == 1
+    assert not gang.waits
+
+
+def test_a_gang_gets_one_status_once_its_pods_are_bound() -> None:
+    gang = Steps()
+    written = gang.session(3, 0.0).pod_groups
+    assert written == [] and gang.waits
+    for i in range(3):
+        gang.world.cluster.server.patch(POD, "default", f"p{i}", {"spec": {"nodeName": "n"}})
+        written += gang.session(3, 0.1 * i).pod_groups
+    assert [(update.phase, [c.type for c in update.conditions]) for update in written] == [("Running", ["Scheduled"])]
+    assert not gang.waits
+
+
+def test_a_gang_whose_bindings_take_long_gets_a_status_before() -> None:
+    gang = Steps()
+    assert gang.session(3, 0.0).pod_groups == []
+    (update,) = gang.session(3, 1.0).pod_groups
+    assert update.phase == "Inqueue" and [c.type for c in update.conditions] == ["Scheduled"]
+
+
+def test_the_status_of_a_preemptor_does_not_wait_for_the_rest_of_its_gang() -> None:
+    gang = Steps()
+    gang.session(2, 0.0)
+    outcome = run_cycle(gang.world.cluster.cache.snapshot(0.1), CONF)
+    decisions = outcome.decisions
+    decisions.pods = [update._replace(nominated="n") for update in decisions.pods]
+    gang.throttle.throttle(decisions, 0.1, outcome.session.active_jobs)
+    assert pods_of(decisions) == ["p0", "p1"]
