@@ -1,9 +1,10 @@
-"""The complete hccl.json of one AscendJob of many Pods, on a real API server, and a loop that only creates Pods.
+"""The complete hccl.json of one AscendJob of many Pods, on a real API server, and loops that only create Pods.
 
-Each contender gets a new kube-apiserver and etcd. "bare loop" creates the same Pods. "job" runs the controllers with
-one AscendJob; its PodGroup is opened as soon as it is seen, and each Pod gets its chips, an address and the phase
-Running as soon as it is seen, by one request per Pod, as scheduler, device plugin and kubelet would by more. "with
-chips" is the bare loop beside which the same is done, since these requests delay those that create Pods.
+Each contender gets a new kube-apiserver and etcd. "one by one" creates the same Pods one after the other, over one
+connection; "64 at once" with so many requests under way. "job" runs the controllers with one AscendJob; its PodGroup is
+opened as soon as it is seen, and each Pod gets its chips, an address and the phase Running as soon as it is seen, by
+one request per Pod, as scheduler, device plugin and kubelet would by more. "64 at once, chips" is the loop beside which
+the same is done, since these requests delay those that create Pods.
 
 The results: the time from the creation of the job until its Pods exist, until the last one has its chips, and until
 hccl.json is complete; the number of writes of hccl.json, and the shortest time between two. Then one Pod after the
@@ -41,7 +42,7 @@ QUEUE = "/apis/scheduling.volcano.sh/v1beta1/queues/default"
 MAPS = "/api/v1/namespaces/default/configmaps"
 CONFIG_MAP = "rings-config-train"
 CHIPS = 8
-BARE, WITH_CHIPS, JOB = "bare loop", "with chips", "job"
+ONE_BY_ONE, AT_ONCE, WITH_CHIPS, JOB = "one by one", f"{IN_FLIGHT} at once", f"{IN_FLIGHT} at once, chips", "job"
 
 
 @dataclass
@@ -177,7 +178,7 @@ async def measure(
     times: list[tuple[float, str]] = []
     with ExitStack() as processes:
         pid = 0
-        others = [asyncio.create_task(devices.run(ready, result.name != BARE))]
+        others = [asyncio.create_task(devices.run(ready, result.name in (WITH_CHIPS, JOB)))]
         if result.name == JOB:
             pid = processes.enter_context(running(CONTROLLERS, plane, folder, "--leader-elect=false", "-v=1"))
             others += [asyncio.create_task(open_groups(api)), asyncio.create_task(note_tables(api, times, completed))]
@@ -186,7 +187,11 @@ async def measure(
         await api.patch_all((QUEUE, b"{}") for _ in range(10 * IN_FLIGHT))
         bodies = list(acjob_bodies(1, arguments.pods) if result.name == JOB else pod_bodies(arguments.pods))
         begun, spent = time.perf_counter(), cpu_seconds(pid) if pid else 0.0
-        await creator.post_all(bodies)
+        if result.name == ONE_BY_ONE:
+            for path, body in bodies:
+                await creator.post(path, body)
+        else:
+            await creator.post_all(bodies)
         await asyncio.wait_for(devices.done.wait(), TIMEOUT)
         result.pods_exist, result.last_chips = devices.seen_last - begun, devices.gave_last - begun
         if pid:
@@ -225,31 +230,31 @@ def main() -> None:
     arguments = parser.parse_args()
     console = Console(width=150)
     table = Table(title=f"hccl.json of an AscendJob with {arguments.pods:,} Pods of {CHIPS} chips")
-    columns = ("", "Pods exist", "last chips", "completed", "after last chips", "of bare loop", "of loop with chips")
+    loops = (ONE_BY_ONE, AT_ONCE, WITH_CHIPS)
+    columns = ("", "Pods exist", "last chips", "completed", *(f"of {name}" for name in loops))
     for column in (*columns, "writes", "changes", "writes then", "apart", "cpu", "peak memory"):
         table.add_column(column, justify="right" if column else "left")
-    ratios = []
+    ratios: dict[str, list[float]] = {name: [] for name in loops}
     for _ in range(arguments.rounds):
-        bare, chips, job = (uvloop.run(run(name, arguments)) for name in (BARE, WITH_CHIPS, JOB))
-        ratios.append(job.completed / bare.pods_exist)
-        for result in (bare, chips, job):
-            is_job = result is job
-            table.add_row(
-                result.name,
-                f"{result.pods_exist:.2f} s",
-                "" if result is bare else f"{result.last_chips:.2f} s",
-                f"{result.completed:.2f} s" if is_job else "",
-                f"{result.completed - result.last_chips:.2f} s" if is_job else "",
-                f"{result.completed / bare.pods_exist:.2f} x" if is_job else "",
-                f"{result.completed / chips.last_chips:.2f} x" if is_job else "",
-                str(len(result.writes)) if is_job else "",
-                f"{result.changed:,}" if is_job else "",
-                str(len(result.later_writes)) if is_job else "",
-                shortest(result.later_writes),
-                f"{result.cpu:.2f} s" if is_job else "",
-                f"{result.memory:.0f} MiB" if is_job else "",
+        results = {name: uvloop.run(run(name, arguments)) for name in (*loops, JOB)}
+        job = results[JOB]
+        for name in loops:
+            ratios[name].append(job.completed / max(results[name].pods_exist, results[name].last_chips))
+        for result in results.values():
+            of_job = (
+                f"{job.completed:.2f} s",
+                *(f"{ratios[name][-1]:.2f} x" for name in loops),
+                str(len(job.writes)),
+                f"{job.changed:,}",
+                str(len(job.later_writes)),
+                shortest(job.later_writes),
+                f"{job.cpu:.2f} s",
+                f"{job.memory:.0f} MiB",
             )
-    report("completed, of bare loop", min(ratios))
+            chips = f"{result.last_chips:.2f} s" if result.name in (WITH_CHIPS, JOB) else ""
+            table.add_row(result.name, f"{result.pods_exist:.2f} s", chips, *(of_job if result is job else ()))
+    for name in loops:
+        report(f"completed, of {name}", min(ratios[name]))
     console.print(table)
 
 

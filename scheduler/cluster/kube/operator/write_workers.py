@@ -1,6 +1,6 @@
 """A few workers carry out all writes: at most so many are in flight, in order of importance.
 
-New Pods go first, because they end the wait of a job that has been admitted, but every fourth write is another one: a
+New Pods go first, because they end the wait of a job that has been admitted, but every eighth write is another one: a
 job with thousands of Pods does not hold up the first write of a small one. Deferrable writes come last; at first they
 even wait for urgent ones in flight, which they would slow down.
 
@@ -23,7 +23,7 @@ Write = Callable[[], Awaitable[None]]
 """Carries out a write and reports its outcome."""
 HOLD: Final = 0.3
 """Seconds for which deferrable writes wait for urgent ones in flight: the creation of a few jobs takes less."""
-_NEW_PODS_IN_A_ROW = 3
+_NEW_PODS_IN_A_ROW = 7
 log = structlog.get_logger(__name__)
 
 

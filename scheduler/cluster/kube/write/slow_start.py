@@ -11,8 +11,9 @@ import math
 from collections.abc import Callable
 from typing import Final
 
-FIRST: Final = 16
-"""Writes in flight at the beginning of a burst: enough to keep an API server with four cores busy."""
+FIRST: Final = 8
+"""Writes in flight at the beginning of a burst: those of scheduler and controllers keep an API server with four cores
+busy."""
 DURATION: Final = 1.0
 """Seconds for which a burst is limited, and seconds with fewer writes in flight after which another burst begins."""
 EARLY: Final = 0.01
