@@ -18,6 +18,7 @@ from scheduler.api.node import Nodes
 from scheduler.cache import task_updater
 from scheduler.cluster.kube.operator.role import Operator
 from scheduler.cluster.kube.operator.role import Settings as OperatorSettings
+from scheduler.cluster.kube.scheduler import status_throttle
 from scheduler.cluster.kube.scheduler.status_throttle import StatusThrottle
 from scheduler.cluster.kube.transport.credentials import Credentials
 from scheduler.cluster.kube.watch.informer import Informer
@@ -101,6 +102,7 @@ def test_a_scheduler_keeps_nothing_of_objects_that_are_gone(
     leading: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(task_updater, "MIN_CLASS_LIMIT", 0)
+    monkeypatch.setattr(status_throttle, "DESERVED_SECONDS", 0.0)
 
     async def scenario() -> None:
         # Every session computes its figures, however fast sessions follow each other.
