@@ -16,7 +16,7 @@ from scheduler.cli.text import echo
 
 if TYPE_CHECKING:
     from scheduler.cluster.kube.process.lease import LeaseSettings
-    from scheduler.cluster.kube.process.process import ProcessSettings
+    from scheduler.cluster.kube.process.settings import ProcessSettings
     from scheduler.cluster.kube.transport.credentials import Credentials
 
 FAILED = 1
@@ -66,7 +66,7 @@ class RoleFlags:
 
     def process_settings(self, default_name: str) -> "ProcessSettings":
         """``default_name``: the name of the Lease if no flag gives one. Raises click.UsageError."""
-        from scheduler.cluster.kube.process.process import ProcessSettings
+        from scheduler.cluster.kube.process.settings import ProcessSettings
 
         return ProcessSettings(
             lease=self._lease(default_name),

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-import structlog
 
 from scheduler.api.names import DEFAULT_QUEUE, DEFAULT_SCHEDULER_NAME, SIGNING_KEY_SECRET
 from scheduler.cli.feature_gates import feature_gates
@@ -172,6 +171,8 @@ def scheduler_command(
         raise click.UsageError("--visibility-page needs --visibility-address")
 
     def ended(why: str) -> None:
+        import structlog
+
         structlog.get_logger(__name__).error("the recording has ended", why=why)
 
     def prepare() -> "ConfigurationFile | None":

@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+import subprocess
+import sys
 
 import aiohttp
 import pytest
@@ -216,3 +218,29 @@ def test_what_others_wrote_is_logged_by_its_codes(form: str, capsys: pytest.Capt
     written = capsys.readouterr().err
     assert not [c for c in written if c != "\n" and not c.isprintable()]
     assert written.count(r"\x7f" if form == "console" else r"\u007f") >= 5
+
+
+def test_logs_do_without_the_library_that_structlog_draws_tracebacks_with() -> None:
+    code = (
+        "import sys, scheduler.cluster.kube.transport.client\n"
+        "from scheduler.observability import logs\n"
+        "import structlog\n"
+        "logs.configure(2, 'console')\n"
+        "try: 1 / 0\n"
+        "except ZeroDivisionError: structlog.get_logger('x').exception('failed')\n"
+        "print('rich' in sys.modules)\n"
+        "import rich.console; print('found')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "found"]
+    assert "ZeroDivisionError: division by zero" in done.stderr
+
+
+def test_a_role_requests_its_lists_before_it_loads_a_web_server() -> None:
+    code = (
+        "import sys, scheduler.cli.scheduler, scheduler.cluster.kube.watch.lists_ahead\n"
+        "import scheduler.cluster.kube.process.settings, scheduler.observability.role_metrics\n"
+        "print('aiohttp.web' in sys.modules, 'numpy' in sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "False"]

@@ -19,8 +19,9 @@ from scheduler.cluster.kube.admission.review_queue import ReviewQueue
 from scheduler.cluster.kube.admission.server import AdmissionServer
 from scheduler.cluster.kube.admission.templates import TemplateValidator
 from scheduler.cluster.kube.process.liveness import STOPPING, Phase
-from scheduler.cluster.kube.process.process import Process, ProcessSettings
+from scheduler.cluster.kube.process.process import Process
 from scheduler.cluster.kube.process.reload import ReloadedFile
+from scheduler.cluster.kube.process.settings import ProcessSettings
 from scheduler.cluster.kube.process.waiting import unless_stopped
 from scheduler.cluster.kube.serving.certificate_reloader import CertificateReloader
 from scheduler.cluster.kube.serving.certificate_sources import CertificateSource, FileSource, SecretSource

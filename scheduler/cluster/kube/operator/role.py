@@ -15,7 +15,8 @@ from scheduler.cluster.kube.operator.files import Files
 from scheduler.cluster.kube.operator.handlers import Handlers
 from scheduler.cluster.kube.operator.job_observer import JobObserver
 from scheduler.cluster.kube.operator.reconcile_loop import ReconcileLoop
-from scheduler.cluster.kube.process.process import Process, ProcessSettings
+from scheduler.cluster.kube.process.process import Process
+from scheduler.cluster.kube.process.settings import ProcessSettings
 from scheduler.cluster.kube.process.waiting import wait_with_progress
 from scheduler.cluster.kube.transport.credentials import Credentials
 from scheduler.cluster.kube.transport.sources import Source

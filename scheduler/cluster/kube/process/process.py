@@ -10,12 +10,12 @@ import signal
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 
 import structlog
 
-from scheduler.cluster.kube.process.lease import LeaderElector, LeaseSettings, free_version, new_identity
-from scheduler.cluster.kube.process.liveness import STOPPING, Liveness, Phase
+from scheduler.cluster.kube.process.lease import LeaderElector, free_version, new_identity
+from scheduler.cluster.kube.process.liveness import Liveness, Phase
+from scheduler.cluster.kube.process.settings import ProcessSettings
 from scheduler.cluster.kube.process.waiting import unless_stopped
 from scheduler.cluster.kube.transport.client import ApiClient, CredentialSource
 from scheduler.cluster.kube.transport.fence import Fence
@@ -30,20 +30,6 @@ argument is the result of ``CatchUp``; it is True at once if no other process le
 WIND_UP = 5.0
 """Seconds that the work has to end when leadership is lost; then it is cancelled."""
 log = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class ProcessSettings:
-    """How a process reaches the API server, leads and is observed. An empty address leaves its endpoints out."""
-
-    lease: LeaseSettings | None = None
-    """None: no leader election."""
-    qps: float = 2000
-    burst: int = 2000
-    metrics_address: str = ""
-    health_address: str = ""
-    stopping: float = STOPPING
-    """Seconds from the stop signal until ``/healthz`` calls the process stuck."""
 
 
 class Process:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from scheduler.api.names import DEFAULT_QUEUE, SYSTEM_NAMESPACE
 from scheduler.cluster.kube.process.lease import LeaseSettings
-from scheduler.cluster.kube.process.process import ProcessSettings
+from scheduler.cluster.kube.process.settings import ProcessSettings
 
 if TYPE_CHECKING:
     from scheduler.cluster.kube.scheduler.visibility.role import VisibilitySettings

@@ -11,7 +11,8 @@ import pytest
 from scheduler.cluster.kube.process import process as processes
 from scheduler.cluster.kube.process.lease import LeaseSettings
 from scheduler.cluster.kube.process.liveness import STOPPING, STUCK, Phase
-from scheduler.cluster.kube.process.process import Process, ProcessSettings, Work
+from scheduler.cluster.kube.process.process import Process, Work
+from scheduler.cluster.kube.process.settings import ProcessSettings
 from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.observability.metrics import Metrics
 from tests.unit import virtual_time

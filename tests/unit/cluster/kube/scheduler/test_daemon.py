@@ -21,8 +21,8 @@ from scheduler.cache import ClusterCache, cluster_cache
 from scheduler.cache.shard_table import ShardClaims
 from scheduler.cluster.kube.process import liveness
 from scheduler.cluster.kube.process.lease import LeaseSettings
-from scheduler.cluster.kube.process.process import ProcessSettings
 from scheduler.cluster.kube.process.reload import ConfigurationFile
+from scheduler.cluster.kube.process.settings import ProcessSettings
 from scheduler.cluster.kube.scheduler import daemon as daemons
 from scheduler.cluster.kube.scheduler import status_throttle
 from scheduler.cluster.kube.scheduler.daemon import Daemon

@@ -1,0 +1,20 @@
+"""The settings that all roles have in common. They do without the libraries that a process needs later."""
+
+from dataclasses import dataclass
+
+from scheduler.cluster.kube.process.lease import LeaseSettings
+from scheduler.cluster.kube.process.liveness import STOPPING
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessSettings:
+    """How a process reaches the API server, leads and is observed. An empty address leaves its endpoints out."""
+
+    lease: LeaseSettings | None = None
+    """None: no leader election."""
+    qps: float = 2000
+    burst: int = 2000
+    metrics_address: str = ""
+    health_address: str = ""
+    stopping: float = STOPPING
+    """Seconds from the stop signal until ``/healthz`` calls the process stuck."""
