@@ -43,7 +43,7 @@ class Commands:
         return [key for key in dict.fromkeys((before, after)) if key is not None]
 
     def of(self, key: Key) -> list[Command]:
-        """The Commands for an object, the oldest first; if they are of the same second, resource versions decide."""
+        """The Commands for an object, the oldest first; within a second, resource versions decide."""
         found = [self._store.get(COMMAND, Command, *each) for each in self._seen.get(key, ())]
         return sorted((command for command in found if command is not None), key=_age)
 
