@@ -6,17 +6,15 @@ not list. A Pod may name several alternative cards; it is charged for the card o
 not compared with the cluster: they may add up to more cards than exist, and cards may disappear.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import ClassVar, Final
 
-from scheduler.api.cards import CardCounts, parse_quota
 from scheduler.api.job import Job
-from scheduler.api.names import CARD_BORROWING_LIMIT, CARD_LENDING_LIMIT, CARD_QUOTA, CPU, EVENT_UNSCHEDULABLE, MEMORY
+from scheduler.api.names import CPU, EVENT_UNSCHEDULABLE, MEMORY
 from scheduler.api.queue import Queue
-from scheduler.api.reasons import FitErrors, Malformed, Refusal, Shortage
-from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, Vector
-from scheduler.api.task import Task, TaskClass, TaskStatus
+from scheduler.api.reasons import FitErrors, Refusal, Shortage
+from scheduler.api.task import Task, TaskClass
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.columns import UNBOUNDED, Filter, MaskFilter, Score, StaticScore
 from scheduler.framework.extension import (
@@ -25,23 +23,21 @@ from scheduler.framework.extension import (
 from scheduler.framework.figures import Figures, QueueShare, QueueUsage
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
-from scheduler.plugins.capacity_card.accounting import AccountBuilder, JobAccount, Needs, account_of
+from scheduler.plugins.capacity_card.accounting import AccountBuilder, JobAccount, Needs
+from scheduler.plugins.capacity_card.bookkeeper import LIMITED, Bookkeeper
 from scheduler.plugins.capacity_card.books import QueueBook
 from scheduler.plugins.capacity_card.columns import QuotaFilter, card_preference
 from scheduler.plugins.capacity_card.demand import UNKNOWN, CardRequest, Demands, join_names
 from scheduler.plugins.capacity_card.discovery import Discovery
-from scheduler.plugins.capacity_card.holdings import Amounts, missing_group, missing_record
 from scheduler.plugins.capacity_card.lending import Lending
 from scheduler.plugins.capacity_card.loans import LoansByQueue, loans
 from scheduler.plugins.capacity_card.placements import Placements
 from scheduler.plugins.capacity_card.reclaiming import Reclaiming
 from scheduler.plugins.capacity_card.refusals import card_shortages, insufficient, quota_exhausted, shortage_of
 from scheduler.plugins.capacity_card.settled import SettledReadings
-from scheduler.plugins.support.queues.accounting import total_guarantee
 from scheduler.plugins.support.queues.refusals import not_open
 
 REASON_CARDS: Final = "UnsupportedCards"
-_LIMITED: Final = ((CPU, CPU_INDEX), (MEMORY, MEMORY_INDEX))
 _BOTH_LIMIT: Final = (
     "both limit the queues, and Pods need room under both; cardUnlimitedCpuMemory does not lift the limits of the "
     "other plugin, and only that one reclaims"
@@ -72,10 +68,13 @@ class CapacityCard:
         self._account_builder = AccountBuilder(
             self._demands, session.nodes.index, self._unlimited, session.snapshot.signed_since
         )
-        self._settled = _settled.read(session.snapshot, self._account_builder)
-        self._books = self._reported = self._open_books()
+        settled = _settled.read(session.snapshot, self._account_builder)
+        self._bookkeeper = Bookkeeper(
+            session, self._inventory, self._account_builder, settled, borrowing=self._borrowing
+        )
+        self._books = self._reported = self._bookkeeper.open_books()
         self._loans: LoansByQueue | None = None
-        self._account(self._books, session.malformed_field)
+        self._accounts = self._bookkeeper.enter(self._books, session.malformed_field)
         session.add_queue_order(self._queue_key)
         session.add_job_valid(self._valid)
         session.add_job_enqueueable(self._enqueueable)
@@ -127,10 +126,10 @@ class CapacityCard:
             for name, book in self._books.items()
         }
         self._loans = None
-        self._account(self._reported, lambda problem: None)
+        self._accounts = self._bookkeeper.enter(self._reported, lambda problem: None)
 
     def _figures(self) -> Figures:
-        counted = {name: {it: book.held(it) for it, _ in _LIMITED} for name, book in self._reported.items()}
+        counted = {name: {it: book.held(it) for it, _ in LIMITED} for name, book in self._reported.items()}
         return Figures(
             shares={name: QueueShare(book.share, book.overused) for name, book in self._books.items()},
             counted=counted if self._unlimited else {},
@@ -167,112 +166,6 @@ class CapacityCard:
     def canonical(self, card: str) -> str:
         """Returns the name of a card on nodes."""
         return self._inventory.canonical(card)
-
-    # --- opening ---
-    def _open_books(self) -> dict[str, QueueBook]:
-        guaranteed = total_guarantee(self._session)
-        return {name: self._open_book(queue, guaranteed) for name, queue in self._session.queues.items()}
-
-    def _open_book(self, queue: Queue, guaranteed: Vector) -> QueueBook:
-        """``guaranteed``: the sum of the guarantees of all queues."""
-        session = self._session
-        limits: Amounts = {}
-        for name, index in _LIMITED:
-            limit, others = float(queue.capability[index]), float(guaranteed[index] - queue.guarantee[index])
-            if limit == float("inf") and others > 0:  # the cluster less the guarantees of other queues
-                limit = max(float(session.total[index]) - others, 0.0)
-            limits[name] = limit
-        quota = self._read_counts(queue, CARD_QUOTA, limits)
-        note = "" if quota.readable else f"; the queue's annotation {CARD_QUOTA} cannot be read"
-        borrowing_limits: Amounts = {}
-        lending_limits: Amounts = {}
-        if self._borrowing:
-            self._read_counts(queue, CARD_BORROWING_LIMIT, borrowing_limits)
-            self._read_counts(queue, CARD_LENDING_LIMIT, lending_limits)
-        return QueueBook(queue, limits, borrowing_limits, lending_limits, note)
-
-    def _read_counts(self, queue: Queue, key: str, amounts: Amounts) -> CardCounts:
-        """Adds the numbers of cards in an annotation to ``amounts``, and reports what is malformed."""
-        counts = parse_quota(queue.annotations.get(key))
-        problems = list(counts.problems)
-        for names, amount in counts.amounts.items():
-            card = self._inventory.canonical(names[0])
-            if card in amounts:
-                problems.append(f"{names[0]!r} is another name of {card!r}, which is given already")
-            else:
-                amounts[card] = amount
-        for problem in problems:
-            field = f"metadata.annotations[{key}]"
-            self._session.malformed_field(Malformed("Queue", "", queue.name, field, problem))
-        return counts
-
-    def _account(self, books: Mapping[str, QueueBook], report: Callable[[Malformed], object]) -> None:
-        """Adds the accounts of all jobs to the books. ``report``: called with what is malformed."""
-        session = self._session
-        unproven = list(self._account_tasks_without_job(books, report))
-        self._accounts: dict[str, JobAccount] = {}
-        """Key of a job -> its account, for jobs that are not settled."""
-        for name, (allocated, elastic) in self._settled.sums.items():
-            if name in books:
-                books[name].add_settled(allocated, elastic, 1)
-        for job in session.touched:
-            known = self._settled.plain.get(job.key)
-            if known is not None and known.queue in books:
-                books[known.queue].add_settled(known.allocated, known.elastic, -1)
-        reservations = []
-        others = (session.jobs[key] for key in self._settled.others if key not in session.active_jobs)
-        for job in (*session.active_jobs.values(), *others):
-            account = self._accounts[job.key] = account_of(job, self._account_builder)
-            unproven += account.unproven
-            for problem in account.problems:
-                report(problem)
-            for queue, holding in account.other_queues.items():
-                if queue in books:
-                    books[queue].add_holding(holding)
-            book = books.get(job.queue)
-            if book is None:
-                continue
-            book.add_job(account)
-            if account.reserved:
-                reservations.append((book, account.reserved))
-        self._account_unproven(books, unproven, report)
-        for book, needs in reservations:
-            book.reserve(needs)
-
-    def _account_tasks_without_job(
-        self, books: Mapping[str, QueueBook], report: Callable[[Malformed], object]
-    ) -> Iterator[Task]:
-        """Charges Pods without an existing PodGroup to the queue that admitted them. Yields the Pods whose queue is
-        unknown."""
-        account_builder = self._account_builder
-        for task in self._session.snapshot.tasks_without_job:
-            if task.record is None:
-                if task.ours and account_builder.unproven(task):  # most are daemons, and Pods of other schedulers
-                    yield task
-                continue
-            holding = account_builder.holding(task)
-            book = books.get(task.record.queue)
-            if book is not None:
-                book.add_holding(holding)
-            if task.status is not TaskStatus.RELEASING:  # a PodGroup and its Pods are often deleted together
-                report(missing_group(task, task.record.queue, holding))
-
-    def _account_unproven(
-        self, books: Mapping[str, QueueBook], tasks: Iterable[Task], report: Callable[[Malformed], object]
-    ) -> None:
-        """Charges every queue that may have admitted the tasks, so that removing a record frees no quota."""
-        queues: dict[str, set[str]] = {}
-        jobs = self._session.jobs
-        for task in tasks:
-            if not queues:
-                for job in jobs.values():
-                    queues.setdefault(job.namespace, set()).add(job.queue)
-            named = sorted(queues.get(task.namespace, set()) & books.keys())
-            holding = self._account_builder.holding(task)
-            for queue in named:
-                if task.job not in jobs or queue != jobs[task.job].queue:
-                    books[queue].add_holding(holding)
-            report(missing_record(task, named, holding))
 
     # --- order ---
     def _queue_key(self, queue: Queue) -> tuple[int, float]:
