@@ -8,6 +8,9 @@ named after their contents. Only the standard library is used, so that this runs
 
 The last line printed is the directory of the binaries. Where `KUBEBUILDER_ASSETS` is set, its binaries are used instead
 and nothing is built. Starting the programs is the business of `controlplane.run`.
+
+What a few tests need besides is in a directory of its own (`EXPORTERS`): a new pin of it does not build the control
+plane again.
 """
 
 import argparse
@@ -27,6 +30,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 MODULES = (HERE / "kubernetes", HERE / "kwok", HERE / "helm", HERE / "prometheus")
+EXPORTERS = (HERE / "kube-state-metrics",)
 
 ASSETS_VARIABLE = "KUBEBUILDER_ASSETS"
 CACHE_VARIABLE = "VOLCANO_PY_CONTROLPLANE"
@@ -37,7 +41,7 @@ _GO_ENVIRONMENT = {"CGO_ENABLED": "0", "GOWORK": "off", "GOFLAGS": "", "GO111MOD
 _GO_OPTIONS = ("-mod=readonly", "-trimpath", "-buildvcs=false", "-tags=remove_all_sd")
 
 # A package is named after the last element of its import path, except where that is only a major version.
-_BINARY_NAMES = {"go.etcd.io/etcd/server/v3": "etcd"}
+_BINARY_NAMES = {"go.etcd.io/etcd/server/v3": "etcd", "k8s.io/kube-state-metrics/v2": "kube-state-metrics"}
 
 _TOOL_BLOCK = re.compile(r"^tool\s*\(\s*\n(.*?)^\)", re.MULTILINE | re.DOTALL)
 _TOOL_LINE = re.compile(r"^tool\s+([^\s(]+)\s*$", re.MULTILINE)
@@ -57,10 +61,10 @@ class Tool:
     binary: str
 
 
-def tools() -> list[Tool]:
-    """Every program named by a `tool` line of the Go modules next to this file, in their order."""
+def tools(modules: Sequence[Path] = MODULES) -> list[Tool]:
+    """Every program named by a `tool` line of the Go modules, in their order."""
     found = []
-    for module in MODULES:
+    for module in modules:
         text = (module / "go.mod").read_text(encoding="utf-8")
         packages = _TOOL_LINE.findall(text)
         for block in _TOOL_BLOCK.findall(text):
@@ -77,15 +81,15 @@ def kubernetes_version() -> str:
     return match[1]
 
 
-def directory() -> Path:
+def directory(modules: Sequence[Path] = MODULES) -> Path:
     """Where the binaries are, or will be once built: the assets directory given, else one per set of pins."""
     assets = os.environ.get(ASSETS_VARIABLE)
     if assets:
         return Path(assets)
     chosen = os.environ.get(CACHE_VARIABLE)
     if chosen:
-        return Path(chosen)
-    return cache() / _fingerprint()
+        return Path(chosen) if modules is MODULES else Path(chosen, modules[0].name)
+    return cache() / _fingerprint(modules)
 
 
 def cache() -> Path:
@@ -94,50 +98,51 @@ def cache() -> Path:
     return root / "volcano-py" / "controlplane"
 
 
-def ensure(report: Callable[[str], None] = lambda _line: None) -> Path:
+def ensure(report: Callable[[str], None] = lambda _line: None, modules: Sequence[Path] = MODULES) -> Path:
     """Build what is not built yet and return the directory of the binaries.
 
     `report` is given one line of progress per binary. Two processes may call this at once: the second waits for the
     first. Raises `BuildError` when Go is needed and missing, when a compilation fails, or when the assets directory
-    given lacks the API server or etcd.
+    given lacks the API server or etcd, or an exporter that is asked for.
     """
-    target = directory()
+    target = directory(modules)
     if os.environ.get(ASSETS_VARIABLE):
-        lacking = [name for name in ("kube-apiserver", "etcd") if not os.access(target / name, os.X_OK)]
+        needed = ["kube-apiserver", "etcd"] if modules is MODULES else [tool.binary for tool in tools(modules)]
+        lacking = [name for name in needed if not os.access(target / name, os.X_OK)]
         if lacking:
             raise BuildError(f"{ASSETS_VARIABLE}={target} holds no executable {' and no '.join(lacking)}")
         report(f"using the binaries of {ASSETS_VARIABLE}")
         return target
-    if not _missing(target):
+    if not _missing(target, modules):
         return target
     go = _go()
     target.mkdir(parents=True, exist_ok=True)
     with locked(target / ".lock", lambda: report("another process is building; waiting for it …")):
-        missing = _missing(target)
+        missing = _missing(target, modules)
         for number, tool in enumerate(missing, 1):
             report(f"[{number}/{len(missing)}] building {tool.binary} …")
             begun = time.monotonic()
             size = _compile(go, tool, target)
             report(f"[{number}/{len(missing)}] {tool.binary}: {size / 2**20:.0f} MiB, {time.monotonic() - begun:.0f} s")
-        (target / ".stamp").write_text(_fingerprint(), encoding="utf-8")
+        (target / ".stamp").write_text(_fingerprint(modules), encoding="utf-8")
     return target
 
 
-def _fingerprint() -> str:
+def _fingerprint(modules: Sequence[Path]) -> str:
     """A short hash of everything that decides what the binaries are: the pins, the options, the machine."""
     digest = hashlib.sha256()
-    for module in MODULES:
+    for module in modules:
         for name in ("go.mod", "go.sum"):
             digest.update((module / name).read_bytes())
     digest.update(" ".join((*_GO_OPTIONS, _link_flags(), platform.system(), platform.machine())).encode())
     return digest.hexdigest()[:16]
 
 
-def _missing(target: Path) -> list[Tool]:
+def _missing(target: Path, modules: Sequence[Path]) -> list[Tool]:
     """The programs still to be built; all of them when `target` was filled from other pins and is to be refreshed."""
     stamp = target / ".stamp"
-    outdated = stamp.exists() and stamp.read_text(encoding="utf-8") != _fingerprint()
-    return [tool for tool in tools() if outdated or not os.access(target / tool.binary, os.X_OK)]
+    outdated = stamp.exists() and stamp.read_text(encoding="utf-8") != _fingerprint(modules)
+    return [tool for tool in tools(modules) if outdated or not os.access(target / tool.binary, os.X_OK)]
 
 
 def _link_flags() -> str:
@@ -204,7 +209,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.parse_args(arguments)
     try:
-        target = ensure(lambda line: print(line, flush=True))
+        for modules in (EXPORTERS, MODULES):
+            target = ensure(lambda line: print(line, flush=True), modules)
     except BuildError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -288,6 +288,21 @@ class ControlPlane:
         configuration.write_text(json.dumps(content), encoding="utf-8")
         return self._spawn("kube-scheduler", [f"--config={configuration}", "--secure-port=0"])
 
+    def start_kube_state_metrics(self, port: int, options: Sequence[str] = ()) -> Process:
+        """Build kube-state-metrics if need be, and start it; its metrics are at `port` of 127.0.0.1."""
+        binaries = build.ensure(functools.partial(print, file=sys.stderr, flush=True), build.EXPORTERS)
+        (telemetry,) = free_ports(1)
+        return self._spawn(
+            "kube-state-metrics",
+            [
+                f"--kubeconfig={self._component_kubeconfig('kube-state-metrics')}",
+                *("--host=127.0.0.1", f"--port={port}"),
+                *("--telemetry-host=127.0.0.1", f"--telemetry-port={telemetry}"),
+                *options,
+            ],
+            binaries,
+        )
+
     def process(self, name: str) -> Process:
         """The running process of that name, such as `kube-apiserver`; `KeyError` if it was not started."""
         return self._processes[name]
@@ -296,13 +311,13 @@ class ControlPlane:
         # The groups of an administrator, but a name of its own, which then shows in logs and managed fields.
         return self.kubeconfig_for(f"test:{component}", _ADMINISTRATORS)
 
-    def _spawn(self, name: str, options: Sequence[str]) -> Process:
+    def _spawn(self, name: str, options: Sequence[str], binaries: Path | None = None) -> Process:
         running = self._processes.get(name)
         if running is not None and running.running:
             raise StartError(f"{name} is running already")
-        binary = self.binaries / name
+        binary = (binaries or self.binaries) / name
         if not binary.is_file():
-            raise StartError(f"there is no {name} in {self.binaries}; unset {build.ASSETS_VARIABLE} to have it built")
+            raise StartError(f"there is no {name} in {binary.parent}; unset {build.ASSETS_VARIABLE} to have it built")
         process = Process(name, [binary, *options], self.logs)
         # All data is thrown away, so there is nothing for a process to finish.
         self._cleanup.callback(process.stop, grace=0.0)

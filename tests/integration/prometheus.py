@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 from urllib.error import URLError
@@ -17,13 +17,26 @@ from controlplane.process import Process, free_ports
 class Prometheus:
     """A running Prometheus, which keeps its data in a directory. A context manager."""
 
-    def __init__(self, binary: Path, directory: Path, targets: Mapping[str, int], *, interval: str = "1s") -> None:
-        """``targets``: name of a job -> port of 127.0.0.1."""
+    def __init__(
+        self,
+        binary: Path,
+        directory: Path,
+        targets: Mapping[str, int],
+        *,
+        interval: str = "1s",
+        more: Iterable[Mapping[str, Any]] = (),
+        rules: Iterable[Path] = (),
+    ) -> None:
+        """``targets``: name of a job -> port of 127.0.0.1; ``more``: other scrape configurations; ``rules``: files."""
         configuration = directory / "prometheus.yml"
         scraped = [
             {"job_name": job, "static_configs": [{"targets": [f"127.0.0.1:{port}"]}]} for job, port in targets.items()
         ]
-        content = {"global": {"scrape_interval": interval, "scrape_timeout": interval}, "scrape_configs": scraped}
+        content = {
+            "global": {"scrape_interval": interval, "scrape_timeout": interval, "evaluation_interval": interval},
+            "scrape_configs": [*scraped, *more],
+            "rule_files": [str(file) for file in rules],
+        }
         configuration.write_text(yaml.safe_dump(content), encoding="utf-8")
         (port,) = free_ports(1)
         self._url = f"http://127.0.0.1:{port}"

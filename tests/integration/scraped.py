@@ -10,11 +10,13 @@ from typing import Any
 import yaml
 
 from controlplane.manifests import CHART, NAMESPACE, RELEASE
+from controlplane.process import free_ports
+from controlplane.run import ControlPlane
 from scheduler.api.kinds import NODE, QUEUE, VCJOB, object_path
-from scheduler.api.names import ASCEND_910, CARD_QUOTA
+from scheduler.api.names import ASCEND_910, CARD_QUOTA, QUEUE_NAME, QUEUE_NAME_ANNOTATION
 from tests.integration.installation import ROLES, Installation, started_installation
 from tests.integration.prometheus import Prometheus
-from tests.integration.stage import wait
+from tests.integration.stage import or_skipped, wait
 
 GPU = "nvidia.com/gpu"
 CARD = "NVIDIA-H200"
@@ -22,6 +24,7 @@ DEFAULT = "default"
 JOBS = object_path(VCJOB, DEFAULT, "").rstrip("/")
 DASHBOARDS = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in (CHART / "dashboards").glob("*.json")}
 """Name of the file -> dashboard."""
+_QUEUE_KEYS = f"{QUEUE_NAME_ANNOTATION},{QUEUE_NAME}"
 _VARIABLES = {"$__rate_interval": "30s", "$queue": ".*", "$resource": ".*", "$node": ".*"}
 DEPLOYMENT = """\
 apiVersion: apps/v1
@@ -104,10 +107,35 @@ def create_jobs(installed: Installation, suffix: str) -> None:
     for each in (
         job(f"npu{suffix}", 1, 1, {ASCEND_910: "4", "cpu": "1"}),
         job(f"gpu{suffix}", 1, 1, {GPU: "1", "cpu": "1", "memory": "1Gi"}),
-        job(f"completes{suffix}", 1, 1, {"cpu": "1"}, outcome="succeed"),
+        job(f"completes{suffix}", 1, 1, {"cpu": "1"}, outcome="succeed", **{"runs-for": "3s"}),
         job(f"fails{suffix}", 1, 1, {"cpu": "1"}, outcome="fail"),
     ):
         installed.api.create(JOBS, each)
+
+
+def others(plane: ControlPlane) -> list[dict[str, Any]]:
+    """Starts kube-state-metrics. Returns how Prometheus scrapes it and the API server, under the names of jobs that
+    Volcano's dashboards select."""
+    (port,) = free_ports(1)
+    shown = {"labels": "namespaces=[kubernetes.io/metadata.name]", "annotations": f"pods=[{_QUEUE_KEYS}]"}
+    with or_skipped():
+        plane.start_kube_state_metrics(port, [f"--metric-{what}-allowlist={keys}" for what, keys in shown.items()])
+    kubeconfig = json.loads(plane.kubeconfig.read_text(encoding="utf-8"))
+    api_server = {
+        "scheme": "https",
+        "tls_config": {"ca_file": str(plane.authority.path)},
+        "authorization": {"credentials": kubeconfig["users"][0]["user"]["token"]},
+        "scrape_interval": "5s",
+        "scrape_timeout": "5s",
+    }
+    return [
+        {"job_name": "kube-state-metrics", "static_configs": [{"targets": [f"127.0.0.1:{port}"]}]},
+        {
+            "job_name": "kubernetes-apiservers",
+            "static_configs": [{"targets": [plane.url.removeprefix("https://")]}],
+            **api_server,
+        },
+    ]
 
 
 @contextmanager
@@ -124,7 +152,8 @@ def scraped_installation(directory: Path) -> Iterator[tuple[Installation, Promet
         for role in ROLES:
             installed.start(role)
         targets = {role: installed.roles[role].metrics for role in ROLES}
-        with Prometheus(installed.plane.binaries / "prometheus", directory, targets) as prometheus:
+        binary, rules = installed.plane.binaries / "prometheus", [CHART / "rules" / "volcano-dashboards.yaml"]
+        with Prometheus(binary, directory, targets, more=others(installed.plane), rules=rules) as prometheus:
             began = time.time()
 
             def has(query: str) -> None:

@@ -237,12 +237,19 @@ def test_dashboards_are_config_maps_that_the_sidecar_of_grafana_finds(render: Re
         assert found["data"] == {f"volcano-py-{name}.json": text}
 
 
-def test_alerts_are_a_rule_with_the_contents_of_the_plain_file(render: Render) -> None:
+@pytest.mark.parametrize(
+    ("value", "name", "file"),
+    [("enabled", "alerts", "volcano-py"), ("volcanoDashboards", "volcano-dashboards", "volcano-dashboards")],
+)
+def test_rules_of_prometheus_have_the_contents_of_the_plain_file(
+    render: Render, value: str, name: str, file: str
+) -> None:
     assert not [each for each in render() if each["kind"] == "PrometheusRule"]
-    objects = render("prometheusRule.enabled=true", "prometheusRule.labels.release=prometheus")
-    rule = named(objects, "PrometheusRule", "alerts")
+    objects = render(f"prometheusRule.{value}=true", "prometheusRule.labels.release=prometheus")
+    rule = named(objects, "PrometheusRule", name)
+    assert [each for each in objects if each["kind"] == "PrometheusRule"] == [rule]
     assert rule["metadata"]["labels"]["release"] == "prometheus"
-    assert rule["spec"] == yaml.safe_load((CHART / "rules" / "volcano-py.yaml").read_text(encoding="utf-8"))
+    assert rule["spec"] == yaml.safe_load((CHART / "rules" / f"{file}.yaml").read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize(
