@@ -39,6 +39,14 @@ DECODED: Final = 2
 _METADATA_ONLY: Final = f"application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{JSON}"
 _GZIP: Final = b"\x1f\x8b"
 """The first bytes of a compressed answer; no JSON begins with them."""
+_PLAIN_HEADER: Final = b"\x1f\x8b\x08\x00"
+"""The beginning of the header of a compressed answer that has neither a file name nor other optional fields."""
+_REST_OF_HEADER: Final = 6
+"""Bytes of the header after that."""
+_TRAILER: Final = 8
+"""Bytes of a compressed answer after the compressed data: a checksum and the size before compression."""
+_LARGEST_BUFFER: Final = 64 * 2**20
+"""Bytes of memory that are reserved for a decompressed page before it is known to have this size."""
 _GZIP_FORMAT: Final = 31
 """zlib's number of it."""
 _EDGE: Final = 4096
@@ -229,9 +237,20 @@ def _beginning(part: bytes) -> bytes:
 
 
 def _inflated(path: str, body: bytes) -> bytes:
-    """A page as JSON. Raises TransportError."""
+    """A page as JSON. Raises TransportError.
+
+    The checksum of a compressed page is not computed, which would take as long as to decompress it: TLS has verified
+    the bytes. The size is compared."""
+    if not body.startswith(_GZIP):
+        return body
     try:
-        return zlib.decompress(body, _GZIP_FORMAT) if body.startswith(_GZIP) else body
+        if body.startswith(_PLAIN_HEADER) and len(body) >= len(_PLAIN_HEADER) + _REST_OF_HEADER + _TRAILER:
+            size = int.from_bytes(body[-4:], "little")
+            deflated = memoryview(body)[len(_PLAIN_HEADER) + _REST_OF_HEADER : -_TRAILER]
+            inflated = zlib.decompress(deflated, -zlib.MAX_WBITS, min(size, _LARGEST_BUFFER) or 1)
+            if len(inflated) == size:
+                return inflated
+        return zlib.decompress(body, _GZIP_FORMAT)
     except zlib.error as error:
         raise TransportError(f"GET {path}: the compressed answer is malformed: {error}", sent=True) from None
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+import io
 import json
 from collections.abc import Callable
 from contextlib import aclosing
@@ -137,6 +138,27 @@ def test_pages_wait_compressed(monkeypatch: pytest.MonkeyPatch) -> None:
             assert len(rest) == 20
 
     asyncio.run(scenario())
+
+
+TEXT = b'{"items":[]}' * 1000
+
+
+def with_file_name() -> bytes:
+    file = io.BytesIO()
+    with gzip.GzipFile("list.json", "wb", fileobj=file) as compressed:
+        compressed.write(TEXT)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("body", [TEXT, gzip.compress(TEXT, 1), with_file_name()])
+def test_an_answer_is_decompressed_whatever_its_header(body: bytes) -> None:
+    assert module._inflated("/pods", body) == TEXT
+
+
+@pytest.mark.parametrize("cut", [3, 12, 40, -9, -8, -1])
+def test_an_answer_that_is_torn_is_an_error(cut: int) -> None:
+    with pytest.raises(TransportError, match="GET /pods: the compressed answer is malformed"):
+        module._inflated("/pods", gzip.compress(TEXT)[:cut])
 
 
 def test_the_api_server_encodes_few_pages_at_once() -> None:
