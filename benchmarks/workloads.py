@@ -4,8 +4,8 @@ thresholds of Kubernetes.
 Each contender gets a new kube-apiserver and etcd with the same nodes and Pods, and no limit on its requests. It starts
 as a standby, so it has read the cluster when the clock starts: at the moment in which it may lead. The result is the
 time from then to the last binding. The rate from the first binding on, which is what Kubernetes measures, is printed
-beside it. Our Pods belong to PodGroups, whose Pods start together. Prints a table and, on request, writes it as
-Markdown and all figures as JSON; asserts nothing.
+beside it. Our Pods belong to PodGroups, whose Pods start together. Prints the requests of each contender and a table
+and, on request, writes it as Markdown and all figures as JSON; asserts nothing.
 """
 
 import argparse
@@ -16,7 +16,7 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -25,7 +25,7 @@ import uvloop
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.contest import Api, collection_of, cpu_seconds, running
+from benchmarks.contest import Api, answered_requests, collection_of, cpu_seconds, running
 from benchmarks.figures import report
 from benchmarks.scheduler_perf import CHURN_INTERVAL, CONFIGURATION, WORKLOADS, Manifest, Pods, Workload
 from controlplane.run import ControlPlane
@@ -57,6 +57,8 @@ class Result:
     cpu: float = 0.0
     """Seconds of processor time."""
     threshold: float = 0.0
+    requests: dict[str, int] = field(default_factory=dict)
+    """Requests to the API server until the last binding, of the contender and of a churn: ``DELETE pods`` -> number."""
 
     @property
     def rate(self) -> float:
@@ -156,12 +158,14 @@ async def run(workload: Workload, contender: str, gang: int, patience: float) ->
             await ready.wait()
             with started(contender, plane, Path(temporary)) as pid:
                 await rest(pid)
+                before = answered_requests(plane.admin.get("/metrics"))
                 begun, cpu = time.perf_counter(), cpu_seconds(pid)
                 await api.delete(f"{LEASES}/{LEASE}")
                 disturbance = asyncio.create_task(churn(api, workload.churn, contender))
                 with suppress(TimeoutError):
                     await asyncio.wait_for(watcher, patience)
                 result.cpu = cpu_seconds(pid) - cpu
+                result.requests = dict((answered_requests(plane.admin.get("/metrics")) - before).most_common())
                 disturbance.cancel()
                 with suppress(asyncio.CancelledError):
                     await disturbance
@@ -197,6 +201,12 @@ def _rate(result: Result | None) -> str:
     return f"{result.rate:,.0f}" + ("" if result.bound == result.pods else f" ({result.bound:,} bound)")
 
 
+def _requests(result: Result) -> str:
+    """The requests per Pod that was bound, and the most frequent ones."""
+    frequent = [f"{number:,} {name}" for name, number in result.requests.items() if number >= result.pods / 20]
+    return f"{sum(result.requests.values()) / max(result.bound, 1):.1f} requests per Pod ({', '.join(frequent)})"
+
+
 def _times(result: Result | None, other: float) -> str:
     return f"{result.rate / other:.1f} ×" if result is not None and other else ""
 
@@ -222,7 +232,7 @@ def main() -> None:
         workload = WORKLOADS[name].scaled(arguments.nodes) if arguments.nodes else WORKLOADS[name]
         for contender in [arguments.only] if arguments.only else [KUBE, OURS]:
             results.append(uvloop.run(run(workload, contender, arguments.gang, arguments.patience)))
-            console.print(f"{name}, {contender}: {_rate(results[-1])} Pods/s")
+            console.print(f"{name}, {contender}: {_rate(results[-1])} Pods/s, {_requests(results[-1])}")
     table = Table(title="Pods per second")
     for column in COLUMNS:
         table.add_column(column, justify="left" if column == COLUMNS[0] else "right")

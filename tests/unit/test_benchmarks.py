@@ -10,6 +10,7 @@ import scheduler.actions
 import scheduler.plugins  # noqa: F401  a test must not be the first to register them: it would have them forgotten
 from benchmarks import check, figures
 from benchmarks.check import Change, best, changes, is_lost
+from benchmarks.contest import answered_requests
 from benchmarks.figures import Figure
 from benchmarks.profile import functions
 from benchmarks.rows import ROWS, chosen
@@ -107,3 +108,16 @@ def test_a_profile_counts_each_function_once_per_stack() -> None:
 
     assert own == {"walk (b.py:2)": 3, "main (a.py:1)": 2}
     assert total == {"walk (b.py:2)": 3, "main (a.py:1)": 5}
+
+
+def test_requests_are_counted_by_verb_and_resource_without_watches_and_leases() -> None:
+    metrics = """\
+# TYPE apiserver_request_total counter
+apiserver_request_total{code="200",resource="pods",subresource="",verb="DELETE"} 3000
+apiserver_request_total{code="404",resource="pods",subresource="",verb="DELETE"} 2
+apiserver_request_total{code="201",resource="pods",subresource="binding",verb="POST"} 1.5e+03
+apiserver_request_total{code="200",resource="leases",subresource="",verb="PUT"} 9
+apiserver_request_total{code="0",resource="pods",subresource="",verb="WATCH"} 4
+apiserver_longrunning_requests{resource="pods",subresource="",verb="WATCH"} 4
+"""
+    assert answered_requests(metrics) == {"DELETE pods": 3002, "POST pods/binding": 1500}
