@@ -2,6 +2,7 @@
 all roles, kube-state-metrics and the API server; and the alerts with invented series, as `promtool test rules` runs
 them."""
 
+import json
 import re
 import subprocess
 import time
@@ -14,7 +15,11 @@ import yaml
 
 from controlplane import build
 from controlplane.manifests import CHART
+from scheduler.api.kinds import QUEUE, object_path
+from scheduler.api.quantity import parse_quantity
 from tests.integration.dashboard_svg import legend
+from tests.integration.installation import Installation
+from tests.integration.programs import run
 from tests.integration.prometheus import Prometheus
 from tests.integration.scraped import DASHBOARDS, scraped_installation, with_values
 from tests.integration.stage import or_skipped, wait
@@ -51,10 +56,15 @@ def queries() -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def scraped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Prometheus, float]]:
-    """A Prometheus that has scraped all roles while jobs came, and when it began."""
-    with scraped_installation(tmp_path_factory.mktemp("dashboards")) as (_, prometheus, began):
-        yield prometheus, began
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Installation, Prometheus, float]]:
+    """All roles, a Prometheus that has scraped them while jobs came, and when it began."""
+    with scraped_installation(tmp_path_factory.mktemp("dashboards")) as it:
+        yield it
+
+
+@pytest.fixture(scope="module")
+def scraped(running: tuple[Installation, Prometheus, float]) -> tuple[Prometheus, float]:
+    return running[1:]
 
 
 def test_every_query_returns_data(scraped: tuple[Prometheus, float]) -> None:
@@ -80,6 +90,38 @@ def test_every_series_of_a_panel_has_a_name_of_its_own(scraped: tuple[Prometheus
             )
             assert all(number == 1 for number in names.values()), (name, panel["title"], names)
             assert all(names), (name, panel["title"])
+
+
+def test_prometheus_kubectl_and_the_command_line_show_the_same_deserved_amounts(
+    running: tuple[Installation, Prometheus, float],
+) -> None:
+    installed, prometheus, _ = running
+
+    def printed(*arguments: str) -> str:
+        done = run([*arguments, f"--kubeconfig={installed.plane.kubeconfig}"])
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def shown() -> dict[str, int]:
+        """What research deserves of cpu in each view, in thousandths."""
+        status = installed.api.get(object_path(QUEUE, "", "research"))["status"]
+        columns = "custom-columns=:.status.deserved.cpu"
+        row = [line.split() for line in printed("queue", "get", "research").splitlines() if line.startswith("cpu ")]
+        (top,) = json.loads(printed("queue", "top", "research", "-o", "json"))["items"]
+        texts = {
+            "status": status["deserved"]["cpu"],
+            "kubectl": installed.plane.kubectl("get", "queue", "research", "-o", columns).split()[-1],
+            "queue get": row[0][2],
+            "queue top": next(each["deserved"] for each in top["amounts"] if each["resource"] == "cpu"),
+        }
+        metric = 'volcano_queue_deserved_milli_cpu{queue_name="research"}'
+        counted = {"metric": int(prometheus.numbers(metric, time.time(), time.time())[-1])}
+        return counted | {view: parse_quantity(text, 1000) for view, text in texts.items()}
+
+    def equal() -> bool:
+        return len(set(shown().values())) == 1
+
+    wait(equal, 60, shown)
 
 
 def _found(prometheus: Prometheus, query: str, began: float) -> bool:
