@@ -1,5 +1,4 @@
-"""The figures of the last session for dashboards, under Volcano's names: queues and jobs, the shares that plugins
-compute, and shared GPUs.
+"""The figures of queues and jobs in the last session for dashboards, under Volcano's names.
 
 The jobs are summed up when the session ends, because the next one changes them; gauges are built when metrics are
 scraped. The figures of each collector are replaced as a whole, so a scrape never sees half of a session.
@@ -18,18 +17,14 @@ from prometheus_client.registry import Collector
 
 from scheduler.api.job import RUNNING, Job
 from scheduler.api.queue import COUNTED_PHASE, QUEUE_PHASES, Queue
-from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, PODS_INDEX, Dimensions, Vector
+from scheduler.api.resource import Dimensions, Vector
 from scheduler.api.snapshot import SettledJobs
 from scheduler.api.task import TaskStatus
 from scheduler.framework.figures import Figures, UsageByQueue
-from scheduler.framework.session import Session
-from scheduler.plugins.deviceshare.usage import DeviceUsage
+from scheduler.observability.metric_families import amount_families, gauge
 
 _MILLI = 1000
 _QUEUE = ["queue_name"]
-_NAMESPACE = ["namespace_name"]
-_CARD = ["devID", "NodeName"]
-_POD = [*_CARD, "podName"]
 
 
 class _Scheduled(NamedTuple):
@@ -146,12 +141,12 @@ class SessionFigures(Collector):
         yield from _loan_families(last.usage)
         for phase in QUEUE_PHASES:
             name, text = f"volcano_queue_pod_group_{phase}_count", f"PodGroups of a queue in phase {phase}"
-            yield _gauge(name, text, _QUEUE, [((queue,), last.phases[queue, phase]) for queue in sorted(last.queues)])
+            yield gauge(name, text, _QUEUE, [((queue,), last.phases[queue, phase]) for queue in sorted(last.queues)])
         weights = [((name,), queue.weight) for name, queue in sorted(last.queues.items())]
-        yield _gauge("volcano_queue_weight", "Weight of a queue", _QUEUE, weights)
+        yield gauge("volcano_queue_weight", "Weight of a queue", _QUEUE, weights)
         unplaced = [((name,), number) for name, number in sorted(last.unplaced.items()) if number]
         text = "Pods of a job that the last session could not place"
-        yield _gauge("volcano_unschedule_task_count", text, ["job_id"], unplaced)
+        yield gauge("volcano_unschedule_task_count", text, ["job_id"], unplaced)
         labels, times = ["job_name", "queue", "job_namespace"], last.scheduled.values()
         for word, text, values in (
             ("start_time", "Creation of a job", [(each.labels, each.creation) for each in times]),
@@ -162,7 +157,7 @@ class SessionFigures(Collector):
                 [(each.labels, max(0.0, each.bound - each.creation) * 1000) for each in times],
             ),
         ):
-            yield _gauge(f"volcano_e2e_job_scheduling_{word}", text, labels, values)
+            yield gauge(f"volcano_e2e_job_scheduling_{word}", text, labels, values)
 
 
 def _sums(vectors: Sequence[Vector], at: NDArray[np.intp], number: int, dimensions: Dimensions) -> NDArray[np.float64]:
@@ -174,38 +169,6 @@ def _sums(vectors: Sequence[Vector], at: NDArray[np.intp], number: int, dimensio
     return sums
 
 
-def _gauge(
-    name: str, text: str, labels: Sequence[str], values: Iterable[tuple[Sequence[str], float]]
-) -> GaugeMetricFamily:
-    family = GaugeMetricFamily(name, text, labels=labels)
-    for key, value in values:
-        family.add_metric(key, value)
-    return family
-
-
-def amount_families(
-    word: str, text: str, amounts: Mapping[str, Vector], dimensions: Dimensions, usage: UsageByQueue, figure: str
-) -> list[GaugeMetricFamily]:
-    """``volcano_queue_<word>_...`` in the units their names give, other resources in thousandths. ``amounts``: by
-    queue; Pods count as one each; of what is no cpu and no memory, none and no limit are left out. ``usage``: what
-    plugins limit by name has series like a resource, with the amount in field ``figure``."""
-    prefix = f"volcano_queue_{word}"
-    cpu = GaugeMetricFamily(f"{prefix}_milli_cpu", text, labels=["queue_name"])
-    memory = GaugeMetricFamily(f"{prefix}_memory_bytes", text, labels=["queue_name"])
-    scalar = GaugeMetricFamily(f"{prefix}_scalar_resources", text, labels=["queue_name", "resource"])
-    for name, vector in sorted(amounts.items()):
-        values = vector.tolist()
-        cpu.add_metric([name], values[CPU_INDEX])
-        memory.add_metric([name], values[MEMORY_INDEX])
-        for resource, value in zip(dimensions.names[PODS_INDEX:], values[PODS_INDEX:], strict=False):
-            if value not in (0, float("inf")):
-                scalar.add_metric([name, resource], value)
-    for name, by_name in sorted(usage.items()):
-        for resource, of_queue in by_name.items():
-            scalar.add_metric([name, resource], getattr(of_queue, figure))
-    return [cpu, memory, scalar]
-
-
 def _loan_families(usage: UsageByQueue) -> Iterable[GaugeMetricFamily]:
     """What queues have borrowed and lent, in whole cards; no families if they do not borrow from each other."""
     listed = [((queue, name), its) for queue, by_name in sorted(usage.items()) for name, its in by_name.items()]
@@ -213,111 +176,5 @@ def _loan_families(usage: UsageByQueue) -> Iterable[GaugeMetricFamily]:
     borrowed = [(key, its.borrowed / _MILLI) for key, its in listed if its.borrowed is not None]
     lent = [(key, its.lent / _MILLI) for key, its in listed if its.lent is not None]
     if borrowed:
-        yield _gauge("volcano_py_queue_borrowed_cards", "Cards that a queue uses beyond its quota", labels, borrowed)
-        yield _gauge("volcano_py_queue_lent_cards", "Cards of a queue's quota that other queues use", labels, lent)
-
-
-class _Shares(NamedTuple):
-    """The reports of the plugins of one session."""
-
-    figures: Sequence[Figures]
-    """Of all plugins; later ones override earlier ones."""
-    queues: Mapping[str, Queue]
-    deserved: Mapping[str, Vector]
-    """By queue, as in ``Session``."""
-    dimensions: Dimensions
-    usage: UsageByQueue
-    """What plugins limit by name."""
-
-
-class ShareFigures(Collector):
-    """Gauges of the shares of queues, jobs and namespaces that plugins compute. Deleted objects disappear."""
-
-    def __init__(self) -> None:
-        self._reported: _Shares | None = None
-
-    def update(self, session: Session, figures: Sequence[Figures], usage: UsageByQueue = MappingProxyType({})) -> None:
-        """``figures``, ``usage``: what the plugins of the session report."""
-        self._reported = _Shares(figures, session.queues, session.deserved(), session.dimensions, usage)
-
-    def collect(self) -> Iterable[GaugeMetricFamily]:
-        if self._reported is None:
-            return
-        yield from _queue_shares(self._reported)
-        figures = self._reported.figures
-        jobs = [((namespace, name), share) for one in figures for namespace, name, share in one.jobs]
-        yield _gauge("volcano_job_share", "Dominant share of a job", ["job_ns", "job_id"], jobs)
-        yield from _namespace_shares(figures)
-
-
-def _queue_shares(reported: _Shares) -> Iterable[GaugeMetricFamily]:
-    figures, queues, deserved, dimensions, usage = reported
-    queue_figures = {name: its for one in figures for name, its in one.queues.items() if name in queues}
-    shares = {name: its for one in figures for name, its in one.shares.items() if name in queues}
-    ordered = sorted((shares | queue_figures).items())
-    share = [((name,), its.share) for name, its in ordered]
-    yield _gauge("volcano_queue_share", "Part in use of what a queue deserves", _QUEUE, share)
-    overused = [((name,), int(its.overused)) for name, its in ordered]
-    yield _gauge("volcano_queue_overused", "1 if a queue has its share in use", _QUEUE, overused)
-    listed = {name: its for name, its in deserved.items() if name in queue_figures or its.any()}
-    yield from amount_families("deserved", "What a queue deserves", listed, dimensions, usage, "limit")
-    for word, text, amounts, figure in (
-        (
-            "real_capacity",
-            "The most that a queue may have now",
-            {name: its.limit for name, its in queue_figures.items()},
-            "limit",
-        ),
-        (
-            "inqueue",
-            "What admitted jobs still lack of their minimum",
-            {name: its.inqueue for name, its in queue_figures.items()},
-            "inqueue",
-        ),
-    ):
-        yield from amount_families(word, text, amounts, dimensions, usage, figure)
-
-
-def _namespace_shares(figures: Sequence[Figures]) -> Iterable[GaugeMetricFamily]:
-    ordered = sorted(item for one in figures for item in one.namespaces.items())
-    for word, text, values in (
-        ("share", "Dominant share of a namespace", [((name,), its.share) for name, its in ordered]),
-        ("weight", "Weight of a namespace", [((name,), its.weight) for name, its in ordered]),
-        ("weighted_share", "Its share by its weight", [((name,), its.share / its.weight) for name, its in ordered]),
-    ):
-        yield _gauge(f"volcano_namespace_{word}", text, _NAMESPACE, values)
-
-
-class DeviceFigures(Collector):
-    """Gauges of every vGPU card and of the Pods that share it."""
-
-    def __init__(self) -> None:
-        self._usages: Sequence[DeviceUsage] = ()
-
-    def update(self, usages: Sequence[DeviceUsage]) -> None:
-        """``usages``: as a session left them; none where no plugin shares GPUs."""
-        self._usages = usages
-
-    def collect(self) -> Iterable[GaugeMetricFamily]:
-        shared = GaugeMetricFamily("volcano_vgpu_device_shared_number", "Pods that share a GPU", labels=_CARD)
-        memory = GaugeMetricFamily("volcano_vgpu_device_allocated_memory", "Memory given of a GPU", labels=_CARD)
-        cores = GaugeMetricFamily(
-            "volcano_vgpu_device_allocated_cores", "Cores given of a GPU, in per cent", labels=_CARD
-        )
-        limit = GaugeMetricFamily("volcano_vgpu_device_memory_limit", "Memory of a GPU", labels=_CARD)
-        pod_memory = GaugeMetricFamily(
-            "volcano_vgpu_device_memory_allocation_for_a_certain_pod", "Memory of a GPU that a Pod has", labels=_POD
-        )
-        pod_cores = GaugeMetricFamily(
-            "volcano_vgpu_device_core_allocation_for_a_certain_pod", "Cores of a GPU that a Pod has", labels=_POD
-        )
-        for card in (card for usage in self._usages for card in usage.cards()):
-            labels = [card.uuid, card.node]
-            shared.add_metric(labels, card.pod_count)
-            memory.add_metric(labels, card.used_memory)
-            cores.add_metric(labels, card.used_cores)
-            limit.add_metric(labels, card.memory)
-            for pod, (its_memory, its_cores) in card.pods.items():
-                pod_memory.add_metric([*labels, pod], its_memory)
-                pod_cores.add_metric([*labels, pod], its_cores)
-        return (shared, memory, cores, limit, pod_memory, pod_cores)
+        yield gauge("volcano_py_queue_borrowed_cards", "Cards that a queue uses beyond its quota", labels, borrowed)
+        yield gauge("volcano_py_queue_lent_cards", "Cards of a queue's quota that other queues use", labels, lent)
