@@ -162,7 +162,8 @@ class RecordedCache(ClusterCache):
 
     def assume(self, decisions: Decisions) -> None:
         groups = [f"{update.namespace}/{update.name}" for update in decisions.pod_groups]
-        self._add_frame(Assumed(groups, [task.key for update in decisions.pods for task in update.tasks]))
+        pods = [task.key for update in decisions.pods for task in update.tasks]
+        self._add_frame(Assumed(groups, pods, [update.name for update in decisions.queues]))
         self._write_frames()
         super().assume(decisions)
 

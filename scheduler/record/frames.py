@@ -165,6 +165,8 @@ class Assumed(Frame):
 
     pod_groups: list[str]
     pods: list[str]
+    queues: list[str] | None = None
+    """None: all; older recordings."""
 
 
 class PresentAssumptions(Frame, tag="Standing"):

@@ -187,6 +187,8 @@ class _Replayer:
         decisions.pod_groups = [u for u in decisions.pod_groups if f"{u.namespace}/{u.name}" in groups]
         assumed = (u._replace(tasks=[task for task in u.tasks if task.key in pods]) for u in decisions.pods)
         decisions.pods = [update for update in assumed if update.tasks]
+        if frame.queues is not None:
+            decisions.queues = [update for update in decisions.queues if update.name in frame.queues]
         self._evicted.update((eviction.task.uid, eviction) for eviction in decisions.evictions)
         self._cache.assume(decisions)
 

@@ -35,11 +35,12 @@ def test_a_chosen_directory_has_both(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_assets_without_an_exporter_are_an_error_only_if_it_is_asked_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name in ("kube-apiserver", "etcd"):
         (tmp_path / name).touch(mode=0o755)
     monkeypatch.setenv(build.ASSETS_VARIABLE, str(tmp_path))
-    assert build.ensure() == tmp_path
+    assert build.main([]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == str(tmp_path)
     with pytest.raises(build.BuildError, match="no executable kube-state-metrics"):
         build.ensure(modules=build.EXPORTERS)

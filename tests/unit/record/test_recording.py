@@ -67,13 +67,16 @@ class Recorded:
         self.cluster = MemoryCluster(self.cache, [NAME])
         self.cluster.load(manifests(*objects))
 
-    def run(self, cycles: int = 1, *, carried_out: bool = True) -> "Recorded":
+    def run(self, cycles: int = 1, *, carried_out: bool = True, queues: bool = True) -> "Recorded":
+        """``queues``: whether statuses of queues are carried out."""
         for _ in range(cycles):
             self.cluster.configure(self.plan)
             snapshot = self.cache.snapshot(self.cluster.now)
             self.cache.opened(snapshot, self.plan, 0)
             outcome = run_cycle(snapshot, self.plan, external_calls=self._external_calls)
             self.cache.decided(outcome.decisions)
+            if not queues:
+                outcome.decisions.queues = []
             self.cache.assume(outcome.decisions)
             if carried_out:
                 self.cluster.carry_out(outcome.decisions, [])
@@ -101,6 +104,12 @@ def test_every_session_replays_to_the_same_decisions(tmp_path: Path) -> None:
     assert len(sessions) == 6 and all(session.same for session in sessions)
     bound = [len(session.recorded.binds) for session in sessions if session.recorded]
     assert bound[0] == 8 and sum(bound) == 12
+
+
+def test_a_status_of_a_queue_that_was_withheld_is_decided_again_in_the_replay_too(tmp_path: Path) -> None:
+    sessions = Recorded(tmp_path, some_cluster()).run(2, queues=False).run(2).replayed()
+    assert len(sessions) == 4 and all(session.same for session in sessions)
+    assert all("q" in session.recorded.queues for session in sessions[:3] if session.recorded)
 
 
 class Stages:
