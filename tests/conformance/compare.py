@@ -85,14 +85,15 @@ def _comparable(facts: Raw) -> Raw:
         for event in facts.get("events", [])
         if event[0] in ("Job", "Queue") and event[3] != "PodGroupPending"
     }
-    # Ours counts PodGroups by phase in the status of a queue, Volcano in metrics only.
+    # In the status of a queue, ours counts PodGroups by phase and says what it deserves; Volcano does in metrics only.
     comparable["queues"] = {key: _queue(queue) for key, queue in comparable["queues"].items()}
     comparable["jobs"] = {key: _job(job) for key, job in comparable["jobs"].items()}
     return comparable
 
 
 def _queue(queue: Raw) -> Raw:
-    status = {name: value for name, value in (queue.get("status") or {}).items() if name not in QUEUE_PHASES}
+    ours = {*QUEUE_PHASES, "deserved"}
+    status = {name: value for name, value in (queue.get("status") or {}).items() if name not in ours}
     return {**queue, "status": status} if "status" in queue else queue
 
 
