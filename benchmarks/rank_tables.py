@@ -228,7 +228,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3, help="the contenders run in turn, so many times")
     parser.add_argument("--changes", type=float, default=10.0, help="seconds during which addresses change")
     arguments = parser.parse_args()
-    console = Console(width=150)
+    console = Console(width=180)
     table = Table(title=f"hccl.json of an AscendJob with {arguments.pods:,} Pods of {CHIPS} chips")
     loops = (ONE_BY_ONE, AT_ONCE, WITH_CHIPS)
     columns = ("", "Pods exist", "last chips", "completed", *(f"of {name}" for name in loops))
