@@ -49,10 +49,9 @@ class Backfill:
 
     @staticmethod
     def _place_task(session: Session, job: Job, task: Task) -> None:
-        view = session.view(task.cls, job)
-        rows = view.choose(1)
+        rows = session.choose(task.cls, job, 1)
         if not rows:
-            job.fit_errors[task.cls.id] = view.fit_errors(session.dimensions.names)
+            job.fit_errors[task.cls.id] = session.view(task.cls, job).fit_errors(session.dimensions.names)
             return
         try:
             session.statement().allocate(job, (task,), rows)

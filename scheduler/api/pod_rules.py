@@ -1,13 +1,25 @@
-"""Kubernetes' rules for Pod specs: tolerated taints, the sum over the containers, and the QoS class."""
+"""Kubernetes' rules for Pod specs: tolerated taints, pins to a node, the sum over the containers, and the QoS class."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import IntEnum
-from typing import Final, Protocol, TypeVar
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 from msgspec.structs import replace
 
 from scheduler.api.names import CPU, MEMORY
-from scheduler.api.objects import Container, PodSpec, Quantity, ResourceRequirements, Taint, Toleration
+from scheduler.api.objects import (
+    Affinity,
+    Container,
+    NodeAffinity,
+    NodeSelector,
+    NodeSelectorTerm,
+    PodSpec,
+    Quantity,
+    Requirement,
+    ResourceRequirements,
+    Taint,
+    Toleration,
+)
 from scheduler.api.quantity import QuantityError, parse_quantity
 
 NO_SCHEDULE, PREFER_NO_SCHEDULE, NO_EXECUTE = "NoSchedule", "PreferNoSchedule", "NoExecute"
@@ -69,6 +81,45 @@ def effective_total(
     for container in containers:
         running = add(running, amount(container))
     return maximum(add(running, sidecars), peak)
+
+
+class Pin(NamedTuple):
+    """The only node that the required node affinity of a Pod admits, as for a Pod of a DaemonSet."""
+
+    node: str
+    term: NodeSelectorTerm
+    """The only term of the affinity. It has the node, and the other requirements if there are any."""
+
+
+def pin_of(spec: PodSpec) -> Pin | None:
+    """The pin of a Pod. None if it has none, if it is written in another way, or if preferences, affinity to other Pods
+    or topology spreading make more of the node affinity than that it admits nodes."""
+    affinity = spec.affinity
+    if affinity is None or affinity.node_affinity is None or spec.topology_spread_constraints:
+        return None
+    if affinity.pod_affinity or affinity.pod_anti_affinity:
+        return None
+    required = affinity.node_affinity.required_during_scheduling_ignored_during_execution
+    preferred = affinity.node_affinity.preferred_during_scheduling_ignored_during_execution
+    if preferred or required is None or len(required.node_selector_terms) != 1:
+        return None
+    (term,) = required.node_selector_terms
+    match term.match_fields:
+        case [Requirement(key="metadata.name", operator="In", values=[node])]:
+            return Pin(node, term)
+    return None
+
+
+def without_pin(spec: PodSpec) -> PodSpec:
+    """The spec without the node of its pin. The other requirements of the node affinity stay."""
+    pin = pin_of(spec)
+    if pin is None:
+        return spec
+    if not pin.term.match_expressions:
+        return replace(spec, affinity=None)
+    required = NodeSelector(node_selector_terms=[replace(pin.term, match_fields=None)])
+    nodes = NodeAffinity(required_during_scheduling_ignored_during_execution=required)
+    return replace(spec, affinity=Affinity(node_affinity=nodes))
 
 
 def without_variables(spec: PodSpec) -> PodSpec:

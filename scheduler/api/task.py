@@ -115,6 +115,10 @@ class TaskClass:
     claims: tuple[MountedClaim, ...] = ()
     shape_id: int = -1
     """Equal for classes that differ only in ``claims``; -1 for classes without claims."""
+    pinned_to: str = ""
+    """The node of its ``pod_rules.Pin``, or ""; "" for classes with claims, too."""
+    pin_id: int = -1
+    """Equal for classes that differ only in ``pinned_to``; -1 for classes that are not pinned."""
     device_claims: tuple[PodClaim, ...] = ()
     """Their ResourceClaims; empty for Pods on nodes."""
     workload: str = ""

@@ -26,7 +26,7 @@ from scheduler.api.objects import (
     SchedulingGate,
     Volume,
 )
-from scheduler.api.pod_rules import without_variables
+from scheduler.api.pod_rules import Pin, pin_of, without_variables
 from scheduler.api.resource import Dimensions, is_empty
 from scheduler.api.task import MountedClaim, PodClaim, Task, TaskClass
 from scheduler.cache.pod_tasks import nonzero_request, pod_request
@@ -48,7 +48,8 @@ class ClassTable:
         self._selections = selections
         self._classes: dict[_Key, TaskClass] = {}
         self._shape_ids: dict[_Shape, int] = {}
-        """Shape without mounted claims -> ``TaskClass.shape_id`` of its classes with claims."""
+        """Shape without mounted claims -> ``TaskClass.shape_id`` of its classes with claims. Shape without the node to
+        which it is pinned -> ``TaskClass.pin_id``."""
         self._specs: dict[int, bytes] = {}
         """Class id -> its spec as JSON."""
         self._next_id = 0
@@ -117,7 +118,7 @@ class ClassTable:
         self._classes = {key: cls for key, cls in self._classes.items() if cls.id in ids}
         self._affinity_classes = {id_: cls for id_, cls in self._affinity_classes.items() if id_ in ids}
         self._specs = {id_: spec for id_, spec in self._specs.items() if id_ in ids}
-        used = {cls.shape_id for cls in self._classes.values()}
+        used = {id_ for cls in self._classes.values() for id_ in (cls.shape_id, cls.pin_id)}
         self._shape_ids = {shape: id_ for shape, id_ in self._shape_ids.items() if id_ in used}
 
     def _intern(
@@ -141,6 +142,7 @@ class ClassTable:
         cls = self._classes.get(key)
         if cls is None:
             request = pod_request(spec, self._dimensions)
+            pin = pin_of(spec) if spec.affinity is not None and not claims and not device_claims else None
             cls = TaskClass(
                 id=self._next_id,
                 namespace=namespace,
@@ -154,6 +156,8 @@ class ClassTable:
                 shape_id=self._shape_ids.setdefault(shape, self._next_id) if claims else -1,
                 device_claims=device_claims,
                 workload=workload,
+                pinned_to=pin.node if pin is not None else "",
+                pin_id=self._pin_id(shape, pin) if pin is not None else -1,
             )
             self._next_id += 1
             self._classes[key] = cls
@@ -162,6 +166,10 @@ class ClassTable:
             self._specs[cls.id] = encoded
             self.label_keys.update(_selected_keys(spec))
         return cls
+
+    def _pin_id(self, shape: _Shape, pin: Pin) -> int:
+        without_node = shape[1].replace(msgspec.json.encode(pin.term.match_fields), b"", 1)
+        return self._shape_ids.setdefault((shape[0], without_node, *shape[2:]), self._next_id)
 
     def __len__(self) -> int:
         return len(self._classes)

@@ -34,6 +34,17 @@ class Scope(Enum):
     CLUSTER = 2
 
 
+class PinUse(Enum):
+    """What a function that returns Filters makes of the node to which a class is pinned (``TaskClass.pinned_to``)."""
+
+    ASKED = "asked"
+    """Anything: it is asked about each class."""
+    IGNORED = "ignored"
+    """Nothing. On that node, the Filters for the class without its node refuse whatever those for the class refuse."""
+    REQUIRED = "required"
+    """It refuses all other nodes. Apart from that as IGNORED."""
+
+
 class Filter(Protocol):
     """A condition on nodes for the tasks of one class."""
 

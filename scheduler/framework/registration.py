@@ -21,7 +21,7 @@ from scheduler.api.resource import Vector
 from scheduler.api.task import Task, TaskClass
 from scheduler.framework import extension as points
 from scheduler.framework.answers import Answers
-from scheduler.framework.columns import Filter, Score
+from scheduler.framework.columns import Filter, PinUse, Score
 from scheduler.framework.combining import Function
 from scheduler.framework.configuration import PluginOption
 from scheduler.framework.eviction_candidates import Bound
@@ -61,6 +61,8 @@ class Registration(Answers):
         self._queue_parts: dict[Any, Part] = {}
         self._claim_states: list[Callable[[TaskClass], object]] = []
         self._claim_state_plugins: list[str] = []
+        self._pin_uses: set[PinUse] = set()
+        """Those of all functions that return Filters."""
         self._allocate: list[AllocateHandler] = []
         self._deallocate: list[DeallocateHandler] = []
         self._tier = 0
@@ -81,30 +83,54 @@ class Registration(Answers):
 
     # --- nodes ---
     @overload
-    def add_filter(self, function: Callable[[TaskClass], Sequence[Filter]]) -> None: ...
+    def add_filter(self, function: Callable[[TaskClass], Sequence[Filter]], *, pin: PinUse = PinUse.ASKED) -> None: ...
     @overload
     def add_filter(
-        self, function: Callable[[TaskClass, Queue], Sequence[Filter]], *, per_queue: Literal[True]
+        self,
+        function: Callable[[TaskClass, Queue], Sequence[Filter]],
+        *,
+        per_queue: Literal[True],
+        pin: PinUse = PinUse.ASKED,
     ) -> None: ...
     @overload
     def add_filter(
-        self, function: Callable[[TaskClass, H], Sequence[Filter]], *, per_queue: Callable[[Queue], H]
+        self,
+        function: Callable[[TaskClass, H], Sequence[Filter]],
+        *,
+        per_queue: Callable[[Queue], H],
+        pin: PinUse = PinUse.ASKED,
     ) -> None: ...
-    @overload
-    def add_filter(self, function: Callable[[TaskClass, Job], Sequence[Filter]], *, per_job: Literal[True]) -> None: ...
     @overload
     def add_filter(
-        self, function: Callable[[TaskClass, H], Sequence[Filter]], *, per_job: Callable[[Job], H]
+        self,
+        function: Callable[[TaskClass, Job], Sequence[Filter]],
+        *,
+        per_job: Literal[True],
+        pin: PinUse = PinUse.ASKED,
     ) -> None: ...
-    def add_filter(self, function: Function, *, per_queue: Any = None, per_job: Any = None) -> None:
+    @overload
+    def add_filter(
+        self,
+        function: Callable[[TaskClass, H], Sequence[Filter]],
+        *,
+        per_job: Callable[[Job], H],
+        pin: PinUse = PinUse.ASKED,
+    ) -> None: ...
+    def add_filter(
+        self, function: Function, *, per_queue: Any = None, per_job: Any = None, pin: PinUse = PinUse.ASKED
+    ) -> None:
         """Registers ``function(cls)``, which returns the Filters for tasks of a class. It is called once per class.
 
         ``per_queue=True``: ``function(cls, queue)``, called once per class and queue. ``per_queue=key``, where
         ``key(queue)`` is hashable: ``function(cls, key(queue))``, called once per class and value, so that queues with
         equal values share the answer. ``per_job`` is the same for the job. A function with ``per_queue`` is not called
         for jobs whose queue does not exist.
+
+        ``pin``: if no function of the session is ASKED, most of the classes that differ only in the node to which they
+        are pinned are placed without a call.
         """
-        self._add_of_class(points.FILTER, function, per_queue, per_job)
+        if self._add_of_class(points.FILTER, function, per_queue, per_job):
+            self._pin_uses.add(pin)
 
     @overload
     def add_score(self, function: Callable[[TaskClass], Sequence[Score]]) -> None: ...
@@ -372,8 +398,9 @@ class Registration(Answers):
         if not by_demand:
             self._by_task.add(point)
 
-    def _add_of_class(self, point: ExtensionPoint, function: Function, per_queue: Any, per_job: Any) -> None:
-        """Registers a function whose answer is kept per class and per value of its other parameter."""
+    def _add_of_class(self, point: ExtensionPoint, function: Function, per_queue: Any, per_job: Any) -> bool:
+        """Registers a function whose answer is kept per class and per value of its other parameter. Returns whether it
+        is enabled."""
         plugin = self._option.name
         if per_queue is not None and per_job is not None:
             raise RegistrationError(plugin, point.name, "per_queue and per_job were both given; a job has its queue")
@@ -386,7 +413,7 @@ class Registration(Answers):
                 more = ("value of the key",)
         check(plugin, point.name, function, (*point.takes, *more), per_class=True)
         if not self._option.enabled(point.flag):
-            return
+            return False
         queues = self.queues
         if per_queue is not None:
             given = self._queue_part(per_queue)
@@ -400,6 +427,7 @@ class Registration(Answers):
             self._add(point, lambda cls, job: function(cls, per_job(job)), function)
         else:
             self._add(point, lambda cls, job: function(cls), function)
+        return True
 
     def _queue_part(self, per_queue: Any) -> Part:
         """Returns the part of the key that a job's queue adds; None if the queue does not exist. Filters and scores

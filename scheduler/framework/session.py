@@ -6,7 +6,7 @@ does no I/O and reads no clock. Requests of plugins to other programs go through
 
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import cached_property, partial
 from time import perf_counter
 from typing import Any, ClassVar, Final, Protocol, TypeVar
@@ -18,6 +18,7 @@ from scheduler.api.hypernode import HyperNodes
 from scheduler.api.job import Job, SubJob
 from scheduler.api.names import REASON_NOT_ALLOCATABLE
 from scheduler.api.node import Column, Nodes, Rows
+from scheduler.api.pod_rules import without_pin
 from scheduler.api.queue import Queue
 from scheduler.api.reasons import Malformed, Refusal
 from scheduler.api.resource import Dimensions, Vector
@@ -27,7 +28,7 @@ from scheduler.api.task import Task, TaskClass, TaskStatus
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.class_view.durations import SearchDurations
 from scheduler.framework.class_view.view import ClassView
-from scheduler.framework.columns import Filter, Score
+from scheduler.framework.columns import Filter, PinUse, Score
 from scheduler.framework.combining import is_whole
 from scheduler.framework.configuration import Configuration
 from scheduler.framework.eviction_candidates import EvictionCandidates
@@ -240,22 +241,46 @@ class Session(Registration):
     def view(self, cls: TaskClass, job: Job) -> ClassView:
         """Returns the view of a class; kept for the session."""
         key = self.view_key(cls, job)
+        view = self._known_view(key, cls, job)
+        return self._new_view(key, cls, job) if view is None else view
+
+    def choose(self, cls: TaskClass, job: Job, count: int, within: Rows | None = None) -> list[int]:
+        """Returns rows for up to ``count`` tasks of a class, as ``choose`` of its view.
+
+        There may be a class for each node, as for the Pods of a DaemonSet, and a view for each would cost more than all
+        else. So one view of the first of these classes, without its node, says which nodes have room. A class whose
+        node has none gets its own view, which has the reasons.
+        """
+        row = self.nodes.index.get(cls.pinned_to) if cls.pinned_to and within is None else None
+        if row is not None and PinUse.REQUIRED in self._pin_uses and PinUse.ASKED not in self._pin_uses:
+            key = ("without node", cls.pin_id, *[part(job) for part in self._parts])
+            view = self._known_view(key, cls, job)
+            if view is None:
+                self.view(cls, job)  # malformed fields are reported for a class that a Pod has
+                view = self._new_view(key, replace(cls, spec=without_pin(cls.spec)), job, scored=False)
+            rows = view.choose_on(row, count)
+            if rows:
+                return rows
+        return self.view(cls, job).choose(count, within)
+
+    def _known_view(self, key: tuple[object, ...], cls: TaskClass, job: Job) -> ClassView | None:
         try:
-            view = self._views.get(key)
+            return self._views.get(key)
         except TypeError:
             raise self._unhashable(job, cls) from None
-        if view is None:
-            placing, self.placing = self.placing, None
-            self._viewing = job
-            began = perf_counter()
-            filters = self.filters(cls, job)
-            filtered = perf_counter()
-            scores = self.scores(cls, job)
-            scored = perf_counter()
-            view = self._views[key] = self._shared_view(cls, filters, scores)
-            self.search_durations.creating_filters += filtered - began
-            self.search_durations.creating_scores += scored - filtered
-            self._viewing, self.placing = None, placing
+
+    def _new_view(self, key: tuple[object, ...], cls: TaskClass, job: Job, *, scored: bool = True) -> ClassView:
+        placing, self.placing = self.placing, None
+        self._viewing = job
+        began = perf_counter()
+        filters = self.filters(cls, job)
+        filtered = perf_counter()
+        scores = self.scores(cls, job) if scored else []
+        ended = perf_counter()
+        view = self._views[key] = self._shared_view(cls, filters, scores)
+        self.search_durations.creating_filters += filtered - began
+        self.search_durations.creating_scores += ended - filtered
+        self._viewing, self.placing = None, placing
         return view
 
     def _shared_view(self, cls: TaskClass, filters: Sequence[Filter], scores: Sequence[Score]) -> ClassView:

@@ -15,7 +15,6 @@ from scheduler.api.node import Mask, Rows
 from scheduler.api.queue import Queue
 from scheduler.api.reasons import FitErrors
 from scheduler.api.task import READY_STATUSES, Task, TaskStatus
-from scheduler.framework.class_view.view import ClassView
 from scheduler.framework.extension import ALLOCATABLE, ALLOCATABLE_NOW
 from scheduler.framework.session import Session
 from scheduler.framework.statement import AllocationError, Statement
@@ -156,10 +155,9 @@ class Placer:
         node."""
         session, job = self._session, scope.job
         task = run[0]
-        view = session.view(task.cls, job)
-        if task.nominated and self._place_nominated(scope, task, view, statement):
+        if task.nominated and self._place_nominated(scope, task, statement):
             return 1
-        rows = view.choose(len(run), within)
+        rows = session.choose(task.cls, job, len(run), within)
         try:
             if rows:
                 tasks = run[: len(rows)]
@@ -173,7 +171,7 @@ class Placer:
                 return self._place_run(scope, run[:1], within, statement)
             job.fit_errors[task.cls.id] = FitErrors(len(session.nodes), note=str(error))
             return 0
-        errors = view.fit_errors(session.dimensions.names, within)
+        errors = session.view(task.cls, job).fit_errors(session.dimensions.names, within)
         if scope.hyper_node is not None and scope.hyper_node.parent is not None:
             errors.hyper_node = scope.hyper_node.name
         job.fit_errors[task.cls.id] = errors
@@ -225,10 +223,11 @@ class Placer:
             return 0
         return 1
 
-    def _place_nominated(self, scope: PlacementScope, task: Task, view: ClassView, statement: Statement) -> bool:
+    def _place_nominated(self, scope: PlacementScope, task: Task, statement: Statement) -> bool:
         row = self._session.nodes.index.get(task.nominated)
         if row is None or (scope.hyper_node is not None and not scope.hyper_node.holds(np.array([row]))):
             return False
+        view = self._session.view(task.cls, scope.job)
         try:
             if view.admits(row):
                 statement.allocate(scope.job, (task,), (row,))
@@ -265,7 +264,7 @@ class Placer:
         for task in pending.remaining():
             allowed = session.allocatable(scope.queue, job, task.cls, 1) > 0
             allowed = allowed and session.allocatable_now(scope.queue, job, task.cls, 1) > 0
-            if not allowed or not self._place_nominated(scope, task, session.view(task.cls, job), statement):
+            if not allowed or not self._place_nominated(scope, task, statement):
                 statement.discard()
                 return False
         pending.take(len(pending.remaining()))

@@ -21,7 +21,7 @@ from scheduler.framework.class_view.candidates import CachedColumn, CandidateNod
 from scheduler.framework.class_view.durations import SearchDurations
 from scheduler.framework.class_view.plan import Plan
 from scheduler.framework.class_view.refusals import Refusals
-from scheduler.framework.class_view.runs import SHALLOW, Run
+from scheduler.framework.class_view.runs import MAX_RUN, SHALLOW, Run
 from scheduler.framework.columns import (
     GRAIN,
     UNBOUNDED,
@@ -189,6 +189,18 @@ class ClassView:
         if not plan.follow(within):
             plan.make(*self._search(max(count, plan.stride), within))
         return plan.places[:count]
+
+    def choose_on(self, row: int, count: int) -> list[int]:
+        """Returns ``choose`` of the view of a class that differs from this one in that it is pinned to the row. Empty
+        if the row has no room, or if there are filters of scope CLUSTER."""
+        began, durations = perf_counter(), self._durations
+        at = self._candidates.find(np.array([row], dtype=np.intp))
+        room = int(self._room.read(at)[0]) if len(at) and not (self._wide_filters or self._costly) else 0
+        if room:
+            durations.filters.append(durations.creating_filters + perf_counter() - began)
+            durations.scores.append(0.0)  # a single candidate is not scored
+            durations.creating_filters = 0.0
+        return [row] * min(room, count, MAX_RUN)
 
     def _sequences(self, changed: Collection[int], within: Rows | None) -> list[tuple[int, int, list[float]]]:
         """Returns (row, room, scores) of the rows that take tasks now, as ``plan.Sequences``. There must be no filters

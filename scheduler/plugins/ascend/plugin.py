@@ -25,7 +25,7 @@ from scheduler.api.reasons import Refusal
 from scheduler.api.task import TaskClass
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.cache_requirements import CacheRequirements, cache_requirements_of
-from scheduler.framework.columns import Score, StaticScore
+from scheduler.framework.columns import PinUse, Score, StaticScore
 from scheduler.framework.extension import Vote
 from scheduler.framework.figures import Figures
 from scheduler.framework.registry import register_plugin, register_prefix
@@ -137,7 +137,7 @@ class Ascend:
         self.filters = NodeFilters(
             session, self._demand, self._health, self.ledgers, self.devices, self.parts, self.shares, self._plans
         )
-        session.add_filter(self.filters.of, per_job=self._shared_use)
+        session.add_filter(self.filters.of, per_job=self._shared_use, pin=PinUse.IGNORED)
         session.add_score(self._scores, per_job=self._shared_use)
         session.add_job_enqueueable(self._enqueueable)
         session.add_job_valid(self._gangs.check)
@@ -188,7 +188,7 @@ class Ascend:
             session.add_handlers(self.parts.allocate, self.parts.deallocate)
         if NPU_CORE in owned and position is not None:
             exclusion = Exclusion(session, ASCEND_310P)
-            session.add_filter(exclusion.filters)
+            session.add_filter(exclusion.filters, pin=PinUse.IGNORED)
             session.add_handlers(exclusion.allocate, exclusion.deallocate)
 
     def _read(self, resource: ChipResource, position: int) -> ChipLedger:

@@ -16,7 +16,7 @@ from scheduler.api.queue import Queue
 from scheduler.api.reasons import FitErrors, Refusal, Shortage
 from scheduler.api.task import Task, TaskClass
 from scheduler.framework.arguments import Arguments
-from scheduler.framework.columns import UNBOUNDED, Filter, MaskFilter, Score, StaticScore
+from scheduler.framework.columns import UNBOUNDED, Filter, MaskFilter, PinUse, Score, StaticScore
 from scheduler.framework.extension import (
     Vote,
 )
@@ -83,7 +83,7 @@ class CapacityCard:
         session.add_allocatable_now(self._allocatable_now, by_demand=True)
         session.add_cards(self._cards)
         # The filters differ from queue to queue only if a quota limits the choice of nodes.
-        session.add_filter(self._filters, per_queue=self._contended_queue)
+        session.add_filter(self._filters, per_queue=self._contended_queue, pin=PinUse.IGNORED)
         session.add_score(self._scores)
         session.add_queue_usage(self._usage)
         session.add_figures(self._figures)

@@ -14,7 +14,7 @@ from scheduler.api.reasons import Malformed
 from scheduler.api.task import Task, TaskClass
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.cache_requirements import CacheRequirements
-from scheduler.framework.columns import Filter, MaskFilter, Score
+from scheduler.framework.columns import Filter, MaskFilter, PinUse, Score
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
 from scheduler.plugins.deviceshare.columns import CardFilter, CardScore, ClaimColumns, IdleScore
@@ -80,10 +80,10 @@ class DeviceShare:
                 session.malformed_field(problem)
             session.add_handlers(ledger.allocate, ledger.deallocate)
         if self._settings.vgpu:
-            session.add_filter(self._filters, per_job=self._exclusion_rules.exclusive_job)
+            session.add_filter(self._filters, per_job=self._exclusion_rules.exclusive_job, pin=PinUse.IGNORED)
             session.add_score(self._scores, per_job=self._exclusion_rules.exclusive_job)
         else:
-            session.add_filter(lambda cls: self._filters(cls, ""))
+            session.add_filter(lambda cls: self._filters(cls, ""), pin=PinUse.IGNORED)
             session.add_score(lambda cls: self._scores(cls, ""))
         session.add_bind_annotations(self._annotations)
         session.add_held_amounts(self._held_amounts)

@@ -27,6 +27,7 @@ from scheduler.framework.columns import (
     CodedFilter,
     Counts,
     Filter,
+    PinUse,
     RefusingFilter,
     Scope,
     Score,
@@ -103,7 +104,7 @@ class NodeGroup:
             if queue.annotations.get(NODEGROUP_RESOURCE_LIMITS):
                 self.limits[name] = self._read_limits(queue)
         self._count_allocated()
-        session.add_filter(self._filters, per_queue=self._view_of)
+        session.add_filter(self._filters, per_queue=self._view_of, pin=PinUse.IGNORED)
         session.add_score(self._scores, per_queue=self._view_of)
         if self.limits:
             session.add_handlers(self._allocated, self._deallocated)

@@ -13,7 +13,7 @@ import numpy as np
 from scheduler.api.reasons import Malformed
 from scheduler.api.task import ALLOCATED_STATUSES, Task, TaskClass
 from scheduler.framework.arguments import Arguments
-from scheduler.framework.columns import CodedFilter, Filter, Score
+from scheduler.framework.columns import CodedFilter, Filter, PinUse, Score
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
 from scheduler.plugins.numa_aware.columns import AdmissionFilter, NumaScore, PlacementColumns
@@ -44,7 +44,7 @@ class NumaAware:
         self.ledger = CpuLedger(self.topologies, self._demand)
         self._columns: dict[int, PlacementColumns] = {}
         self._take_unreported()
-        session.add_filter(self._filters)
+        session.add_filter(self._filters, pin=PinUse.IGNORED)
         session.add_score(self._scores)
         session.add_handlers(self.ledger.allocate, self.ledger.deallocate)
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from scheduler.api.task import TaskClass
 from scheduler.framework.arguments import Arguments
-from scheduler.framework.columns import Filter, Score
+from scheduler.framework.columns import Filter, PinUse, Score
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
 from scheduler.plugins.predicates.dynamic_resources import DynamicResources
@@ -56,7 +56,7 @@ class Predicates:
         self._host_ports = HostPorts(session, self._counts)
         self.volumes = volumes = Volumes(session, self._volume_filters, self._bind_timeout, self._utilization_scores)
         self.devices = DynamicResources(session, self._filter_timeout)
-        session.add_filter(self._filters)
+        session.add_filter(self._filters, pin=PinUse.REQUIRED if self._node_affinity else PinUse.ASKED)
         session.add_claim_state(volumes.claim_state)
         session.add_handlers(volumes.allocated, volumes.deallocated)
         if self._volume_filters.binding:

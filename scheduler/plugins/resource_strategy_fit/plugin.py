@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from scheduler.api.task import TaskClass
 from scheduler.framework.arguments import Arguments
-from scheduler.framework.columns import Filter, Score, StaticScore
+from scheduler.framework.columns import Filter, PinUse, Score, StaticScore
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
 from scheduler.plugins.resource_strategy_fit.scarce import Proportions, ScarceResourceScore
@@ -40,7 +40,7 @@ class ResourceStrategyFit:
 
     def open(self, session: Session) -> None:
         self._session = session
-        session.add_filter(self._filters)
+        session.add_filter(self._filters, pin=PinUse.IGNORED)
         session.add_score(self._scores)
 
     def _filters(self, cls: TaskClass) -> list[Filter]:

@@ -13,7 +13,7 @@ from scheduler.api.names import REVOCABLE_ZONE
 from scheduler.api.node import Codes, Mask
 from scheduler.api.task import Task, TaskClass, TaskStatus, revocable
 from scheduler.framework.arguments import Arguments
-from scheduler.framework.columns import CodedFilter, Filter, Score, StaticScore
+from scheduler.framework.columns import CodedFilter, Filter, PinUse, Score, StaticScore
 from scheduler.framework.eviction_candidates import EvictionCandidates
 from scheduler.framework.extension import (
     Vote,
@@ -58,7 +58,7 @@ class Tdm:
         empty = self._names.index("") if "" in self._names else -2
         self._codes: Codes = np.where(codes == empty, np.int32(-1), codes)
         """Position of each node's zone in ``_names``; -1: an ordinary node."""
-        session.add_filter(self._filters)
+        session.add_filter(self._filters, pin=PinUse.IGNORED)
         session.add_score(self._scores)
         session.add_preemptable(self._victims, bound=self._evictable, by_demand=True)
         session.add_victim_tasks(self._victims_outside_hours)

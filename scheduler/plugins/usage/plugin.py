@@ -14,7 +14,7 @@ from scheduler.api.job import Job
 from scheduler.api.node import Column, Rows
 from scheduler.api.task import Task, TaskClass, TaskStatus
 from scheduler.framework.arguments import Arguments
-from scheduler.framework.columns import CodedFilter, Counts, Scope, Score
+from scheduler.framework.columns import CodedFilter, Counts, PinUse, Scope, Score
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
 from scheduler.framework.usage_source import DEFAULT_INTERVAL
@@ -56,7 +56,7 @@ class Usage:
         over_memory = np.where(usage.memory > self._settings.max_memory, 1, -1)
         codes = np.where(usage.cpu > self._settings.max_cpu, 0, over_memory)
         busy = CodedFilter(np.where(known, codes, -1).astype(np.int32), (BUSY_CPU, BUSY_MEMORY))
-        session.add_filter(lambda cls: [busy])
+        session.add_filter(lambda cls: [busy], pin=PinUse.IGNORED)
         self._known = known
         session.add_score(self._scores)
 
