@@ -22,6 +22,7 @@ from scheduler.api.task import ALLOCATED_STATUSES, Task, TaskClass, TaskStatus
 from scheduler.cache.admissions import Admission, apply_admission
 
 _CLASS: Final = attrgetter("cls")
+_BEST_EFFORT: Final = attrgetter("cls.best_effort")
 NOTHING: Final[dict[str, Any]] = {}
 """In place of an empty dictionary that does not change: most jobs have many of them."""
 MAX_PREVIOUS: Final = 16384
@@ -159,7 +160,7 @@ def _build(record: JobRecord, group: PodGroup, dimensions: Dimensions, priority:
         pending=_sum_of_requests(waiting, dimensions),
         pipelined=dimensions.nothing,
         gated=_sum_of_requests(gated, dimensions) if gated else None,
-        pending_best_effort=sum(task.cls.best_effort for task in waiting),
+        pending_best_effort=sum(map(_BEST_EFFORT, waiting)),
         reservation_limit=record.min_resources,
         min_resource_list=spec.min_resources,
         topology=spec.network_topology,

@@ -156,11 +156,14 @@ def _computed(
     rows: Rows, names: list[str], columns: list[list[object]], make: Callable[..., V], last: _State[V] | None
 ) -> list[V]:
     """The values of other nodes than in the last session. Those with the objects of the last session keep theirs."""
-    kept: dict[str, tuple[tuple[object, ...], V]] = {}
-    if last is not None:
-        kept = dict(zip(last.names, zip(zip(*last.columns, strict=True), last.found.values, strict=True), strict=True))
+    of_nodes = zip(*columns, strict=True)
+    if last is None:
+        return [make(row, *objects) for row, objects in zip(rows.tolist(), of_nodes, strict=True)]
+    kept: dict[str, tuple[tuple[object, ...], V]] = dict(
+        zip(last.names, zip(zip(*last.columns, strict=True), last.found.values, strict=True), strict=True)
+    )
     values = []
-    for row, name, objects in zip(rows.tolist(), names, zip(*columns, strict=True), strict=True):
+    for row, name, objects in zip(rows.tolist(), names, of_nodes, strict=True):
         known = kept.get(name)
         same = known is not None and all(map(is_, known[0], objects))
         values.append(known[1] if known is not None and same else make(row, *objects))

@@ -19,6 +19,7 @@ from scheduler.api.job import Job, SubJob
 from scheduler.api.names import REASON_NOT_ALLOCATABLE
 from scheduler.api.node import Column, Nodes, Rows
 from scheduler.api.pod_rules import without_pin
+from scheduler.api.preparation import Preparation
 from scheduler.api.queue import Queue
 from scheduler.api.reasons import Malformed, Refusal
 from scheduler.api.resource import Dimensions, Vector
@@ -389,7 +390,9 @@ class Session(Registration):
                     more = annotate(task, row)
                     if more:
                         annotations = {**annotations, **more}
-                preparations = tuple(p for prepare in preparers for p in prepare(task, row))
+                preparations: tuple[Preparation, ...] = ()
+                for prepare in preparers:
+                    preparations += tuple(prepare(task, row))
                 prepared = prepared or bool(preparations)
                 del allocated[task.uid]
                 binding[task.uid] = task

@@ -61,12 +61,17 @@ class Bindings:
         self._returns = returns
         self._copied_quotas: dict[str, Mapping[str, str]] = {}
         """Key of a job -> the annotations that each of its Pods with chips gets."""
+        self._without_npus: set[str] = set()
+        """Keys of the jobs with bindings of which no Pod requests NPUs."""
 
     def annotations(self, task: Task, row: int) -> Mapping[str, str]:
         """The annotations of a task that is bound to the node at a row."""
+        if task.job in self._without_npus:
+            return _NO_ANNOTATIONS
         session, demand = self._session, self._demand
         job = session.jobs[task.job]
         if not demand.is_npu_job(job):
+            self._without_npus.add(task.job)
             return _NO_ANNOTATIONS
         annotations: dict[str, str] = {}
         choice = None if self._parts is None else self._parts.taken(task)

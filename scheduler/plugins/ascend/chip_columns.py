@@ -4,8 +4,9 @@ Sessions share the columns. From one session to the next, only the rows change w
 chips, or report.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -85,17 +86,18 @@ def read_columns(
     """Returns the chips of the nodes on which chips of the resource are allocatable. ``position``: that of the resource
     in resource vectors."""
     nodes, since, requests = snapshot.nodes, snapshot.signed_since, ChipRequests(resource, snapshot.dimensions)
+    allocatable = cache(lambda: whole_chips(nodes.allocatable[position]))
 
     def read(
         row: int, node: Node, config_map: ConfigMap | None, copied: Report | None, tasks: tuple[Task, ...] | None
     ) -> NodeChips:
-        allocatable = int(whole_chips(nodes.allocatable[position, row]))
-        return read_node(resource, node, config_map, copied, tasks or (), since, self_maintain, requests, allocatable)
+        number = int(allocatable()[row])
+        return read_node(resource, node, config_map, copied, tasks or (), since, self_maintain, requests, number)
 
     kept = _kept.setdefault(resource.name, NodeColumns(_columns))
     return kept.read(
         nodes,
-        lambda: np.flatnonzero(whole_chips(nodes.allocatable[position]) > 0),
+        lambda: np.flatnonzero(allocatable() > 0),
         (
             Source(snapshot.config_maps, f"{DEVICE_INFO_NAMESPACE}/{DEVICE_INFO_CONFIGMAP_PREFIX}"),
             Source(reports.reports, DEVICE_INFO_CONFIGMAP_PREFIX),
@@ -111,13 +113,15 @@ def _columns(values: NodeValues[NodeChips], number: int, before: ChipColumns | N
     rows, chips = values.rows, values.values
     if before is not None:
         rows, chips = rows[list(values.changed)], [chips[i] for i in values.changed]
+    found: dict[str, Sequence[Any]] = dict(zip(NodeChips._fields, zip(*chips, strict=True), strict=bool(chips)))
+    found["occupied"] = [node.occupied for node in chips]
     arrays: dict[str, NDArray[Any]] = {}
     for name, (dtype, without_chips) in _COLUMNS.items():
         if before is None:
             array = np.full(number, without_chips, dtype=dtype)
         else:
             array = getattr(before, name).copy()
-        array[rows] = np.array([getattr(node, name) for node in chips], dtype=dtype)
+        array[rows] = np.array(found.get(name, ()), dtype=dtype)
         array.flags.writeable = False
         arrays[name] = array
     by_row = {} if before is None else dict(before.by_row)

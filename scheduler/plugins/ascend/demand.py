@@ -22,7 +22,7 @@ from scheduler.api.names import (
 )
 from scheduler.api.reasons import Malformed, Refusal
 from scheduler.api.resource import Dimensions, Vector, format_amount
-from scheduler.api.task import Task, TaskClass, TaskStatus
+from scheduler.api.task import ALLOCATED_STATUSES, Task, TaskClass, TaskStatus
 from scheduler.plugins.ascend.family import Family, JobRequest, Request
 from scheduler.plugins.ascend.rescheduling.policy import SubHealth, has_policy, policy_of
 from scheduler.plugins.ascend.resolve import JOB_LABELS, resolve
@@ -40,6 +40,8 @@ _VIRTUAL: Final = re.compile(r"huawei\.com/Ascend(?:910-(?:2|3|4|5|6|8|10|12|16)
 _SCHEDULER: Final = "scheduler"
 """The task of a framework's scheduler, which requests no chips."""
 _ENDING: Final = frozenset({TaskStatus.RELEASING, TaskStatus.SUCCEEDED, TaskStatus.FAILED})
+_SUMMED: Final = _ENDING | ALLOCATED_STATUSES | {TaskStatus.PENDING, TaskStatus.PIPELINED}
+"""All statuses but those of active tasks that no sum of a job contains."""
 
 
 class Use(NamedTuple):
@@ -178,7 +180,14 @@ class Demand:
             self._numbers[job.key] = job.remember("NPU Pods", self._basis, partial(self._count_npu_pods, job))
         return self._numbers[job.key]
 
+    def _asks_for_none(self, job: Job) -> bool:
+        """Whether the sums of the job show that none of its Pods requests NPUs, as for most jobs. This is much cheaper
+        than to look at its Pods."""
+        return job.by_status.keys() <= _SUMMED and not self.has_npus(job)
+
     def _count_npu_pods(self, job: Job) -> int:
+        if self._asks_for_none(job):
+            return 0
         classes = Counter(task.cls for task in _active_tasks(job))
         return sum(number for cls, number in classes.items() if any(units(cls, d) for d in self._watched))
 
@@ -218,6 +227,8 @@ class Demand:
 
     # --- checking ---
     def _compute_use(self, job: Job) -> "Use | _CoreTasks | ShareUse | Refusal | None":
+        if self._asks_for_none(job):
+            return None
         tasks = _active_tasks(job)
         classes = {task.cls.id: task.cls for task in tasks}
         for cls in classes.values():

@@ -82,8 +82,10 @@ def reported_lists(
         meta, text = config_map.metadata, (config_map.data or {}).get(DEVICE_INFO_KEY, "")
         reports.append(Report(meta.namespace, meta.name, f"data[{DEVICE_INFO_KEY}]", text))
     readable = [lists for report in reports if (lists := _lists_of(resource, report, problems)) is not None]
-    if readable:
+    if len(readable) > 1:
         return max(readable, key=lambda lists: (not lists.malformed, lists.published))
+    if readable:
+        return readable[0]
     annotations = node.metadata.annotations or {}
     if resource.name not in annotations:
         return None
@@ -113,10 +115,9 @@ def _masks(
         source.report("", f"lists no {name}")
         return None
     listed = source.free_chips(resource, lists)
-    network_faults, unhealthy, recovering = (
-        source.faulty_chips(resource, lists, name + suffix)
-        for suffix in (NETWORK_UNHEALTHY_SUFFIX, UNHEALTHY_SUFFIX, RECOVERING_SUFFIX)
-    )
+    network_faults = source.faulty_chips(resource, lists, name + NETWORK_UNHEALTHY_SUFFIX)
+    unhealthy = source.faulty_chips(resource, lists, name + UNHEALTHY_SUFFIX)
+    recovering = source.faulty_chips(resource, lists, name + RECOVERING_SUFFIX)
     return Lists(
         listed or NONE,
         network_faults,
@@ -153,7 +154,7 @@ class _Source:
     def faulty_chips(self, resource: ChipResource, lists: Mapping[str, Any], key: str) -> int:
         """Returns the mask of a list of chips with a fault; 0 if it is absent. Of a malformed list the valid names
         count, so that one wrong name does not make the other chips healthy."""
-        text = self._text(lists, key)
+        text = self._text(lists, key) if key in lists else ""
         if not text:
             return NONE
         try:

@@ -141,7 +141,7 @@ def read_node(
     named = named_chips(resource, node, problems)
     maintained = self_maintain and not _is_divided(node)
     pods = [(task, holding(resource, task, requests, since, problems)) for task in tasks]
-    contested = _contested(resource, pods, requests, problems)
+    contested = _contested(resource, pods, requests, problems) if pods else NONE
     held = staying = doubtful = NONE
     unnamed, closed = 0, False
     for task, chips in pods:
@@ -156,7 +156,7 @@ def read_node(
             closed = closed or (not settled and (chips.unknown or bool(chips.held & contested)))
     contradictory, malformed = False, lists is not None and lists.malformed
     unreported = lists is None and named != NONE
-    idle = max(allocatable - sum(requests.whole(task.cls) for task in tasks), 0)
+    idle = max(allocatable - sum([requests.whole(task.cls) for task in tasks]), 0)
     shared = is_shared(node)
     if shared:  # the device plugin reports FULL for each chip
         allocatable = min(allocatable, (named | held | (NONE if lists is None else lists.present)).bit_count())
@@ -175,7 +175,9 @@ def read_node(
         reported = named if maintained and named and not lists.annotated else lists.free
         recovering, sub_healthy = lists.recovering, lists.sub_healthy
         present = reported | held | network_faults | unusable
-        present |= lowest(ALL & ~present, allocatable - present.bit_count())
+        missing = allocatable - present.bit_count()
+        if missing > 0:
+            present |= lowest(ALL & ~present, missing)
         size = max(allocatable, (reported | held | network_faults | unusable).bit_length())
         capacity = min(allocatable, size - unusable.bit_count())
         free = reported & ~held & ~unusable & ~doubtful
@@ -184,8 +186,10 @@ def read_node(
     if closed or contradictory or unreported:
         free = NONE
     barred = ALL if closed or contradictory or unreported else unusable | doubtful
-    held_by = {task.uid: chips.held for task, chips in pods if chips.held} or _NOTHING
-    shares = _shares(pods)
+    held_by, shares = _NOTHING, _NO_SHARES
+    if held:
+        held_by = {task.uid: chips.held for task, chips in pods if chips.held}
+        shares = _shares(pods)
     freed = held_by
     if shares or held & (barred | contested):
         freed = {uid: chips & ~barred & ~contested for uid, chips in held_by.items() if uid not in shares}

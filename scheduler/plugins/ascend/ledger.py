@@ -80,13 +80,13 @@ class ChipLedger(Ledger[int]):
             self._network_faults[row] |= np.uint64(mask)
 
     # --- columns ---
-    def usable(self, rows: Rows | slice, without_faults: bool) -> Masks:
+    def usable(self, rows: Rows | int, without_faults: bool) -> Masks:
         """Masks of the chips that are free and not pipelined. ``without_faults``: without those that have a network
         fault."""
         free: Masks = self.free[rows] & ~self._pipelined_masks[rows] & ~self.in_parts[rows]
         return free & ~self._network_faults[rows] if without_faults else free
 
-    def future_usable(self, rows: Rows | slice, without_faults: bool) -> Masks:
+    def future_usable(self, rows: Rows | int, without_faults: bool) -> Masks:
         """Masks of the chips that are free after terminating Pods are deleted, and not pipelined."""
         later: Masks = (self.free[rows] | self._releasing[rows]) & ~self._pipelined_masks[rows] & ~self.in_parts[rows]
         return later & ~self._network_faults[rows] if without_faults else later
@@ -135,8 +135,8 @@ class ChipLedger(Ledger[int]):
         if use is None:
             raise AllocationError(f"Pod {task.key} has no family of chips")
         request = use.request(self._demand.chips(task.cls, self.resource))
-        masks = (self.future_usable if pipelined else self.usable)(slice(row, row + 1), use.without_faults)
-        choice = placements(use.family, request).choice(int(masks[0])) if request.chips in use.family.sizes else None
+        usable = int((self.future_usable if pipelined else self.usable)(row, use.without_faults))
+        choice = placements(use.family, request).choice(usable) if request.chips in use.family.sizes else None
         if choice is None:
             raise AllocationError(
                 f"node {self._names[row]} has no place for {request.chips} {self.resource.name} of Pod {task.key}"

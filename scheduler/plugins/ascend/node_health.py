@@ -14,7 +14,7 @@ import numpy as np
 
 from scheduler.api.names import DEVICE_INFO_CONFIGMAP_PREFIX, DEVICE_INFO_NAMESPACE
 from scheduler.api.node import Codes, Mask, Rows
-from scheduler.api.objects import ConfigMap
+from scheduler.api.objects import ConfigMap, Node
 from scheduler.api.reasons import Malformed
 from scheduler.api.snapshot import Snapshot
 from scheduler.framework.node_readings import NodeReadings, Source
@@ -75,7 +75,7 @@ def read(snapshot: Snapshot, resource: str, rows: Callable[[], Rows], reports: C
             Source(reports.reports, NODE_INFO_PREFIX),
             Source(reports.reports, SWITCH_INFO_PREFIX),
         ),
-        lambda row, node, *sources: _health(*sources),
+        _health,
     )
     codes: Codes = np.full(number, HEALTHY, dtype=np.intp)
     codes[found.rows] = [health.code for health in found.values]
@@ -116,6 +116,8 @@ class SessionHealth:
 
 
 def _health(
+    row: int,
+    node: Node,
     node_info: ConfigMap | None,
     device_info: ConfigMap | None,
     copied_node_info: Report | None,

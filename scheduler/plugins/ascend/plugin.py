@@ -9,8 +9,6 @@ annotations for the device plugin. Where no node and no Pod has a resource of NP
 from collections.abc import Iterable, Mapping
 from typing import ClassVar, Final
 
-import numpy as np
-
 from scheduler.api.decisions import ObjectWrite
 from scheduler.api.device_states import Device
 from scheduler.api.job import Condition, Job
@@ -120,7 +118,7 @@ class Ascend:
             self._settings.super_pod_size,
             owned,
             preset_virtual=self._settings.preset_virtual,
-            models={parts.kinds[number].model for number in np.unique(parts.kind).tolist() if number >= 0},
+            models={parts.kinds[number].model for number in set(parts.kind.tolist()) if number >= 0},
             report=session.malformed_field,
         )
         self._gangs = Gangs(session, self._demand)

@@ -6,8 +6,11 @@ object does not change.
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
+from operator import attrgetter
 from typing import Final
 
 from scheduler.api.cards import Names, parse_request
@@ -15,7 +18,7 @@ from scheduler.api.job import INQUEUE, Job
 from scheduler.api.names import CARD_REQUEST, CPU, MEMORY
 from scheduler.api.reasons import Malformed
 from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX
-from scheduler.api.task import ALLOCATED_STATUSES, Task, TaskStatus
+from scheduler.api.task import ALLOCATED_STATUSES, Task, TaskClass, TaskStatus
 from scheduler.plugins.capacity_card.demand import UNKNOWN, Demands
 from scheduler.plugins.capacity_card.discovery import Inventory
 from scheduler.plugins.capacity_card.holdings import (
@@ -31,6 +34,7 @@ from scheduler.plugins.support.queues.accounting import reserves
 Needs = dict[Names, float]
 """Alternative dimensions, the preferred one first -> amount."""
 _ACCOUNT: Final = "capacity-card account"
+_RECORD: Final = attrgetter("record")
 REQUEST_FIELD: Final = f"metadata.annotations[{CARD_REQUEST}]"
 
 
@@ -144,7 +148,7 @@ class AccountBuilder:
         """Sums what tasks on nodes hold; each group has tasks of one class. ``placed``: as in ``_rows_of``."""
         amounts: Amounts = {}
         for tasks in groups:
-            add(amounts, self._demands.holdings(tasks, self._rows_of(tasks, placed)))
+            add(amounts, self._demands.holdings(tasks, partial(self._rows_of, tasks, placed)))
         return amounts
 
     def _rows_of(self, tasks: Iterable[Task], placed: Mapping[str, int]) -> list[int]:
@@ -208,30 +212,27 @@ def _without_node(job: Job) -> list[Task]:
 
 def _by_class(tasks: Iterable[Task]) -> list[list[Task]]:
     """Groups tasks by class."""
-    groups: dict[int, list[Task]] = {}
+    groups: defaultdict[TaskClass, list[Task]] = defaultdict(list)
     for task in tasks:
-        group = groups.get(task.cls.id)
-        if group is None:
-            group = groups[task.cls.id] = []
-        group.append(task)
+        groups[task.cls].append(task)
     return list(groups.values())
 
 
 def _by_queue(job: Job, statuses: Iterable[TaskStatus]) -> dict[str, list[list[Task]]]:
     """Charged queue -> the tasks on nodes, grouped by class."""
-    groups: dict[tuple[str, int], list[Task]] = {}
+    tasks: list[Task] = []
     for status in statuses:
-        for task in job.of(status).values():
-            if task.node or task.uid in job.placed:
-                key = charged_queue(task, job.queue), task.cls.id
-                group = groups.get(key)
-                if group is None:
-                    group = groups[key] = []
-                group.append(task)
-    result: dict[str, list[list[Task]]] = {}
-    for (queue, _), group in groups.items():
-        result.setdefault(queue, []).append(group)
-    return result
+        group = job.of(status).values()
+        if status is TaskStatus.BINDING:  # all have a node
+            tasks += group
+        else:
+            tasks += [task for task in group if task.node or task.uid in job.placed]
+    if not any(map(_RECORD, tasks)):  # as of most jobs: none is charged elsewhere
+        return {job.queue: _by_class(tasks)} if tasks else {}
+    groups: defaultdict[str, list[Task]] = defaultdict(list)
+    for task in tasks:
+        groups[charged_queue(task, job.queue)].append(task)
+    return {queue: _by_class(charged) for queue, charged in groups.items()}
 
 
 def minimum_tasks(job: Job) -> list[Task]:
@@ -243,7 +244,10 @@ def minimum_tasks(job: Job) -> list[Task]:
         (task for task in _without_node(job) if not task.gated),
         key=lambda task: (-task.priority, task.index, task.creation, task.uid),
     )
-    wanted = dict(job.role_minimum) if job.enforces_role_minimum else {}
+    minimum = job.min_member if job.admission is None else min(job.min_member, job.admission.min_member)
+    if not job.enforces_role_minimum:
+        return ordered[:minimum]
+    wanted = dict(job.role_minimum)
     chosen, rest = [], []
     for task in ordered:
         if wanted.get(task.role, 0) > 0:
@@ -251,7 +255,6 @@ def minimum_tasks(job: Job) -> list[Task]:
             chosen.append(task)
         else:
             rest.append(task)
-    minimum = job.min_member if job.admission is None else min(job.min_member, job.admission.min_member)
     return [*chosen, *rest][:minimum]
 
 

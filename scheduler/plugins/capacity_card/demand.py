@@ -6,8 +6,9 @@ charged for it; omitting the annotation does not bypass the quota. A bound Pod i
 record, even if its annotations or the labels of the node change.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Final
 
 import numpy as np
@@ -22,6 +23,7 @@ AmountList = list[tuple[str, float]]
 """(name, amount) pairs; a name may occur several times."""
 UNKNOWN: Final = -1
 """The row of a node that is not in the session."""
+_RECORD: Final = attrgetter("record")
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,10 +130,13 @@ class Demands:
             result += self.charge(demand, others)
         return result
 
-    def holdings(self, tasks: Sequence[Task], rows: Sequence[int]) -> AmountList:
-        """Returns ``cards_held`` together with cpu and memory."""
-        cls, (recorded, others) = tasks[0].cls, _by_record(tasks, rows)
+    def holdings(self, tasks: Sequence[Task], rows: Callable[[], Sequence[int]]) -> AmountList:
+        """Returns ``cards_held`` together with cpu and memory. ``rows``: not called for tasks without cards."""
+        cls = tasks[0].cls
         demand = self.of(cls)
+        if not demand.card_requests and not any(map(_RECORD, tasks)):
+            return [(CPU, demand.cpu * len(tasks)), (MEMORY, demand.memory * len(tasks))]
+        recorded, others = _by_record(tasks, rows())
         # Cpu and memory may be unlimited for Pods with cards, even if the labels that name the cards were removed.
         number = len(others) if self._unlimited else len(tasks)
         return [(CPU, demand.cpu * number), (MEMORY, demand.memory * number), *self._cards_held(cls, recorded, others)]
@@ -216,12 +221,14 @@ def join_names(names: Names) -> str:
     return SEPARATOR.join(names)
 
 
-def _by_record(tasks: Sequence[Task], rows: Sequence[int]) -> tuple[Mapping[tuple[str, str], int], list[int]]:
+def _by_record(tasks: Sequence[Task], rows: Sequence[int]) -> tuple[Mapping[tuple[str, str], int], Sequence[int]]:
     """Returns (resource, card) -> number of tasks with it in their records, and the rows of tasks without a record."""
+    cards_of = [None if task.record is None else task.record.cards for task in tasks]
+    if not any(cards_of):
+        return {}, rows
     shared: dict[int, tuple[Mapping[str, str], int]] = {}
     others = []
-    for task, row in zip(tasks, rows, strict=True):
-        cards = None if task.record is None else task.record.cards
+    for cards, row in zip(cards_of, rows, strict=True):
         if cards:
             _, number = shared.get(id(cards), (cards, 0))  # bindings of one run share the mapping
             shared[id(cards)] = cards, number + 1

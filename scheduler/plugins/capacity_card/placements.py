@@ -5,6 +5,7 @@ tasks may use them, bindings may not, so that no action binds a task beyond the 
 """
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from scheduler.api.job import Job
 from scheduler.api.names import CPU, MEMORY
@@ -47,7 +48,7 @@ class Placements:
         """Removes tasks that are evicted, or whose placement is undone."""
         if tasks[0].uid in job.of(TaskStatus.RELEASING):
             for task, row in zip(tasks, rows, strict=True):
-                amounts = self._evicted[task.uid] = self._demands.holdings((task,), (row,))
+                amounts = self._evicted[task.uid] = self._demands.holdings((task,), partial(tuple, (row,)))
                 self._release(job, task, amounts, 1.0)
             return
         book = self._books.get(job.queue)

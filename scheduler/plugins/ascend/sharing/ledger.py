@@ -56,8 +56,8 @@ class ShareLedger(Ledger[str]):
                 absent.add(chip)
             elif uid not in leaving:
                 on_chip[chip].append(quota)
-        usable = (self.whole.future_usable if later else self.whole.usable)(slice(row, row + 1), without_faults=False)
-        unused = {*ids_of(int(usable[0])), *absent} - on_chip.keys()
+        usable = (self.whole.future_usable if later else self.whole.usable)(row, without_faults=False)
+        unused = {*ids_of(int(usable)), *absent} - on_chip.keys()
         used = {chip: total(quotas) for chip, quotas in sorted(on_chip.items())}
         return Shares(used, tuple(sorted(unused)), self.memory[row])
 

@@ -11,7 +11,7 @@ from scheduler.api.names import (
 )
 from scheduler.api.reasons import Refusal
 from tests.builders import Raw, World, group, pod
-from tests.unit.plugins.ascend.chips import CONFIGURATION, chips_of, job, npu_node, npu_pod
+from tests.unit.plugins.ascend.chips import CONFIGURATION, chips_of, job, npu_node, npu_pod, plugin_of
 
 
 def refusal(*objects: Raw | list[Raw]) -> Refusal | None:
@@ -29,6 +29,17 @@ def message(*objects: Raw | list[Raw]) -> str:
 @pytest.mark.parametrize(("chips", "number"), [(1, 1), (2, 1), (4, 1), (8, 1), (8, 2), (8, 17)])
 def test_requests_that_fit_the_rings_are_accepted(chips: int, number: int) -> None:
     assert refusal(job("j", chips, number)) is None
+
+
+@pytest.mark.parametrize(
+    ("phase", "counts"), [("Pending", True), ("Running", True), ("Unknown", True), ("Succeeded", False)]
+)
+def test_a_pod_with_chips_makes_a_job_an_npu_job_until_it_ends(phase: str, counts: bool) -> None:
+    there, waiting = npu_pod("j-0", 8, "j", on="n", phase=phase), pod("j-1", "1c", "j")
+    session = World(npu_node("n"), group("j"), there, waiting).session(CONFIGURATION)
+    demand, job_ = plugin_of(session)._demand, session.jobs["default/j"]
+    assert demand.is_npu_job(job_) == counts
+    assert (demand.use(job_) is not None) == counts
 
 
 def test_a_job_of_which_every_pod_asks_for_none_is_refused() -> None:
