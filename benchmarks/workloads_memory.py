@@ -75,6 +75,8 @@ def measure(workload: Workload, gang: int, profile: cProfile.Profile | None = No
     for prefix, (pods, together) in coming.items():
         memory.put(pods.groups(prefix, together))
         memory.put(_with_status(pods.bodies(prefix, NAME, together), "Pending"))
+    gc.collect()
+    gc.freeze()  # as in the scheduler's own process once its lists are complete
     bound, seconds, sessions = 0, 0.0, 0
     while bound < workload.measured.number:
         if profile is not None:
@@ -91,6 +93,7 @@ def measure(workload: Workload, gang: int, profile: cProfile.Profile | None = No
         bound += sum(bind.task.name.startswith("pod-") for bind in decisions.binds)
         if not (decisions.binds or decisions.evictions):
             break
+    gc.unfreeze()
     return bound, seconds, sessions
 
 
