@@ -14,7 +14,7 @@ from scheduler.framework.extension import ALLOCATABLE, ExtensionPoint
 from scheduler.framework.session import Session
 from scheduler.framework.statement import Statement
 
-MAX_EVICTIONS = 1000
+MAX_EVICTIONS = 1500
 """Evictions that an action decides in one session before it leaves the other jobs to the next session."""
 
 
