@@ -22,8 +22,11 @@ _PATCH_TYPES = {
 }
 
 _IDEMPOTENT = frozenset({"DELETE", "GET", "PUT"})
-_INITIALIZING = 30.0
-"""Seconds given to the storage of a kind that was just defined."""
+_LATER = (b"initializing", b"too many questions")
+"""Messages of answers with status 429 after which the request is sent again: the storage of a new kind
+is not ready, or a rate limit was reached. An eviction that a budget refuses has the same status."""
+_PATIENCE = 30.0
+"""Seconds during which it is sent again."""
 
 
 class ApiError(Exception):
@@ -53,9 +56,9 @@ class Client:
         """
         data = None if body is None else json.dumps(body).encode()
         headers = self._headers if data is None else {**self._headers, "Content-Type": content_type}
-        deadline = time.monotonic() + _INITIALIZING
+        deadline = time.monotonic() + _PATIENCE
         status, kind, answer = self._exchange(method, path, data, headers)
-        while status == 429 and b"initializing" in answer and time.monotonic() < deadline:
+        while status == 429 and any(text in answer for text in _LATER) and time.monotonic() < deadline:
             time.sleep(0.2)
             status, kind, answer = self._exchange(method, path, data, headers)
         decoded = json.loads(answer) if kind.startswith("application/json") else answer.decode("utf-8", "replace")

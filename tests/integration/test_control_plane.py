@@ -77,7 +77,7 @@ def test_kubectl_knows_the_short_names_and_columns(control_plane: ControlPlane, 
     control_plane.admin.create(QUEUES, queue(namespace, {"parent": "root"}))
     control_plane.admin.create(podgroups(namespace), podgroup("g", {"minMember": 3}))
     header, row = control_plane.kubectl("get", "q", namespace, "-o", "wide").splitlines()
-    columns = "NAME STATE WEIGHT PARENT RUNNING INQUEUE PENDING CPU MEMORY CARDS AGE"
+    columns = "NAME STATE WEIGHT PARENT RUNNING INQUEUE PENDING CPU MEMORY DESERVED CPU DESERVED MEMORY CARDS AGE"
     assert header.split() == columns.split() and row.split()[:3] == [namespace, "1", "root"]
     header = control_plane.kubectl("get", "pg", "-n", namespace, "-o", "wide").splitlines()[0]
     assert header.split() == ["NAME", "STATUS", "MINMEMBER", "RUNNINGS", "AGE", "QUEUE"]
