@@ -67,22 +67,6 @@ class LiveCluster:
     now: datetime
 
 
-class _Pods:
-    """The Pods that have arrived: kept until the rest of the cluster is there, then passed on some at a time."""
-
-    def __init__(self) -> None:
-        self._kept: list[Manifest] = []
-        self._take: Callable[[list[Manifest]], object] = self._kept.extend
-
-    def arrive(self, manifests: "list[Manifest]") -> None:
-        self._take(manifests)
-
-    def pass_on(self, take: "Callable[[list[Manifest]], object]") -> None:
-        """Passes the kept Pods and all further ones to ``take``."""
-        take(self._kept)
-        self._take = take
-
-
 def read_cluster(
     connection: Connection,
     build: "Callable[[LiveCluster], Callable[[list[Manifest]], object]]",
@@ -104,7 +88,8 @@ def read_cluster(
         from scheduler.api.kinds import ACJOB, CONFIG_MAP, NODE, POD, VCJOB
         from scheduler.cluster.kube.transport.sources import Source, sources
 
-        pods = _Pods()
+        arrived: asyncio.Queue[list[Manifest] | None] = asyncio.Queue()  # Pods; None: there are no more
+        found = [*sources(), Source(VCJOB), Source(ACJOB, optional=True)]
 
         async def reports() -> "list[Manifest]":
             await asyncio.to_thread(load)
@@ -117,20 +102,26 @@ def read_cluster(
                 [Source(CONFIG_MAP, namespace, labels=labels, optional=True) for namespace, labels in sorted(wanted)],
             )
 
+        async def pods() -> None:
+            await asyncio.gather(
+                *(_list(cluster, source, arrived.put_nowait) for source in found if source.kind is POD)
+            )
+            arrived.put_nowait(None)
+
         async def others() -> None:
-            found = [source for source in sources() if source.kind is not POD]
             objects, more, (text, source), names = await asyncio.gather(
-                _lists(cluster, [*found, Source(VCJOB), Source(ACJOB, optional=True)]),
+                _lists(cluster, [source for source in found if source.kind is not POD]),
                 reports(),
                 _configuration(cluster, with_configuration),
                 _scheduler_names(cluster, with_names),
             )
             live = LiveCluster(cluster.namespace, [*objects, *more], text, source, names, datetime.now(UTC))
-            pods.pass_on(build(live))
+            take = build(live)
+            while (some := await arrived.get()) is not None:
+                take(some)
 
         await cluster.fetch(Source(NODE), at_most=1)  # without this right, nothing else is read
-        of_pods = [source for source in sources() if source.kind is POD]
-        await asyncio.gather(*(_list(cluster, source, pods.arrive) for source in of_pods), others())
+        await asyncio.gather(pods(), others())
 
     connection.run(work, timeout=_TIMEOUT)
 

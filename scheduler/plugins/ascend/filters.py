@@ -70,8 +70,7 @@ class NodeFilters:
         if not isinstance(use, Use) or chips not in use.family.sizes:
             return [RefusingFilter("node(s) had no chips of a family that fits the job")]
         filters = [*self._nodes_of(use.family, use.resource), ChipFilter(self._ledgers[use.resource], use, chips)]
-        if use.avoids_sub_health:
-            filters.append(MaskFilter(~self._health.sub_healthy(use.resource), _SUB_HEALTHY))
+        filters += self._sub_health(use)
         if use.failure and use.failure != NOT_CHOSEN:
             filters.append(RefusingFilter(use.failure))
         elif use.job or use.failure:
@@ -132,10 +131,8 @@ class NodeFilters:
         if shares is None:
             return [RefusingFilter(f"no node had the label {SHARED_NODE}=true")]
         own = frozenset(task.uid for task in self._session.jobs[use.job].tasks())
-        filters = [*self._open_nodes(use.resource), *share_filters(shares, use, own, len(self._session.nodes))]
-        if use.avoids_sub_health:
-            filters.append(MaskFilter(~self._health.sub_healthy(use.resource), _SUB_HEALTHY))
-        return filters
+        shared = share_filters(shares, use, own, len(self._session.nodes))
+        return [*self._open_nodes(use.resource), *shared, *self._sub_health(use)]
 
     def _health_filters(self, use: Use | CoreUse | ShareUse | None) -> list[Filter]:
         """The filters for the Pods without chips of a job with chips: a fault of their node would restart the job."""
@@ -143,10 +140,13 @@ class NodeFilters:
             return self._part_filters(use)
         if use is None:
             return []
-        filters: list[Filter] = [CodedFilter(self._health.of(use.resource).codes, REASONS)]
-        if use.avoids_sub_health:
-            filters.append(MaskFilter(~self._health.sub_healthy(use.resource), _SUB_HEALTHY))
-        return filters
+        return [CodedFilter(self._health.of(use.resource).codes, REASONS), *self._sub_health(use)]
+
+    def _sub_health(self, use: Use | ShareUse) -> list[Filter]:
+        """The filter of the nodes without faults that the job avoids; none if it ignores these."""
+        if not use.avoids_sub_health:
+            return []
+        return [MaskFilter(~self._health.sub_healthy(use.resource), _SUB_HEALTHY)]
 
     def _planned(self, cls: TaskClass, use: Use) -> Filter:
         """The filter of the nodes that were chosen for a job as a whole. Without a choice it passes no node, so that no

@@ -1,6 +1,7 @@
 """``volcano-py explain`` and ``simulate --what-if``, through the command line."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from aiohttp import web
 from click.testing import CliRunner, Result
 
 from scheduler.cli.connection import Connection
-from scheduler.cli.explain_live import read_cluster
+from scheduler.cli.explain_live import LiveCluster, read_cluster
 from scheduler.cli.main import main
 from scheduler.cli.plugins import load_plugins
 from scheduler.cluster.manifests import Manifest
@@ -185,6 +186,21 @@ def test_objects_are_read_whole_except_their_managed_fields(cluster: Cluster) ->
     pods: list[Manifest] = []
     read_cluster(connection, lambda _: pods.extend, with_configuration=False, with_names=False, load=load_plugins)
     assert [manifest.raw for manifest in pods] == [whole]
+
+
+def test_an_error_while_pods_are_loaded_is_not_one_of_the_api_server(cluster: Cluster) -> None:
+    holding(cluster)
+    cluster.holds(CLUSTER_PODS, live(pod("p", "6c", "g"), "u3"))
+    connection = Connection(kubeconfig=str(cluster.kubeconfig))
+
+    def build(_: LiveCluster) -> Callable[[list[Manifest]], object]:
+        def take(_: list[Manifest]) -> None:
+            raise ValueError("a defect")
+
+        return take
+
+    with pytest.raises(ValueError, match="a defect"):
+        read_cluster(connection, build, with_configuration=False, with_names=False, load=load_plugins)
 
 
 @pytest.mark.parametrize("depth", [150, 400, 900, 1500, 9000])

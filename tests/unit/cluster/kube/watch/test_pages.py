@@ -4,7 +4,7 @@ import asyncio
 import gzip
 import io
 import json
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from typing import Any
 
@@ -26,7 +26,7 @@ from scheduler.cluster.kube.watch.pages import (
     pages_of_heads,
     pages_of_objects,
 )
-from tests.unit.cluster.kube.fake_api import Answer, Call, serving, until
+from tests.unit.cluster.kube.fake_api import Answer, Call, FakeApi, serving, until
 
 PODS = Source(POD)
 decoder = msgspec.json.Decoder(Pod)
@@ -95,6 +95,13 @@ def test_the_next_page_is_requested_while_the_first_is_being_sent() -> None:
     asyncio.run(scenario())
 
 
+async def read_one_and_wait(pages: AsyncIterator[object], api: FakeApi) -> None:
+    """Reads a page, and waits until as many as possible were requested ahead."""
+    await anext(pages)
+    await until(lambda: len(api.calls) == AHEAD + 1)
+    await asyncio.sleep(0.1)
+
+
 def test_a_reader_that_stops_for_a_while_limits_the_pages_that_wait_for_it() -> None:
     async def scenario() -> None:
         async def handler(call: Call, request: web.Request) -> Answer:
@@ -103,9 +110,7 @@ def test_a_reader_that_stops_for_a_while_limits_the_pages_that_wait_for_it() -> 
         async with serving() as (api, client):
             api.on("GET", PODS.path, handler)
             async with aclosing(pages_of_objects(client, PODS, 1, decoder)) as pages:
-                await anext(pages)
-                await until(lambda: len(api.calls) == AHEAD + 1)
-                await asyncio.sleep(0.1)
+                await read_one_and_wait(pages, api)
                 assert len(api.calls) == AHEAD + 1
                 rest = [each async for each in pages]
             assert len(rest) == 20
@@ -130,9 +135,7 @@ def test_pages_wait_compressed(monkeypatch: pytest.MonkeyPatch) -> None:
         async with serving() as (api, client):
             api.on("GET", PODS.path, handler)
             async with aclosing(pages_of_objects(client, PODS, 1, decoder)) as pages:
-                await anext(pages)
-                await until(lambda: len(api.calls) == AHEAD + 1)
-                await asyncio.sleep(0.1)
+                await read_one_and_wait(pages, api)
                 assert len(inflated) == 1 + DECODED
                 rest = [each async for each in pages]
             assert len(rest) == 20
