@@ -105,8 +105,10 @@ _DEVICE_KEYS: Final = frozenset(TASK_ANNOTATIONS)
 
 def device_annotations(annotations: Mapping[str, str]) -> dict[str, str]:
     """The annotations of a Pod that name its devices. The result must not be changed: Pods without any share it."""
-    found = {key: value for key, value in annotations.items() if _names_devices(key)}
-    return found or NO_ANNOTATIONS
+    for key in annotations:
+        if _names_devices(key):
+            return {key: value for key, value in annotations.items() if _names_devices(key)}
+    return NO_ANNOTATIONS
 
 
 @lru_cache(maxsize=4096)

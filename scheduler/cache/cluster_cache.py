@@ -122,9 +122,11 @@ class ClusterCache:
         """Stores an object that was added or changed. Kinds that the scheduler does not use are ignored."""
         handler = self._handlers.get(kind)
         if handler is not None:
-            self._malformed.begin()
+            malformed = self._malformed
+            malformed.begin()
             handler(obj)
-            self._malformed.end(kind, obj.metadata.namespace, obj.metadata.name)
+            if malformed.has_any:
+                malformed.end(kind, obj.metadata.namespace, obj.metadata.name)
         elif kind in self._stores:
             self._upsert_stored(kind, obj)
 
@@ -410,6 +412,10 @@ class ClusterCache:
     def task(self, key: str) -> Task | None:
         """The task of a Pod, by ``namespace/name``."""
         return self._tasks.by_key(key)
+
+    def find_task(self, namespace: str, name: str) -> Task | None:
+        """The task of a Pod."""
+        return self._tasks.get(namespace, name)
 
     def tasks(self) -> list[Task]:
         """All tasks."""

@@ -207,7 +207,9 @@ class NodeTable:
         )
 
     def _add(self, task: Task) -> None:
-        tasks = self._tasks.setdefault(task.node, {})
+        tasks = self._tasks.get(task.node)
+        if tasks is None:
+            tasks = self._tasks[task.node] = {}
         tasks[task.uid] = task
         self._count(task, 1)
         if self._holds_chips(task):

@@ -5,7 +5,7 @@ The class and the assumed state of a Pod are passed in, since only the cache kno
 
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -13,8 +13,10 @@ import numpy as np
 
 from scheduler.api.names import (
     FAULT_ANNOTATIONS,
+    GPU_PREDICATE_TIME,
     GROUP_NAME,
     HCCL_RANK_INDEX,
+    PREDICATE_TIME,
     PREEMPTABLE,
     SUPER_POD_RANK,
     TASK_INDEX_VARIABLE,
@@ -26,7 +28,7 @@ from scheduler.api.node import NONZERO_CPU, NONZERO_MEMORY
 from scheduler.api.objects import Container, ContainerStatus, ObjectMeta, Pod, PodSpec
 from scheduler.api.pod_rules import effective_total
 from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, PODS_INDEX, Dimensions, Vector
-from scheduler.api.signed_records import BindingRecord, device_annotations
+from scheduler.api.signed_records import NO_ANNOTATIONS, BindingRecord, device_annotations
 from scheduler.api.task import (
     FINISHED_STATUSES,
     MAX_EARLIER,
@@ -49,6 +51,9 @@ NO_LABELS: Final[dict[str, str]] = {}
 NO_MARKS: Final[Mapping[str, str]] = {}
 NO_CLAIMS: Final[Mapping[str, str | None]] = {}
 _FAULT_ANNOTATIONS: Final = frozenset(FAULT_ANNOTATIONS)
+_KEPT_ANNOTATIONS: Final = _FAULT_ANNOTATIONS | {HCCL_RANK_INDEX, SUPER_POD_RANK, PREDICATE_TIME, GPU_PREDICATE_TIME}
+"""The annotations of which tasks keep the values. Most Pods have none of them."""
+_intern: Final = sys.intern
 
 
 class PodState(NamedTuple):
@@ -65,7 +70,7 @@ def pod_state(pod: Pod) -> PodState:
     """The state that the watched Pod shows."""
     meta, node = pod.metadata, pod.spec.node_name
     status = pod_status(pod.status.phase, meta.deletion_timestamp is not None, node)
-    return PodState(status, node, device_annotations(meta.annotations or {}))
+    return PodState(status, node, device_annotations(meta.annotations) if meta.annotations else NO_ANNOTATIONS)
 
 
 def task_of(
@@ -82,49 +87,57 @@ def task_of(
 
     Texts that many Pods have in common are interned: a cluster can have a million Pods.
     """
-    meta, spec, status = pod.metadata, pod.spec, pod.status
-    annotations = meta.annotations or {}
-    labels = {key: sys.intern(value) for key, value in meta.labels.items()} if meta.labels else NO_LABELS
-    group = annotations.get(GROUP_NAME, "")
-    scheduled = None
+    meta, status = pod.metadata, pod.status
+    annotations = meta.annotations or NO_ANNOTATIONS
+    labels = {key: _intern(value) for key, value in meta.labels.items()} if meta.labels else NO_LABELS
+    namespace, group = _intern(meta.namespace), annotations.get(GROUP_NAME)
+    message, scheduled_at = "", 0.0
     for condition in status.conditions or ():
         if condition.type == POD_SCHEDULED:
-            scheduled = condition
+            if condition.status == "False":
+                message = _intern(condition.message)
+            elif condition.status == "True":
+                scheduled_at = _seconds(condition.last_transition_time)
             break
+    rank = predicate_time = super_pod_rank = ""
+    fault_marks = NO_MARKS
+    if not _KEPT_ANNOTATIONS.isdisjoint(annotations):
+        rank, super_pod_rank = annotations.get(HCCL_RANK_INDEX, ""), annotations.get(SUPER_POD_RANK, "")
+        predicate_time = predicate_time_of(annotations)
+        fault_marks = _fault_marks(annotations)
+    # By position: with 30 keywords, to make a task takes four times as long.
     return Task(
-        uid=uid_of(meta),
-        namespace=sys.intern(meta.namespace),
-        name=meta.name,
-        job=sys.intern(f"{meta.namespace}/{group}") if group else "",
-        cls=cls,
-        role=sys.intern(annotations.get(TASK_SPEC) or labels.get(TASK_SPEC) or ""),
-        status=state.status,
-        node=sys.intern(state.node),
-        priority=priority,
-        creation=_seconds(meta.creation_timestamp),
-        index=index_in_name(meta.name),
-        variable_index=variable_index,
-        gated=bool(spec.scheduling_gates),
-        preemptable=_parse_bool(annotations.get(PREEMPTABLE, labels.get(PREEMPTABLE)), True),
-        nominated=sys.intern(status.nominated_node_name),
-        annotations=state.devices,
-        resource_version=meta.resource_version,
-        ours=ours,
-        message=sys.intern(scheduled.message) if scheduled is not None and scheduled.status == "False" else "",
-        labels=labels,
-        scheduled_at=_seconds(scheduled.last_transition_time)
-        if scheduled is not None and scheduled.status == "True"
-        else 0.0,
-        started_at=_seconds(status.start_time),
-        device_claims=generated_claims(pod),
-        record=record,
-        rank=annotations.get(HCCL_RANK_INDEX, ""),
-        predicate_time=predicate_time_of(annotations),
-        super_pod_rank=annotations.get(SUPER_POD_RANK, ""),
-        fault_marks=_fault_marks(annotations) if annotations else NO_MARKS,
-        container_failed=any(map(_failed_before, status.container_statuses or ())),
-        leaves_at_once=spec.termination_grace_period_seconds == 0 and not meta.finalizers,
-        earlier=earlier,
+        meta.uid or uid_of(meta),
+        namespace,
+        meta.name,
+        _intern(f"{namespace}/{group}") if group else "",
+        cls,
+        _intern(annotations.get(TASK_SPEC) or labels.get(TASK_SPEC) or ""),
+        state.status,
+        _intern(state.node),
+        priority,
+        _seconds(meta.creation_timestamp),
+        index_in_name(meta.name),
+        bool(pod.spec.scheduling_gates),
+        _parse_bool(annotations.get(PREEMPTABLE, labels.get(PREEMPTABLE)), True),
+        _intern(status.nominated_node_name),
+        state.devices,
+        meta.resource_version,
+        ours,
+        message,
+        labels,
+        scheduled_at,
+        _seconds(status.start_time),
+        generated_claims(pod),
+        record,
+        rank,
+        predicate_time,
+        super_pod_rank,
+        fault_marks,
+        _container_failed(status.container_statuses) if status.container_statuses else False,
+        variable_index,
+        pod.spec.termination_grace_period_seconds == 0 and not meta.finalizers,
+        earlier,
     )
 
 
@@ -255,12 +268,14 @@ def _fault_marks(annotations: Mapping[str, str]) -> Mapping[str, str]:
     return {key: annotations[key] for key in FAULT_ANNOTATIONS if key in annotations}
 
 
-def _failed_before(container: ContainerStatus) -> bool:
+def _container_failed(containers: Iterable[ContainerStatus]) -> bool:
     """Whether the last run of a container that was started again failed."""
-    if not container.restart_count or container.last_state is None:
-        return False
-    ended = container.last_state.terminated
-    return ended is not None and ended.exit_code != 0
+    for container in containers:
+        if container.restart_count and container.last_state is not None:
+            ended = container.last_state.terminated
+            if ended is not None and ended.exit_code != 0:
+                return True
+    return False
 
 
 def _parse_bool(text: str | None, default: bool) -> bool:

@@ -28,14 +28,17 @@ from scheduler.api.objects import (
 )
 from scheduler.api.pod_rules import Pin, pin_of, without_variables
 from scheduler.api.resource import Dimensions, is_empty
+from scheduler.api.selections import NOTHING_SELECTED
 from scheduler.api.task import MountedClaim, PodClaim, Task, TaskClass
-from scheduler.cache.pod_tasks import nonzero_request, pod_request
+from scheduler.cache.pod_tasks import NO_LABELS, nonzero_request, pod_request
 from scheduler.cache.selection_table import SelectionTable, workload_of
 from scheduler.cache.versioning import SnapshotDict
 
 _Shape = tuple[str, bytes, tuple[tuple[str, str], ...], tuple[tuple[str, str], ...], tuple[PodClaim, ...], str]
 _Key = tuple[_Shape, tuple[MountedClaim, ...]]
 _EMPTY_VOLUME = Volume()
+_encode = msgspec.json.Encoder().encode
+NO_KEYS: frozenset[str] = frozenset()
 
 
 class ClassTable:
@@ -58,6 +61,7 @@ class ClassTable:
         """Label keys that split classes."""
         self.annotation_keys: tuple[str, ...] = CLASS_ANNOTATIONS
         """Annotation keys that split classes. Only the classes of Pods stored afterwards consider a new key."""
+        self._annotation_keys = frozenset(self.annotation_keys)
 
     def of(self, pod: Pod, device_claims: tuple[PodClaim, ...] = ()) -> TaskClass:
         """Returns the class of a Pod. Raises QuantityError if its requests are malformed."""
@@ -70,19 +74,21 @@ class ClassTable:
             termination_grace_period_seconds=None,
             volumes=_inline_volumes(pod.spec.volumes) or None if pod.spec.volumes else None,
         )
-        annotations = pod.metadata.annotations or {}
+        meta = pod.metadata
+        annotations = meta.annotations
+        kept: tuple[tuple[str, str], ...] = ()
+        if annotations and not self._annotation_keys.isdisjoint(annotations):
+            kept = tuple([(key, annotations[key]) for key in self.annotation_keys if key in annotations])
+        claims = mounted_claims(pod) if pod.spec.volumes else ()
+        workload = workload_of(meta.owner_references)
         return self._intern(
-            pod.metadata.namespace,
-            msgspec.json.encode(spec),
-            spec,
-            pod.metadata.labels or {},
-            tuple([(key, annotations[key]) for key in self.annotation_keys if key in annotations])
-            if annotations
-            else (),
-            mounted_claims(pod) if pod.spec.volumes else (),
-            device_claims,
-            workload_of(pod.metadata.owner_references),
+            meta.namespace, _encode(spec), spec, meta.labels or NO_LABELS, kept, claims, device_claims, workload
         )
+
+    def add_annotation_keys(self, keys: Iterable[str]) -> None:
+        """Puts Pods stored from now on that differ in one of these annotations into different classes."""
+        self.annotation_keys += tuple(keys)
+        self._annotation_keys = frozenset(self.annotation_keys)
 
     def reclassify(self, cls: TaskClass, labels: dict[str, str], device_claims: tuple[PodClaim, ...]) -> TaskClass:
         """Returns the present class of a Pod that was in ``cls``. ``label_keys``, the ResourceClaims of the Pod or the
@@ -132,10 +138,10 @@ class ClassTable:
         device_claims: tuple[PodClaim, ...],
         workload: str,
     ) -> TaskClass:
-        keys = self.label_keys.intersection(labels)
-        selected = self._selections.of(namespace).keys(labels)
-        if selected:
-            keys.update(selected.intersection(labels))
+        keys = NO_KEYS if self.label_keys.isdisjoint(labels) else self.label_keys.intersection(labels)
+        selections = self._selections.of(namespace)
+        if selections is not NOTHING_SELECTED and (selected := selections.keys(labels)):
+            keys = keys | selected.intersection(labels)
         kept = tuple([(key, labels[key]) for key in sorted(keys)]) if keys else ()
         shape = (namespace, encoded, kept, annotations, device_claims, workload)
         key = (shape, claims)
@@ -239,7 +245,7 @@ def mounted_claims(pod: Pod) -> tuple[MountedClaim, ...]:
             found.append(MountedClaim(volume.persistent_volume_claim.claim_name))
         elif volume.ephemeral is not None:
             found.append(MountedClaim(f"{meta.name}-{volume.name}", meta.uid))
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(found)) if found else ()
 
 
 def _queue_gate(gates: list[SchedulingGate] | None) -> list[SchedulingGate] | None:

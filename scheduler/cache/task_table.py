@@ -124,8 +124,9 @@ class TaskTable:
     def replace(self, old: Task | None, new: Task | None) -> None:
         """Replaces a task by its new version in all indices. ``old`` is None for a new task, ``new`` for a removed
         one."""
-        self._device_claims.replace(old, new)
-        self._in_flight.replace(old, new)
+        if old is not None or (new is not None and new.device_claims):
+            self._device_claims.replace(old, new)
+            self._in_flight.replace(old, new)
         before = old if old is not None and holds_node(old) else None
         after = new if new is not None and holds_node(new) else None
         self._nodes.replace(before, after)

@@ -162,7 +162,7 @@ class TaskUpdater:
         """Puts Pods stored from now on that differ in one of these annotations into different classes. Returns whether
         Pods stored before have to be stored again, because one of the keys is new."""
         new = sorted(set(annotation_keys) - set(self._classes.annotation_keys))
-        self._classes.annotation_keys += tuple(new)
+        self._classes.add_annotation_keys(new)
         return bool(new)
 
     def reclassify(self) -> None:

@@ -84,6 +84,8 @@ class DerivedGroups:
         meta = pod.metadata
         annotations = meta.annotations or {}
         name = annotations.get(GROUP_NAME) or ""
+        if name and not self._pods:
+            return pod
         group = None
         if not name and pod.spec.scheduler_name in self._schedulers and pod.status.phase not in ENDED_PHASES:
             group = self._derive(pod)

@@ -156,7 +156,7 @@ class CycleReport:
 
 
 class _Tasks(Sink, Protocol):
-    def task(self, key: str) -> Task | None: ...
+    def find_task(self, namespace: str, name: str) -> Task | None: ...
 
 
 class WatchedPods:
@@ -171,11 +171,11 @@ class WatchedPods:
         if not isinstance(obj, Pod):
             self._cache.upsert(kind, obj)
             return
-        key = f"{obj.metadata.namespace}/{obj.metadata.name}"
-        before = self._cache.task(key)
+        namespace, name = obj.metadata.namespace, obj.metadata.name
+        before = self._cache.find_task(namespace, name)
         self._cache.upsert(kind, obj)
         if before is None:
-            if not obj.spec.node_name and (task := self._cache.task(key)) is not None and task.ours:
+            if not obj.spec.node_name and (task := self._cache.find_task(namespace, name)) is not None and task.ours:
                 self._metrics.watched(time.time() - task.creation)
         elif obj.status.phase == TaskStatus.RUNNING.value and before.ours and before.status is TaskStatus.BOUND:
             self._metrics.waits.runs(before, time.time())

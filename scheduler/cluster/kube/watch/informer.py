@@ -108,6 +108,7 @@ class Informer:
         if struct is None:
             raise ValueError(f"{source.kind.name} has no struct to decode into")
         self.source = source
+        self._kind_name, self._prefix = source.kind.name, source.name_prefix
         self.synced = asyncio.Event()
         self._client = client
         self._sink = sink
@@ -203,17 +204,18 @@ class Informer:
         """Lists one consistent state, page by page, into the cache. What the list does not have is deleted at its
         end."""
         try:
-            present = await self._take_pages(self._page)
+            deleted = await self._take_pages(self._page)
         except GoneError:
-            present = await self._take_pages(0)
-        for key in self._seen.keys() - present:
+            deleted = await self._take_pages(0)
+        for key in deleted:
             self._delete(key)
-        log.debug("listed", source=str(self.source), objects=len(present), version=self._version)
+        log.debug("listed", source=str(self.source), objects=self.listed, version=self._version)
 
     async def _take_pages(self, size: int) -> set[Key]:
-        """Stores the objects of a list and returns their keys. Raises GoneError."""
-        present: set[Key] = set()
-        version = ""
+        """Stores the objects of a list and returns the keys of known objects that it does not have. Raises
+        GoneError."""
+        missing = set(self._seen)
+        version, listed = "", 0
         self._count(0, 0)
         keep_raw = self._keeps_originals
         pages = self._ahead.take(self.source) if self._ahead is not None and size and not keep_raw else None
@@ -223,10 +225,11 @@ class Informer:
             async for page in pages:
                 version = page.metadata.resource_version
                 items = page.items or ()
-                present.update(map(self._take, items))
-                self._count(len(present), page.metadata.remaining_item_count)
+                missing.difference_update(map(self._take, items))
+                listed += len(items)
+                self._count(listed, page.metadata.remaining_item_count)
         self._version = version
-        return present
+        return missing
 
     def _take(self, listed: Listed[KubeObject]) -> Key:
         """Stores an object of a list and returns its key."""
@@ -355,12 +358,13 @@ class Informer:
 
     # --- into the cache -----------------------------------------------------------------------------------------------
     def _upsert(self, key: Key, obj: KubeObject) -> None:
-        if not key[1].startswith(self.source.name_prefix):
+        if self._prefix and not key[1].startswith(self._prefix):
             return
-        self._reported.pop(key, None)
+        if self._reported:
+            self._reported.pop(key, None)
         self._seen[key] = obj.metadata.resource_version
         try:
-            self._sink.upsert(self.source.kind.name, obj)
+            self._sink.upsert(self._kind_name, obj)
         except Exception as error:  # whatever an object holds, it must not stop the others
             log.exception("object could not be processed", source=str(self.source), namespace=key[0], name=key[1])
             self._report_once(
