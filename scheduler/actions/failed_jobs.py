@@ -2,9 +2,10 @@
 on a full cluster hundreds of equal gangs may wait, and each search places a part of a gang and takes it back."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
+
+import msgspec
 
 from scheduler.api.job import Job
 from scheduler.api.reasons import FitErrors, Refusal
@@ -16,13 +17,12 @@ JobDemand = tuple[object, ...]
 """The properties of a job that a search for room depends on."""
 
 
-@dataclass(frozen=True, slots=True)
-class FailedSearch:
+class FailedSearch(msgspec.Struct, frozen=True):
     """The result of a failed search, for messages."""
 
     nodes: Mapping[int, tuple[TaskStatus, str]]
     """Position of a task in task order -> the node that it had until the statement was discarded."""
-    fit_errors: Mapping[int, FitErrors] = field(default_factory=dict)
+    fit_errors: Mapping[int, FitErrors] = msgspec.field(default_factory=dict)
     """The new ``fit_errors`` of the job."""
     refusals: Sequence[Refusal] = ()
     """The new ``refusals`` of the job."""

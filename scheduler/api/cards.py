@@ -9,10 +9,11 @@ cards in ``volcano.sh/card.card`` instead, as the design does once.
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final
+
+import msgspec
 
 from scheduler.api.names import CARD_CARD, CARD_NAME, CPU, MEMORY
 from scheduler.api.written_values import type_of
@@ -33,16 +34,14 @@ _RESERVED: Final = frozenset((CPU, MEMORY))
 Names = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class CardNames:
+class CardNames(msgspec.Struct, frozen=True):
     """The valid names of a list, and the problems found in it."""
 
     names: Names
     problems: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class CardCounts:
+class CardCounts(msgspec.Struct, frozen=True):
     """Numbers of cards, in thousandths."""
 
     amounts: Mapping[Names, float]

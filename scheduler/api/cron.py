@@ -9,10 +9,11 @@ time begins does not fire, and one that occurs twice when it ends fires twice.
 
 import math
 import re
-from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from typing import Final
 from zoneinfo import ZoneInfo
+
+import msgspec
 
 from scheduler.api.times import DurationError, parse_duration
 
@@ -35,8 +36,7 @@ class CronError(ValueError):
     """The text is not a schedule."""
 
 
-@dataclass(frozen=True, slots=True)
-class CronSchedule:
+class CronSchedule(msgspec.Struct, frozen=True):
     """A schedule that fires at the start of each minute that matches all fields."""
 
     minutes: frozenset[int] = frozenset()

@@ -40,8 +40,7 @@ class Bind(msgspec.Struct, frozen=True, gc=False):
     take nothing that is recorded."""
 
 
-@dataclass(frozen=True, slots=True)
-class Evict:
+class Evict(msgspec.Struct, frozen=True):
     """Delete a Pod for a reason."""
 
     task: Task
@@ -51,8 +50,7 @@ class Evict:
     without a kubelet that confirms that it has stopped."""
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectWrite:
+class ObjectWrite(msgspec.Struct, frozen=True):
     """Write an object in which a plugin keeps state, or which it shares with other components."""
 
     kind: Kind
@@ -77,15 +75,13 @@ class ObjectWrite:
     """The right to make the write need not be given: a refusal is no error."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ungate:
+class Ungate(msgspec.Struct, frozen=True):
     """Remove the scheduling gate of queue admission from a Pod, because its queue has room for it."""
 
     task: Task
 
 
-@dataclass(frozen=True, slots=True)
-class PodGroupStatusUpdate:
+class PodGroupStatusUpdate(msgspec.Struct, frozen=True):
     """The new status of a PodGroup. Each field replaces the old value."""
 
     namespace: str
@@ -137,8 +133,7 @@ class PodsUnschedulable(NamedTuple):
                 yield EventRecord(pod_ref(task), EVENT_WARNING, EVENT_FAILED_SCHEDULING, self.message)
 
 
-@dataclass(frozen=True, slots=True)
-class QueueAllocated:
+class QueueAllocated(msgspec.Struct, frozen=True):
     """The new amounts in the status of a Queue."""
 
     name: str
@@ -146,7 +141,7 @@ class QueueAllocated:
     cards: dict[str, dict[str, str]] | None = None
     """Card, or other name that a plugin limits -> quota, used, inqueue and requested amount. None: the status has
     none, and gets none."""
-    groups: dict[str, int] = field(default_factory=dict)
+    groups: dict[str, int] = msgspec.field(default_factory=dict)
     """Phase in lower case -> number of PodGroups; without phases of which there were none before either."""
     deserved: dict[str, str] | None = None
     """The amounts that it deserves, without zeros. None: as before."""

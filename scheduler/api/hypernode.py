@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from scheduler.api.node import Codes, Column, Rows
@@ -46,8 +47,7 @@ class HyperNode:
         return bool((positions < len(self.rows)).all() and (self.rows[positions] == rows).all())
 
 
-@dataclass(frozen=True, slots=True)
-class HyperNodeSeed:
+class HyperNodeSeed(msgspec.Struct, frozen=True):
     """A HyperNode with resolved members, from which a tree is built."""
 
     name: str

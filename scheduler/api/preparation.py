@@ -5,15 +5,15 @@ is locked. Each write depends on the present state of the object, so a preparati
 object. ``cluster`` reads, writes and waits. A session decides on preparations; they are carried out after it.
 """
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
+
+import msgspec
 
 from scheduler.api.kinds import Kind
 from scheduler.api.objects import KubeObject
 
 
-@dataclass(frozen=True, slots=True)
-class Patch:
+class Patch(msgspec.Struct, frozen=True):
     """Patch the object if it still has the resource version that the step was computed from; otherwise compute the step
     again."""
 
@@ -24,23 +24,20 @@ class Patch:
     subresource: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
+class Wait(msgspec.Struct, frozen=True):
     """Wait for another component to act; there is nothing to write now."""
 
     what: str
     """The condition that the preparation waits for, in words for users: ``claim default/data to be bound``."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fail:
+class Fail(msgspec.Struct, frozen=True):
     """The preparation has failed."""
 
     message: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Preparation:
+class Preparation(msgspec.Struct, frozen=True, kw_only=True):
     """The state of one object that a binding requires. Immutable, compared by identity: a preparation that several
     bindings share is carried out once."""
 

@@ -9,11 +9,12 @@ An ``Amount`` keeps the family of suffixes of its text, as apimachinery's ``reso
 """
 
 import re
-from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_UP, Context, Decimal, InvalidOperation
 from enum import Enum
 from functools import lru_cache
 from typing import Final
+
+import msgspec
 
 from scheduler.api.objects import Quantity
 
@@ -87,8 +88,7 @@ class Family(Enum):
     EXPONENT = "exponent"
 
 
-@dataclass(frozen=True, slots=True)
-class Amount:
+class Amount(msgspec.Struct, frozen=True):
     """A quantity, exact to a billionth."""
 
     nano: int

@@ -10,6 +10,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Final
 
+import msgspec
+
 from scheduler.api.names import EVENT_MALFORMED
 from scheduler.api.resource import format_amount
 
@@ -25,8 +27,7 @@ _JSON_TYPES: Final = {
 """A type, as msgspec names it, in words."""
 
 
-@dataclass(frozen=True, slots=True)
-class Shortage:
+class Shortage(msgspec.Struct, frozen=True):
     """A resource with less free than requested. Amounts are in the units of vectors."""
 
     resource: str
@@ -89,8 +90,7 @@ def _most_free(shortage: Shortage) -> str:
     return f"{shortage.resource}: asked {asked}, most free on one {place} {free}"
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(msgspec.Struct, frozen=True):
     """Why a job or a task was refused."""
 
     reason: str

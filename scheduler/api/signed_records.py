@@ -10,7 +10,6 @@ import hmac
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
@@ -121,8 +120,7 @@ def _names_devices(key: str) -> bool:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class AdmissionRecord:
+class AdmissionRecord(msgspec.Struct, frozen=True):
     """The resources that a PodGroup was admitted with. Users can change the status and the requests of a PodGroup
     later, so this record decides what the PodGroup reserves after a restart."""
 

@@ -70,8 +70,7 @@ def pod_status(phase: str, deleting: bool, node_name: str) -> TaskStatus:
     return TaskStatus.UNKNOWN
 
 
-@dataclass(frozen=True, slots=True)
-class MountedClaim:
+class MountedClaim(msgspec.Struct, frozen=True):
     """A PersistentVolumeClaim that Pods of its namespace mount."""
 
     name: str
@@ -79,8 +78,7 @@ class MountedClaim:
     """uid of the Pod that must own it, for the claim of an ephemeral volume."""
 
 
-@dataclass(frozen=True, slots=True)
-class PodClaim:
+class PodClaim(msgspec.Struct, frozen=True):
     """An entry of ``spec.resourceClaims``, for the pending Pods of a class."""
 
     entry: str

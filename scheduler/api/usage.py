@@ -1,9 +1,9 @@
 """Measured usage of nodes, from a monitoring system: one average per node and resource, with its time."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,8 +15,7 @@ STALE: Final = 300.0
 """A measurement of this age in seconds, or older, is ignored."""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeUsage:
+class NodeUsage(msgspec.Struct, frozen=True):
     """The average usage of one node."""
 
     cpu: float
@@ -27,8 +26,7 @@ class NodeUsage:
     """Unix time of the measurement, in seconds."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class UsageColumns:
+class UsageColumns(msgspec.Struct, frozen=True, eq=False):
     """The usage of all nodes. Each column has the shape (nodes,), in the order of the rows."""
 
     cpu: Column

@@ -16,14 +16,14 @@ a late watch still shows.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 NOTHING: Final[frozenset[str]] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class Claims:
+class Claims(msgspec.Struct, frozen=True):
     """The claims of one scheduler. Names of nodes, or of queues."""
 
     usable: frozenset[str] = NOTHING

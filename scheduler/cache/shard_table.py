@@ -6,7 +6,8 @@ no share has to be divided: to the first NodeShard whose annotation names this c
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from scheduler.api.names import ROOT_QUEUE, SHARD_NODE_LABELS, SHARD_QUEUES, SHARD_QUEUES_IN_USE
 from scheduler.api.objects import ObjectMeta
@@ -19,8 +20,7 @@ REST = "*"
 Labels = Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class ShardClaims:
+class ShardClaims(msgspec.Struct, frozen=True):
     """What a scheduler has claimed, may use and should claim next. Without its NodeShard: nothing."""
 
     resource_version: str = ""
@@ -36,8 +36,7 @@ class ShardClaims:
     """Whether jobs whose queue does not exist, and the root queue, belong to this scheduler."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Shard:
+class _Shard(msgspec.Struct, frozen=True):
     names: frozenset[str]
     labels: tuple[tuple[str, str], ...]
     queues: frozenset[str]

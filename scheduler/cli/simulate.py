@@ -3,7 +3,6 @@
 import re
 import sys
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -63,6 +62,8 @@ def simulate_command(
     With --what-if, apply the changes to the result, run the scheduler again, and print the differences. The API server
     of --kubeconfig validates Pod templates of vcjobs; without it they are not validated.
     """
+    from msgspec.structs import replace
+
     from scheduler.cli.node.table import node_devices, print_devices
     from scheduler.cli.simulate_table import report_lines
     from scheduler.cli.simulate_templates import check_templates

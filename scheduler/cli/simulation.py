@@ -4,7 +4,6 @@ import gc
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from scheduler.cli.text import echo
@@ -44,6 +43,8 @@ def query_usage(settings: "UsageSource | None", nodes: Sequence[str]) -> "Mappin
     if settings is None or not nodes:
         return {}
     import asyncio
+
+    from msgspec.structs import replace
 
     from scheduler.cluster.usage import SourceError, measure_once
 

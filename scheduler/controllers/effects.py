@@ -7,6 +7,8 @@ An effect names its object by kind, namespace and name, and by uid where a names
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+import msgspec
+
 from scheduler.api.decisions import EventRecord, ObjectRef
 from scheduler.api.kinds import Kind
 from scheduler.api.names import EVENT_MALFORMED, EVENT_NORMAL, EVENT_WARNING
@@ -16,8 +18,7 @@ from scheduler.api.reasons import Malformed
 Json = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Create:
+class Create(msgspec.Struct, frozen=True):
     """Creates an object. An object that exists already counts as done."""
 
     kind: Kind
@@ -28,8 +29,7 @@ class Create:
     controller, because it would be deleted with that one. An object without a controller counts as done."""
 
 
-@dataclass(frozen=True, slots=True)
-class Patch:
+class Patch(msgspec.Struct, frozen=True):
     """Changes an object by a JSON merge patch. An object that is gone counts as done."""
 
     kind: Kind
@@ -51,8 +51,7 @@ NOT_OURS: Final = "NotOurs"
 """Reason of a failed patch of an object that is used for something else."""
 
 
-@dataclass(frozen=True, slots=True)
-class Delete:
+class Delete(msgspec.Struct, frozen=True):
     """Deletes an object. An object that is gone counts as done."""
 
     kind: Kind
@@ -67,15 +66,13 @@ class Delete:
     """Seconds that a Pod has to stop; None: its own."""
 
 
-@dataclass(frozen=True, slots=True)
-class RecordEvent:
+class RecordEvent(msgspec.Struct, frozen=True):
     """Records an Event. Plans do not wait for it, and it never fails a plan."""
 
     event: EventRecord
 
 
-@dataclass(frozen=True, slots=True)
-class WriteFile:
+class WriteFile(msgspec.Struct, frozen=True):
     """Writes a file that Pods read. Without a directory for files it counts as done."""
 
     directory: str
@@ -84,8 +81,7 @@ class WriteFile:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class RemoveFile:
+class RemoveFile(msgspec.Struct, frozen=True):
     """Removes a file, and its directory if that is empty then. A file that is gone counts as done."""
 
     directory: str

@@ -7,8 +7,9 @@ increasing pauses when something about it fails. Callers pass the time as a numb
 import heapq
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from itertools import count
+
+import msgspec
 
 from scheduler.api.kinds import Kind
 from scheduler.api.objects import KubeObject
@@ -24,8 +25,7 @@ MAX_DEFERRABLE_PAUSE = 300.0
 """Seconds until an object is reconciled again after a deferrable write failed: the first time, and at most."""
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(msgspec.Struct, frozen=True):
     """One object of one controller."""
 
     controller: Controller

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from scheduler.api.kinds import POD, POD_GROUP, QUEUE
 from scheduler.cluster.memory import Simulation
 from scheduler.cluster.memory.index import group_of
@@ -11,8 +13,7 @@ from scheduler.cluster.memory.index import group_of
 Raw = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class JobPlacement:
+class JobPlacement(msgspec.Struct, frozen=True):
     phase: str
     queue: str
     placed: int
@@ -25,8 +26,7 @@ class JobPlacement:
         return self.placed >= max(self.needed, 1)
 
 
-@dataclass(frozen=True, slots=True)
-class QueueUsage:
+class QueueUsage(msgspec.Struct, frozen=True):
     state: str
     weight: int
     amounts: Mapping[str, Mapping[str, str]]
@@ -36,8 +36,7 @@ class QueueUsage:
     """Number of jobs that have their minimum, and of jobs that do not."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterState:
+class ClusterState(msgspec.Struct, frozen=True):
     """The placements and quotas of a cluster at one moment."""
 
     jobs: Mapping[str, JobPlacement]

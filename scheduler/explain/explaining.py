@@ -1,8 +1,10 @@
 """Builds an explanation: traces sessions until nothing changes, reads their end state, then searches for changes."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from scheduler.api.job import Job
 from scheduler.api.kinds import POD, POD_GROUP

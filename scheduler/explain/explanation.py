@@ -1,8 +1,9 @@
 """The data of an explanation. The command line renders it as a table or as a JSON or YAML document."""
 
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final
+
+import msgspec
 
 from scheduler.api.reasons import Shortage
 from scheduler.framework.remedies.gates import Gate
@@ -32,8 +33,7 @@ class Outlook(Enum):
     """This scheduler does not place it."""
 
 
-@dataclass(frozen=True, slots=True)
-class QueuePosition:
+class QueuePosition(msgspec.Struct, frozen=True):
     """The position of a job among the waiting jobs of its queue."""
 
     queue: str
@@ -44,8 +44,7 @@ class QueuePosition:
     """PodGroups (``namespace/name``) that the scheduler considers earlier, in that order."""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeGroup:
+class NodeGroup(msgspec.Struct, frozen=True):
     """Nodes that refuse a Pod for the same reasons."""
 
     names: tuple[str, ...]
@@ -54,8 +53,7 @@ class NodeGroup:
     """For each resource or device that is short, the numbers of the node of this group that has most of it."""
 
 
-@dataclass(frozen=True, slots=True)
-class RankedNode:
+class RankedNode(msgspec.Struct, frozen=True):
     """A node that accepts the Pod, with its scores."""
 
     name: str
@@ -63,8 +61,7 @@ class RankedNode:
     by_plugin: dict[str, float]
 
 
-@dataclass(frozen=True, slots=True)
-class Ranking:
+class Ranking(msgspec.Struct, frozen=True):
     """The nodes that accept one Pod, by score."""
 
     pod: str
@@ -76,8 +73,7 @@ class Ranking:
     """The node it was placed on; "": none yet."""
 
 
-@dataclass(frozen=True, slots=True)
-class QueueAmounts:
+class QueueAmounts(msgspec.Struct, frozen=True):
     """The amounts of one resource in a queue or one of its ancestors, in the units of vectors. None: no such limit."""
 
     queue: str
@@ -103,22 +99,20 @@ class QueueAmounts:
         return self.used if self.counted is None else self.counted
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(msgspec.Struct, frozen=True):
     """A change that a trial has shown to work. With one unit less of any part, it does not."""
 
     kinds: tuple[str, ...]
     text: str
     documents: tuple[Raw, ...] = ()
     """The change as a what-if file."""
-    arguments: dict[str, dict[str, Any]] = field(default_factory=dict)
+    arguments: dict[str, dict[str, Any]] = msgspec.field(default_factory=dict)
     """Plugin -> arguments to change in the scheduler configuration."""
     evicted: tuple[str, ...] = ()
     """Pods (``namespace/name``) that the scheduler evicts once the change is made."""
 
 
-@dataclass(slots=True)
-class Explanation:
+class Explanation(msgspec.Struct):
     """The explanation of one Pod, PodGroup or job."""
 
     kind: str
@@ -142,15 +136,15 @@ class Explanation:
     placeable: int = 0
     """Further Pods that found a node, but had to give it back because the gang was incomplete."""
     queue_position: QueuePosition | None = None
-    gates: list[Gate] = field(default_factory=list)
-    queues: list[QueueAmounts] = field(default_factory=list)
-    nodes: list[NodeGroup] = field(default_factory=list)
+    gates: list[Gate] = msgspec.field(default_factory=list)
+    queues: list[QueueAmounts] = msgspec.field(default_factory=list)
+    nodes: list[NodeGroup] = msgspec.field(default_factory=list)
     ranking: Ranking | None = None
-    changes: list[Change] = field(default_factory=list)
+    changes: list[Change] = msgspec.field(default_factory=list)
     """Changes that would let it run, preferred ones first."""
     searched: bool = False
     """Whether changes were searched for."""
-    remedy_errors: list[RemedyError] = field(default_factory=list)
+    remedy_errors: list[RemedyError] = msgspec.field(default_factory=list)
     """The remedies of plugins that raised an exception. Their changes were not tried."""
-    problems: list[str] = field(default_factory=list)
+    problems: list[str] = msgspec.field(default_factory=list)
     """Invalid and unknown arguments of plugins and actions in the configuration."""

@@ -2,9 +2,9 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from scheduler.api.job import Job
@@ -65,8 +65,7 @@ def queues_by_namespace(session: Session) -> dict[str, set[str]]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class QueueTotal:
+class QueueTotal(msgspec.Struct, frozen=True):
     """A queue with the queues below it."""
 
     amounts: list[QueueAmounts]

@@ -14,9 +14,10 @@ of them alone unless nothing else is found.
 import copy
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
+
+import msgspec
 
 from scheduler.api.job import INQUEUE, Job
 from scheduler.api.kinds import POD_GROUP
@@ -55,8 +56,7 @@ def smallest_changes(settled: Simulation, goal: Goal, pod: str) -> tuple[list[Ch
             search.remedy_errors.append(error)  # search again without this remedy; results of trials are kept
 
 
-@dataclass(frozen=True, slots=True)
-class _VerifiedChange:
+class _VerifiedChange(msgspec.Struct, frozen=True):
     """A change that works, with the amount of each adjustment."""
 
     change: Change

@@ -1,7 +1,8 @@
 """The target of an explanation: the object, the job it belongs to, and when its goal is reached."""
 
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from scheduler.api.batch import FINISHED_PHASES
 from scheduler.api.job import Job
@@ -19,8 +20,7 @@ _CREATORS: Final = (VCJOB, ACJOB)
 KINDS: Final = {"pod": POD, "podgroup": POD_GROUP, "job": VCJOB}
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(msgspec.Struct, frozen=True):
     """The object to explain and the job it belongs to."""
 
     kind: Kind
@@ -90,8 +90,7 @@ def ended(raw: Raw) -> str:
     return str(phase) if phase in (*FINISHED_PHASES, *ENDED_PHASES) else ""
 
 
-@dataclass(frozen=True, slots=True)
-class Goal:
+class Goal(msgspec.Struct, frozen=True):
     """The condition under which the target no longer waits."""
 
     job: str

@@ -7,8 +7,10 @@ understood with what others use of it.
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
+
+import msgspec
+from msgspec.structs import replace
 
 from scheduler.api.kinds import HYPER_NODE, NAMESPACE, NODE, POD, POD_GROUP, QUEUE, VCJOB, VOLUME, Kind
 from scheduler.api.reasons import Shortage
@@ -35,8 +37,7 @@ class Objects(Protocol):
     def of(self, kind: Kind) -> Iterable[Raw]: ...
 
 
-@dataclass(frozen=True, slots=True)
-class HiddenNames:
+class HiddenNames(msgspec.Struct, frozen=True):
     """The names that a tenant may not read."""
 
     namespaces: frozenset[str]

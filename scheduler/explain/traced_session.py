@@ -6,8 +6,9 @@ so every refusal is attributed to its plugin and extension point, for external p
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from scheduler.api.job import Job
 from scheduler.api.reasons import Refusal
@@ -32,8 +33,7 @@ from scheduler.framework.statement import Statement
 _QUESTIONS: Final = frozenset({JOB_ENQUEUEABLE, JOB_VALID, OVERUSED, ALLOCATABLE, ALLOCATABLE_NOW})
 
 
-@dataclass(frozen=True, slots=True)
-class RefusalSource:
+class RefusalSource(msgspec.Struct, frozen=True):
     """The plugin that refused, and its extension point."""
 
     plugin: str

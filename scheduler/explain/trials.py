@@ -2,9 +2,11 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
 
 from scheduler.api.kinds import find_kind
 from scheduler.api.task import TaskStatus
@@ -29,8 +31,7 @@ class OutOfTrialsError(Exception):
     """The limit of trials is reached."""
 
 
-@dataclass(frozen=True, slots=True)
-class _TrialResult:
+class _TrialResult(msgspec.Struct, frozen=True):
     """The result of one trial."""
 
     reached: bool

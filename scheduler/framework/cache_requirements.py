@@ -5,8 +5,9 @@ snapshot if the configuration or a ConfigMap has changed, so that the change tak
 """
 
 from collections.abc import Mapping, Set
-from dataclasses import dataclass, fields
 from typing import Any
+
+import msgspec
 
 from scheduler.api.objects import ConfigMap
 from scheduler.framework import registry
@@ -15,8 +16,7 @@ from scheduler.framework.configuration import Configuration
 from scheduler.framework.failures import AnswerError, PluginError, words_of
 
 
-@dataclass(frozen=True, slots=True)
-class CacheRequirements:
+class CacheRequirements(msgspec.Struct, frozen=True):
     """The requirements of one plugin, or of all plugins together."""
 
     uncounted: frozenset[str] = frozenset()
@@ -66,10 +66,10 @@ def _of_plugin(name: str, plugin: Any, arguments: Arguments, config_maps: Mappin
         found = plugin.cache_requirements(arguments, config_maps)
         if not isinstance(found, CacheRequirements):
             raise AnswerError(f"returned {found!r:.66}, not CacheRequirements")
-        for field in fields(found):
-            value = getattr(found, field.name)
-            if not isinstance(value, bool if field.name == "originals" else Set):
-                raise AnswerError(f"returned CacheRequirements whose {field.name} are {value!r:.66}, not a frozenset")
+        for field in found.__struct_fields__:
+            value = getattr(found, field)
+            if not isinstance(value, bool if field == "originals" else Set):
+                raise AnswerError(f"returned CacheRequirements whose {field} are {value!r:.66}, not a frozenset")
     except Exception as error:  # the code of others may raise anything
         raise PluginError(f"plugin {name}", "cache_requirements", words_of(error)) from error
     return found

@@ -1,19 +1,19 @@
 """The configuration of a session: actions, tiers of plugins with flags and arguments."""
 
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from scheduler.framework.extension import ENABLE_HIERARCHY
 from scheduler.framework.usage_source import UsageSource
 
 
-@dataclass(frozen=True, slots=True)
-class PluginOption:
+class PluginOption(msgspec.Struct, frozen=True):
     """One plugin of a tier."""
 
     name: str
-    flags: dict[str, bool] = field(default_factory=dict)
-    arguments: dict[str, Any] = field(default_factory=dict)
+    flags: dict[str, bool] = msgspec.field(default_factory=dict)
+    arguments: dict[str, Any] = msgspec.field(default_factory=dict)
 
     def enabled(self, flag: str) -> bool:
         """Returns whether a flag is on: every flag is on unless it is disabled, except the hierarchy, which must be
@@ -21,13 +21,12 @@ class PluginOption:
         return not flag or self.flags.get(flag, flag != ENABLE_HIERARCHY)
 
 
-@dataclass(frozen=True, slots=True)
-class Configuration:
+class Configuration(msgspec.Struct, frozen=True):
     """The content of a configuration file."""
 
     actions: tuple[str, ...]
     tiers: tuple[tuple[PluginOption, ...], ...]
-    action_arguments: dict[str, dict[str, Any]] = field(default_factory=dict)
+    action_arguments: dict[str, dict[str, Any]] = msgspec.field(default_factory=dict)
     metrics: UsageSource | None = None
     """The source of the load of nodes, or None."""
     features: frozenset[str] = frozenset()

@@ -18,9 +18,9 @@ A few combinators cover them all (Volcano's session_plugins.go writes each of th
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 
+import msgspec
 import numpy as np
 
 from scheduler.api.job import Job
@@ -45,8 +45,7 @@ class Combine(Enum):
     CALL = "call"
 
 
-@dataclass(frozen=True, slots=True)
-class EvictionContext:
+class EvictionContext(msgspec.Struct, frozen=True):
     """The gang for which gangpreempt or gangreclaim evicts tasks."""
 
     job: Job
@@ -65,8 +64,7 @@ class Vote(Enum):
     REJECT = -1
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ExtensionPoint:
+class ExtensionPoint(msgspec.Struct, frozen=True, eq=False):
     """One kind of function that plugins register. The registering method of a session is named ``add_`` and the name of
     the constant in lower case. Points are compared by identity, so that looking one up is cheap."""
 

@@ -5,12 +5,12 @@ and replayed.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, Protocol
 
+import msgspec
 
-@dataclass(frozen=True, slots=True)
-class Request:
+
+class Request(msgspec.Struct, frozen=True):
     """A POST request with a JSON body."""
 
     url: str
@@ -19,8 +19,7 @@ class Request:
     """Seconds within which the whole reply must arrive."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(msgspec.Struct, frozen=True):
     """The reply to a request."""
 
     body: bytes = b""

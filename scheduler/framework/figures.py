@@ -6,9 +6,9 @@ value does not change afterwards, so it may be read while the next session runs.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -64,8 +64,7 @@ UsageByQueue = Mapping[str, Mapping[str, QueueUsage]]
 """Queue -> name -> usage."""
 
 
-@dataclass(frozen=True, slots=True)
-class QueueShare:
+class QueueShare(msgspec.Struct, frozen=True):
     """The share of a queue, from a plugin that limits by name."""
 
     share: float
@@ -74,8 +73,7 @@ class QueueShare:
     """Whether it holds more than a limit, as after a quota was lowered."""
 
 
-@dataclass(frozen=True, slots=True)
-class NamespaceFigures:
+class NamespaceFigures(msgspec.Struct, frozen=True):
     """A namespace with its share."""
 
     share: float
@@ -83,8 +81,7 @@ class NamespaceFigures:
     weight: float
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class DeviceCounts:
+class DeviceCounts(msgspec.Struct, frozen=True, eq=False):
     """The number of devices of one resource in each state."""
 
     resource: str
@@ -97,16 +94,15 @@ class DeviceCounts:
     A node whose devices are not known one by one has counts and no bits."""
 
 
-@dataclass(frozen=True, slots=True)
-class Figures:
+class Figures(msgspec.Struct, frozen=True):
     """The figures of one plugin, by name."""
 
-    queues: Mapping[str, QueueFigures] = field(default_factory=dict)
-    shares: Mapping[str, QueueShare] = field(default_factory=dict)
+    queues: Mapping[str, QueueFigures] = msgspec.field(default_factory=dict)
+    shares: Mapping[str, QueueShare] = msgspec.field(default_factory=dict)
     """Queues that are not in ``queues``."""
-    counted: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    counted: Mapping[str, Mapping[str, float]] = msgspec.field(default_factory=dict)
     """Queue -> resource -> the part of its usage that counts against its capability, if this is not all of it."""
     jobs: Iterable[tuple[str, str, float]] = ()
     """Namespace, name and dominant share of each job. Can be iterated repeatedly."""
-    namespaces: Mapping[str, NamespaceFigures] = field(default_factory=dict)
+    namespaces: Mapping[str, NamespaceFigures] = msgspec.field(default_factory=dict)
     devices: Sequence[DeviceCounts] = ()

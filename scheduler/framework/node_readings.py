@@ -6,11 +6,11 @@ compared by identity, a column at a time, and only the values of changed nodes a
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import compress, count
 from operator import is_, is_not
 from typing import Generic, NamedTuple, TypeVar
 
+import msgspec
 import numpy as np
 
 from scheduler.api.node import Nodes, Rows
@@ -27,8 +27,7 @@ class Source(NamedTuple):
     """The key of a node's object is ``prefix``, followed by the name of the node."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class NodeValues(Generic[V]):
+class NodeValues(msgspec.Struct, Generic[V], frozen=True, eq=False):
     """The values of some nodes in one session."""
 
     rows: Rows

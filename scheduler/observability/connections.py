@@ -15,9 +15,9 @@ import ssl
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from typing import Any, Final, TypeVar, cast
 
+import msgspec
 import structlog
 from aiohttp import web
 
@@ -36,8 +36,7 @@ E = TypeVar("E", bound=web.HTTPException)
 log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(msgspec.Struct, frozen=True):
     """Times in seconds, sizes in bytes."""
 
     connections: int = 256

@@ -4,7 +4,6 @@ An overview does not change, so it may be read while the next session runs. Text
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
@@ -100,8 +99,7 @@ class Overview(msgspec.Struct, frozen=True):
     """Namespace -> the queues that its jobs use."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rights:
+class Rights(msgspec.Struct, frozen=True):
     """The rights of a viewer to read the whole cluster."""
 
     queues: bool = False
@@ -109,14 +107,13 @@ class Rights:
     nodes: bool = False
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class View:
+class View(msgspec.Struct, frozen=True, eq=False):
     """What a viewer sees. A section that is None may not be seen. Compared by identity."""
 
     at: float
-    queues: Mapping[str, QueueRow] | None = field(default_factory=dict)
-    waiting: Mapping[str, WaitingRow] | None = field(default_factory=dict)
-    nodes: Mapping[str, NodeRow] | None = field(default_factory=dict)
+    queues: Mapping[str, QueueRow] | None = msgspec.field(default_factory=dict)
+    waiting: Mapping[str, WaitingRow] | None = msgspec.field(default_factory=dict)
+    nodes: Mapping[str, NodeRow] | None = msgspec.field(default_factory=dict)
     omitted: tuple[int, int] = (0, 0)
     """Numbers of waiting gangs and of rows of nodes beyond the maximum."""
 

@@ -6,10 +6,10 @@ scraped. The figures of each collector are replaced as a whole, so a scrape neve
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 from prometheus_client.core import GaugeMetricFamily
@@ -37,8 +37,7 @@ class _Scheduled(NamedTuple):
     """The time of the last binding."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Session:
+class _Session(msgspec.Struct, frozen=True):
     """One session, added up."""
 
     queues: dict[str, Queue]

@@ -4,9 +4,9 @@ longest."""
 import heapq
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Final
 
+import msgspec
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
@@ -18,17 +18,16 @@ MAX_JOBS: Final = 20
 """Maximum of jobs with series of their own."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Waiting:
+class _Waiting(msgspec.Struct, frozen=True):
     """The Pods and jobs that wait at the end of one session."""
 
-    pods: Counter[str] = field(default_factory=Counter)
+    pods: Counter[str] = msgspec.field(default_factory=Counter)
     """Class of reasons -> number of waiting Pods."""
-    jobs: Counter[tuple[str, str]] = field(default_factory=Counter)
+    jobs: Counter[tuple[str, str]] = msgspec.field(default_factory=Counter)
     """(queue, class of reasons) -> number of jobs without their minimum of Pods."""
-    since: dict[tuple[str, str], float] = field(default_factory=dict)
+    since: dict[tuple[str, str], float] = msgspec.field(default_factory=dict)
     """(queue, class of reasons) -> Unix time since which the first of these jobs has waited."""
-    longest: list[tuple[float, str, str, str, str]] = field(default_factory=list)
+    longest: list[tuple[float, str, str, str, str]] = msgspec.field(default_factory=list)
     """Unix time, namespace, name, queue and class of reasons of the jobs that have waited longest."""
 
 

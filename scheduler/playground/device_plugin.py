@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from scheduler.api.names import (
     ASCEND_910,
@@ -32,8 +33,7 @@ class AdmissionError(Exception):
     """The kubelet does not start the Pod. The message says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Allocation:
+class Allocation(msgspec.Struct, frozen=True):
     """The devices of a Pod."""
 
     kubelet: list[str]

@@ -1,8 +1,9 @@
 """The kinds of NPU nodes that can be simulated: chips, labels, and how chips can be divided."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Final, NamedTuple
+
+import msgspec
 
 from scheduler.api.names import ASCEND_310, ASCEND_310P, ASCEND_910, HUAWEI_PREFIX, NPU
 
@@ -21,15 +22,14 @@ class Template(NamedTuple):
     cpus: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Family:
+class Family(msgspec.Struct, frozen=True, kw_only=True):
     """A kind of NPU node."""
 
     name: str
     hardware: str
     resource: str
     chips: int
-    labels: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = msgspec.field(default_factory=dict)
     super_pods: bool = False
     """Whether its nodes form super pods."""
     duo: bool = False

@@ -2,8 +2,9 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from scheduler.api.names import HUAWEI_PREFIX, NPU_CORE
 from scheduler.playground.families import DYNAMIC, FAMILIES, Family, Template, division_problem
@@ -18,8 +19,7 @@ _GENERAL: Final = {"cpu": "192", "memory": "1536Gi", "ephemeral-storage": "2Ti",
 _MAX_NODES: Final = 1 << 14
 
 
-@dataclass(frozen=True, slots=True)
-class Machine:
+class Machine(msgspec.Struct, frozen=True):
     """What a simulated node is, apart from its state."""
 
     name: str

@@ -82,16 +82,14 @@ def annotations_of(obj: KubeObject) -> dict[str, str]:
     return obj.metadata.annotations or {}
 
 
-@dataclass(frozen=True, slots=True)
-class Put:
+class Put(msgspec.Struct, frozen=True):
     """Creates an object, or gives it this content."""
 
     kind: Kind
     manifest: Json
 
 
-@dataclass(frozen=True, slots=True)
-class Patch:
+class Patch(msgspec.Struct, frozen=True):
     """Changes an object by a JSON merge patch. An object that is gone counts as done."""
 
     kind: Kind
@@ -100,8 +98,7 @@ class Patch:
     subresource: Literal["", "status"] = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Remove:
+class Remove(msgspec.Struct, frozen=True):
     """Deletes an object without grace period. An object that is gone counts as done."""
 
     kind: Kind
@@ -110,8 +107,7 @@ class Remove:
     uid: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Warn:
+class Warn(msgspec.Struct, frozen=True):
     """Records a Warning Event."""
 
     kind: Kind

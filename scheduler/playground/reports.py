@@ -3,8 +3,9 @@
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from scheduler.api.kinds import CONFIG_MAP
 from scheduler.api.names import DEVICE_INFO_CONFIGMAP_PREFIX, DEVICE_INFO_NAMESPACE
@@ -35,8 +36,7 @@ _CHUNK: Final = 800_000
 """Characters of the JSON in one ConfigMap of ClusterD."""
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(msgspec.Struct, frozen=True):
     """The state of a node, as its device plugin and NodeD report it."""
 
     devices: Mapping[str, str]

@@ -3,8 +3,9 @@
 The chart renders the same objects; a test compares the two.
 """
 
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from scheduler.api.names import KUBE_SYSTEM, NAMESPACE_NAME_LABEL
 from scheduler.webhooks.contract import Json
@@ -18,8 +19,7 @@ _ALL_NAMESPACES: Final = frozenset({"/hypernodes/validate"})
 """Paths without a namespaceSelector, as in Volcano's chart."""
 
 
-@dataclass(frozen=True, slots=True)
-class ServiceReference:
+class ServiceReference(msgspec.Struct, frozen=True):
     """The Service of the webhook server."""
 
     namespace: str

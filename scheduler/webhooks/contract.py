@@ -6,9 +6,10 @@ settings, and modify none of them. A function is called for the operations of it
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
+
+import msgspec
 
 from scheduler.api import objects, scheduling
 from scheduler.api.kinds import Kind
@@ -24,8 +25,7 @@ class Operation(StrEnum):
     DELETE = "DELETE"
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(msgspec.Struct, frozen=True):
     """One write under admission."""
 
     operation: Operation
@@ -35,7 +35,7 @@ class Request:
     """Empty when the API server generates the name, and when a collection is deleted."""
     object: Json
     """The object to store; empty for DELETE."""
-    old: Json = field(default_factory=dict)
+    old: Json = msgspec.field(default_factory=dict)
     """The stored object; empty for CREATE."""
 
 
@@ -52,8 +52,7 @@ class ClusterView(Protocol):
         """The number of unfinished Pods with a node in the PodGroups of a queue."""
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceGroup:
+class ResourceGroup(msgspec.Struct, frozen=True):
     """An entry of the configuration of ``/pods/mutate``: the Pods it selects and the fields it sets on them."""
 
     name: str
@@ -62,13 +61,12 @@ class ResourceGroup:
     object_values: tuple[str, ...] = ()
     scheduler_name: str = ""
     tolerations: tuple[Json, ...] = ()
-    labels: dict[str, str] = field(default_factory=dict)
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
     """Added to the Pod's node selector."""
-    affinity: Json = field(default_factory=dict)
+    affinity: Json = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(msgspec.Struct, frozen=True):
     """The configuration of the webhooks."""
 
     scheduler_names: tuple[str, ...] = (DEFAULT_SCHEDULER_NAME,)

@@ -4,9 +4,11 @@ Paths, names of webhooks and operations are Volcano's, since the webhook configu
 """
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
 from functools import cache
 from typing import Final
+
+import msgspec
+from msgspec.structs import replace
 
 from scheduler.api.kinds import ACJOB, CRON_JOB, HYPER_NODE, JOB_FLOW, POD, POD_GROUP, QUEUE, VCJOB, Kind
 from scheduler.webhooks import ascendjob, cronjob, hypernode, job, jobflow, pod, podgroup, queue
@@ -17,8 +19,7 @@ _CREATE: Final = (Operation.CREATE,)
 _WRITE: Final = (Operation.CREATE, Operation.UPDATE)
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
+class Route(msgspec.Struct, frozen=True):
     """One webhook, either mutating or validating."""
 
     path: str
@@ -61,8 +62,7 @@ def routes() -> dict[str, Route]:
     return {route.path: route for route in table}
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(msgspec.Struct, frozen=True):
     """The result of admission."""
 
     object: Json

@@ -13,13 +13,13 @@ Interchangeable nodes (equal except for their names, without Pods at first) may 
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 from itertools import permutations
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 import scheduler.actions
 import scheduler.plugins  # noqa: F401

@@ -7,8 +7,8 @@ task each, and at most one bundle of all other tasks. (Volcano's bundles hold al
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 
 from scheduler.api.job import Job
@@ -19,8 +19,7 @@ from scheduler.api.task import READY_STATUSES, Task, TaskStatus
 from scheduler.framework.session import Session
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Bundle:
+class Bundle(msgspec.Struct, frozen=True, eq=False):
     """Tasks of one job that are evicted together or not at all."""
 
     job: Job
@@ -42,13 +41,12 @@ def _total(tasks: Iterable[Task]) -> Vector:
     return total
 
 
-@dataclass(frozen=True, slots=True)
-class Bundles:
+class Bundles(msgspec.Struct, frozen=True):
     """The bundles of one job's tasks in one domain."""
 
-    spare: list[Bundle] = field(default_factory=list)
+    spare: list[Bundle] = msgspec.field(default_factory=list)
     """One task each, in the order of eviction: the lowest priority first, among equals the last in task order."""
-    whole: list[Bundle] = field(default_factory=list)
+    whole: list[Bundle] = msgspec.field(default_factory=list)
     """One bundle with the other tasks, or none."""
 
 

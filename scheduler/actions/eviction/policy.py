@@ -4,7 +4,8 @@ the queue."""
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+
+import msgspec
 
 from scheduler.api.decisions import EventRecord, pod_ref
 from scheduler.api.job import Job
@@ -31,8 +32,7 @@ class EvictionLimit:
         return len(self._evictions) - self._before >= MAX_EVICTIONS
 
 
-@dataclass(frozen=True, slots=True)
-class EvictionPolicy:
+class EvictionPolicy(msgspec.Struct, frozen=True):
     """The rules by which one action of one session evicts."""
 
     session: Session

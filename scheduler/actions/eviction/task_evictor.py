@@ -4,9 +4,9 @@ preempt and reclaim share it. They differ in the victims they allow and in the o
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from itertools import chain
 
+import msgspec
 import numpy as np
 
 from scheduler.actions.eviction.eligibility import NEVER, can_wait_for_nominated_nodes
@@ -23,8 +23,7 @@ DemandKey = tuple[object, ...]
 """The properties of a task and its job that quotas and victim functions may depend on."""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeComparison:
+class NodeComparison(msgspec.Struct, frozen=True):
     """How many nodes are compared before the one with the cheapest victims is chosen (Volcano's topology-aware
     preemption)."""
 

@@ -5,8 +5,8 @@ the queue's quota admits, and no more than the gang lacks.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from scheduler.api.hypernode import HyperNode
@@ -76,8 +76,7 @@ def gated_tasks(job: Job) -> list[Task]:
     return [t for t in pending if t.cls.at_queue_gate and t.cls.requests_queue_gate]
 
 
-@dataclass(frozen=True, slots=True)
-class PlacementScope:
+class PlacementScope(msgspec.Struct, frozen=True):
     """The tasks to place, and the nodes that may be used."""
 
     queue: Queue

@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
 from functools import partial
+
+from msgspec.structs import replace
 
 from scheduler.api.decisions import Evict
 from scheduler.api.snapshot import Snapshot

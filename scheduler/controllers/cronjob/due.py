@@ -4,8 +4,9 @@ Of several missed times, only the last is made up for. Their number is estimated
 Volcano and Kubernetes do.
 """
 
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from scheduler.api.cron import CronError, CronSchedule
 
@@ -13,8 +14,7 @@ MANY: Final = 100
 """Missed times above which a warning is recorded."""
 
 
-@dataclass(frozen=True, slots=True)
-class Due:
+class Due(msgspec.Struct, frozen=True):
     """Moments are in seconds since the epoch."""
 
     at: float | None

@@ -5,8 +5,9 @@ highest tier down to ``kubernetes.io/hostname``, which stands for the Node itsel
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from scheduler.api.names import HOSTNAME_LABEL
 from scheduler.api.written_values import type_of
@@ -28,8 +29,7 @@ class DiscoveryError(ValueError):
     """The text cannot be used at all."""
 
 
-@dataclass(frozen=True, slots=True)
-class Discovery:
+class Discovery(msgspec.Struct, frozen=True):
     """The HyperNodes that a configuration asks for."""
 
     topologies: Topologies | None

@@ -5,14 +5,14 @@ creation.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from scheduler.api.batch import Action, JobEvent
 from scheduler.controllers.job.events import Request
 
 
-@dataclass(frozen=True, slots=True)
-class Delayed:
+class Delayed(msgspec.Struct, frozen=True):
     """An action that waits."""
 
     action: Action

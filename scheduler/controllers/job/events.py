@@ -5,8 +5,9 @@ action has already handled it, the Pod's version or mark shows that, so nothing 
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final, NamedTuple
+
+import msgspec
 
 from scheduler.api.batch import JobEvent
 from scheduler.api.kinds import VCJOB
@@ -29,8 +30,7 @@ from scheduler.controllers.store import controller_of
 UNKNOWN: Final = "Unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(msgspec.Struct, frozen=True):
     """Something happened that a policy may apply to."""
 
     event: JobEvent

@@ -5,8 +5,10 @@ Pods to delete then follow from the status (``kill``), in this process or after 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Final
+
+import msgspec
+from msgspec.structs import replace
 
 from scheduler.api.batch import FINISHED_PHASES, Action, JobPhase
 
@@ -33,8 +35,7 @@ ACTIONS: Final = TARGETED | {
 """Actions that a job supports."""
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(msgspec.Struct, frozen=True):
     """The effect of an action on the status."""
 
     phase: JobPhase
@@ -68,8 +69,7 @@ def step_for(phase: JobPhase, action: Action) -> Step | None:
     return _STEPS.get(phase, {}).get(action)
 
 
-@dataclass(frozen=True, slots=True)
-class PhaseInputs:
+class PhaseInputs(msgspec.Struct, frozen=True):
     """The inputs of ``next_phase``: numbers of Pods unless noted otherwise."""
 
     replicas: int

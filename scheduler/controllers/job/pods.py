@@ -3,6 +3,8 @@
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
+import msgspec
+
 from scheduler.api.names import JOB_NAME, JOB_VERSION, OUT_OF_SYNC, TASK_SPEC
 from scheduler.api.objects import Pod
 from scheduler.controllers.job.parsed_spec import ParsedSpec
@@ -10,8 +12,7 @@ from scheduler.controllers.job.parsed_spec import ParsedSpec
 PENDING, RUNNING, SUCCEEDED, FAILED = "Pending", "Running", "Succeeded", "Failed"
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(msgspec.Struct, frozen=True):
     """One Pod of a job."""
 
     pod: Pod

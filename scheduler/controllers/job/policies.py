@@ -1,8 +1,9 @@
 """Lifecycle policies: the actions that a job asks for when an event occurs."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from scheduler.api import batch
 from scheduler.api.batch import Action, JobEvent
@@ -13,8 +14,7 @@ _WITHIN: Final = frozenset({JobEvent.OUT_OF_SYNC, JobEvent.COMMAND_ISSUED, JobEv
 """Events that no policy is asked about."""
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
+class Policy(msgspec.Struct, frozen=True):
     """A valid LifecyclePolicy."""
 
     action: Action

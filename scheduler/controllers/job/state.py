@@ -4,6 +4,8 @@ determine what to do, and this state only avoids repeated Events and writes."""
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import msgspec
+
 from scheduler.api import batch
 from scheduler.api.batch import Action
 from scheduler.api.decisions import EventRecord
@@ -14,8 +16,7 @@ from scheduler.controllers.job.parsed_spec import ParsedSpec
 from scheduler.controllers.job.plugins.contract import JobPlugin
 
 
-@dataclass(frozen=True, slots=True)
-class PendingAction:
+class PendingAction(msgspec.Struct, frozen=True):
     """An action to carry out, and the request that caused it."""
 
     action: Action

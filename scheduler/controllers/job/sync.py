@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import msgspec
+
 from scheduler.api import batch
 from scheduler.api.kinds import CLAIM, POD, QUEUE, VCJOB, Kind
 from scheduler.api.names import (
@@ -56,8 +58,7 @@ class MissingObjects:
     obstacles: list[Obstacle] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
+class Context(msgspec.Struct, frozen=True):
     """Everything known about a running job."""
 
     store: Store

@@ -4,8 +4,9 @@ Generated names are derived from the uid of the job and the path, so they are al
 nothing is created twice.
 """
 
-from dataclasses import dataclass
 from hashlib import sha256
+
+import msgspec
 
 from scheduler.api import batch
 from scheduler.api.kinds import CLAIM, VCJOB
@@ -16,8 +17,7 @@ from scheduler.controllers.owners import owned
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
-@dataclass(frozen=True, slots=True)
-class Volume:
+class Volume(msgspec.Struct, frozen=True):
     """One entry of ``spec.volumes``."""
 
     path: str

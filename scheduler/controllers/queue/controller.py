@@ -4,8 +4,9 @@ PodGroups are counted per Queue incrementally, as they are added and removed.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Final, cast
+
+from msgspec.structs import replace
 
 from scheduler.api.batch import Action, Command
 from scheduler.api.decisions import EventRecord

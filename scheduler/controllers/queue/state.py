@@ -5,7 +5,7 @@ A Queue that is closed because the one above it is closed carries an annotation,
 that was closed for itself stays closed.
 """
 
-from dataclasses import dataclass
+import msgspec
 
 from scheduler.api.batch import Action
 from scheduler.api.names import CLOSED_BY_PARENT, ROOT_QUEUE
@@ -15,8 +15,7 @@ from scheduler.api.scheduling import Queue
 SHUT = (CLOSING, CLOSED)
 
 
-@dataclass(frozen=True, slots=True)
-class DesiredState:
+class DesiredState(msgspec.Struct, frozen=True):
     """The desired state of a Queue."""
 
     state: str

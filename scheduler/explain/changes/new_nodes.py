@@ -3,11 +3,11 @@
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from math import ceil
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from scheduler.api.cards import cards_of_pod
@@ -39,8 +39,7 @@ _SHARED: Final = re.compile(r"mps-([0-9]{1,9})g\*1/([0-9]{1,9})")
 _ROOM_FOR_PODS: Final = {"pods": "110"}
 
 
-@dataclass(frozen=True, slots=True)
-class Model:
+class Model(msgspec.Struct, frozen=True):
     """The template of new nodes."""
 
     original: Raw
@@ -49,9 +48,9 @@ class Model:
     """The name of the existing node; "" for the bare one."""
     fits: int
     """How many of the Pods fit on each new node."""
-    amounts: dict[str, float] = field(default_factory=dict)
+    amounts: dict[str, float] = msgspec.field(default_factory=dict)
     """Amounts that the new node has in addition to, or instead of, the original's."""
-    labels: dict[str, str] = field(default_factory=dict)
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
     """Labels of its node group and of the cards that the Pod needs."""
     task: Task | None = None
     """A Pod for which taints and labels of the node are adapted; None: the original accepts it."""

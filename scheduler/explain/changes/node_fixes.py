@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from scheduler.api.names import HOSTNAME_LABEL, UNSCHEDULABLE_TAINT
 from scheduler.api.objects import Node, NodeSelectorTerm, PodSpec, Requirement, Taint
@@ -31,8 +32,7 @@ _REPAIR: Final = 10
 """The size of the change that ends a condition, in taints: other nodes are preferred."""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeFix:
+class NodeFix(msgspec.Struct, frozen=True):
     """Changes to one node."""
 
     node: str

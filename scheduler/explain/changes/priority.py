@@ -1,9 +1,10 @@
 """Raises the priority of the job, so that it preempts others or comes before them in its queue."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 from typing import Final
+
+from msgspec.structs import replace
 
 from scheduler.api.kinds import POD_GROUP, PRIORITY_CLASS, VCJOB
 from scheduler.api.objects import PriorityClass

@@ -1,7 +1,8 @@
 """The objects that people change to change a job: its workload, such as a vcjob or a Deployment, not its PodGroup."""
 
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from scheduler.api.job import Job
 from scheduler.api.kinds import BATCH_JOB, POD, POD_GROUP, REPLICA_SET, VCJOB, Kind, find_kind
@@ -13,8 +14,7 @@ _WORDS: Final = {VCJOB: "job", BATCH_JOB: "batch Job"}
 """What messages call kinds with the name Job."""
 
 
-@dataclass(frozen=True, slots=True)
-class Workload:
+class Workload(msgspec.Struct, frozen=True):
     """What created the Pods of a job; the PodGroup, if nothing did."""
 
     kind: str

@@ -1,9 +1,10 @@
 """An adjustment is a change with an amount. A plan is a set of adjustments that are made together."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final
+
+import msgspec
 
 from scheduler.api.kinds import Kind
 
@@ -61,8 +62,7 @@ REDISTRIBUTING: Final = frozenset(
 """Kinds that only redistribute existing resources: they make no node larger, and no Pod or gang smaller."""
 
 
-@dataclass(frozen=True, slots=True)
-class Edit:
+class Edit(msgspec.Struct, frozen=True):
     """A change of one object. ``transform`` receives a copy of the object and returns its new state; None deletes
     it. ``creates``: an object that does not exist is created, from one that has only a name; otherwise it is
     skipped."""
@@ -74,18 +74,16 @@ class Edit:
     creates: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(msgspec.Struct, frozen=True):
     """An adjustment with a given amount."""
 
     text: str
     edits: tuple[Edit, ...] = ()
-    arguments: dict[str, dict[str, Any]] = field(default_factory=dict)
+    arguments: dict[str, dict[str, Any]] = msgspec.field(default_factory=dict)
     """Plugin -> arguments to change in the configuration."""
 
 
-@dataclass(frozen=True, slots=True)
-class Adjustment:
+class Adjustment(msgspec.Struct, frozen=True):
     """A change with an amount of 1, 2, 3 ... units. A larger amount is assumed never to do harm."""
 
     kind: ChangeKind

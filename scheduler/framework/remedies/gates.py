@@ -1,7 +1,8 @@
 """A gate is one reason why a job or Pod is not placed, with the plugin or mechanism that holds it."""
 
-from dataclasses import dataclass
 from enum import Enum
+
+import msgspec
 
 from scheduler.api.reasons import Shortage
 
@@ -37,8 +38,7 @@ class GateKind(Enum):
     """Why the action evicts no Pod for it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Gate:
+class Gate(msgspec.Struct, frozen=True):
     """One reason why it is not placed."""
 
     kind: GateKind

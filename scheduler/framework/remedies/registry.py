@@ -3,8 +3,9 @@ class; it is called only if that plugin is configured, with the plugin instance 
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any, TypeVar
+
+from msgspec.structs import replace
 
 from scheduler.api.job import Job
 from scheduler.api.task import Task

@@ -5,10 +5,10 @@ chips, or report.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -26,8 +26,7 @@ from scheduler.plugins.ascend.masks import ALL, NONE, Masks
 from scheduler.plugins.ascend.resources import ChipRequests, ChipResource
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ChipColumns:
+class ChipColumns(msgspec.Struct, frozen=True, eq=False):
     """Read-only arrays of shape (nodes,) with the fields of ``NodeChips``. Nodes without chips of the resource have the
     values in ``_COLUMNS``."""
 

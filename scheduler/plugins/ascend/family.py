@@ -6,8 +6,9 @@ file in ``families``.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Final, NamedTuple
+
+import msgspec
 
 STRATEGY: Final = "npu-310-strategy"
 DUO: Final = "duo"
@@ -63,8 +64,7 @@ def _accept(request: JobRequest) -> str:
     return ""
 
 
-@dataclass(frozen=True, eq=False)
-class Family:
+class Family(msgspec.Struct, frozen=True, eq=False):
     """One kind of server or card, as its jobs see it. Compared by identity."""
 
     name: str
@@ -81,10 +81,10 @@ class Family:
     """``Choice.penalty`` is less than this number."""
     policies: frozenset[str] = frozenset()
     """Values of the annotation ``huawei.com/schedule_policy`` that choose the family."""
-    traits: Mapping[str, tuple[str, ...]] | None = field(default_factory=dict)
+    traits: Mapping[str, tuple[str, ...]] | None = msgspec.field(default_factory=dict)
     """Trait of a job (``accelerator-type``, ``npu-310-strategy``, ...) -> patterns of its values that choose the
     family; "" means that the job does not have the trait. None: only a policy chooses the family."""
-    node_labels: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    node_labels: Mapping[str, frozenset[str]] = msgspec.field(default_factory=dict)
     """Label of a Node -> its values on nodes of the family; "" means that the Node does not have the label."""
     check: Callable[[JobRequest], str] = _accept
     """Why a job whose Pods all have valid sizes is invalid as a whole, or ""."""

@@ -2,8 +2,9 @@
 scheduler configuration has them. Their values are strings. Other options of the entry are ignored."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.session import Session
@@ -12,8 +13,7 @@ ENTRY: Final = "init-params"
 PRESET_VIRTUAL_DEVICE: Final = "presetVirtualDevice"
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(msgspec.Struct, frozen=True):
     force_enqueue: bool
     """A job for which the cluster has enough free chips is admitted to its queue whatever plugins of later tiers say
     (``forceEnqueue``)."""

@@ -6,7 +6,8 @@ is no limit (as in Volcano).
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from scheduler.api.device_amounts import Amounts, add, claims_of, device_amounts, device_class_of
 from scheduler.api.dra import ResourceClaim
@@ -89,8 +90,7 @@ class _Book:
             add(self.held, amounts, -1)
 
 
-@dataclass(frozen=True, slots=True)
-class _Excess:
+class _Excess(msgspec.Struct, frozen=True):
     """An amount that exceeds the limit of a queue."""
 
     key: str

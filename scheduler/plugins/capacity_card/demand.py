@@ -7,10 +7,10 @@ record, even if its annotations or the labels of the node change.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from operator import attrgetter
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from scheduler.api.cards import SEPARATOR, Names, cards_of_pod, kind_of, vendor_of
@@ -26,8 +26,7 @@ UNKNOWN: Final = -1
 _RECORD: Final = attrgetter("record")
 
 
-@dataclass(frozen=True, slots=True)
-class CardRequest:
+class CardRequest(msgspec.Struct, frozen=True):
     """The request of one task for one resource that counts cards."""
 
     resource: str
@@ -41,8 +40,7 @@ class CardRequest:
     """The Pod names the cards. False: ``cards`` are all cards that the resource counts on any node."""
 
 
-@dataclass(frozen=True, slots=True)
-class Demand:
+class Demand(msgspec.Struct, frozen=True):
     """What one task of a class requests."""
 
     card_requests: tuple[CardRequest, ...]

@@ -14,9 +14,9 @@ The number of cards is the allocatable amount of the node (``Nodes.allocatable``
 
 import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -38,8 +38,7 @@ TOLERANCE: Final = 0.1
 """Largest relative difference between two values for the memory of one card."""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeCards:
+class NodeCards(msgspec.Struct, frozen=True):
     """The cards of one node."""
 
     by_resource: Mapping[str, str]
@@ -218,8 +217,7 @@ class Inventory:
         return min(near)[1] if near else name
 
 
-@dataclass(frozen=True, slots=True)
-class _CachedNodes:
+class _CachedNodes(msgspec.Struct, frozen=True):
     """The nodes of the last session and their cards."""
 
     facts: NodeFacts | None

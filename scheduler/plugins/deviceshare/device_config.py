@@ -5,9 +5,11 @@ invalid; each invalid field is reported with its path.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
 
 from scheduler.api.names import (
     ASCEND_310P,
@@ -25,8 +27,7 @@ MAX_ENTRIES: Final = 64
 """Most entries of a list that are read: nested lists may be YAML aliases of each other."""
 
 
-@dataclass(frozen=True, slots=True)
-class VgpuConfig:
+class VgpuConfig(msgspec.Struct, frozen=True):
     """The names of vGPU resources, and the MIG geometries of GPU models."""
 
     number: str = VGPU_NUMBER
@@ -43,16 +44,14 @@ class VgpuConfig:
         return next((layouts for names, layouts in self.models if any(name in model for name in names)), None)
 
 
-@dataclass(frozen=True, slots=True)
-class Template:
+class Template(msgspec.Struct, frozen=True):
     """A size of virtual NPU."""
 
     name: str
     memory: int
 
 
-@dataclass(frozen=True, slots=True)
-class NpuModel:
+class NpuModel(msgspec.Struct, frozen=True):
     """An NPU model in the configuration of HAMi's device plugin."""
 
     name: str
@@ -78,9 +77,8 @@ class NpuModel:
         return (self.allocatable, "") if memory <= self.capacity else None
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceConfig:
-    vgpu: VgpuConfig = field(default_factory=VgpuConfig)
+class DeviceConfig(msgspec.Struct, frozen=True):
+    vgpu: VgpuConfig = msgspec.field(default_factory=VgpuConfig)
     npus: tuple[NpuModel, ...] = (
         NpuModel(
             name="Ascend310P",

@@ -5,7 +5,8 @@ with other Pods of their PodGroup. Containers of one Pod may always share.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from scheduler.api.job import Job
 from scheduler.api.names import HAMI_CORE, VGPU_PODGROUP_POLICY
@@ -17,8 +18,7 @@ Rule = frozenset[tuple[str, str]]
 """Labels, all of which a matching Pod has."""
 
 
-@dataclass(frozen=True, slots=True)
-class ExclusionRule:
+class ExclusionRule(msgspec.Struct, frozen=True):
     """The Pods that must not share a card with tasks of the class."""
 
     rules: tuple[Rule, ...]

@@ -5,8 +5,9 @@ results of their methods depend only on the arguments and on the parameters of t
 """
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
+
+import msgspec
 
 from scheduler.api.objects import ConfigMap, Container, Node
 from scheduler.api.quantity import QuantityError, parse_quantity
@@ -26,15 +27,14 @@ class Claim(Hashable, Protocol):
 C = TypeVar("C", bound=Claim)
 
 
-@dataclass(frozen=True, slots=True)
-class Inventory:
+class Inventory(msgspec.Struct, frozen=True):
     """The cards of one node, and what its Pods hold of them."""
 
     cards: Cards
     """The cards without any usage."""
     names: tuple[str, ...]
     """The ids of the cards in annotations."""
-    grants: Mapping[str, Grant] = field(default_factory=dict)
+    grants: Mapping[str, Grant] = msgspec.field(default_factory=dict)
     """uid -> what a Pod on the node holds."""
     problems: tuple[Malformed, ...] = ()
     models: tuple[str, ...] = ()

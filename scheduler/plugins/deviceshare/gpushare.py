@@ -6,7 +6,8 @@ run before them, the largest counts.
 """
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from scheduler.api.names import (
     GPU_INDEX,
@@ -38,8 +39,7 @@ from scheduler.plugins.deviceshare.room import pod_room
 from scheduler.plugins.support.predicate_times import NodeTimes
 
 
-@dataclass(frozen=True, slots=True)
-class GpuClaim:
+class GpuClaim(msgspec.Struct, frozen=True):
     """An amount of memory on one GPU, or a number of whole GPUs."""
 
     memory: int = 0

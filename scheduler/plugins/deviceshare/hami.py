@@ -6,9 +6,10 @@ partition is rounded up to the next template; a request for several NPUs gets wh
 
 import json
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
+
+import msgspec
 
 from scheduler.api.names import (
     BIND_ALLOCATING,
@@ -63,8 +64,7 @@ LINKED_PREFIX: Final = "Ascend910"
 LINKED_WEIGHT: Final = 10
 
 
-@dataclass(frozen=True, slots=True)
-class NpuClaim:
+class NpuClaim(msgspec.Struct, frozen=True):
     """The requests of the containers. If NPUs are partitioned, ``memory`` is that of the template."""
 
     containers: CardRequests

@@ -6,10 +6,10 @@ can be trusted, a Pod counts with its request on every card of its node.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 from msgspec import structs
+from msgspec.structs import replace
 
 from scheduler.api.names import EVENT_DEVICES_DISAGREE
 from scheduler.api.objects import ConfigMap, Node

@@ -1,11 +1,11 @@
 """The cards of one family of devices on each node, and what Pods hold of them, at the start of a session."""
 
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass
 from itertools import compress
 from operator import is_not
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 
 from scheduler.api.node import Mask, NodeFacts, Rows
@@ -22,8 +22,7 @@ Holders = Mapping[str, tuple[Task, Grant]]
 """uid -> a Pod on a node and what it holds there."""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeState:
+class NodeState(msgspec.Struct, frozen=True):
     """One node at the start of a session."""
 
     inventory: Inventory
@@ -34,8 +33,7 @@ class NodeState:
     """The cards after terminating Pods are deleted; the same object if none terminates."""
 
 
-@dataclass(frozen=True, slots=True)
-class FamilyNodes:
+class FamilyNodes(msgspec.Struct, frozen=True):
     """The nodes that have devices of a family at the start of a session. Sessions share it."""
 
     states: Mapping[int, NodeState]

@@ -5,11 +5,11 @@ its group and its position: the instances of a group are numbered in the order i
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 
-@dataclass(frozen=True, slots=True)
-class Instances:
+class Instances(msgspec.Struct, frozen=True):
     """Instances of one size."""
 
     name: str
@@ -18,8 +18,7 @@ class Instances:
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(msgspec.Struct, frozen=True):
     """One way to partition a card."""
 
     name: str
@@ -46,8 +45,7 @@ class Group:
         return found
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Layouts:
+class Layouts(msgspec.Struct, frozen=True, eq=False):
     """The groups of a model, in the order in which they are tried. Compared by identity: there is one object per
     model."""
 

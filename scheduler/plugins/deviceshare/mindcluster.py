@@ -7,8 +7,9 @@ virtual NPU in the Pod's annotation ``huawei.com/AscendReal``.
 
 import re
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from scheduler.api.names import (
     ACCELERATOR,
@@ -64,8 +65,7 @@ _CHIP: Final = re.compile(rf"{KIND}-(0|[1-9][0-9]{{0,2}})")
 _VGROUP: Final = re.compile(r".*_([0-9]{1,3})", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class CoreClaim:
+class CoreClaim(msgspec.Struct, frozen=True):
     """A request for AI cores."""
 
     cores: int

@@ -7,7 +7,6 @@ minutes has expired, as in Volcano. The fraction of the second identifies the Po
 
 import zlib
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import ClassVar, Final
 
 import numpy as np
@@ -25,8 +24,7 @@ EXPIRY: Final = 300.0
 _FRACTIONS: Final = 999_999_999
 
 
-@dataclass(frozen=True, kw_only=True)
-class NodeLock(Preparation):
+class NodeLock(Preparation, frozen=True, kw_only=True):
     """Acquires the lock of a node for one Pod."""
 
     at_binding: ClassVar[bool] = True

@@ -5,9 +5,10 @@ other template, and the chip takes no further virtual NPU.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
+
+import msgspec
 
 from scheduler.plugins.deviceshare.cards import Card, Cards, Part, Placement, Use
 
@@ -23,8 +24,7 @@ CHOSEN: Final = "chosen"
 """Allocated in this session."""
 
 
-@dataclass(frozen=True, slots=True)
-class Template:
+class Template(msgspec.Struct, frozen=True):
     """The size of a virtual NPU."""
 
     cores: int

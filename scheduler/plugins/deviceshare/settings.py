@@ -1,8 +1,9 @@
 """The arguments of the plugin."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from scheduler.api.names import VGPU_CONFIGMAP, VGPU_CONFIGMAP_NAMESPACE
 from scheduler.framework.arguments import Arguments
@@ -13,8 +14,7 @@ PREFIX: Final = "deviceshare."
 RULES: Final = f"{PREFIX}GPUExclusiveRules"
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(msgspec.Struct, frozen=True):
     """The enabled families and their options."""
 
     gpu_sharing: bool

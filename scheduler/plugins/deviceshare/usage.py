@@ -1,8 +1,9 @@
 """The usage of the GPUs in a session, for metrics. It is computed when metrics are scraped."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from scheduler.plugins.deviceshare.ledger import CardLedger
 
@@ -10,8 +11,7 @@ DEVICE_USAGE: Final = "deviceshare: usage"
 """Key of a list of DeviceUsage in ``session.shared``."""
 
 
-@dataclass(frozen=True, slots=True)
-class CardUsage:
+class CardUsage(msgspec.Struct, frozen=True):
     """One GPU."""
 
     uuid: str

@@ -6,7 +6,8 @@ no vGPU.
 """
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from scheduler.api.names import (
     BIND_ALLOCATING,
@@ -58,8 +59,7 @@ from scheduler.plugins.deviceshare.vgpu_register import VENDOR, parse_register
 from scheduler.plugins.deviceshare.wire import WireError, format_uses, parse_uses
 
 
-@dataclass(frozen=True, slots=True)
-class VgpuClaim:
+class VgpuClaim(msgspec.Struct, frozen=True):
     """The requests of the containers, and the GPUs that they accept."""
 
     containers: CardRequests

@@ -46,8 +46,7 @@ _BEST: Final = 100.0
 _limits: Final = msgspec.json.Decoder(dict[str, ResourceList | None])
 
 
-@dataclass(frozen=True, slots=True)
-class Groups:
+class Groups(msgspec.Struct, frozen=True):
     """The node groups in the affinity of a queue."""
 
     required: tuple[str, ...] = ()

@@ -1,9 +1,9 @@
 """Columns of the cpus that Pods of one class would get on each node, and the filter and score that use them."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,8 +14,7 @@ from scheduler.plugins.numa_aware.cpus import Cpus
 FULL: Final = 100
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
+class Placement(msgspec.Struct, frozen=True):
     """The cpus that a Pod would get on one node."""
 
     cpus: Cpus

@@ -5,9 +5,10 @@ would assign.
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from itertools import combinations
 from typing import Final
+
+import msgspec
 
 from scheduler.api.names import CPU
 from scheduler.api.quantity import QuantityError, parse_quantity
@@ -38,8 +39,7 @@ def parse_cpus(text: str) -> Cpus:
     return frozenset(result)
 
 
-@dataclass(frozen=True, slots=True)
-class NumaAssignment:
+class NumaAssignment(msgspec.Struct, frozen=True):
     """The NUMA nodes for one container."""
 
     nodes: tuple[int, ...]

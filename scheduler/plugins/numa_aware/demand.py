@@ -1,7 +1,8 @@
 """The NUMA requirements of a Pod: a policy, and exclusive cpus if the Pod is Guaranteed."""
 
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from scheduler.api.names import CPU, NUMA_TOPOLOGY_POLICY
 from scheduler.api.objects import Container
@@ -13,8 +14,7 @@ RESTRICTED: Final = "restricted"
 SINGLE: Final = "single-numa-node"
 
 
-@dataclass(frozen=True, slots=True)
-class Demand:
+class Demand(msgspec.Struct, frozen=True):
     """The NUMA requirements of one class of Pods."""
 
     policy: str

@@ -6,9 +6,9 @@ reach it.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from scheduler.api.node import Column, Nodes, Rows
@@ -20,8 +20,7 @@ from scheduler.api.usage import UsageColumns
 _PAIR: Final = [CPU_INDEX, MEMORY_INDEX]
 
 
-@dataclass(frozen=True, slots=True)
-class Thresholds:
+class Thresholds(msgspec.Struct, frozen=True):
     """Percentages of cpu and memory; both of shape (2,)."""
 
     idle: Column

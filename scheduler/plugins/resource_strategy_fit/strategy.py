@@ -1,7 +1,6 @@
 """The strategy of each resource: LeastAllocated prefers nodes with much of it free, MostAllocated nodes with little."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, Final
 
 import msgspec
@@ -18,8 +17,7 @@ FULL: Final = 100.0
 _weights: Final = msgspec.json.Decoder(dict[str, Annotated[int, msgspec.Meta(ge=0, le=MAX_INTEGER)]])
 
 
-@dataclass(frozen=True, slots=True)
-class Strategy:
+class Strategy(msgspec.Struct, frozen=True):
     """The strategy for one resource."""
 
     type: str

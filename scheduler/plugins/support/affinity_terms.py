@@ -7,7 +7,8 @@ labels and against the terms that name none.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 from scheduler.api.objects import PodAffinityTerm
 from scheduler.api.selectors import PodSelector, ignore_field, selector_of_term
@@ -15,8 +16,7 @@ from scheduler.api.task import TaskClass
 from scheduler.framework.session import Session
 
 
-@dataclass(frozen=True, slots=True)
-class AffinityTerm:
+class AffinityTerm(msgspec.Struct, frozen=True):
     """One (anti-)affinity term of one class."""
 
     cls: TaskClass

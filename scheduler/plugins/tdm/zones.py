@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
+
+import msgspec
 
 _HOURS: Final = re.compile(r"\s*([01]?[0-9]|2[0-3]):([0-5][0-9])-([01]?[0-9]|2[0-3]):([0-5][0-9])\s*")
 _MINUTE: Final = 60
@@ -15,8 +16,7 @@ class HoursError(ValueError):
     """The text is not ``HH:MM-HH:MM``."""
 
 
-@dataclass(frozen=True, slots=True)
-class Hours:
+class Hours(msgspec.Struct, frozen=True):
     """A daily time interval."""
 
     text: str

@@ -4,8 +4,7 @@ The estimate for a Pod is a part of its request plus a part of the difference be
 busy nodes. Estimates are integral milli-cores and bytes, so that undoing a placement restores the numbers exactly.
 """
 
-from dataclasses import dataclass, field
-
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -22,8 +21,7 @@ def _best_effort() -> Pair:
     return np.array([250.0, 200.0 * 1024 * 1024])
 
 
-@dataclass(frozen=True, slots=True)
-class Rates:
+class Rates(msgspec.Struct, frozen=True):
     """The parameters of the estimator."""
 
     request: float = 0.7
@@ -33,20 +31,18 @@ class Rates:
     risk_threshold: float = 0.6
     """Load of a node (0 to 1) at or above which estimates are multiplied by ``risk``."""
     risk: float = 1.2
-    best_effort: Pair = field(default_factory=_best_effort)
+    best_effort: Pair = msgspec.field(default_factory=_best_effort)
     """Estimate for a best-effort Pod."""
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
+class Estimate(msgspec.Struct, frozen=True):
     """The estimate for a Pod of one class; both of shape (2,)."""
 
     base: Pair
     limit: Pair
 
 
-@dataclass(frozen=True, slots=True)
-class Weights:
+class Weights(msgspec.Struct, frozen=True):
     """The relative weights of cpu and memory."""
 
     cpu: int = 1

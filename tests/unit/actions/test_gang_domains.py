@@ -1,10 +1,10 @@
 """gangpreempt and network topology: in which domain room is made, and that a gang stays together there."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from scheduler.framework.configuration import Configuration
 from tests.builders import Raw, World, configuration, group, hyper_node, node, pod, queue

@@ -1,10 +1,10 @@
 """gangpreempt: which tasks are evicted so that a whole gang can start, and when none are."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from scheduler.api.names import EVENT_PREEMPTED, PREEMPTABLE
 from scheduler.api.task import TaskStatus

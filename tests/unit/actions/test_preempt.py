@@ -1,10 +1,10 @@
 """preempt: which task is evicted for which within a queue, and when none is."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from scheduler.actions.eviction import policy
 from scheduler.api.names import PREEMPTABLE

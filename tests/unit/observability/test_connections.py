@@ -29,7 +29,7 @@ LONG_LIMITS = Limits(connections=100, handshake=LONG, headers=LONG, body=LONG, i
 
 
 def limits(**changed: Any) -> Limits:
-    return Limits(**{**{name: getattr(LONG_LIMITS, name) for name in Limits.__dataclass_fields__}, **changed})
+    return Limits(**{**{name: getattr(LONG_LIMITS, name) for name in Limits.__struct_fields__}, **changed})
 
 
 class World:

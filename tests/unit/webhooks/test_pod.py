@@ -1,9 +1,9 @@
 """Pods: the fields set by resource groups, and refused annotations. The cases are recorded from Volcano."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from scheduler.api.kinds import POD
 from scheduler.api.names import CARD_NAME, QUEUE_ALLOCATION_GATE

@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final
 
+import msgspec
 import structlog
+from msgspec.structs import replace
 
 from scheduler.api.decisions import ObjectRef
 from scheduler.api.kinds import NAMESPACE, QUEUE
@@ -43,8 +44,7 @@ _NEED_NAMESPACES: Final = frozenset({"/podgroups/mutate"})
 log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class CertificateFiles:
+class CertificateFiles(msgspec.Struct, frozen=True):
     """Paths of certificate files. An empty ``bundle`` means that another program sets the CA bundles of the webhook
     configurations."""
 
@@ -53,16 +53,14 @@ class CertificateFiles:
     bundle: str
 
 
-@dataclass(frozen=True, slots=True)
-class CertificateSecret:
+class CertificateSecret(msgspec.Struct, frozen=True):
     """The Secret of the certificate, and the hosts that it is valid for."""
 
     name: str
     hosts: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class RoleSettings:
+class RoleSettings(msgspec.Struct, frozen=True):
     """The settings of the role; times in seconds."""
 
     routes: Sequence[Route]

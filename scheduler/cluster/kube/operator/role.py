@@ -2,9 +2,9 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
 import structlog
 
 from scheduler.api.kinds import COMMAND, CONFIG_MAP, CRON_JOB, JOB_FLOW, JOB_TEMPLATE, QUEUE, SCHEDULER_KINDS, Kind
@@ -41,11 +41,10 @@ FLUSH = 10.0
 log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(msgspec.Struct, frozen=True):
     """The settings of the role; times in seconds."""
 
-    process: ProcessSettings = field(default_factory=ProcessSettings)
+    process: ProcessSettings = msgspec.field(default_factory=ProcessSettings)
     writes: int = 64
     """Writes in flight."""
     configuration: Key = CONFIGURATION

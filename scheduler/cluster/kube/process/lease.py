@@ -14,7 +14,6 @@ import random
 import socket
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import msgspec
@@ -33,8 +32,7 @@ CHECKS = 10
 log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class LeaseSettings:
+class LeaseSettings(msgspec.Struct, frozen=True):
     """Name and namespace of the Lease, and its times in seconds."""
 
     namespace: str

@@ -5,11 +5,11 @@ file that cannot be used leaves the last good configuration in force. A parser i
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Generic, TypeVar
 
 import structlog
+from msgspec.structs import replace
 
 from scheduler.framework.configuration import Configuration
 from scheduler.framework.configuration_file import (

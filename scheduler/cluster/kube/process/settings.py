@@ -1,13 +1,12 @@
 """The settings that all roles have in common. They do without the libraries that a process needs later."""
 
-from dataclasses import dataclass
+import msgspec
 
 from scheduler.cluster.kube.process.lease import LeaseSettings
 from scheduler.cluster.kube.process.liveness import STOPPING
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessSettings:
+class ProcessSettings(msgspec.Struct, frozen=True):
     """How a process reaches the API server, leads and is observed. An empty address leaves its endpoints out."""
 
     lease: LeaseSettings | None = None

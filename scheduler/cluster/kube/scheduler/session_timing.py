@@ -19,8 +19,9 @@ Two rules limit early sessions:
 """
 
 import math
-from dataclasses import dataclass
 from typing import Final, Protocol
+
+import msgspec
 
 REST: Final = 3.0
 """Seconds of pause before an early session, per second of processor time that the last one took."""
@@ -40,8 +41,7 @@ class Changes(Protocol):
     def openings(self) -> int: ...
 
 
-@dataclass(frozen=True, slots=True)
-class SessionResult:
+class SessionResult(msgspec.Struct, frozen=True):
     """What the next session depends on of the result of a session."""
 
     waits: bool = False

@@ -1,7 +1,8 @@
 """The settings of a scheduler process, which come from its flags."""
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from scheduler.api.names import DEFAULT_QUEUE, SYSTEM_NAMESPACE
 from scheduler.cluster.kube.process.lease import LeaseSettings
@@ -11,12 +12,11 @@ if TYPE_CHECKING:
     from scheduler.cluster.kube.scheduler.visibility.role import VisibilitySettings
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(msgspec.Struct, frozen=True):
     """The settings of the daemon; times in seconds."""
 
     scheduler_names: tuple[str, ...]
-    process: ProcessSettings = field(default_factory=ProcessSettings)
+    process: ProcessSettings = msgspec.field(default_factory=ProcessSettings)
     schedule_period: float = 1.0
     """The longest pause between two sessions."""
     default_queue: str = DEFAULT_QUEUE

@@ -6,12 +6,12 @@ outcome is unknown at most one takes effect.
 """
 
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
 import msgspec
 import structlog
+from msgspec.structs import replace
 
 from scheduler.api.kinds import NODE_SHARD, object_path
 from scheduler.api.names import SHARD_FINALIZER, SHARD_QUEUES_IN_USE

@@ -3,7 +3,6 @@
 import base64
 import binascii
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -32,8 +31,7 @@ _encode = msgspec.json.Encoder().encode
 log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class ServingCertificate:
+class ServingCertificate(msgspec.Struct, frozen=True):
     """The serving certificate with its key and CA bundle, all PEM."""
 
     certificate: bytes

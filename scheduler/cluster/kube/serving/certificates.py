@@ -6,16 +6,17 @@ bundle until it expires. So clients trust the certificate in use at any time.
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from ipaddress import ip_address
 from typing import Final
 
+import msgspec
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from msgspec.structs import replace
 
 AUTHORITY_LIFETIME: Final = timedelta(days=3 * 365)
 AUTHORITY_RENEW_BEFORE: Final = timedelta(days=500)
@@ -40,8 +41,7 @@ class CertificateError(ValueError):
     """A stored certificate or key is invalid."""
 
 
-@dataclass(frozen=True, slots=True)
-class KeyMaterial:
+class KeyMaterial(msgspec.Struct, frozen=True):
     """The certificates and keys that replicas share."""
 
     bundle: tuple[Certificate, ...]

@@ -7,9 +7,10 @@ others, such as exec plugins, with their refresh, and reports what is malformed;
 import os
 import ssl
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from scheduler.api.names import DEFAULT_NAMESPACE
 from scheduler.cluster.kube.transport.plain_credentials import (
@@ -28,8 +29,7 @@ class CredentialsError(Exception):
     """No usable credentials were found; the message names the places searched and the problem."""
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
+class Access(msgspec.Struct, frozen=True):
     """Where the API server is and how to trust it."""
 
     host: str
@@ -40,8 +40,7 @@ class Access:
     proxy: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Files:
+class Files(msgspec.Struct, frozen=True):
     """The same trust as paths of files, for libraries that load them themselves; None: not there."""
 
     authority: str | None

@@ -1,13 +1,12 @@
 """The objects that are watched: kinds, namespaces and names."""
 
-from dataclasses import dataclass
+import msgspec
 
 from scheduler.api.kinds import CONFIG_MAP, CSI_DRIVER, NODE_SHARD, SCHEDULER_KINDS, STORAGE_CAPACITY, Kind
 from scheduler.api.names import DEVICE_INFO_CONFIGMAP_PREFIX, DEVICE_INFO_NAMESPACE
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(msgspec.Struct, frozen=True):
     """One list-and-watch."""
 
     kind: Kind

@@ -5,10 +5,10 @@ decides again. The cache receives the answer of the server before the watch does
 """
 
 import time
-from dataclasses import replace
 
 import msgspec
 import structlog
+from msgspec.structs import replace
 
 from scheduler.api.decisions import EventRecord, ObjectWrite
 from scheduler.api.kinds import object_path

@@ -5,7 +5,6 @@ When the answer to a binding is lost, the Pod is read to learn whether it is bou
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Protocol
 
@@ -51,8 +50,7 @@ class Cache(Objects, Protocol):
     def evict_failed(self, eviction: Evict) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class WriteContext:
+class WriteContext(msgspec.Struct, frozen=True):
     """All that a placement needs to write to the API server and to report its result."""
 
     client: ApiClient

@@ -4,8 +4,9 @@ them."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from scheduler.api import batch
 from scheduler.api.kinds import Kind
@@ -16,8 +17,7 @@ class PluginError(ValueError):
     """The arguments or the job do not fit the plugin; the message says which and why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(msgspec.Struct, frozen=True):
     """An object that a plugin adds to a job."""
 
     kind: Kind

@@ -5,8 +5,9 @@ free chips of the chosen ring and of the other one.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from scheduler.plugins.ascend.family import Choice, Request, Selection
 from scheduler.plugins.ascend.masks import first, groups_of, ids_of
@@ -17,8 +18,7 @@ RANKS: Final = 16
 """Ranks of placements that fit are 0 (best) to RANKS - 1."""
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(msgspec.Struct, frozen=True):
     """Placements in a ring with ``chosen`` free chips; ``others``: free chips of the other ring, best first."""
 
     chosen: int

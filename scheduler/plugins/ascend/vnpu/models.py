@@ -1,8 +1,9 @@
 """The models of chips that can be divided: their AI cores and AI CPUs, and the templates of virtual NPUs."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from scheduler.api.names import ASCEND_310P, ASCEND_910
 
@@ -12,8 +13,7 @@ NULL: Final = "null"
 """Whether a virtual NPU has the image processor (DVPP) of its chip: yes, no, or a share."""
 
 
-@dataclass(frozen=True, slots=True)
-class Template:
+class Template(msgspec.Struct, frozen=True):
     """The size of a virtual NPU. Its name is part of the contract with the device plugin."""
 
     name: str
@@ -22,8 +22,7 @@ class Template:
     dvpp: str = NULL
 
 
-@dataclass(frozen=True, slots=True)
-class Model:
+class Model(msgspec.Struct, frozen=True):
     """A model of chips."""
 
     name: str

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
+import msgspec
+
 from scheduler.api import dra
 from scheduler.plugins.predicates.dynamic_resources.demand import Alternative
 from scheduler.plugins.predicates.dynamic_resources.devices import Amounts, CounterKey, Device, PoolKey, nano
@@ -15,13 +17,12 @@ from scheduler.plugins.predicates.dynamic_resources.pools import Inventory, Node
 NOTHING: Final[Amounts] = {}
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Pick:
+class Pick(msgspec.Struct, frozen=True, eq=False):
     """A device chosen for a request."""
 
     device: Device
     alternative: Alternative
-    consumed: Amounts = field(default_factory=dict)
+    consumed: Amounts = msgspec.field(default_factory=dict)
     """The capacity of a shared device that this claim consumes."""
 
     @property

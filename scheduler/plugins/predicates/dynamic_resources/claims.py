@@ -2,7 +2,6 @@
 wait."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import msgspec
 
@@ -18,8 +17,7 @@ from scheduler.plugins.predicates.dynamic_resources.reservation import ClaimRese
 Report = Callable[[Malformed], None]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class UnallocatedClaim:
+class UnallocatedClaim(msgspec.Struct, frozen=True, eq=False):
     """A claim of the Pods of a class that was not allocated when the session opened."""
 
     entry: PodClaim
@@ -28,8 +26,7 @@ class UnallocatedClaim:
     demand: Demand
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ClassClaims:
+class ClassClaims(msgspec.Struct, frozen=True, eq=False):
     """The claims of the pending Pods of one class."""
 
     problem: str

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import msgspec
+
 from scheduler.api import dra
 from scheduler.api.objects import NodeSelector, Quantity, Taint
 from scheduler.api.pod_rules import NO_EXECUTE, NO_SCHEDULE
@@ -32,8 +34,7 @@ def nano(amount: Quantity | None) -> int:
     return 0 if amount is None else parse_amount(amount).nano
 
 
-@dataclass(frozen=True, slots=True)
-class Capacity:
+class Capacity(msgspec.Struct, frozen=True):
     """One dimension of a device's capacity, with its request policy."""
 
     value: int

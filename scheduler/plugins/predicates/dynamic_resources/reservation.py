@@ -4,7 +4,6 @@ A claim that several Pods of a gang share is reserved for all of them with one w
 binding conditions of the devices, which their driver sets.
 """
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -21,16 +20,14 @@ CONDITIONS_TIMEOUT: Final = 600.0
 """Time limit, in seconds, for the binding conditions of devices (kube-scheduler's default)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Consumer:
+class Consumer(msgspec.Struct, frozen=True):
     """A Pod that uses a claim."""
 
     name: str
     uid: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class ClaimReservation(Preparation):
+class ClaimReservation(Preparation, frozen=True, kw_only=True):
     """Allocates one claim and reserves it for one or more Pods."""
 
     uid: str

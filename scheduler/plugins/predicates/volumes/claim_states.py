@@ -6,8 +6,8 @@ available or a provisioned volume; or the Pod has to wait. Classes with equal st
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from scheduler.api.kinds import CLAIM
@@ -38,8 +38,7 @@ SHARED = frozenset({READ_WRITE_MANY, READ_ONLY_MANY})
 """Access modes of volumes that Pods on several nodes may use at the same time."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimState:
+class ClaimState(msgspec.Struct, frozen=True):
     """Everything about the claims of a class that filters depend on."""
 
     refusal: str = ""
@@ -60,8 +59,7 @@ class ClaimState:
     """The Pod's disks of drivers with limits that are attached to at least one node."""
 
 
-@dataclass(frozen=True, slots=True)
-class EnabledFilters:
+class EnabledFilters(msgspec.Struct, frozen=True):
     """Which of the volume filters are enabled: VolumeZone, VolumeBinding, NodeVolumeLimits."""
 
     zones: bool = True

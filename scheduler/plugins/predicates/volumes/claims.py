@@ -1,7 +1,5 @@
 """The properties of claims and volumes, and whether a volume fits a claim (the rules of the volume controllers)."""
 
-from dataclasses import dataclass
-
 import msgspec
 
 from scheduler.api.names import BIND_COMPLETED, SELECTED_NODE, STORAGE, STORAGE_CLASS_ANNOTATION, VOLUME_AVAILABLE
@@ -13,8 +11,7 @@ from scheduler.api.storage import PersistentVolume, PersistentVolumeClaim
 FILESYSTEM = "Filesystem"
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimRequest:
+class ClaimRequest(msgspec.Struct, frozen=True):
     """The request of an unbound claim. Claims with equal requests have equal plans."""
 
     storage_class: str

@@ -7,8 +7,6 @@ the volume, or removes the annotation if it cannot. These writes are not undone 
 controller and the provisioner may have acted on them.
 """
 
-from dataclasses import dataclass
-
 from scheduler.api.kinds import CLAIM, VOLUME
 from scheduler.api.names import BOUND_BY_CONTROLLER, CLAIM_LOST, SELECTED_NODE
 from scheduler.api.node import NodeFacts
@@ -19,8 +17,7 @@ from scheduler.api.storage import PersistentVolume, PersistentVolumeClaim
 from scheduler.plugins.predicates.volumes.claims import is_bound, selected_node
 
 
-@dataclass(frozen=True, kw_only=True)
-class BindVolume(Preparation):
+class BindVolume(Preparation, frozen=True, kw_only=True):
     """Sets the ``claimRef`` of a volume."""
 
     claim_namespace: str
@@ -54,8 +51,7 @@ class BindVolume(Preparation):
         return Fail(f'ClaimRef got reset for pv "{self.name}"') if isinstance(step, Patch) else step
 
 
-@dataclass(frozen=True, kw_only=True)
-class _AwaitClaim(Preparation):
+class _AwaitClaim(Preparation, frozen=True, kw_only=True):
     """Waits until a claim is bound."""
 
     uid: str
@@ -74,8 +70,7 @@ class _AwaitClaim(Preparation):
         return Wait(f"persistentvolumeclaim {self.namespace}/{self.name} to be bound")
 
 
-@dataclass(frozen=True, kw_only=True)
-class AwaitBinding(_AwaitClaim):
+class AwaitBinding(_AwaitClaim, frozen=True, kw_only=True):
     """Waits until a claim is bound to the volume that is reserved for it."""
 
     volume: str
@@ -89,8 +84,7 @@ class AwaitBinding(_AwaitClaim):
         return None if is_bound(claim) else self._waits()
 
 
-@dataclass(frozen=True, kw_only=True)
-class ProvisionVolume(_AwaitClaim):
+class ProvisionVolume(_AwaitClaim, frozen=True, kw_only=True):
     """Selects a node for provisioning, waits for the volume, and checks that the Pod's node can access it."""
 
     selected: str
@@ -118,8 +112,7 @@ class ProvisionVolume(_AwaitClaim):
         return Fail(f'provisioning failed for PVC "{self.name}"')
 
 
-@dataclass(frozen=True, kw_only=True)
-class CheckNodeAffinity(Preparation):
+class CheckNodeAffinity(Preparation, frozen=True, kw_only=True):
     """Checks that a provisioned volume is accessible from the Pod's node."""
 
     node: Node

@@ -1,6 +1,5 @@
 """Bindings with preparations on the cluster in memory."""
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from scheduler.api.decisions import Bind, Decisions
@@ -10,8 +9,7 @@ from scheduler.api.preparation import Fail, Patch, Preparation, Step, Wait
 from tests.builders import Raw, World, group, node, pod
 
 
-@dataclass(frozen=True, kw_only=True)
-class FillConfigMap(Preparation):
+class FillConfigMap(Preparation, frozen=True, kw_only=True):
     """Requests data in a ConfigMap, and waits until another party sets it."""
 
     def step(self, found: KubeObject | None, now: float) -> Step:
@@ -26,8 +24,7 @@ class FillConfigMap(Preparation):
         return Patch({"data": {"asked": None}})
 
 
-@dataclass(frozen=True, kw_only=True)
-class FillAtBinding(FillConfigMap):
+class FillAtBinding(FillConfigMap, frozen=True, kw_only=True):
     at_binding: ClassVar[bool] = True
 
 

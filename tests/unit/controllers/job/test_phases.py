@@ -1,9 +1,9 @@
 """The state machine, row by row."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from scheduler.api.batch import Action, JobPhase
 from scheduler.controllers.job.phases import PhaseInputs, Step, next_phase, step_for

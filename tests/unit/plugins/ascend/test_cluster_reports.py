@@ -1,10 +1,10 @@
 """ClusterD's ConfigMaps, which hold the reports of many nodes, count as the ConfigMaps of the nodes do."""
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from scheduler.api.names import ASCEND_910
 from scheduler.framework.cache_requirements import cache_requirements_of

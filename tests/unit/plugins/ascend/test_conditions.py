@@ -1,6 +1,6 @@
 """The condition of a PodGroup says at which step the plugin refused a gang; admission counts free chips."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from scheduler.api.names import ASCEND_910
 from tests.builders import Raw, World, configuration, group, pod, queue

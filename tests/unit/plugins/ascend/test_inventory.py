@@ -1,10 +1,10 @@
 """The free chips of a node: precedence of sources, chips held by Pods, and malformed sources."""
 
 import json
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pytest
+from msgspec.structs import replace
 
 from scheduler.api.names import ASCEND_910, ASCEND_REAL, BASE_DEVICE_INFOS
 from scheduler.plugins.ascend.masks import ids_of

@@ -1,8 +1,7 @@
 """prefer-previous-node: a Pod that replaces another of its job goes where that one was."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from scheduler.api.names import HCCL_RANK_INDEX
 from scheduler.cache import ClusterCache, job_records

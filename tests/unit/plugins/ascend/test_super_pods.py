@@ -1,11 +1,11 @@
 """Jobs in super pods: the choice of nodes for the whole job, and what a Pod gets by its rank."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from scheduler.api.names import (
     ACCELERATOR_TYPE,

@@ -1,7 +1,8 @@
 """The queue admission gate: it is removed from Pods when their queue has room."""
 
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from scheduler.api.names import QUEUE_ALLOCATION_GATE, SCHEDULING_GATES_QUEUE_ADMISSION
 from scheduler.framework.configuration import Configuration

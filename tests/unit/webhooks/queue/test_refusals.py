@@ -1,9 +1,9 @@
 """Refusals of the creation, update and deletion of queues, in Volcano's wording."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from scheduler.api.kinds import QUEUE
 from scheduler.api.names import CARD_BORROWING_LIMIT, CARD_LENDING_LIMIT, CARD_QUOTA, HIERARCHY, HIERARCHY_WEIGHTS

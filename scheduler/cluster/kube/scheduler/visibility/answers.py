@@ -11,7 +11,6 @@ import signal
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -53,8 +52,7 @@ class BusyError(Exception):
         self.retry_after = retry_after
 
 
-@dataclass(frozen=True, slots=True)
-class Worker:
+class Worker(msgspec.Struct, frozen=True):
     """The program that answers: it reads a question (JSON) from its input and writes an ``Answer`` (JSON)."""
 
     command: Sequence[str]

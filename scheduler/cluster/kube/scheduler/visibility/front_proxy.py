@@ -5,7 +5,6 @@ certificate. The authority of that certificate and the names of the headers are 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -27,8 +26,7 @@ class FrontProxyError(Exception):
     """The ConfigMap is malformed."""
 
 
-@dataclass(frozen=True, slots=True)
-class FrontProxy:
+class FrontProxy(msgspec.Struct, frozen=True):
     """How API servers authenticate, and how they name users."""
 
     authority: str = ""

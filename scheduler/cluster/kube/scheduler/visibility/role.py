@@ -8,7 +8,6 @@ import base64
 import ssl
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
@@ -40,8 +39,7 @@ API_SERVICE: Final = f"/apis/apiregistration.k8s.io/v1/apiservices/{_VERSION}.{_
 log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class VisibilitySettings:
+class VisibilitySettings(msgspec.Struct, frozen=True):
     """How the API is served."""
 
     host: str | None

@@ -1,6 +1,5 @@
 """Who sends a request, and what the API server allows that user."""
 
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
@@ -17,14 +16,13 @@ class UnauthenticatedError(Exception):
     """The request names no user that can be trusted."""
 
 
-@dataclass(frozen=True, slots=True)
-class User:
+class User(msgspec.Struct, frozen=True):
     """A user as the API server knows one."""
 
     name: str
     groups: tuple[str, ...] = ()
     uid: str = ""
-    extra: dict[str, list[str]] = field(default_factory=dict)
+    extra: dict[str, list[str]] = msgspec.field(default_factory=dict)
 
 
 class _UserInfo(msgspec.Struct):

@@ -8,13 +8,13 @@ import signal
 import ssl
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import aiohttp
 import pytest
 from aiohttp import web
+from msgspec.structs import replace
 
 from scheduler.api.kinds import QUEUE
 from scheduler.api.objects import ObjectMeta

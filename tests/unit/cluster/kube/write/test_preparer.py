@@ -5,7 +5,6 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import msgspec
@@ -32,8 +31,7 @@ EVENTS = "/api/v1/namespaces/[^/]+/events"
 MARK = "example.com/wanted"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Marked(Preparation):
+class Marked(Preparation, frozen=True, kw_only=True):
     """A claim is marked, and bound by somebody in the end."""
 
     def step(self, found: KubeObject | None, now: float) -> Step:
@@ -53,8 +51,7 @@ class Marked(Preparation):
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Locked(Preparation):
+class Locked(Preparation, frozen=True, kw_only=True):
     """A claim is marked right before the binding; no other program has to answer."""
 
     at_binding: ClassVar[bool] = True
@@ -409,8 +406,7 @@ def test_a_lock_that_cannot_be_had_costs_that_pod_alone_its_place() -> None:
 
 
 def test_a_preparation_that_raises_is_reported_and_blocks_nothing() -> None:
-    @dataclass(frozen=True, kw_only=True)
-    class Broken(Preparation):
+    class Broken(Preparation, frozen=True, kw_only=True):
         def step(self, found: KubeObject | None, now: float) -> Step:
             raise ZeroDivisionError("by a plugin")
 
@@ -436,8 +432,7 @@ def test_after_the_lease_nothing_is_written_and_nothing_bound() -> None:
 
 
 def test_one_preparation_may_lead_to_the_next() -> None:
-    @dataclass(frozen=True, kw_only=True)
-    class Leading(Marked):
+    class Leading(Marked, frozen=True, kw_only=True):
         def step(self, found: KubeObject | None, now: float) -> Step:
             return super().step(found, now) or marked("second")
 

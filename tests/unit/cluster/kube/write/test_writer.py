@@ -4,12 +4,12 @@ import asyncio
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from aiohttp import web
 from msgspec import structs
+from msgspec.structs import replace
 
 from scheduler.api.decisions import (
     Bind,

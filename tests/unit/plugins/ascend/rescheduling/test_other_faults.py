@@ -3,10 +3,10 @@
 import copy
 import hashlib
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from scheduler.api.kinds import CONFIG_MAP, NODE, POD, POD_GROUP, SCHEDULER_KINDS
 from scheduler.api.names import ASCEND_910

@@ -1,10 +1,10 @@
 """Jobs resume with the ranks they had, healthy Pods stay or return to their nodes, and faulty nodes are avoided."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from scheduler.api.kinds import POD
 from scheduler.api.names import HCCL_RANK_INDEX

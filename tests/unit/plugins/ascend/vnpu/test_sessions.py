@@ -1,8 +1,7 @@
 """Virtual NPUs in complete sessions: who gets which part of which chip, and why not."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from scheduler.api.names import ASCEND_310P, DISTRIBUTED_JOB, NPU_CORE, PREDICATE_TIME
 from scheduler.framework.configuration import Configuration
