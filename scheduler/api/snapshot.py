@@ -65,7 +65,8 @@ class Snapshot:
     """Everything that a session reads. Plain data without I/O."""
 
     now: float
-    """Unix time of the session, in seconds. A session reads no other clock."""
+    """Unix time of the session, in seconds. A session reads no other clock. Plugins and actions read it as
+    ``Session.now``, which notes that the decisions depend on it."""
     dimensions: Dimensions
     nodes: Nodes
     jobs: dict[str, Job]

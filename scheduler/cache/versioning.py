@@ -13,7 +13,7 @@ class Version:
     and the watch events that confirm them are not counted.
     """
 
-    __slots__ = ("arrivals", "listener", "number", "openings")
+    __slots__ = ("arrivals", "listener", "number", "openings", "waker")
 
     def __init__(self) -> None:
         self.number = 0
@@ -23,10 +23,14 @@ class Version:
         """Number of changes that can let waiting work be placed: a Pod that ended, a changed node or queue."""
         self.listener: Callable[[], None] | None = None
         """Called after each arrival and opening."""
+        self.waker: Callable[[], None] | None = None
+        """Called after each change. Set only while nothing happens: there are thousands of changes per second else."""
 
     def increment(self) -> None:
         """Records a change after which a session could decide differently."""
         self.number += 1
+        if self.waker is not None:
+            self.waker()
 
     def arrived(self) -> None:
         """Counts an arrival. The change itself is recorded by ``increment``."""

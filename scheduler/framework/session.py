@@ -86,9 +86,10 @@ class Session(Registration):
         requests of plugins to other programs. ``opening.open_plugins`` opens the plugins."""
         super().__init__(len(configuration.tiers))
         self.snapshot = snapshot
-        self.external_calls = external_calls
+        self._external_calls = external_calls
         self.configuration = configuration
-        self.now = snapshot.now
+        self.read_time = False
+        """Whether anything has read ``now``. If not, a session of an equal snapshot decides the same at any time."""
         self.dimensions: Dimensions = snapshot.dimensions
         self.nodes: Nodes = snapshot.nodes
         self.jobs: dict[str, Job] = snapshot.jobs
@@ -126,6 +127,18 @@ class Session(Registration):
         self._malformed_of_classes: set[tuple[int, str, str]] = set()
         """Class id, field and key of the job, or "", of the fields of Pods that were set aside."""
         """The job whose filters and scores are being created."""
+
+    @property
+    def now(self) -> float:
+        """Unix time of the session, in seconds. A session reads no other clock."""
+        self.read_time = True
+        return self.snapshot.now
+
+    @property
+    def external_calls(self) -> ExternalCalls:
+        """Carries out requests to other programs, whose answers may depend on time, too."""
+        self.read_time = True
+        return self._external_calls
 
     def release(self) -> None:
         """Drops the snapshot and the plugins; the session cannot be used afterwards. The session, its plugins and their

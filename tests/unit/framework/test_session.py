@@ -277,3 +277,11 @@ def test_a_plugin_may_choose_among_the_candidates_and_leave_it_to_the_score() ->
     world.run(Configuration(("enqueue", "allocate"), ((PluginOption("gang"), PluginOption("chooser")),)))
 
     assert sorted(world.bound.values()) == ["n0", "n2"]
+
+
+@pytest.mark.parametrize("reads", [lambda session: session.now, lambda session: session.external_calls])
+def test_a_session_notes_whether_its_decisions_may_depend_on_time(reads: Callable[[Session], object]) -> None:
+    session = session_with(OVERUSED, [])
+    assert not session.read_time
+    reads(session)
+    assert session.read_time

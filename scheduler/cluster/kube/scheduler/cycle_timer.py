@@ -25,9 +25,10 @@ Awaited = tuple[frozenset[str], ...]
 
 
 class CacheChanges(Changes, Protocol):
-    """Counts of changes, and what is called after each."""
+    """Counts of changes, and what is called after arrivals and openings, and after each change."""
 
     listener: Callable[[], None] | None
+    waker: Callable[[], None] | None
 
 
 class Cache(Protocol):
@@ -101,9 +102,9 @@ class CycleTimer:
         self._release_due = now + max(outcome.seconds, POLL_SECONDS)
         self._began = None
 
-    def cycle_skipped(self) -> None:
-        """There was nothing to decide on."""
-        self._timing.skip(_now())
+    def cycle_skipped(self, rest: float = 0.0) -> None:
+        """There was nothing to decide on. ``rest``: see ``SessionTiming.skip``."""
+        self._timing.skip(_now(), rest)
         self._began = None
 
     async def wait(self, ends: Collection[asyncio.Future[Any]]) -> None:
@@ -120,12 +121,13 @@ class CycleTimer:
                 changed = asyncio.get_running_loop().create_future()
                 # A change is of no interest if it cannot make the session start earlier.
                 changes.listener = partial(self._set_if_earlier, changed, due) if due > self._timing.earliest else None
+                changes.waker = partial(self._set_if_earlier, changed, due) if self._timing.rests else None
                 pause = min(due - now, POLL_SECONDS) if self._awaited else due - now
                 done, _ = await asyncio.wait((*ends, changed), timeout=pause, return_when=asyncio.FIRST_COMPLETED)
                 if not done.isdisjoint(ends):
                     return
         finally:
-            changes.listener = None
+            changes.listener = changes.waker = None
 
     def _released(self, now: float) -> bool:
         """Whether a pipelined job waits for no more terminating Pods, and the last session ended long enough ago."""

@@ -59,7 +59,9 @@ from scheduler.framework.failures import PluginError
 from scheduler.observability.metrics import Metrics
 
 IDLE_CYCLE = 5.0
-"""Seconds after which a cycle runs although nothing has changed: some decisions depend on time."""
+"""Seconds after which a cycle runs although nothing has changed, if its decisions may depend on time."""
+REST = 10.0
+"""Seconds of a pause in which nothing changes. After it, the configuration file is read, and liveness is reported."""
 COMPACTION_PERIOD = 30.0
 """Seconds between two clean-ups of a standby's cache."""
 FLUSH = 10.0
@@ -119,6 +121,10 @@ class _LastCycle:
 
     version: int = -1
     idle: bool = False
+    """It decided nothing, and nothing of it waits to be written."""
+    timeless: bool = False
+    """It would decide and report the same at any time: no job waits, it has not read the time, and its figures have
+    been computed."""
     at: float = field(default_factory=time.monotonic)
 
 
@@ -326,7 +332,7 @@ class Daemon:
                 return
             if self._nothing_changed():
                 self._metrics.cycles_skipped.inc()
-                self._cycle_timer.cycle_skipped()
+                self._cycle_timer.cycle_skipped(self._rest())
                 return
             version = self._cache.version
             if not self._configure():
@@ -354,7 +360,9 @@ class Daemon:
         await self._carry_out(outcome)
         await self._report.report_figures(outcome, snapshot.now)
         self._cycle_timer.cycle_ended(outcome)
-        self._last = _LastCycle(version, not outcome.decisions and not statuses_wait)
+        session = outcome.session
+        timeless = not session.active_jobs and not session.read_time and not self._report.figures_wait
+        self._last = _LastCycle(version, not outcome.decisions and not statuses_wait, timeless)
         if self._visibility is not None:
             await self._visibility.session_ended(outcome.session)
         outcome.session.release()
@@ -399,7 +407,16 @@ class Daemon:
         if self._visibility is not None and self._visibility.awaits_session:
             return False
         last = self._last
-        return last.idle and last.version == self._cache.version and time.monotonic() - last.at < IDLE_CYCLE
+        if not last.idle or last.version != self._cache.version:
+            return False
+        return last.timeless or time.monotonic() - last.at < IDLE_CYCLE
+
+    def _rest(self) -> float:
+        """Seconds until the next cycle if nothing changes, after one that was skipped; 0: a period. Pages are opened,
+        and claims of shards change, without a change of the cache."""
+        if self._visibility is not None or self._shard is not None:
+            return 0.0
+        return REST if self._last.timeless else self._last.at + IDLE_CYCLE - time.monotonic()
 
     def _nodes_limit(self, snapshot: Snapshot) -> int:
         return nodes_to_find(len(snapshot.nodes.names), self._settings.percentage_nodes, self._settings.minimum_nodes)

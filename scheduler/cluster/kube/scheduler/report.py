@@ -38,10 +38,16 @@ class CycleReport:
         self._period = period
         self._figures_at = -math.inf
         """Time of the last session whose figures were computed."""
+        self._figures_wait = False
         self._bound: dict[str, float] = {}
         """Key of a job -> when a session bound Pods of it, since then."""
         self._reported: frozenset[Malformed] = frozenset()
         self._problems: tuple[str, ...] = ()
+
+    @property
+    def figures_wait(self) -> bool:
+        """Whether the figures of the last session were left to a later one."""
+        return self._figures_wait
 
     async def report_figures(self, outcome: Outcome, now: float) -> None:
         """Updates the figures of a session whose decisions are being carried out, on another thread: no decision waits
@@ -61,7 +67,8 @@ class CycleReport:
 
         They sum over all jobs, so early sessions leave them to the session at the end of the period."""
         self._bound.update((bind.task.job, now) for bind in outcome.decisions.binds)
-        if self._figures_at <= now < self._figures_at + self._period:
+        self._figures_wait = self._figures_at <= now < self._figures_at + self._period
+        if self._figures_wait:
             return
         self._figures_at = now
         session, figures, metrics = outcome.session, outcome.session.figures(), self._metrics

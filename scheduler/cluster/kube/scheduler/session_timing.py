@@ -1,6 +1,7 @@
 """The decision when the next session starts, as a function of times and counts: no clock, no waiting.
 
-A session starts at the latest one schedule period after the last one has ended. It starts early
+A session starts at the latest one schedule period after the last one has ended; if nothing has changed since one that
+decided nothing, the period may be longer (``skip``). It starts early
 
 - after an arrival: something new to decide on, such as a Pod to place or a PodGroup to admit;
 - after an opening, if jobs wait: a change that can let them be placed, such as a Pod that ended or a changed node.
@@ -40,6 +41,11 @@ class Changes(Protocol):
     @property
     def openings(self) -> int: ...
 
+    @property
+    def number(self) -> int:
+        """Of all changes, also those that start no early session."""
+        ...
+
 
 class SessionResult(msgspec.Struct, frozen=True):
     """What the next session depends on of the result of a session."""
@@ -68,10 +74,14 @@ class SessionTiming:
         """Seconds from the end of the last session to one that an opening starts, at least."""
         self._arrivals, self._openings = changes.arrivals, changes.openings
         self._opened = False
+        self._rest: tuple[int, float] | None = None
+        """The number of changes at which a rest began, and when the rest ends; None: there is none."""
 
     @property
     def latest(self) -> float:
-        """When the next session is due without a change."""
+        """When the next session is due without an arrival or opening."""
+        if self._rest is not None and self.rests:
+            return self._rest[1]
         return self._ended + self._period
 
     @property
@@ -83,6 +93,7 @@ class SessionTiming:
 
     def begin(self) -> None:
         """A session starts, with all changes until now."""
+        self._rest = None
         self._opened = self._result.waits and self._changes.openings != self._openings
         self._arrivals, self._openings = self._changes.arrivals, self._changes.openings
 
@@ -96,13 +107,20 @@ class SessionTiming:
         else:
             self._opening_pause = min(self._period, max(FIRST_PAUSE, 2 * self._opening_pause))
 
-    def skip(self, now: float) -> None:
-        """There was nothing to decide on, so no session was held."""
+    def skip(self, now: float, rest: float = 0.0) -> None:
+        """There was nothing to decide on, so no session was held. ``rest``: seconds until the next one if nothing
+        changes, where these are more than the period. A change ends the rest: the period counts again."""
         self._ended = self._rested = now
+        self._rest = (self._changes.number, now + rest) if rest > self._period else None
 
     def fail(self, now: float) -> None:
         """The session failed, or none could be held. The next attempt waits for the period."""
         self._ended, self._rested = now, now + self._period + CREDIT
+
+    @property
+    def rests(self) -> bool:
+        """Whether any change makes the next session due earlier."""
+        return self._rest is not None and self._rest[0] == self._changes.number
 
     def due(self) -> float:
         """When the next session is due, with the changes until now."""

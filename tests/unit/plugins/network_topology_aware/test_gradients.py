@@ -102,7 +102,7 @@ def test_for_evictions_the_limit_is_configurable_and_the_selection_rotates() -> 
         *wide, narrow = names(session, job_of(session)[1], evict=True)
         assert wide == [[CLUSTER_TOP], ["s"]]
         seen.append(frozenset(narrow))
-        session.now += 1
+        session.snapshot.now += 1
     assert set(seen) == {frozenset("ab"), frozenset("bc"), frozenset("ca")}
 
 

@@ -9,6 +9,7 @@ from scheduler.cache.versioning import Version
 from scheduler.cluster.kube.scheduler import cycle_timer
 from scheduler.cluster.kube.scheduler.cycle_timer import CycleTimer, awaited, result_of
 from scheduler.cluster.kube.scheduler.session_timing import SessionResult
+from scheduler.framework.configuration_file import DEFAULT_CONFIGURATION, parse_configuration
 from scheduler.framework.cycle import Outcome
 from tests.builders import Raw, World, configuration, group, node, pod, pods
 from tests.unit import virtual_time
@@ -112,6 +113,29 @@ def test_the_rest_is_as_long_as_the_session_was() -> None:
     assert pauses(CycleTimer(LONG, Nodes()), slow)
 
 
+def test_any_change_ends_a_rest_that_is_longer_than_the_period() -> None:
+    nodes = Nodes()
+
+    async def scenario() -> float:
+        loop = asyncio.get_running_loop()
+        end: asyncio.Future[object] = loop.create_future()
+        timer = CycleTimer(1.0, nodes)
+        timer.cycle_began()
+        timer.cycle_skipped(LONG)
+        began = loop.time()
+        loop.call_later(5.0, nodes.changes.increment)
+        await timer.wait([end])
+        first = loop.time() - began
+        timer.cycle_began()
+        timer.cycle_skipped(LONG)
+        await timer.wait([end])
+        assert loop.time() - began - first == pytest.approx(LONG, abs=1.0)
+        return first
+
+    assert virtual_time.run(scenario()) == pytest.approx(5.0, abs=1.0)
+    assert nodes.changes.listener is None and nodes.changes.waker is None
+
+
 def test_an_arrival_ends_the_rest() -> None:
     nodes = Nodes()
     assert not pauses(CycleTimer(LONG, nodes), outcome(), meanwhile=nodes.changes.arrived)
@@ -162,3 +186,11 @@ def test_an_opening_ends_the_rest_if_a_job_waits() -> None:
 )
 def test_the_result_of_a_session(objects: list[Raw], result: SessionResult) -> None:
     assert result_of(outcome(*objects)) == result
+
+
+def test_with_the_built_in_configuration_a_session_without_waiting_jobs_does_not_read_the_time() -> None:
+    plan = parse_configuration(DEFAULT_CONFIGURATION, "the built-in configuration")
+    world = World([node("n", "9c+9Gi")], group("g"), pod("p", "1c", "g")).run(plan, cycles=4, kubelet=True)
+    assert world.outcome is not None
+    session = world.outcome.session
+    assert session.jobs and not session.active_jobs and not session.read_time

@@ -440,6 +440,49 @@ def test_a_web_page_gets_every_session_and_one_at_once_although_nothing_changes(
     asyncio.run(scenario())
 
 
+@pytest.mark.parametrize("reads_time", [False, True])
+def test_a_session_is_repeated_without_a_change_only_if_it_has_read_the_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reads_time: bool
+) -> None:
+    monkeypatch.setattr(daemons, "IDLE_CYCLE", 0.05)
+    monkeypatch.setattr(daemons, "REST", 0.05)
+    decide = Daemon._decide
+
+    def timed(daemon: Daemon, *of: Any) -> Any:
+        outcome = decide(daemon, *of)
+        if reads_time:
+            assert outcome.session.now > 0
+        return outcome
+
+    async def scenario() -> None:
+        async with started(tmp_path / "scheduler.conf") as w:
+
+            def sessions() -> float:
+                return w.cycles - w.value("volcano_py_cycles_skipped_total")
+
+            async def skipped(cycles: int) -> None:
+                before = w.value("volcano_py_cycles_skipped_total")
+                await until(lambda: w.value("volcano_py_cycles_skipped_total") >= before + cycles)
+
+            w.api.answer("PATCH", f"{QUEUES}/.*")
+            monkeypatch.setattr(Daemon, "_decide", timed)
+            feed(w.cache, queue("gold"))
+            running = asyncio.create_task(w.daemon.run())
+            await skipped(5)
+            before = sessions()
+            await skipped(5)
+            assert (sessions() > before) is reads_time
+            monkeypatch.setattr(daemons, "REST", 1e9)
+            await skipped(1)
+            before = sessions()
+            feed(w.cache, node("n", "8c"))
+            await until(lambda: sessions() > before)
+            w.daemon.process.stop()
+            assert await running == 0
+
+    asyncio.run(scenario())
+
+
 def test_a_status_of_a_queue_that_was_withheld_is_written_although_nothing_changes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,6 +16,7 @@ NOTHING, WAITING, GANG = SessionResult(), SessionResult(waits=True), SessionResu
 class Counts:
     arrivals: int = 0
     openings: int = 0
+    number: int = 0
 
 
 def after_session(result: SessionResult, seconds: float = 0.01) -> tuple[SessionTiming, Counts]:
@@ -31,6 +32,33 @@ def after_session(result: SessionResult, seconds: float = 0.01) -> tuple[Session
 def test_without_a_change_the_period_passes(result: SessionResult) -> None:
     timing, _ = after_session(result)
     assert timing.due() == 10.0 + PERIOD
+
+
+def test_a_rest_is_longer_than_the_period_until_something_changes() -> None:
+    timing, counts = after_session(NOTHING)
+    timing.begin()
+    timing.skip(11.0, 10.0)
+    assert (timing.rests, timing.due()) == (True, 21.0)
+    counts.number += 1
+    assert (timing.rests, timing.due()) == (False, 11.0 + PERIOD)
+    counts.arrivals += 1
+    assert timing.due() == 11.0
+
+
+def test_a_rest_ends_with_the_next_session() -> None:
+    timing, _ = after_session(NOTHING)
+    timing.begin()
+    timing.skip(11.0, 10.0)
+    timing.begin()
+    timing.end(21.0, 0.01, NOTHING)
+    assert not timing.rests and timing.due() == 21.0 + PERIOD
+
+
+def test_a_rest_is_not_shorter_than_the_period() -> None:
+    timing, _ = after_session(NOTHING)
+    timing.begin()
+    timing.skip(11.0, PERIOD / 2)
+    assert timing.due() == 11.0 + PERIOD
 
 
 @pytest.mark.parametrize("result", [NOTHING, WAITING])
