@@ -28,14 +28,13 @@ from benchmarks.memory import CONFIGURATION, START, device_info, nodes, queues
 from scheduler.api import objects, scheduling
 from scheduler.api.names import GROUP_NAME
 from scheduler.cache import ClusterCache
+from scheduler.cli.process import COLLECTION
 from scheduler.framework.configuration_file import DEFAULT_CONFIGURATION, parse_configuration
 from scheduler.framework.cycle import Outcome, run_cycle
 
 SIZES = ((1_000, 10_000), (10_000, 100_000))
 CONFIGURATIONS = {"proportion": DEFAULT_CONFIGURATION, "capacity-card": CONFIGURATION}
 WARM_UP, ROUNDS = 5, 21
-COLLECTION = 100_000, 20, 50
-"""The thresholds of the garbage collector in the scheduler (``role_flags``)."""
 
 
 def job(name: str, node: str = "") -> Iterator[tuple[str, objects.KubeObject]]:

@@ -22,6 +22,7 @@ from scheduler.api import objects, scheduling
 from scheduler.api.decisions import Bind
 from scheduler.api.names import ACCELERATOR_TYPE, GROUP_NAME, HUAWEI_PREFIX, PREDICATE_TIME, SCHEDULE_POLICY
 from scheduler.cache import ClusterCache
+from scheduler.cli.process import COLLECTION
 from scheduler.framework.configuration_file import DEFAULT_CONFIGURATION, parse_configuration
 from scheduler.framework.cycle import run_cycle
 from scheduler.plugins.ascend.chiplist import parse_chips
@@ -164,7 +165,7 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=2_000)
     parser.add_argument("--jobs", type=int, default=1_000)
     arguments = parser.parse_args()
-    gc.set_threshold(100_000, 20, 50)  # as in the scheduler's own process
+    gc.set_threshold(*COLLECTION)  # as in the scheduler's own process
     cluster = Cluster(arguments.nodes, arguments.jobs)
     asked = sum(sum(_requested(pod).values()) for pod in cluster.pods.values())
     table = Table(title=f"{arguments.nodes:,} nodes of {len(FAMILIES)} NPU families, {arguments.jobs:,} jobs")

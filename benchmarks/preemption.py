@@ -23,6 +23,7 @@ from benchmarks.figures import report_time
 from scheduler.api import objects, scheduling
 from scheduler.api.names import GROUP_NAME
 from scheduler.cache import ClusterCache
+from scheduler.cli.process import COLLECTION
 from scheduler.framework.configuration import Configuration
 from scheduler.framework.configuration_file import parse_configuration
 from scheduler.framework.cycle import Outcome, run_cycle
@@ -130,7 +131,7 @@ def main() -> None:
         "kinds", nargs="*", metavar="KIND", help="beginnings of the names of kinds; all if none is given"
     )
     arguments = parser.parse_args()
-    gc.set_threshold(100_000, 20, 50)  # as in the scheduler's own process
+    gc.set_threshold(*COLLECTION)  # as in the scheduler's own process
     configuration = parse_configuration(CONFIGURATION)
     title = (
         f"{arguments.nodes:,} nodes, {arguments.running:,} running Pods, {arguments.preemptors:,} that want their place"

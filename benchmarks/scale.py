@@ -30,6 +30,7 @@ from benchmarks.scale_plot import draw
 from scheduler.api import objects, scheduling
 from scheduler.api.names import GROUP_NAME
 from scheduler.cache import ClusterCache
+from scheduler.cli.process import COLLECTION
 from scheduler.framework.configuration_file import parse_configuration
 from scheduler.framework.cycle import run_cycle
 
@@ -154,7 +155,7 @@ def _uid(i: int, j: int) -> str:
 def measure(pod_number: int) -> Measured:
     """Fills a cache, runs the first session, confirms its bindings, and runs sessions with nothing and one Pod to
     place."""
-    gc.set_threshold(100_000, 20, 50)  # as in the scheduler's own process
+    gc.set_threshold(*COLLECTION)  # as in the scheduler's own process
     configuration = parse_configuration(CONFIGURATION)
     cache = ClusterCache(["volcano-py"])
     decode_pod = msgspec.json.Decoder(objects.Pod).decode

@@ -25,6 +25,7 @@ from benchmarks.figures import report, report_time
 from scheduler.api.kinds import NODE, NODE_SHARD, POD, POD_GROUP, QUEUE, Kind
 from scheduler.api.names import DEFAULT_SCHEDULER_NAME, GROUP_NAME, SHARD_QUEUES, SHARD_QUEUES_IN_USE
 from scheduler.cache import ClusterCache
+from scheduler.cli.process import COLLECTION
 from scheduler.framework.configuration_file import DEFAULT_CONFIGURATION, parse_configuration
 from scheduler.framework.cycle import run_cycle
 
@@ -106,7 +107,7 @@ class Cluster:
 
 
 def measure(schedulers: int, nodes: int, pods: int) -> Measured:
-    gc.set_threshold(100_000, 20, 50)  # as in the scheduler's own process
+    gc.set_threshold(*COLLECTION)  # as in the scheduler's own process
     cluster = Cluster(schedulers)
     cluster.fill(nodes, pods)
     gc.freeze()

@@ -32,6 +32,7 @@ from scheduler.api.names import (
     TASK_INDEX,
 )
 from scheduler.cache import ClusterCache
+from scheduler.cli.process import COLLECTION
 from scheduler.framework.configuration_file import parse_configuration
 from scheduler.framework.cycle import Outcome, run_cycle
 from scheduler.plugins.ascend.super_pod_plans import ID
@@ -160,7 +161,7 @@ def main() -> None:
     parser.add_argument("--profile", action="store_true", help="show where the time goes")
     arguments = parser.parse_args()
     chips = arguments.pods * CHIPS
-    gc.set_threshold(100_000, 20, 50)  # as in the scheduler's own process
+    gc.set_threshold(*COLLECTION)  # as in the scheduler's own process
     table = Table(title=f"{arguments.nodes:,} A3 nodes in super pods of {SIZE}, a job of {chips:,} chips")
     for column in ("", "bound", "super pods", "session", "of the first"):
         table.add_column(column, justify="right" if column else "left")

@@ -24,6 +24,7 @@ from benchmarks.figures import report_time
 from benchmarks.scheduler_perf import CHURN_INTERVAL, CONFIGURATION, WORKLOADS, Manifest, Workload
 from scheduler.api.kinds import SCHEDULER_KINDS
 from scheduler.cache import ClusterCache
+from scheduler.cli.process import COLLECTION
 from scheduler.framework.configuration_file import parse_configuration
 from scheduler.framework.cycle import run_cycle
 
@@ -105,7 +106,7 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=1, help="the best of so many runs counts")
     parser.add_argument("--profile", action="store_true", help="show where the time goes")
     arguments = parser.parse_args()
-    gc.set_threshold(100_000, 20, 50)  # as in the scheduler's own process
+    gc.set_threshold(*COLLECTION)  # as in the scheduler's own process
     table = Table(title=f"In memory, PodGroups of {arguments.gang}")
     for column in ("", "nodes", "Pods bound", "sessions", "seconds", "Pods/s"):
         table.add_column(column, justify="right" if column else "left")

@@ -2,7 +2,6 @@
 
 import asyncio
 import functools
-import gc
 import sys
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
@@ -150,9 +149,6 @@ def serve(command: str, main: Callable[[], Coroutine[Any, Any, int]]) -> None:
     """Runs a role on an event loop, and exits with its exit code."""
     from scheduler.cluster.kube.transport.credentials import CredentialsError
 
-    # A role holds hundreds of thousands of plain data trees without cycles: searching them for garbage every 700
-    # allocations costs more than it frees.
-    gc.set_threshold(100_000, 20, 50)
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             code = runner.run(main())

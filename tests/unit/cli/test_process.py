@@ -1,5 +1,6 @@
 """How the process of a command starts and ends."""
 
+import gc
 import os
 import subprocess
 import sys
@@ -7,11 +8,11 @@ import weakref
 
 import pytest
 
-from scheduler.cli.process import keep, run_process
+from scheduler.cli.process import COLLECTION, keep, run_process
 
 PROGRAM = """
 import atexit, sys
-from scheduler.cli.process import keep, run_process
+from scheduler.cli.process import COLLECTION, keep, run_process
 
 class Large:
     def __del__(self):
@@ -84,3 +85,12 @@ def test_a_process_has_one_thread_of_linear_algebra_unless_the_environment_says_
         monkeypatch.delenv("OPENBLAS_NUM_THREADS")
     run_process(lambda: None)
     assert os.environ["OPENBLAS_NUM_THREADS"] == found
+
+
+def test_a_process_searches_rarely_for_garbage_from_its_beginning() -> None:
+    before, found = gc.get_threshold(), []
+    try:
+        run_process(lambda: found.append(gc.get_threshold()))
+    finally:
+        gc.set_threshold(*before)
+    assert found == [COLLECTION]
