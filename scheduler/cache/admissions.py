@@ -12,14 +12,14 @@ phase counts.
 from collections.abc import Mapping
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from scheduler.api.decisions import PodGroupStatusUpdate
 from scheduler.api.job import INQUEUE, PENDING, PENDING_PHASES, Job
 from scheduler.api.names import ADMISSION_RECORD, CARD_REQUEST
 from scheduler.api.resource import Dimensions, Vector
-from scheduler.api.scheduling import PodGroup
-from scheduler.api.signed_records import AdmissionRecord, SigningKey, read_admission_record
+from scheduler.api.signed_records import AdmissionRecord
 from scheduler.api.task import READY_STATUSES, TaskStatus
 
 _PLACED = (*READY_STATUSES, TaskStatus.RELEASING, TaskStatus.FAILED)
@@ -41,17 +41,14 @@ class Admitted(NamedTuple):
     """The annotation with the record is missing or was changed."""
 
 
-class Admission:
+class Admission(msgspec.Struct, eq=False, gc=False):
     """The admission of one PodGroup, with the fields of ``Admitted``."""
 
-    __slots__ = ("lost", "phase", "record", "text")
-
-    def __init__(self) -> None:
-        self.record: AdmissionRecord | None = None
-        """None: the PodGroup is not admitted."""
-        self.phase = ""
-        self.text: str | None = ""
-        self.lost = False
+    record: AdmissionRecord | None = None
+    """None: the PodGroup is not admitted."""
+    phase: str = ""
+    text: str | None = ""
+    lost: bool = False
 
     def observe(self, text: str) -> bool:
         """Compares the record in the annotations ("" for none) with the expected one. Returns whether someone changed
@@ -87,22 +84,6 @@ def without_record(annotations: Mapping[str, str]) -> tuple[Mapping[str, str], s
     """The annotations of a PodGroup without the admission record, and the record ("" if there is none)."""
     text = annotations.get(ADMISSION_RECORD, "")
     return ({k: v for k, v in annotations.items() if k != ADMISSION_RECORD}, text) if text else (annotations, "")
-
-
-def proven(group: PodGroup, queue: str, text: str | None, key: SigningKey, now: float) -> Admitted | None:
-    """The admission that the record ``text`` of a PodGroup in ``queue`` proves, or None.
-
-    Before the key was created no record can have been written, so the phase alone is proof."""
-    meta, spec, phase = group.metadata, group.spec, group.status.phase
-    name = f"{meta.namespace}/{meta.name}"
-    record = read_admission_record(text, meta.uid, key) if text else None
-    if record is not None:
-        return Admitted(name, meta.uid, record, INQUEUE, text, False)
-    if now >= key.created or phase in PENDING_PHASES:
-        return None
-    cards = (meta.annotations or {}).get(CARD_REQUEST, "")
-    assumed = AdmissionRecord.of(queue, spec.min_member, spec.min_resources, cards)
-    return Admitted(name, meta.uid, assumed, phase, text, key.shared)
 
 
 def apply_admission(job: Job, admission: Admission, dimensions: Dimensions) -> None:

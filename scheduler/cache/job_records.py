@@ -12,14 +12,18 @@ from functools import partial
 from operator import attrgetter
 from typing import Any, Final
 
+import msgspec
+
 from scheduler.api.decisions import PodGroupStatusUpdate
-from scheduler.api.job import Job, SubJob
-from scheduler.api.names import HARD, SOFT
+from scheduler.api.job import INQUEUE, PENDING_PHASES, Job, SubJob
+from scheduler.api.names import CARD_REQUEST, HARD, SOFT
+from scheduler.api.objects import Quantity, ResourceList
 from scheduler.api.resource import Dimensions, Vector
-from scheduler.api.scheduling import NetworkTopology, PodGroup, PodGroupCondition, PodGroupSpec, SubGroupPolicy
+from scheduler.api.scheduling import NetworkTopology, PodGroupCondition, PodGroupSpec, SubGroupPolicy
 from scheduler.api.selectors import ignore_field, is_valid, matches
+from scheduler.api.signed_records import AdmissionRecord, SigningKey, read_admission_record
 from scheduler.api.task import ALLOCATED_STATUSES, Task, TaskClass, TaskStatus
-from scheduler.cache.admissions import Admission, apply_admission
+from scheduler.cache.admissions import Admission, Admitted, apply_admission
 
 _CLASS: Final = attrgetter("cls")
 _BEST_EFFORT: Final = attrgetter("cls.best_effort")
@@ -27,53 +31,49 @@ NOTHING: Final[dict[str, Any]] = {}
 """In place of an empty dictionary that does not change: most jobs have many of them."""
 MAX_PREVIOUS: Final = 16384
 """Limit of the nodes of removed Pods that are kept for a job."""
+_MAX_MINIMUMS: Final = 4096
+"""Limit of the distinct minResources that are known."""
 Problem = tuple[str, str]
 """A field and what is wrong with it."""
 
 
-class JobRecord:
-    """A PodGroup and its tasks. Tasks may name a PodGroup that the watch has not delivered yet."""
+class JobRecord(msgspec.Struct, eq=False, gc=False):
+    """A PodGroup and its tasks. Tasks may name a PodGroup that the watch has not delivered yet.
 
-    __slots__ = (
-        "admission",
-        "annotations",
-        "conditions",
-        "counts",
-        "creation",
-        "group",
-        "key",
-        "min_resources",
-        "phase",
-        "previous_nodes",
-        "queue",
-        "tasks",
-        "view",
-    )
+    The record keeps of a PodGroup what sessions use, and nothing must refer back to it: a cluster can have hundreds of
+    thousands, and the cyclic garbage collector skips them.
+    """
 
-    def __init__(self, key: str) -> None:
-        self.key = key
-        self.group: PodGroup | None = None
-        self.queue = ""
-        self.creation = 0.0
-        self.min_resources: Vector | None = None
-        self.phase = ""
-        self.annotations: Mapping[str, str] = {}
-        """Without the admission record."""
-        self.admission = Admission()
-        self.conditions: tuple[PodGroupCondition, ...] = ()
-        self.counts = (0, 0, 0)
-        self.tasks: dict[str, Task] = {}
-        """uid -> task."""
-        self.previous_nodes: dict[str, str] = NOTHING
-        """Rank -> name of the node of a Pod that was removed."""
-        self.view: Job | None = None
-        """The Job of the last snapshot; None if the record has changed since."""
+    key: str
+    tasks: dict[str, Task]
+    """uid -> task."""
+    annotations: Mapping[str, str]
+    """Without the admission record."""
+    previous_nodes: dict[str, str]
+    """Rank -> name of the node of a Pod that was removed."""
+    admission: Admission = msgspec.field(default_factory=Admission)
+    spec: PodGroupSpec | None = None
+    """None: there is no PodGroup."""
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+    labels: dict[str, str] | None = None
+    owner_uid: str = ""
+    """uid of the object that manages the PodGroup, or ""."""
+    queue: str = ""
+    creation: float = 0.0
+    min_resources: Vector | None = None
+    phase: str = ""
+    conditions: tuple[PodGroupCondition, ...] = ()
+    counts: tuple[int, int, int] = (0, 0, 0)
+    view: Job | None = None
+    """The Job of the last snapshot; None if the record has changed since."""
 
     def copy(self) -> "JobRecord":
         """An independent copy without a view."""
         other = copy.copy(self)
         other.admission, other.tasks, other.view = copy.copy(self.admission), self.tasks.copy(), None
-        other.previous_nodes = self.previous_nodes.copy()
+        other.previous_nodes = self.previous_nodes.copy() if self.previous_nodes else NOTHING
         return other
 
     def remember_node(self, task: Task) -> None:
@@ -90,100 +90,180 @@ class JobRecord:
     @property
     def is_empty(self) -> bool:
         """Whether it has neither a PodGroup nor tasks."""
-        return self.group is None and not self.tasks
+        return self.spec is None and not self.tasks
 
 
 def status_of(record: JobRecord) -> PodGroupStatusUpdate | None:
     """The assumed status of the PodGroup; None without a PodGroup."""
-    if record.group is None:
+    if record.spec is None:
         return None
-    meta, (running, succeeded, failed) = record.group.metadata, record.counts
     return PodGroupStatusUpdate(
-        meta.namespace, meta.name, meta.uid, record.phase, record.conditions, running, succeeded, failed
+        record.namespace, record.name, record.uid, record.phase, record.conditions, *record.counts
     )
 
 
+def proven(record: JobRecord, key: SigningKey, now: float) -> Admitted | None:
+    """The admission that the signed record on the PodGroup proves, or None.
+
+    Before the key was created no record can have been written, so the phase alone is proof."""
+    spec, text = record.spec, record.admission.text
+    if spec is None:
+        return None
+    written = read_admission_record(text, record.uid, key) if text else None
+    if written is not None:
+        return Admitted(record.key, record.uid, written, INQUEUE, text, False)
+    if now >= key.created or record.phase in PENDING_PHASES:
+        return None
+    cards = record.annotations.get(CARD_REQUEST, "")
+    assumed = AdmissionRecord.of(record.queue, spec.min_member, spec.min_resources, cards)
+    return Admitted(record.key, record.uid, assumed, record.phase, text, key.shared)
+
+
+class MinimumResources:
+    """The minResources of PodGroups, as written and as vectors, which must not be changed: equal ones are in memory
+    once."""
+
+    def __init__(self, dimensions: Dimensions) -> None:
+        self._dimensions = dimensions
+        self._known: dict[tuple[tuple[str, Quantity], ...], tuple[ResourceList, Vector]] = {}
+
+    def of(self, amounts: ResourceList) -> tuple[ResourceList, Vector]:
+        """Equal amounts, and their vector. Raises QuantityError if an amount is malformed or negative."""
+        key = tuple(amounts.items())
+        known = self._known.get(key)
+        if known is None or len(known[1]) != self._dimensions.width:
+            vector = self._dimensions.vector(amounts)
+            vector.setflags(write=False)
+            if len(self._known) == _MAX_MINIMUMS:
+                self._known.clear()
+            known = self._known[key] = amounts, vector
+        return known
+
+    def clear(self) -> None:
+        """Forgets the vectors, after the set of counted resources has changed."""
+        self._known.clear()
+
+
+class RequestSums:
+    """Sums over the requests of tasks, for the views of one snapshot. Equal jobs share a sum. It must not be changed,
+    as it may be the request of a class."""
+
+    def __init__(self, nothing: Vector) -> None:
+        self._nothing = nothing
+        self._known: dict[tuple[TaskClass, int], Vector] = {}
+
+    def of(self, tasks: Collection[Task]) -> Vector:
+        """The sum over tasks."""
+        if len(tasks) == 1:
+            for task in tasks:
+                return task.cls.request
+        numbers: Counter[TaskClass] = Counter(map(_CLASS, tasks))
+        if len(numbers) == 1:
+            ((cls, number),) = numbers.items()
+            total = self._known.get((cls, number))
+            if total is None:
+                total = self._known[cls, number] = cls.request * number
+            return total
+        total = self._nothing
+        for cls, number in numbers.items():
+            total = total + cls.request * number
+        return total
+
+
 def view_of(
-    record: JobRecord, dimensions: Dimensions, priority: Callable[[str], int], *, enforce_admissions: bool = False
+    record: JobRecord,
+    dimensions: Dimensions,
+    priority: Callable[[str], int],
+    sums: RequestSums,
+    *,
+    enforce_admissions: bool = False,
 ) -> Job | None:
     """The Job of a record for a snapshot: the previous one if nothing changed, else a new one; None without a PodGroup.
 
     ``priority`` returns the value of a PriorityClass by name. ``enforce_admissions``: the phase of a PodGroup counts
     only if the scheduler has set it.
     """
-    group = record.group
-    if group is None:
+    spec = record.spec
+    if spec is None:
         return None
     view = record.view
     if view is not None and not view.changed and len(view.allocated) == dimensions.width:
         view.clear_records()
         return view
-    record.view = _build(record, group, dimensions, priority)
+    record.view = _build(record, spec, dimensions, priority, sums)
     if enforce_admissions:
         apply_admission(record.view, record.admission, dimensions)
     return record.view
 
 
-def _build(record: JobRecord, group: PodGroup, dimensions: Dimensions, priority: Callable[[str], int]) -> Job:
-    spec, meta = group.spec, group.metadata
-    by_status: dict[TaskStatus, dict[str, Task]] = {}
-    for uid, task in record.tasks.items():
-        group_of_status = by_status.get(task.status)
-        if group_of_status is None:
-            group_of_status = by_status[task.status] = {}
-        group_of_status[uid] = task
-    waiting = by_status.get(TaskStatus.PENDING, NOTHING).values()
-    gated = [task for task in waiting if task.gated and not task.cls.at_queue_gate]
-    held = [task for status, tasks in by_status.items() if status in ALLOCATED_STATUSES for task in tasks.values()]
+def _build(
+    record: JobRecord, spec: PodGroupSpec, dimensions: Dimensions, priority: Callable[[str], int], sums: RequestSums
+) -> Job:
+    by_status = _by_status(record.tasks)
+    allocated = pending = nothing = dimensions.nothing
+    gated, best_effort = None, 0
+    if len(by_status) == 1:  # as for most jobs
+        ((status, tasks),) = by_status.items()
+        if status in ALLOCATED_STATUSES:
+            allocated = sums.of(tasks.values())
+    elif by_status:
+        allocated = sums.of(
+            [task for status, tasks in by_status.items() if status in ALLOCATED_STATUSES for task in tasks.values()]
+        )
+    waiting = by_status.get(TaskStatus.PENDING)
+    if waiting is not None:
+        pending = sums.of(waiting.values())
+        closed = [task for task in waiting.values() if task.gated and not task.cls.at_queue_gate]
+        gated = sums.of(closed) if closed else None
+        best_effort = sum(map(_BEST_EFFORT, waiting.values()))
     if record.min_resources is not None:
         record.min_resources = dimensions.fit(record.min_resources)
     sub_jobs = sub_jobs_of(record.key, spec, record.tasks.values())
+    # Positional arguments, because names take a struct four times as long.
     return Job(
-        key=record.key,
-        uid=meta.uid,
-        namespace=meta.namespace,
-        name=meta.name,
-        queue=record.queue,
-        priority=priority(spec.priority_class_name),
-        creation=record.creation,
-        min_member=spec.min_member,
-        role_minimum=spec.min_task_member or NOTHING,
-        min_resources=record.min_resources,
-        labels=meta.labels or NOTHING,
-        annotations=record.annotations,
-        phase=record.phase,
-        conditions=record.conditions,
-        counts=record.counts,
-        stored_phase=record.phase,
-        by_status=by_status,
-        allocated=_sum_of_requests(held, dimensions),
-        pending=_sum_of_requests(waiting, dimensions),
-        pipelined=dimensions.nothing,
-        gated=_sum_of_requests(gated, dimensions) if gated else None,
-        pending_best_effort=sum(map(_BEST_EFFORT, waiting)),
-        reservation_limit=record.min_resources,
-        min_resource_list=spec.min_resources,
-        topology=spec.network_topology,
-        sub_jobs=sub_jobs,
-        sub_job_of={uid: sub_job for sub_job in sub_jobs.values() for uid in sub_job.tasks} if sub_jobs else NOTHING,
-        sub_group_minimum=sub_group_minimum_of(spec),
-        owner_uid=next((owner.uid for owner in meta.owner_references or () if owner.controller), ""),
-        previous_nodes=record.previous_nodes.copy() if record.previous_nodes else NOTHING,
+        record.key,
+        record.uid,
+        record.namespace,
+        record.name,
+        record.owner_uid,
+        record.queue,
+        priority(spec.priority_class_name),
+        record.creation,
+        spec.min_member,
+        spec.min_task_member or NOTHING,
+        record.min_resources,
+        spec.min_resources,
+        record.labels or NOTHING,
+        record.annotations,
+        record.phase,
+        record.conditions,
+        record.counts,
+        record.phase,  # stored_phase
+        by_status,
+        allocated,
+        pending,
+        nothing,  # pipelined
+        gated,
+        best_effort,
+        record.min_resources,  # reservation_limit
+        spec.network_topology,
+        sub_jobs,
+        {uid: sub_job for sub_job in sub_jobs.values() for uid in sub_job.tasks} if sub_jobs else NOTHING,
+        sub_group_minimum_of(spec),
+        record.previous_nodes.copy() if record.previous_nodes else NOTHING,
     )
 
 
-def _sum_of_requests(tasks: Collection[Task], dimensions: Dimensions) -> Vector:
-    """The sum over tasks. Must not be changed: it may be the request of a class."""
-    if len(tasks) < 2:
-        return next((task.cls.request for task in tasks), dimensions.nothing)
-    numbers: Counter[TaskClass] = Counter(map(_CLASS, tasks))
-    if len(numbers) == 1:
-        ((cls, number),) = numbers.items()
-        return cls.request if number == 1 else cls.request * number
-    total = dimensions.nothing
-    for cls, number in numbers.items():
-        total = total + cls.request * number
-    return total
+def _by_status(tasks: Mapping[str, Task]) -> dict[TaskStatus, dict[str, Task]]:
+    """status -> uid -> task."""
+    found: dict[TaskStatus, dict[str, Task]] = {}
+    for uid, task in tasks.items():
+        group = found.get(task.status)
+        if group is None:
+            found[task.status] = {uid: task}
+        else:
+            group[uid] = task
+    return found
 
 
 def sub_jobs_of(key: str, spec: PodGroupSpec, tasks: Iterable[Task]) -> dict[str, SubJob]:

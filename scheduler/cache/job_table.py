@@ -1,22 +1,32 @@
 """All jobs: watched PodGroups and their tasks in, Job views for snapshots out."""
 
-import sys
 from collections.abc import Callable, Collection, Iterable
 from functools import cache
+from sys import intern
 from typing import NamedTuple
 
 from scheduler.api.decisions import PodGroupStatusUpdate
 from scheduler.api.job import Job
 from scheduler.api.names import PODGROUP_PREFIX
+from scheduler.api.objects import OwnerReference
 from scheduler.api.quantity import QuantityError
 from scheduler.api.resource import Dimensions, Vector
-from scheduler.api.scheduling import PodGroup
+from scheduler.api.scheduling import PodGroup, PodGroupCondition
 from scheduler.api.signed_records import SigningKey
 from scheduler.api.snapshot import JobChanges, SettledJobs
 from scheduler.api.task import Task
 from scheduler.api.times import parse_timestamp
-from scheduler.cache.admissions import Admission, Admitted, proven, without_record
-from scheduler.cache.job_records import NOTHING, JobRecord, status_of, topology_problems_of, view_of
+from scheduler.cache.admissions import Admission, Admitted, without_record
+from scheduler.cache.job_records import (
+    NOTHING,
+    JobRecord,
+    MinimumResources,
+    RequestSums,
+    proven,
+    status_of,
+    topology_problems_of,
+    view_of,
+)
 from scheduler.cache.job_views import JobViews
 from scheduler.cache.malformed_fields import MalformedFields
 from scheduler.cache.pod_tasks import holds_node
@@ -57,9 +67,11 @@ class JobTable:
         self._records: dict[str, JobRecord] = {}
         self._borrowed: set[str] = set()
         """Keys of records that another table has too. They are copied before they are changed."""
+        self._minimums = MinimumResources(dimensions)
         self._views = JobViews()
-        self._stale: dict[str, None] = {}
-        """Keys of the jobs that have changed since the last snapshot."""
+        self._stale: dict[str, None] | None = None
+        """Keys of the jobs that have changed since the last snapshot. None: all views have to be built, as before the
+        first snapshot."""
         self._orphans: dict[str, list[Task]] = {}
         """Key of a PodGroup that does not exist, or that another scheduler serves -> its tasks on nodes."""
         self._served: Callable[[str], bool] | None = None
@@ -82,43 +94,50 @@ class JobTable:
     def upsert(self, group: PodGroup) -> None:
         """Stores a PodGroup, unless one of its amounts is malformed."""
         meta, spec, status = group.metadata, group.spec, group.status
+        minimum = None
         try:
-            minimum = None if spec.min_resources is None else self._dimensions.vector(spec.min_resources)
+            if spec.min_resources is not None:
+                spec.min_resources, minimum = self._minimums.of(spec.min_resources)
         except QuantityError as error:
             self._malformed.add("spec.minResources", str(error))
             return
         if spec.min_member < 0:
             self._malformed.add("spec.minMember", f"{spec.min_member} is below 0")
             return
-        least = min((spec.min_task_member or {}).values(), default=0)
-        if least < 0:
+        if spec.min_task_member and (least := min(spec.min_task_member.values())) < 0:
             self._malformed.add("spec.minTaskMember", f"{least} is below 0")
             return
-        for field, problem in topology_problems_of(spec):
-            self._malformed.add(field, problem)
+        if spec.network_topology is not None or spec.sub_group_policy:
+            for field, problem in topology_problems_of(spec):
+                self._malformed.add(field, problem)
         record = self._record(f"{meta.namespace}/{meta.name}")
         conditions = tuple(status.conditions or ())
         counts = (status.running, status.succeeded, status.failed)
-        old = record.group
-        if old is not None and old.metadata.uid != meta.uid:
+        old = record.spec
+        if old is not None and record.uid != meta.uid:
             record.admission = Admission()
         annotations, text = without_record(meta.annotations or NOTHING)
         record_changed = record.admission.observe(text)
         arrived = old is None or (
-            (old.spec, old.metadata.uid, old.metadata.labels, record.annotations, record.phase)
+            (old, record.uid, record.labels, record.annotations, record.phase)
             != (spec, meta.uid, meta.labels, annotations, status.phase)
         )
         if not arrived and not record_changed and (record.conditions, record.counts) == (conditions, counts):
             return
         # One that only confirms what sessions know already, because it was derived, is no arrival.
-        confirms = old is not None and not old.metadata.uid and (old.spec, record.annotations) == (spec, annotations)
-        _share_texts(group)
-        record.group = group
-        record.annotations = annotations
+        confirms = old is not None and not record.uid and (old, record.annotations) == (spec, annotations)
+        # A cluster can have hundreds of thousands of PodGroups: what many have in common is in memory once.
+        spec.queue, spec.priority_class_name = intern(spec.queue), intern(spec.priority_class_name)
+        for condition in conditions:
+            _share_texts(condition)
+        record.spec = spec
+        record.namespace, record.name, record.uid = intern(meta.namespace), meta.name, meta.uid
+        record.labels, record.annotations = meta.labels, annotations
+        record.owner_uid = _controller_of(meta.owner_references) if meta.owner_references else ""
         record.queue = spec.queue or self._default_queue
         record.creation = parse_timestamp(meta.creation_timestamp) or 0.0
         record.min_resources = minimum
-        record.phase, record.conditions, record.counts = status.phase, conditions, counts
+        record.phase, record.conditions, record.counts = intern(status.phase), conditions, counts
         self._drop_view(record)
         self._version.increment()
         # A PodGroup that controllers make for existing Pods is of no use before the Pods name it.
@@ -128,9 +147,9 @@ class JobTable:
     def delete(self, key: str) -> None:
         """Removes a deleted PodGroup. Its tasks remain."""
         record = self._existing(key)
-        if record is None or record.group is None:
+        if record is None or record.spec is None:
             return
-        record.group = None
+        record.spec, record.uid = None, ""
         record.admission = Admission()
         record.phase, record.conditions, record.counts = "", (), (0, 0, 0)
         self._drop_view(record)
@@ -141,23 +160,23 @@ class JobTable:
 
     def keys(self) -> list[str]:
         """The keys of all PodGroups."""
-        return [key for key, record in self._records.items() if record.group is not None]
+        return [key for key, record in self._records.items() if record.spec is not None]
 
     def is_complete(self, key: str) -> bool:
         """Whether a PodGroup exists and has as many Pods as its minMember asks for, in whatever status."""
         record = self._records.get(key)
-        return record is not None and record.group is not None and len(record.tasks) >= record.group.spec.min_member
+        return record is not None and record.spec is not None and len(record.tasks) >= record.spec.min_member
 
     def uid(self, key: str) -> str:
         """The uid of a PodGroup, or ""."""
         record = self._records.get(key)
-        return record.group.metadata.uid if record is not None and record.group is not None else ""
+        return record.uid if record is not None else ""
 
     # --- statuses ---
     def assume(self, update: PodGroupStatusUpdate) -> None:
         """Treats a status as written, if the PodGroup still has the same uid."""
         record = self._existing(f"{update.namespace}/{update.name}")
-        if record is not None and record.group is not None and record.group.metadata.uid == update.uid:
+        if record is not None and record.spec is not None and record.uid == update.uid:
             record.phase, record.conditions = update.phase, update.conditions
             record.counts = (update.running, update.succeeded, update.failed)
             record.admission.assume(update)
@@ -171,8 +190,7 @@ class JobTable:
     # --- admissions ---
     def proven_admissions(self, key: SigningKey, now: float) -> list[Admitted]:
         """The admissions that signed records on PodGroups prove."""
-        groups = [(record.group, record) for record in self._records.values() if record.group is not None]
-        found = (proven(group, record.queue, record.admission.text, key, now) for group, record in groups)
+        found = (proven(record, key, now) for record in self._records.values())
         return [admitted for admitted in found if admitted is not None]
 
     def enforce_admissions(self, admitted: Iterable[Admitted]) -> None:
@@ -180,7 +198,7 @@ class JobTable:
         self._enforce_admissions = True
         for known in admitted:
             record = self._existing(known.key)
-            if record is not None and record.group is not None and record.group.metadata.uid == known.uid:
+            if record is not None and record.spec is not None and record.uid == known.uid:
                 record.admission.restore(known)
         self.drop_views()
 
@@ -188,9 +206,7 @@ class JobTable:
         """All known admissions; None: admissions are not enforced, and the phase of each PodGroup counts."""
         if not self._enforce_admissions:
             return None
-        known = (
-            r.admission.admitted(key, r.group.metadata.uid) for key, r in self._records.items() if r.group is not None
-        )
+        known = (r.admission.admitted(key, r.uid) for key, r in self._records.items() if r.spec is not None)
         return [admitted for admitted in known if admitted is not None]
 
     # --- tasks ---
@@ -219,7 +235,7 @@ class JobTable:
     def _existing(self, key: str) -> JobRecord | None:
         """The record of a job, which the caller may change, or None."""
         record = self._records.get(key)
-        if record is not None and key in self._borrowed:
+        if record is not None and self._borrowed and key in self._borrowed:
             self._borrowed.discard(key)
             record = self._records[key] = record.copy()
         return record
@@ -227,7 +243,7 @@ class JobTable:
     def _record(self, key: str) -> JobRecord:
         record = self._existing(key)
         if record is None:
-            record = self._records[key] = JobRecord(key)
+            record = self._records[key] = JobRecord(key, {}, NOTHING, NOTHING)
         return record
 
     # --- views ---
@@ -235,7 +251,8 @@ class JobTable:
         """Leaves the jobs of other queues out of snapshots from now on; their tasks on nodes count as tasks without a
         job."""
         self._served = served
-        self._stale = dict.fromkeys((*self._stale, *self._records))
+        if self._stale is not None:
+            self._stale.update(dict.fromkeys(self._records))
         self._version.increment()
 
     def drop_views(self) -> None:
@@ -250,53 +267,59 @@ class JobTable:
         """Drops the views of the jobs whose priority has changed with a PriorityClass."""
         priority = cache(self._priority)
         for key, record in list(self._records.items()):
-            if record.group is None or record.view is None:
+            if record.spec is None or record.view is None:
                 continue
-            if record.view.priority != priority(record.group.spec.priority_class_name):
+            if record.view.priority != priority(record.spec.priority_class_name):
                 self._drop_view(self._record(key))
         self._version.increment()
 
     def recount(self) -> None:
         """Computes all amounts again after the set of counted resources has changed."""
         self.drop_views()
+        self._minimums.clear()
         for record in self._records.values():
-            if record.group is not None and record.min_resources is not None:
-                record.min_resources = self._dimensions.vector(record.group.spec.min_resources)
+            if record.spec is not None and record.spec.min_resources is not None:
+                _, record.min_resources = self._minimums.of(record.spec.min_resources)
 
     def _drop_view(self, record: JobRecord) -> None:
         record.view = None
-        self._views.drop(record.key)
-        self._stale[record.key] = None
+        if self._stale is not None:
+            self._views.drop(record.key)
+            self._stale[record.key] = None
 
     def compact(self) -> None:
         """Forgets jobs that came and went since the last snapshot."""
-        known = (self._records, self._views, self._orphans)
-        self._stale = {key: None for key in self._stale if any(key in table for table in known)}
+        if self._stale:
+            known = (self._records, self._views, self._orphans)
+            self._stale = {key: None for key in self._stale if any(key in table for table in known)}
 
     def views(self, queues: Collection[str]) -> JobsOfSession:
         """Returns the jobs for a snapshot. ``queues``: the names of all queues."""
-        if self._shares_views or self._width != self._dimensions.width:
+        if self._stale is None or self._shares_views or self._width != self._dimensions.width:
             self._views.clear()
             self._orphans.clear()
             self._stale = dict.fromkeys(self._records)
             self._width = self._dimensions.width
         else:
-            self._stale |= dict.fromkeys(self._views.changed_by_sessions())
-        for key in self._stale:
-            self._update_view(key)
-        self._stale = {}
+            self._stale.update(dict.fromkeys(self._views.changed_by_sessions()))
+        if self._stale:
+            priority, sums = cache(self._priority), RequestSums(self._dimensions.nothing)
+            for key in self._stale:
+                self._update_view(key, priority, sums)
+            self._stale = {}
         active, settled = self._views.of_queues(queues)
         orphans = [task for tasks in self._orphans.values() for task in tasks]
         return JobsOfSession(*self._views.all(), active, settled, self._views.touched, orphans)
 
-    def _update_view(self, key: str) -> None:
+    def _update_view(self, key: str, priority: Callable[[str], int], sums: RequestSums) -> None:
         record = self._records.get(key)
-        self._orphans.pop(key, None)
+        if self._orphans:
+            self._orphans.pop(key, None)
         if record is None:
             self._views.replace(key, None)
             return
         if self._served is None or self._served(record.queue):
-            view = view_of(record, self._dimensions, self._priority, enforce_admissions=self._enforce_admissions)
+            view = view_of(record, self._dimensions, priority, sums, enforce_admissions=self._enforce_admissions)
         else:
             view = None
         self._views.replace(key, view)
@@ -306,18 +329,17 @@ class JobTable:
                 self._orphans[key] = orphans
 
 
-def _share_texts(group: PodGroup) -> None:
-    """Interns the texts that PodGroups have in common: a cluster can have hundreds of thousands of them."""
-    meta, spec = group.metadata, group.spec
-    meta.namespace, spec.queue = sys.intern(meta.namespace), sys.intern(spec.queue)
-    spec.priority_class_name = sys.intern(spec.priority_class_name)
-    group.status.phase = sys.intern(group.status.phase)
-    for owner in meta.owner_references or ():
-        owner.api_version, owner.kind = sys.intern(owner.api_version), sys.intern(owner.kind)
-    if meta.creation_timestamp is not None:
-        meta.creation_timestamp = sys.intern(meta.creation_timestamp)
-    for condition in group.status.conditions or ():
-        for field in ("type", "status", "reason", "message", "last_transition_time"):
-            value = getattr(condition, field)
-            if value:
-                setattr(condition, field, sys.intern(value))
+def _share_texts(condition: PodGroupCondition) -> None:
+    """Interns the texts that conditions of PodGroups have in common."""
+    condition.type, condition.status = intern(condition.type), intern(condition.status)
+    condition.reason, condition.message = intern(condition.reason), intern(condition.message)
+    if condition.last_transition_time is not None:
+        condition.last_transition_time = intern(condition.last_transition_time)
+
+
+def _controller_of(owners: Iterable[OwnerReference]) -> str:
+    """uid of the owner that manages an object, or ""."""
+    for owner in owners:
+        if owner.controller:
+            return owner.uid
+    return ""

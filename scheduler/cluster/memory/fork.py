@@ -9,7 +9,6 @@ most of it is copied only when the copy changes it, and the copy takes some mill
 import copy
 from collections import OrderedDict
 from collections.abc import Iterable
-from dataclasses import fields
 from enum import Enum
 from functools import partial
 from operator import attrgetter
@@ -39,10 +38,12 @@ _SHARED: Final = (tuple, Enum, msgspec.Struct, NodeFacts, TaskClass, PlacedClass
 """Immutable types, and Dimensions, which only grow: the index that one copy assigns to a resource is valid for all."""
 _CONTAINERS: Final[tuple[type, ...]] = (dict, OrderedDict, CopyOnAccess, list, set, MethodType, partial)
 _TASKS: Final = {Task}
+_COPIED: Final = {Task, JobRecord}
+"""Structs that are changed in place."""
 _COPIED_BY_TABLES: Final = {Task, JobRecord, Job, type(None)}
 """Types whose values a borrowing table copies, or drops, before it changes them."""
 _DICTIONARIES: Final = {dict}
-_FIELDS: Final = attrgetter(*(field.name for field in fields(Job)))
+_FIELDS: Final = attrgetter(*Job.__struct_fields__)
 _CHANGING: Final = (
     "by_status", "placed", "nominated", "fit_errors", "refusals", "new_conditions", "transaction", "sub_jobs",
     "sub_job_of",
@@ -97,6 +98,8 @@ class _Copier:
             return self._remember(value, partial(self.copy(value.func), *map(self.copy, value.args)))
         if kind is Job:
             return self._job(value)
+        if kind is JobRecord:
+            return self._record(value)
         if kind is Worklist:
             return self._remember(value, value.fork(self.copy))
         if kind is Index:
@@ -123,6 +126,11 @@ class _Copier:
         for name in _CHANGING:
             old = getattr(job, name)
             setattr(made, name, self.copy(old) if old else type(old)())
+        return made
+
+    def _record(self, record: JobRecord) -> JobRecord:
+        made: JobRecord = self._remember(record, record.copy())
+        made.tasks, made.view = self.copy(record.tasks), self.copy(record.view)
         return made
 
     def _remember(self, value: Any, made: Any) -> Any:
@@ -172,7 +180,9 @@ class _Copier:
             return False
         frozen = getattr(getattr(kind, "__dataclass_params__", None), "frozen", False)
         shared = (
-            not kind.__module__.startswith("scheduler.") or frozen or (issubclass(kind, _SHARED) and kind is not Task)
+            not kind.__module__.startswith("scheduler.")
+            or frozen
+            or (issubclass(kind, _SHARED) and kind not in _COPIED)
         )
         (self._shared if shared else self._copied).add(kind)
         return shared

@@ -515,6 +515,19 @@ def test_a_negative_minimum_is_reported_with_its_field(minimum: Raw, field: str)
     assert [m.field for m in cache.take_malformed()] == [field]
 
 
+def test_minimum_resources_are_counted_again_when_plugins_count_other_resources() -> None:
+    cache = small()
+    stored = []
+    for name, counting, amount in (("x", PLAIN, 2000), ("y", HAMI, 0), ("z", PLAIN, 2000)):
+        cache.configure(counting)
+        feed(cache, group(name, asks=f"{MEMORY}=2"))
+        stored.append(f"default/{name}")
+        snapshot = cache.snapshot(0)
+        minimums = [snapshot.jobs[key].min_resources for key in stored]
+        position = snapshot.dimensions.find(MEMORY)
+        assert [None if m is None else m[position] for m in minimums] == [amount] * len(stored)
+
+
 def test_a_malformed_amount_is_reported_even_if_plugins_leave_the_resource_out() -> None:
     cache = small()
     cache.configure(HAMI)
