@@ -136,7 +136,7 @@ class Allocate:
             self._failed = FailedJobs(self._session, self.name, _ASKED)
         given = job.transaction
         nodes = {i: given[task.uid] for i, task in enumerate(tasks) if task.uid in given} if given else {}
-        found = FailedSearch(nodes, dict(job.fit_errors), tuple(job.refusals))
+        found = FailedSearch(nodes, dict(job.fit_errors), job.refusals)
         self._failed.add(self._failed.demand(job, tasks), found)
 
     def _place(self, queue: Queue, job: Job) -> Statement | None:

@@ -24,7 +24,7 @@ class FailedSearch(msgspec.Struct, frozen=True):
     """Position of a task in task order -> the node that it had until the statement was discarded."""
     fit_errors: Mapping[int, FitErrors] = msgspec.field(default_factory=dict)
     """The new ``fit_errors`` of the job."""
-    refusals: Sequence[Refusal] = ()
+    refusals: tuple[Refusal, ...] = ()
     """The new ``refusals`` of the job."""
 
 

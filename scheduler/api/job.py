@@ -164,20 +164,13 @@ class Job(msgspec.Struct, eq=False):
     """Name of a subGroupPolicy -> minSubGroups; None: there are no policies."""
     previous_nodes: Mapping[str, str]
     """Rank (``hccl/rankIndex``) -> name of the node of a Pod that was removed. Not known after a restart."""
-    placed: dict[str, int] = msgspec.field(default_factory=dict)
-    """uid -> row of the node, for tasks allocated or pipelined in this session."""
-    nominated: dict[str, None] = msgspec.field(default_factory=dict)
-    """uids of tasks that were pipelined in this session and have other tasks evicted for them. A dictionary, because an
-    empty one takes a fourth of the memory of an empty set."""
     changed: bool = False
     """A session has moved tasks or set the phase, so the cache must not reuse the Job."""
-    remembered: dict[str, tuple[object, Any]] = msgspec.field(default_factory=dict)
+    remembered: dict[str, tuple[object, Any]] | None = None
     """Name of a result -> what it depends on besides the PodGroup and its tasks, and the result (``remember``)."""
-    fit_errors: dict[int, FitErrors] = msgspec.field(default_factory=dict)
-    """Class id -> why its tasks found no node in this session."""
-    refusals: list[Refusal] = msgspec.field(default_factory=list)
+    refusals: tuple[Refusal, ...] = ()
     """Why the job as a whole was refused in this session (enqueue, quota, validity)."""
-    new_conditions: list[Condition] = msgspec.field(default_factory=list)
+    new_conditions: tuple[Condition, ...] = ()
     """Conditions to set on the PodGroup at the end of this session."""
     admission: AdmissionRecord | None = None
     """The resources that it was admitted with; None: it is not admitted, or admissions are not enforced."""
@@ -187,10 +180,54 @@ class Job(msgspec.Struct, eq=False):
     """The PodGroup has an annotation with an admission record."""
     record_lost: bool = False
     """Its admission record was changed or removed, or was never written."""
-    transaction: dict[str, tuple[TaskStatus, str]] = msgspec.field(default_factory=dict)
-    """uid -> (status, node name) of the task in a discarded statement: the task fits, its gang does not."""
     tier_limit: int | None = None
     """The highest tier that its tasks may span; None: no limit. Each session computes it."""
+    # Made when first used: most jobs are settled and need none, and empty dictionaries take half a kilobyte.
+    _placed: dict[str, int] | None = None
+    _nominated: dict[str, None] | None = None
+    _fit_errors: dict[int, FitErrors] | None = None
+    _transaction: dict[str, tuple[TaskStatus, str]] | None = None
+
+    @property
+    def placed(self) -> dict[str, int]:
+        """uid -> row of the node, for tasks allocated or pipelined in this session."""
+        found = self._placed
+        if found is None:
+            found = self._placed = {}
+        return found
+
+    @property
+    def nominated(self) -> dict[str, None]:
+        """uids of tasks that were pipelined in this session and have other tasks evicted for them. A dictionary,
+        because an empty one takes a fourth of the memory of an empty set."""
+        found = self._nominated
+        if found is None:
+            found = self._nominated = {}
+        return found
+
+    @property
+    def fit_errors(self) -> dict[int, FitErrors]:
+        """Class id -> why its tasks found no node in this session."""
+        found = self._fit_errors
+        if found is None:
+            found = self._fit_errors = {}
+        return found
+
+    @fit_errors.setter
+    def fit_errors(self, errors: dict[int, FitErrors]) -> None:
+        self._fit_errors = errors
+
+    @property
+    def transaction(self) -> dict[str, tuple[TaskStatus, str]]:
+        """uid -> (status, node name) of the task in a discarded statement: the task fits, its gang does not."""
+        found = self._transaction
+        if found is None:
+            found = self._transaction = {}
+        return found
+
+    @transaction.setter
+    def transaction(self, given: dict[str, tuple[TaskStatus, str]]) -> None:
+        self._transaction = given
 
     def tasks(self) -> Iterator[Task]:
         for group in self.by_status.values():
@@ -251,11 +288,18 @@ class Job(msgspec.Struct, eq=False):
         job, it is computed at each call."""
         if self.changed:
             return compute()
+        if self.remembered is None:
+            self.remembered = {}
         known = self.remembered.get(name)
         if known is None or known[0] != basis:
             known = self.remembered[name] = basis, compute()
         result: T = known[1]
         return result
+
+    def forget(self, name: str) -> None:
+        """Computes a remembered result again at the next call of ``remember``."""
+        if self.remembered is not None:
+            self.remembered.pop(name, None)
 
     def waiting_by_message(self) -> Mapping[tuple[int, str], Sequence[Task]]:
         """Returns the pending tasks that this scheduler reports on, without gated ones: (class id, message that they
@@ -306,14 +350,8 @@ class Job(msgspec.Struct, eq=False):
 
     def clear_records(self) -> None:
         """Clears what a session recorded on the job."""
-        if self.fit_errors:
-            self.fit_errors = {}
-        if self.refusals:
-            self.refusals = []
-        if self.new_conditions:
-            self.new_conditions = []
-        if self.transaction:
-            self.transaction = {}
+        self.refusals = self.new_conditions = ()
+        self._fit_errors = self._transaction = None
 
     def move(self, task: Task, old: TaskStatus, new: TaskStatus) -> None:
         """Moves a task to another status and updates the sums. Raises KeyError if the task is not in ``old``."""

@@ -235,13 +235,13 @@ class JobTable:
     def _existing(self, key: str) -> JobRecord | None:
         """The record of a job, which the caller may change, or None."""
         record = self._records.get(key)
-        if record is not None and self._borrowed and key in self._borrowed:
+        if record is not None and key in self._borrowed:
             self._borrowed.discard(key)
             record = self._records[key] = record.copy()
         return record
 
     def _record(self, key: str) -> JobRecord:
-        record = self._existing(key)
+        record = self._existing(key) if self._borrowed else self._records.get(key)
         if record is None:
             record = self._records[key] = JobRecord(key, {}, NOTHING, NOTHING)
         return record

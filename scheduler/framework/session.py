@@ -201,7 +201,7 @@ class Session(Registration):
         if not isinstance(refusal, Refusal):
             raise TypeError(f"{refusal!r:.66} is not a Refusal")
         self.touch(job)
-        job.refusals.append(refusal)
+        job.refusals += (refusal,)
 
     def refuse_without_reason(self, point: ExtensionPoint, queue: Queue, job: Job, cls: TaskClass) -> None:
         """Records which plugin has no room for tasks of a class, if no plugin has recorded why. ``point``: ALLOCATABLE

@@ -153,16 +153,17 @@ class Statement:
         old, new = (TaskStatus.PENDING, status) if sign > 0 else (status, TaskStatus.PENDING)
         source = job.by_status[old]
         target = job.by_status.setdefault(new, {})
+        placed = job.placed
         for task, row in zip(tasks, rows, strict=True):
             uid = task.uid
             del source[uid]
             target[uid] = task
             if sign > 0:
-                job.placed[uid] = row
+                placed[uid] = row
                 if operation.nominate:
                     job.nominated[uid] = None
             else:
-                del job.placed[uid]
+                del placed[uid]
                 job.nominated.pop(uid, None)
         if not source:
             del job.by_status[old]

@@ -87,7 +87,7 @@ def _close_job(session: Session, job: Job) -> None:
             phase = INQUEUE  # another scheduler, whose Pods are not seen before they are bound, may have set it
     if job.refusals and not job.by_status:
         reasons = "; ".join(dict.fromkeys(r.message for r in job.refusals))
-        job.new_conditions.append(Condition(CONDITION_UNSCHEDULABLE, job.refusals[0].reason, reasons))
+        job.new_conditions += (Condition(CONDITION_UNSCHEDULABLE, job.refusals[0].reason, reasons),)
     conditions = _conditions(session, job, phase)
     _report_refusals(session, job)
     counts = (job.count(TaskStatus.RUNNING), job.count(TaskStatus.SUCCEEDED), job.count(TaskStatus.FAILED))
@@ -177,7 +177,7 @@ def _refuse_queue(session: Session, job: Job) -> None:
     """Refuses a job whose queue does not exist: its conditions say so, and its phase does not change."""
     message = f"queue {job.queue} does not exist"
     session.refuse(job, Refusal(REASON_QUEUE_NOT_FOUND, message))
-    job.new_conditions = [Condition(CONDITION_UNSCHEDULABLE, REASON_QUEUE_NOT_FOUND, message)]
+    job.new_conditions = (Condition(CONDITION_UNSCHEDULABLE, REASON_QUEUE_NOT_FOUND, message),)
     conditions = _conditions(session, job)
     if conditions is not job.conditions:
         session.decisions.pod_groups.append(

@@ -110,11 +110,11 @@ class Gang:
                     continue
                 short = job.min_member - tried_with_success(job) - job.ready_count
                 message = f"{max(short, 0)}/{job.size} tasks in gang unschedulable: {gang_message(job)}"
-                job.new_conditions.append(Condition(CONDITION_UNSCHEDULABLE, REASON_NOT_ENOUGH_RESOURCES, message))
+                job.new_conditions += (Condition(CONDITION_UNSCHEDULABLE, REASON_NOT_ENOUGH_RESOURCES, message),)
             elif job.changed or not any(
                 c.type == CONDITION_SCHEDULED and c.reason == REASON_GANG_READY for c in job.conditions
             ):
-                job.new_conditions.append(Condition(CONDITION_SCHEDULED, REASON_GANG_READY, ""))
+                job.new_conditions += (Condition(CONDITION_SCHEDULED, REASON_GANG_READY, ""),)
 
 
 def _is_terminating(job: Job) -> bool:

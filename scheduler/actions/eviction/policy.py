@@ -87,13 +87,12 @@ def describe(job: Job) -> str:
 def without_side_effects(job: Job, tasks: Sequence[Task]) -> Iterator[None]:
     """Restores the refusals, fit errors and transactions of the job and its tasks on exit: questions about what would
     happen must not be reported as what did."""
-    refusals, errors = len(job.refusals), dict(job.fit_errors)
+    refusals, errors = job.refusals, dict(job.fit_errors)
     given = {task.uid: job.transaction.get(task.uid) for task in tasks}
     try:
         yield
     finally:
-        del job.refusals[refusals:]
-        job.fit_errors = errors
+        job.refusals, job.fit_errors = refusals, errors
         for uid, transaction in given.items():
             job.transaction.pop(uid, None)
             if transaction is not None:

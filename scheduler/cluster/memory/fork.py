@@ -45,8 +45,7 @@ _COPIED_BY_TABLES: Final = {Task, JobRecord, Job, type(None)}
 _DICTIONARIES: Final = {dict}
 _FIELDS: Final = attrgetter(*Job.__struct_fields__)
 _CHANGING: Final = (
-    "by_status", "placed", "nominated", "fit_errors", "refusals", "new_conditions", "transaction", "sub_jobs",
-    "sub_job_of",
+    "by_status", "_placed", "_nominated", "_fit_errors", "_transaction", "sub_jobs", "sub_job_of",
 )  # fmt: skip
 """Containers of a Job that a session changes in place."""
 _NO_ATTRIBUTE: Final = object()

@@ -302,7 +302,7 @@ class Ascend:
             if self._demand.is_npu_job(job) or self._demand.check(job) is not None:
                 found = self._condition(job)
                 if found is not None:
-                    job.new_conditions.append(Condition(CONDITION_UNSCHEDULABLE, *found))
+                    job.new_conditions += (Condition(CONDITION_UNSCHEDULABLE, *found),)
 
     def _condition(self, job: Job) -> tuple[str, str] | None:
         """Reason and message. A job may be invalid and request more than the cluster has: the message says both."""

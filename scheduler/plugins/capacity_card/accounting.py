@@ -289,6 +289,6 @@ def account_of(job: Job, account_builder: AccountBuilder) -> JobAccount:
     terms = account_builder.unlimited, account_builder.signed_since, job.phase  # enqueue changes only the phase
     inventory, account = job.remember(_ACCOUNT, terms, compute)
     if inventory is not account_builder.inventory and not account.independent_of_nodes:
-        del job.remembered[_ACCOUNT]
+        job.forget(_ACCOUNT)
         _, account = job.remember(_ACCOUNT, terms, compute)
     return account

@@ -326,7 +326,7 @@ def test_refusals_of_the_trial_are_not_recorded() -> None:
     objects = [queue("q1", capability="4c+4G"), low(0), high(), running("v", "3c+3G"), pod("p", "3c+3G", "high")]
     world = World(CLASSES, node("n1", "12c+12G"), *objects).run(PREEMPT)
     assert world.evicted == {"v"}
-    assert world.outcome is not None and world.outcome.session.jobs["default/high"].refusals == []
+    assert world.outcome is not None and world.outcome.session.jobs["default/high"].refusals == ()
 
 
 def test_a_best_effort_member_that_was_pipelined_without_evictions_is_bound_by_backfill() -> None:

@@ -257,7 +257,7 @@ def test_changes_of_nodes_in_a_session_do_not_reach_the_cache() -> None:
 def test_an_unchanged_job_is_reused_without_the_records_of_the_last_session() -> None:
     cache = small()
     first = cache.snapshot(0).jobs
-    first["default/a"].new_conditions.append(Condition("Unschedulable", "", ""))
+    first["default/a"].new_conditions += (Condition("Unschedulable", "", ""),)
     first["default/a"].transaction["u"] = (TaskStatus.ALLOCATED, "n1")
     second = cache.snapshot(0).jobs
     assert second["default/a"] is first["default/a"]

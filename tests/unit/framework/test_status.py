@@ -42,7 +42,7 @@ def test_phase_of_a_group(members: list[Raw], minimum: int, phase: str, unschedu
     world = World(node("n", "9c"), group("a", minimum=minimum, phase=phase), made)
     job = world.session(configuration([])).jobs["default/a"]
     if unschedulable:
-        job.new_conditions.append(Condition("Unschedulable", "NotEnoughResources", ""))
+        job.new_conditions += (Condition("Unschedulable", "NotEnoughResources", ""),)
     assert group_phase(job) == expected
 
 
@@ -156,7 +156,7 @@ def test_a_running_group_that_this_session_finds_unschedulable_keeps_the_conditi
     waited["status"]["conditions"] = [STUCK]
     world = World(node("n", "9c"), waited, [pod(f"p{i}", "1c", "a", **BOUND) for i in range(2)])
     session = world.session(configuration([]))
-    session.jobs["default/a"].new_conditions.append(Condition("Unschedulable", STUCK["reason"], STUCK["message"]))
+    session.jobs["default/a"].new_conditions += (Condition("Unschedulable", STUCK["reason"], STUCK["message"]),)
     close_session(session)
     assert not session.decisions.pod_groups
 
