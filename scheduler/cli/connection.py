@@ -165,7 +165,7 @@ class Cluster:
         path = f"{_path(POD, namespace, pod)}/log"
         stream = self.client.lines(path, params, unfinished=True)
         try:
-            async with aclosing(stream):  # type: ignore[type-var]
+            async with aclosing(stream):
                 async for lines in stream:
                     yield lines
         except (ApiError, TransportError) as error:

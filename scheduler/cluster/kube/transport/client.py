@@ -1,13 +1,13 @@
 """Calls to the API server: authenticated, rate-limited by class, fenced by the lease, counted.
 
 Bodies are bytes; callers encode and decode them. Callers also retry, because only they know what a lost answer means.
-Short requests take connections of our own (``http1``), lists and watches those of aiohttp, which also knows proxies.
+Short requests and watches take connections of our own (``http1``), lists those of aiohttp, which also knows proxies.
 """
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from typing import Final, Protocol
@@ -217,11 +217,18 @@ class ApiClient:
         raise AssertionError("unreachable")
 
     async def _send_short(
-        self, short: ShortRequests, method: str, target: str, head: Head, body: bytes | None, seconds: float
+        self,
+        short: ShortRequests,
+        method: str,
+        target: str,
+        head: Head,
+        body: bytes | None,
+        seconds: float,
+        receive: Callable[[bytes], object] | None = None,
     ) -> Answer:
-        """Sends a request over a connection of our own. Raises TransportError."""
+        """Sends a request over a connection of our own. Raises TransportError, and what ``receive`` raises."""
         try:
-            return await short.send(method, target, head, body, seconds)
+            return await short.send(method, target, head, body, seconds, receive)
         except ConnectError as error:
             if error.tls:  # the server may have a certificate of another authority now
                 await self._renew_credentials()
@@ -272,6 +279,39 @@ class ApiClient:
         increment()
         observe(seconds)
 
+    async def follow(
+        self, path: str, params: Mapping[str, str], receive: Callable[[list[bytes]], object], *, longest: float
+    ) -> None:
+        """Calls ``receive`` with the lines of a streamed answer, as many at a time as have arrived, until the server
+        ends it. What follows the last newline is torn, and left out. ``longest``: see ``lines``, which takes more
+        than twice the processor time. Raises ApiError, TransportError, and what ``receive`` raises: the stream is
+        broken off then."""
+        if self._short is None:
+            async with aclosing(self.lines(path, params, longest=longest)) as stream:
+                async for found in stream:
+                    receive(found)
+            return
+        rest = b""
+
+        def take(part: bytes) -> None:
+            nonlocal rest
+            found = (rest + part).split(b"\n")
+            rest = found.pop()
+            if found:
+                receive(found)
+
+        code = "error"
+        try:
+            head = Head(await self._current_authorization(), JSON, "")
+            answer = await self._send_short(self._short, "GET", _with_query(path, params), head, None, longest, take)
+            code = str(answer.status)
+            if answer.status >= 300:
+                if answer.status == 401:
+                    await self._renew_credentials()
+                raise _error(answer.status, answer.retry_after, answer.body)
+        finally:
+            self._metrics.api_requests.labels("watch", code).inc()
+
     async def lines(
         self,
         path: str,
@@ -279,7 +319,7 @@ class ApiClient:
         *,
         longest: float | None = None,
         unfinished: bool = False,
-    ) -> AsyncIterator[list[bytes]]:
+    ) -> AsyncGenerator[list[bytes], None]:
         """The lines of a streamed answer, as many at a time as have arrived.
 
         Streams are few and are not rate-limited: a watch must not wait behind bindings to be resumed.

@@ -1,7 +1,8 @@
-"""Requests with short answers, sent to the API server over connections of our own (``http1``)."""
+"""Requests with short answers, and watches, sent to the API server over connections of our own (``http1``)."""
 
 import re
 import ssl
+from collections.abc import Callable
 from typing import Final, NamedTuple, Self
 from urllib.parse import quote
 
@@ -65,9 +66,17 @@ class ShortRequests:
             return None
         return cls(address, access)
 
-    async def send(self, method: str, target: str, head: Head, body: bytes | None, seconds: float) -> Answer:
-        """``target``: path and query. Raises ConnectError, ExchangeError, and ValueError for a value that cannot be
-        sent in a header."""
+    async def send(
+        self,
+        method: str,
+        target: str,
+        head: Head,
+        body: bytes | None,
+        seconds: float,
+        receive: Callable[[bytes], object] | None = None,
+    ) -> Answer:
+        """``target``: path and query; ``receive``: see ResponseParser. Raises ConnectError, ExchangeError, ValueError
+        for a value that cannot be sent in a header, and what ``receive`` raises."""
         fields = self._heads.get(head)
         if fields is None:
             fields = self._fields(head)
@@ -81,7 +90,7 @@ class ShortRequests:
             request = f"{method} {target} HTTP/1.1\r\n{fields}\r\n".encode()
         else:
             request = f"{method} {target} HTTP/1.1\r\n{fields}Content-Length: {len(body)}\r\n\r\n".encode() + body
-        response = await self._pool.request(method, request, seconds)
+        response = await self._pool.request(method, request, seconds, receive)
         retry_after = response.headers.get(b"retry-after")
         return Answer(response.status, None if retry_after is None else retry_after.decode("latin-1"), response.body)
 

@@ -38,7 +38,7 @@ from scheduler.cluster.kube.watch.lists_ahead import ListsAhead
 from scheduler.cluster.kube.watch.pages import PAGE, GoneError, Listed, pages_of_heads, pages_of_objects
 from scheduler.observability.role_metrics import RoleMetrics
 
-WATCH_SECONDS = (40, 45)
+WATCH_SECONDS = (45, 50)
 """The requested duration of a watch; random, so that not all watches of all clients end together."""
 OVERDUE = 10.0
 """Seconds after the requested end at which a watch is considered dead, which is therefore noticed within 60 s."""
@@ -293,16 +293,18 @@ class Informer:
         }
         started = asyncio.get_running_loop().time()
         received = False
+
+        def receive(lines: list[bytes]) -> None:
+            nonlocal received
+            if not received:
+                received = True
+                self._succeeded()
+            for line in lines:
+                if line:
+                    self._event(line)
+
         try:
-            stream = self._client.lines(self.source.path, params, longest=seconds + OVERDUE)
-            async with aclosing(stream):  # type: ignore[type-var]
-                async for lines in stream:
-                    if not received:
-                        received = True
-                        self._succeeded()
-                    for line in lines:
-                        if line:
-                            self._event(line)
+            await self._client.follow(self.source.path, params, receive, longest=seconds + OVERDUE)
         except ApiError as error:
             if error.status == 410:
                 raise GoneError(error.message) from None

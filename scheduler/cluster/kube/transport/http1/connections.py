@@ -19,6 +19,8 @@ KEPT: Final = 60.0
 meets a connection that the server is about to close."""
 _NEXT_ADDRESS: Final = 0.25
 """Seconds after which the next address of a host is tried as well (RFC 8305)."""
+_CONNECT: Final = 10.0
+"""Seconds that a connection for a stream may take to be established."""
 _REPEATABLE: Final = frozenset({"GET", "HEAD"})
 """Methods of requests that may reach the server twice."""
 
@@ -67,13 +69,16 @@ class Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
-    async def exchange(self, request: bytes, seconds: float) -> Response:
+    async def exchange(
+        self, request: bytes, seconds: float, receive: Callable[[bytes], object] | None = None
+    ) -> Response:
         """Sends a request and returns the response, which has to arrive within ``seconds``. Cancelling it closes the
-        connection. Raises ExchangeError."""
+        connection. ``receive``: see ResponseParser; it may be called again after it has raised an exception. Raises
+        ExchangeError, and what ``receive`` raises first."""
         transport = self._transport
         if transport is None or transport.is_closing():
             raise ExchangeError("the connection is closed", sent=False, unanswered=True)
-        self._parser = ResponseParser()
+        self._parser = ResponseParser(receive=receive)
         answer: asyncio.Future[Response] = self._loop.create_future()
         self._answer = answer
         self._received = False
@@ -92,7 +97,7 @@ class Connection(asyncio.Protocol):
     def _expire(self, seconds: float) -> None:
         self._fail(ExchangeError(f"no answer within {seconds:.1f} s", late=True))
 
-    def _fail(self, error: ExchangeError) -> None:
+    def _fail(self, error: Exception) -> None:
         if self._answer is not None and not self._answer.done():
             self._answer.set_exception(error)
 
@@ -120,6 +125,9 @@ class Connection(asyncio.Protocol):
                 self._complete(parser)
         except ResponseError as error:
             self._fail(ExchangeError(f"invalid response: {error}"))
+            self.abort()
+        except Exception as error:  # of ``receive``
+            self._fail(error)
             self.abort()
 
     def eof_received(self) -> None:
@@ -159,8 +167,11 @@ class Pool:
         self._sweeper: asyncio.TimerHandle | None = None
         self._closed = False
 
-    async def request(self, method: str, request: bytes, seconds: float) -> Response:
-        """Sends a request, whose method is ``method``, and returns the response. Raises ConnectError, ExchangeError.
+    async def request(
+        self, method: str, request: bytes, seconds: float, receive: Callable[[bytes], object] | None = None
+    ) -> Response:
+        """Sends a request, whose method is ``method``, and returns the response. ``receive``: of a stream, see
+        ``Connection.exchange``. Raises ConnectError, ExchangeError, and what ``receive`` raises.
 
         A request that meets a connection which the server has closed is sent again on another one, if it cannot have
         been processed or may be processed twice.
@@ -168,10 +179,13 @@ class Pool:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
         while True:
-            connection = self._take() or await self._connect(deadline, seconds)
+            connection = self._take()
+            if connection is None:
+                limit = seconds if receive is None else min(seconds, _CONNECT)
+                connection = await self._connect(min(deadline, loop.time() + limit), limit)
             reused = connection.used
             try:
-                response = await connection.exchange(request, deadline - loop.time())
+                response = await connection.exchange(request, deadline - loop.time(), receive)
             except ExchangeError as error:
                 if error.late:  # the server may be gone without a word, and with it all connections
                     self._close_idle()

@@ -42,11 +42,13 @@ class Response:
 class ResponseParser:
     """Parses one response: call ``feed`` until it returns True."""
 
-    def __init__(self, limit: int = MAX_BODY) -> None:
-        """``limit``: bytes of the body."""
+    def __init__(self, limit: int = MAX_BODY, receive: Callable[[bytes], object] | None = None) -> None:
+        """``limit``: bytes of the body. ``receive`` is called with each part of the body of a successful answer as it
+        arrives; the body of the response is then empty, and not limited."""
         self.reusable = False
         """Whether another response may follow on the same connection, once this one is complete."""
         self._limit = limit
+        self._receive = receive
         self._rest = b""
         """The beginning of a head or line that has not arrived completely."""
         self._step: Callable[[bytes, int], int] = self._head
@@ -182,10 +184,13 @@ class ResponseParser:
         """Adds to the body what has arrived of ``_missing``. Returns the position after it."""
         end = min(len(data), position + self._missing)
         if end > position:
-            self._size += end - position
-            self._check(self._size)
             self._missing -= end - position
-            self._parts.append(data[position:end])
+            if self._receive is not None and self._status < 300:
+                self._receive(data[position:end])
+            else:
+                self._size += end - position
+                self._check(self._size)
+                self._parts.append(data[position:end])
         return end
 
     def _check(self, size: int) -> None:

@@ -268,3 +268,82 @@ def test_a_server_with_a_certificate_of_another_authority_is_trusted_once_that_h
         await runner.cleanup()
 
     virtual_time.run(scenario())
+
+
+@pytest.mark.parametrize("own", [True, False], ids=["connections of our own", "aiohttp"])
+def test_a_stream_is_followed_line_by_line_to_its_end(own: bool) -> None:
+    async def stream(call: Call, request: web.Request) -> Answer:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        for part in (b"on", b"e\ntwo\nth", b"ree\ntorn"):
+            await response.write(part)
+            await asyncio.sleep(0.01)
+        return response
+
+    async def scenario() -> None:
+        async with serving() as (api, client):
+            api.on("GET", "/watched", stream)
+            if not own:
+                client._short = None
+            lines: list[bytes] = []
+            for _ in range(2):
+                await client.follow("/watched", {"watch": "1"}, lines.extend, longest=10.0)
+            assert lines == [b"one", b"two", b"three"] * 2
+            assert [call.query for call in api.calls] == [{"watch": "1"}] * 2
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("own", [True, False], ids=["connections of our own", "aiohttp"])
+def test_a_stream_that_is_refused_or_does_not_end_is_an_error(own: bool) -> None:
+    async def endless(call: Call, request: web.Request) -> Answer:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await asyncio.sleep(60)
+        return response
+
+    async def scenario() -> None:
+        async with serving() as (api, client):
+            api.on("GET", "/gone", lambda call, request: _refused())
+            api.on("GET", "/endless", endless)
+            if not own:
+                client._short = None
+            lines: list[bytes] = []
+            with pytest.raises(ApiError) as refused:
+                await client.follow("/gone", {}, lines.extend, longest=10.0)
+            assert (refused.value.status, refused.value.message) == (410, "too old")
+            with pytest.raises(TransportError) as silent:
+                await client.follow("/endless", {}, lines.extend, longest=0.1)
+            assert silent.value.sent
+            assert not lines
+
+    asyncio.run(scenario())
+
+
+async def _refused() -> Answer:
+    return refusal(410, "Expired", "too old")
+
+
+@pytest.mark.parametrize("own", [True, False], ids=["connections of our own", "aiohttp"])
+def test_an_error_of_what_receives_a_stream_breaks_it_off(own: bool) -> None:
+    async def stream(call: Call, request: web.Request) -> Answer:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(b"one\n")
+        await asyncio.sleep(60)
+        return response
+
+    def fail(lines: list[bytes]) -> None:
+        raise LookupError(lines[0].decode())
+
+    async def scenario() -> None:
+        async with serving() as (api, client):
+            api.on("GET", "/watched", stream)
+            api.answer("GET", "/other", {"kind": "Status"})
+            if not own:
+                client._short = None
+            with pytest.raises(LookupError, match="one"):
+                await client.follow("/watched", {}, fail, longest=10.0)
+            await client.request("GET", "/other", priority=Priority.CONTROL)  # not on the same connection
+
+    asyncio.run(scenario())

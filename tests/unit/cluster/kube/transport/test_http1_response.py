@@ -129,3 +129,19 @@ def test_what_could_be_misread_is_refused(wire: bytes, problem: str) -> None:
 def test_a_body_is_bounded_also_where_its_length_is_not_announced(wire: bytes) -> None:
     with pytest.raises(ResponseError, match="a body of more than 10 bytes"):
         ResponseParser(limit=10).feed(wire)
+
+
+def test_what_is_received_in_parts_is_not_kept_and_not_limited() -> None:
+    parts: list[bytes] = []
+    parser = ResponseParser(limit=3, receive=parts.append)
+    assert parser.feed(CHUNKED)
+    assert b"".join(parts) == b"hello"
+    assert parser.response.body == b""
+
+
+def test_the_body_of_a_refusal_is_not_passed_on() -> None:
+    parts: list[bytes] = []
+    parser = ResponseParser(receive=parts.append)
+    assert parser.feed(FIXED.replace(b"201 Created", b"410 Gone"))
+    assert not parts
+    assert parser.response.body == b"hello"
