@@ -36,8 +36,10 @@ from scheduler.observability.admission_metrics import AdmissionMetrics
 from scheduler.webhooks.contract import ResourceGroup, Settings
 from scheduler.webhooks.routes import Route
 
-CHECK_SECONDS: Final = 5.0
+CHECK_SECONDS: Final = 15.0
 """Seconds between two checks of certificates, webhook configurations and the configuration file."""
+RETRY_SECONDS: Final = 5.0
+"""The most seconds between two checks while one fails."""
 DRAIN_SECONDS: Final = 5.0
 """Maximum seconds for which a stopping process keeps serving, since API servers notice late that it is stopping."""
 _NEED_NAMESPACES: Final = frozenset({"/podgroups/mutate"})
@@ -168,7 +170,7 @@ class Admission:
 
     async def _wait_for_certificate(self) -> bool:
         """Waits for the first certificate."""
-        backoff = Backoff(0.5, CHECK_SECONDS)
+        backoff = Backoff(0.5, RETRY_SECONDS)
         while not await self._certificates.load():
             self._liveness.progress()
             await asyncio.sleep(backoff.next())
@@ -176,7 +178,7 @@ class Admission:
 
     async def _maintain(self) -> None:
         """Reloads the configuration and the certificate, and restores the webhook configurations, periodically."""
-        backoff = Backoff(0.5, CHECK_SECONDS)
+        backoff = Backoff(0.5, RETRY_SECONDS)
         while True:
             self._liveness.progress()
             try:

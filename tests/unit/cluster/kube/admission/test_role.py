@@ -1,4 +1,4 @@
-"""The liveness probe of the admission server."""
+"""The liveness probe of the admission server, and how often it checks its certificates."""
 
 import asyncio
 from typing import cast
@@ -47,3 +47,29 @@ def test_health_fails_when_certificates_are_no_longer_renewed(monkeypatch: pytes
             assert await running == 0
 
     virtual_time.run(scenario())
+
+
+@pytest.mark.parametrize(("trusted", "least", "most"), [(True, 4, 4), (False, 12, 40)])
+def test_certificates_are_checked_four_times_a_minute_and_more_often_after_a_failure(
+    monkeypatch: pytest.MonkeyPatch, trusted: bool, least: int, most: int
+) -> None:
+    checks = 0
+
+    async def scenario() -> None:
+        settings = RoleSettings((), CertificateFiles("no/such", "file", ""), "ns")
+        groups = ReloadedFile("", parse_resource_groups)
+        role = Admission(settings, Settings(), groups, cast("Credentials", StaticCredentials("http://127.0.0.1:1")))
+
+        async def ensure_trust() -> bool:
+            nonlocal checks
+            checks += 1
+            return trusted
+
+        monkeypatch.setattr(role._certificates, "ensure_trust", ensure_trust)
+        maintaining = asyncio.create_task(role._maintain())
+        await asyncio.sleep(55.0)
+        maintaining.cancel()
+        await asyncio.gather(maintaining, return_exceptions=True)
+
+    virtual_time.run(scenario())
+    assert least <= checks <= most
