@@ -188,10 +188,12 @@ def installed() -> dict[str, str]:
 
 @contextmanager
 def running(role: str, plane: ControlPlane, folder: Path, *options: str) -> Iterator[int]:
-    """Run one of our programs (``scheduler``, ``controllers``) without rate limits; its process id. Its log goes to
-    ``folder``."""
+    """Run one of our programs (``scheduler``, ``controllers``, ``webhooks``) without rate limits; its process id. Its
+    log goes to ``folder``."""
     command = [sys.executable, "-m", "scheduler.cli.main", role, "--kubeconfig", str(plane.kubeconfig)]
-    command += ["--kube-api-qps=100000", "--kube-api-burst=100000", "--enable-metrics=false", "--enable-healthz=false"]
+    command += ["--kube-api-qps=100000", "--kube-api-burst=100000", "--enable-healthz=false"]
+    if role != "webhooks":
+        command.append("--enable-metrics=false")
     with (folder / f"{role}.log").open("wb") as log:
         process = subprocess.Popen([*command, *options], stdout=log, stderr=log, env=installed())
     try:

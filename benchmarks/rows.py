@@ -43,6 +43,7 @@ ROWS: Final = {
     "restart-140000": Row(
         CLUSTER, "restart", ("--nodes", "5000", "--pods", "140000", "--jobs", "140000", "--rounds", "1")
     ),
+    "rest": Row(CLUSTER, "rest"),
     "refused": Row(CLUSTER, "refused"),
     "shards": Row(CLUSTER, "shards"),
     "lone-pods": Row(CLUSTER, "lone_pods"),
