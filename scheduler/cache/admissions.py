@@ -9,8 +9,8 @@ PodGroups that declare neither minResources nor cards are admitted without askin
 phase counts.
 """
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -22,7 +22,7 @@ from scheduler.api.resource import Dimensions, Vector
 from scheduler.api.signed_records import AdmissionRecord
 from scheduler.api.task import READY_STATUSES, TaskStatus
 
-_PLACED = (*READY_STATUSES, TaskStatus.RELEASING, TaskStatus.FAILED)
+_PLACED: Final = READY_STATUSES | {TaskStatus.RELEASING, TaskStatus.FAILED}
 """Statuses of Pods that have or had a node."""
 
 
@@ -86,8 +86,10 @@ def without_record(annotations: Mapping[str, str]) -> tuple[Mapping[str, str], s
     return ({k: v for k, v in annotations.items() if k != ADMISSION_RECORD}, text) if text else (annotations, "")
 
 
-def apply_admission(job: Job, admission: Admission, dimensions: Dimensions) -> None:
-    """Limits the phase and the reservation of a new Job to its admission."""
+def apply_admission(
+    job: Job, admission: Admission, dimensions: Dimensions, minimum: Callable[[Vector, Vector], Vector]
+) -> None:
+    """Limits the phase and the reservation of a new Job to its admission. ``minimum``: ``SharedVectors.minimum``."""
     job.recorded = admission.text != ""
     if not job.declares_resources:  # admitted without asking a plugin
         return
@@ -98,10 +100,10 @@ def apply_admission(job: Job, admission: Admission, dimensions: Dimensions) -> N
         if job.annotations.get(CARD_REQUEST, "") != record.cards:
             others = {name: value for name, value in job.annotations.items() if name != CARD_REQUEST}
             job.annotations = {**others, CARD_REQUEST: record.cards} if record.cards else others
-    elif phase == INQUEUE or (phase not in PENDING_PHASES and not any(status in job.by_status for status in _PLACED)):
+    elif phase == INQUEUE or (phase not in PENDING_PHASES and _PLACED.isdisjoint(job.by_status)):
         job.phase, job.claimed_phase = PENDING, phase
     elif phase not in PENDING_PHASES and job.reservation_limit is not None:
-        job.reservation_limit = np.minimum(job.reservation_limit, job.allocated)
+        job.reservation_limit = minimum(job.reservation_limit, job.allocated)
 
 
 def _bounded(job: Job, record: AdmissionRecord, dimensions: Dimensions) -> Vector | None:

@@ -13,6 +13,7 @@ from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
+import numpy as np
 
 from scheduler.api.decisions import PodGroupStatusUpdate
 from scheduler.api.job import INQUEUE, PENDING_PHASES, Job, SubJob
@@ -144,27 +145,36 @@ class MinimumResources:
         self._known.clear()
 
 
-class RequestSums:
-    """Sums over the requests of tasks, for the views of one snapshot. Equal jobs share a sum. It must not be changed,
-    as it may be the request of a class."""
+class SharedVectors:
+    """Vectors that equal jobs share, for the views of one snapshot. They must not be changed."""
 
     def __init__(self, nothing: Vector) -> None:
-        self._nothing = nothing
-        self._known: dict[tuple[TaskClass, int], Vector] = {}
+        """``nothing``: zeros."""
+        self.nothing = nothing
+        self._sums: dict[tuple[TaskClass, int], Vector] = {}
+        self._minima: dict[tuple[int, int], tuple[Vector, Vector, Vector]] = {}
+        """Identities of two vectors -> the vectors and their minimum."""
 
-    def of(self, tasks: Collection[Task]) -> Vector:
-        """The sum over tasks."""
+    def minimum(self, left: Vector, right: Vector) -> Vector:
+        """The smaller amount of each resource."""
+        known = self._minima.get((id(left), id(right)))
+        if known is None:
+            known = self._minima[id(left), id(right)] = left, right, np.minimum(left, right)
+        return known[2]
+
+    def sum_of(self, tasks: Collection[Task]) -> Vector:
+        """The sum over the requests of tasks, which may be the request of a class."""
         if len(tasks) == 1:
             for task in tasks:
                 return task.cls.request
         numbers: Counter[TaskClass] = Counter(map(_CLASS, tasks))
         if len(numbers) == 1:
             ((cls, number),) = numbers.items()
-            total = self._known.get((cls, number))
+            total = self._sums.get((cls, number))
             if total is None:
-                total = self._known[cls, number] = cls.request * number
+                total = self._sums[cls, number] = cls.request * number
             return total
-        total = self._nothing
+        total = self.nothing
         for cls, number in numbers.items():
             total = total + cls.request * number
         return total
@@ -174,7 +184,7 @@ def view_of(
     record: JobRecord,
     dimensions: Dimensions,
     priority: Callable[[str], int],
-    sums: RequestSums,
+    vectors: SharedVectors,
     *,
     enforce_admissions: bool = False,
 ) -> Job | None:
@@ -190,35 +200,43 @@ def view_of(
     if view is not None and not view.changed and len(view.allocated) == dimensions.width:
         view.clear_records()
         return view
-    record.view = _build(record, spec, dimensions, priority, sums)
+    record.view = _build(record, spec, dimensions, priority, vectors)
     if enforce_admissions:
-        apply_admission(record.view, record.admission, dimensions)
+        apply_admission(record.view, record.admission, dimensions, vectors.minimum)
     return record.view
 
 
 def _build(
-    record: JobRecord, spec: PodGroupSpec, dimensions: Dimensions, priority: Callable[[str], int], sums: RequestSums
+    record: JobRecord,
+    spec: PodGroupSpec,
+    dimensions: Dimensions,
+    priority: Callable[[str], int],
+    vectors: SharedVectors,
 ) -> Job:
     by_status = _by_status(record.tasks)
-    allocated = pending = nothing = dimensions.nothing
+    allocated = pending = nothing = vectors.nothing
     gated, best_effort = None, 0
     if len(by_status) == 1:  # as for most jobs
         ((status, tasks),) = by_status.items()
         if status in ALLOCATED_STATUSES:
-            allocated = sums.of(tasks.values())
+            allocated = vectors.sum_of(tasks.values())
     elif by_status:
-        allocated = sums.of(
+        allocated = vectors.sum_of(
             [task for status, tasks in by_status.items() if status in ALLOCATED_STATUSES for task in tasks.values()]
         )
     waiting = by_status.get(TaskStatus.PENDING)
     if waiting is not None:
-        pending = sums.of(waiting.values())
+        pending = vectors.sum_of(waiting.values())
         closed = [task for task in waiting.values() if task.gated and not task.cls.at_queue_gate]
-        gated = sums.of(closed) if closed else None
+        gated = vectors.sum_of(closed) if closed else None
         best_effort = sum(map(_BEST_EFFORT, waiting.values()))
     if record.min_resources is not None:
         record.min_resources = dimensions.fit(record.min_resources)
-    sub_jobs = sub_jobs_of(record.key, spec, record.tasks.values())
+    sub_jobs: Mapping[str, SubJob] = NOTHING
+    sub_job_of: Mapping[str, SubJob] = NOTHING
+    if spec.network_topology is not None or spec.sub_group_policy:
+        sub_jobs = _sub_jobs(record.key, spec, record.tasks.values())
+        sub_job_of = {uid: sub_job for sub_job in sub_jobs.values() for uid in sub_job.tasks}
     # Positional arguments, because names take a struct four times as long.
     return Job(
         record.key,
@@ -248,8 +266,8 @@ def _build(
         record.min_resources,  # reservation_limit
         spec.network_topology,
         sub_jobs,
-        {uid: sub_job for sub_job in sub_jobs.values() for uid in sub_job.tasks} if sub_jobs else NOTHING,
-        sub_group_minimum_of(spec),
+        sub_job_of,
+        _sub_group_minimum(spec.sub_group_policy) if spec.sub_group_policy else None,
         record.previous_nodes.copy() if record.previous_nodes else NOTHING,
     )
 
@@ -266,10 +284,8 @@ def _by_status(tasks: Mapping[str, Task]) -> dict[TaskStatus, dict[str, Task]]:
     return found
 
 
-def sub_jobs_of(key: str, spec: PodGroupSpec, tasks: Iterable[Task]) -> dict[str, SubJob]:
-    """Key -> sub-job of the job ``key``; empty for a PodGroup with neither policies nor a network topology."""
-    if spec.network_topology is None and not spec.sub_group_policy:
-        return NOTHING
+def _sub_jobs(key: str, spec: PodGroupSpec, tasks: Iterable[Task]) -> dict[str, SubJob]:
+    """Key -> sub-job of the job ``key``, whose PodGroup has policies or a network topology."""
     result: dict[str, SubJob] = {}
     policies = [policy for policy in spec.sub_group_policy or () if is_valid(policy.label_selector, ignore_field)]
     for task in tasks:
@@ -304,11 +320,9 @@ def _sub_job_without_policy(key: str, spec: PodGroupSpec) -> SubJob:
     return SubJob(key, key, None, minimum, 0, spec.network_topology, {})
 
 
-def sub_group_minimum_of(spec: PodGroupSpec) -> dict[str, int] | None:
-    """Name of a policy -> number of its sub-jobs that must be placed; None: there are no policies."""
-    if not spec.sub_group_policy:
-        return None
-    return {policy.name: max(policy.min_sub_groups or 0, 0) for policy in spec.sub_group_policy}
+def _sub_group_minimum(policies: Iterable[SubGroupPolicy]) -> dict[str, int]:
+    """Name of a policy -> number of its sub-jobs that must be placed."""
+    return {policy.name: max(policy.min_sub_groups or 0, 0) for policy in policies}
 
 
 def topology_problems_of(spec: PodGroupSpec) -> Iterator[Problem]:

@@ -21,7 +21,7 @@ from scheduler.cache.job_records import (
     NOTHING,
     JobRecord,
     MinimumResources,
-    RequestSums,
+    SharedVectors,
     proven,
     status_of,
     topology_problems_of,
@@ -303,15 +303,15 @@ class JobTable:
         else:
             self._stale.update(dict.fromkeys(self._views.changed_by_sessions()))
         if self._stale:
-            priority, sums = cache(self._priority), RequestSums(self._dimensions.nothing)
+            priority, vectors = cache(self._priority), SharedVectors(self._dimensions.nothing)
             for key in self._stale:
-                self._update_view(key, priority, sums)
+                self._update_view(key, priority, vectors)
             self._stale = {}
         active, settled = self._views.of_queues(queues)
         orphans = [task for tasks in self._orphans.values() for task in tasks]
         return JobsOfSession(*self._views.all(), active, settled, self._views.touched, orphans)
 
-    def _update_view(self, key: str, priority: Callable[[str], int], sums: RequestSums) -> None:
+    def _update_view(self, key: str, priority: Callable[[str], int], vectors: SharedVectors) -> None:
         record = self._records.get(key)
         if self._orphans:
             self._orphans.pop(key, None)
@@ -319,7 +319,7 @@ class JobTable:
             self._views.replace(key, None)
             return
         if self._served is None or self._served(record.queue):
-            view = view_of(record, self._dimensions, priority, sums, enforce_admissions=self._enforce_admissions)
+            view = view_of(record, self._dimensions, priority, vectors, enforce_admissions=self._enforce_admissions)
         else:
             view = None
         self._views.replace(key, view)

@@ -6,12 +6,13 @@ import msgspec
 
 from scheduler.api.scheduling import PodGroup
 from scheduler.cache import ClusterCache
+from tests.builders import NAME, feed, group, node, pods
 
 
 def decoded(name: str) -> PodGroup:
     owner = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": name, "uid": f"owner-{name}"}
     scheduled = {"type": "Scheduled", "status": "True", "reason": "tasks in gang are ready to be scheduled"}
-    group = {
+    raw = {
         "metadata": {
             "name": name,
             "namespace": "jobs",
@@ -27,14 +28,14 @@ def decoded(name: str) -> PodGroup:
         },
         "status": {"phase": "Running", "conditions": [scheduled]},
     }
-    return msgspec.json.decode(msgspec.json.encode(group), type=PodGroup)
+    return msgspec.json.decode(msgspec.json.encode(raw), type=PodGroup)
 
 
 def test_podgroups_share_the_texts_and_amounts_that_they_have_in_common() -> None:
     cache = ClusterCache(("volcano-py",))
     groups = [decoded("a"), decoded("b")]
-    for group in groups:
-        cache.upsert("PodGroup", group)
+    for each in groups:
+        cache.upsert("PodGroup", each)
     assert groups[0].spec.priority_class_name is groups[1].spec.priority_class_name
     first, second = cache.snapshot(0).jobs.values()
     assert first.queue is second.queue
@@ -47,9 +48,22 @@ def test_podgroups_share_the_texts_and_amounts_that_they_have_in_common() -> Non
     assert (first.owner_uid, second.owner_uid) == ("owner-a", "owner-b")
 
 
+def test_equal_jobs_share_the_sum_of_their_requests_and_what_they_reserve() -> None:
+    cache = ClusterCache((NAME,))
+    feed(cache, node("n", "8c"))
+    for name in "ab":
+        feed(cache, group(name, asks="4c", phase="Running"), pods(name, 2, "1c", name, node="n", phase="Running"))
+    cache.enforce_admissions(())
+    first, second = cache.snapshot(0).jobs.values()
+    assert first.allocated is second.allocated
+    assert first.reservation_limit is second.reservation_limit
+    assert first.reservation_limit is not None
+    assert (first.allocated[0], first.reservation_limit[0]) == (2000, 2000)
+
+
 def test_of_a_podgroup_only_what_sessions_use_is_kept() -> None:
-    group = decoded("a")
-    parts = [group, group.metadata, group.metadata.owner_references, group.metadata.resource_version, group.status]
+    whole = decoded("a")
+    parts = [whole, whole.metadata, whole.metadata.owner_references, whole.metadata.resource_version, whole.status]
     before = [sys.getrefcount(part) for part in parts]
-    ClusterCache(("volcano-py",)).upsert("PodGroup", group)
+    ClusterCache(("volcano-py",)).upsert("PodGroup", whole)
     assert [sys.getrefcount(part) for part in parts] == before
