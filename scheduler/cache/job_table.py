@@ -1,7 +1,7 @@
 """All jobs: watched PodGroups and their tasks in, Job views for snapshots out."""
 
 from collections.abc import Callable, Collection, Iterable
-from functools import cache
+from functools import cache, lru_cache
 from sys import intern
 from typing import NamedTuple
 
@@ -112,7 +112,7 @@ class JobTable:
                 self._malformed.add(field, problem)
         record = self._record(f"{meta.namespace}/{meta.name}")
         conditions = tuple(status.conditions or ())
-        counts = (status.running, status.succeeded, status.failed)
+        counts = _counts(status.running, status.succeeded, status.failed)
         old = record.spec
         if old is not None and record.uid != meta.uid:
             record.admission = Admission()
@@ -178,7 +178,7 @@ class JobTable:
         record = self._existing(f"{update.namespace}/{update.name}")
         if record is not None and record.spec is not None and record.uid == update.uid:
             record.phase, record.conditions = update.phase, update.conditions
-            record.counts = (update.running, update.succeeded, update.failed)
+            record.counts = _counts(update.running, update.succeeded, update.failed)
             record.admission.assume(update)
             self._drop_view(record)
             self._version.increment()
@@ -327,6 +327,12 @@ class JobTable:
             orphans = [task for task in record.tasks.values() if holds_node(task)]
             if orphans:
                 self._orphans[key] = orphans
+
+
+@lru_cache(maxsize=4096)
+def _counts(running: int, succeeded: int, failed: int) -> tuple[int, int, int]:
+    """The counts of a PodGroup, which it shares with others."""
+    return running, succeeded, failed
 
 
 def _share_texts(condition: PodGroupCondition) -> None:

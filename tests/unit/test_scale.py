@@ -30,7 +30,7 @@ from tests.builders import NAME, feed, pod
 
 MAX_BYTES = 1000
 """Limit of the bytes that the cache keeps of a Pod of a vcjob."""
-MAX_BYTES_OF_A_JOB = 3200
+MAX_BYTES_OF_A_JOB = 2400
 """Limit of the bytes that the cache keeps of a job with one Pod, with its Job object for sessions."""
 MAX_CALLS = 40
 """Limit of the calls of Python functions per Pod that a session places."""

@@ -26,7 +26,7 @@ def decoded(name: str) -> PodGroup:
             "priorityClassName": "urgent",
             "minResources": {"cpu": "4", "memory": "8Gi"},
         },
-        "status": {"phase": "Running", "conditions": [scheduled]},
+        "status": {"phase": "Running", "running": 1, "conditions": [scheduled]},
     }
     return msgspec.json.decode(msgspec.json.encode(raw), type=PodGroup)
 
@@ -42,6 +42,7 @@ def test_podgroups_share_the_texts_and_amounts_that_they_have_in_common() -> Non
     assert first.namespace is second.namespace
     assert first.phase is second.phase
     assert first.conditions[0].reason is second.conditions[0].reason
+    assert first.counts is second.counts
     assert first.min_resources is second.min_resources
     assert first.min_resource_list is second.min_resource_list
     assert (first.name, second.name) == ("a", "b")
