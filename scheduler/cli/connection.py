@@ -212,8 +212,6 @@ class Cluster:
             )
         except (ApiError, TransportError) as error:
             raise self._error(request, kind, error) from None
-        except ValueError as error:  # the address is not a URL
-            raise CommandError(f"{request}: {self.client.host or 'the address of the API server'}: {error}") from None
 
     def _decoded(self, request: str, decode: Callable[[], T]) -> T:
         from scheduler.cluster.decoding import DECODE_ERRORS

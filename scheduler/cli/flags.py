@@ -51,7 +51,7 @@ class Address(click.ParamType[str]):
     name = "address"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        from scheduler.observability.server import AddressError, parse_address
+        from scheduler.observability.addresses import AddressError, parse_address
 
         try:
             parse_address(str(value))

@@ -181,6 +181,8 @@ def scheduler_command(
         load()
         import_module("scheduler.cache")
         import_module("scheduler.cluster.kube.scheduler.daemon")
+        if process.serves:
+            import_module("scheduler.observability.server")
         from scheduler.cluster.kube.process.reload import ConfigurationFile
         from scheduler.framework.configuration_file import ConfigurationError
 
@@ -201,7 +203,7 @@ def scheduler_command(
             from scheduler.cli.visibility_worker import COMMAND
             from scheduler.cluster.kube.scheduler.visibility.answers import Worker
             from scheduler.cluster.kube.scheduler.visibility.role import VisibilitySettings
-            from scheduler.observability.server import parse_address
+            from scheduler.observability.addresses import parse_address
 
             service_namespace, _, service = visibility_service.rpartition("/")
             host, port = parse_address(visibility_address)

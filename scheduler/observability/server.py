@@ -8,6 +8,7 @@ import structlog
 from aiohttp import web
 from prometheus_client.aiohttp import make_aiohttp_handler
 
+from scheduler.observability.addresses import parse_address
 from scheduler.observability.connections import Connections, Limits
 from scheduler.observability.role_metrics import RoleMetrics
 
@@ -15,18 +16,6 @@ Health = Callable[[], str]
 """Returns why the process should be restarted (or receive no requests), or "" while it is healthy."""
 LIMITS: Final = Limits(connections=64)
 log = structlog.get_logger(__name__)
-
-
-class AddressError(ValueError):
-    """Not an address to listen on."""
-
-
-def parse_address(text: str) -> tuple[str | None, int]:
-    """``:8080``, ``127.0.0.1:8080``, ``[::1]:8080`` as host (None: all) and port. Raises AddressError."""
-    host, colon, port = text.rpartition(":")
-    if not colon or not port.isdecimal() or int(port) > 65535:
-        raise AddressError(f"{text!r} is not an address like :8080 or 127.0.0.1:8080")
-    return host.removeprefix("[").removesuffix("]") or None, int(port)
 
 
 class Server:

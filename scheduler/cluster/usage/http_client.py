@@ -4,12 +4,14 @@ import ssl
 from base64 import b64encode
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
-import aiohttp
 import msgspec
 
 from scheduler import __version__
+
+if TYPE_CHECKING:
+    import aiohttp
 
 REQUEST_TIMEOUT: Final = 20.0
 MAX_RESPONSE_BYTES: Final = 32 * 2**20
@@ -29,7 +31,7 @@ class NotSupportedError(SourceError):
 class HttpClient:
     """The client of one server."""
 
-    def __init__(self, session: aiohttp.ClientSession, address: str, tls: ssl.SSLContext | bool) -> None:
+    def __init__(self, session: "aiohttp.ClientSession", address: str, tls: ssl.SSLContext | bool) -> None:
         self._session = session
         self._address = address
         self._tls = tls
@@ -47,6 +49,8 @@ class HttpClient:
 
         ``form``: parameters, in the body of a POST, else in the URL; ``body``: JSON.
         """
+        import aiohttp
+
         url = self._address + path
         in_body = method == "POST"
         headers = {"Content-Type": "application/json"} if body is not None else {}
@@ -85,6 +89,8 @@ async def open_client(
     address: str, *, verify_tls: bool, username: str = "", password: str = ""
 ) -> AsyncIterator[HttpClient]:
     """Opens a client. ``username``: "" for no authentication."""
+    import aiohttp  # most schedulers ask no monitoring system, and it takes a twentieth of a start
+
     timeout = aiohttp.ClientTimeout(total=REQUEST_TIMEOUT, sock_connect=10)
     headers = {"Accept": "application/json", "User-Agent": f"volcano-py/{__version__}"}
     if username:
@@ -93,7 +99,7 @@ async def open_client(
         yield HttpClient(session, address, verify_tls)
 
 
-async def _read(response: aiohttp.ClientResponse) -> bytes:
+async def _read(response: "aiohttp.ClientResponse") -> bytes:
     """Returns the body. Raises SourceError when it is too large."""
     content = bytearray()
     async for chunk in response.content.iter_any():

@@ -11,10 +11,11 @@ import structlog
 from prometheus_client import generate_latest
 
 from scheduler.observability import logs
+from scheduler.observability.addresses import AddressError, parse_address
 from scheduler.observability.logs import level_of, without_secrets
 from scheduler.observability.metrics import Metrics
 from scheduler.observability.role_metrics import exponential_buckets
-from scheduler.observability.server import AddressError, Server, parse_address
+from scheduler.observability.server import Server
 from scheduler.observability.waiting_figures import REASON_CLASSES
 from tests.builders import World, configuration, group, node, pods, queue
 from tests.unit.plugins.capacity_card.cards import CONFIGURATION as CARD_QUOTA
@@ -240,7 +241,20 @@ def test_a_role_requests_its_lists_before_it_loads_a_web_server() -> None:
     code = (
         "import sys, scheduler.cli.scheduler, scheduler.cluster.kube.watch.lists_ahead\n"
         "import scheduler.cluster.kube.process.settings, scheduler.observability.role_metrics\n"
-        "print('aiohttp.web' in sys.modules, 'numpy' in sys.modules)\n"
+        "from scheduler.cli.flags import Address\n"
+        "Address().convert(':8080', None, None)\n"
+        "print('aiohttp' in sys.modules, 'numpy' in sys.modules)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "False"]
+
+
+def test_a_scheduler_without_endpoints_loads_no_web_server() -> None:
+    code = (
+        "import sys, scheduler.cli.scheduler, scheduler.cluster.kube.scheduler.daemon\n"
+        "from scheduler.cli.plugins import load_plugins\n"
+        "load_plugins()\n"
+        "print('aiohttp' in sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False"]

@@ -10,6 +10,8 @@ import signal
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -20,7 +22,9 @@ from scheduler.cluster.kube.process.waiting import unless_stopped
 from scheduler.cluster.kube.transport.client import ApiClient, CredentialSource
 from scheduler.cluster.kube.transport.fence import Fence
 from scheduler.observability.role_metrics import RoleMetrics
-from scheduler.observability.server import Health, Server
+
+if TYPE_CHECKING:
+    from scheduler.observability.server import Health, Server
 
 CatchUp = Callable[[], Awaitable[bool]]
 """Waits until all that another leader has written has arrived; returns False if stopped before."""
@@ -40,7 +44,7 @@ class Process:
         settings: ProcessSettings,
         credentials: CredentialSource,
         metrics: RoleMetrics,
-        ready: Health,
+        ready: "Health",
         *,
         now: Callable[[], float] = time.monotonic,
         client: ApiClient | None = None,
@@ -53,17 +57,25 @@ class Process:
         self.liveness = Liveness(self.fence, stopping=settings.stopping, now=now)
         self.stopping = asyncio.Event()
         """Set by ``stop``."""
-        self.server = Server(
-            metrics,
-            self.liveness.problem,
-            ready,
-            metrics_address=settings.metrics_address,
-            health_address=settings.health_address,
-        )
         self.free_lease = ""
         """``free_version`` of the lease, before this process began to read the cluster."""
+        self._settings = settings
         self._lease = settings.lease
         self._metrics = metrics
+        self._ready = ready
+
+    @cached_property
+    def server(self) -> "Server":
+        """The endpoints of health and metrics. It loads a web server, which takes a twentieth of a start."""
+        from scheduler.observability.server import Server
+
+        return Server(
+            self._metrics,
+            self.liveness.problem,
+            self._ready,
+            metrics_address=self._settings.metrics_address,
+            health_address=self._settings.health_address,
+        )
 
     def stop(self) -> None:
         """Asks the role to stop. It finishes the work in flight."""
@@ -81,10 +93,12 @@ class Process:
         await self.client.start()
         log.info("starting", server=self.client.host, **about)
         try:
-            await self.server.start()
+            if self._settings.serves:
+                await self.server.start()
             yield
         finally:
-            await self.server.stop()
+            if self._settings.serves:
+                await self.server.stop()
             await self.client.close()
             log.info("stopped")
 

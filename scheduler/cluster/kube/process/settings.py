@@ -17,3 +17,8 @@ class ProcessSettings(msgspec.Struct, frozen=True):
     health_address: str = ""
     stopping: float = STOPPING
     """Seconds from the stop signal until ``/healthz`` calls the process stuck."""
+
+    @property
+    def serves(self) -> bool:
+        """Whether there are endpoints."""
+        return bool(self.metrics_address or self.health_address)

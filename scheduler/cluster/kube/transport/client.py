@@ -1,29 +1,30 @@
 """Calls to the API server: authenticated, rate-limited by class, fenced by the lease, counted.
 
 Bodies are bytes; callers encode and decode them. Callers also retry, because only they know what a lost answer means.
-Short requests and watches take connections of our own (``http1``), lists those of aiohttp, which also knows proxies.
+An ``HttpTransport`` carries the requests.
 """
 
 import asyncio
 import time
+import zlib
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, aclosing
+from contextlib import suppress
 from email.utils import parsedate_to_datetime
-from functools import lru_cache
 from typing import Final, Protocol
 from urllib.parse import urlencode
 
-import aiohttp
 import msgspec
 import structlog
-from yarl import URL
 
 from scheduler.cluster.decoding import DECODE_ERRORS
+from scheduler.cluster.kube.transport.compression import Inflater, inflated
 from scheduler.cluster.kube.transport.credentials import Access, CredentialsError
 from scheduler.cluster.kube.transport.fence import Fence
 from scheduler.cluster.kube.transport.http1.connections import ConnectError, ExchangeError
+from scheduler.cluster.kube.transport.http1_transport import Http1Transport
+from scheduler.cluster.kube.transport.http_transport import Answer, Head, HttpTransport
+from scheduler.cluster.kube.transport.lines import LineError, LineSplitter
 from scheduler.cluster.kube.transport.ratelimit import Priority, RateLimiter
-from scheduler.cluster.kube.transport.short_requests import AGENT, Answer, Head, ShortRequests
 from scheduler.observability.role_metrics import RoleMetrics
 
 JSON: Final = "application/json"
@@ -117,9 +118,8 @@ class ApiClient:
         self._limiter = RateLimiter(qps, burst)
         self._timeout = timeout
         self._access = Access("", None, None, None)
-        self._session: aiohttp.ClientSession | None = None
-        self._short: ShortRequests | None = None
-        """None: all requests take aiohttp's connections."""
+        self._transport: HttpTransport | None = None
+        """None: not started, or closed."""
         self._authorization = ""
         self._authorized = -_TOKEN_SECONDS
         self._loaded = 0.0
@@ -132,34 +132,22 @@ class ApiClient:
 
     async def start(self) -> None:
         """Loads the credentials, unless they are loaded. Raises CredentialsError."""
-        if self._session is not None:
+        if self._transport is not None:
             return
         self._access = await asyncio.to_thread(self._credentials.load)
         self._loaded = time.monotonic()
-        # One connection per request in flight; callers limit their number.
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=60),
-            headers={
-                "Accept": JSON,
-                "Accept-Encoding": "identity",
-                "User-Agent": AGENT,
-            },
-        )
-        self._use_access()
+        await self._use_access()
 
-    def _use_access(self) -> None:
+    async def _use_access(self) -> None:
         """Opens new connections from now on: the address or the certificates may have changed."""
-        if self._short is not None:
-            self._short.close()
-        self._short = ShortRequests.to(self._access)
+        old, self._transport = self._transport, _transport(self._access)
+        if old is not None:
+            await old.close()
 
     async def close(self) -> None:
-        if self._short is not None:
-            self._short.abort()
-            self._short = None
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        transport, self._transport = self._transport, None
+        if transport is not None:
+            await transport.abort()
 
     @property
     def host(self) -> str:
@@ -188,7 +176,7 @@ class ApiClient:
         ``compressed``: whether the API server may compress the answer. It costs the server time, but a list of many
         objects shrinks to a tenth. ``receive``: is called with each part of the body of a successful answer as it
         arrives; the body returned is then empty. ``inflate``: whether the client decompresses a compressed answer, on
-        the event loop; otherwise ``receive`` gets it as it was sent.
+        the event loop; otherwise it is handed out as it was sent.
         """
         await self._limiter.acquire(priority)
         target = _with_query(path, params)
@@ -199,74 +187,56 @@ class ApiClient:
                 seconds = min(seconds, fence.check())
             code, began = "error", time.perf_counter()
             try:
-                if self._short is not None and priority is not Priority.READ and not compressed and receive is None:
-                    head = Head(authorization, accept, "" if body is None else content_type)
-                    answer = await self._send_short(self._short, method, target, head, body, seconds)
-                else:
-                    headers = _headers(authorization, accept, "" if body is None else content_type, compressed)
-                    answer = await self._send_any(method, target, headers, body, seconds, receive, inflate)
+                head = Head(authorization, accept, "" if body is None else content_type, compressed)
+                answer = await self._send(method, target, head, body, seconds, receive, inflate and compressed)
                 code = str(answer.status)
             finally:
                 self._record(method, priority, code, time.perf_counter() - began)
             if answer.status == 401 and not again:
                 await self._renew_credentials()
                 continue
-            if answer.status >= 400:
-                raise _error(answer.status, answer.retry_after, answer.body)
+            if answer.status >= 300:
+                raise _error(answer)
             return answer.body
         raise AssertionError("unreachable")
 
-    async def _send_short(
+    async def _send(
         self,
-        short: ShortRequests,
         method: str,
         target: str,
         head: Head,
         body: bytes | None,
         seconds: float,
-        receive: Callable[[bytes], object] | None = None,
+        receive: Callable[[bytes], object] | None,
+        inflate: bool = False,
     ) -> Answer:
-        """Sends a request over a connection of our own. Raises TransportError, and what ``receive`` raises."""
+        """Raises TransportError, and what ``receive`` raises."""
+        transport = self._open_transport()
+        inflater = Inflater(receive) if inflate and receive is not None else None
         try:
-            return await short.send(method, target, head, body, seconds, receive)
+            answer = await transport.send(
+                method, target, head, body, seconds, receive if inflater is None else inflater.feed
+            )
+            if inflater is not None:
+                inflater.finish()
+            elif inflate and answer.status < 300:
+                answer = answer._replace(body=inflated(answer.body))
+            return answer
         except ConnectError as error:
             if error.tls:  # the server may have a certificate of another authority now
                 await self._renew_credentials()
             raise TransportError(f"{method} {_path(target)}: {error}", sent=False) from None
         except ExchangeError as error:
             raise TransportError(f"{method} {_path(target)}: {error}", sent=error.sent) from None
-        except ValueError as error:
-            raise TransportError(f"{method} {_path(target)}: {error}", sent=False) from None
+        except zlib.error as error:
+            problem = f"{method} {_path(target)}: the compressed answer is malformed: {error}"
+            raise TransportError(problem, sent=True) from None
 
-    async def _send_any(
-        self,
-        method: str,
-        target: str,
-        headers: Mapping[str, str],
-        body: bytes | None,
-        seconds: float,
-        receive: Callable[[bytes], object] | None,
-        inflate: bool,
-    ) -> Answer:
-        """Sends a request over a connection of aiohttp. Raises TransportError."""
-        try:
-            timeout = aiohttp.ClientTimeout(total=seconds, ceil_threshold=1e9)
-            async with self._open(method, target, headers, timeout, body, inflate) as response:
-                content = b""
-                if receive is None or response.status >= 400:
-                    content = await response.read()
-                else:
-                    async for part in response.content.iter_any():
-                        receive(part)
-                return Answer(response.status, response.headers.get("Retry-After"), content)
-        except aiohttp.ClientConnectorError as error:
-            if isinstance(error, aiohttp.ClientSSLError):  # as above
-                await self._renew_credentials()
-            raise TransportError(f"{method} {_path(target)}: {error}", sent=False) from None
-        except TimeoutError:
-            raise TransportError(f"{method} {_path(target)}: no answer within {seconds:.1f} s", sent=True) from None
-        except (aiohttp.ClientError, OSError) as error:
-            raise TransportError(f"{method} {_path(target)}: {str(error) or type(error).__name__}", sent=True) from None
+    def _open_transport(self) -> HttpTransport:
+        """Raises TransportError if the client is closed."""
+        if self._transport is None:
+            raise TransportError("the client is closed", sent=False)
+        return self._transport
 
     def _record(self, method: str, priority: Priority, code: str, seconds: float) -> None:
         key = (method, priority, code)
@@ -284,31 +254,25 @@ class ApiClient:
     ) -> None:
         """Calls ``receive`` with the lines of a streamed answer, as many at a time as have arrived, until the server
         ends it. What follows the last newline is torn, and left out. ``longest``: see ``lines``, which takes more
-        than twice the processor time. Raises ApiError, TransportError, and what ``receive`` raises: the stream is
-        broken off then."""
-        if self._short is None:
-            async with aclosing(self.lines(path, params, longest=longest)) as stream:
-                async for found in stream:
-                    receive(found)
-            return
-        rest = b""
+        processor time. Raises ApiError, TransportError, and what ``receive`` raises: the stream is broken off then."""
+        splitter = LineSplitter()
 
         def take(part: bytes) -> None:
-            nonlocal rest
-            found = (rest + part).split(b"\n")
-            rest = found.pop()
+            found = splitter.feed(part)
             if found:
                 receive(found)
 
         code = "error"
         try:
-            head = Head(await self._current_authorization(), JSON, "")
-            answer = await self._send_short(self._short, "GET", _with_query(path, params), head, None, longest, take)
+            head = Head(await self._current_authorization(), JSON)
+            answer = await self._send("GET", _with_query(path, params), head, None, longest, take)
             code = str(answer.status)
             if answer.status >= 300:
                 if answer.status == 401:
                     await self._renew_credentials()
-                raise _error(answer.status, answer.retry_after, answer.body)
+                raise _error(answer)
+        except LineError as error:
+            raise TransportError(f"watch {path}: {error}", sent=True) from None
         finally:
             self._metrics.api_requests.labels("watch", code).inc()
 
@@ -320,7 +284,7 @@ class ApiClient:
         longest: float | None = None,
         unfinished: bool = False,
     ) -> AsyncGenerator[list[bytes], None]:
-        """The lines of a streamed answer, as many at a time as have arrived.
+        """The lines of a streamed answer, as many at a time as have arrived. They arrive no faster than they are taken.
 
         Streams are few and are not rate-limited: a watch must not wait behind bindings to be resumed.
         ``longest``: seconds after which the stream is broken off; None: never. ``unfinished``: whether a last line that
@@ -329,60 +293,32 @@ class ApiClient:
         """
         code = "error"
         try:
-            timeout = aiohttp.ClientTimeout(total=longest, sock_connect=10)
-            headers = _headers(await self._current_authorization(), JSON)
-            async with self._open("GET", _with_query(path, params), headers, timeout) as response:
-                code = str(response.status)
-                if response.status >= 400:
-                    if response.status == 401:
+            head = Head(await self._current_authorization(), JSON)
+            async with self._open_transport().stream(_with_query(path, params), head, longest) as (answer, parts):
+                code = str(answer.status)
+                if answer.status >= 300:
+                    if answer.status == 401:
                         await self._renew_credentials()
-                    raise _error(response.status, response.headers.get("Retry-After"), await response.read())
-                rest = b""
-                async for chunk in response.content.iter_any():
-                    found = (rest + chunk).split(b"\n") if rest else chunk.split(b"\n")
-                    rest = found.pop()
+                    raise _error(answer)
+                splitter = LineSplitter()
+                async for part in parts:
+                    found = splitter.feed(part)
                     if found:
                         yield found
+                rest = splitter.unfinished()
                 if rest and unfinished:
                     yield [rest]
-        except aiohttp.ClientSSLError as error:
-            await self._renew_credentials()
+        except ConnectError as error:
+            if error.tls:
+                await self._renew_credentials()
             raise TransportError(f"watch {path}: {error}", sent=False) from None
-        except aiohttp.ConnectionTimeoutError as error:
-            raise TransportError(f"watch {path}: {error}", sent=False) from None
-        except TimeoutError:
-            raise TransportError(f"watch {path}: the server did not end it within {longest:.0f} s", sent=True) from None
-        except (aiohttp.ClientError, OSError) as error:
-            raise TransportError(f"watch {path}: {str(error) or type(error).__name__}", sent=True) from None
+        except ExchangeError as error:
+            problem = f"the server did not end it within {longest:.0f} s" if error.late and longest else str(error)
+            raise TransportError(f"watch {path}: {problem}", sent=error.sent) from None
+        except LineError as error:
+            raise TransportError(f"watch {path}: {error}", sent=True) from None
         finally:
             self._metrics.api_requests.labels("watch", code).inc()
-
-    def _open(
-        self,
-        method: str,
-        target: str,
-        headers: Mapping[str, str],
-        timeout: aiohttp.ClientTimeout,
-        body: bytes | None = None,
-        inflate: bool = True,
-    ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
-        """Sends a request with the current access to the server; the answer is open within the context. Raises
-        TransportError if the client is closed."""
-        if self._session is None:
-            raise TransportError("the client is closed", sent=False)
-        access = self._access
-        return self._session.request(
-            method,
-            _parsed(f"{access.host}{target}"),
-            data=body,
-            headers=headers,
-            timeout=timeout,
-            ssl=access.tls or True,
-            server_hostname=access.server_name,
-            proxy=access.proxy,
-            allow_redirects=False,
-            auto_decompress=inflate,
-        )
 
     # --- credentials --------------------------------------------------------------------------------------------------
     async def _current_authorization(self) -> str:
@@ -407,10 +343,21 @@ class ApiClient:
             self._loaded = time.monotonic()
             try:
                 self._access = await asyncio.to_thread(self._credentials.load)
-                self._use_access()
+                if self._transport is not None:  # not closed meanwhile
+                    await self._use_access()
             except CredentialsError as error:
                 log.warning("credentials could not be read again", error=str(error))
             await self._refresh()
+
+
+def _transport(access: Access) -> HttpTransport:
+    """The leanest way to the server."""
+    lean = Http1Transport.to(access)
+    if lean is not None:
+        return lean
+    from scheduler.cluster.kube.transport.aiohttp_transport import AiohttpTransport
+
+    return AiohttpTransport(access)
 
 
 def _with_query(path: str, params: Mapping[str, str] | None) -> str:
@@ -422,30 +369,16 @@ def _path(target: str) -> str:
     return target.partition("?")[0]
 
 
-def _headers(authorization: str, accept: str, content_type: str = "", compressed: bool = False) -> dict[str, str]:
-    headers = {"Accept": accept}
-    if authorization:
-        headers["Authorization"] = authorization
-    if content_type:
-        headers["Content-Type"] = content_type
-    if compressed:
-        headers["Accept-Encoding"] = "gzip"
-    return headers
-
-
-@lru_cache(256)
-def _parsed(text: str) -> URL:
-    """Parses a URL once: parsing costs as much as sending, and many requests go to one URL."""
-    return URL(text, encoded=True)
-
-
-def _error(status: int, retry_after: str | None, body: bytes) -> ApiError:
+def _error(answer: Answer) -> ApiError:
+    body = answer.body
+    with suppress(zlib.error):
+        body = inflated(body)
     try:
-        answer = msgspec.json.decode(body, type=_Status)
+        status = msgspec.json.decode(body, type=_Status)
     except DECODE_ERRORS:
-        answer = _Status("", body[:300].decode("utf-8", "replace").strip())
-    causes = (answer.details.causes if answer.details else None) or ()
-    return ApiError(status, answer.reason, answer.message, _seconds(retry_after), causes)
+        status = _Status("", body[:300].decode("utf-8", "replace").strip())
+    causes = (status.details.causes if status.details else None) or ()
+    return ApiError(answer.status, status.reason, status.message, _seconds(answer.retry_after), causes)
 
 
 def _seconds(retry_after: str | None) -> float | None:

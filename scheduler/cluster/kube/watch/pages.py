@@ -202,11 +202,17 @@ async def _sent(
     """A page as it was sent, perhaps compressed. Calls ``found`` with the token of the next one, if it is at the
     beginning, as soon as it is known."""
     parts: list[bytes] = []
+    searching = True
 
     def receive(part: bytes) -> None:
+        nonlocal searching
         parts.append(part)
-        if len(parts) == 1 and (token := _token(_FIRST.match(_beginning(part)))):
-            found(token)
+        if searching:
+            arrived = b"".join(parts)
+            token = _token(_FIRST.match(_beginning(arrived)))
+            searching = not token and len(arrived) < _EDGE
+            if token:
+                found(token)
 
     try:
         await client.request(
@@ -226,12 +232,12 @@ async def _sent(
     return b"".join(parts)
 
 
-def _beginning(part: bytes) -> bytes:
-    """The beginning of a page, of which ``part`` has arrived."""
-    if not part.startswith(_GZIP):
-        return part[:_EDGE]
+def _beginning(arrived: bytes) -> bytes:
+    """The beginning of a page, of which ``arrived`` has arrived."""
+    if not arrived.startswith(_GZIP):
+        return arrived[:_EDGE]
     try:
-        return zlib.decompressobj(_GZIP_FORMAT).decompress(part, _EDGE)
+        return zlib.decompressobj(_GZIP_FORMAT).decompress(arrived, _EDGE)
     except zlib.error:
         return b""
 

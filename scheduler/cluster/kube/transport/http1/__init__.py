@@ -1,4 +1,4 @@
-"""A client for short HTTP/1.1 requests to one server, which costs a fraction of the processor time of aiohttp's.
+"""A client for HTTP/1.1 requests to one server, which costs a fraction of the processor time of aiohttp's.
 
-``response`` parses, ``connection`` carries one request at a time, ``pool`` keeps connections open between requests.
+``response`` parses a response; ``connections`` carry one request at a time and are kept open between requests.
 """

@@ -1,14 +1,20 @@
 """The connections of an HTTP/1.1 client to one server: each carries one request at a time, and a pool keeps them open.
 
+A response is returned when it is complete. Its body can be handed out as it arrives, to a function, or as a ``Stream``,
+from which a consumer takes it at its own pace.
+
 Callers limit the number of requests in flight; there is one connection for each. A connection that becomes free is kept
 for the next request, for as long as servers commonly keep theirs.
 """
 
 import asyncio
+import os
+import re
 import socket
 import ssl
-from collections.abc import Callable
-from typing import Final, cast
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Final, Self, cast
 
 import aiohappyeyeballs
 
@@ -17,12 +23,16 @@ from scheduler.cluster.kube.transport.http1.response import Response, ResponseEr
 KEPT: Final = 60.0
 """Seconds for which an idle connection is kept. API servers close theirs after 90 s or more, so that a request rarely
 meets a connection that the server is about to close."""
+_CONNECT: Final = 10.0
+"""Seconds until there must be a connection for a body that is handed out as it arrives, which may take long."""
 _NEXT_ADDRESS: Final = 0.25
 """Seconds after which the next address of a host is tried as well (RFC 8305)."""
-_CONNECT: Final = 10.0
-"""Seconds that a connection for a stream may take to be established."""
 _REPEATABLE: Final = frozenset({"GET", "HEAD"})
 """Methods of requests that may reach the server twice."""
+_NUMBER: Final = re.compile(r"\[Errno -?[0-9]+\] ")
+"""How the text of an OSError begins."""
+READ_AHEAD: Final = 256 * 1024
+"""Bytes of a streamed body that wait to be taken; then the connection is not read until they are."""
 
 
 class ExchangeError(Exception):
@@ -38,6 +48,75 @@ class ExchangeError(Exception):
         """Whether the time was over."""
 
 
+class Stream:
+    """A response whose body is taken as it arrives: iterates over its parts, each of which is all that has arrived.
+
+    Raises ExchangeError where the response ends too early.
+    """
+
+    def __init__(self, transport: asyncio.Transport, answer: "asyncio.Future[Response]") -> None:
+        """``answer``: is done when the response is complete or has failed."""
+        self.parser: Final = ResponseParser(receive=self._put)
+        self._transport = transport
+        self._answer = answer
+        self._parts: list[bytes] = []
+        self._size = 0
+        """Bytes in ``_parts``."""
+        self._paused = False
+        self._waiter: asyncio.Future[None] | None = None
+
+    async def begin(self) -> None:
+        """Waits for the head; for the whole response if it is no success. Raises ExchangeError."""
+        while not (self.parser.hands_out or self._answer.done()):
+            await self._woken()
+        if not self.parser.hands_out:
+            self._answer.result()
+
+    @property
+    def response(self) -> Response:
+        """The response; the body of a successful one is empty here."""
+        return self.parser.response
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        while not self._parts:
+            if self._answer.done():
+                self._answer.result()
+                raise StopAsyncIteration
+            await self._woken()
+        parts, self._parts, self._size = self._parts, [], 0
+        self.resume()
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def resume(self) -> None:
+        """Reads from the connection again, if that was paused."""
+        if self._paused:
+            self._paused = False
+            if not self._transport.is_closing():
+                self._transport.resume_reading()
+
+    def wake(self) -> None:
+        """Something arrived, or the response has ended."""
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def _woken(self) -> None:
+        self._waiter = asyncio.get_running_loop().create_future()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+
+    def _put(self, part: bytes) -> None:
+        self._parts.append(part)
+        self._size += len(part)
+        if self._size > READ_AHEAD and not self._paused and not self._transport.is_closing():
+            self._paused = True
+            self._transport.pause_reading()
+
+
 class Connection(asyncio.Protocol):
     """Belongs to one event loop. After a request that got no complete response the connection is closed."""
 
@@ -49,6 +128,10 @@ class Connection(asyncio.Protocol):
         self._parser: ResponseParser | None = None
         """None: no request is under way."""
         self._answer: asyncio.Future[Response] | None = None
+        self._stream: Stream | None = None
+        """That of the request under way, if its response is streamed."""
+        self._timer: asyncio.TimerHandle | None = None
+        """Ends a streamed response that takes too long."""
         self._received = False
         """Whether any byte has arrived since the request was sent."""
         self.used = False
@@ -70,15 +153,18 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
 
     async def exchange(
-        self, request: bytes, seconds: float, receive: Callable[[bytes], object] | None = None
+        self,
+        request: bytes,
+        seconds: float,
+        receive: Callable[[bytes], object] | None = None,
+        *,
+        gzip: bool = False,
     ) -> Response:
         """Sends a request and returns the response, which has to arrive within ``seconds``. Cancelling it closes the
-        connection. ``receive``: see ResponseParser; it may be called again after it has raised an exception. Raises
-        ExchangeError, and what ``receive`` raises first."""
-        transport = self._transport
-        if transport is None or transport.is_closing():
-            raise ExchangeError("the connection is closed", sent=False, unanswered=True)
-        self._parser = ResponseParser(receive=receive)
+        connection. ``receive``, ``gzip``: see ResponseParser; ``receive`` may be called again after it has raised an
+        exception. Raises ExchangeError, and what ``receive`` raises first."""
+        transport = self._usable()
+        self._parser = ResponseParser(receive=receive, gzip=gzip)
         answer: asyncio.Future[Response] = self._loop.create_future()
         self._answer = answer
         self._received = False
@@ -94,12 +180,51 @@ class Connection(asyncio.Protocol):
             self._answer = self._parser = None
             self.used = True
 
+    async def open(self, request: bytes, seconds: float | None) -> Stream:
+        """Sends a request and returns the response once its head has arrived. The whole response has to arrive within
+        ``seconds``; None: at any time. ``release`` has to be called, except if this raises. Raises ExchangeError."""
+        transport = self._usable()
+        self._answer = self._loop.create_future()
+        self._stream = Stream(transport, self._answer)
+        self._parser = self._stream.parser
+        self._received = False
+        transport.write(request)
+        if seconds is not None:
+            self._timer = self._loop.call_later(seconds, self._expire, seconds)
+        try:
+            await self._stream.begin()
+        except BaseException:
+            self.release()
+            raise
+        return self._stream
+
+    def release(self) -> None:
+        """Ends the stream. The connection is closed, unless the response is complete."""
+        answer, stream = self._answer, self._stream
+        assert answer is not None and stream is not None
+        if self._timer is not None:
+            self._timer.cancel()
+        if answer.done() and answer.exception() is None:
+            stream.resume()
+        else:
+            self.abort()
+        self._answer = self._parser = self._stream = self._timer = None
+        self.used = True
+
+    def _usable(self) -> asyncio.Transport:
+        """The transport, to which a request can be written. Raises ExchangeError."""
+        if self._transport is None or self._transport.is_closing():
+            raise ExchangeError("the connection is closed", sent=False, unanswered=True)
+        return self._transport
+
     def _expire(self, seconds: float) -> None:
         self._fail(ExchangeError(f"no answer within {seconds:.1f} s", late=True))
 
     def _fail(self, error: Exception) -> None:
         if self._answer is not None and not self._answer.done():
             self._answer.set_exception(error)
+            if self._stream is not None:
+                self._stream.wake()
 
     def _complete(self, parser: ResponseParser) -> None:
         transport = self._transport
@@ -123,6 +248,8 @@ class Connection(asyncio.Protocol):
         try:
             if parser.feed(data):
                 self._complete(parser)
+            if self._stream is not None:
+                self._stream.wake()
         except ResponseError as error:
             self._fail(ExchangeError(f"invalid response: {error}"))
             self.abort()
@@ -135,10 +262,12 @@ class Connection(asyncio.Protocol):
         parser = self._parser
         if parser is not None and parser.end():
             self._complete(parser)
+            if self._stream is not None:
+                self._stream.wake()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
-        problem = "the server closed the connection" if exc is None else str(exc) or type(exc).__name__
+        problem = "the server closed the connection" if exc is None else _problem(exc)
         self._fail(ExchangeError(problem, unanswered=not self._received))
         self._lost(self)
 
@@ -168,9 +297,15 @@ class Pool:
         self._closed = False
 
     async def request(
-        self, method: str, request: bytes, seconds: float, receive: Callable[[bytes], object] | None = None
+        self,
+        method: str,
+        request: bytes,
+        seconds: float,
+        receive: Callable[[bytes], object] | None = None,
+        *,
+        gzip: bool = False,
     ) -> Response:
-        """Sends a request, whose method is ``method``, and returns the response. ``receive``: of a stream, see
+        """Sends a request, whose method is ``method``, and returns the response. ``receive``, ``gzip``: see
         ``Connection.exchange``. Raises ConnectError, ExchangeError, and what ``receive`` raises.
 
         A request that meets a connection which the server has closed is sent again on another one, if it cannot have
@@ -185,15 +320,42 @@ class Pool:
                 connection = await self._connect(min(deadline, loop.time() + limit), limit)
             reused = connection.used
             try:
-                response = await connection.exchange(request, deadline - loop.time(), receive)
+                response = await connection.exchange(request, deadline - loop.time(), receive, gzip=gzip)
             except ExchangeError as error:
-                if error.late:  # the server may be gone without a word, and with it all connections
-                    self._close_idle()
-                if reused and error.unanswered and (method in _REPEATABLE or not error.sent):
-                    continue
-                raise
+                if not self._again(error, reused, method):
+                    raise
+                continue
             self._keep(connection)
             return response
+
+    @asynccontextmanager
+    async def stream(self, method: str, request: bytes, seconds: float | None) -> AsyncIterator[Stream]:
+        """As ``request``, but the response is taken within the context as it arrives. ``seconds``: until its end, or
+        None."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        connect = _CONNECT if seconds is None else min(_CONNECT, seconds)
+        while True:
+            connection = self._take() or await self._connect(began + connect, connect)
+            reused = connection.used
+            try:
+                left = None if seconds is None else began + seconds - loop.time()
+                stream = await connection.open(request, left)
+                break
+            except ExchangeError as error:
+                if not self._again(error, reused, method):
+                    raise
+        try:
+            yield stream
+        finally:
+            connection.release()
+            self._keep(connection)
+
+    def _again(self, error: ExchangeError, reused: bool, method: str) -> bool:
+        """Whether a request that failed on a connection is sent on another one."""
+        if error.late:  # the server may be gone without a word, and with it all connections
+            self._close_idle()
+        return reused and error.unanswered and (method in _REPEATABLE or not error.sent)
 
     def close(self) -> None:
         """Closes idle connections, and the others once they have carried their requests."""
@@ -252,10 +414,9 @@ class Pool:
             raise ConnectError(
                 f"no connection to {self._host}:{self._port} within {seconds:.1f} s", tls=False
             ) from None
-        except OSError as error:  # ssl.SSLError is one
-            problem = str(error) or type(error).__name__
+        except (OSError, ValueError) as error:  # ssl.SSLError is an OSError; a host can be no valid name
             tls = isinstance(error, ssl.SSLError)
-            raise ConnectError(f"cannot connect to {self._host}:{self._port}: {problem}", tls=tls) from None
+            raise ConnectError(f"cannot connect to {self._host}:{self._port}: {_problem(error)}", tls=tls) from None
 
     async def _established(self) -> Connection:
         """Raises OSError."""
@@ -277,3 +438,12 @@ class Pool:
         if connection.is_open:
             self._open.add(connection)
         return connection
+
+
+def _problem(error: Exception) -> str:
+    """What is wrong, for people."""
+    if isinstance(error, UnicodeError):
+        return "it cannot be the name of a host"
+    if type(error).__module__ == "builtins" and isinstance(error, OSError) and (error.errno or 0) > 0:
+        return os.strerror(error.errno or 0)
+    return _NUMBER.sub("", str(error)) or type(error).__name__

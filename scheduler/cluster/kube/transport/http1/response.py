@@ -1,6 +1,7 @@
 """Parses an HTTP/1.1 response as its bytes arrive.
 
-Strict where leniency is dangerous: the end of a body is never ambiguous. Sizes are bounded.
+Strict where leniency is dangerous: the end of a body is never ambiguous. Sizes are bounded, except that of a body
+whose parts are handed out as they arrive.
 """
 
 import re
@@ -10,8 +11,8 @@ from typing import Final
 
 MAX_HEAD: Final = 64 * 1024
 """Bytes of a status line with its header fields; also of the trailer of a chunked body."""
-MAX_BODY: Final = 32 * 2**20
-"""Bytes. The API server stores objects of at most 3 MiB; lists are not requested with this client."""
+MAX_BODY: Final = 256 * 2**20
+"""Bytes of a body that is kept whole. Objects have at most 3 MiB; custom metrics of all nodes have some tens."""
 _MAX_SIZE_LINE: Final = 256
 """Bytes of the line before each chunk."""
 _MAX_INTERIM: Final = 8
@@ -20,7 +21,7 @@ _PROTOCOL: Final = b"HTTP/1."
 _FIELDS: Final = rb"(?:[!#$%&'*+\-.^_`|~0-9A-Za-z]+:[^\r\n\x00]*\r\n)*"
 _HEAD: Final = re.compile(rb"HTTP/1\.([0-9]) ([1-9][0-9][0-9])(?: [^\r\n\x00]*)?\r\n(" + _FIELDS + rb")\r\n")
 _TRAILER: Final = re.compile(_FIELDS + rb"\r\n")
-_SIZE_LINE: Final = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n\x00]*)?")
+_SIZE_LINE: Final = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n\x00]{0,%d})?\r\n" % _MAX_SIZE_LINE)
 _LENGTH: Final = re.compile(rb"[0-9]{1,15}")
 _NEED_MORE: Final = -1
 
@@ -42,19 +43,25 @@ class Response:
 class ResponseParser:
     """Parses one response: call ``feed`` until it returns True."""
 
-    def __init__(self, limit: int = MAX_BODY, receive: Callable[[bytes], object] | None = None) -> None:
-        """``limit``: bytes of the body. ``receive`` is called with each part of the body of a successful answer as it
-        arrives; the body of the response is then empty, and not limited."""
+    def __init__(
+        self, limit: int = MAX_BODY, *, receive: Callable[[bytes], object] | None = None, gzip: bool = False
+    ) -> None:
+        """``limit``: bytes of the body, if it is kept. ``receive``: called with each part of the body of a successful
+        response, as it arrives; it is not kept then. ``gzip``: whether the body may be compressed; it stays so."""
         self.reusable = False
         """Whether another response may follow on the same connection, once this one is complete."""
+        self.status = 0
+        """Of the final response; 0: its head has not arrived."""
         self._limit = limit
         self._receive = receive
+        self._hand_out: Callable[[bytes], object] | None = None
+        """``receive``, once the head of a successful response has arrived."""
+        self._gzip = gzip
         self._rest = b""
         """The beginning of a head or line that has not arrived completely."""
         self._step: Callable[[bytes, int], int] = self._head
         """Parses from a position on. Returns the position after what it has parsed, or _NEED_MORE."""
         self._interim = 0
-        self._status = 0
         self._headers: dict[bytes, bytes] = {}
         self._parts: list[bytes] = []
         self._size = 0
@@ -85,7 +92,12 @@ class ResponseParser:
     @property
     def response(self) -> Response:
         """The response, once it is complete."""
-        return Response(self._status, self._headers, b"".join(self._parts))
+        return Response(self.status, self._headers, b"".join(self._parts))
+
+    @property
+    def hands_out(self) -> bool:
+        """Whether the head has arrived and the body is handed out, not kept."""
+        return self._hand_out is not None
 
     # --- the head -----------------------------------------------------------------------------------------------------
     def _head(self, data: bytes, position: int) -> int:
@@ -97,20 +109,24 @@ class ResponseParser:
         if match.end() - position > MAX_HEAD:
             raise ResponseError(f"a head of more than {MAX_HEAD} bytes")
         minor, status, fields = match.groups()
-        self._status = int(status)
-        if self._status < 200:
+        number = int(status)
+        if number < 200:
             self._interim += 1
-            if self._status == 101 or self._interim > _MAX_INTERIM:
-                raise ResponseError(f"unexpected status {self._status}")
+            if number == 101 or self._interim > _MAX_INTERIM:
+                raise ResponseError(f"unexpected status {number}")
             return match.end()
+        self.status = number
+        if number < 300:
+            self._hand_out = self._receive
         self._headers = _parsed(fields)
         self._expect_body(minor != b"0")
         return match.end()
 
     def _expect_body(self, persistent: bool) -> None:
         headers = self._headers
-        if headers.get(b"content-encoding", b"identity").lower() != b"identity":
-            raise ResponseError("a compressed body, which was not requested")
+        encoding = headers.get(b"content-encoding", b"identity").lower()
+        if encoding != b"identity" and not (self._gzip and encoding == b"gzip"):
+            raise ResponseError("a Content-Encoding that was not requested")
         options = {option.strip() for option in headers.get(b"connection", b"").lower().split(b",")}
         self.reusable = persistent and b"close" not in options
         length, coding = headers.get(b"content-length"), headers.get(b"transfer-encoding")
@@ -124,11 +140,12 @@ class ResponseParser:
             if not _LENGTH.fullmatch(length):
                 raise ResponseError("an invalid Content-Length")
             self._missing = int(length)
-            self._check(self._missing)
+            if not self.hands_out:
+                self._check(self._missing)
             self._step = self._fixed
         else:
             self._step = self._until_end
-        if self._status in (204, 304):  # they have no body, whatever their fields say
+        if self.status in (204, 304):  # they have no body, whatever their fields say
             self._complete = True
         elif self._step == self._until_end:
             self.reusable = False
@@ -147,22 +164,21 @@ class ResponseParser:
         return _NEED_MORE
 
     def _size_line(self, data: bytes, position: int) -> int:
-        end = data.find(b"\r\n", position)
-        if end < 0 or end - position > _MAX_SIZE_LINE:
-            return self._incomplete(data, position, b"\r\n", _MAX_SIZE_LINE, "an invalid chunk")
-        match = _SIZE_LINE.fullmatch(data, position, end)
+        match = _SIZE_LINE.match(data, position)
         if match is None:
-            raise ResponseError("an invalid size of a chunk")
+            return self._incomplete(data, position, b"\r\n", _MAX_SIZE_LINE, "an invalid size of a chunk")
+        if match.end() - position > _MAX_SIZE_LINE:
+            raise ResponseError(f"an invalid size of a chunk: more than {_MAX_SIZE_LINE} bytes")
         self._missing = int(match[1], 16)
         self._step = self._chunk if self._missing else self._trailer
-        return end + 2
+        return match.end()
 
     def _chunk(self, data: bytes, position: int) -> int:
         position = self._take(data, position)
         if self._missing:
             return _NEED_MORE
         self._step = self._chunk_end
-        return position
+        return self._chunk_end(data, position)
 
     def _chunk_end(self, data: bytes, position: int) -> int:
         if len(data) - position < 2:
@@ -185,8 +201,8 @@ class ResponseParser:
         end = min(len(data), position + self._missing)
         if end > position:
             self._missing -= end - position
-            if self._receive is not None and self._status < 300:
-                self._receive(data[position:end])
+            if self._hand_out is not None:
+                self._hand_out(data[position:end])
             else:
                 self._size += end - position
                 self._check(self._size)

@@ -21,6 +21,7 @@ from scheduler.cluster.kube.serving.certificates import (
 )
 from scheduler.cluster.kube.serving.tls import serving_context
 from scheduler.cluster.kube.transport import client as clients
+from scheduler.cluster.kube.transport.aiohttp_transport import AiohttpTransport
 from scheduler.cluster.kube.transport.backoff import Backoff
 from scheduler.cluster.kube.transport.client import ApiClient, ApiError, TransportError
 from scheduler.cluster.kube.transport.credentials import Access, Credentials, CredentialsError
@@ -144,7 +145,7 @@ def test_a_server_that_cannot_be_reached_was_sent_nothing() -> None:
     async def scenario() -> None:
         async with serving() as (_, client):
             client._access = type(client._access)("http://127.0.0.1:1", None, None, None)
-            client._use_access()
+            await client._use_access()
             with pytest.raises(TransportError) as caught:
                 await client.request("POST", "/x", priority=Priority.WRITE)
             assert not caught.value.sent
@@ -284,7 +285,7 @@ def test_a_stream_is_followed_line_by_line_to_its_end(own: bool) -> None:
         async with serving() as (api, client):
             api.on("GET", "/watched", stream)
             if not own:
-                client._short = None
+                client._transport = AiohttpTransport(client._access)
             lines: list[bytes] = []
             for _ in range(2):
                 await client.follow("/watched", {"watch": "1"}, lines.extend, longest=10.0)
@@ -307,7 +308,7 @@ def test_a_stream_that_is_refused_or_does_not_end_is_an_error(own: bool) -> None
             api.on("GET", "/gone", lambda call, request: _refused())
             api.on("GET", "/endless", endless)
             if not own:
-                client._short = None
+                client._transport = AiohttpTransport(client._access)
             lines: list[bytes] = []
             with pytest.raises(ApiError) as refused:
                 await client.follow("/gone", {}, lines.extend, longest=10.0)
@@ -341,7 +342,7 @@ def test_an_error_of_what_receives_a_stream_breaks_it_off(own: bool) -> None:
             api.on("GET", "/watched", stream)
             api.answer("GET", "/other", {"kind": "Status"})
             if not own:
-                client._short = None
+                client._transport = AiohttpTransport(client._access)
             with pytest.raises(LookupError, match="one"):
                 await client.follow("/watched", {}, fail, longest=10.0)
             await client.request("GET", "/other", priority=Priority.CONTROL)  # not on the same connection

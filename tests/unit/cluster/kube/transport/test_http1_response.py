@@ -1,5 +1,6 @@
 """The parser of HTTP/1.1 responses: any split of the bytes, and what it refuses."""
 
+from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
@@ -32,6 +33,76 @@ def test_a_response_may_arrive_in_any_pieces(wire: bytes, data: st.DataObject) -
     assert parser.response.status in (200, 201)
     assert parser.response.body == b"hello"
     assert parser.reusable
+
+
+@given(
+    chunks=st.lists(st.binary(min_size=1, max_size=40), max_size=6),
+    coded=st.booleans(),
+    handed_out=st.booleans(),
+    data=st.data(),
+)
+def test_a_body_is_the_same_in_any_pieces_whether_it_is_kept_or_handed_out(
+    chunks: list[bytes], coded: bool, handed_out: bool, data: st.DataObject
+) -> None:
+    body = b"".join(chunks)
+    if coded:
+        wire = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+        wire += b"".join(b"%x\r\n%s\r\n" % (len(chunk), chunk) for chunk in chunks) + b"0\r\n\r\n"
+    else:
+        wire = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
+    cuts = sorted(data.draw(st.lists(st.integers(1, len(wire) - 1), unique=True)))
+    pieces = [wire[begin:end] for begin, end in zip([0, *cuts], [*cuts, len(wire)], strict=True)]
+    parts: list[bytes] = []
+    parser = ResponseParser(receive=parts.append if handed_out else None)
+    complete = [parser.feed(piece) for piece in pieces]
+    assert complete == [False] * len(cuts) + [True]
+    assert b"".join(parts) == (body if handed_out else b"")
+    assert parser.response.body == (b"" if handed_out else body)
+    assert all(parts)
+
+
+def test_a_body_is_handed_out_as_it_arrives_and_has_no_limit() -> None:
+    parts: list[bytes] = []
+    parser = ResponseParser(limit=3, receive=parts.append)
+    parser.feed(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n")
+    assert (parser.hands_out, parser.status) == (False, 0)
+    assert not parser.feed(b"\r\n4\r\nab")
+    assert (parser.hands_out, parser.status) == (True, 200)
+    assert parts == [b"ab"]
+    assert not parser.feed(b"cd\r\n2\r")
+    assert parser.feed(b"\nef\r\n0\r\n\r\n")
+    assert parts == [b"ab", b"cd", b"ef"]
+    assert parsed_with(parts.append, b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nlong").response.body == b""
+
+
+def parsed_with(receive: Callable[[bytes], object], wire: bytes, limit: int = 3) -> ResponseParser:
+    parser = ResponseParser(limit, receive=receive)
+    assert parser.feed(wire)
+    return parser
+
+
+def test_the_body_of_an_error_is_kept_within_the_limit() -> None:
+    parts: list[bytes] = []
+    wire = b"HTTP/1.1 410 Gone\r\nContent-Length: 3\r\n\r\nold"
+    assert parsed_with(parts.append, wire).response.body == b"old"
+    assert not parts
+    with pytest.raises(ResponseError, match="a body of more than 2 bytes"):
+        parsed_with(parts.append, wire, 2)
+
+
+@pytest.mark.parametrize("wire", [CHUNKED[:-2], FIXED[:-1]])
+def test_a_body_that_is_handed_out_and_cut_off_is_not_complete(wire: bytes) -> None:
+    parser = ResponseParser(receive=lambda part: None)
+    assert not parser.feed(wire)
+    assert not parser.end()
+
+
+def test_a_body_is_compressed_only_if_that_was_requested() -> None:
+    parser = ResponseParser(gzip=True)
+    assert parser.feed(b"HTTP/1.1 200 OK\r\nContent-Encoding: GZIP\r\nContent-Length: 3\r\n\r\n\x1f\x8b\x08")
+    assert parser.response.body == b"\x1f\x8b\x08"
+    with pytest.raises(ResponseError, match="a Content-Encoding that was not requested"):
+        ResponseParser(gzip=True).feed(b"HTTP/1.1 200 OK\r\nContent-Encoding: br\r\nContent-Length: 3\r\n\r\n")
 
 
 @given(st.binary())
@@ -112,10 +183,14 @@ CODED = after_head(b"Transfer-Encoding: chunked")
         (after_head(b"Content-Length: 99999999999"), "a body of more than"),
         (after_head(b"Transfer-Encoding: gzip, chunked"), "other than chunked"),
         (b"HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", "other than chunked"),
-        (after_head(b"Content-Encoding: gzip", b"Content-Length: 5"), "a compressed body"),
+        (after_head(b"Content-Encoding: gzip", b"Content-Length: 5"), "a Content-Encoding that was not requested"),
         (CODED + b"xyz\r\n", "an invalid size of a chunk"),
         (CODED + b"-1\r\n", "an invalid size of a chunk"),
-        (CODED + b"1" * 300, "an invalid chunk"),
+        (CODED + b"1" * 300, "an invalid size of a chunk: more than 256 bytes"),
+        (CODED + b"3;" + b"x" * 300 + b"\r\nabc\r\n", "an invalid size of a chunk"),
+        (CODED + b"3" + b" " * 300 + b"\r\nabc\r\n", "an invalid size of a chunk"),
+        (CODED + b"3\nabc\r\n", "an invalid size of a chunk"),
+        (CODED + b"1" * 16 + b"\r\n", "an invalid size of a chunk"),
         (CODED + b"3\r\nabcd\r\n", "longer than its size"),
         (CODED + b"0\r\nno colon\r\n\r\n", "an invalid trailer"),
     ],

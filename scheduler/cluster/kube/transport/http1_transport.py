@@ -1,18 +1,19 @@
-"""Requests with short answers, and watches, sent to the API server over connections of our own (``http1``)."""
+"""Requests to the API server over connections of our own (``http1``)."""
 
 import re
 import ssl
-from collections.abc import Callable
-from typing import Final, NamedTuple, Self
+from collections.abc import AsyncIterable, AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Final, Self
 from urllib.parse import quote
 
 from yarl import URL
 
-from scheduler import __version__
 from scheduler.cluster.kube.transport.credentials import Access
-from scheduler.cluster.kube.transport.http1.connections import Pool
+from scheduler.cluster.kube.transport.http1.connections import ExchangeError, Pool
+from scheduler.cluster.kube.transport.http1.response import Response
+from scheduler.cluster.kube.transport.http_transport import AGENT, Answer, Head
 
-AGENT: Final = f"volcano-py/{__version__}"
 _TARGET: Final = re.compile(r"[!-~]+")
 _FIELD_VALUE: Final = re.compile(r"[ -~]*")
 _SAFE: Final = "/?:@!$&'()*+,;=~%[]"
@@ -21,25 +22,8 @@ _HEADS: Final = 64
 """Heads that are kept."""
 
 
-class Head(NamedTuple):
-    """The header fields that differ between requests; "": left out."""
-
-    authorization: str
-    accept: str
-    content_type: str
-
-
-class Answer(NamedTuple):
-    """The parts of a response that matter."""
-
-    status: int
-    retry_after: str | None
-    """The header of that name."""
-    body: bytes
-
-
-class ShortRequests:
-    """One API server, reached with one set of certificates. Belongs to one event loop."""
+class Http1Transport:
+    """An ``HttpTransport``."""
 
     def __init__(self, address: URL, access: Access) -> None:
         """``address``: that of the server, parsed."""
@@ -75,8 +59,24 @@ class ShortRequests:
         seconds: float,
         receive: Callable[[bytes], object] | None = None,
     ) -> Answer:
-        """``target``: path and query; ``receive``: see ResponseParser. Raises ConnectError, ExchangeError, ValueError
-        for a value that cannot be sent in a header, and what ``receive`` raises."""
+        request = self._request(method, target, head, body)
+        return _answer(await self._pool.request(method, request, seconds, receive, gzip=head.gzip))
+
+    @asynccontextmanager
+    async def stream(
+        self, target: str, head: Head, seconds: float | None
+    ) -> AsyncIterator[tuple[Answer, AsyncIterable[bytes]]]:
+        async with self._pool.stream("GET", self._request("GET", target, head, None), seconds) as stream:
+            yield _answer(stream.response), stream
+
+    async def close(self) -> None:
+        self._pool.close()
+
+    async def abort(self) -> None:
+        self._pool.abort()
+
+    def _request(self, method: str, target: str, head: Head, body: bytes | None) -> bytes:
+        """A request as it is sent. Raises ExchangeError for a value that cannot be sent in a header."""
         fields = self._heads.get(head)
         if fields is None:
             fields = self._fields(head)
@@ -87,32 +87,26 @@ class ShortRequests:
         if not _TARGET.fullmatch(target):
             target = quote(target, safe=_SAFE)
         if body is None:
-            request = f"{method} {target} HTTP/1.1\r\n{fields}\r\n".encode()
-        else:
-            request = f"{method} {target} HTTP/1.1\r\n{fields}Content-Length: {len(body)}\r\n\r\n".encode() + body
-        response = await self._pool.request(method, request, seconds, receive)
-        retry_after = response.headers.get(b"retry-after")
-        return Answer(response.status, None if retry_after is None else retry_after.decode("latin-1"), response.body)
-
-    def close(self) -> None:
-        """Closes the connections once they have carried their requests."""
-        self._pool.close()
-
-    def abort(self) -> None:
-        """Closes the connections at once."""
-        self._pool.abort()
+            return f"{method} {target} HTTP/1.1\r\n{fields}\r\n".encode()
+        return f"{method} {target} HTTP/1.1\r\n{fields}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
     def _fields(self, head: Head) -> str:
-        """All header fields except Content-Length. Raises ValueError."""
+        """All header fields except Content-Length. Raises ExchangeError."""
         fields = {
             "Host": self._host,
             "User-Agent": AGENT,
             "Accept": head.accept,
-            "Accept-Encoding": "identity",
+            "Accept-Encoding": "gzip" if head.gzip else "identity",
             "Authorization": head.authorization,
             "Content-Type": head.content_type,
         }
         for name, value in fields.items():
             if not _FIELD_VALUE.fullmatch(value):
-                raise ValueError(f"the value of the header {name} has characters that cannot be sent")
+                problem = f"the value of the header {name} has characters that cannot be sent"
+                raise ExchangeError(problem, sent=False)
         return "".join(f"{name}: {value}\r\n" for name, value in fields.items() if value)
+
+
+def _answer(response: Response) -> Answer:
+    retry_after = response.headers.get(b"retry-after")
+    return Answer(response.status, None if retry_after is None else retry_after.decode("latin-1"), response.body)

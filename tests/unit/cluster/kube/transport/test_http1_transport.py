@@ -1,4 +1,4 @@
-"""Short requests to a server that is controlled byte by byte."""
+"""Requests to a server that is controlled byte by byte."""
 
 import asyncio
 import ssl
@@ -13,9 +13,10 @@ from controlplane.credentials import Authority
 from scheduler.cluster.kube.transport.client import ApiClient, ApiError, TransportError
 from scheduler.cluster.kube.transport.credentials import Access
 from scheduler.cluster.kube.transport.fence import Fence
-from scheduler.cluster.kube.transport.http1.connections import KEPT, ConnectError, ExchangeError
+from scheduler.cluster.kube.transport.http1.connections import KEPT, ConnectError, ExchangeError, Pool
+from scheduler.cluster.kube.transport.http1_transport import Http1Transport
+from scheduler.cluster.kube.transport.http_transport import Head
 from scheduler.cluster.kube.transport.ratelimit import Priority
-from scheduler.cluster.kube.transport.short_requests import Head, ShortRequests
 from scheduler.observability.metrics import Metrics
 from tests.unit import virtual_time
 from tests.unit.cluster.kube.fake_api import StaticCredentials, until
@@ -84,6 +85,11 @@ async def raw(*scripts: Script, timeout: float = 30.0) -> AsyncIterator[tuple[Ra
     finally:
         await client.close()
         server.close()
+
+
+def pool(client: ApiClient) -> Pool:
+    assert isinstance(client._transport, Http1Transport)
+    return client._transport._pool
 
 
 async def answers(peer: Peer) -> None:
@@ -270,8 +276,7 @@ def test_a_connection_that_the_server_closed_meanwhile_is_not_used() -> None:
     async def scenario() -> None:
         async with raw(sends(OK), answers) as (server, client):
             await bind(client)
-            assert client._short is not None
-            await until(lambda: not client._short._pool._open)  # type: ignore[union-attr]
+            await until(lambda: not pool(client)._open)
             assert await bind(client) == b"{}"
             assert server.connections == 2
 
@@ -336,8 +341,7 @@ def test_a_request_has_a_deadline_and_its_connection_is_closed() -> None:
                 await bind(client)
             assert caught.value.sent
             assert 5 <= asyncio.get_running_loop().time() - begun < 6
-            assert client._short is not None
-            assert not client._short._pool._idle
+            assert not pool(client)._idle
             assert await bind(client) == b"{}"
 
     virtual_time.run(scenario())
@@ -402,8 +406,7 @@ def test_idle_connections_are_closed_after_a_while() -> None:
             for _ in range(4):
                 await asyncio.sleep(KEPT / 2)
                 await bind(client)
-            assert client._short is not None
-            assert len(client._short._pool._open) == 1
+            assert len(pool(client)._open) == 1
             assert server.connections == 3
 
     virtual_time.run(scenario())
@@ -422,7 +425,7 @@ def test_new_credentials_take_new_connections_and_leave_requests_alone() -> None
         async with raw(slow, answers) as (server, client):
             under_way = asyncio.create_task(bind(client))
             await until(lambda: server.connections)
-            client._use_access()
+            await client._use_access()
             await bind(client)
             go.set()
             assert await under_way == b"{}"
@@ -442,14 +445,14 @@ def test_new_credentials_take_new_connections_and_leave_requests_alone() -> None
     ],
 )
 def test_servers_behind_proxies_and_unusual_addresses_are_left_to_aiohttp(access: Access) -> None:
-    assert ShortRequests.to(access) is None
+    assert Http1Transport.to(access) is None
 
 
 def test_a_server_below_a_path_and_with_an_ipv6_address_is_reached() -> None:
-    short = ShortRequests.to(Access("http://[::1]:8001/k8s/clusters/c-1", None, None, None))
-    assert short is not None
-    assert (short._prefix, short._host) == ("/k8s/clusters/c-1", "[::1]:8001")
-    assert (short._pool._host, short._pool._port) == ("::1", 8001)
+    transport = Http1Transport.to(Access("http://[::1]:8001/k8s/clusters/c-1", None, None, None))
+    assert transport is not None
+    assert (transport._prefix, transport._host) == ("/k8s/clusters/c-1", "[::1]:8001")
+    assert (transport._pool._host, transport._pool._port) == ("::1", 8001)
 
 
 @pytest.mark.parametrize(
@@ -475,17 +478,17 @@ def test_both_ends_of_a_tls_connection_show_their_certificates(
 
     async def scenario() -> None:
         listening = await asyncio.start_server(names_the_client, "127.0.0.1", 0, ssl=serving)
-        short = ShortRequests.to(
+        transport = Http1Transport.to(
             Access(f"https://127.0.0.1:{listening.sockets[0].getsockname()[1]}", trust, server_name, None)
         )
-        assert short is not None
+        assert transport is not None
         head = Head("", "application/json", "application/json")
         if outcome is None:
             with pytest.raises((ConnectError, ExchangeError)):
-                await short.send("POST", "/x", head, b"{}", 30)
+                await transport.send("POST", "/x", head, b"{}", 30)
         else:
-            assert (await short.send("POST", "/x", head, b"{}", 30)).body == outcome
-        short.abort()
+            assert (await transport.send("POST", "/x", head, b"{}", 30)).body == outcome
+        await transport.abort()
         listening.close()
 
     virtual_time.run(scenario())

@@ -1,0 +1,61 @@
+"""What carries requests to the API server: connections of our own (``http1_transport``), or those of aiohttp
+(``aiohttp_transport``), which is imported only where ours do not do, since that takes a twentieth of a start."""
+
+from collections.abc import AsyncIterable, Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Final, NamedTuple, Protocol
+
+from scheduler import __version__
+
+AGENT: Final = f"volcano-py/{__version__}"
+
+
+class Head(NamedTuple):
+    """The header fields that differ between requests; "": left out."""
+
+    authorization: str
+    accept: str
+    content_type: str = ""
+    gzip: bool = False
+    """Whether the body of the answer may be compressed. It is handed out as it was sent."""
+
+
+class Answer(NamedTuple):
+    """The parts of a response that matter."""
+
+    status: int
+    retry_after: str | None
+    """The header of that name."""
+    body: bytes
+
+
+class HttpTransport(Protocol):
+    """One API server, reached with one set of certificates. Belongs to one event loop.
+
+    Requests raise ``ConnectError`` and ``ExchangeError`` of ``http1.connections``. ``target``: path and query.
+    """
+
+    async def send(
+        self,
+        method: str,
+        target: str,
+        head: Head,
+        body: bytes | None,
+        seconds: float,
+        receive: Callable[[bytes], object] | None = None,
+    ) -> Answer:
+        """Returns the answer, which has to arrive within ``seconds``. ``receive``: is called with each part of the body
+        of a successful answer as it arrives; the body is then empty. Raises what it raises, too."""
+
+    def stream(
+        self, target: str, head: Head, seconds: float | None
+    ) -> AbstractAsyncContextManager[tuple[Answer, AsyncIterable[bytes]]]:
+        """The answer to a GET, and the parts of its body, if it is successful, as they arrive. They arrive no faster
+        than they are taken. ``seconds``: until the end of the body, or None. To leave the context before the end closes
+        the connection."""
+
+    async def close(self) -> None:
+        """Closes the connections once they have carried their requests."""
+
+    async def abort(self) -> None:
+        """Closes the connections at once."""
