@@ -1,7 +1,8 @@
 """How much processor time our programs use at rest: percent of one core while nothing happens in a full cluster.
 
 A real API server is filled with nodes and running gangs. Scheduler, controllers and webhooks run with leader election,
-as the chart starts them, but without probes and scrapes. Prints a table; asserts nothing.
+as the chart starts them, but without probes and scrapes; kube-scheduler runs beside them. Prints a table; asserts
+nothing.
 """
 
 import argparse
@@ -14,6 +15,7 @@ from typing import Final
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.cluster import KUBE
 from benchmarks.contest import peak_memory, running
 from benchmarks.figures import report
 from benchmarks.restart import fill_cluster
@@ -48,6 +50,7 @@ def main() -> None:
         address = (f"--webhook-url=https://127.0.0.1:{port}", "--listen-address=127.0.0.1", f"--port={port}")
         roles = {"scheduler": ELECTION, "controllers": ELECTION, "webhooks": ("--webhook-namespace=default", *address)}
         pids = {role: stack.enter_context(running(role, plane, folder, *options)) for role, options in roles.items()}
+        pids[KUBE] = plane.start_kube_scheduler().pid
         time.sleep(arguments.settle)
         begun, before = time.perf_counter(), {role: processor_time(pid) for role, pid in pids.items()}
         time.sleep(arguments.seconds)
@@ -55,7 +58,8 @@ def main() -> None:
         seconds = time.perf_counter() - begun
         for role, pid in pids.items():
             percent = 100 * used[role] / seconds
-            report(f"{role}: percent of a core", percent)
+            if role != KUBE:
+                report(f"{role}: percent of a core", percent)
             table.add_row(role, f"{percent:.3f} %", f"{peak_memory(pid):.0f} MiB")
     console.print(table)
 

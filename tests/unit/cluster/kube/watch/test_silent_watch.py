@@ -19,7 +19,9 @@ from tests.unit.cluster.kube.proxy import proxied
 from tests.unit.cluster.kube.watch.test_informer import GROUPS, World, a_list, event, group
 
 
-def test_a_silent_watch_is_noticed_within_a_minute_and_its_end_is_left_to_the_server() -> None:
+def test_a_silent_watch_is_noticed_within_a_minute_and_its_end_is_left_to_the_server(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     asked: list[tuple[int, float]] = []
 
     class Client:
@@ -30,13 +32,31 @@ def test_a_silent_watch_is_noticed_within_a_minute_and_its_end_is_left_to_the_se
     async def scenario() -> None:
         async with serving() as (api, _):
             world = World(api, Client())  # type: ignore[arg-type]
-            for _ in range(100):
+            for share in range(100):
+                monkeypatch.setattr(informers, "_SHARE", share / 100)
                 with pytest.raises(TransportError):  # it ended as soon as it began
                     await world.informer._watch()
 
     virtual_time.run(scenario())
     assert all(seconds + 5 <= longest <= 60 for seconds, longest in asked)
-    assert len({seconds for seconds, _ in asked}) > 1, "the watches do not end together"
+    assert {seconds for seconds, _ in asked} == {45, 46, 47, 48, 49, 50}, "those of all processes do not end together"
+
+
+def test_watches_of_a_process_that_begin_together_end_together() -> None:
+    asked: list[str] = []
+
+    class Client:
+        async def follow(self, path: str, params: Mapping[str, str], receive: object, *, longest: float) -> None:
+            asked.append(params["timeoutSeconds"])
+
+    async def scenario() -> None:
+        async with serving() as (api, _):
+            for _ in range(20):
+                with pytest.raises(TransportError):
+                    await World(api, Client()).informer._watch()  # type: ignore[arg-type]
+
+    virtual_time.run(scenario())
+    assert len(set(asked)) == 1
 
 
 def test_kopf_notices_a_silent_watch_within_a_minute() -> None:
