@@ -59,8 +59,9 @@ class ResponseParser:
         self._gzip = gzip
         self._rest = b""
         """The beginning of a head or line that has not arrived completely."""
-        self._step: Callable[[bytes, int], int] = self._head
-        """Parses from a position on. Returns the position after what it has parsed, or _NEED_MORE."""
+        self._step: Callable[[ResponseParser, bytes, int], int] = ResponseParser._head
+        """Parses from a position on. Returns the position after what it has parsed, or _NEED_MORE. A bound method would
+        keep the parser, and what ``receive`` holds, until the next garbage collection."""
         self._interim = 0
         self._headers: dict[bytes, bytes] = {}
         self._parts: list[bytes] = []
@@ -76,7 +77,7 @@ class ResponseParser:
             data, self._rest = self._rest + data, b""
         position = 0
         while not self._complete:
-            position = self._step(data, position)
+            position = self._step(self, data, position)
             if position == _NEED_MORE:
                 return False
         if position < len(data):  # bytes that belong to no request
@@ -85,7 +86,7 @@ class ResponseParser:
 
     def end(self) -> bool:
         """The server closed the connection. Returns whether the response is complete."""
-        if self._step == self._until_end:
+        if self._step == ResponseParser._until_end:
             self._complete = True
         return self._complete
 
@@ -135,19 +136,19 @@ class ResponseParser:
                 raise ResponseError("both Content-Length and Transfer-Encoding")
             if coding.lower() != b"chunked" or not persistent:
                 raise ResponseError("a Transfer-Encoding other than chunked")
-            self._step = self._size_line
+            self._step = ResponseParser._size_line
         elif length is not None:
             if not _LENGTH.fullmatch(length):
                 raise ResponseError("an invalid Content-Length")
             self._missing = int(length)
             if not self.hands_out:
                 self._check(self._missing)
-            self._step = self._fixed
+            self._step = ResponseParser._fixed
         else:
-            self._step = self._until_end
+            self._step = ResponseParser._until_end
         if self.status in (204, 304):  # they have no body, whatever their fields say
             self._complete = True
-        elif self._step == self._until_end:
+        elif self._step == ResponseParser._until_end:
             self.reusable = False
 
     # --- the body -----------------------------------------------------------------------------------------------------
@@ -170,14 +171,14 @@ class ResponseParser:
         if match.end() - position > _MAX_SIZE_LINE:
             raise ResponseError(f"an invalid size of a chunk: more than {_MAX_SIZE_LINE} bytes")
         self._missing = int(match[1], 16)
-        self._step = self._chunk if self._missing else self._trailer
+        self._step = ResponseParser._chunk if self._missing else ResponseParser._trailer
         return match.end()
 
     def _chunk(self, data: bytes, position: int) -> int:
         position = self._take(data, position)
         if self._missing:
             return _NEED_MORE
-        self._step = self._chunk_end
+        self._step = ResponseParser._chunk_end
         return self._chunk_end(data, position)
 
     def _chunk_end(self, data: bytes, position: int) -> int:
@@ -186,7 +187,7 @@ class ResponseParser:
             return _NEED_MORE
         if data[position : position + 2] != b"\r\n":
             raise ResponseError("a chunk that is longer than its size")
-        self._step = self._size_line
+        self._step = ResponseParser._size_line
         return position + 2
 
     def _trailer(self, data: bytes, position: int) -> int:

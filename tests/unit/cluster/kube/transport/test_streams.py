@@ -2,8 +2,10 @@
 controlled byte by byte."""
 
 import asyncio
+import gc
 import gzip
 import ssl
+import weakref
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from datetime import UTC, datetime
@@ -209,6 +211,30 @@ def test_an_error_of_the_receiver_is_raised_as_it_is(served: Serve) -> None:
                 await client.request("GET", "/pods", priority=Priority.READ, receive=refuse)
 
     virtual_time.run(scenario())
+
+
+class Receiver:
+    """Whatever is kept while a list is received."""
+
+    def __call__(self, part: bytes) -> None:
+        self.part = part
+
+
+def test_what_receives_a_list_is_freed_without_a_garbage_collection() -> None:
+    async def scenario() -> None:
+        async with raw(answers) as (_, client):
+            receiver = Receiver()
+            kept = weakref.ref(receiver)
+            await client.request("GET", "/pods", priority=Priority.READ, receive=receiver)
+            assert receiver.part == b"{}"
+            del receiver
+            assert kept() is None
+
+    gc.disable()
+    try:
+        virtual_time.run(scenario())
+    finally:
+        gc.enable()
 
 
 @both
