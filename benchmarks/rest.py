@@ -59,7 +59,7 @@ def main() -> None:
         for role, pid in pids.items():
             percent = 100 * used[role] / seconds
             if role != KUBE:
-                report(f"{role}: percent of a core", percent)
+                report(f"{role}, of {KUBE}", used[role] / used[KUBE])
             table.add_row(role, f"{percent:.3f} %", f"{peak_memory(pid):.0f} MiB")
     console.print(table)
 
