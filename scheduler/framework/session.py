@@ -124,9 +124,9 @@ class Session(Registration):
         """Values that plugins share, by key."""
         self._extended: dict[int, bool] = {}
         self._viewing: Job | None = None
+        """The job whose filters and scores are being created."""
         self._malformed_of_classes: set[tuple[int, str, str]] = set()
         """Class id, field and key of the job, or "", of the fields of Pods that were set aside."""
-        """The job whose filters and scores are being created."""
 
     @property
     def now(self) -> float:

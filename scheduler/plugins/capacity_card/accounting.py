@@ -10,7 +10,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from operator import attrgetter
 from typing import Final
 
 from scheduler.api.cards import Names, parse_request
@@ -19,7 +18,7 @@ from scheduler.api.names import CARD_REQUEST, CPU, MEMORY
 from scheduler.api.reasons import Malformed
 from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX
 from scheduler.api.task import ALLOCATED_STATUSES, Task, TaskClass, TaskStatus
-from scheduler.plugins.capacity_card.demand import UNKNOWN, Demands
+from scheduler.plugins.capacity_card.demand import RECORD, UNKNOWN, Demands
 from scheduler.plugins.capacity_card.discovery import Inventory
 from scheduler.plugins.capacity_card.holdings import (
     HELD_STATUSES,
@@ -34,7 +33,6 @@ from scheduler.plugins.support.queues.accounting import reserves
 Needs = dict[Names, float]
 """Alternative dimensions, the preferred one first -> amount."""
 _ACCOUNT: Final = "capacity-card account"
-_RECORD: Final = attrgetter("record")
 REQUEST_FIELD: Final = f"metadata.annotations[{CARD_REQUEST}]"
 
 
@@ -227,7 +225,7 @@ def _by_queue(job: Job, statuses: Iterable[TaskStatus]) -> dict[str, list[list[T
             tasks += group
         else:
             tasks += [task for task in group if task.node or task.uid in job.placed]
-    if not any(map(_RECORD, tasks)):  # as of most jobs: none is charged elsewhere
+    if not any(map(RECORD, tasks)):  # as of most jobs: none is charged elsewhere
         return {job.queue: _by_class(tasks)} if tasks else {}
     groups: defaultdict[str, list[Task]] = defaultdict(list)
     for task in tasks:

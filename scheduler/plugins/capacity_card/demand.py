@@ -23,7 +23,7 @@ AmountList = list[tuple[str, float]]
 """(name, amount) pairs; a name may occur several times."""
 UNKNOWN: Final = -1
 """The row of a node that is not in the session."""
-_RECORD: Final = attrgetter("record")
+RECORD: Final = attrgetter("record")
 
 
 class CardRequest(msgspec.Struct, frozen=True):
@@ -132,7 +132,7 @@ class Demands:
         """Returns ``cards_held`` together with cpu and memory. ``rows``: not called for tasks without cards."""
         cls = tasks[0].cls
         demand = self.of(cls)
-        if not demand.card_requests and not any(map(_RECORD, tasks)):
+        if not demand.card_requests and not any(map(RECORD, tasks)):
             return [(CPU, demand.cpu * len(tasks)), (MEMORY, demand.memory * len(tasks))]
         recorded, others = _by_record(tasks, rows())
         # Cpu and memory may be unlimited for Pods with cards, even if the labels that name the cards were removed.
