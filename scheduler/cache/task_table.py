@@ -1,16 +1,21 @@
 """All tasks, the indices that follow every change of a task, and the writes of tasks that are in flight."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from typing import Final
 
 from msgspec.structs import replace as copy_with
 
 from scheduler.api.decisions import Bind
+from scheduler.api.selections import Label
 from scheduler.api.task import Task, TaskStatus
 from scheduler.cache.job_table import JobTable
 from scheduler.cache.node_table import NodeTable
 from scheduler.cache.pod_tasks import PodState, holds_node
 from scheduler.cache.task_classes import DeviceClaims
 from scheduler.cache.versioning import SnapshotDict, Version
+
+_LABELS: Final = 4096
+"""Number of labels of a namespace up to which none are dropped."""
 
 
 class InFlightWrites:
@@ -66,6 +71,26 @@ class InFlightWrites:
         return watched
 
 
+class Labels:
+    """The labels of the tasks of one namespace, and some that they had before."""
+
+    def __init__(self) -> None:
+        self._found: set[Label] = set()
+        self._limit = _LABELS
+        """Number of labels at which those of former tasks are dropped."""
+
+    def add(self, labels: Mapping[str, str], tasks: Collection[Task]) -> None:
+        """``tasks``: all tasks of the namespace."""
+        self._found.update(labels.items())
+        if len(self._found) > self._limit:
+            self._found = {label for task in tasks for label in task.labels.items()}
+            self._limit = max(_LABELS, 2 * len(self._found))
+
+    def may_include(self, labels: Collection[Label]) -> bool:
+        """Whether a task may have one of these labels."""
+        return not self._found.isdisjoint(labels)
+
+
 class TaskTable:
     """The tasks of all Pods that are in a job or on a node."""
 
@@ -84,6 +109,8 @@ class TaskTable:
         self._in_flight = in_flight
         self._tasks: dict[str, dict[str, Task]] = {}
         """Namespace -> name -> task."""
+        self._labels: dict[str, Labels] = {}
+        """Namespace -> labels of its tasks."""
         self._without_job: SnapshotDict[Task] = SnapshotDict()
         """Tasks on nodes that belong to no job."""
         self._borrowed = False
@@ -114,8 +141,17 @@ class TaskTable:
     def values(self) -> list[Task]:
         return [task for tasks in self._tasks.values() for task in tasks.values()]
 
-    def in_namespace(self, namespace: str) -> list[Task]:
-        return list(self._tasks.get(namespace, {}).values())
+    def with_labels(self, namespace: str, labels: Collection[Label] | None) -> list[Task]:
+        """The tasks of a namespace that have one of these labels; None: all of its tasks."""
+        tasks = self._tasks.get(namespace)
+        if tasks is None:
+            return []
+        if labels is None:
+            return list(tasks.values())
+        if not self._labels[namespace].may_include(labels):  # a new ReplicaSet has no Pods yet
+            return []
+        wanted = frozenset(labels)
+        return [task for task in tasks.values() if not wanted.isdisjoint(task.labels.items())]
 
     def without_job(self) -> Collection[Task]:
         """The tasks on nodes that belong to no job. The cache does not change the collection afterwards."""
@@ -140,14 +176,17 @@ class TaskTable:
             tasks = self._tasks.get(new.namespace)
             if tasks is None:
                 tasks = self._tasks[new.namespace] = {}
+                self._labels[new.namespace] = Labels()
             tasks[new.name] = new
+            if new.labels and (old is None or old.labels is not new.labels):
+                self._labels[new.namespace].add(new.labels, tasks.values())
             if new.job:
                 self._jobs.add_task(new)
         elif old is not None:
             tasks = self._tasks[old.namespace]
             del tasks[old.name]
             if not tasks:
-                del self._tasks[old.namespace]
+                del self._tasks[old.namespace], self._labels[old.namespace]
         self._version.increment()
 
     def set_message(self, task: Task, message: str, nominated: str) -> None:

@@ -174,8 +174,7 @@ class TaskUpdater:
             self._label_keys = frozenset(self._classes.label_keys)
             affected += [task for task in self._tasks.values() if not new_keys.isdisjoint(task.labels)]
         for namespace, labels in self._selections.take_changes().items():
-            tasks = self._tasks.in_namespace(namespace)
-            affected += [task for task in tasks if labels is None or not labels.isdisjoint(task.labels.items())]
+            affected += self._tasks.with_labels(namespace, labels)
         for task in dict.fromkeys(affected):
             self._set_class(task, self._classes.reclassify(task.cls, task.labels, task.cls.device_claims))
 

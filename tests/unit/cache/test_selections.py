@@ -1,6 +1,10 @@
 """The selectors of Services and workloads decide which labels split the classes of Pods."""
 
-from scheduler.cache import ClusterCache
+from random import Random
+
+import pytest
+
+from scheduler.cache import ClusterCache, task_table
 from tests.builders import NAME, Raw, feed, group, pod
 
 
@@ -96,3 +100,31 @@ def test_a_removed_selector_selects_no_pods() -> None:
     feed(cache, service("s", {}))
 
     assert not cache.snapshot(0).selections
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_selectors_that_come_after_many_pods_came_and_went_split_as_those_that_come_before(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(task_table, "_LABELS", 4)  # labels of former Pods are dropped all the time
+    random = Random(seed)
+    selector = service("s", {"app": "3"})
+    late, early = cache_of(), ClusterCache([NAME])
+    feed(early, group("g"), selector)
+    for cache in (late, early):
+        feed(cache, pod("selected", group="g", labels={"app": "3"}))
+    for step in range(40):
+        name = f"p{random.randrange(10)}"
+        changed = pod(name, group="g", labels={"app": str(random.randrange(5)), "step": str(step)})
+        for cache in (late, early):
+            if random.random() < 0.3:
+                cache.delete("Pod", "default", name)
+            feed(cache, changed)
+    feed(late, selector)
+
+    found, expected = classes(late), classes(early)
+    assert found.keys() == expected.keys()
+    assert {a: [b for b in found if found[a] == found[b]] for a in found} == {
+        a: [b for b in found if expected[a] == expected[b]] for a in found
+    }
+    assert len(set(found.values())) == 2
