@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from scheduler.api.job import Job
 from scheduler.api.node import Codes, Column, Mask, Rows
+from scheduler.api.resource import PODS_INDEX
 from scheduler.api.task import Task, TaskClass, TaskStatus
 from scheduler.framework.columns import Counts
 from scheduler.framework.session import Session
@@ -249,12 +250,12 @@ class PodCounts:
     def _terminating(self) -> dict[int, tuple[list[int], Numbers]]:
         """Class id -> (rows, 1 for each) of the tasks that were terminating when the session opened."""
         if self._terminating_pods is None:
-            index = self._session.nodes.index
             rows: dict[int, list[int]] = {}
-            own = (task for job in self._session.active_jobs.values() for task in job.of(TaskStatus.RELEASING).values())
-            for task in chain(own, self._session.snapshot.tasks_without_job):
-                row = index.get(task.node)
-                if task.status is TaskStatus.RELEASING and row is not None:
-                    rows.setdefault(task.cls.id, []).append(row)
+            if self._session.nodes.releasing[PODS_INDEX].any():  # most of the time nothing terminates
+                index, releasing = self._session.nodes.index, TaskStatus.RELEASING
+                own = (task for job in self._session.active_jobs.values() for task in job.of(releasing).values())
+                for task in chain(own, self._session.snapshot.tasks_without_job):
+                    if task.status is releasing and (row := index.get(task.node)) is not None:
+                        rows.setdefault(task.cls.id, []).append(row)
             self._terminating_pods = {number: (where, np.ones(len(where))) for number, where in rows.items()}
         return self._terminating_pods
