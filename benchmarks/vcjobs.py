@@ -26,6 +26,7 @@ from benchmarks.cluster import PODS, node_bodies
 from benchmarks.contest import IN_FLIGHT, TIMEOUT, Api, Seen, cpu_seconds, peak_memory, running
 from benchmarks.figures import report, report_time
 from benchmarks.lone_pods import quiet
+from benchmarks.rows import CREATES, OPENED
 from controlplane.run import ControlPlane
 from scheduler.api.names import GROUP_NAME
 
@@ -34,11 +35,11 @@ ACJOBS = "/apis/mindxdl.gitee.com/v1/namespaces/default/ascendjobs"
 GROUPS = "/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups"
 CONTROLLERS = "controllers"
 SCHEDULER = "scheduler"
-CREATES, BINDS = "bare loop", "bare loop that binds"
+BINDS = "bare loop that binds"
 CONTENDERS: dict[str, Sequence[str]] = {
     CREATES: (),
     BINDS: (),
-    "controllers": (CONTROLLERS,),
+    OPENED: (CONTROLLERS,),
     "controllers and scheduler": (CONTROLLERS, SCHEDULER),
 }
 
@@ -236,7 +237,11 @@ def main() -> None:
     parser.add_argument("--rest", type=float, default=15.0, help="seconds to let things settle afterwards")
     parser.add_argument("--idle", type=float, default=30.0, help="seconds over which the cost at rest is measured")
     parser.add_argument("--only", nargs="*", choices=list(CONTENDERS), default=list(CONTENDERS))
-    parser.add_argument("--acjob", action="store_true", help="one AscendJob with all the Pods")
+    parser.add_argument(
+        "--acjob",
+        action="store_true",
+        help="one AscendJob with all the Pods, which no scheduler places: the nodes have no chips",
+    )
     arguments = parser.parse_args()
     what = "an AscendJob for" if arguments.acjob else "vcjobs for"
     console = Console(width=170)
