@@ -9,6 +9,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
@@ -40,6 +41,7 @@ API = f"/apis/{VISIBILITY_API_VERSION}"
 API_SERVICE = "/apis/apiregistration.k8s.io/v1/apiservices/v1alpha1.visibility.volcano-py.io"
 OTHERS = ("secret-team", "secret-running", "secret-waiting", "secret-queue", "secret-node")
 MINE = f"{API}/namespaces/research"
+USERS = count()
 REQUEST_TIMEOUT = 30.0
 """Seconds after which the API server ends requests."""
 
@@ -91,10 +93,14 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installat
             expected = "Running" if name == "secret-running" else "Pending"
             wait(lambda ns=namespace, n=name, e=expected: phase_of(api, ns, n) == e, 60)  # type: ignore[misc]
         api.create(VCJOB.path_in("secret-team"), vcjob("secret-other", "1", "secret-queue"))
+        group = "rbac.authorization.k8s.io"
         for namespace, user in (("research", "alice"), ("secret-team", "bob")):
-            subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}
-            edit = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edit"}
-            binding = {"metadata": {"name": "edit"}, "roleRef": edit, "subjects": [subject]}
+            subjects = [
+                {"apiGroup": group, "kind": "User", "name": user},
+                {"apiGroup": group, "kind": "Group", "name": namespace},
+            ]
+            edit = {"apiGroup": group, "kind": "ClusterRole", "name": "edit"}
+            binding = {"metadata": {"name": "edit"}, "roleRef": edit, "subjects": subjects}
             api.create(f"{RBAC}/namespaces/{namespace}/rolebindings", binding)
         yield installed
 
@@ -124,13 +130,15 @@ def is_available(api: Client) -> bool:
 @pytest.fixture(scope="module")
 def alice(installation: Installation) -> Client:
     client = client_of(installation.plane, "alice")
-    wait(lambda: bool(get(client, f"{MINE}/queuequotas")), 60)
+    while not get(client, f"{MINE}/queuequotas"):
+        time.sleep(2.5)  # a user may ask a question every two seconds, after the first ten
     return client
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def kubeconfig(installation: Installation, alice: Client) -> Path:
-    return installation.plane.kubeconfig_for("alice")
+    """Of another user of the namespace for each test, which may ask ten questions."""
+    return installation.plane.kubeconfig_for(f"alice-{next(USERS)}", ("research",))
 
 
 def get(client: Client, path: str) -> Any:
