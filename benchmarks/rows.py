@@ -9,8 +9,6 @@ import sys
 from dataclasses import dataclass
 from typing import Final
 
-CREATES, OPENED = "bare loop", "controllers"
-"""Contenders of ``vcjobs``."""
 MEMORY, COMMANDS, CLUSTER, WORKLOADS, VCJOBS = "memory", "commands", "cluster", "workloads", "vcjobs"
 
 
@@ -54,10 +52,7 @@ ROWS: Final = {
     "workloads": Row(WORKLOADS, "workloads", ("--markdown", "build/workloads.md", "--json", "build/workloads.json")),
     "vcjobs": Row(VCJOBS, "vcjobs"),
     "vcjobs-50": Row(VCJOBS, "vcjobs", ("--jobs", "100", "--replicas", "50")),
-    # The nodes have no chips: a scheduler would never admit the job.
-    "acjob": Row(
-        VCJOBS, "vcjobs", ("--acjob", "--jobs", "128", "--replicas", "8", "--nodes", "100", "--only", CREATES, OPENED)
-    ),
+    "acjob": Row(VCJOBS, "vcjobs", ("--acjob", "--jobs", "128", "--replicas", "8", "--nodes", "100")),
     "rank-tables": Row(VCJOBS, "rank_tables"),
 }
 

@@ -122,11 +122,9 @@ class ClusterCache:
         """Stores an object that was added or changed. Kinds that the scheduler does not use are ignored."""
         handler = self._handlers.get(kind)
         if handler is not None:
-            malformed = self._malformed
-            malformed.begin()
+            self._malformed.begin()
             handler(obj)
-            if malformed.has_any:
-                malformed.end(kind, obj.metadata.namespace, obj.metadata.name)
+            self._malformed.end(kind, obj.metadata.namespace, obj.metadata.name)
         elif kind in self._stores:
             self._upsert_stored(kind, obj)
 

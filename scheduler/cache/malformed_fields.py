@@ -24,17 +24,14 @@ class MalformedFields:
         if self._problems:
             self._problems = {}
 
-    @property
-    def has_any(self) -> bool:
-        """Whether the current object or any other has problems. If not, ``end`` does nothing."""
-        return bool(self._problems or self._reported)
-
     def add(self, field: str, problem: str) -> None:
         """Records that a field of the current object cannot be used."""
         self._problems[field] = problem
 
     def end(self, kind: str, namespace: str, name: str) -> None:
         """Reports the problems of the current object that its previous version did not have."""
+        if not self._problems and not self._reported:
+            return
         key = (kind, namespace, name)
         before = self._reported.pop(key, {})
         if self._problems:

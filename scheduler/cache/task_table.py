@@ -1,6 +1,7 @@
 """All tasks, the indices that follow every change of a task, and the writes of tasks that are in flight."""
 
 from collections.abc import Collection, Mapping
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 from msgspec.structs import replace as copy_with
@@ -141,7 +142,7 @@ class TaskTable:
     def values(self) -> list[Task]:
         return [task for tasks in self._tasks.values() for task in tasks.values()]
 
-    def with_labels(self, namespace: str, labels: Collection[Label] | None) -> list[Task]:
+    def with_labels(self, namespace: str, labels: AbstractSet[Label] | None) -> list[Task]:
         """The tasks of a namespace that have one of these labels; None: all of its tasks."""
         tasks = self._tasks.get(namespace)
         if tasks is None:
@@ -150,8 +151,7 @@ class TaskTable:
             return list(tasks.values())
         if not self._labels[namespace].may_include(labels):  # a new ReplicaSet has no Pods yet
             return []
-        wanted = frozenset(labels)
-        return [task for task in tasks.values() if not wanted.isdisjoint(task.labels.items())]
+        return [task for task in tasks.values() if not labels.isdisjoint(task.labels.items())]
 
     def without_job(self) -> Collection[Task]:
         """The tasks on nodes that belong to no job. The cache does not change the collection afterwards."""

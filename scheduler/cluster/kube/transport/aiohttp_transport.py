@@ -10,7 +10,7 @@ from yarl import URL
 
 from scheduler.cluster.kube.transport.credentials import Access
 from scheduler.cluster.kube.transport.http1.connections import ConnectError, ExchangeError
-from scheduler.cluster.kube.transport.http_transport import AGENT, Answer, Head
+from scheduler.cluster.kube.transport.http_transport import Answer, Head
 
 _CONNECT: Final = 10.0
 """Seconds until there must be a connection for a body that is handed out as it arrives, which may take long."""
@@ -22,9 +22,7 @@ class AiohttpTransport:
     def __init__(self, access: Access) -> None:
         self._access = access
         # One connection per request in flight; callers limit their number.
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=60), headers={"User-Agent": AGENT}
-        )
+        self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=60))
         self._under_way = 0
         self._closing = False
 
@@ -73,7 +71,7 @@ class AiohttpTransport:
                     method,
                     _parsed(f"{self._access.host}{target}"),
                     data=body,
-                    headers=_headers(head),
+                    headers=head.fields,
                     timeout=aiohttp.ClientTimeout(total=seconds, sock_connect=connect, ceil_threshold=1e9),
                     ssl=self._access.tls or True,
                     server_hostname=self._access.server_name,
@@ -122,16 +120,6 @@ async def _whole(response: aiohttp.ClientResponse, seconds: float | None) -> Ans
 
 def _answer(response: aiohttp.ClientResponse, body: bytes) -> Answer:
     return Answer(response.status, response.headers.get("Retry-After"), body)
-
-
-def _headers(head: Head) -> dict[str, str]:
-    fields = {
-        "Accept": head.accept,
-        "Accept-Encoding": "gzip" if head.gzip else "identity",
-        "Authorization": head.authorization,
-        "Content-Type": head.content_type,
-    }
-    return {name: value for name, value in fields.items() if value}
 
 
 @lru_cache(256)

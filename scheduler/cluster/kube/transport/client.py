@@ -267,10 +267,7 @@ class ApiClient:
             head = Head(await self._current_authorization(), JSON)
             answer = await self._send("GET", _with_query(path, params), head, None, longest, take)
             code = str(answer.status)
-            if answer.status >= 300:
-                if answer.status == 401:
-                    await self._renew_credentials()
-                raise _error(answer)
+            await self._check(answer)
         except LineError as error:
             raise TransportError(f"watch {path}: {error}", sent=True) from None
         finally:
@@ -296,10 +293,7 @@ class ApiClient:
             head = Head(await self._current_authorization(), JSON)
             async with self._open_transport().stream(_with_query(path, params), head, longest) as (answer, parts):
                 code = str(answer.status)
-                if answer.status >= 300:
-                    if answer.status == 401:
-                        await self._renew_credentials()
-                    raise _error(answer)
+                await self._check(answer)
                 splitter = LineSplitter()
                 async for part in parts:
                     found = splitter.feed(part)
@@ -319,6 +313,14 @@ class ApiClient:
             raise TransportError(f"watch {path}: {error}", sent=True) from None
         finally:
             self._metrics.api_requests.labels("watch", code).inc()
+
+    async def _check(self, answer: Answer) -> None:
+        """Raises ApiError unless a stream was opened. After a rejection of the credentials, the next attempt has new
+        ones."""
+        if answer.status == 401:
+            await self._renew_credentials()
+        if answer.status >= 300:
+            raise _error(answer)
 
     # --- credentials --------------------------------------------------------------------------------------------------
     async def _current_authorization(self) -> str:

@@ -4,9 +4,9 @@ import zlib
 from collections.abc import Callable
 from typing import Final
 
-_GZIP: Final = b"\x1f"
+GZIP: Final = b"\x1f"
 """The first byte of a compressed answer. No JSON begins with it."""
-_GZIP_FORMAT: Final = 31
+GZIP_FORMAT: Final = 31
 """zlib's number of it."""
 _AT_ONCE: Final = 2**20
 """Bytes that are handed out at once, at most."""
@@ -18,14 +18,14 @@ class Inflater:
     def __init__(self, receive: Callable[[bytes], object]) -> None:
         self._receive = receive
         self._begun = False
-        self._inflating = zlib.decompressobj(_GZIP_FORMAT)
+        self._inflating = zlib.decompressobj(GZIP_FORMAT)
         self._compressed = False
 
     def feed(self, part: bytes) -> None:
         """Raises zlib.error if the body is malformed."""
         if not self._begun and part:
             self._begun = True
-            self._compressed = part.startswith(_GZIP)
+            self._compressed = part.startswith(GZIP)
         if not self._compressed:
             self._receive(part)
             return
@@ -43,7 +43,7 @@ class Inflater:
 
 def inflated(body: bytes) -> bytes:
     """A whole body, decompressed if it is compressed. Raises zlib.error."""
-    if not body.startswith(_GZIP):
+    if not body.startswith(GZIP):
         return body
     parts: list[bytes] = []
     inflater = Inflater(parts.append)

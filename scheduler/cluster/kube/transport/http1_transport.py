@@ -12,7 +12,7 @@ from yarl import URL
 from scheduler.cluster.kube.transport.credentials import Access
 from scheduler.cluster.kube.transport.http1.connections import ExchangeError, Pool
 from scheduler.cluster.kube.transport.http1.response import Response
-from scheduler.cluster.kube.transport.http_transport import AGENT, Answer, Head
+from scheduler.cluster.kube.transport.http_transport import Answer, Head
 
 _TARGET: Final = re.compile(r"[!-~]+")
 _FIELD_VALUE: Final = re.compile(r"[ -~]*")
@@ -92,19 +92,12 @@ class Http1Transport:
 
     def _fields(self, head: Head) -> str:
         """All header fields except Content-Length. Raises ExchangeError."""
-        fields = {
-            "Host": self._host,
-            "User-Agent": AGENT,
-            "Accept": head.accept,
-            "Accept-Encoding": "gzip" if head.gzip else "identity",
-            "Authorization": head.authorization,
-            "Content-Type": head.content_type,
-        }
+        fields = {"Host": self._host, **head.fields}
         for name, value in fields.items():
             if not _FIELD_VALUE.fullmatch(value):
                 problem = f"the value of the header {name} has characters that cannot be sent"
                 raise ExchangeError(problem, sent=False)
-        return "".join(f"{name}: {value}\r\n" for name, value in fields.items() if value)
+        return "".join(f"{name}: {value}\r\n" for name, value in fields.items())
 
 
 def _answer(response: Response) -> Answer:

@@ -19,6 +19,18 @@ class Head(NamedTuple):
     gzip: bool = False
     """Whether the body of the answer may be compressed. It is handed out as it was sent."""
 
+    @property
+    def fields(self) -> dict[str, str]:
+        """The header fields by name, with those of every request."""
+        fields = {
+            "User-Agent": AGENT,
+            "Accept": self.accept,
+            "Accept-Encoding": "gzip" if self.gzip else "identity",
+            "Authorization": self.authorization,
+            "Content-Type": self.content_type,
+        }
+        return {name: value for name, value in fields.items() if value}
+
 
 class Answer(NamedTuple):
     """The parts of a response that matter."""

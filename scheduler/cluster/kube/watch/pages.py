@@ -24,6 +24,7 @@ import msgspec
 from scheduler.api.objects import Wire
 from scheduler.cluster.decoding import DECODE_ERRORS, decode
 from scheduler.cluster.kube.transport.client import JSON, ApiClient, ApiError, TransportError
+from scheduler.cluster.kube.transport.compression import GZIP, GZIP_FORMAT, inflated
 from scheduler.cluster.kube.transport.ratelimit import Priority
 from scheduler.cluster.kube.transport.sources import Source
 
@@ -37,8 +38,6 @@ memory."""
 DECODED: Final = 2
 """Pages of a list that are decoded, or wait decoded, at most."""
 _METADATA_ONLY: Final = f"application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{JSON}"
-_GZIP: Final = b"\x1f\x8b"
-"""The first bytes of a compressed answer; no JSON begins with them."""
 _PLAIN_HEADER: Final = b"\x1f\x8b\x08\x00"
 """The beginning of the header of a compressed answer that has neither a file name nor other optional fields."""
 _REST_OF_HEADER: Final = 6
@@ -47,8 +46,6 @@ _TRAILER: Final = 8
 """Bytes of a compressed answer after the compressed data: a checksum and the size before compression."""
 _LARGEST_BUFFER: Final = 64 * 2**20
 """Bytes of memory that are reserved for a decompressed page before it is known to have this size."""
-_GZIP_FORMAT: Final = 31
-"""zlib's number of it."""
 _EDGE: Final = 4096
 """Bytes at the beginning and at the end of a page in which the token of the next one is searched."""
 _FIRST: Final = re.compile(rb'\{"kind":"\w+","apiVersion":"[^"\\]+","metadata":(\{[^{}]*\}),"items":')
@@ -234,10 +231,10 @@ async def _sent(
 
 def _beginning(arrived: bytes) -> bytes:
     """The beginning of a page, of which ``arrived`` has arrived."""
-    if not arrived.startswith(_GZIP):
+    if not arrived.startswith(GZIP):
         return arrived[:_EDGE]
     try:
-        return zlib.decompressobj(_GZIP_FORMAT).decompress(arrived, _EDGE)
+        return zlib.decompressobj(GZIP_FORMAT).decompress(arrived, _EDGE)
     except zlib.error:
         return b""
 
@@ -247,16 +244,14 @@ def _inflated(path: str, body: bytes) -> bytes:
 
     The checksum of a compressed page is not computed, which would take as long as to decompress it: TLS has verified
     the bytes. The size is compared."""
-    if not body.startswith(_GZIP):
-        return body
     try:
         if body.startswith(_PLAIN_HEADER) and len(body) >= len(_PLAIN_HEADER) + _REST_OF_HEADER + _TRAILER:
             size = int.from_bytes(body[-4:], "little")
             deflated = memoryview(body)[len(_PLAIN_HEADER) + _REST_OF_HEADER : -_TRAILER]
-            inflated = zlib.decompress(deflated, -zlib.MAX_WBITS, min(size, _LARGEST_BUFFER) or 1)
-            if len(inflated) == size:
-                return inflated
-        return zlib.decompress(body, _GZIP_FORMAT)
+            page = zlib.decompress(deflated, -zlib.MAX_WBITS, min(size, _LARGEST_BUFFER) or 1)
+            if len(page) == size:
+                return page
+        return inflated(body)
     except zlib.error as error:
         raise TransportError(f"GET {path}: the compressed answer is malformed: {error}", sent=True) from None
 
