@@ -2,9 +2,7 @@
 
 import asyncio
 import selectors
-import ssl
 from collections.abc import Coroutine
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,24 +10,17 @@ import pytest
 import yaml
 from aiohttp import web
 
-from scheduler.cluster.kube.serving.certificates import (
-    AUTHORITY_CERTIFICATES,
-    SERVING_CERTIFICATE,
-    SERVING_KEY,
-    renewed,
-    to_pem,
-)
-from scheduler.cluster.kube.serving.tls import serving_context
 from scheduler.cluster.kube.transport import client as clients
 from scheduler.cluster.kube.transport.aiohttp_transport import AiohttpTransport
 from scheduler.cluster.kube.transport.backoff import Backoff
 from scheduler.cluster.kube.transport.client import ApiClient, ApiError, TransportError
-from scheduler.cluster.kube.transport.credentials import Access, Credentials, CredentialsError
+from scheduler.cluster.kube.transport.credentials import Credentials, CredentialsError
 from scheduler.cluster.kube.transport.fence import Fence, Fenced
 from scheduler.cluster.kube.transport.ratelimit import Priority, RateLimiter
 from scheduler.observability.metrics import Metrics
 from tests.unit import virtual_time
 from tests.unit.cluster.kube.fake_api import Answer, Call, refusal, serving
+from tests.unit.cluster.kube.transport.authorities import RotatedAuthority
 
 
 def test_more_important_calls_take_the_next_token_first() -> None:
@@ -232,22 +223,7 @@ def test_a_server_with_a_certificate_of_another_authority_is_trusted_once_that_h
     monkeypatch: pytest.MonkeyPatch, priority: Priority
 ) -> None:
     monkeypatch.setattr(clients, "_RELOAD_SECONDS", 0.0)
-    old, new = (to_pem(renewed(None, ["127.0.0.1"], datetime.now(UTC))) for _ in range(2))
-
-    class Rotated:
-        """The new authority is known from the second look on."""
-
-        def __init__(self, url: str) -> None:
-            self.url = url
-            self.authorities = [old, new]
-
-        def load(self) -> Access:
-            authority = self.authorities.pop(0) if len(self.authorities) > 1 else self.authorities[0]
-            trust = ssl.create_default_context(cadata=authority[AUTHORITY_CERTIFICATES].decode())
-            return Access(self.url, trust, None, None)
-
-        def authorization(self) -> str:
-            return ""
+    rotated = RotatedAuthority()
 
     async def answer(request: web.Request) -> web.Response:
         return web.Response(text="here")
@@ -257,9 +233,9 @@ def test_a_server_with_a_certificate_of_another_authority_is_trusted_once_that_h
         app.router.add_get("/", answer)
         runner = web.AppRunner(app)
         await runner.setup()
-        serving_tls = serving_context(new[SERVING_CERTIFICATE], new[SERVING_KEY])
-        await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=serving_tls).start()
-        client = ApiClient(Rotated(f"https://127.0.0.1:{runner.addresses[0][1]}"), Metrics())
+        await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=rotated.serving_tls()).start()
+        rotated.url = f"https://127.0.0.1:{runner.addresses[0][1]}"
+        client = ApiClient(rotated, Metrics())
         await client.start()
         with pytest.raises(TransportError) as refused:
             await client.request("GET", "/", priority=priority)

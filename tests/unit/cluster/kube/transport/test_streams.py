@@ -4,33 +4,23 @@ controlled byte by byte."""
 import asyncio
 import gc
 import gzip
-import ssl
 import weakref
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
-from datetime import UTC, datetime
 
 import pytest
 
-from scheduler.cluster.kube.serving.certificates import (
-    AUTHORITY_CERTIFICATES,
-    SERVING_CERTIFICATE,
-    SERVING_KEY,
-    renewed,
-    to_pem,
-)
-from scheduler.cluster.kube.serving.tls import serving_context
 from scheduler.cluster.kube.transport import client as clients
 from scheduler.cluster.kube.transport import lines as lines_module
 from scheduler.cluster.kube.transport.aiohttp_transport import AiohttpTransport
 from scheduler.cluster.kube.transport.client import ApiClient, ApiError, TransportError
-from scheduler.cluster.kube.transport.credentials import Access
 from scheduler.cluster.kube.transport.http1.stream import READ_AHEAD
 from scheduler.cluster.kube.transport.http1_transport import Http1Transport
 from scheduler.cluster.kube.transport.ratelimit import Priority
 from scheduler.observability.metrics import Metrics
 from tests.unit import virtual_time
 from tests.unit.cluster.kube.fake_api import StaticCredentials, until
+from tests.unit.cluster.kube.transport.authorities import RotatedAuthority
 from tests.unit.cluster.kube.transport.test_http1_transport import OK, Peer, Raw, Script, answers, pool, raw, sends
 
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -556,30 +546,20 @@ def test_a_server_with_a_certificate_of_another_authority_makes_the_client_read_
     monkeypatch: pytest.MonkeyPatch, how: Watch
 ) -> None:
     monkeypatch.setattr(clients, "_RELOAD_SECONDS", 0.0)
-    old, new = (to_pem(renewed(None, ["127.0.0.1"], datetime.now(UTC))) for _ in range(2))
-
-    class Rotated:
-        def __init__(self, url: str) -> None:
-            self.url = url
-            self.authorities = [old, new]
-
-        def load(self) -> Access:
-            authority = self.authorities.pop(0)
-            trust = ssl.create_default_context(cadata=authority[AUTHORITY_CERTIFICATES].decode())
-            return Access(self.url, trust, None, None)
-
-        def authorization(self) -> str:
-            return ""
+    rotated = RotatedAuthority()
 
     async def scenario() -> None:
-        tls = serving_context(new[SERVING_CERTIFICATE], new[SERVING_KEY])
-        server = await asyncio.start_server(Raw([sends(CHUNKED + chunk(b"a\n") + END)]), "127.0.0.1", 0, ssl=tls)
-        client = ApiClient(Rotated(f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"), Metrics())
+        server = await asyncio.start_server(
+            Raw([sends(CHUNKED + chunk(b"a\n") + END)]), "127.0.0.1", 0, ssl=rotated.serving_tls()
+        )
+        rotated.url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        client = ApiClient(rotated, Metrics())
         await client.start()
         with pytest.raises(TransportError) as refused:
             await how(client)
         assert not refused.value.sent
         assert [part.strip() for part in await how(client)] == [b"a"]
+        assert rotated.loads == 2
         assert isinstance(client._transport, Http1Transport)
         await client.close()
         server.close()
