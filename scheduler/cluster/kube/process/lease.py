@@ -1,7 +1,8 @@
 """Leader election by a coordination.k8s.io/v1 Lease: one of several replicas writes, the others stand by.
 
-The leader renews the lease every retry period. If it does not succeed within the renew deadline, it gives up leadership
-before the lease expires for others; ``fence`` stops requests after that moment.
+The leader renews the lease after a quarter of its duration, as the kubelet renews the lease of its node, and retries
+every retry period. If it does not succeed within the renew deadline, it gives up leadership before the lease expires
+for others; ``fence`` stops requests after that moment.
 
 A standby measures the lease's duration by its own clock, from the moment at which it saw the last renewal. It checks
 the lease several times per retry period, and when the lease expires: it replaces a killed leader after at most the
@@ -27,6 +28,8 @@ from scheduler.cluster.kube.transport.ratelimit import Priority
 
 RELEASE_TIMEOUT = 3.0
 """Seconds for each request that releases the lease."""
+RENEWALS = 4
+"""How often a leader renews the lease per duration of the lease."""
 CHECKS = 10
 """How often a standby checks the lease per retry period."""
 log = structlog.get_logger(__name__)
@@ -40,6 +43,12 @@ class LeaseSettings(msgspec.Struct, frozen=True):
     duration: float = 15.0
     renew_deadline: float = 10.0
     retry_period: float = 2.0
+
+    @property
+    def renew_period(self) -> float:
+        """Seconds between two renewals: time for two more attempts remains before the renew deadline."""
+        latest = self.renew_deadline - 2 * self.retry_period
+        return max(self.retry_period, min(self.duration / RENEWALS, latest))
 
     @property
     def check_period(self) -> float:
@@ -195,18 +204,19 @@ class LeaderElector:
     async def hold(self) -> str:
         """Renews until renewal fails for too long or another process holds the lease. Returns why leadership was lost.
         One attempt may take half of the deadline: if its connection is dead, the next attempt uses another."""
-        deadline = clock() + self._settings.renew_deadline
+        started = clock()
+        deadline, pause = started + self._settings.renew_deadline, self._settings.renew_period
         why = "not renewed in time"
         while True:
-            await asyncio.sleep(max(0.0, min(self._settings.retry_period, deadline - clock())))
-            started = clock()
+            await asyncio.sleep(max(0.0, min(started + pause, deadline) - clock()))
+            started, pause = clock(), self._settings.retry_period
             if started >= deadline:
                 break
             try:
                 if not await self._try(started, min(deadline - started, self._settings.renew_deadline / 2)):
                     why = f"taken over by {self._lease.spec.holder_identity if self._lease else 'another'}"
                     break
-                deadline = started + self._settings.renew_deadline
+                deadline, pause = started + self._settings.renew_deadline, self._settings.renew_period
             except (ApiError, TransportError, *DECODE_ERRORS) as error:
                 why = str(error)
                 log.warning("the lease could not be renewed", error=why, seconds_left=round(deadline - clock(), 1))

@@ -72,9 +72,9 @@ async def leases() -> AsyncIterator[tuple[Leases, ApiClient]]:
         yield Leases(api), client
 
 
-def candidate(client: ApiClient, name: str) -> tuple[LeaderElector, Fence]:
+def candidate(client: ApiClient, name: str, settings: LeaseSettings = SETTINGS) -> tuple[LeaderElector, Fence]:
     fence = Fence()
-    return LeaderElector(client, SETTINGS, fence, name), fence
+    return LeaderElector(client, settings, fence, name), fence
 
 
 def test_the_first_candidate_leads_and_the_second_waits_until_the_lease_is_released() -> None:
@@ -198,6 +198,39 @@ def test_a_renewal_that_is_never_answered_does_not_cost_the_lease() -> None:
             await asyncio.gather(holding, return_exceptions=True)
 
     virtual_time.run(scenario())
+
+
+def test_a_lease_is_renewed_after_a_quarter_of_its_duration_and_a_failed_renewal_is_retried_sooner() -> None:
+    async def scenario() -> None:
+        async with leases() as (server, client):
+            leader, fence = candidate(client, "leader", LeaseSettings("volcano-system", "volcano-py"))
+            await leader.acquire()
+            written = server.version
+            holding = asyncio.create_task(leader.hold())
+            await asyncio.sleep(4 * 15.0 + 1.0)
+            assert server.version - written == 16
+            server.down = True
+            await asyncio.sleep(3.5)  # the next renewal fails
+            server.down = False
+            await asyncio.sleep(2.0)
+            assert server.version - written == 17
+            assert not holding.done() and fence.is_open
+            holding.cancel()
+            await asyncio.gather(holding, return_exceptions=True)
+
+    virtual_time.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("duration", "deadline", "retry", "renewal"),
+    [(15.0, 10.0, 2.0, 3.75), (60.0, 40.0, 5.0, 15.0), (15.0, 6.0, 2.0, 2.0), (6.0, 4.0, 0.5, 1.5)],
+)
+def test_two_more_attempts_fit_between_a_failed_renewal_and_the_deadline(
+    duration: float, deadline: float, retry: float, renewal: float
+) -> None:
+    settings = LeaseSettings("volcano-system", "l", duration=duration, renew_deadline=deadline, retry_period=retry)
+    assert settings.renew_period == renewal
+    assert renewal + 2 * retry <= deadline
 
 
 def test_the_fence_closes_by_itself_without_a_renewal() -> None:
