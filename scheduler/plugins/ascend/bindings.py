@@ -1,7 +1,7 @@
 """The annotations that a binding writes onto a Pod of an NPU job: its chips or its part of a chip, its rank, and its
 block in a super pod."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Final
 
@@ -21,13 +21,9 @@ from scheduler.framework.session import Session
 from scheduler.plugins.ascend.annotations import PodAnnotations
 from scheduler.plugins.ascend.chiplist import format_chips
 from scheduler.plugins.ascend.demand import Demand
-from scheduler.plugins.ascend.ledger import ChipLedger
-from scheduler.plugins.ascend.resources import ChipResource
-from scheduler.plugins.ascend.sharing.ledger import ShareLedger
+from scheduler.plugins.ascend.npu_ledgers import NpuLedgers
 from scheduler.plugins.ascend.sharing.quota import ShareUse, annotations_of, copied
 from scheduler.plugins.ascend.super_pod_plans import ID, SuperPodPlans
-from scheduler.plugins.ascend.vnpu.ledger import PartLedger
-from scheduler.plugins.ascend.vnpu.static import DeviceLedger
 from scheduler.plugins.support.predicate_times import NodeTimes
 
 _NO_ANNOTATIONS: Final[Mapping[str, str]] = {}
@@ -40,10 +36,7 @@ class Bindings:
         self,
         session: Session,
         demand: Demand,
-        ledgers: Mapping[ChipResource, ChipLedger],
-        devices: Sequence[DeviceLedger],
-        parts: PartLedger | None,
-        shares: Mapping[ChipResource, ShareLedger],
+        ledgers: NpuLedgers,
         plans: SuperPodPlans,
         ranks: Callable[[Job], Mapping[str, str]],
         returns: Callable[[Task, str], bool],
@@ -53,9 +46,6 @@ class Bindings:
         self._session = session
         self._demand = demand
         self._ledgers = ledgers
-        self._devices = devices
-        self._parts = parts
-        self._shares = shares
         self._plans = plans
         self._ranks = ranks
         self._returns = returns
@@ -74,7 +64,7 @@ class Bindings:
             self._without_npus.add(task.job)
             return _NO_ANNOTATIONS
         annotations: dict[str, str] = {}
-        choice = None if self._parts is None else self._parts.taken(task)
+        choice = None if self._ledgers.parts is None else self._ledgers.parts.taken(task)
         if choice is not None:
             annotations = self._of_parts(task, row, NPU_CORE, choice.annotation)
         elif demand.asks(task.cls):
@@ -95,7 +85,7 @@ class Bindings:
 
     def _of_device(self, task: Task, row: int) -> dict[str, str]:
         """The annotations of a task with a virtual NPU that was created beforehand."""
-        for devices in self._devices:
+        for devices in self._ledgers.devices:
             name = devices.taken(task)
             if name:
                 return self._of_parts(task, row, devices.resource.name, name)
@@ -110,7 +100,7 @@ class Bindings:
         use = self._demand.use(job)
         if use is None:
             return {}
-        ledger, node = self._ledgers[use.resource], self._session.nodes.facts.objects[row]
+        ledger, node = self._ledgers.whole[use.resource], self._session.nodes.facts.objects[row]
         key = NPU_CONFIGURATION if use.family.npu_configuration else ASCEND_910_CONFIGURATION
         annotations, problems = self._annotations.for_task(
             task, node, row, ledger, configuration_key=key, distributed=use.several
@@ -129,7 +119,7 @@ class Bindings:
 
     def _of_share(self, task: Task, row: int, use: ShareUse) -> dict[str, str]:
         """The annotations of a task that shares a chip."""
-        shares = self._shares.get(use.resource)
+        shares = self._ledgers.shares.get(use.resource)
         chip = None if shares is None else shares.chip(task)
         if chip is None:
             return {}

@@ -7,20 +7,19 @@ from scheduler.api.device_states import Device, DeviceState
 from scheduler.api.names import ACCELERATOR_TYPE
 from scheduler.api.objects import Node
 from scheduler.api.task import Task
+from scheduler.framework.session import Session
 from scheduler.plugins.ascend.families.chip_310p_duo import CARD_TYPE
 from scheduler.plugins.ascend.family import DUO, STRATEGY, Family
 from scheduler.plugins.ascend.inventory import NodeChips
 from scheduler.plugins.ascend.ledger import ChipLedger
 from scheduler.plugins.ascend.masks import NONE, ids_of, mask_of
-from scheduler.plugins.ascend.node_health import HEALTHY, REASONS, NodeHealth
+from scheduler.plugins.ascend.node_health import HEALTHY, REASONS, NodeHealth, SessionHealth
+from scheduler.plugins.ascend.npu_ledgers import NpuLedgers
 from scheduler.plugins.ascend.resolve import resolve
 from scheduler.plugins.ascend.resources import ChipResource
-from scheduler.plugins.ascend.sharing.ledger import ShareLedger
 from scheduler.plugins.ascend.vnpu.devices import parse_devices
 from scheduler.plugins.ascend.vnpu.inventory import NodeParts
-from scheduler.plugins.ascend.vnpu.ledger import PartLedger
 from scheduler.plugins.ascend.vnpu.selection import Use
-from scheduler.plugins.ascend.vnpu.static import DeviceLedger
 
 Getting = list[tuple[str, int, bool]]
 """Tasks that the session placed on one node: key, mask of their chips, and whether they are pipelined."""
@@ -30,7 +29,18 @@ Shares = Mapping[int, Mapping[str, int]]
 """Row of a node -> uid of a Pod -> mask of the chips that it has parts of."""
 
 
-def chip_states(
+def node_devices(session: Session, ledgers: NpuLedgers, health: SessionHealth) -> Iterator[Device]:
+    """Yields the chips of all nodes, with what the session decided so far."""
+    tasks = {task.uid: task for of_node in session.snapshot.chips.values() for task in of_node}
+    tasks |= {task.uid: task for job in session.jobs.values() for task in job.tasks()}
+    placed = [(tasks[uid], row) for job in session.jobs.values() for uid, row in job.placed.items()]
+    for resource, ledger in ledgers.whole.items():
+        chips = dict(sorted({**ledgers.chips[resource], **ledgers.exhausted(resource, with_pods=False)}.items()))
+        shares = _shares_of(resource, ledgers, placed)
+        yield from _chip_states(ledger, session.nodes.facts.objects, health.of(resource), chips, shares, tasks)
+
+
+def _chip_states(
     ledger: ChipLedger,
     nodes: Sequence[Node],
     health: NodeHealth,
@@ -71,18 +81,13 @@ def _note(row: int, node: NodeChips, health: NodeHealth) -> str:
     return "sub-healthy" if health.sub_healthy[row] or node.sub_healthy else ""
 
 
-def shares_of(
-    resource: ChipResource,
-    parts: PartLedger | None,
-    devices: Iterable[DeviceLedger],
-    sharing: ShareLedger | None,
-    placed: Iterable[tuple[Task, int]],
-) -> Shares:
-    """Returns who has parts of the chips of a resource: virtual NPUs that are created on demand (``parts``) or were
-    created beforehand (``devices``), or shares that this session gave (``sharing``). ``placed``: the tasks that the
-    session placed, and the rows of their nodes."""
+def _shares_of(resource: ChipResource, ledgers: NpuLedgers, placed: Iterable[tuple[Task, int]]) -> Shares:
+    """Returns who has parts of the chips of a resource: virtual NPUs that are created on demand or were created
+    beforehand, or shares that this session gave. ``placed``: the tasks that the session placed, and the rows of their
+    nodes."""
+    parts, sharing = ledgers.parts, ledgers.shares.get(resource)
     found: dict[int, dict[str, int]] = defaultdict(dict)
-    own = [ledger for ledger in devices if ledger.resource.name.startswith(f"{resource.name}-")]
+    own = [ledger for ledger in ledgers.devices if ledger.resource.name.startswith(f"{resource.name}-")]
     for ledger in own:
         for row, node in ledger.nodes.items():
             held = {uid: parse_devices(",".join(names), ledger.resource)[1] for uid, names in node.held.items()}

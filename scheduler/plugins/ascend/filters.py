@@ -1,7 +1,6 @@
 """Which nodes take the tasks of a class: by the family of their job, the health of nodes, and free chips or parts of
 chips."""
 
-from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -14,17 +13,15 @@ from scheduler.framework.session import Session
 from scheduler.plugins.ascend.columns import ChipFilter
 from scheduler.plugins.ascend.demand import CoreUse, Demand, Use
 from scheduler.plugins.ascend.family import Family
-from scheduler.plugins.ascend.ledger import ChipLedger
 from scheduler.plugins.ascend.node_health import REASONS, NodeHealth, SessionHealth
+from scheduler.plugins.ascend.npu_ledgers import NpuLedgers
 from scheduler.plugins.ascend.resources import ChipResource
 from scheduler.plugins.ascend.sharing.columns import share_filters
-from scheduler.plugins.ascend.sharing.ledger import ShareLedger
 from scheduler.plugins.ascend.sharing.quota import SHARED_NODE, ShareUse
 from scheduler.plugins.ascend.super_pod_plans import SuperPodPlans
 from scheduler.plugins.ascend.vnpu.columns import part_filters
-from scheduler.plugins.ascend.vnpu.ledger import PartLedger
 from scheduler.plugins.ascend.vnpu.requests import request_of
-from scheduler.plugins.ascend.vnpu.static import DeviceFilter, DeviceLedger
+from scheduler.plugins.ascend.vnpu.static import DeviceFilter
 
 _SUB_HEALTHY: Final = "node(s) were sub-healthy, which the job's subHealthyStrategy excludes"
 NOT_CHOSEN: Final = "node(s) were not chosen for the job in its super pods"
@@ -38,19 +35,13 @@ class NodeFilters:
         session: Session,
         demand: Demand,
         health: SessionHealth,
-        ledgers: Mapping[ChipResource, ChipLedger],
-        devices: Sequence[DeviceLedger],
-        parts: PartLedger | None,
-        shares: Mapping[ChipResource, ShareLedger],
+        ledgers: NpuLedgers,
         plans: SuperPodPlans,
     ) -> None:
         self._session = session
         self._demand = demand
         self._health = health
         self._ledgers = ledgers
-        self._devices = devices
-        self._parts = parts
-        self._shares = shares
         self._plans = plans
         self._family_filters: dict[tuple[Family, ChipResource], list[Filter]] = {}
 
@@ -58,18 +49,18 @@ class NodeFilters:
         """The filters for the tasks of a class. ``use``: how their job uses chips."""
         if isinstance(use, ShareUse) and self._demand.chips(cls, use.resource):
             return self._share_filters(use)
-        if self._parts is not None and isinstance(use, CoreUse) and self._demand.cores(cls):
+        if self._ledgers.parts is not None and isinstance(use, CoreUse) and self._demand.cores(cls):
             request = request_of(cls, self._demand.cores(cls))
-            return [*self._part_filters(use), *part_filters(self._parts, use.resource, request)]
+            return [*self._part_filters(use), *part_filters(self._ledgers.parts, use.resource, request)]
         if not self._demand.asks(cls) and not self._demand.cores(cls):
-            devices = [DeviceFilter(devices) for devices in self._devices if devices.nodes and devices.concerns(cls)]
-            return [*devices, *self._health_filters(use)]
+            devices = (ledger for ledger in self._ledgers.devices if ledger.nodes and ledger.concerns(cls))
+            return [*map(DeviceFilter, devices), *self._health_filters(use)]
         chips = self._demand.chips(cls, use.resource) if isinstance(use, Use) else 0
         if isinstance(use, Use) and not chips:
             return [RefusingFilter(f"the family of the job has {use.resource.name} only")]
         if not isinstance(use, Use) or chips not in use.family.sizes:
             return [RefusingFilter("node(s) had no chips of a family that fits the job")]
-        filters = [*self._nodes_of(use.family, use.resource), ChipFilter(self._ledgers[use.resource], use, chips)]
+        filters = [*self._nodes_of(use.family, use.resource), ChipFilter(self._ledgers.whole[use.resource], use, chips)]
         filters += self._sub_health(use)
         if use.failure and use.failure != NOT_CHOSEN:
             filters.append(RefusingFilter(use.failure))
@@ -81,7 +72,7 @@ class NodeFilters:
         """The filters of the nodes of a family, whatever their chips."""
         filters = self._family_filters.get((family, resource))
         if filters is None:
-            ledger = self._ledgers[resource]
+            ledger = self._ledgers.whole[resource]
             bare = ledger.allocatable < 1
             lonely = ledger.super_pods < 0 if family.super_pods else np.zeros_like(bare)
             # A device plugin of shared chips reports each of them many times.
@@ -104,13 +95,13 @@ class NodeFilters:
         """The filters of the nodes that are healthy, and of which the free chips are known."""
         return [
             CodedFilter(self._health.of(resource).codes, REASONS),
-            MaskFilter(~self._ledgers[resource].unreported, "node(s) had no list of free chips that can be read"),
-            MaskFilter(~self._ledgers[resource].contradictory, "node(s) listed more free chips than were idle"),
+            MaskFilter(~self._ledgers.whole[resource].unreported, "node(s) had no list of free chips that can be read"),
+            MaskFilter(~self._ledgers.whole[resource].contradictory, "node(s) listed more free chips than were idle"),
         ]
 
     def _part_health(self) -> NodeHealth:
         """The health of the nodes with AI cores."""
-        parts = self._parts
+        parts = self._ledgers.parts
 
         def rows() -> Rows:
             return np.zeros(0, dtype=np.intp) if parts is None else np.flatnonzero(parts.columns.kind >= 0)
@@ -119,7 +110,7 @@ class NodeFilters:
 
     def _part_filters(self, use: CoreUse) -> list[Filter]:
         """The filters by the health of nodes, for jobs that request AI cores."""
-        health, whole = self._part_health(), self._ledgers.get(ChipResource(use.resource))
+        health, whole = self._part_health(), self._ledgers.whole.get(ChipResource(use.resource))
         filters: list[Filter] = [CodedFilter(health.codes, REASONS)]
         if use.avoids_sub_health:
             sub_healthy = health.sub_healthy if whole is None else health.sub_healthy | whole.sub_healthy
@@ -127,7 +118,7 @@ class NodeFilters:
         return filters
 
     def _share_filters(self, use: ShareUse) -> list[Filter]:
-        shares = self._shares.get(use.resource)
+        shares = self._ledgers.shares.get(use.resource)
         if shares is None:
             return [RefusingFilter(f"no node had the label {SHARED_NODE}=true")]
         own = frozenset(task.uid for task in self._session.jobs[use.job].tasks())
@@ -154,5 +145,5 @@ class NodeFilters:
         rows: Rows = np.zeros(0, dtype=np.intp)
         if not use.failure:
             job = self._session.jobs[use.job]
-            rows = self._plans.rows(self._plans.of(job, use, self._ledgers[use.resource]), job, cls)
+            rows = self._plans.rows(self._plans.of(job, use, self._ledgers.whole[use.resource]), job, cls)
         return MaskFilter(self._plans.mask(rows), NOT_CHOSEN)

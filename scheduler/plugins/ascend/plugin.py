@@ -1,12 +1,13 @@
 """The plugin ascend: assigns each task NPU chips where the family of its job needs them, on the node where this leaves
 the best remainder.
 
-``resolve`` chooses the family of a job, ``demand`` checks its requests, ``inventory`` reads the free chips, ``ledger``
-keeps them during the session, ``filters`` and ``columns`` filter and score nodes, and ``bindings`` builds the
-annotations for the device plugin. Where no node and no Pod has a resource of NPUs, the plugin registers nothing.
+``resolve`` chooses the family of a job, ``demand`` checks its requests, ``inventory`` reads the free chips,
+``npu_ledgers`` keeps them during the session, ``filters`` and ``columns`` filter and score nodes, and ``bindings``
+builds the annotations for the device plugin. Where no node and no Pod has a resource of NPUs, the plugin registers
+nothing.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from typing import ClassVar, Final
 
 from scheduler.api.decisions import ObjectWrite
@@ -30,35 +31,28 @@ from scheduler.framework.registry import register_plugin, register_prefix
 from scheduler.framework.session import Session
 from scheduler.plugins.ascend import cluster_reports
 from scheduler.plugins.ascend.bindings import Bindings
-from scheduler.plugins.ascend.chip_columns import read_columns
 from scheduler.plugins.ascend.chip_counts import chip_counts
-from scheduler.plugins.ascend.chip_states import chip_states, shares_of
+from scheduler.plugins.ascend.chip_states import node_devices
 from scheduler.plugins.ascend.columns import ChipScore
 from scheduler.plugins.ascend.demand import CoreUse, Demand, Use
 from scheduler.plugins.ascend.filters import NOT_CHOSEN, NodeFilters
 from scheduler.plugins.ascend.gangs import Gangs
-from scheduler.plugins.ascend.inventory import NodeChips, read_exhausted, whole_chips
-from scheduler.plugins.ascend.ledger import ChipLedger
 from scheduler.plugins.ascend.node_health import SessionHealth
+from scheduler.plugins.ascend.npu_ledgers import NpuLedgers
 from scheduler.plugins.ascend.previous_nodes import PreviousNodes
 from scheduler.plugins.ascend.ranks import malformed_ranks, ranks_of
 from scheduler.plugins.ascend.rescheduling import graceful_exit, rescheduler
 from scheduler.plugins.ascend.rescheduling.dying_words import dying_words
 from scheduler.plugins.ascend.rescheduling.rescheduler import Rescheduler
 from scheduler.plugins.ascend.rescheduling.state import Restart
-from scheduler.plugins.ascend.resolve import CHIP_RESOURCES
-from scheduler.plugins.ascend.resources import ChipResource
 from scheduler.plugins.ascend.settings import ENTRY, settings_of
 from scheduler.plugins.ascend.sharing.columns import ShareScore
-from scheduler.plugins.ascend.sharing.ledger import ShareLedger
 from scheduler.plugins.ascend.sharing.quota import ShareUse
 from scheduler.plugins.ascend.super_pod_plans import SuperPodPlans
 from scheduler.plugins.ascend.vnpu.columns import PartScore
 from scheduler.plugins.ascend.vnpu.exclusion import Exclusion
-from scheduler.plugins.ascend.vnpu.ledger import PartLedger
-from scheduler.plugins.ascend.vnpu.part_columns import read_columns as read_part_columns
+from scheduler.plugins.ascend.vnpu.part_columns import read_columns
 from scheduler.plugins.ascend.vnpu.requests import request_of
-from scheduler.plugins.ascend.vnpu.static import DeviceLedger
 
 REASON_VALIDATE: Final = "JobValidateFailed"
 REASON_ENQUEUE: Final = "JobEnqueueFailed"
@@ -93,14 +87,8 @@ class Ascend:
 
     def open(self, session: Session) -> None:
         self._session = session
-        self.ledgers: dict[ChipResource, ChipLedger] = {}
-        """The chips of the session. Empty if there are no NPUs."""
-        self.devices: list[DeviceLedger] = []
-        self._chips: dict[ChipResource, Mapping[int, NodeChips]] = {}
-        """Row of a node -> its chips when the session was opened."""
-        self.parts: PartLedger | None = None
-        self.shares: dict[ChipResource, ShareLedger] = {}
-        """The chips that Pods share, for resources with nodes whose chips are shared."""
+        self._has_chips = False
+        """Whether there are resources of whole chips."""
         if not any(name.startswith(HUAWEI_PREFIX) for name in session.dimensions.names):
             return
         self._settings = settings_of(session)
@@ -111,8 +99,7 @@ class Ascend:
         self._ranks: dict[str, Mapping[str, str]] = {}
         """Key of a job -> uid -> rank."""
         owned = cache_requirements_of(session.configuration, session.snapshot.config_maps).devices
-        position = session.dimensions.find(NPU_CORE)
-        parts = read_part_columns(session.snapshot, position, self._reports)
+        parts = read_columns(session.snapshot, session.dimensions.find(NPU_CORE), self._reports)
         self._demand = Demand(
             session.dimensions,
             self._settings.super_pod_size,
@@ -121,20 +108,17 @@ class Ascend:
             models={parts.kinds[number].model for number in set(parts.kind.tolist()) if number >= 0},
             report=session.malformed_field,
         )
-        self._gangs = Gangs(session, self._demand)
-        self._health = SessionHealth(session, self.ledgers, self._reports)
-        self._plans = SuperPodPlans(session, self._settings, self._ranks_of, self._health.sub_healthy)
-        known = {d: resource for d, resource in self._demand.resources.items() if resource.name in CHIP_RESOURCES}
-        self.ledgers |= {resource: self._read(resource, d) for d, resource in known.items()}
-        self.devices = [self._read_devices(resource, d) for d, resource in self._demand.virtual.items()]
-        if position is not None:
-            self.parts = PartLedger(session, self._demand, position, parts, self.ledgers)
-            for problem in () if NPU_CORE in owned else parts.problems:
-                session.malformed_field(problem)
-        session.add_job_valid(self._demand.check)
-        self.filters = NodeFilters(
-            session, self._demand, self._health, self.ledgers, self.devices, self.parts, self.shares, self._plans
+        ledgers = self.ledgers = NpuLedgers(
+            session, self._demand, parts, self._reports, self_maintain=self._settings.self_maintain
         )
+        self._has_chips = bool(ledgers.whole)
+        for problem in () if NPU_CORE in owned else parts.problems:
+            session.malformed_field(problem)
+        self._gangs = Gangs(session, self._demand)
+        self._health = SessionHealth(session, ledgers.whole, self._reports)
+        self._plans = SuperPodPlans(session, self._settings, self._ranks_of, self._health.sub_healthy)
+        session.add_job_valid(self._demand.check)
+        self.filters = NodeFilters(session, self._demand, self._health, ledgers, self._plans)
         session.add_filter(self.filters.of, per_job=self._shared_use, pin=PinUse.IGNORED)
         session.add_score(self._scores, per_job=self._shared_use)
         session.add_job_enqueueable(self._enqueueable)
@@ -143,9 +127,7 @@ class Ascend:
         session.add_job_pipelined(self._gangs.pipelined, by_demand=True)
         self.rescheduler = Rescheduler(
             session,
-            self.ledgers,
-            self._chips,
-            self._exhausted,
+            ledgers,
             self._health.of,
             self._reports,
             self._demand.is_npu_job,
@@ -153,17 +135,7 @@ class Ascend:
             words=self._words if self._settings.dying_words else None,
         )
         self.rescheduler.open()
-        bindings = Bindings(
-            session,
-            self._demand,
-            self.ledgers,
-            self.devices,
-            self.parts,
-            self.shares,
-            self._plans,
-            self._ranks_of,
-            self.rescheduler.returns,
-        )
+        bindings = Bindings(session, self._demand, ledgers, self._plans, self._ranks_of, self.rescheduler.returns)
         session.add_bind_annotations(bindings.annotations)
         previous = PreviousNodes(session, self._demand, self.rescheduler, prefer=self._settings.prefer_previous)
         if previous.matters:
@@ -174,79 +146,33 @@ class Ascend:
         session.add_handlers(
             self._plans.allocate, self._plans.deallocate
         )  # before the ledgers, which it leaves as they are
-        for ledger in self.ledgers.values():
+        for ledger in ledgers:
             session.add_handlers(ledger.allocate, ledger.deallocate)
-        for shares in self.shares.values():
-            session.add_handlers(shares.allocate, shares.deallocate)
-        for devices in self.devices:
-            session.add_handlers(devices.allocate, devices.deallocate)
         session.add_node_devices(self._node_devices)
         session.add_figures(self._figures)
-        if self.parts is not None:
-            session.add_handlers(self.parts.allocate, self.parts.deallocate)
-        if NPU_CORE in owned and position is not None:
+        if NPU_CORE in owned and ledgers.parts is not None:
             exclusion = Exclusion(session, ASCEND_310P)
             session.add_filter(exclusion.filters, pin=PinUse.IGNORED)
             session.add_handlers(exclusion.allocate, exclusion.deallocate)
 
-    def _read(self, resource: ChipResource, position: int) -> ChipLedger:
-        session = self._session
-        chips = read_columns(
-            session.snapshot, resource, position, self._reports, self_maintain=self._settings.self_maintain
-        )
-        for problem in chips.problems:
-            session.malformed_field(problem)
-        self._chips[resource] = chips.by_row
-        ledger = ChipLedger(session, resource, self._demand, chips, whole_chips(session.nodes.allocatable[position]))
-        shares = ShareLedger(session, self._demand, ledger, chips)
-        if shares.memory:
-            self.shares[resource] = shares
-        return ledger
-
-    def _exhausted(self, resource: ChipResource, *, with_pods: bool = True) -> Mapping[int, NodeChips]:
-        """Row -> chips of the nodes of which no chip is allocatable. ``with_pods``: only those with Pods that request
-        the resource."""
-        position = self._session.dimensions.index(resource.name)
-        snapshot, own = self._session.snapshot, self._settings.self_maintain
-        return read_exhausted(snapshot, resource, position, self._reports, self_maintain=own, with_pods=with_pods)
-
     def _words(self, job: Job, restart: Restart) -> ObjectWrite | None:
         return dying_words(job, restart, lambda cls: sum(self._demand.whole_chips(cls.request).values()))
 
-    def _node_devices(self) -> Iterable[Device]:
-        session = self._session
-        tasks = {task.uid: task for of_node in session.snapshot.chips.values() for task in of_node}
-        tasks |= {task.uid: task for job in session.jobs.values() for task in job.tasks()}
-        placed = [(tasks[uid], row) for job in session.jobs.values() for uid, row in job.placed.items()]
-        for resource, ledger in self.ledgers.items():
-            chips = {**self._chips[resource], **self._exhausted(resource, with_pods=False)}
-            shares = shares_of(resource, self.parts, self.devices, self.shares.get(resource), placed)
-            nodes, health = session.nodes.facts.objects, self._health.of(resource)
-            yield from chip_states(ledger, nodes, health, dict(sorted(chips.items())), shares, tasks)
+    def _node_devices(self) -> Iterator[Device]:
+        yield from node_devices(self._session, self.ledgers, self._health)
 
     def _figures(self) -> Figures:
         nodes, dimensions = self._session.nodes, self._session.dimensions
         return Figures(
             devices=[
                 chip_counts(ledger, nodes, dimensions.index(resource.name), self._health.of(resource))
-                for resource, ledger in self.ledgers.items()
+                for resource, ledger in self.ledgers.whole.items()
             ]
         )
 
-    def _read_devices(self, resource: ChipResource, position: int) -> DeviceLedger:
-        """The devices of a resource of virtual NPUs that were created beforehand. Their chips are not assigned
-        whole."""
-        devices = DeviceLedger(self._session, resource, position)
-        for problem in devices.problems:
-            self._session.malformed_field(problem)
-        whole = self.ledgers.get(ChipResource(resource.name.partition("-")[0]))
-        if whole is not None:
-            whole.in_parts |= devices.chips
-        return devices
-
     def use(self, job: Job) -> Use | None:
         """How a job of the session uses chips; None if it uses none, or if it is refused."""
-        return self._demand.use(job) if self.ledgers else None
+        return self._demand.use(job) if self._has_chips else None
 
     def _shared_use(self, job: Job) -> Use | CoreUse | ShareUse | None:
         """How a job uses chips; equal for jobs with equal filters and scores. Most jobs that wait for nodes in super
@@ -258,27 +184,28 @@ class Ascend:
             return use
         if self._plans.planning:
             return use._replace(job="")
-        plan = self._plans.of(job, use, self.ledgers[use.resource])
+        plan = self._plans.of(job, use, self.ledgers.whole[use.resource])
         if not plan.failure:
             return use
         return use._replace(job="", failure=plan.failure if plan.fitting else NOT_CHOSEN)
 
     # --- answers ---
     def _scores(self, cls: TaskClass, use: Use | CoreUse | ShareUse | None) -> list[Score]:
+        ledgers = self.ledgers
         if isinstance(use, ShareUse):
-            shares = self.shares.get(use.resource)
+            shares = ledgers.shares.get(use.resource)
             return [ShareScore(shares, use)] if shares is not None and self._demand.chips(cls, use.resource) else []
-        if self.parts is not None and isinstance(use, CoreUse) and self._demand.cores(cls):
-            return [PartScore(self.parts, self._session.nodes, request_of(cls, self._demand.cores(cls)))]
+        if ledgers.parts is not None and isinstance(use, CoreUse) and self._demand.cores(cls):
+            return [PartScore(ledgers.parts, self._session.nodes, request_of(cls, self._demand.cores(cls)))]
         chips = self._demand.chips(cls, use.resource) if isinstance(use, Use) else 0
         if not isinstance(use, Use) or chips not in use.family.sizes or use.failure:
             return []
         if use.job:
             job = self._session.jobs[use.job]
-            plan = self._plans.of(job, use, self.ledgers[use.resource])
+            plan = self._plans.of(job, use, ledgers.whole[use.resource])
             return [StaticScore(self._plans.score(self._plans.rows(plan, job, cls)))]
         sub_healthy = self._health.sub_healthy(use.resource)
-        return [ChipScore(self.ledgers[use.resource], use, chips, sub_healthy if sub_healthy.any() else None)]
+        return [ChipScore(ledgers.whole[use.resource], use, chips, sub_healthy if sub_healthy.any() else None)]
 
     def _enqueueable(self, job: Job) -> Vote:
         """Rejects a job that asks for more chips than are free in the cluster."""
@@ -287,8 +214,9 @@ class Ascend:
         for resource, number_each in asked.items():
             number = number_each * pods
             # A job of an unknown resource is admitted: that no family has it is said when its Pods are there.
-            if resource in self.ledgers and number > self.ledgers[resource].countable:
-                free = self.ledgers[resource].countable
+            ledger = self.ledgers.whole.get(resource)
+            if ledger is not None and number > ledger.countable:
+                free = ledger.countable
                 text = f"the job asks for {number} {resource.name}, the cluster has {free} free chips"
                 self._session.refuse(job, Refusal(REASON_ENQUEUE, text))
                 return Vote.REJECT

@@ -48,7 +48,7 @@ def free_chips(evidence: Evidence, plugin: Ascend) -> Iterator[Plan]:
         asking = [task for task in left if task.cls.request[position] > 0]
         if not asking or len(asking) < len(left):
             return
-        free = [int(mask) for mask in plugin.ledgers[resource].free]
+        free = [int(mask) for mask in plugin.ledgers.whole[resource].free]
         taken: set[int] = set()
         chips: list[Chip] = []
         for task in asking:

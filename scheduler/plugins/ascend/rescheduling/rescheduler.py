@@ -21,9 +21,8 @@ from scheduler.framework.job_readings import JobReadings
 from scheduler.framework.readings import Readings
 from scheduler.framework.session import Session
 from scheduler.plugins.ascend.cluster_reports import NAMESPACE, ClusterReports
-from scheduler.plugins.ascend.inventory import NodeChips
-from scheduler.plugins.ascend.ledger import ChipLedger
 from scheduler.plugins.ascend.node_health import NodeHealth
+from scheduler.plugins.ascend.npu_ledgers import NpuLedgers
 from scheduler.plugins.ascend.ranks import NO_RANKS, is_number
 from scheduler.plugins.ascend.rescheduling import graceful_exit, reasons, state
 from scheduler.plugins.ascend.rescheduling.decision import (
@@ -89,9 +88,7 @@ class Rescheduler:
     def __init__(
         self,
         session: Session,
-        ledgers: Mapping[ChipResource, ChipLedger],
-        chips: Mapping[ChipResource, Mapping[int, NodeChips]],
-        exhausted: Callable[[ChipResource], Mapping[int, NodeChips]],
+        ledgers: NpuLedgers,
         health: Callable[[ChipResource], NodeHealth],
         reports: ClusterReports,
         uses_npus: Callable[[Job], bool],
@@ -99,12 +96,10 @@ class Rescheduler:
         *,
         words: Callable[[Job, Restart], ObjectWrite | None] | None = None,
     ) -> None:
-        """``exhausted``: the chips of nodes of which none is allocatable, by row; ``health``: of the nodes with chips
-        of a resource; ``words``: returns the dying words of a job; None: none are written."""
+        """``health``: of the nodes with chips of a resource; ``words``: returns the dying words of a job, which are not
+        written if it is None."""
         self._session = session
         self._ledgers = ledgers
-        self._chips = chips
-        self._exhausted = exhausted
         self._health = health
         self._reports = reports
         self._uses_npus = uses_npus
@@ -186,9 +181,10 @@ class Rescheduler:
         faults: Faults = {}
         nodes: list[NodeFaults] = []
         problems: list[Malformed] = []
-        for resource, ledger in self._ledgers.items():
-            exhausted = self._exhausted(resource)
-            chips = {**self._chips[resource], **exhausted} if exhausted else self._chips[resource]
+        for resource, ledger in self._ledgers.whole.items():
+            chips, exhausted = self._ledgers.chips[resource], self._ledgers.exhausted(resource)
+            if exhausted:
+                chips = {**chips, **exhausted}
             health = self._health(resource)
             found = [*faulty_nodes(snapshot, ledger, chips, exhausted, health, self._reports, problems)]
             nodes += found
@@ -214,7 +210,8 @@ class Rescheduler:
         session, problems = self._session, list[Malformed]()
         names = nodes_of_relation_faults(self.restarts.values(), session.now)
         if names:
-            exclude_failed_links(session.snapshot, names, self._ledgers, self._chips, self._reports, problems)
+            ledgers = self._ledgers
+            exclude_failed_links(session.snapshot, names, ledgers.whole, ledgers.chips, self._reports, problems)
         for problem in problems:
             session.malformed_field(problem)
 

@@ -88,7 +88,7 @@ def plugin_of(session: Session) -> Ascend:
 
 
 def ledger_of(session: Session, resource: str = ASCEND_910) -> ChipLedger:
-    return plugin_of(session).ledgers[ChipResource(resource)]
+    return plugin_of(session).ledgers.whole[ChipResource(resource)]
 
 
 def refusal_of(name: str, *objects: Raw | list[Raw]) -> str:

@@ -59,6 +59,6 @@ def cores_of(world: World) -> dict[str, str]:
 
 
 def part_ledger_of(session: Session) -> PartLedger:
-    ledger = plugin_of(session).parts
+    ledger = plugin_of(session).ledgers.parts
     assert ledger is not None
     return ledger

@@ -205,7 +205,7 @@ def test_with_deviceshare_one_plugin_alone_decides_about_ai_cores() -> None:
     """The list of owned resources names deviceshare's: ascend neither filters nor books them."""
     world = World(core_node("n"), core_info("n", [0, 1]), core_job("j", 4, 2))
     session = world.session(BOTH)
-    ledger = plugin_of(session).parts
+    ledger = plugin_of(session).ledgers.parts
     assert ledger is not None
     cls = next(t.cls for t in session.jobs["default/j"].tasks())
     assert not ledger.concerns(cls)
@@ -251,7 +251,7 @@ def test_what_deviceshare_decides_about_is_reported_by_it_alone() -> None:
 def test_nodes_without_ai_cores_are_not_read() -> None:
     world = World(node("cpu", "4c"), core_node("n"), core_job("j", 4))
     session = world.session(CONFIGURATION)
-    ledger = plugin_of(session).parts
+    ledger = plugin_of(session).ledgers.parts
     assert ledger is not None
     assert len(ledger.columns.by_row) == 1
 

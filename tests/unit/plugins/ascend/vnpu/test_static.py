@@ -96,7 +96,7 @@ def test_after_a_restart_the_device_of_the_signed_record_is_not_given_again() ->
     world.cluster.cache.set_signing_key(KEY)
     feed(world.cluster.cache, held)
     session = world.session(CONFIGURATION)
-    assert plugin_of(session).devices[0].room(np.array([0]), later=False).tolist() == [0]
+    assert plugin_of(session).ledgers.devices[0].room(np.array([0]), later=False).tolist() == [0]
     assert any(m.reason == EVENT_DEVICES_DISAGREE and m.uid == "uid-x" for m in session.malformed)
 
 
@@ -131,7 +131,7 @@ class Setting(statements.Setting):
     ledger: DeviceLedger = field(init=False)
 
     def __post_init__(self) -> None:
-        (self.ledger,) = plugin_of(self.session).devices
+        (self.ledger,) = plugin_of(self.session).ledgers.devices
 
     def books(self) -> list[object]:
         ledger = self.ledger

@@ -1,0 +1,84 @@
+"""The ledgers of one session: the NPU chips by the way in which Pods get them.
+
+A Pod gets chips whole, a share of a chip, a virtual NPU that was created beforehand, or a part of a chip on demand. The
+ledgers of shares, devices and parts mark their chips in the ledger of whole chips, so no chip is given in two ways.
+"""
+
+from collections.abc import Iterator, Mapping
+from itertools import chain
+from typing import Any
+
+from scheduler.api.names import NPU_CORE
+from scheduler.framework.ledger import Ledger
+from scheduler.framework.session import Session
+from scheduler.plugins.ascend.chip_columns import read_columns
+from scheduler.plugins.ascend.cluster_reports import ClusterReports
+from scheduler.plugins.ascend.demand import Demand
+from scheduler.plugins.ascend.inventory import NodeChips, read_exhausted, whole_chips
+from scheduler.plugins.ascend.ledger import ChipLedger
+from scheduler.plugins.ascend.resolve import CHIP_RESOURCES
+from scheduler.plugins.ascend.resources import ChipResource
+from scheduler.plugins.ascend.sharing.ledger import ShareLedger
+from scheduler.plugins.ascend.vnpu.ledger import PartLedger
+from scheduler.plugins.ascend.vnpu.part_columns import PartColumns
+from scheduler.plugins.ascend.vnpu.static import DeviceLedger
+
+
+class NpuLedgers:
+    """Reads the chips when it is created, and reports the problems that it finds to the session."""
+
+    def __init__(
+        self, session: Session, demand: Demand, parts: PartColumns, reports: ClusterReports, *, self_maintain: bool
+    ) -> None:
+        """``parts``: the nodes with AI cores; ``self_maintain``: the option of ``Settings``."""
+        self._session = session
+        self._demand = demand
+        self._reports = reports
+        self._self_maintain = self_maintain
+        self.whole: dict[ChipResource, ChipLedger] = {}
+        self.chips: dict[ChipResource, Mapping[int, NodeChips]] = {}
+        """Row of a node -> its chips when the session was opened."""
+        self.shares: dict[ChipResource, ShareLedger] = {}
+        """The chips that Pods share, for resources with nodes whose chips are shared."""
+        for position, resource in demand.resources.items():
+            if resource.name in CHIP_RESOURCES:
+                self._read_chips(resource, position)
+        self.devices = [self._read_devices(resource, position) for position, resource in demand.virtual.items()]
+        """The virtual NPUs that were created beforehand, a ledger for each resource."""
+        cores = session.dimensions.find(NPU_CORE)
+        self.parts = None if cores is None else PartLedger(session, demand, cores, parts, self.whole)
+        """None: no node and no Pod has AI cores."""
+
+    def __iter__(self) -> Iterator[Ledger[Any]]:
+        """All ledgers, in the order in which they follow a placement."""
+        parts = () if self.parts is None else (self.parts,)
+        return chain(self.whole.values(), self.shares.values(), self.devices, parts)
+
+    def exhausted(self, resource: ChipResource, *, with_pods: bool = True) -> Mapping[int, NodeChips]:
+        """Row -> chips of the nodes of which no chip is allocatable. ``with_pods``: only those with Pods that request
+        the resource."""
+        position, snapshot = self._session.dimensions.index(resource.name), self._session.snapshot
+        own = self._self_maintain
+        return read_exhausted(snapshot, resource, position, self._reports, self_maintain=own, with_pods=with_pods)
+
+    def _read_chips(self, resource: ChipResource, position: int) -> None:
+        session = self._session
+        chips = read_columns(session.snapshot, resource, position, self._reports, self_maintain=self._self_maintain)
+        for problem in chips.problems:
+            session.malformed_field(problem)
+        self.chips[resource] = chips.by_row
+        allocatable = whole_chips(session.nodes.allocatable[position])
+        whole = self.whole[resource] = ChipLedger(session, resource, self._demand, chips, allocatable)
+        shares = ShareLedger(session, self._demand, whole, chips)
+        if shares.memory:
+            self.shares[resource] = shares
+
+    def _read_devices(self, resource: ChipResource, position: int) -> DeviceLedger:
+        """Reads the devices of a resource of virtual NPUs. Their chips are not assigned whole."""
+        devices = DeviceLedger(self._session, resource, position)
+        for problem in devices.problems:
+            self._session.malformed_field(problem)
+        whole = self.whole.get(ChipResource(resource.name.partition("-")[0]))
+        if whole is not None:
+            whole.in_parts |= devices.chips
+        return devices
