@@ -48,6 +48,20 @@ class KubeObject(Wire):
     metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
 
 
+def controller_of(obj: KubeObject) -> OwnerReference | None:
+    """The owner that manages an object, or None. The API server accepts at most one."""
+    for owner in obj.metadata.owner_references or ():
+        if owner.controller:
+            return owner
+    return None
+
+
+def is_controlled_by(obj: KubeObject, uid: str) -> bool:
+    """Whether the owner with a uid manages an object."""
+    owner = controller_of(obj)
+    return owner is not None and owner.uid == uid
+
+
 # --- selectors ---
 class Requirement(Wire):
     """An expression of a label selector or a node selector term."""

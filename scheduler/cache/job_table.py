@@ -8,7 +8,7 @@ from typing import NamedTuple
 from scheduler.api.decisions import PodGroupStatusUpdate
 from scheduler.api.job import Job
 from scheduler.api.names import PODGROUP_PREFIX
-from scheduler.api.objects import OwnerReference
+from scheduler.api.objects import controller_of
 from scheduler.api.quantity import QuantityError
 from scheduler.api.resource import Dimensions, Vector
 from scheduler.api.scheduling import PodGroup, PodGroupCondition
@@ -133,7 +133,8 @@ class JobTable:
         record.spec = spec
         record.namespace, record.name, record.uid = intern(meta.namespace), meta.name, meta.uid
         record.labels, record.annotations = meta.labels, annotations
-        record.owner_uid = _controller_of(meta.owner_references) if meta.owner_references else ""
+        owner = controller_of(group) if meta.owner_references else None
+        record.owner_uid = owner.uid if owner is not None else ""
         record.queue = spec.queue or self._default_queue
         record.creation = parse_timestamp(meta.creation_timestamp) or 0.0
         record.min_resources = minimum
@@ -341,11 +342,3 @@ def _share_texts(condition: PodGroupCondition) -> None:
     condition.reason, condition.message = intern(condition.reason), intern(condition.message)
     if condition.last_transition_time is not None:
         condition.last_transition_time = intern(condition.last_transition_time)
-
-
-def _controller_of(owners: Iterable[OwnerReference]) -> str:
-    """uid of the owner that manages an object, or ""."""
-    for owner in owners:
-        if owner.controller:
-            return owner.uid
-    return ""

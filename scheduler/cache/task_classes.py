@@ -25,6 +25,7 @@ from scheduler.api.objects import (
     PodSpec,
     SchedulingGate,
     Volume,
+    is_controlled_by,
 )
 from scheduler.api.pod_rules import Pin, pin_of, without_variables
 from scheduler.api.resource import Dimensions, is_empty
@@ -212,7 +213,7 @@ class DeviceClaims:
             return PodClaim(entry.name, problem="ResourceClaim not found")
         if claim.metadata.deletion_timestamp is not None:
             return PodClaim(entry.name, problem="ResourceClaim is being deleted")
-        if not any(owner.controller and owner.uid == uid for owner in claim.metadata.owner_references or ()):
+        if not is_controlled_by(claim, uid):
             return PodClaim(entry.name, problem="ResourceClaim was not created for the Pod (Pod is not owner)")
         if claim.status.allocation is not None:
             return PodClaim(entry.name, claim=name)

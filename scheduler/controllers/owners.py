@@ -5,9 +5,9 @@ from typing import Any
 from scheduler.api.batch import Job
 from scheduler.api.kinds import Kind
 from scheduler.api.names import EVENT_FOREIGN_JOB
-from scheduler.api.objects import KubeObject, OwnerReference
+from scheduler.api.objects import KubeObject, OwnerReference, controller_of
 from scheduler.controllers.effects import Json, RecordEvent, warning
-from scheduler.controllers.store import Key, controller_of
+from scheduler.controllers.store import Key
 
 
 def owner_reference(kind: Kind, owner: KubeObject) -> Json:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from scheduler.api.kinds import POD, Kind
 from scheduler.api.names import GROUP_NAME
-from scheduler.api.objects import KubeObject, OwnerReference, Pod
+from scheduler.api.objects import KubeObject, Pod, controller_of
 from scheduler.api.pod_rules import without_variables
 
 Key = tuple[str, str]
@@ -25,14 +25,6 @@ _NO_PODS: Mapping[str, Pod] = {}
 def key_of(obj: KubeObject) -> Key:
     """The key of an object."""
     return obj.metadata.namespace, obj.metadata.name
-
-
-def controller_of(obj: KubeObject) -> OwnerReference | None:
-    """The owner that manages the object, or None."""
-    for owner in obj.metadata.owner_references or ():
-        if owner.controller:
-            return owner
-    return None
 
 
 class Store:

@@ -14,7 +14,7 @@ from scheduler.api.names import (
     RESCHEDULING_STATE,
     SYSTEM_NAMESPACE,
 )
-from scheduler.api.objects import ENDED_PHASES, ConfigMap, KubeObject, Pod, Service
+from scheduler.api.objects import ENDED_PHASES, ConfigMap, KubeObject, Pod, Service, controller_of
 from scheduler.api.quantity import QuantityError
 from scheduler.api.scheduling import PodGroup, Queue
 from scheduler.api.times import parse_timestamp
@@ -44,7 +44,7 @@ from scheduler.controllers.acjob.status import (
 )
 from scheduler.controllers.controller import Controller
 from scheduler.controllers.effects import Create, Delete, Effect, Patch, Plan, normal, warning
-from scheduler.controllers.store import Key, Store, controller_of, key_of
+from scheduler.controllers.store import Key, Store, key_of
 
 _PAUSE: Final = 1.0
 """Seconds between two plans for a job that has all its Pods. A job of a thousand Pods changes thousands of times while

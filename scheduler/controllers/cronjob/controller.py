@@ -12,13 +12,13 @@ from scheduler.api.names import (
     EVENT_SUCCESSFUL_CREATE,
     EVENT_SUCCESSFUL_DELETE,
 )
-from scheduler.api.objects import KubeObject
+from scheduler.api.objects import KubeObject, controller_of
 from scheduler.controllers.controller import Controller
 from scheduler.controllers.cronjob.start import decide_start
 from scheduler.controllers.cronjob.summary import is_finished, summarize_jobs
 from scheduler.controllers.effects import Create, Delete, Effect, Patch, Plan, RecordEvent, normal, warning
 from scheduler.controllers.owners import OwnedJobs
-from scheduler.controllers.store import Key, Store, controller_of, key_of
+from scheduler.controllers.store import Key, Store, key_of
 
 _TERMINATING = "because it is being terminated"
 """As the API server says it of a namespace."""

@@ -12,7 +12,7 @@ import msgspec
 from scheduler.api.batch import JobEvent
 from scheduler.api.kinds import VCJOB
 from scheduler.api.names import CONDITION_SCHEDULED, PARTITION_ID, TASK_SPEC
-from scheduler.api.objects import KubeObject, OwnerReference, Pod
+from scheduler.api.objects import KubeObject, OwnerReference, Pod, controller_of
 from scheduler.api.scheduling import PodGroup, PodGroupCondition
 from scheduler.api.times import parse_timestamp
 from scheduler.controllers.job.pods import (
@@ -25,7 +25,6 @@ from scheduler.controllers.job.pods import (
     restarts,
     version_of,
 )
-from scheduler.controllers.store import controller_of
 
 UNKNOWN: Final = "Unknown"
 

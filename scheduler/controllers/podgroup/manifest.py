@@ -27,12 +27,11 @@ from scheduler.api.names import (
     REVOCABLE_ZONE,
     VOLCANO_PREFIX,
 )
-from scheduler.api.objects import KubeObject, Pod
+from scheduler.api.objects import KubeObject, Pod, controller_of
 from scheduler.api.quantity import QuantityError
 from scheduler.controllers.effects import Json, RecordEvent, malformed
 from scheduler.controllers.owners import owner_reference
 from scheduler.controllers.resources import pod_usage, printed, scaled
-from scheduler.controllers.store import controller_of
 
 Owner = tuple[Kind, Workload]
 OWNERS: Final = (REPLICA_SET, STATEFUL_SET, DAEMON_SET, BATCH_JOB)

@@ -7,9 +7,9 @@ from scheduler.api.acjob import AscendJob, is_backup
 from scheduler.api.batch import FINISHED_PHASES, Job, Workload
 from scheduler.api.kinds import ACJOB, DEPLOYMENT, POD, REPLICA_SET, STATEFUL_SET, VCJOB, Kind, find_kind
 from scheduler.api.names import ACCELERATOR_TYPE, NPU_JOB_KIND, RANK_TABLE_VOLUME
-from scheduler.api.objects import KubeObject, OwnerReference, Pod
+from scheduler.api.objects import KubeObject, OwnerReference, Pod, controller_of
 from scheduler.controllers.ranktable.servers import requested_chips
-from scheduler.controllers.store import Key, Store, controller_of, key_of
+from scheduler.controllers.store import Key, Store, key_of
 
 KINDS: Final[tuple[Kind, ...]] = (VCJOB, ACJOB, DEPLOYMENT, STATEFUL_SET)
 """In the order of precedence, if two have one name: they share one ConfigMap."""

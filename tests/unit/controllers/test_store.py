@@ -6,7 +6,7 @@ from scheduler.api.kinds import POD, QUEUE
 from scheduler.api.names import GROUP_NAME
 from scheduler.api.objects import ObjectMeta, OwnerReference, Pod
 from scheduler.api.scheduling import Queue
-from scheduler.controllers.store import Store, controller_of
+from scheduler.controllers.store import Store
 
 
 def queue(version: str, uid: str = "u") -> Queue:
@@ -112,12 +112,6 @@ def test_a_pod_that_changes_its_group_or_goes_is_found_there_no_more() -> None:
     store.delete(POD, "a", "p0")
     assert store.pods_of("job") == {}
     assert store.pods_in_group("a", "h") == {}
-
-
-def test_an_owner_that_does_not_manage_is_no_controller() -> None:
-    meta = ObjectMeta(name="p", owner_references=[OwnerReference(kind="Job", name="j", uid="u")])
-
-    assert controller_of(Pod(metadata=meta)) is None
 
 
 def test_the_environment_of_pods_is_not_kept() -> None:

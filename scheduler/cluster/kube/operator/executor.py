@@ -11,7 +11,7 @@ import msgspec
 
 from scheduler.api.decisions import EventRecord
 from scheduler.api.kinds import Kind, object_path
-from scheduler.api.objects import KubeObject, ObjectMeta
+from scheduler.api.objects import KubeObject, ObjectMeta, controller_of
 from scheduler.cluster.decoding import DECODE_ERRORS
 from scheduler.cluster.kube.operator.files import Files
 from scheduler.cluster.kube.transport.client import JSON, MERGE_PATCH, ApiClient, ApiError
@@ -28,7 +28,6 @@ from scheduler.controllers.effects import (
     RemoveFile,
     WriteFile,
 )
-from scheduler.controllers.store import controller_of
 
 _encode = msgspec.json.Encoder().encode
 _ALREADY_EXISTS = "AlreadyExists"

@@ -5,14 +5,14 @@ available or a provisioned volume; or the Pod has to wait. Classes with equal st
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import msgspec
 import numpy as np
 
 from scheduler.api.kinds import CLAIM
 from scheduler.api.names import CLAIM_LOST, NO_PROVISIONER, READ_ONLY_MANY, READ_WRITE_MANY, WAIT_FOR_FIRST_CONSUMER
-from scheduler.api.objects import OwnerReference
+from scheduler.api.objects import is_controlled_by
 from scheduler.api.quantity import QuantityError
 from scheduler.api.selectors import is_valid
 from scheduler.api.snapshot import Snapshot
@@ -163,7 +163,7 @@ class ClaimStates:
             )
         if claim is None:
             raise _Unschedulable(f'persistentvolumeclaim "{name}" not found')
-        if mounted.owner and not _owned(claim.metadata.owner_references or (), mounted.owner):
+        if mounted.owner and not is_controlled_by(claim, mounted.owner):
             raise _Unschedulable(f"PVC {namespace}/{name} was not created for the pod (pod is not owner)")
         if claim.status.phase == CLAIM_LOST:
             volume = claim.spec.volume_name
@@ -244,7 +244,3 @@ class ClaimStates:
         attached = tuple(disk for disk in limited if attachments.rows.get(disk))
         unattached = Counter(disk.driver for disk in limited if disk not in attached)
         return tuple(sorted(drivers)), tuple(sorted(unattached.items())), attached
-
-
-def _owned(owners: Iterable[OwnerReference], uid: str) -> bool:
-    return any(owner.controller and owner.uid == uid for owner in owners)
