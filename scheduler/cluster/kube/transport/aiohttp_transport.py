@@ -10,7 +10,7 @@ from yarl import URL
 
 from scheduler.cluster.kube.transport.credentials import Access
 from scheduler.cluster.kube.transport.http1.connections import ConnectError, ExchangeError
-from scheduler.cluster.kube.transport.http_transport import Answer, Head
+from scheduler.cluster.kube.transport.http_transport import Answer, Request
 
 _CONNECT: Final = 10.0
 """Seconds until there must be a connection for a body that is handed out as it arrives, which may take long."""
@@ -26,17 +26,8 @@ class AiohttpTransport:
         self._under_way = 0
         self._closing = False
 
-    async def send(
-        self,
-        method: str,
-        target: str,
-        head: Head,
-        body: bytes | None,
-        seconds: float,
-        receive: Callable[[bytes], object] | None = None,
-    ) -> Answer:
-        connect = None if receive is None else _CONNECT
-        async with self._response(method, target, head, body, seconds, connect) as response:
+    async def send(self, request: Request, seconds: float, receive: Callable[[bytes], object] | None = None) -> Answer:
+        async with self._response(request, seconds, None if receive is None else _CONNECT) as response:
             if receive is None or response.status >= 300:
                 return await _whole(response, seconds)
             async for part in _parts(response, seconds):
@@ -45,9 +36,9 @@ class AiohttpTransport:
 
     @asynccontextmanager
     async def stream(
-        self, target: str, head: Head, seconds: float | None
+        self, request: Request, seconds: float | None
     ) -> AsyncIterator[tuple[Answer, AsyncIterable[bytes]]]:
-        async with self._response("GET", target, head, None, seconds, _CONNECT) as response:
+        async with self._response(request, seconds, _CONNECT) as response:
             answer = await _whole(response, seconds) if response.status >= 300 else _answer(response, b"")
             yield answer, _parts(response, seconds)
 
@@ -61,23 +52,23 @@ class AiohttpTransport:
 
     @asynccontextmanager
     async def _response(
-        self, method: str, target: str, head: Head, body: bytes | None, seconds: float | None, connect: float | None
+        self, request: Request, seconds: float | None, connect: float | None
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """Sends a request; the response is open within the context. ``connect``: seconds, or None."""
         self._under_way += 1
         try:
             with _translated(seconds):
                 response = await self._session.request(
-                    method,
-                    _parsed(f"{self._access.host}{target}"),
-                    data=body,
-                    headers=head.fields,
+                    request.method,
+                    _parsed(f"{self._access.host}{request.target}"),
+                    data=request.body,
+                    headers=request.head.fields,
                     timeout=aiohttp.ClientTimeout(total=seconds, sock_connect=connect, ceil_threshold=1e9),
                     ssl=self._access.tls or True,
                     server_hostname=self._access.server_name,
                     proxy=self._access.proxy,
                     allow_redirects=False,
-                    auto_decompress=not head.gzip,
+                    auto_decompress=not request.head.gzip,
                 )
             try:
                 yield response

@@ -22,7 +22,7 @@ from scheduler.cluster.kube.transport.credentials import Access, CredentialsErro
 from scheduler.cluster.kube.transport.fence import Fence
 from scheduler.cluster.kube.transport.http1.connections import ConnectError, ExchangeError
 from scheduler.cluster.kube.transport.http1_transport import Http1Transport
-from scheduler.cluster.kube.transport.http_transport import Answer, Head, HttpTransport
+from scheduler.cluster.kube.transport.http_transport import Answer, Head, HttpTransport, Request
 from scheduler.cluster.kube.transport.lines import LineError, LineSplitter
 from scheduler.cluster.kube.transport.ratelimit import Priority, RateLimiter
 from scheduler.observability.role_metrics import RoleMetrics
@@ -188,7 +188,8 @@ class ApiClient:
             code, began = "error", time.perf_counter()
             try:
                 head = Head(authorization, accept, "" if body is None else content_type, compressed)
-                answer = await self._send(method, target, head, body, seconds, receive, inflate and compressed)
+                request = Request(method, target, head, body)
+                answer = await self._send(request, seconds, receive, inflate=inflate and compressed)
                 code = str(answer.status)
             finally:
                 self._record(method, priority, code, time.perf_counter() - began)
@@ -202,21 +203,17 @@ class ApiClient:
 
     async def _send(
         self,
-        method: str,
-        target: str,
-        head: Head,
-        body: bytes | None,
+        request: Request,
         seconds: float,
         receive: Callable[[bytes], object] | None,
+        *,
         inflate: bool = False,
     ) -> Answer:
         """Raises TransportError, and what ``receive`` raises."""
         transport = self._open_transport()
         inflater = Inflater(receive) if inflate and receive is not None else None
         try:
-            answer = await transport.send(
-                method, target, head, body, seconds, receive if inflater is None else inflater.feed
-            )
+            answer = await transport.send(request, seconds, receive if inflater is None else inflater.feed)
             if inflater is not None:
                 inflater.finish()
             elif inflate and answer.status < 300:
@@ -225,12 +222,11 @@ class ApiClient:
         except ConnectError as error:
             if error.tls:  # the server may have a certificate of another authority now
                 await self._renew_credentials()
-            raise TransportError(f"{method} {_path(target)}: {error}", sent=False) from None
+            raise TransportError(f"{request}: {error}", sent=False) from None
         except ExchangeError as error:
-            raise TransportError(f"{method} {_path(target)}: {error}", sent=error.sent) from None
+            raise TransportError(f"{request}: {error}", sent=error.sent) from None
         except zlib.error as error:
-            problem = f"{method} {_path(target)}: the compressed answer is malformed: {error}"
-            raise TransportError(problem, sent=True) from None
+            raise TransportError(f"{request}: the compressed answer is malformed: {error}", sent=True) from None
 
     def _open_transport(self) -> HttpTransport:
         """Raises TransportError if the client is closed."""
@@ -265,7 +261,7 @@ class ApiClient:
         code = "error"
         try:
             head = Head(await self._current_authorization(), JSON)
-            answer = await self._send("GET", _with_query(path, params), head, None, longest, take)
+            answer = await self._send(Request("GET", _with_query(path, params), head), longest, take)
             code = str(answer.status)
             await self._check(answer)
         except LineError as error:
@@ -290,8 +286,8 @@ class ApiClient:
         """
         code = "error"
         try:
-            head = Head(await self._current_authorization(), JSON)
-            async with self._open_transport().stream(_with_query(path, params), head, longest) as (answer, parts):
+            request = Request("GET", _with_query(path, params), Head(await self._current_authorization(), JSON))
+            async with self._open_transport().stream(request, longest) as (answer, parts):
                 code = str(answer.status)
                 await self._check(answer)
                 splitter = LineSplitter()
@@ -364,11 +360,6 @@ def _transport(access: Access) -> HttpTransport:
 
 def _with_query(path: str, params: Mapping[str, str] | None) -> str:
     return f"{path}?{urlencode(params)}" if params else path
-
-
-def _path(target: str) -> str:
-    """A target without its query, for messages."""
-    return target.partition("?")[0]
 
 
 def _error(answer: Answer) -> ApiError:

@@ -12,7 +12,7 @@ from yarl import URL
 from scheduler.cluster.kube.transport.credentials import Access
 from scheduler.cluster.kube.transport.http1.connections import ExchangeError, Pool
 from scheduler.cluster.kube.transport.http1.response import Response
-from scheduler.cluster.kube.transport.http_transport import Answer, Head
+from scheduler.cluster.kube.transport.http_transport import Answer, Head, Request
 
 _TARGET: Final = re.compile(r"[!-~]+")
 _FIELD_VALUE: Final = re.compile(r"[ -~]*")
@@ -50,23 +50,15 @@ class Http1Transport:
             return None
         return cls(address, access)
 
-    async def send(
-        self,
-        method: str,
-        target: str,
-        head: Head,
-        body: bytes | None,
-        seconds: float,
-        receive: Callable[[bytes], object] | None = None,
-    ) -> Answer:
-        request = self._request(method, target, head, body)
-        return _answer(await self._pool.request(method, request, seconds, receive, gzip=head.gzip))
+    async def send(self, request: Request, seconds: float, receive: Callable[[bytes], object] | None = None) -> Answer:
+        encoded = self._encoded(request)
+        return _answer(await self._pool.request(request.method, encoded, seconds, receive, gzip=request.head.gzip))
 
     @asynccontextmanager
     async def stream(
-        self, target: str, head: Head, seconds: float | None
+        self, request: Request, seconds: float | None
     ) -> AsyncIterator[tuple[Answer, AsyncIterable[bytes]]]:
-        async with self._pool.stream("GET", self._request("GET", target, head, None), seconds) as stream:
+        async with self._pool.stream(request.method, self._encoded(request), seconds) as stream:
             yield _answer(stream.response), stream
 
     async def close(self) -> None:
@@ -75,20 +67,21 @@ class Http1Transport:
     async def abort(self) -> None:
         self._pool.abort()
 
-    def _request(self, method: str, target: str, head: Head, body: bytes | None) -> bytes:
+    def _encoded(self, request: Request) -> bytes:
         """A request as it is sent. Raises ExchangeError for a value that cannot be sent in a header."""
+        head, body = request.head, request.body
         fields = self._heads.get(head)
         if fields is None:
             fields = self._fields(head)
             if len(self._heads) >= _HEADS:  # tokens change
                 self._heads.clear()
             self._heads[head] = fields
-        target = self._prefix + target
+        target = self._prefix + request.target
         if not _TARGET.fullmatch(target):
             target = quote(target, safe=_SAFE)
         if body is None:
-            return f"{method} {target} HTTP/1.1\r\n{fields}\r\n".encode()
-        return f"{method} {target} HTTP/1.1\r\n{fields}Content-Length: {len(body)}\r\n\r\n".encode() + body
+            return f"{request.method} {target} HTTP/1.1\r\n{fields}\r\n".encode()
+        return f"{request.method} {target} HTTP/1.1\r\n{fields}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
     def _fields(self, head: Head) -> str:
         """All header fields except Content-Length. Raises ExchangeError."""

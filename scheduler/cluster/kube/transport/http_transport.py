@@ -5,12 +5,14 @@ from collections.abc import AsyncIterable, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Final, NamedTuple, Protocol
 
+import msgspec
+
 from scheduler import __version__
 
 AGENT: Final = f"volcano-py/{__version__}"
 
 
-class Head(NamedTuple):
+class Head(msgspec.Struct, frozen=True, gc=False):
     """The header fields that differ between requests; "": left out."""
 
     authorization: str
@@ -32,6 +34,18 @@ class Head(NamedTuple):
         return {name: value for name, value in fields.items() if value}
 
 
+class Request(msgspec.Struct, frozen=True, gc=False):
+    method: str
+    target: str
+    """Path and query."""
+    head: Head
+    body: bytes | None = None
+
+    def __str__(self) -> str:
+        """The request without its query, for messages."""
+        return f"{self.method} {self.target.partition('?')[0]}"
+
+
 class Answer(NamedTuple):
     """The parts of a response that matter."""
 
@@ -44,27 +58,19 @@ class Answer(NamedTuple):
 class HttpTransport(Protocol):
     """One API server, reached with one set of certificates. Belongs to one event loop.
 
-    Requests raise ``ConnectError`` and ``ExchangeError`` of ``http1.connections``. ``target``: path and query.
+    Requests raise ``ConnectError`` and ``ExchangeError`` of ``http1.connections``.
     """
 
-    async def send(
-        self,
-        method: str,
-        target: str,
-        head: Head,
-        body: bytes | None,
-        seconds: float,
-        receive: Callable[[bytes], object] | None = None,
-    ) -> Answer:
+    async def send(self, request: Request, seconds: float, receive: Callable[[bytes], object] | None = None) -> Answer:
         """Returns the answer, which has to arrive within ``seconds``. ``receive``: is called with each part of the body
         of a successful answer as it arrives; the body is then empty. Raises what it raises, too."""
 
     def stream(
-        self, target: str, head: Head, seconds: float | None
+        self, request: Request, seconds: float | None
     ) -> AbstractAsyncContextManager[tuple[Answer, AsyncIterable[bytes]]]:
-        """The answer to a GET, and the parts of its body, if it is successful, as they arrive. They arrive no faster
-        than they are taken. ``seconds``: until the end of the body, or None. To leave the context before the end closes
-        the connection."""
+        """The answer, and the parts of its body, if it is successful, as they arrive. They arrive no faster than they
+        are taken. ``seconds``: until the end of the body, or None. To leave the context before the end closes the
+        connection."""
 
     async def close(self) -> None:
         """Closes the connections once they have carried their requests."""

@@ -15,7 +15,7 @@ from scheduler.cluster.kube.transport.credentials import Access
 from scheduler.cluster.kube.transport.fence import Fence
 from scheduler.cluster.kube.transport.http1.connections import KEPT, ConnectError, ExchangeError, Pool
 from scheduler.cluster.kube.transport.http1_transport import Http1Transport
-from scheduler.cluster.kube.transport.http_transport import Head
+from scheduler.cluster.kube.transport.http_transport import Head, Request
 from scheduler.cluster.kube.transport.ratelimit import Priority
 from scheduler.observability.metrics import Metrics
 from tests.unit import virtual_time
@@ -482,12 +482,12 @@ def test_both_ends_of_a_tls_connection_show_their_certificates(
             Access(f"https://127.0.0.1:{listening.sockets[0].getsockname()[1]}", trust, server_name, None)
         )
         assert transport is not None
-        head = Head("", "application/json", "application/json")
+        request = Request("POST", "/x", Head("", "application/json", "application/json"), b"{}")
         if outcome is None:
             with pytest.raises((ConnectError, ExchangeError)):
-                await transport.send("POST", "/x", head, b"{}", 30)
+                await transport.send(request, 30)
         else:
-            assert (await transport.send("POST", "/x", head, b"{}", 30)).body == outcome
+            assert (await transport.send(request, 30)).body == outcome
         await transport.abort()
         listening.close()
 
