@@ -111,7 +111,6 @@ class Informer:
         if struct is None:
             raise ValueError(f"{source.kind.name} has no struct to decode into")
         self.source = source
-        self._kind_name, self._prefix = source.kind.name, source.name_prefix
         self.synced = asyncio.Event()
         self._client = client
         self._sink = sink
@@ -364,13 +363,14 @@ class Informer:
 
     # --- into the cache -----------------------------------------------------------------------------------------------
     def _upsert(self, key: Key, obj: KubeObject) -> None:
-        if self._prefix and not key[1].startswith(self._prefix):
+        prefix = self.source.name_prefix
+        if prefix and not key[1].startswith(prefix):
             return
         if self._reported:
             self._reported.pop(key, None)
         self._seen[key] = obj.metadata.resource_version
         try:
-            self._sink.upsert(self._kind_name, obj)
+            self._sink.upsert(self.source.kind.name, obj)
         except Exception as error:  # whatever an object holds, it must not stop the others
             log.exception("object could not be processed", source=str(self.source), namespace=key[0], name=key[1])
             self._report_once(
