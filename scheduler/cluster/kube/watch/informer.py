@@ -1,9 +1,9 @@
 """Lists and watches one kind of object and updates the cache.
 
 A list returns the state at one resource version, and the watch continues from there. A broken watch resumes where it
-ended; only a version too old for the server costs another list. Whether a watch lags is checked without a full list.
-Objects are decoded one by one, so that one that cannot be decoded is ignored (its last good version stays in force) and
-all others are processed.
+ended; only a version too old for the server costs another list. ``catching_up`` finds out whether a watch lags. Objects
+are decoded one by one, so that one that cannot be decoded is ignored (its last good version stays in force) and all
+others are processed.
 
 A connection can be open and yet deliver nothing, when a load balancer or a firewall has dropped it. Bookmarks do not
 reveal that in time: API servers send them about once a minute, and guarantee no interval. They do guarantee to end a
@@ -35,7 +35,7 @@ from scheduler.cluster.kube.transport.client import ApiClient, ApiError, Transpo
 from scheduler.cluster.kube.transport.rights import may_list
 from scheduler.cluster.kube.transport.sources import Source
 from scheduler.cluster.kube.watch.lists_ahead import ListsAhead
-from scheduler.cluster.kube.watch.pages import PAGE, GoneError, Listed, pages_of_heads, pages_of_objects
+from scheduler.cluster.kube.watch.pages import PAGE, GoneError, Listed, pages_of_objects
 from scheduler.observability.role_metrics import RoleMetrics
 
 WATCH_SECONDS = (45, 50)
@@ -45,10 +45,6 @@ _SHARE = random.random()
 began together. It wakes up once for all of them, which takes a fraction of the processor time."""
 OVERDUE = 10.0
 """Seconds after the requested end at which a watch is considered dead, which is therefore noticed within 60 s."""
-LAG = 1.0
-"""Seconds that a watch has to reach the versions that a list has shown."""
-POLL_SECONDS = 0.01
-"""Seconds between two checks whether it has."""
 RIGHTS_SECONDS = 60.0
 """Seconds between two checks of the right to list optional objects."""
 log = structlog.get_logger(__name__)
@@ -112,7 +108,7 @@ class Informer:
             raise ValueError(f"{source.kind.name} has no struct to decode into")
         self.source = source
         self.synced = asyncio.Event()
-        self._client = client
+        self.client = client
         self._sink = sink
         self._report = report
         self._metrics = metrics
@@ -122,15 +118,16 @@ class Informer:
         """Objects that the last list has delivered so far."""
         self.expected = 0
         """Objects that it will have delivered at its end, as far as the API server says it."""
-        self._page = page
+        self.page = page
         self._backoff = backoff or Backoff(0.5, 30.0)
         self._originals = originals
         self._ahead = ahead
         self._decoder = msgspec.json.Decoder(struct)
         self._events = msgspec.json.Decoder(_Event[struct])  # type: ignore[valid-type]
         self._raw_events = msgspec.json.Decoder(_Event[msgspec.Raw])
-        self._version = ""
-        self._seen: dict[Key, str] = {}
+        self.version = ""
+        """The resource version of the latest list or change; "": a list comes next."""
+        self.versions: dict[Key, str] = {}
         """The latest version of every object, including those that could not be decoded."""
         self._reported: dict[Key, str] = {}
         self.problem = ""
@@ -140,7 +137,7 @@ class Informer:
         """Lists and watches, for ever."""
         while True:
             try:
-                if not self._version:
+                if not self.version:
                     if self.source.optional:
                         await self._until_allowed()
                     await self._list()
@@ -150,7 +147,7 @@ class Informer:
             except GoneError as gone:
                 log.info("listing again", source=str(self.source), why=str(gone))
                 self._metrics.watch_restarts.labels(self.source.kind.name, "gone").inc()
-                self._version = ""
+                self.version = ""
                 await asyncio.sleep(self._backoff.next())
             except (ApiError, TransportError, *DECODE_ERRORS) as error:
                 await self._failed(error)
@@ -160,7 +157,7 @@ class Informer:
 
     async def _until_allowed(self) -> None:
         """Waits for the right to list the objects. Until it is granted, there are none."""
-        while not await may_list(self._client, self.source):
+        while not await may_list(self.client, self.source):
             if not self.problem:
                 self.problem = "no right to list them"
                 log.info("not watched", source=str(self.source), why=self.problem)
@@ -170,7 +167,7 @@ class Informer:
 
     def forget_version(self) -> None:
         """Makes the next ``run`` begin with a list."""
-        self._version = ""
+        self.version = ""
         self.synced.clear()
         self._synced_gauge.set(0)
 
@@ -206,23 +203,23 @@ class Informer:
         """Lists one consistent state, page by page, into the cache. What the list does not have is deleted at its
         end."""
         try:
-            deleted = await self._take_pages(self._page)
+            deleted = await self._take_pages(self.page)
         except GoneError:
             deleted = await self._take_pages(0)
         for key in deleted:
             self._delete(key)
-        log.debug("listed", source=str(self.source), objects=self.listed, version=self._version)
+        log.debug("listed", source=str(self.source), objects=self.listed, version=self.version)
 
     async def _take_pages(self, size: int) -> set[Key]:
         """Stores the objects of a list and returns the keys of known objects that it does not have. Raises
         GoneError."""
-        missing = set(self._seen)
+        missing = set(self.versions)
         version, listed = "", 0
         self._count(0, 0)
         keep_raw = self._keeps_originals
         pages = self._ahead.take(self.source) if self._ahead is not None and size and not keep_raw else None
         if pages is None:
-            pages = pages_of_objects(self._client, self.source, size, self._decoder, keep_raw=keep_raw)
+            pages = pages_of_objects(self.client, self.source, size, self._decoder, keep_raw=keep_raw)
         async with aclosing(pages):
             async for page in pages:
                 version = page.metadata.resource_version
@@ -230,7 +227,7 @@ class Informer:
                 missing.difference_update(map(self._take, items))
                 listed += len(items)
                 self._count(listed, page.metadata.remaining_item_count)
-        self._version = version
+        self.version = version
         return missing
 
     def _take(self, listed: Listed[KubeObject]) -> Key:
@@ -251,37 +248,6 @@ class Informer:
         self._metrics.listed_objects.labels(str(self.source)).set(listed)
         self._metrics.expected_objects.labels(str(self.source)).set(listed + remaining)
 
-    async def catch_up(self) -> bool:
-        """Waits until the watch has delivered everything there is now. False where that is unknown, or takes too long.
-
-        Versions are compared with those of a list of metadata, which costs a fraction of a whole one.
-        """
-        there: dict[Key, str] = {}
-        version = ""
-        try:
-            async with aclosing(pages_of_heads(self._client, self.source, self._page)) as pages:
-                async for page in pages:
-                    version = page.metadata.resource_version
-                    if _reached(self._version, version):
-                        return True
-                    for meta in (item.metadata for item in page.items or ()):
-                        if meta.name.startswith(self.source.name_prefix):
-                            there[meta.namespace, meta.name] = meta.resource_version
-        except (GoneError, ApiError, TransportError, *DECODE_ERRORS) as error:
-            log.info("not known whether a watch is up to date", source=str(self.source), why=str(error))
-            return False
-        clock = asyncio.get_running_loop().time
-        end = clock() + LAG
-        while not (_reached(self._version, version) or self._has_seen(there)):
-            if clock() >= end:
-                return False
-            await asyncio.sleep(POLL_SECONDS)
-        return True
-
-    def _has_seen(self, there: dict[Key, str]) -> bool:
-        """Whether these objects are known in these versions or later ones, and no others."""
-        return self._seen.keys() == there.keys() and all(_reached(self._seen[key], v) for key, v in there.items())
-
     # --- watch --------------------------------------------------------------------------------------------------------
     async def _watch(self) -> None:
         """Follows the changes until the server ends the stream. Raises GoneError."""
@@ -290,7 +256,7 @@ class Informer:
         params = {
             "watch": "1",
             "allowWatchBookmarks": "true",
-            "resourceVersion": self._version,
+            "resourceVersion": self.version,
             "timeoutSeconds": str(seconds),
             **self.source.selection,
         }
@@ -307,7 +273,7 @@ class Informer:
                     self._event(line)
 
         try:
-            await self._client.follow(self.source.path, params, receive, longest=seconds + OVERDUE)
+            await self.client.follow(self.source.path, params, receive, longest=seconds + OVERDUE)
         except ApiError as error:
             if error.status == 410:
                 raise GoneError(error.message) from None
@@ -322,7 +288,7 @@ class Informer:
             self._exceptional_event(line)
             return
         obj: KubeObject = event.object
-        self._version = obj.metadata.resource_version or self._version
+        self.version = obj.metadata.resource_version or self.version
         key = _key_of(obj)
         if event.type in ("ADDED", "MODIFIED"):
             if event.type == "ADDED":
@@ -352,7 +318,7 @@ class Informer:
         metadata = _metadata(event.object)
         version = metadata.get("resourceVersion")
         if isinstance(version, str) and version:
-            self._version = version
+            self.version = version
         if event.type == "DELETED":
             self._delete((_text(metadata, "namespace"), _text(metadata, "name")))
         elif event.type in ("ADDED", "MODIFIED"):
@@ -368,7 +334,7 @@ class Informer:
             return
         if self._reported:
             self._reported.pop(key, None)
-        self._seen[key] = obj.metadata.resource_version
+        self.versions[key] = obj.metadata.resource_version
         try:
             self._sink.upsert(self.source.kind.name, obj)
         except Exception as error:  # whatever an object holds, it must not stop the others
@@ -389,7 +355,7 @@ class Informer:
 
     def _delete(self, key: Key) -> None:
         self._reported.pop(key, None)
-        self._seen.pop(key, None)
+        self.versions.pop(key, None)
         if not key[1].startswith(self.source.name_prefix):
             return
         try:
@@ -401,7 +367,7 @@ class Informer:
         metadata = _metadata(raw)
         key = (_text(metadata, "namespace"), _text(metadata, "name"))
         if key[1].startswith(self.source.name_prefix):
-            self._seen[key] = _text(metadata, "resourceVersion")
+            self.versions[key] = _text(metadata, "resourceVersion")
             field, problem = field_and_problem(error)
             self._report_once(key, _text(metadata, "uid"), field or "object", problem)
         return key
@@ -433,8 +399,3 @@ def _metadata(raw: msgspec.Raw) -> dict[str, Any]:
 def _text(metadata: dict[str, Any], key: str) -> str:
     value = metadata.get(key)
     return value if isinstance(value, str) else ""
-
-
-def _reached(ours: str, theirs: str) -> bool:
-    """Whether resource version ``ours`` equals ``theirs`` or is later."""
-    return ours == theirs != "" or (ours.isdecimal() and theirs.isdecimal() and int(ours) >= int(theirs))

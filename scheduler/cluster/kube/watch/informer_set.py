@@ -7,6 +7,7 @@ import structlog
 
 from scheduler.api.kinds import Kind
 from scheduler.cluster.kube.process.waiting import unless_stopped, wait_with_progress
+from scheduler.cluster.kube.watch.catching_up import catch_up
 from scheduler.cluster.kube.watch.informer import Informer
 
 log = structlog.get_logger(__name__)
@@ -66,7 +67,7 @@ class InformerSet:
     async def catch_up(self, kinds: Collection[Kind], stop: asyncio.Event) -> bool:
         """Waits until all current objects of some kinds have arrived; returns False if stopped before."""
         informers = self._informers_of(kinds)
-        caught_up = await unless_stopped(stop, asyncio.gather(*(informer.catch_up() for informer in informers)))
+        caught_up = await unless_stopped(stop, asyncio.gather(*map(catch_up, informers)))
         if caught_up is None:
             return False
         lagging = [informer for informer, fresh in zip(informers, caught_up, strict=True) if not fresh]

@@ -13,7 +13,7 @@ from scheduler.api.kinds import POD_GROUP
 from scheduler.api.objects import KubeObject
 from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.sources import Source
-from scheduler.cluster.kube.watch import informer as informers
+from scheduler.cluster.kube.watch import catching_up
 from scheduler.cluster.kube.watch.informer import Informer
 from scheduler.cluster.kube.watch.informer_set import InformerSet
 from scheduler.observability.metrics import Metrics
@@ -91,7 +91,7 @@ class World:
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """However slow the machine is, what is to come comes in time."""
-    monkeypatch.setattr(informers, "LAG", 30.0)
+    monkeypatch.setattr(catching_up, "LAG", 30.0)
 
 
 @asynccontextmanager
@@ -132,12 +132,12 @@ def test_a_watch_that_lags_is_waited_for(there: dict[str, str], event: tuple[str
     async def scenario() -> None:
         async with watched() as w:
             w.groups.there, w.groups.version = there, "20"
-            catching_up = asyncio.create_task(w.catch_up())
+            waiting = asyncio.create_task(w.catch_up())
             await until(lambda: w.groups.lists)
             await asyncio.sleep(0.05)
-            assert not catching_up.done()
+            assert not waiting.done()
             await w.groups.deliver(*event)
-            assert await asyncio.wait_for(catching_up, 30)
+            assert await asyncio.wait_for(waiting, 30)
             assert w.groups.lists == ["metadata"]
 
     virtual_time.run(scenario())
@@ -156,7 +156,7 @@ def test_a_watch_that_has_delivered_a_later_version_has_delivered_the_earlier_on
 
 
 def test_a_watch_that_does_not_catch_up_is_restarted_with_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(informers, "LAG", 0.05)
+    monkeypatch.setattr(catching_up, "LAG", 0.05)
 
     async def scenario() -> None:
         async with watched() as w:
@@ -169,7 +169,7 @@ def test_a_watch_that_does_not_catch_up_is_restarted_with_a_list(monkeypatch: py
 
 
 def test_versions_that_are_no_numbers_are_only_compared_for_being_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(informers, "LAG", 0.05)
+    monkeypatch.setattr(catching_up, "LAG", 0.05)
 
     async def scenario() -> None:
         async with watched() as w:
@@ -211,9 +211,9 @@ def test_a_process_that_is_stopped_meanwhile_does_not_wait() -> None:
     async def scenario() -> None:
         async with watched() as w:
             w.groups.there, w.groups.version = {"a": "99"}, "99"
-            catching_up = asyncio.create_task(w.catch_up())
+            waiting = asyncio.create_task(w.catch_up())
             await until(lambda: w.groups.lists)
             w.stop.set()
-            assert await asyncio.wait_for(catching_up, 30) is False
+            assert await asyncio.wait_for(waiting, 30) is False
 
     virtual_time.run(scenario())

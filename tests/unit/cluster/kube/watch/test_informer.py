@@ -123,7 +123,7 @@ def test_the_keys_of_a_namespace_share_its_name() -> None:
         feed = WatchFeed([event("ADDED", group("c", 11))])
         async with watching(lists_then_watches(a_list(10, group("a"), group("b")), feed=feed)) as world:
             await until(lambda: world.cache.names == {"a", "b", "c"})
-            assert len({id(namespace) for namespace, _ in world.informer._seen}) == 1
+            assert len({id(namespace) for namespace, _ in world.informer.versions}) == 1
 
     virtual_time.run(scenario())
 
