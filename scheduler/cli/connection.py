@@ -160,7 +160,7 @@ class Cluster:
     async def log(self, namespace: str, pod: str, params: Mapping[str, str]) -> AsyncIterator[list[bytes]]:
         """Yields the log of a Pod, each time all lines that have arrived. The caller closes the iterator."""
         from scheduler.api.kinds import POD
-        from scheduler.cluster.kube.transport.client import ApiError, TransportError
+        from scheduler.cluster.kube.transport.errors import ApiError, TransportError
 
         path = f"{_path(POD, namespace, pod)}/log"
         stream = self.client.lines(path, params, unfinished=True)
@@ -196,7 +196,8 @@ class Cluster:
         """Returns the body of the answer; ``receive`` is as in ``ApiClient.request``."""
         import msgspec
 
-        from scheduler.cluster.kube.transport.client import JSON, MERGE_PATCH, ApiError, TransportError
+        from scheduler.cluster.kube.transport.client import JSON, MERGE_PATCH
+        from scheduler.cluster.kube.transport.errors import ApiError, TransportError
         from scheduler.cluster.kube.transport.ratelimit import Priority
 
         try:
@@ -225,7 +226,7 @@ class Cluster:
 
     def _error(self, request: str, kind: "Kind", error: Exception) -> CommandError:
         """The error with the message of the API server, followed by what the user can do."""
-        from scheduler.cluster.kube.transport.client import ApiError
+        from scheduler.cluster.kube.transport.errors import ApiError
 
         host = self.client.host
         if not isinstance(error, ApiError):

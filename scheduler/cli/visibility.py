@@ -9,7 +9,7 @@ from scheduler.cli.queue_amounts import amount_lines
 from scheduler.cli.text import echo
 
 if TYPE_CHECKING:
-    from scheduler.cluster.kube.transport.client import ApiError
+    from scheduler.cluster.kube.transport.errors import ApiError
 
 Raw = dict[str, Any]
 RESOURCES: Final = {"job": "jobs", "podgroup": "podgroups", "pod": "pods"}
@@ -34,7 +34,7 @@ def _ask(connection: Connection, what: str, forbidden: CommandError) -> Raw:
         import msgspec
 
         from scheduler.api.names import VISIBILITY_API_VERSION
-        from scheduler.cluster.kube.transport.client import ApiError, TransportError
+        from scheduler.cluster.kube.transport.errors import ApiError, TransportError
         from scheduler.cluster.kube.transport.ratelimit import Priority
 
         path = f"/apis/{VISIBILITY_API_VERSION}/namespaces/{cluster.namespace}/{what}"

@@ -16,7 +16,8 @@ from scheduler.api.decisions import Bind
 from scheduler.api.kinds import NODE_SHARD
 from scheduler.cache import ClusterCache
 from scheduler.cluster.kube.scheduler.shard_member import ShardMember
-from scheduler.cluster.kube.transport.client import ApiClient, ApiError, TransportError
+from scheduler.cluster.kube.transport.client import ApiClient
+from scheduler.cluster.kube.transport.errors import ApiError, TransportError
 from scheduler.cluster.kube.transport.fence import Fence
 from scheduler.framework.cycle import run_cycle
 from tests.builders import NAME, Raw, configuration, feed, group, node, pod, queue

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 async def request(what: str, cluster: Cluster, awaitable: Awaitable[T]) -> T:
     """The result. Raises CommandError."""
-    from scheduler.cluster.kube.transport.client import ApiError, TransportError
+    from scheduler.cluster.kube.transport.errors import ApiError, TransportError
 
     try:
         return await awaitable

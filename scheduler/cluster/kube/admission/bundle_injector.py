@@ -12,7 +12,8 @@ import msgspec
 import structlog
 
 from scheduler.cluster.decoding import DECODE_ERRORS
-from scheduler.cluster.kube.transport.client import JSON, JSON_PATCH, ApiClient, ApiError, TransportError
+from scheduler.cluster.kube.transport.client import JSON, JSON_PATCH, ApiClient
+from scheduler.cluster.kube.transport.errors import ApiError, TransportError
 from scheduler.cluster.kube.transport.ratelimit import Priority
 from scheduler.observability.admission_metrics import AdmissionMetrics
 from scheduler.webhooks.configurations import collection_of, configuration, kind_of, name_of

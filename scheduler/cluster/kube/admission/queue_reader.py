@@ -9,7 +9,8 @@ import structlog
 from scheduler.api.kinds import QUEUE, object_path
 from scheduler.api.scheduling import Queue
 from scheduler.cluster.decoding import DECODE_ERRORS
-from scheduler.cluster.kube.transport.client import ApiClient, ApiError, TransportError
+from scheduler.cluster.kube.transport.client import ApiClient
+from scheduler.cluster.kube.transport.errors import ApiError, TransportError
 from scheduler.cluster.kube.transport.ratelimit import Priority
 from scheduler.observability.admission_metrics import AdmissionMetrics
 from scheduler.webhooks.names import dns_subdomain

@@ -13,7 +13,8 @@ from typing import Final
 
 import msgspec
 
-from scheduler.cluster.kube.transport.client import ApiClient, ApiError, TransportError
+from scheduler.cluster.kube.transport.client import ApiClient
+from scheduler.cluster.kube.transport.errors import ApiError, TransportError
 from scheduler.cluster.kube.transport.ratelimit import Priority
 from scheduler.webhooks.fields import join
 from scheduler.webhooks.validation_result import ValidationResult

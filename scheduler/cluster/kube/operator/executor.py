@@ -14,7 +14,8 @@ from scheduler.api.kinds import Kind, object_path
 from scheduler.api.objects import KubeObject, ObjectMeta, controller_of
 from scheduler.cluster.decoding import DECODE_ERRORS
 from scheduler.cluster.kube.operator.files import Files
-from scheduler.cluster.kube.transport.client import JSON, MERGE_PATCH, ApiClient, ApiError
+from scheduler.cluster.kube.transport.client import JSON, MERGE_PATCH, ApiClient
+from scheduler.cluster.kube.transport.errors import ApiError
 from scheduler.cluster.kube.transport.fence import Fence
 from scheduler.cluster.kube.transport.ratelimit import Priority
 from scheduler.controllers.effects import (

@@ -25,8 +25,9 @@ from scheduler.api.reasons import Malformed, field_and_problem
 from scheduler.cluster.decoding import DECODE_ERRORS, decode
 from scheduler.cluster.kube.operator.change_receiver import ChangeReceiver
 from scheduler.cluster.kube.transport.backoff import Backoff
-from scheduler.cluster.kube.transport.client import ApiClient, ApiError, TransportError
+from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.credentials import Credentials
+from scheduler.cluster.kube.transport.errors import ApiError, TransportError
 from scheduler.cluster.kube.transport.ratelimit import Priority
 from scheduler.cluster.kube.watch.informer import OVERDUE, WATCH_SECONDS, Report
 

@@ -18,7 +18,7 @@ from scheduler.cluster.kube.operator.deferred_writes import DeferredWrites
 from scheduler.cluster.kube.operator.executor import Executor
 from scheduler.cluster.kube.operator.files import FilesError
 from scheduler.cluster.kube.operator.write_workers import Urgency, WriteWorkers
-from scheduler.cluster.kube.transport.client import ApiError, TransportError
+from scheduler.cluster.kube.transport.errors import ApiError, TransportError
 from scheduler.cluster.kube.transport.fence import Fenced
 from scheduler.controllers.effects import (
     Create,

@@ -19,7 +19,8 @@ from scheduler.api.reasons import Malformed
 from scheduler.cluster.decoding import DECODE_ERRORS
 from scheduler.cluster.kube.playground.state import PlaygroundState
 from scheduler.cluster.kube.playground.writes import LEASE_NAMESPACE, Progress, Writer
-from scheduler.cluster.kube.transport.client import ApiClient, ApiError, TransportError
+from scheduler.cluster.kube.transport.client import ApiClient
+from scheduler.cluster.kube.transport.errors import ApiError, TransportError
 from scheduler.cluster.kube.transport.sources import Source
 from scheduler.cluster.kube.watch.informer import Informer
 from scheduler.cluster.kube.watch.pages import pages_of_heads

@@ -14,13 +14,8 @@ from scheduler.api.names import DEFAULT_NAMESPACE
 from scheduler.api.objects import KubeObject
 from scheduler.api.times import format_timestamp
 from scheduler.cluster.kube.transport.backoff import Backoff
-from scheduler.cluster.kube.transport.client import (
-    JSON,
-    STRATEGIC_MERGE_PATCH,
-    ApiClient,
-    ApiError,
-    TransportError,
-)
+from scheduler.cluster.kube.transport.client import JSON, STRATEGIC_MERGE_PATCH, ApiClient
+from scheduler.cluster.kube.transport.errors import ApiError, TransportError
 from scheduler.cluster.kube.transport.ratelimit import Priority
 from scheduler.playground.names import CREATED
 from scheduler.playground.objects import LEASE, Json, Patch, Put, Remove, Warn, Write

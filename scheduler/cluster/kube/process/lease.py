@@ -22,7 +22,8 @@ import structlog
 
 from scheduler.api.objects import ObjectMeta, Wire
 from scheduler.cluster.decoding import DECODE_ERRORS
-from scheduler.cluster.kube.transport.client import ApiClient, ApiError, TransportError
+from scheduler.cluster.kube.transport.client import ApiClient
+from scheduler.cluster.kube.transport.errors import ApiError, TransportError
 from scheduler.cluster.kube.transport.fence import Fence, clock
 from scheduler.cluster.kube.transport.ratelimit import Priority
 

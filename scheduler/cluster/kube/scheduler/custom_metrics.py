@@ -1,6 +1,7 @@
 """Fetches custom metrics from the API server for ``cluster.usage``, which knows only paths."""
 
-from scheduler.cluster.kube.transport.client import ApiClient, ApiError, TransportError
+from scheduler.cluster.kube.transport.client import ApiClient
+from scheduler.cluster.kube.transport.errors import ApiError, TransportError
 from scheduler.cluster.kube.transport.ratelimit import Priority
 from scheduler.cluster.usage.custom_metrics import Get
 from scheduler.cluster.usage.http_client import NotSupportedError, SourceError

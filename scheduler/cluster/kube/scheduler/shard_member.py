@@ -19,7 +19,8 @@ from scheduler.api.scheduling import NodeShard
 from scheduler.cache.shard_claims import Claims
 from scheduler.cache.shard_table import ShardClaims
 from scheduler.cluster.decoding import DECODE_ERRORS
-from scheduler.cluster.kube.transport.client import MERGE_PATCH, ApiClient, ApiError, TransportError
+from scheduler.cluster.kube.transport.client import MERGE_PATCH, ApiClient
+from scheduler.cluster.kube.transport.errors import ApiError, TransportError
 from scheduler.cluster.kube.transport.fence import Fence, Fenced
 from scheduler.cluster.kube.transport.ratelimit import Priority
 

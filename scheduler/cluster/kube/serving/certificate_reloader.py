@@ -10,7 +10,7 @@ from prometheus_client import Gauge
 from scheduler.cluster.kube.serving.certificate_sources import CertificateSource, ServingCertificate
 from scheduler.cluster.kube.serving.certificates import CertificateError
 from scheduler.cluster.kube.serving.tls import ServingContext
-from scheduler.cluster.kube.transport.client import ApiError, TransportError
+from scheduler.cluster.kube.transport.errors import ApiError, TransportError
 
 log = structlog.get_logger(__name__)
 

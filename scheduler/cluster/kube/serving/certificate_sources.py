@@ -22,7 +22,8 @@ from scheduler.cluster.kube.serving.certificates import (
     renewed,
     to_pem,
 )
-from scheduler.cluster.kube.transport.client import MERGE_PATCH, ApiClient, ApiError
+from scheduler.cluster.kube.transport.client import MERGE_PATCH, ApiClient
+from scheduler.cluster.kube.transport.errors import ApiError
 from scheduler.cluster.kube.transport.ratelimit import Priority
 
 ATTEMPTS: Final = 5

@@ -7,18 +7,15 @@ An ``HttpTransport`` carries the requests.
 import asyncio
 import time
 import zlib
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import suppress
-from email.utils import parsedate_to_datetime
+from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Final, Protocol
 from urllib.parse import urlencode
 
-import msgspec
 import structlog
 
-from scheduler.cluster.decoding import DECODE_ERRORS
 from scheduler.cluster.kube.transport.compression import Inflater, inflated
 from scheduler.cluster.kube.transport.credentials import Access, CredentialsError
+from scheduler.cluster.kube.transport.errors import TransportError, error_of
 from scheduler.cluster.kube.transport.fence import Fence
 from scheduler.cluster.kube.transport.http1.connections import ConnectError, ExchangeError
 from scheduler.cluster.kube.transport.http1_transport import Http1Transport
@@ -31,53 +28,9 @@ JSON: Final = "application/json"
 JSON_PATCH: Final = "application/json-patch+json"
 MERGE_PATCH: Final = "application/merge-patch+json"
 STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
-_TRANSIENT: Final = frozenset({408, 429, 500, 502, 503, 504})
 _TOKEN_SECONDS: Final = 30.0
 _RELOAD_SECONDS: Final = 5.0
 log = structlog.get_logger(__name__)
-
-
-class Cause(msgspec.Struct, frozen=True):
-    """The problem of one field of an object that was sent."""
-
-    field: str = ""
-    message: str = ""
-
-
-class ApiError(Exception):
-    """The API server refused a request."""
-
-    def __init__(
-        self, status: int, reason: str, message: str, retry_after: float | None = None, causes: Sequence[Cause] = ()
-    ) -> None:
-        super().__init__(f"{status} {reason}: {message}")
-        self.status = status
-        self.reason = reason
-        """CamelCase word of the answer (``NotFound``), or ""."""
-        self.message = message
-        self.retry_after = retry_after
-        """Seconds to wait, as the server requested, or None."""
-        self.causes = causes
-        """What the message is made of, where it is about fields."""
-
-    @property
-    def transient(self) -> bool:
-        """Whether the same request may succeed later."""
-        return self.status in _TRANSIENT
-
-    @property
-    def uncertain(self) -> bool:
-        """Whether a write may have taken effect all the same (the server gave up waiting for its own store)."""
-        return self.status in (408, 500, 502, 504)
-
-
-class TransportError(Exception):
-    """The server did not answer."""
-
-    def __init__(self, message: str, *, sent: bool) -> None:
-        super().__init__(message)
-        self.sent = sent
-        """Whether the request may have reached the server."""
 
 
 class CredentialSource(Protocol):
@@ -86,16 +39,6 @@ class CredentialSource(Protocol):
     def load(self) -> Access: ...
 
     def authorization(self) -> str: ...
-
-
-class _Details(msgspec.Struct):
-    causes: list[Cause] | None = None
-
-
-class _Status(msgspec.Struct):
-    reason: str = ""
-    message: str = ""
-    details: _Details | None = None
 
 
 class ApiClient:
@@ -197,7 +140,7 @@ class ApiClient:
                 await self._renew_credentials()
                 continue
             if answer.status >= 300:
-                raise _error(answer)
+                raise error_of(answer)
             return answer.body
         raise AssertionError("unreachable")
 
@@ -316,7 +259,7 @@ class ApiClient:
         if answer.status == 401:
             await self._renew_credentials()
         if answer.status >= 300:
-            raise _error(answer)
+            raise error_of(answer)
 
     # --- credentials --------------------------------------------------------------------------------------------------
     async def _current_authorization(self) -> str:
@@ -360,29 +303,3 @@ def _transport(access: Access) -> HttpTransport:
 
 def _with_query(path: str, params: Mapping[str, str] | None) -> str:
     return f"{path}?{urlencode(params)}" if params else path
-
-
-def _error(answer: Answer) -> ApiError:
-    body = answer.body
-    with suppress(zlib.error):
-        body = inflated(body)
-    try:
-        status = msgspec.json.decode(body, type=_Status)
-    except DECODE_ERRORS:
-        status = _Status("", body[:300].decode("utf-8", "replace").strip())
-    causes = (status.details.causes if status.details else None) or ()
-    return ApiError(answer.status, status.reason, status.message, _seconds(answer.retry_after), causes)
-
-
-def _seconds(retry_after: str | None) -> float | None:
-    """A Retry-After header in seconds: a number or a date."""
-    if not retry_after:
-        return None
-    try:
-        return min(max(0.0, float(retry_after)), 300.0)
-    except ValueError:
-        pass
-    try:
-        return min(max(0.0, parsedate_to_datetime(retry_after).timestamp() - time.time()), 300.0)
-    except (TypeError, ValueError):
-        return None

@@ -10,7 +10,7 @@ from typing import Final
 import structlog
 
 from scheduler.cluster.decoding import DECODE_ERRORS
-from scheduler.cluster.kube.transport.client import ApiError, TransportError
+from scheduler.cluster.kube.transport.errors import ApiError, TransportError
 from scheduler.cluster.kube.watch.informer import Informer, Key
 from scheduler.cluster.kube.watch.pages import GoneError, pages_of_heads
 

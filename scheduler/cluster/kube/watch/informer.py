@@ -31,7 +31,8 @@ from scheduler.api.reasons import Malformed, field_and_problem
 from scheduler.api.times import parse_timestamp
 from scheduler.cluster.decoding import DECODE_ERRORS, decode
 from scheduler.cluster.kube.transport.backoff import Backoff
-from scheduler.cluster.kube.transport.client import ApiClient, ApiError, TransportError
+from scheduler.cluster.kube.transport.client import ApiClient
+from scheduler.cluster.kube.transport.errors import ApiError, TransportError
 from scheduler.cluster.kube.transport.rights import may_list
 from scheduler.cluster.kube.transport.sources import Source
 from scheduler.cluster.kube.watch.lists_ahead import ListsAhead

@@ -23,8 +23,9 @@ import msgspec
 
 from scheduler.api.objects import Wire
 from scheduler.cluster.decoding import DECODE_ERRORS, decode
-from scheduler.cluster.kube.transport.client import JSON, ApiClient, ApiError, TransportError
+from scheduler.cluster.kube.transport.client import JSON, ApiClient
 from scheduler.cluster.kube.transport.compression import GZIP, GZIP_FORMAT, inflated
+from scheduler.cluster.kube.transport.errors import ApiError, TransportError
 from scheduler.cluster.kube.transport.ratelimit import Priority
 from scheduler.cluster.kube.transport.sources import Source
 

@@ -22,7 +22,8 @@ from scheduler.api.names import DEFAULT_NAMESPACE, EVENT_WARNING
 from scheduler.api.reasons import Malformed
 from scheduler.api.times import format_timestamp
 from scheduler.cluster.kube.transport.backoff import Backoff
-from scheduler.cluster.kube.transport.client import MERGE_PATCH, ApiClient, ApiError, TransportError
+from scheduler.cluster.kube.transport.client import MERGE_PATCH, ApiClient
+from scheduler.cluster.kube.transport.errors import ApiError, TransportError
 from scheduler.cluster.kube.transport.fence import Fence, Fenced
 from scheduler.cluster.kube.transport.ratelimit import Priority
 from scheduler.cluster.kube.write.lanes import Lanes, Urgency

@@ -25,7 +25,8 @@ from scheduler.api.names import (
 from scheduler.api.objects import Pod
 from scheduler.api.task import Task
 from scheduler.cluster.kube.transport.backoff import Backoff
-from scheduler.cluster.kube.transport.client import STRATEGIC_MERGE_PATCH, ApiClient, ApiError, TransportError
+from scheduler.cluster.kube.transport.client import STRATEGIC_MERGE_PATCH, ApiClient
+from scheduler.cluster.kube.transport.errors import ApiError, TransportError
 from scheduler.cluster.kube.transport.fence import Fence, Fenced
 from scheduler.cluster.kube.transport.ratelimit import Priority
 from scheduler.cluster.kube.write import bodies

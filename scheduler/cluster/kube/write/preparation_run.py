@@ -17,7 +17,8 @@ from scheduler.api.objects import KubeObject
 from scheduler.api.preparation import Fail, Patch, Preparation, Step, Wait
 from scheduler.cluster.decoding import DECODE_ERRORS
 from scheduler.cluster.kube.transport.backoff import Backoff
-from scheduler.cluster.kube.transport.client import JSON, MERGE_PATCH, STRATEGIC_MERGE_PATCH, ApiError, TransportError
+from scheduler.cluster.kube.transport.client import JSON, MERGE_PATCH, STRATEGIC_MERGE_PATCH
+from scheduler.cluster.kube.transport.errors import ApiError, TransportError
 from scheduler.cluster.kube.transport.fence import Fenced
 from scheduler.cluster.kube.write import bodies
 

@@ -14,14 +14,8 @@ from scheduler.api.decisions import PodGroupStatusUpdate, PodUnschedulable, Queu
 from scheduler.api.kinds import POD, POD_GROUP, QUEUE, Kind, object_path
 from scheduler.api.task import Task
 from scheduler.cluster.kube.transport.backoff import Backoff
-from scheduler.cluster.kube.transport.client import (
-    JSON_PATCH,
-    MERGE_PATCH,
-    STRATEGIC_MERGE_PATCH,
-    ApiClient,
-    ApiError,
-    TransportError,
-)
+from scheduler.cluster.kube.transport.client import JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, ApiClient
+from scheduler.cluster.kube.transport.errors import ApiError, TransportError
 from scheduler.cluster.kube.transport.fence import Fence, Fenced
 from scheduler.cluster.kube.transport.ratelimit import Priority
 from scheduler.cluster.kube.write import bodies

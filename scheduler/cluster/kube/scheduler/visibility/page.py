@@ -23,7 +23,8 @@ from scheduler.api.names import VISIBILITY_API_VERSION
 from scheduler.cluster.kube.scheduler.visibility.overviews import Overviews
 from scheduler.cluster.kube.scheduler.visibility.refusals import RefusedError, name_in, status_response
 from scheduler.cluster.kube.scheduler.visibility.user import User, is_allowed
-from scheduler.cluster.kube.transport.client import ApiClient, ApiError, TransportError
+from scheduler.cluster.kube.transport.client import ApiClient
+from scheduler.cluster.kube.transport.errors import ApiError, TransportError
 from scheduler.observability.overview import Overview, Rights, View, changes, view
 from scheduler.observability.visibility_metrics import VisibilityMetrics
 

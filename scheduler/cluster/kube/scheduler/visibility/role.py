@@ -25,7 +25,8 @@ from scheduler.cluster.kube.serving.certificate_reloader import CertificateReloa
 from scheduler.cluster.kube.serving.certificate_sources import SecretSource
 from scheduler.cluster.kube.serving.tls import ServingContext
 from scheduler.cluster.kube.transport.backoff import Backoff
-from scheduler.cluster.kube.transport.client import MERGE_PATCH, ApiClient, ApiError, TransportError
+from scheduler.cluster.kube.transport.client import MERGE_PATCH, ApiClient
+from scheduler.cluster.kube.transport.errors import ApiError, TransportError
 from scheduler.cluster.kube.transport.ratelimit import Priority
 from scheduler.framework.session import Session
 from scheduler.observability.overview import Overview

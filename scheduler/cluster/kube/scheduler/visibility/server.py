@@ -22,7 +22,8 @@ from scheduler.cluster.kube.scheduler.visibility.page import PAGES, Page
 from scheduler.cluster.kube.scheduler.visibility.refusals import RefusedError, name_in, status_response
 from scheduler.cluster.kube.scheduler.visibility.user import UnauthenticatedError, User, is_allowed, user_of_token
 from scheduler.cluster.kube.serving.tls import ServingContext
-from scheduler.cluster.kube.transport.client import ApiClient, ApiError, TransportError
+from scheduler.cluster.kube.transport.client import ApiClient
+from scheduler.cluster.kube.transport.errors import ApiError, TransportError
 from scheduler.observability.connections import Connections, Limits
 from scheduler.observability.visibility_metrics import VisibilityMetrics
 

@@ -21,7 +21,8 @@ from scheduler.cluster.kube.serving.certificate_sources import (
 )
 from scheduler.cluster.kube.serving.certificates import CertificateError, from_pem, renewed, to_pem
 from scheduler.cluster.kube.serving.tls import ServingContext
-from scheduler.cluster.kube.transport.client import ApiClient, ApiError
+from scheduler.cluster.kube.transport.client import ApiClient
+from scheduler.cluster.kube.transport.errors import ApiError
 from scheduler.observability.admission_metrics import AdmissionMetrics
 from scheduler.webhooks.configurations import ServiceReference, configuration
 from scheduler.webhooks.routes import routes

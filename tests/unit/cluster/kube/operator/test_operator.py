@@ -20,8 +20,9 @@ from scheduler.cluster.kube.operator.executor import Executor
 from scheduler.cluster.kube.operator.handlers import Handlers
 from scheduler.cluster.kube.operator.reconcile_loop import ReconcileLoop
 from scheduler.cluster.kube.operator.write_workers import HOLD, Urgency, WriteWorkers
-from scheduler.cluster.kube.transport.client import ApiClient, ApiError
+from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.credentials import Credentials
+from scheduler.cluster.kube.transport.errors import ApiError
 from scheduler.cluster.kube.transport.fence import Fence
 from scheduler.controllers.effects import NOT_OURS, Create, Delete, Effect, Patch, Plan, RecordEvent
 from scheduler.controllers.store import Key, Store

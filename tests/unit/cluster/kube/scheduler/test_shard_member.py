@@ -11,7 +11,8 @@ from scheduler.api.names import SHARD_FINALIZER, SHARD_QUEUES_IN_USE
 from scheduler.cache.shard_claims import NO_CLAIMS, Claims
 from scheduler.cache.shard_table import ShardClaims
 from scheduler.cluster.kube.scheduler.shard_member import ShardMember, due_patch
-from scheduler.cluster.kube.transport.client import ApiClient, ApiError, TransportError
+from scheduler.cluster.kube.transport.client import ApiClient
+from scheduler.cluster.kube.transport.errors import ApiError, TransportError
 from scheduler.cluster.kube.transport.fence import Fence
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

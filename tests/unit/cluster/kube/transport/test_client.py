@@ -13,8 +13,9 @@ from aiohttp import web
 from scheduler.cluster.kube.transport import client as clients
 from scheduler.cluster.kube.transport.aiohttp_transport import AiohttpTransport
 from scheduler.cluster.kube.transport.backoff import Backoff
-from scheduler.cluster.kube.transport.client import ApiClient, ApiError, TransportError
+from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.credentials import Credentials, CredentialsError
+from scheduler.cluster.kube.transport.errors import ApiError, TransportError
 from scheduler.cluster.kube.transport.fence import Fence, Fenced
 from scheduler.cluster.kube.transport.ratelimit import Priority, RateLimiter
 from scheduler.observability.metrics import Metrics

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from controlplane.credentials import Authority
-from scheduler.cluster.kube.transport.client import ApiClient, ApiError, TransportError
+from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.credentials import Access
+from scheduler.cluster.kube.transport.errors import ApiError, TransportError
 from scheduler.cluster.kube.transport.fence import Fence
 from scheduler.cluster.kube.transport.http1.connections import KEPT, ConnectError, ExchangeError, Pool
 from scheduler.cluster.kube.transport.http1_transport import Http1Transport

@@ -13,7 +13,8 @@ import pytest
 from scheduler.cluster.kube.transport import client as clients
 from scheduler.cluster.kube.transport import lines as lines_module
 from scheduler.cluster.kube.transport.aiohttp_transport import AiohttpTransport
-from scheduler.cluster.kube.transport.client import ApiClient, ApiError, TransportError
+from scheduler.cluster.kube.transport.client import ApiClient
+from scheduler.cluster.kube.transport.errors import ApiError, TransportError
 from scheduler.cluster.kube.transport.http1.stream import READ_AHEAD
 from scheduler.cluster.kube.transport.http1_transport import Http1Transport
 from scheduler.cluster.kube.transport.ratelimit import Priority

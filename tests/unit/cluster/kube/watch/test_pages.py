@@ -14,7 +14,8 @@ from aiohttp import web
 
 from scheduler.api.kinds import POD, POD_GROUP
 from scheduler.api.objects import Pod
-from scheduler.cluster.kube.transport.client import ApiClient, ApiError, TransportError
+from scheduler.cluster.kube.transport.client import ApiClient
+from scheduler.cluster.kube.transport.errors import ApiError, TransportError
 from scheduler.cluster.kube.transport.sources import Source
 from scheduler.cluster.kube.watch import pages as module
 from scheduler.cluster.kube.watch.pages import (

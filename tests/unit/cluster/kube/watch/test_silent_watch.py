@@ -10,7 +10,8 @@ import pytest
 from aiohttp import web
 
 from scheduler.cluster.kube.operator.handlers import _settings
-from scheduler.cluster.kube.transport.client import ApiClient, TransportError
+from scheduler.cluster.kube.transport.client import ApiClient
+from scheduler.cluster.kube.transport.errors import TransportError
 from scheduler.cluster.kube.watch import informer as informers
 from scheduler.observability.metrics import Metrics
 from tests.unit import virtual_time

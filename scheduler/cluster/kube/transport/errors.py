@@ -1,0 +1,96 @@
+"""Why a request to the API server failed: the server refused it, or did not answer."""
+
+import time
+import zlib
+from collections.abc import Sequence
+from contextlib import suppress
+from email.utils import parsedate_to_datetime
+from typing import Final
+
+import msgspec
+
+from scheduler.cluster.decoding import DECODE_ERRORS
+from scheduler.cluster.kube.transport.compression import inflated
+from scheduler.cluster.kube.transport.http_transport import Answer
+
+_TRANSIENT: Final = frozenset({408, 429, 500, 502, 503, 504})
+
+
+class Cause(msgspec.Struct, frozen=True):
+    """The problem of one field of an object that was sent."""
+
+    field: str = ""
+    message: str = ""
+
+
+class ApiError(Exception):
+    """The API server refused a request."""
+
+    def __init__(
+        self, status: int, reason: str, message: str, retry_after: float | None = None, causes: Sequence[Cause] = ()
+    ) -> None:
+        super().__init__(f"{status} {reason}: {message}")
+        self.status = status
+        self.reason = reason
+        """CamelCase word of the answer (``NotFound``), or ""."""
+        self.message = message
+        self.retry_after = retry_after
+        """Seconds to wait, as the server requested, or None."""
+        self.causes = causes
+        """What the message is made of, where it is about fields."""
+
+    @property
+    def transient(self) -> bool:
+        """Whether the same request may succeed later."""
+        return self.status in _TRANSIENT
+
+    @property
+    def uncertain(self) -> bool:
+        """Whether a write may have taken effect all the same (the server gave up waiting for its own store)."""
+        return self.status in (408, 500, 502, 504)
+
+
+class TransportError(Exception):
+    """The server did not answer."""
+
+    def __init__(self, message: str, *, sent: bool) -> None:
+        super().__init__(message)
+        self.sent = sent
+        """Whether the request may have reached the server."""
+
+
+class _Details(msgspec.Struct):
+    causes: list[Cause] | None = None
+
+
+class _Status(msgspec.Struct):
+    reason: str = ""
+    message: str = ""
+    details: _Details | None = None
+
+
+def error_of(answer: Answer) -> ApiError:
+    """The error that a refusal by the API server means. Its body may be no JSON, or compressed."""
+    body = answer.body
+    with suppress(zlib.error):
+        body = inflated(body)
+    try:
+        status = msgspec.json.decode(body, type=_Status)
+    except DECODE_ERRORS:
+        status = _Status("", body[:300].decode("utf-8", "replace").strip())
+    causes = (status.details.causes if status.details else None) or ()
+    return ApiError(answer.status, status.reason, status.message, _seconds(answer.retry_after), causes)
+
+
+def _seconds(retry_after: str | None) -> float | None:
+    """A Retry-After header in seconds: a number or a date."""
+    if not retry_after:
+        return None
+    try:
+        return min(max(0.0, float(retry_after)), 300.0)
+    except ValueError:
+        pass
+    try:
+        return min(max(0.0, parsedate_to_datetime(retry_after).timestamp() - time.time()), 300.0)
+    except (TypeError, ValueError):
+        return None
