@@ -8,12 +8,10 @@ handshake: the event loop's own servers report it only after that.
 """
 
 import asyncio
-import errno
-import os
 import socket
 import ssl
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final, TypeVar, cast
 
@@ -21,15 +19,13 @@ import msgspec
 import structlog
 from aiohttp import web
 
+from scheduler.observability.listening import Accepted, Site
+
 BODY: Final = web.RequestKey("body", bytes)
 """Where handlers find the body of a request."""
 CHUNK: Final = 64 * 1024
 """Bytes of a body that every request may send, however much others have sent."""
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-BACKLOG: Final = 128
-"""Connections that the kernel holds until they are accepted."""
-RETRY: Final = 1.0
-"""Seconds until the next connection is accepted when one could not be, for example without a free file descriptor."""
 LINGERING: Final = 1.0
 """Seconds in which the rest of a request that was refused is read and dropped, so that its client gets the answer."""
 E = TypeVar("E", bound=web.HTTPException)
@@ -62,18 +58,18 @@ class Connections:
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self._open: dict[_Connection, None] = {}
-        """Those that something was done for last are at the end."""
+        """In the order of their last requests; a connection without a request stands where it was accepted."""
         self._by_handler: dict[Any, _Connection] = {}
         self._held = 0
         self._turn = asyncio.Lock()
-        """Of large bodies, one goes on in each iteration of the event loop; aiohttp pauses the others."""
+        """Only one large body is read on in each iteration of the event loop; aiohttp pauses the others."""
         self._full = False
 
     def __len__(self) -> int:
         return len(self._open)
 
     def runner(self, app: web.Application, **options: Any) -> web.AppRunner:
-        """What serves the application, whose handlers find the body of a request under ``BODY``."""
+        """Returns what serves an application, whose handlers find the body of a request under ``BODY``."""
 
         @web.middleware
         async def bounded(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -89,15 +85,16 @@ class Connections:
         return web.AppRunner(app, access_log=None, handler_cancellation=True, lingering_time=LINGERING, **options)
 
     async def listen(self, runner: web.AppRunner, host: str | None, port: int, tls: ssl.SSLContext | None) -> int:
-        """Begin to listen for a runner that is set up; the port in use. Raises OSError."""
-        site = _Site(runner, self, host, port, tls)
+        """Listens for a runner that is set up, and returns the port. Raises OSError."""
+        site = Site(runner, self._accept, host, port, tls, self.limits.handshake)
         await site.start()
-        return int(site.port)
+        return site.port
 
     # --- requests -----------------------------------------------------------------------------------------------------
     @asynccontextmanager
     async def _read(self, request: web.Request, connection: "_Connection") -> AsyncIterator[bytes]:
-        """Raises HTTPException: the body is too large or not sent in time, or too much is held of others."""
+        """Reads the body of a request, which is held within the context. Raises HTTPException if the body is too large
+        or does not arrive in time, or if the bodies of other requests take too much memory."""
         body, size = bytearray(), 0
         connection.reads()
         self._check(request.content_length or 0)
@@ -135,12 +132,13 @@ class Connections:
             raise _closing(web.HTTPServiceUnavailable(text=f"{self._held} bytes of requests are being worked on"))
 
     # --- what connections report --------------------------------------------------------------------------------------
-    def accepted(self, connection: "_Connection") -> None:
-        """Another connection: one is closed if there are too many."""
+    def _accept(self, server: web.Server, accepted: socket.socket, address: str) -> "_Connection":
+        """Counts a connection that was accepted, and closes one if there are too many."""
+        connection = _Connection(self, server, accepted, address)
         self._open[connection] = None
         full, self._full = self._full, len(self._open) > self.limits.connections
         if not self._full:
-            return
+            return connection
         if not full:
             log.warning("too many connections, those that wait are closed", limit=self.limits.connections)
         waiting = [each for each in self._open if not each.busy]
@@ -148,9 +146,10 @@ class Connections:
         oldest = next(each for each in waiting if each.address == most)
         del self._open[oldest]
         oldest.abort()
+        return connection
 
     def handled(self, connection: "_Connection") -> None:
-        """Requests can come."""
+        """Called when a connection is established and requests can arrive."""
         self._by_handler[connection.handler] = connection
 
     def lost(self, connection: "_Connection") -> None:
@@ -164,104 +163,7 @@ def _closing(refusal: E) -> E:
     return refusal
 
 
-class _Site(web.BaseSite):
-    """Like ``web.TCPSite``, with bounds."""
-
-    def __init__(
-        self, runner: web.AppRunner, connections: Connections, host: str | None, port: int, tls: ssl.SSLContext | None
-    ) -> None:
-        super().__init__(runner)
-        self._connections = connections
-        self._host = host
-        self._tls = tls
-        self._sockets: list[socket.socket] = []
-        self._tasks: set[asyncio.Task[None]] = set()
-        """One for each address that is listened to, and one for each connection that is being established."""
-        self.port = port
-
-    @property
-    def name(self) -> str:
-        return f"{self._host or '*'}:{self.port}"
-
-    async def start(self) -> None:
-        await super().start()
-        self._sockets = await _listening(self._host, self.port)
-        self.port = self._sockets[0].getsockname()[1]
-        for each in self._sockets:
-            self._run(self._accept(each))
-
-    async def stop(self) -> None:
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        for each in self._sockets:
-            each.close()
-        await super().stop()
-
-    def _run(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _accept(self, listening: socket.socket) -> None:
-        server = self._runner.server
-        if server is None:
-            raise RuntimeError("the runner is not set up")
-        loop = asyncio.get_running_loop()
-        while True:
-            try:
-                accepted, address = await loop.sock_accept(listening)
-            except ConnectionError:  # the client gave up while it waited to be accepted
-                continue
-            except OSError as error:
-                log.warning("no connection can be accepted", address=self.name, error=str(error))
-                await asyncio.sleep(RETRY)
-                continue
-            connection = _Connection(self._connections, server, accepted, str(address[0]))
-            self._connections.accepted(connection)
-            self._run(self._establish(connection, accepted))
-            await asyncio.sleep(0)  # sock_accept does not yield while connections wait
-
-    async def _establish(self, connection: "_Connection", accepted: socket.socket) -> None:
-        seconds = self._connections.limits.handshake
-        options: dict[str, Any] = {} if self._tls is None else {
-            "ssl": self._tls, "ssl_handshake_timeout": seconds, "ssl_shutdown_timeout": seconds
-        }  # fmt: skip
-        try:
-            await asyncio.get_running_loop().connect_accepted_socket(lambda: connection, accepted, **options)
-        except BaseException as error:
-            connection.abort()
-            self._connections.lost(connection)
-            if not isinstance(error, OSError):  # ssl.SSLError is one
-                raise
-            log.debug("a connection was not established", address=connection.address, error=str(error))
-
-
-async def _listening(host: str | None, port: int) -> list[socket.socket]:
-    """A socket for each address of the host; None: all addresses of this machine. Raises OSError."""
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    sockets: list[socket.socket] = []
-    problem = OSError(f"{host} has no address")
-    for family, _, _, _, address in dict.fromkeys(found):
-        try:
-            each = socket.create_server(address[:2], family=family, backlog=BACKLOG)
-        except OSError as error:
-            reason = os.strerror(error.errno or 0)
-            problem = OSError(error.errno, f"cannot listen on port {address[1]!s} of {address[0]!s}: {reason}")
-            if error.errno in (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL):  # no IPv6 here
-                continue
-            for each in sockets:
-                each.close()
-            raise problem from None
-        each.setblocking(False)
-        sockets.append(each)
-    if not sockets:
-        raise problem
-    return sockets
-
-
-class _Connection(asyncio.Protocol):
+class _Connection(Accepted):
     """Stands between the transport and aiohttp's protocol, and closes the connection when a deadline has passed."""
 
     def __init__(self, connections: Connections, server: web.Server, accepted: socket.socket, address: str) -> None:
@@ -291,6 +193,10 @@ class _Connection(asyncio.Protocol):
             with suppress(OSError):  # the handshake meets the end of the connection, and fails
                 self._accepted.shutdown(socket.SHUT_RDWR)
 
+    def not_established(self) -> None:
+        self.abort()
+        self._connections.lost(self)
+
     def reads(self) -> None:
         """The headers have come; for the body there is another deadline."""
         self._until(None)
@@ -304,7 +210,7 @@ class _Connection(asyncio.Protocol):
         self._until(self._limits.idle)
 
     def _until(self, seconds: float | None) -> None:
-        """Close after so long, unless there is another deadline by then; None: no deadline."""
+        """Closes the connection after these seconds, unless another deadline is set before; None: no deadline."""
         if self._deadline is not None:
             self._deadline.cancel()
         self._deadline = None if seconds is None else self._loop.call_later(seconds, self.abort)
@@ -341,7 +247,7 @@ class _Connection(asyncio.Protocol):
             self._fetching.cancel()
             self.handler.resume_writing()
 
-    def connection_lost(self, exc: BaseException | None) -> None:
+    def connection_lost(self, exc: Exception | None) -> None:
         if self._transport is None:
             return
         self._transport = None
