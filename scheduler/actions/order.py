@@ -4,8 +4,9 @@ import heapq
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from scheduler.api.job import Job, SubJob
+from scheduler.api.job import Job
 from scheduler.api.queue import Queue
+from scheduler.api.sub_job import SubJob
 from scheduler.api.task import Task
 from scheduler.framework.extension import JOB_ORDER, QUEUE_ORDER
 from scheduler.framework.session import Session

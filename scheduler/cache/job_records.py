@@ -16,13 +16,14 @@ import msgspec
 import numpy as np
 
 from scheduler.api.decisions import PodGroupStatusUpdate
-from scheduler.api.job import INQUEUE, PENDING_PHASES, Job, SubJob
+from scheduler.api.job import INQUEUE, PENDING_PHASES, Job
 from scheduler.api.names import CARD_REQUEST, HARD, SOFT
 from scheduler.api.objects import Quantity, ResourceList
 from scheduler.api.resource import Dimensions, Vector
 from scheduler.api.scheduling import NetworkTopology, PodGroupCondition, PodGroupSpec, SubGroupPolicy
 from scheduler.api.selectors import ignore_field, is_valid, matches
 from scheduler.api.signed_records import AdmissionRecord, SigningKey, read_admission_record
+from scheduler.api.sub_job import SubJob
 from scheduler.api.task import ALLOCATED_STATUSES, Task, TaskClass, TaskStatus
 from scheduler.cache.admissions import Admission, Admitted, apply_admission
 

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from scheduler.api.hypernode import HyperNode
-from scheduler.api.job import Job, SubJob
+from scheduler.api.job import Job
 from scheduler.api.node import Column, Nodes
 from scheduler.api.queue import Queue
 from scheduler.api.reasons import Refusal
 from scheduler.api.resource import Vector
+from scheduler.api.sub_job import SubJob
 from scheduler.api.task import Task, TaskClass
 from scheduler.framework.columns import ColumnAnswer, Filter, Scope, Score
 from scheduler.framework.combining import Function, PluginFunctions

@@ -12,12 +12,13 @@ from typing import Any, Literal, Protocol, TypeVar, overload
 
 from scheduler.api.device_states import Device
 from scheduler.api.hypernode import HyperNode
-from scheduler.api.job import Job, SubJob
+from scheduler.api.job import Job
 from scheduler.api.node import Column, Rows
 from scheduler.api.preparation import Preparation
 from scheduler.api.queue import Queue
 from scheduler.api.reasons import Refusal
 from scheduler.api.resource import Vector
+from scheduler.api.sub_job import SubJob
 from scheduler.api.task import Task, TaskClass
 from scheduler.framework import extension as points
 from scheduler.framework.answers import Answers

@@ -15,7 +15,7 @@ from msgspec import structs
 
 from scheduler.api.decisions import Bind, Decisions, EventRecord, ObjectRef, Ungate
 from scheduler.api.hypernode import HyperNodes
-from scheduler.api.job import Job, SubJob
+from scheduler.api.job import Job
 from scheduler.api.names import REASON_NOT_ALLOCATABLE
 from scheduler.api.node import Column, Nodes, Rows
 from scheduler.api.pod_rules import without_pin
@@ -25,6 +25,7 @@ from scheduler.api.reasons import Malformed, Refusal
 from scheduler.api.resource import Dimensions, Vector
 from scheduler.api.signed_records import NO_ANNOTATIONS, BindingRecord, device_annotations
 from scheduler.api.snapshot import SettledJobs, Snapshot
+from scheduler.api.sub_job import SubJob
 from scheduler.api.task import Task, TaskClass, TaskStatus
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.class_view.durations import SearchDurations

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import ClassVar
 
-from scheduler.api.job import Condition, Job, SubJob
+from scheduler.api.job import Condition, Job
 from scheduler.api.names import (
     CONDITION_SCHEDULED,
     CONDITION_UNSCHEDULABLE,
@@ -14,6 +14,7 @@ from scheduler.api.names import (
 )
 from scheduler.api.node import Mask
 from scheduler.api.reasons import Refusal
+from scheduler.api.sub_job import SubJob
 from scheduler.api.task import READY_STATUSES, Task, TaskStatus
 from scheduler.framework.eviction_candidates import EvictionCandidates
 from scheduler.framework.extension import (

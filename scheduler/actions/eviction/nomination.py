@@ -12,8 +12,9 @@ from scheduler.actions.eviction.feasibility import Shortfall, compared_resources
 from scheduler.actions.order import SubJobOrder
 from scheduler.actions.placement.placer import waiting_tasks
 from scheduler.api.hypernode import HyperNode
-from scheduler.api.job import Job, SubJob
+from scheduler.api.job import Job
 from scheduler.api.node import Column, Rows
+from scheduler.api.sub_job import SubJob
 from scheduler.api.task import Task, TaskClass
 from scheduler.framework.session import Session
 from scheduler.framework.statement import AllocationError, Statement

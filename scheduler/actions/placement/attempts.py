@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from scheduler.api.hypernode import HyperNode, sums
-from scheduler.api.job import Job, SubJob
+from scheduler.api.job import Job
 from scheduler.api.node import Column, Rows
 from scheduler.api.reasons import FitErrors, Shortage
 from scheduler.api.resource import Vector, format_amount
+from scheduler.api.sub_job import SubJob
 from scheduler.api.task import ALLOCATED_STATUSES, Task, TaskClass, TaskStatus
 from scheduler.framework.columns import UNBOUNDED, Counts
 from scheduler.framework.session import Session

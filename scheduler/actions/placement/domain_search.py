@@ -17,8 +17,9 @@ from scheduler.actions.order import SubJobOrder
 from scheduler.actions.placement.attempts import HyperNodeAttempts
 from scheduler.actions.placement.placer import PendingTasks, PlacementScope, Placer
 from scheduler.api.hypernode import HyperNode
-from scheduler.api.job import Job, SubJob
+from scheduler.api.job import Job
 from scheduler.api.queue import Queue
+from scheduler.api.sub_job import SubJob
 from scheduler.api.task import Task
 from scheduler.framework.session import Session
 from scheduler.framework.statement import Statement

@@ -10,10 +10,11 @@ import msgspec
 import numpy as np
 
 from scheduler.api.hypernode import HyperNode
-from scheduler.api.job import Job, SubJob
+from scheduler.api.job import Job
 from scheduler.api.node import Mask, Rows
 from scheduler.api.queue import Queue
 from scheduler.api.reasons import FitErrors
+from scheduler.api.sub_job import SubJob
 from scheduler.api.task import READY_STATUSES, Task, TaskStatus
 from scheduler.framework.extension import ALLOCATABLE, ALLOCATABLE_NOW
 from scheduler.framework.session import Session

@@ -3,10 +3,11 @@
 import msgspec
 import numpy as np
 
-from scheduler.api.job import Job, SubJob
+from scheduler.api.job import Job
 from scheduler.api.kinds import POD_GROUP
 from scheduler.api.names import JDB_MAX_UNAVAILABLE, JDB_MIN_AVAILABLE
 from scheduler.api.selectors import ignore_field
+from scheduler.api.sub_job import SubJob
 from scheduler.api.task import revocable
 from scheduler.api.times import format_timestamp
 from scheduler.framework.session import Session

@@ -12,9 +12,10 @@ from itertools import groupby
 import numpy as np
 
 from scheduler.api.hypernode import HyperNode, HyperNodes, sums
-from scheduler.api.job import Job, SubJob
+from scheduler.api.job import Job
 from scheduler.api.node import Mask
 from scheduler.api.resource import SMALLEST, Vector
+from scheduler.api.sub_job import SubJob
 from scheduler.api.task import TaskStatus
 from scheduler.framework.session import Session
 from scheduler.plugins.network_topology_aware.placements import SubJobPlacements

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from scheduler.api.hypernode import HyperNode, HyperNodes
-from scheduler.api.job import Job, SubJob
+from scheduler.api.job import Job
+from scheduler.api.sub_job import SubJob
 from scheduler.api.task import ALLOCATED_STATUSES, Task, TaskStatus
 from scheduler.framework.session import Session
 

@@ -8,9 +8,10 @@ from typing import ClassVar
 import numpy as np
 
 from scheduler.api.hypernode import HyperNode
-from scheduler.api.job import Job, SubJob
+from scheduler.api.job import Job
 from scheduler.api.node import Codes, Column
 from scheduler.api.resource import Vector
+from scheduler.api.sub_job import SubJob
 from scheduler.api.task import TaskClass
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.columns import Score

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from scheduler.api.hypernode import CLUSTER_TOP
-from scheduler.api.job import Job, SubJob
+from scheduler.api.job import Job
+from scheduler.api.sub_job import SubJob
 from scheduler.framework.session import Session
 from tests.builders import Raw, World, configuration, group, hyper_node, node, pod, pods
 
