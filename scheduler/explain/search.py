@@ -1,8 +1,7 @@
 """Finds the smallest changes that let a job run, by trials.
 
-The search tries each plan of the catalogue alone: first with the estimated amounts, then with the maximum ones. It then
-reduces a plan that works, one adjustment at a time, until one unit less of any adjustment no longer works. If no plan
-works alone, several obstacles exist: the search tries all plans at once, leaves out those that are not needed, least
+The search tries each plan of the catalogue alone, and reduces one that works (``smallest_amounts``). If no plan works
+alone, several obstacles exist: the search tries all plans at once, leaves out those that are not needed, least
 preferred first, and continues with the gates that remain after them. Plans that reduce the job's own requests come
 last.
 
@@ -11,13 +10,9 @@ larger than any node it skips plans that change neither nodes nor Pods, and wher
 of them alone unless nothing else is found.
 """
 
-import copy
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
 from typing import Final
-
-import msgspec
 
 from scheduler.api.job import INQUEUE, Job
 from scheduler.api.kinds import POD_GROUP
@@ -25,9 +20,10 @@ from scheduler.cluster.memory import Simulation
 from scheduler.explain.changes import REDISTRIBUTING, Adjustment, ChangeKind, Evidence, Key, Plan, Step, catalogue
 from scheduler.explain.explanation import Change
 from scheduler.explain.gates import gates
+from scheduler.explain.smallest_amounts import ATTEMPTS, SmallestAmounts, VerifiedChange
 from scheduler.explain.target import Goal
 from scheduler.explain.traced_session import TracedSession
-from scheduler.explain.trials import OutOfTrialsError, TrialRunner, merged_arguments
+from scheduler.explain.trials import OutOfTrialsError, TrialRunner
 from scheduler.framework.remedies.adjustments import Edit, Raw
 from scheduler.framework.remedies.registry import RemedyError
 
@@ -35,8 +31,6 @@ MAX_CHANGES: Final = 3
 """The search ends when it has found this many changes."""
 _MAX_ROUNDS: Final = 4
 """The maximum number of rounds in which plans are added to reveal further obstacles."""
-_ATTEMPTS: Final = 2
-"""The number of amounts at which each adjustment is tried (``Adjustment.attempts``)."""
 _MIN_JOINED: Final = 2
 """Below this number of plans, they are tried one by one without trying all of them together first."""
 _OF_PODS: Final = frozenset({ChangeKind.GATES, ChangeKind.REQUEST})
@@ -56,33 +50,17 @@ def smallest_changes(settled: Simulation, goal: Goal, pod: str) -> tuple[list[Ch
             search.remedy_errors.append(error)  # search again without this remedy; results of trials are kept
 
 
-class _VerifiedChange(msgspec.Struct, frozen=True):
-    """A change that works, with the amount of each adjustment."""
-
-    change: Change
-    amounts: dict[Key, int]
-
-    def is_part_of(self, plan: Plan) -> bool:
-        """Whether a plan contains this change: it has the same adjustments, with at least the same amounts."""
-        return self.is_within({adjustment.key: adjustment.attempts[0] for adjustment in plan})
-
-    def is_within(self, amounts: Mapping[Key, int]) -> bool:
-        """Whether these are the adjustments of this change, with at least the same amounts, and perhaps others."""
-        return all(amount <= amounts.get(key, 0) for key, amount in self.amounts.items())
-
-
 class _Search:
     def __init__(self, settled: Simulation, goal: Goal, pod: str) -> None:
         self._settled = settled
         self._goal = goal
         self._trials = TrialRunner(settled, goal, pod)
-        self._least_amounts: dict[Key, int] = {}
-        """Adjustment -> the smallest amount at which it works alone. Smaller ones are not tried again."""
+        self._amounts = SmallestAmounts(self._trials)
         self.remedy_errors: list[RemedyError] = []
         """Remedies that raised an exception; they are left out."""
 
     def run(self) -> list[Change]:
-        found: list[_VerifiedChange] = []
+        found: list[VerifiedChange] = []
         evidence = self._evidence(self._settled)
         plans = [] if evidence is None else self._plans(evidence)
         if evidence is not None and self._goal.pods_follow and not evidence.job.size:
@@ -103,7 +81,7 @@ class _Search:
             pass
         return [each.change for each in found]
 
-    def _try_each(self, plans: list[Plan], found: list[_VerifiedChange], *, all_at_once: bool = True) -> None:
+    def _try_each(self, plans: list[Plan], found: list[VerifiedChange], *, all_at_once: bool = True) -> None:
         """Adds the plans that work alone to ``found``, at most one for each combination of kinds.
 
         ``all_at_once``: skip plans that fail even together at their maximum amounts. Checked after the first plan, and
@@ -115,7 +93,7 @@ class _Search:
             plan = left.popleft()
             if _is_covered(plan, found):
                 continue
-            minimal = self._minimized(plan)
+            minimal = self._amounts.minimized(plan)
             if minimal is not None and not any(minimal.change.kinds == known.change.kinds for known in found):
                 found.append(minimal)
             if all_at_once and first:
@@ -126,7 +104,7 @@ class _Search:
                 left = deque(other for other in left if other not in alike or other in promising)
             first = False
 
-    def _worth_trying(self, plans: list[Plan], found: Sequence[_VerifiedChange]) -> list[Plan]:
+    def _worth_trying(self, plans: list[Plan], found: Sequence[VerifiedChange]) -> list[Plan]:
         """The plans without those that fail even together. Together they work, without a trial, if they contain a found
         change."""
         joined = [plan for plan in plans if not _kinds(plan) & _EXCLUSIVE]
@@ -158,7 +136,7 @@ class _Search:
 
     def _try_together(
         self, plans: list[Plan], skipped: Callable[[Plan], bool] = lambda plan: False
-    ) -> list[_VerifiedChange]:
+    ) -> list[VerifiedChange]:
         """Tries all plans at once, except the ``skipped`` ones, and adds the plans that the remaining gates suggest."""
         tried: list[Plan] = []
         for _ in range(_MAX_ROUNDS):
@@ -174,12 +152,12 @@ class _Search:
             adjustments = [adjustment for plan in tried for adjustment in plan]
             at_maximum = [adjustment.at(adjustment.most) for adjustment in adjustments]
             if self._trials.works(at_maximum):
-                attempt = self._attempt(adjustments)
+                attempt = self._amounts.attempt(adjustments)
                 needed = sorted(
                     (adjustment for plan in self._without_unneeded_plans(tried, attempt) for adjustment in plan),
                     key=lambda adjustment: adjustment.preference,
                 )
-                minimal = self._minimized(tuple(needed))
+                minimal = self._amounts.minimized(tuple(needed))
                 return [] if minimal is None else [minimal]
             after = self._trials.after(at_maximum)
             evidence = None if after is None else self._evidence(after)
@@ -197,71 +175,10 @@ class _Search:
             without = [other for other in left if other is not plan]
             if (
                 without
-                and self._attempt([adjustment for other in without for adjustment in other], attempt) < _ATTEMPTS
+                and self._amounts.attempt([adjustment for other in without for adjustment in other], attempt) < ATTEMPTS
             ):
                 left = without
         return left
-
-    # --- amounts ---
-    def _attempt(self, adjustments: Sequence[Adjustment], first: int = 0) -> int:
-        """The index of the first attempt, from ``first`` on, at which the adjustments work together; ``_ATTEMPTS``:
-        none."""
-        for attempt in range(first, _ATTEMPTS):
-            if self._works(adjustments, [adjustment.attempts[attempt] for adjustment in adjustments]):
-                return attempt
-        return _ATTEMPTS
-
-    def _works(self, adjustments: Sequence[Adjustment], amounts: Sequence[int]) -> bool:
-        moved = [(adjustment.key, amount) for adjustment, amount in zip(adjustments, amounts, strict=True) if amount]
-        if len(moved) == 1 and moved[0][1] < self._least_amounts.get(moved[0][0], 0):
-            return False
-        return self._trials.works(_steps(adjustments, amounts))
-
-    def _without_unneeded_units(self, adjustments: Plan, amounts: list[int]) -> tuple[Plan, list[int]]:
-        """The adjustments without units that become unnecessary with later units of the adjustment."""
-        for i, adjustment in enumerate(adjustments):
-            if adjustment.split is None or amounts[i] < 2:
-                continue
-            units = adjustment.split(amounts[i])
-            spread = (*adjustments[:i], *units, *adjustments[i + 1 :])
-            moved = [*amounts[:i], *([1] * len(units)), *amounts[i + 1 :]]
-            for j in range(i, i + len(units)):
-                moved[j] = 0
-                if not self._works(spread, moved):
-                    moved[j] = 1
-            if 0 in moved[i : i + len(units)]:
-                return self._without_unneeded_units(spread, moved)
-        return adjustments, amounts
-
-    def _works_with(self, adjustments: Plan, amounts: Sequence[int], i: int, amount: int) -> bool:
-        """Whether the adjustments work with one of them at another amount."""
-        return self._works(adjustments, [*amounts[:i], amount, *amounts[i + 1 :]])
-
-    def _minimized(self, adjustments: Plan) -> _VerifiedChange | None:
-        attempt = self._attempt(adjustments)
-        if attempt == _ATTEMPTS:
-            return None
-        amounts, before = [adjustment.attempts[attempt] for adjustment in adjustments], None
-        while amounts != before:  # a smaller adjustment may let another one shrink further
-            before = list(amounts)
-            for i, adjustment in enumerate(adjustments):
-                amounts[i] = smallest_amount(
-                    partial(self._works_with, adjustments, amounts, i), amounts[i], adjustment, len(adjustments) > 1
-                )
-        adjustments, amounts = self._without_unneeded_units(adjustments, amounts)
-        steps = _steps(adjustments, amounts)
-        kinds = dict.fromkeys(
-            adjustment.kind.value for adjustment, amount in zip(adjustments, amounts, strict=True) if amount
-        )
-        text = " and ".join(step.text for step in steps)
-        documents = tuple(
-            map(copy.deepcopy, self._trials.documents(steps))
-        )  # they share parts, such as images of nodes
-        change = Change(tuple(kinds), text, documents, merged_arguments(steps), self._trials.evicted(steps))
-        moved = {adjustment.key: amount for adjustment, amount in zip(adjustments, amounts, strict=True) if amount}
-        if len(moved) == 1:
-            self._least_amounts.update(moved)
-        return _VerifiedChange(change, moved)
 
 
 def _admitted(group: Raw) -> Raw:
@@ -279,7 +196,7 @@ def _keys(plan: Plan) -> frozenset[Key]:
     return frozenset(adjustment.key for adjustment in plan)
 
 
-def _is_covered(plan: Plan, found: Sequence[_VerifiedChange]) -> bool:
+def _is_covered(plan: Plan, found: Sequence[VerifiedChange]) -> bool:
     """Whether a found change has the kinds of the plan or is contained in it."""
     kinds = {kind.value for kind in _kinds(plan)}
     return any(set(known.change.kinds) == kinds or known.is_part_of(plan) for known in found)
@@ -302,38 +219,3 @@ def _only_redistributes(plan: Plan) -> bool:
 def _reduces_requests(plan: Plan) -> bool:
     """Whether a plan reduces the job's own requests, which is the last resort."""
     return any(adjustment.kind is ChangeKind.REQUEST for adjustment in plan)
-
-
-def smallest_amount(works: Callable[[int], bool], good: int, adjustment: Adjustment, droppable: bool) -> int:
-    """The smallest amount that works. ``good``: an amount that works. ``droppable``: the amount may be 0, since
-    there are other adjustments."""
-    if good == 0 or (droppable and works(0)):
-        return 0
-    estimate, grain, bad = adjustment.estimate, adjustment.grain, 0
-    if good in adjustment.attempts[:-1] and (good == 1 or not works(good - 1)):
-        return good  # the estimates are nearly always right
-    if good > estimate and works(estimate):
-        good = estimate
-    if good > estimate:
-        bad, step = estimate, grain
-        shared = adjustment.attempts[0]
-        if bad < shared < good:
-            good, bad = (shared, bad) if works(shared) else (good, shared)
-        while bad + step < good and not works(bad + step):  # growing steps beyond the estimate
-            bad, step = bad + step, 4 * step
-        good = min(good, bad + step)
-    while good - bad > 1:
-        if not works(good - 1):
-            return good
-        good -= 1
-        while good - bad > grain:
-            middle = (good + bad) // 2
-            rounded = middle // grain * grain
-            middle = rounded if rounded > bad else middle
-            good, bad = (middle, bad) if works(middle) else (good, middle)
-        grain = 1
-    return good
-
-
-def _steps(adjustments: Sequence[Adjustment], amounts: Sequence[int]) -> list[Step]:
-    return [adjustment.at(amount) for adjustment, amount in zip(adjustments, amounts, strict=True) if amount > 0]

@@ -1,45 +1,18 @@
 """The search makes few trials: it starts with the estimates and skips changes that cannot help."""
 
-from functools import partial
-from operator import le
 from typing import Any
 
 import pytest
 
 from scheduler.cluster.memory import Simulation
 from scheduler.explain import Change, explain
-from scheduler.explain.search import smallest_amount
 from scheduler.explain.trials import TrialRunner
 from scheduler.framework.configuration import Configuration
-from scheduler.framework.remedies.adjustments import Adjustment, ChangeKind, Step
+from scheduler.framework.remedies.adjustments import Step
 from tests.builders import NAME, Raw, configuration, group, manifests, node, pod, pods, queue
 from tests.unit.explain.small_clusters import DEFAULT, PLAIN
 
 
-def adjustment(estimate: int, most: int, shared: int = 0, grain: int = 1) -> Adjustment:
-    return Adjustment(ChangeKind.NODES, estimate, most, lambda amount: Step(str(amount)), grain=grain, shared=shared)
-
-
-@pytest.mark.parametrize(
-    "shape", [adjustment(1, 64), adjustment(9, 64), adjustment(3, 64, 40), adjustment(5, 64, 9, 4), adjustment(64, 64)]
-)
-def test_the_smallest_amount_is_found_for_any_estimate(shape: Adjustment) -> None:
-    for needed in range(1, 65):
-        assert smallest_amount(partial(le, needed), shape.most, shape, droppable=False) == needed
-
-
-def test_a_correct_estimate_takes_one_further_trial_with_one_unit_less() -> None:
-    tried: list[int] = []
-
-    def works(amount: int) -> bool:
-        tried.append(amount)
-        return amount >= 101
-
-    assert smallest_amount(works, 101, adjustment(1, 189, 101), droppable=False) == 101
-    assert tried == [100]
-
-
-# --- trials -----------------------------------------------------------------------------------------------------------
 def searched(monkeypatch: pytest.MonkeyPatch, *objects: Any, conf: Configuration) -> tuple[list[Change], list[str]]:
     """The changes that were found, and the distinct changes that were tried."""
     tried: dict[str, None] = {}
