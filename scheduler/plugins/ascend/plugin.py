@@ -132,7 +132,7 @@ class Ascend:
             self._reports,
             self._demand.is_npu_job,
             self._settings.grace_over_time,
-            words=self._words if self._settings.dying_words else None,
+            self._words,
         )
         self.rescheduler.open()
         bindings = Bindings(session, self._demand, ledgers, self._plans, self._ranks_of, self.rescheduler.returns)
@@ -155,8 +155,12 @@ class Ascend:
             session.add_filter(exclusion.filters, pin=PinUse.IGNORED)
             session.add_handlers(exclusion.allocate, exclusion.deallocate)
 
-    def _words(self, job: Job, restart: Restart) -> ObjectWrite | None:
-        return dying_words(job, restart, lambda cls: sum(self._demand.whole_chips(cls.request).values()))
+    def _words(self, job: Job, restart: Restart) -> list[ObjectWrite]:
+        """The write of the dying words of a job, if they are enabled and there are any."""
+        if not self._settings.dying_words:
+            return []
+        write = dying_words(job, restart, lambda cls: sum(self._demand.whole_chips(cls.request).values()))
+        return [] if write is None else [write]
 
     def _node_devices(self) -> Iterator[Device]:
         yield from node_devices(self._session, self.ledgers, self._health)

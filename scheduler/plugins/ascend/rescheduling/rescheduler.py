@@ -1,7 +1,7 @@
-"""Rescheduling in one session: reads the state, decides, and returns the deletions and writes.
+"""Rescheduling in one session: reads the recorded state and the faults, decides, and records what it decided.
 
-A session decides when it opens and deletes when it closes. In a session without faults and restarts, only the policy of
-each job is looked up.
+A session decides when it opens and deletes when it closes (``pod_deletions``). In a session without faults and
+restarts, only the policy of each job is looked up.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -10,10 +10,10 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from scheduler.api.decisions import Evict, ObjectWrite, group_ref
+from scheduler.api.decisions import ObjectWrite, group_ref
 from scheduler.api.job import Job
-from scheduler.api.kinds import CONFIG_MAP, POD
-from scheduler.api.names import EVENT_RESCHEDULED, EVENT_WARNING, POD_STATUS, SYSTEM_NAMESPACE
+from scheduler.api.kinds import CONFIG_MAP
+from scheduler.api.names import EVENT_RESCHEDULED, EVENT_WARNING, SYSTEM_NAMESPACE
 from scheduler.api.objects import ConfigMap
 from scheduler.api.reasons import Malformed, Refusal
 from scheduler.api.task import ALLOCATED_STATUSES, Task
@@ -28,8 +28,6 @@ from scheduler.plugins.ascend.rescheduling import graceful_exit, reasons, state
 from scheduler.plugins.ascend.rescheduling.decision import (
     SUB_HEALTH,
     Fault,
-    deletions,
-    marks,
     matters,
     next_restart,
     remaining,
@@ -42,11 +40,11 @@ from scheduler.plugins.ascend.rescheduling.faults import (
     faults_of_pods,
     faults_without_chips,
     faulty_nodes,
-    is_lost,
     lost_nodes,
     tasks_without_chips,
 )
 from scheduler.plugins.ascend.rescheduling.link_down import exclude_failed_links, nodes_of_relation_faults
+from scheduler.plugins.ascend.rescheduling.pod_deletions import PodDeletions, Words
 from scheduler.plugins.ascend.rescheduling.policy import Policy, Strategy, has_policy, policy_of
 from scheduler.plugins.ascend.rescheduling.state import Entry, FaultNode, Restart, Retries, State, owner_of
 from scheduler.plugins.ascend.resources import ChipResource
@@ -54,7 +52,6 @@ from scheduler.plugins.ascend.resources import ChipResource
 CONFIG_MAPS: Final = frozenset({(SYSTEM_NAMESPACE, state.NAME), (NAMESPACE, reasons.NAME)})
 """(namespace, name) of the ConfigMaps with the state and the history."""
 REASON_RESTART: Final = "Rescheduling"
-_EVICTION: Final = "rescheduling"
 _MAX_WARNED: Final = 100
 """Number of jobs that get an Event if the state cannot be written."""
 Faults = dict[str, dict[str, Fault]]
@@ -93,11 +90,11 @@ class Rescheduler:
         reports: ClusterReports,
         uses_npus: Callable[[Job], bool],
         grace_over_time: float,
-        *,
-        words: Callable[[Job, Restart], ObjectWrite | None] | None = None,
+        words: Words,
     ) -> None:
-        """``health``: of the nodes with chips of a resource; ``words``: returns the dying words of a job, which are not
-        written if it is None."""
+        """``health``: of the nodes with chips of a resource; ``uses_npus``: whether a Pod of a job requests chips;
+        ``grace_over_time``: seconds after which Pods are deleted by force; ``words``: returns the dying words of a
+        job."""
         self._session = session
         self._ledgers = ledgers
         self._health = health
@@ -128,7 +125,8 @@ class Rescheduler:
         self._complete_history()
         self._ask_to_exit()
         session.add_job_valid(self.check)
-        session.add_close(self._delete)
+        deletions = PodDeletions(session, self.restarts, jobs, self._grace_over_time, self._words)
+        session.add_close(deletions.delete)
 
     def check(self, job: Job) -> Refusal | None:
         """Refuses a job that restarts as a whole while Pods of before exist."""
@@ -138,7 +136,7 @@ class Rescheduler:
         left = remaining(job, restart)
         if not left:
             return None
-        number, why = len(restart.pods), _reason_text(restart)
+        number, why = len(restart.pods), restart.why
         return Refusal(REASON_RESTART, f"the job restarts: {left} of {number} Pods are not deleted yet ({why})")
 
     def ranks(self, job: Job) -> Mapping[str, str]:
@@ -259,7 +257,7 @@ class Rescheduler:
             data = state.data_of(new)
         self._write(SYSTEM_NAMESPACE, state.NAME, data, recorded, "the job does not restart after faults")
         for key in begun:
-            self._write_words(session.jobs[key], restarts[key])
+            session.decisions.writes += self._words(session.jobs[key], restarts[key])  # as early as possible
 
     def _postpone(self, new: State, known: State, key: str) -> None:
         """Undoes a restart that does not fit into the ConfigMap. A later session decides it again."""
@@ -272,13 +270,6 @@ class Rescheduler:
         job = self._session.jobs[key]
         text = f"the restart waits until ConfigMap {SYSTEM_NAMESPACE}/{state.NAME} has room for its Pods"
         self._session.event(group_ref(job), EVENT_WARNING, EVENT_RESCHEDULED, text)
-
-    def _write_words(self, job: Job, restart: Restart) -> None:
-        """Writes the dying words of a job: as early as possible, and again with the deletions, in case that the first
-        write did not happen."""
-        write = self._words(job, restart) if self._words is not None else None
-        if write is not None:
-            self._session.decisions.writes.append(write)
 
     def _ask_to_exit(self) -> None:
         """Sets or resets the field of the ``reset-config`` ConfigMaps of jobs whose hardware is sub-healthy."""
@@ -293,12 +284,6 @@ class Rescheduler:
                     session.decisions.writes.append(write)
         for problem in problems:
             session.malformed_field(problem)
-
-    def _report(self, job: Job, restart: Restart) -> None:
-        what = f"{len(restart.pods)} Pods are" if len(restart.pods) != 1 else f"Pod {restart.pods[0].name} is"
-        how = "deleted without a grace period" if restart.force else "deleted"
-        text = f"restart {restart.number} of the job: {what} {how} ({_reason_text(restart)})"
-        self._session.event(group_ref(job), EVENT_WARNING, EVENT_RESCHEDULED, text)
 
     def _complete_history(self) -> None:
         """Adds restarts that were recorded to the history."""
@@ -334,55 +319,6 @@ class Rescheduler:
             )
         )
 
-    # --- deletions ---
-    def _delete(self) -> None:
-        """Deletes the Pods of recorded restarts that exist. Those that hold no node of the session are no part of its
-        books."""
-        session = self._session
-        statement = session.statement()
-        for key, restart in self.restarts.items():
-            job = session.jobs.get(key)
-            if restart.pods and job is None:
-                self._delete_late(key, restart)
-            if not restart.pods or job is None or key not in self._policies:
-                continue
-            reason = f"{_EVICTION} ({_reason_text(restart)})"
-            for task, value in marks(job, restart):
-                body = {"metadata": {"annotations": {POD_STATUS: value}}}
-                write = ObjectWrite(POD, task.namespace, task.name, body, uid=task.uid)
-                session.decisions.writes.append(write)
-            due = deletions(job.tasks(), restart, session.now, self._grace_over_time, self._is_reachable)
-            if due:
-                self._report(job, restart)
-                self._write_words(job, restart)
-            for task, grace_period in due:
-                if task.uid not in job.by_status.get(task.status, ()):
-                    continue  # an action of this session has evicted it
-                if task.status in ALLOCATED_STATUSES and task.node in session.nodes.index:
-                    statement.evict(job, task, reason, grace_period=grace_period)
-                else:
-                    session.decisions.evictions.append(Evict(task, reason, grace_period))
-        if statement:
-            statement.commit()
-
-    def _delete_late(self, key: str, restart: Restart) -> None:
-        """Deletes by force the Pods of a job without a PodGroup that had time to stop. Controllers create the PodGroup
-        again once the Pods are gone, which a Pod on a broken node never is by itself."""
-        session = self._session
-        tasks = (task for task in session.snapshot.tasks_without_job if task.job == key)
-        due = deletions(tasks, restart, session.now, self._grace_over_time, self._is_reachable)
-        for task, grace_period in due:
-            if grace_period == 0:
-                reason = f"{_EVICTION} ({_reason_text(restart)})"
-                session.decisions.evictions.append(Evict(task, reason, grace_period))
-
-    def _is_reachable(self, node: str) -> bool:
-        """Whether a node exists and has been ready, but for a short time."""
-        snapshot = self._session.snapshot
-        if node not in snapshot.nodes.index:
-            return not snapshot.all_nodes
-        return not is_lost(snapshot, node)
-
 
 def _documents(nodes: Iterable[NodeFaults], before: Iterable[FaultNode], now: float) -> tuple[FaultNode, ...]:
     """The nodes with a fault. The time of one whose faults are as before is kept."""
@@ -393,11 +329,3 @@ def _documents(nodes: Iterable[NodeFaults], before: Iterable[FaultNode], now: fl
         kept = node.document(old.update_time) if old is not None else None
         result.append(old if old is not None and kept == old else node.document(int(now)))
     return tuple(result)
-
-
-def _reason_text(restart: Restart) -> str:
-    """Why a job restarts, for users."""
-    texts = [
-        f"{each.fault} of Pod {each.name}" + (f" on node {each.node}" if each.node else "") for each in restart.reasons
-    ]
-    return ", ".join(texts[:3]) + (f" and {len(texts) - 3} more" if len(texts) > 3 else "")

@@ -116,6 +116,14 @@ class Restart(msgspec.Struct, frozen=True, omit_defaults=True):
     gone: Moment = 0
     """Unix time since when the PodGroup does not exist; 0: it exists."""
 
+    @property
+    def why(self) -> str:
+        """Why the job restarts, for users."""
+        texts = [
+            f"{each.fault} of Pod {each.name}" + (f" on node {each.node}" if each.node else "") for each in self.reasons
+        ]
+        return ", ".join(texts[:3]) + (f" and {len(texts) - 3} more" if len(texts) > 3 else "")
+
 
 @dataclass(slots=True)
 class State:
