@@ -450,22 +450,6 @@ class Registration(Answers):
             if source is not True:
                 self._sources.append((self._option.name, f"{point.name} key", source))
 
-    def _unhashable(self, job: Job, cls: TaskClass) -> RegistrationError:
-        """Returns the error for the function whose value for a job and a class is not hashable."""
-        for part, (plugin, point) in zip(self._parts, self._part_sources, strict=True):
-            try:
-                hash(part(job))
-            except TypeError as error:
-                return RegistrationError(
-                    plugin, point, f"per_queue or per_job returned a value that is not hashable: {error}"
-                )
-        for state, plugin in zip(self._claim_states, self._claim_state_plugins, strict=True):
-            try:
-                hash(state(cls))
-            except TypeError as error:
-                return RegistrationError(plugin, "ClaimState", f"returned a value that is not hashable: {error}")
-        raise AssertionError("all parts of the key are hashable")
-
 
 def _queue_name(job: Job) -> str:
     return job.queue

@@ -1,14 +1,14 @@
 """A session: one scheduling cycle over one snapshot, with the configured plugins.
 
-The session holds the snapshot, the functions that plugins registered (``answers``), and the decisions made so far. It
-does no I/O and reads no clock. Requests of plugins to other programs go through ``external_calls``.
+The session holds the snapshot, the functions that plugins registered (``registration``), the views of classes
+(``views``), and the decisions made so far. It does no I/O and reads no clock. Requests of plugins to other programs go
+through ``external_calls``.
 """
 
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields, replace
-from functools import cached_property, partial
-from time import perf_counter
+from dataclasses import fields
+from functools import cached_property
 from typing import Any, ClassVar, Final, Protocol, TypeVar
 
 from msgspec import structs
@@ -17,26 +17,19 @@ from scheduler.api.decisions import Bind, Decisions, EventRecord, ObjectRef, Ung
 from scheduler.api.hypernode import HyperNodes
 from scheduler.api.job import Job
 from scheduler.api.names import REASON_NOT_ALLOCATABLE
-from scheduler.api.node import Column, Nodes, Rows
-from scheduler.api.pod_rules import without_pin
 from scheduler.api.preparation import Preparation
 from scheduler.api.queue import Queue
 from scheduler.api.reasons import Malformed, Refusal
 from scheduler.api.resource import Dimensions, Vector
+from scheduler.api.selectors import FieldReporter
 from scheduler.api.signed_records import NO_ANNOTATIONS, BindingRecord, device_annotations
 from scheduler.api.snapshot import SettledJobs, Snapshot
-from scheduler.api.sub_job import SubJob
 from scheduler.api.task import Task, TaskClass, TaskStatus
 from scheduler.framework.arguments import Arguments
-from scheduler.framework.class_view.durations import SearchDurations
-from scheduler.framework.class_view.view import ClassView
-from scheduler.framework.columns import Filter, PinUse, Score
-from scheduler.framework.combining import is_whole
 from scheduler.framework.configuration import Configuration
 from scheduler.framework.eviction_candidates import EvictionCandidates
 from scheduler.framework.extension import (
     ALLOCATABLE,
-    BEST_NODE,
     BIND_ANNOTATIONS,
     CARDS,
     NODE_ASSIGNMENT,
@@ -46,9 +39,10 @@ from scheduler.framework.extension import (
 )
 from scheduler.framework.external_calls import NO_EXTERNAL_CALLS, ExternalCalls
 from scheduler.framework.figures import QueueUsage
-from scheduler.framework.registration import DeallocateHandler, Registration
+from scheduler.framework.registration import DeallocateHandler
 from scheduler.framework.statement import Placement, Statement
 from scheduler.framework.topology import set_tier_limits
+from scheduler.framework.views import Views
 
 T = TypeVar("T")
 NO_CARDS: Final[Mapping[str, str]] = {}
@@ -72,7 +66,7 @@ class Plugin(Protocol):
         """Registers functions with the session. Called once, tier by tier, in the order of the configuration."""
 
 
-class Session(Registration):
+class Session(Views):
     """One scheduling cycle."""
 
     def __init__(
@@ -85,14 +79,13 @@ class Session(Registration):
     ) -> None:
         """``nodes_limit``: how many feasible nodes to consider per task; 0: all. ``external_calls``: carries out
         requests of plugins to other programs. ``opening.open_plugins`` opens the plugins."""
-        super().__init__(len(configuration.tiers))
+        super().__init__(len(configuration.tiers), snapshot.nodes, nodes_limit)
         self.snapshot = snapshot
         self._external_calls = external_calls
         self.configuration = configuration
         self.read_time = False
         """Whether anything has read ``now``. If not, a session of an equal snapshot decides the same at any time."""
         self.dimensions: Dimensions = snapshot.dimensions
-        self.nodes: Nodes = snapshot.nodes
         self.jobs: dict[str, Job] = snapshot.jobs
         self.active_jobs: dict[str, Job] = snapshot.active_jobs.copy()
         """The jobs that wait or are to be written, and those that the session has changed. The others are settled: they
@@ -103,29 +96,19 @@ class Session(Registration):
         """Settled job that the session has changed -> its allocated amounts before."""
         self.queues: dict[str, Queue] = snapshot.queues
         self.hyper_nodes: HyperNodes = snapshot.hyper_nodes
-        self.placing: SubJob | None = None
-        """The sub-job whose tasks are being placed. Scores depend on where its other tasks are. None while filters and
-        scores are created, since these are kept for all jobs."""
         self.decisions = Decisions()
         divided = [job for job in self.active_jobs.values() if job.sub_jobs]
         self.malformed: list[Malformed] = list(set_tier_limits(divided, self.hyper_nodes)) if divided else []
         self.problems: list[str] = []
         """Invalid arguments of the configuration, equal in all its sessions, and failed requests to other programs."""
-        self.nodes_limit = nodes_limit
         self.plugins: list[Plugin] = []
         self.opened_with: dict[str, Arguments] = {}
         """Plugin -> the arguments that it was given, and has read."""
         self.open_seconds: dict[str, float] = {}
         """Plugin -> seconds that ``open`` took."""
-        self.search_durations = SearchDurations()
-        self._views: dict[tuple[object, ...], ClassView] = {}
-        self._views_by_identity: dict[tuple[object, ...], ClassView] = {}
-        """Those that other classes may share."""
         self.shared: dict[object, Any] = {}
         """Values that plugins share, by key."""
         self._extended: dict[int, bool] = {}
-        self._viewing: Job | None = None
-        """The job whose filters and scores are being created."""
         self._malformed_of_classes: set[tuple[int, str, str]] = set()
         """Class id, field and key of the job, or "", of the fields of Pods that were set aside."""
 
@@ -188,6 +171,18 @@ class Session(Registration):
             name = self._viewing.name if self._viewing is not None else ""
         self.malformed_field(Malformed("Pod", cls.namespace, name, field, problem))
 
+    def field_reporter(self, cls: TaskClass, prefix: str = "spec: ") -> FieldReporter:
+        """Returns a reporter for invalid fields of the Pods of a class. Equal reports become one ``malformed_pod``.
+        ``prefix`` is put before the name of the field."""
+        reported: set[tuple[str, str]] = set()
+
+        def report(field: str, problem: str) -> None:
+            if (field, problem) not in reported:
+                reported.add((field, problem))
+                self.malformed_pod(cls, f"{prefix}{field}", problem)
+
+        return report
+
     def usage_by_queue(self) -> dict[str, dict[str, QueueUsage]]:
         """Returns ``queue_usage`` of the queues that have any."""
         by_queue = ((name, self.queue_usage(queue)) for name, queue in self.queues.items())
@@ -245,97 +240,6 @@ class Session(Registration):
         """Removes the scheduling gate of queue admission from tasks of one class. A later session places them."""
         self.decisions.ungates += map(Ungate, tasks)
         self.ask(UNGATED, job, tasks)
-
-    def view_key(self, cls: TaskClass, job: Job) -> tuple[object, ...]:
-        """Returns a key that is equal for classes and jobs with equal filters and scores."""
-        key: tuple[object, ...] = (cls.id, *[part(job) for part in self._parts])
-        if cls.claims:
-            key = (cls.shape_id, *key[1:], *(state(cls) for state in self._claim_states))
-        return key
-
-    def view(self, cls: TaskClass, job: Job) -> ClassView:
-        """Returns the view of a class; kept for the session."""
-        key = self.view_key(cls, job)
-        view = self._known_view(key, cls, job)
-        return self._new_view(key, cls, job) if view is None else view
-
-    def choose(self, cls: TaskClass, job: Job, count: int, within: Rows | None = None) -> list[int]:
-        """Returns rows for up to ``count`` tasks of a class, as ``choose`` of its view.
-
-        There may be a class for each node, as for the Pods of a DaemonSet, and a view for each would cost more than all
-        else. So one view of the first of these classes, without its node, says which nodes have room. A class whose
-        node has none gets its own view, which has the reasons. A view that a class has is used: it finds places for
-        many Pods of the class in less time.
-        """
-        row = self.nodes.index.get(cls.pinned_to) if cls.pinned_to and within is None else None
-        if row is not None and PinUse.REQUIRED in self._pin_uses and PinUse.ASKED not in self._pin_uses:
-            own = self._known_view(self.view_key(cls, job), cls, job)
-            if own is not None:
-                return own.choose(count)
-            key = ("without node", cls.pin_id, *[part(job) for part in self._parts])
-            view = self._known_view(key, cls, job)
-            if view is None:
-                self.view(cls, job)  # malformed fields are reported for a class that a Pod has
-                view = self._new_view(key, replace(cls, spec=without_pin(cls.spec)), job, scored=False)
-            rows = view.choose_on(row, count)
-            if rows:
-                return rows
-        return self.view(cls, job).choose(count, within)
-
-    def _known_view(self, key: tuple[object, ...], cls: TaskClass, job: Job) -> ClassView | None:
-        try:
-            return self._views.get(key)
-        except TypeError:
-            raise self._unhashable(job, cls) from None
-
-    def _new_view(self, key: tuple[object, ...], cls: TaskClass, job: Job, *, scored: bool = True) -> ClassView:
-        placing, self.placing = self.placing, None
-        self._viewing = job
-        began = perf_counter()
-        filters = self.filters(cls, job)
-        filtered = perf_counter()
-        scores = self.scores(cls, job) if scored else []
-        ended = perf_counter()
-        view = self._views[key] = self._shared_view(cls, filters, scores)
-        self.search_durations.creating_filters += filtered - began
-        self.search_durations.creating_scores += ended - filtered
-        self._viewing, self.placing = None, placing
-        return view
-
-    def _shared_view(self, cls: TaskClass, filters: Sequence[Filter], scores: Sequence[Score]) -> ClassView:
-        """Returns the view of another class if that gives equal answers, else a new one."""
-        identities = [getattr(each, "identity", None) for each in (*filters, *scores)]
-        shared = None not in identities and not self.functions(BEST_NODE)
-        key = (cls.request.tobytes(), cls.best_effort, len(filters), *identities)
-        view = self._views_by_identity.get(key) if shared else None
-        if view is not None:
-            view.include(cls)
-            return view
-        chooser = partial(self._best_node, cls) if self.functions(BEST_NODE) else None
-        view = ClassView(
-            self.nodes,
-            cls,
-            filters,
-            scores,
-            check_resources=not cls.best_effort,
-            limit=self.nodes_limit,
-            chooser=chooser,
-            durations=self.search_durations,
-        )
-        if shared:
-            self._views_by_identity[key] = view
-        return view
-
-    def _best_node(self, cls: TaskClass, rows: Rows, scores: Column) -> int | None:
-        """Returns the row of the best of the candidate nodes, or None if no plugin decides."""
-        for function in self.all_functions(BEST_NODE):
-            row = function(cls, rows, scores)
-            if row is None:
-                continue
-            if not is_whole(row) or row not in rows:
-                self._wrong_answer(BEST_NODE, function, row, "one of the rows that it received, or None")
-            return int(row)
-        return None
 
     def assigned(self, job: Job, tasks: Sequence[Task], rows: Sequence[int]) -> Sequence[int]:
         """Returns the rows of the nodes chosen for tasks of one class, in the order in which the tasks get them."""

@@ -20,7 +20,6 @@ from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
 from scheduler.plugins.nodeorder.images import image_locality
 from scheduler.plugins.nodeorder.pod_scores import pod_affinity, topology_spread
-from scheduler.plugins.support.field_reporter import field_reporter
 from scheduler.plugins.support.pod_counts import PodCounts
 from scheduler.plugins.support.utilization import BalancedAllocation, LeastAllocated, MostAllocated
 
@@ -52,7 +51,7 @@ class NodeOrder:
 
     def _scores(self, cls: TaskClass) -> list[Score]:
         session, nodes = self._session, self._session.nodes
-        report = field_reporter(session, cls)
+        report = session.field_reporter(cls)
         scores: list[Score] = []
         if self._least_requested:
             scores.append(LeastAllocated(nodes, cls, self._least_requested))

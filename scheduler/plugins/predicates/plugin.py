@@ -16,7 +16,6 @@ from scheduler.plugins.predicates.inter_pod_affinity import inter_pod_affinity
 from scheduler.plugins.predicates.node_conditions import HostPorts, node_affinity, pod_count, taints, unschedulable
 from scheduler.plugins.predicates.topology_spread import topology_spread
 from scheduler.plugins.predicates.volumes import EnabledFilters, Volumes, read_utilization_scores
-from scheduler.plugins.support.field_reporter import field_reporter
 from scheduler.plugins.support.pod_counts import PodCounts
 
 DEFAULT_BIND_TIMEOUT = 600
@@ -65,7 +64,7 @@ class Predicates:
 
     def _filters(self, cls: TaskClass) -> list[Filter]:
         session, facts, spec = self._session, self._session.nodes.facts, cls.spec
-        report = field_reporter(session, cls)
+        report = session.field_reporter(cls)
         filters: list[Filter] = [pod_count(session.nodes)]
         tolerations = spec.tolerations or []
         filters += unschedulable(facts, tolerations)

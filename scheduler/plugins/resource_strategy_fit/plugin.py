@@ -16,7 +16,6 @@ from scheduler.plugins.resource_strategy_fit.strategy import (
     read_strategies,
     strategies_of,
 )
-from scheduler.plugins.support.field_reporter import field_reporter
 from scheduler.plugins.support.utilization import UtilizationScore
 
 DEFAULT_WEIGHT = 10
@@ -53,7 +52,7 @@ class ResourceStrategyFit:
             try:
                 strategies = strategies_of(cls, session.dimensions, self._strategies)
             except StrategyError as error:
-                field_reporter(session, cls, "metadata.")(error.field, error.problem)
+                session.malformed_pod(cls, f"metadata.{error.field}", error.problem)
                 strategies = {}
             if strategies:
                 taken, left = (

@@ -15,13 +15,13 @@ from scheduler.api.storage import PersistentVolume, PersistentVolumeClaim
 from scheduler.api.task import TaskClass
 from scheduler.framework.statement import AllocationError
 from scheduler.plugins.predicates.volumes.claims import ClaimRequest, claim_key, is_bound, selected_node
+from scheduler.plugins.predicates.volumes.object_reporters import ObjectReporters
 from scheduler.plugins.predicates.volumes.plan import Plan
 from scheduler.plugins.predicates.volumes.pool import VolumePool
 from scheduler.plugins.predicates.volumes.preparations import bind_preparations, provision_preparations
 from scheduler.plugins.predicates.volumes.provisioning import REASONS, Provisioning
 from scheduler.plugins.predicates.volumes.reservations import Reservations
 from scheduler.plugins.predicates.volumes.topology import NodeSet, Topology
-from scheduler.plugins.support.field_reporter import ObjectReporters
 
 
 class Binder:

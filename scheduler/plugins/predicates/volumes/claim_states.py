@@ -30,8 +30,8 @@ from scheduler.plugins.predicates.volumes.claims import (
 from scheduler.plugins.predicates.volumes.csi import Disk, driver_of
 from scheduler.plugins.predicates.volumes.disks import Disks
 from scheduler.plugins.predicates.volumes.limits import Attachments
+from scheduler.plugins.predicates.volumes.object_reporters import ObjectReporters
 from scheduler.plugins.predicates.volumes.topology import NodeSet, Topology, Zones, zones_of
-from scheduler.plugins.support.field_reporter import ObjectReporters
 
 UNBOUND = "pod has unbound immediate PersistentVolumeClaims"
 SHARED = frozenset({READ_WRITE_MANY, READ_ONLY_MANY})

@@ -22,7 +22,7 @@ from scheduler.plugins.predicates.volumes.claims import (
     is_prebound,
     same_mode,
 )
-from scheduler.plugins.support.field_reporter import ObjectReporters
+from scheduler.plugins.predicates.volumes.object_reporters import ObjectReporters
 
 
 class VolumePool:

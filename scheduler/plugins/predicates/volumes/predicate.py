@@ -22,10 +22,10 @@ from scheduler.plugins.predicates.volumes.claims import ClaimRequest
 from scheduler.plugins.predicates.volumes.csi import Disk
 from scheduler.plugins.predicates.volumes.disks import Disks, inline_disks
 from scheduler.plugins.predicates.volumes.limits import AttachFilter, Attachments
+from scheduler.plugins.predicates.volumes.object_reporters import ObjectReporters
 from scheduler.plugins.predicates.volumes.provisioning import NO_VOLUME, REASONS
 from scheduler.plugins.predicates.volumes.scoring import CapacityScore, UtilizationScores
 from scheduler.plugins.predicates.volumes.topology import NodeSet, Topology
-from scheduler.plugins.support.field_reporter import ObjectReporters
 
 AFFINITY_CONFLICT = "node(s) didn't match PersistentVolume's node affinity"
 NO_ZONE = "node(s) had no available volume zone"
@@ -44,9 +44,12 @@ class Volumes:
         self._enabled = enabled
         self._timeout = timeout
         self._utilization_scores = utilization_scores
-        self._reporters = ObjectReporters(session)
 
     # The following are made when the first class with volumes needs them; most sessions place none.
+    @cached_property
+    def _reporters(self) -> ObjectReporters:
+        return ObjectReporters(self._session)
+
     @cached_property
     def _topology(self) -> Topology:
         return Topology(self._session.nodes.facts)

@@ -10,8 +10,8 @@ from scheduler.api.quantity import QuantityError, parse_quantity
 from scheduler.api.snapshot import Snapshot
 from scheduler.api.storage import CsiStorageCapacity
 from scheduler.plugins.predicates.volumes.claims import ClaimRequest
+from scheduler.plugins.predicates.volumes.object_reporters import ObjectReporters
 from scheduler.plugins.predicates.volumes.topology import Topology
-from scheduler.plugins.support.field_reporter import ObjectReporters
 
 NO_VOLUME = "node(s) didn't find available persistent volumes to bind"
 NOT_ENOUGH_STORAGE = "node(s) did not have enough free storage"
