@@ -1,4 +1,4 @@
-"""Closes a session: computes the status of PodGroups, Pods and Queues, and their Events.
+"""Closes a session: computes the status of PodGroups and Queues, and their Events. ``waiting`` reports on Pods.
 
 A status is written only if it differs from that on the API server by more than times and transition ids, so an
 unchanged cluster causes no writes. A placed gang is never reported as unschedulable, and the Event and the condition of
@@ -9,7 +9,7 @@ from collections import Counter
 
 import numpy as np
 
-from scheduler.api.decisions import PodGroupStatusUpdate, PodsUnschedulable, QueueAllocated, group_ref
+from scheduler.api.decisions import PodGroupStatusUpdate, QueueAllocated, group_ref
 from scheduler.api.job import INQUEUE, PENDING, RUNNING, Condition, Job
 from scheduler.api.names import (
     CARD_REQUEST,
@@ -19,7 +19,6 @@ from scheduler.api.names import (
     EVENT_SCHEDULED,
     EVENT_UNSCHEDULABLE,
     EVENT_WARNING,
-    POD_REASON_UNSCHEDULABLE,
     REASON_GANG_READY,
     REASON_NOT_ENOUGH_RESOURCES,
     REASON_QUEUE_NOT_FOUND,
@@ -36,7 +35,7 @@ from scheduler.framework.extension import CLOSE, HELD_AMOUNTS
 from scheduler.framework.figures import QueueUsage
 from scheduler.framework.held_devices import held_devices
 from scheduler.framework.session import Session
-from scheduler.framework.waiting import gang_message, task_reason
+from scheduler.framework.waiting import report_tasks
 
 UNKNOWN, COMPLETED = "Unknown", "Completed"
 GROUP_READY = "pod group is ready"
@@ -120,7 +119,7 @@ def _close_job(session: Session, job: Job) -> None:
         or TaskStatus.ALLOCATED in job.by_status
         or TaskStatus.PIPELINED in job.by_status
     ):
-        _explain_tasks(session, job)
+        report_tasks(session, job)
 
 
 def _runs_as_before(job: Job) -> bool:
@@ -184,7 +183,7 @@ def _refuse_queue(session: Session, job: Job) -> None:
             PodGroupStatusUpdate(job.namespace, job.name, job.uid, job.stored_phase, conditions, *job.counts)
         )
         session.event(group_ref(job), EVENT_WARNING, EVENT_UNSCHEDULABLE, message)
-    _explain_tasks(session, job)
+    report_tasks(session, job)
 
 
 def _conditions(session: Session, job: Job, phase: str = "") -> tuple[PodGroupCondition, ...]:
@@ -242,34 +241,6 @@ def _is_schedulable_again(session: Session, job: Job, phase: str) -> bool:
                 and session.now - (parse_timestamp(condition.last_transition_time) or 0.0) >= _UNSCHEDULABLE_STANDS
             )
     return False
-
-
-# --- Pods ---
-def _explain_tasks(session: Session, job: Job) -> None:
-    """Sets PodScheduled=False with the reason on waiting tasks, unless they have this message."""
-    shared: str | None = None
-    messages = {cls: errors.message() for cls, errors in job.fit_errors.items()}
-    if not job.placed and not job.transaction:  # equal tasks have one message
-        for (cls, before), tasks in job.waiting_by_message().items():
-            message = messages.get(cls, "")
-            if not message:
-                shared = gang_message(job) if shared is None else shared
-                message = shared
-            if message != before:
-                session.decisions.pods.append(PodsUnschedulable(tasks, POD_REASON_UNSCHEDULABLE, message))
-        return
-    for status in (TaskStatus.ALLOCATED, TaskStatus.PENDING, TaskStatus.PIPELINED):
-        for task in job.of(status).values():
-            if task.gated or not task.ours:
-                continue
-            reason, message = task_reason(session, job, task, status, messages)
-            if not message:
-                shared = gang_message(job) if shared is None else shared
-                message = shared
-            new = message != task.message
-            nominated = session.nodes.names[job.placed[task.uid]] if task.uid in job.nominated else ""
-            if new or (nominated and nominated != task.nominated):
-                session.decisions.pods.append(PodsUnschedulable((task,), reason, message, nominated, new))
 
 
 # --- Queues ---

@@ -1,8 +1,9 @@
-"""The messages of conditions and Events about waiting gangs and tasks."""
+"""Why gangs and tasks wait: the messages of conditions and Events, and the condition PodScheduled of Pods."""
 
 from collections.abc import Mapping
 from functools import partial
 
+from scheduler.api.decisions import PodsUnschedulable
 from scheduler.api.job import Job
 from scheduler.api.names import POD_REASON_SCHEDULABLE, POD_REASON_UNSCHEDULABLE
 from scheduler.api.task import Task, TaskStatus
@@ -47,7 +48,34 @@ def _by_name(job: Job) -> list[Task]:
     return sorted(job.of(TaskStatus.PENDING).values(), key=lambda task: (task.index, task.name))
 
 
-def task_reason(
+def report_tasks(session: Session, job: Job) -> None:
+    """Sets PodScheduled=False with the reason on waiting tasks, unless they have this message."""
+    shared: str | None = None
+    messages = {cls: errors.message() for cls, errors in job.fit_errors.items()}
+    if not job.placed and not job.transaction:  # equal tasks have one message
+        for (cls, before), tasks in job.waiting_by_message().items():
+            message = messages.get(cls, "")
+            if not message:
+                shared = gang_message(job) if shared is None else shared
+                message = shared
+            if message != before:
+                session.decisions.pods.append(PodsUnschedulable(tasks, POD_REASON_UNSCHEDULABLE, message))
+        return
+    for status in (TaskStatus.ALLOCATED, TaskStatus.PENDING, TaskStatus.PIPELINED):
+        for task in job.of(status).values():
+            if task.gated or not task.ours:
+                continue
+            reason, message = _task_reason(session, job, task, status, messages)
+            if not message:
+                shared = gang_message(job) if shared is None else shared
+                message = shared
+            new = message != task.message
+            nominated = session.nodes.names[job.placed[task.uid]] if task.uid in job.nominated else ""
+            if new or (nominated and nominated != task.nominated):
+                session.decisions.pods.append(PodsUnschedulable((task,), reason, message, nominated, new))
+
+
+def _task_reason(
     session: Session, job: Job, task: Task, status: TaskStatus, messages: Mapping[int, str]
 ) -> tuple[str, str]:
     """Returns the reason and the message of a waiting task; "": only its job has one. ``messages``: class id -> why it
