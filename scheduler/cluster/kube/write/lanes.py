@@ -218,6 +218,8 @@ class Lanes:
         started: tuple[_Lane, Hashable, Work] | None = (lane, key, work)
         while started is not None:
             await self._do(*started)
+            if self._slow_start.answered():
+                self._wake()
             started = self._next()
         self._wake()  # the limits of other classes may have risen
 

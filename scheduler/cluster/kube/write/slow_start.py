@@ -3,7 +3,12 @@
 A busy API server processes requests in the order of their arrival: each waits for all that are in flight before it,
 however urgent it is. While few are in flight, the others wait here, where the most urgent one goes first, so that the
 first Pods of many jobs are created and bound soon. Later in a burst more writes may be in flight, because then all of
-them finish somewhat earlier.
+them finish earlier: with 64 in flight, a write takes a fifth less processor time of the API server and etcd than with
+8, since they wake up once for several of them.
+
+Those who create objects wait for the end of ``DURATION``: an early creation makes others wait for its whole job. Those
+who carry out decisions report each answer, and may have one more in flight for each: after the first answers, there are
+as many as the API server can take.
 """
 
 import asyncio
@@ -28,6 +33,8 @@ class SlowStart:
         self._ended = ended
         self._began = self._busy = -math.inf
         """When the burst began, and when as many writes as the limit allows were in flight last."""
+        self._limit = FIRST
+        """How many may be in flight."""
         self._timer: asyncio.TimerHandle | None = None
         """Waits for the end of the limit. None: no write is held back."""
 
@@ -38,13 +45,20 @@ class SlowStart:
         loop = asyncio.get_running_loop()
         now = loop.time()
         if self._timer is None and now - self._busy >= DURATION:
-            self._began = now
+            self._began, self._limit = now, FIRST
         self._busy = now
-        if in_flight < FIRST or now - self._began >= DURATION:
+        if in_flight < self._limit or now - self._began >= DURATION:
             return True
         if self._timer is None:
             self._timer = loop.call_at(self._began + DURATION + EARLY, self._end)
         return False
+
+    def answered(self) -> bool:
+        """A write has been answered. Returns whether one that was held back may start therefore."""
+        if self._timer is None:
+            return False
+        self._limit += 1
+        return True
 
     def close(self) -> None:
         if self._timer is not None:

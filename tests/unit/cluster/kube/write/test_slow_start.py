@@ -72,9 +72,46 @@ def test_bindings_of_a_burst_begin_with_few_in_flight_in_order_of_importance() -
         await asyncio.sleep(0.001)
         assert len(writes.started) == FIRST
         await writes.end(1)
-        assert writes.started[-1] == "pod"
+        assert writes.started[FIRST] == "pod"
         await asyncio.sleep(DURATION + 0.1)
         assert len(writes.started) == MANY + 1
+        await lanes.close()
+
+    virtual_time.run(scenario())
+
+
+def test_one_more_binding_may_be_in_flight_for_each_that_was_answered() -> None:
+    async def scenario() -> None:
+        lanes, writes = make_lanes(MANY), Writes()
+        for number in range(4 * MANY):
+            lanes.submit(Urgency.BINDING, f"pod {number}", writes)
+        await asyncio.sleep(0.001)
+        assert len(writes.started) == FIRST
+        await writes.end(FIRST)
+        assert len(writes.started) == FIRST + 2 * FIRST
+        await writes.end(2 * FIRST)
+        assert len(writes.started) == 3 * FIRST + MANY
+        await writes.end(MANY)
+        assert len(writes.started) == 3 * FIRST + 2 * MANY
+        await lanes.close()
+
+    virtual_time.run(scenario())
+
+
+def test_the_next_burst_of_bindings_begins_with_few_in_flight_again() -> None:
+    async def scenario() -> None:
+        lanes, writes = make_lanes(MANY), Writes()
+        for number in range(2 * MANY):
+            lanes.submit(Urgency.BINDING, f"pod {number}", writes)
+        await asyncio.sleep(0.001)
+        while len(writes.started) < 2 * MANY:
+            await writes.end(1)
+        await writes.end(MANY)
+        await asyncio.sleep(DURATION + 0.1)
+        for number in range(MANY):
+            lanes.submit(Urgency.BINDING, f"another {number}", writes)
+        await asyncio.sleep(0.001)
+        assert len(writes.started) == 2 * MANY + FIRST
         await lanes.close()
 
     virtual_time.run(scenario())
