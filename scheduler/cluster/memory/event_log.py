@@ -6,8 +6,10 @@ from typing import Any
 
 import msgspec
 
-from scheduler.api.decisions import EventRecord
-from scheduler.api.names import DEFAULT_NAMESPACE
+from scheduler.api.decisions import EventRecord, ObjectRef
+from scheduler.api.kinds import KINDS
+from scheduler.api.names import DEFAULT_NAMESPACE, EVENT_WARNING
+from scheduler.api.reasons import Malformed
 from scheduler.cluster.memory.raw_objects import format_time
 
 _Key = tuple[str, str, str, str, str, str]
@@ -43,6 +45,13 @@ class EventLog:
             return False
         self._events[key] = _RecordedEvent(event, component, time, time)
         return True
+
+
+def malformed_event(problem: Malformed) -> EventRecord:
+    """The Event about a field that was set aside."""
+    found = next((k for k in KINDS if k.name == problem.kind), None)
+    ref = ObjectRef(found.api_version if found else "v1", problem.kind, problem.namespace, problem.name)
+    return EventRecord(ref, EVENT_WARNING, problem.reason, problem.message)
 
 
 def _object(key: _Key, recorded: _RecordedEvent) -> dict[str, Any]:

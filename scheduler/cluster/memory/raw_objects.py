@@ -5,6 +5,8 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
+from scheduler.api.decisions import ObjectRef
+
 Json = dict[str, Any]
 _WRITABLE = ("metadata", "spec", "status")
 
@@ -61,3 +63,9 @@ def merged(target: Any, patch: Json) -> Json:
         else:
             result[key] = copy.deepcopy(value)
     return result
+
+
+def ref_of(raw: Json) -> ObjectRef:
+    """A reference to an object, for Events."""
+    meta = raw["metadata"]
+    return ObjectRef(raw["apiVersion"], raw["kind"], meta.get("namespace") or "", meta["name"], meta.get("uid") or "")
