@@ -1,11 +1,6 @@
-"""The chips that jobs request, the family of each job, and the constraints of the families on jobs.
+"""How jobs use the chips that they request (``npu_requests``): the family of each job, and the constraints of the
+families on jobs."""
 
-Finished and terminating Pods do not count, because their replacements do. Pods that request no chips (launchers,
-schedulers of a framework) are not of the plugin's concern.
-"""
-
-import re
-from collections import Counter
 from collections.abc import Callable, Container, Iterable, Sequence
 from functools import partial
 from typing import Final, NamedTuple
@@ -13,7 +8,6 @@ from typing import Final, NamedTuple
 from scheduler.api.job import Job
 from scheduler.api.names import (
     ACCELERATOR_TYPE,
-    BACKUP_SOURCE_POD,
     NPU_CORE,
     SCHEDULE_POLICY,
     SKIP_ASCEND_PLUGIN,
@@ -21,9 +15,10 @@ from scheduler.api.names import (
     SUB_HEALTHY_STRATEGY,
 )
 from scheduler.api.reasons import Malformed, Refusal
-from scheduler.api.resource import Dimensions, Vector, format_amount
-from scheduler.api.task import ALLOCATED_STATUSES, Task, TaskClass, TaskStatus
+from scheduler.api.resource import Dimensions, format_amount
+from scheduler.api.task import Task, TaskClass, TaskStatus
 from scheduler.plugins.ascend.family import Family, JobRequest, Request
+from scheduler.plugins.ascend.npu_requests import NPUS, NpuRequests, active_tasks
 from scheduler.plugins.ascend.rescheduling.policy import SubHealth, has_policy, policy_of
 from scheduler.plugins.ascend.resolve import JOB_LABELS, resolve
 from scheduler.plugins.ascend.resources import MILLI, ChipResource, units
@@ -33,15 +28,8 @@ from scheduler.plugins.ascend.vnpu.models import Model
 from scheduler.plugins.ascend.vnpu.requests import REASON_REQUEST, request_of, resource_of
 from scheduler.plugins.ascend.vnpu.requests import check as check_request
 
-_NPU: Final = re.compile(r"huawei\.com/(?:Ascend|npu).*")
-"""Resources of NPUs; other resources of the vendor (network cards) are no concern of the plugin."""
-_VIRTUAL: Final = re.compile(r"huawei\.com/Ascend(?:910-(?:2|3|4|5|6|8|10|12|16)c|310P-(?:1|2|4)c)(?:\..*)?")
-"""Resources of virtual devices that were created statically."""
 _SCHEDULER: Final = "scheduler"
 """The task of a framework's scheduler, which requests no chips."""
-_ENDING: Final = frozenset({TaskStatus.RELEASING, TaskStatus.SUCCEEDED, TaskStatus.FAILED})
-_SUMMED: Final = _ENDING | ALLOCATED_STATUSES | {TaskStatus.PENDING, TaskStatus.PIPELINED}
-"""All statuses but those of active tasks that no sum of a job contains."""
 
 
 class Use(NamedTuple):
@@ -89,8 +77,8 @@ class _CoreTasks(NamedTuple):
     tasks: list[Task]
 
 
-class Demand:
-    """The chips that the jobs of one session request."""
+class Demand(NpuRequests):
+    """How the jobs of one session use chips."""
 
     def __init__(
         self,
@@ -105,91 +93,15 @@ class Demand:
         """``super_pod_size``: the largest number of nodes of a super pod. ``owned_elsewhere``: resources about which
         another plugin decides. ``preset_virtual``: see ``settings``; ``models``: those of the chips in the cluster
         that can be divided. ``report``: called for malformed labels of jobs."""
+        owned = set(owned_elsewhere)
+        super().__init__(dimensions, owned)
         self._report = report
         self._models = models
         self._super_pod_size = super_pod_size
         self._preset_virtual = preset_virtual
-        self._names = dimensions.names
-        others = set(owned_elsewhere)
-        npus = {d: name for d, name in enumerate(dimensions.names) if _NPU.fullmatch(name) and name not in others}
-        self.virtual = {d: ChipResource(name) for d, name in npus.items() if _VIRTUAL.fullmatch(name)}
-        """Position in resource vectors -> the resource, for virtual NPUs that were created beforehand."""
-        self._cores = next((d for d, name in npus.items() if name == NPU_CORE), None)
-        others_of = (*self.virtual, self._cores)
-        self._chips = {d: ChipResource(name) for d, name in npus.items() if d not in others_of}
-        self._watched = list(npus)
-        self._basis = super_pod_size, tuple(sorted(others)), preset_virtual, tuple(npus.items())
+        self._basis = super_pod_size, tuple(sorted(owned)), preset_virtual, self._npus
         """All that the use of chips by a job depends on, except the job."""
-        self._numbers: dict[str, int] = {}
-        """Key of a job -> number of its Pods that request NPUs."""
-        self._classes: dict[int, dict[ChipResource, int]] = {}
-        """Class id -> the whole chips that its tasks request."""
         self._known: dict[str, Use | CoreUse | ShareUse | Refusal | None] = {}
-
-    @property
-    def resources(self) -> dict[int, ChipResource]:
-        """Position in resource vectors -> the resource, for resources of whole chips."""
-        return self._chips
-
-    def chips(self, cls: TaskClass, resource: ChipResource) -> int:
-        """The number of whole chips of a resource that a task of the class requests; a fraction is rounded up."""
-        return self._of_class(cls).get(resource, 0)
-
-    def asks(self, cls: TaskClass) -> bool:
-        """Whether tasks of the class request whole chips."""
-        return bool(self._of_class(cls))
-
-    def _of_class(self, cls: TaskClass) -> dict[ChipResource, int]:
-        known = self._classes.get(cls.id)
-        if known is None:
-            asked = {resource: units(cls, d) for d, resource in self._chips.items()}
-            known = self._classes[cls.id] = {resource: chips for resource, chips in asked.items() if chips}
-        return known
-
-    def asks_virtual(self, cls: TaskClass) -> bool:
-        """Whether tasks of the class request virtual devices that were created statically."""
-        return any(units(cls, d) for d in self.virtual)
-
-    def whole_chips(self, amounts: Vector) -> dict[ChipResource, int]:
-        """The numbers of chips among resource amounts, rounded up."""
-        numbers = {resource: int(-(-amounts[d] // MILLI)) for d, resource in self._chips.items() if d < len(amounts)}
-        return {resource: number for resource, number in numbers.items() if number}
-
-    def cores(self, cls: TaskClass) -> int:
-        """The number of AI cores (``huawei.com/npu-core``) that a task of the class requests."""
-        return units(cls, self._cores)
-
-    def has_npus(self, job: Job) -> bool:
-        """Whether Pods or minResources of the job request chips or virtual devices."""
-        amounts = [job.pending, job.allocated, job.pipelined]
-        if job.min_resources is not None:
-            amounts.append(job.min_resources)
-        return any(vector[d] for vector in amounts for d in self._watched if d < len(vector))
-
-    def is_npu_job(self, job: Job) -> bool:
-        """Whether a Pod of the job requests chips or virtual devices."""
-        number = self._numbers.get(job.key)
-        return (self._npu_pods(job) if number is None else number) > 0
-
-    def is_distributed(self, job: Job) -> bool:
-        """Whether several Pods of the job request chips or virtual devices."""
-        return self._npu_pods(job) > 1
-
-    def _npu_pods(self, job: Job) -> int:
-        if job.key not in self._numbers:
-            self._numbers[job.key] = job.remember("NPU Pods", self._basis, partial(self._count_npu_pods, job))
-        return self._numbers[job.key]
-
-    def _asks_for_none(self, job: Job) -> bool:
-        """Whether the sums of the job show that none of its Pods requests NPUs, as for most jobs. This is much cheaper
-        than to look at its Pods."""
-        return job.by_status.keys() <= _SUMMED and not self.has_npus(job)
-
-    def _count_npu_pods(self, job: Job) -> int:
-        if self._asks_for_none(job):
-            return 0
-        classes = Counter(task.cls for task in _active_tasks(job))
-        return sum(number for cls, number in classes.items() if any(units(cls, d) for d in self._watched))
 
     def use(self, job: Job) -> Use | None:
         """How the job uses chips; None if it uses none, or if it is refused."""
@@ -229,7 +141,7 @@ class Demand:
     def _compute_use(self, job: Job) -> "Use | _CoreTasks | ShareUse | Refusal | None":
         if self._asks_for_none(job):
             return None
-        tasks = _active_tasks(job)
+        tasks = active_tasks(job)
         classes = {task.cls.id: task.cls for task in tasks}
         for cls in classes.values():
             refusal = self._check_virtual(cls)
@@ -293,14 +205,10 @@ class Demand:
         for task in {task.cls.id: task for task in reversed(pending)}.values():  # the first of each class
             for container in task.cls.spec.containers:
                 requests = container.resources.requests if container.resources is not None else None
-                name = next((name for name in requests or () if _NPU.fullmatch(name)), None)
+                name = next((name for name in requests or () if NPUS.fullmatch(name)), None)
                 if name is not None and self._names_npu(name):
                     return Refusal(REASON_REQUEST, f"Pod {task.key} asks for 0 {name}")
         return None
-
-    def _names_npu(self, name: str) -> bool:
-        """Whether the plugin decides about a resource that some node has."""
-        return any(self._names[d] == name for d in self._watched)
 
     def _avoids_sub_health(self, job: Job) -> bool:
         """Whether the job does not use sub-healthy nodes."""
@@ -317,7 +225,7 @@ class Demand:
         resource = resource_of(job, asking, preset=self._preset_virtual)
         if isinstance(resource, Refusal):
             return resource
-        other = next((task for task in _active_tasks(job) if not self.cores(task.cls)), None)
+        other = next((task for task in active_tasks(job) if not self.cores(task.cls)), None)
         if other is not None:
             text = f"Pod {other.key} asks for no {NPU_CORE}; every Pod of a job with {NPU_CORE} has to"
             return Refusal(REASON_REQUEST, text)
@@ -384,9 +292,3 @@ def _traits(job: Job, asking: Sequence[Task]) -> dict[str, str]:
 
 def _may_ask_for_none(task: Task) -> bool:
     return task.role == _SCHEDULER or task.cls.annotations.get(SKIP_ASCEND_PLUGIN) == "enabled"
-
-
-def _active_tasks(job: Job) -> list[Task]:
-    """Without backups, which are to take the places of others."""
-    active = (task for status, tasks in job.by_status.items() if status not in _ENDING for task in tasks.values())
-    return [task for task in active if BACKUP_SOURCE_POD not in task.fault_marks]
