@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar, TypeVarTuple
 
 import pytest
 
-from scheduler.cluster.kube.process import lease
+from scheduler.cluster.kube.process import election, lease
 from scheduler.cluster.kube.transport import fence
 
 QUIET: Final = 0.001
@@ -66,6 +66,7 @@ def run(scenario: Coroutine[Any, Any, T]) -> T:
     """Like ``asyncio.run``, with virtual time; leases and fences measure it too."""
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner, pytest.MonkeyPatch.context() as patch:
         clock = runner.get_loop().time
+        patch.setattr(election, "clock", clock)
         patch.setattr(lease, "clock", clock)
         patch.setattr(fence, "clock", clock)
         return runner.run(scenario)

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from scheduler.cluster.kube.process.lease import LeaderElector, free_version, new_identity
+from scheduler.cluster.kube.process.election import LeaderElector, new_identity
+from scheduler.cluster.kube.process.lease import free_version
 from scheduler.cluster.kube.process.liveness import Liveness, Phase
 from scheduler.cluster.kube.process.settings import ProcessSettings
 from scheduler.cluster.kube.process.waiting import unless_stopped

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from scheduler.cluster.kube.process import lease as leases_module
-from scheduler.cluster.kube.process.lease import LeaderElector, LeaseSettings, free_version, until_released
+from scheduler.cluster.kube.process import election
+from scheduler.cluster.kube.process.election import LeaderElector
+from scheduler.cluster.kube.process.lease import LeaseSettings, free_version, until_released
 from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.fence import Fence
 from tests.unit import virtual_time
@@ -314,7 +315,7 @@ def test_a_killed_leader_is_followed_within_the_duration_and_a_third_of_a_second
 ) -> None:
     chance = random.Random(seed)
     world = Simulated(killed=130.0 + chance.uniform(0.0, 2.0), phase=chance.uniform(0.0, 2.0))
-    monkeypatch.setattr(leases_module, "clock", world.clock)
+    monkeypatch.setattr(election, "clock", world.clock)
     monkeypatch.setattr(asyncio, "sleep", world.sleep)
     monkeypatch.setattr(random, "uniform", chance.uniform)
     settings = LeaseSettings("volcano-system", "l", duration=15.0, renew_deadline=10.0, retry_period=2.0)
