@@ -8,7 +8,7 @@ requests. If annotations and record disagree about a chip, it is assigned to no 
 
 from typing import NamedTuple
 
-from scheduler.api.names import ASCEND_REAL, EVENT_DEVICES_DISAGREE, EVENT_MALFORMED
+from scheduler.api.names import ASCEND_REAL, EVENT_DEVICES_DISAGREE
 from scheduler.api.reasons import Malformed
 from scheduler.api.task import MAX_EARLIER, Task
 from scheduler.plugins.ascend.chiplist import ChipListError, format_chips, parse_chips, parse_mounted
@@ -57,6 +57,17 @@ def holding(
         return Holding(NONE, mounted | assigned | earlier, whole, True)
     held = mounted or assigned
     return Holding(held, (assigned | annotations.changed(earlier, held)) & ~held, max(whole - held.bit_count(), 0))
+
+
+def malformed_annotation(task: Task, key: str, problem: str) -> Malformed:
+    """An annotation of a Pod that is ignored."""
+    return Malformed("Pod", task.namespace, task.name, f"metadata.annotations[{key}]", problem)
+
+
+def disagreement(task: Task, key: str, what: str, consequence: str) -> Malformed:
+    """An annotation of a Pod that disagrees with its request, its binding, its other annotations, or other Pods."""
+    field = f"metadata.annotations[{key}]"
+    return Malformed("Pod", task.namespace, task.name, field, what, consequence, EVENT_DEVICES_DISAGREE, uid=task.uid)
 
 
 class _Annotations:
@@ -115,7 +126,7 @@ class _Annotations:
         try:
             mask = (parse_mounted if key == ASCEND_REAL else parse_chips)(text, self._resource.prefix)
         except ChipListError as error:
-            self._report(key, str(error))
+            self._problems.append(malformed_annotation(self._task, key, str(error)))
             return NONE
         if mask.bit_count() <= self._maximum:
             return mask
@@ -147,12 +158,7 @@ class _Annotations:
 
     def report_disagreement(self, key: str, what: str, consequence: str) -> None:
         text = f"asked for {self._maximum} {self._resource.name}; {what}"
-        self._report(key, text, consequence, EVENT_DEVICES_DISAGREE)
+        self._problems.append(disagreement(self._task, key, text, consequence))
 
     def listed(self, mask: int) -> str:
         return format_chips(ids_of(mask), self._resource.prefix) or "none"
-
-    def _report(self, key: str, text: str, consequence: str = "ignored", reason: str = EVENT_MALFORMED) -> None:
-        task, field = self._task, f"metadata.annotations[{key}]"
-        uid = task.uid if reason == EVENT_DEVICES_DISAGREE else ""
-        self._problems.append(Malformed("Pod", task.namespace, task.name, field, text, consequence, reason, uid=uid))

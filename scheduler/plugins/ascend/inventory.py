@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from scheduler.api.names import BASE_DEVICE_INFOS, EVENT_DEVICES_DISAGREE
+from scheduler.api.names import BASE_DEVICE_INFOS
 from scheduler.api.objects import ConfigMap, Node
 from scheduler.api.reasons import Malformed
 from scheduler.api.snapshot import Snapshot
@@ -27,7 +27,7 @@ from scheduler.api.task import Task, TaskStatus
 from scheduler.plugins.ascend.chiplist import ChipListError, format_chips, parse_chips
 from scheduler.plugins.ascend.cluster_reports import ClusterReports, Report
 from scheduler.plugins.ascend.device_lists import device_reports, reported_lists
-from scheduler.plugins.ascend.holdings import Holding, holding
+from scheduler.plugins.ascend.holdings import Holding, disagreement, holding
 from scheduler.plugins.ascend.masks import ALL, NONE, highest, ids_of, lowest
 from scheduler.plugins.ascend.resources import MILLI, ChipRequests, ChipResource
 from scheduler.plugins.ascend.sharing.quota import FULL, Quota, is_shared, share_of
@@ -250,18 +250,9 @@ def _contested(
         mine = chips.held & contested
         if mine:
             others = sorted(other.key for other, theirs in pods if theirs.held & mine and other is not task)
-            problems.append(
-                Malformed(
-                    "Pod",
-                    task.namespace,
-                    task.name,
-                    f"metadata.annotations[{resource.name}]",
-                    f"{format_chips(ids_of(mine), resource.prefix)} of node {task.node} count as Pod {others[0]}'s too",
-                    "no other Pod is given them while one of the two exists",
-                    EVENT_DEVICES_DISAGREE,
-                    uid=task.uid,
-                )
-            )
+            what = f"{format_chips(ids_of(mine), resource.prefix)} of node {task.node} count as Pod {others[0]}'s too"
+            consequence = "no other Pod is given them while one of the two exists"
+            problems.append(disagreement(task, resource.name, what, consequence))
     return contested
 
 

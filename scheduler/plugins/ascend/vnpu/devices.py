@@ -12,7 +12,6 @@ from scheduler.api.names import (
     DEVICE_INFO_CONFIGMAP_PREFIX,
     DEVICE_INFO_KEY,
     DEVICE_INFO_NAMESPACE,
-    EVENT_DEVICES_DISAGREE,
 )
 from scheduler.api.objects import ConfigMap, Node
 from scheduler.api.reasons import Malformed
@@ -21,6 +20,7 @@ from scheduler.api.task import Task, TaskStatus
 from scheduler.framework.columns import UNBOUNDED, Counts
 from scheduler.framework.node_readings import NodeColumns, NodeValues, Source
 from scheduler.plugins.ascend.chiplist import MAX_LENGTH, ChipListError
+from scheduler.plugins.ascend.holdings import disagreement, malformed_annotation
 from scheduler.plugins.ascend.masks import NONE, WIDTH, Masks
 from scheduler.plugins.ascend.resources import ChipResource, units
 from scheduler.plugins.support.device_info import DeviceInfoError, device_info
@@ -204,19 +204,9 @@ def _held(resource: ChipResource, task: Task, problems: list[Malformed]) -> tupl
         if len(found) == 1:
             names[found[0].partition("_")[0]] = None
         elif value == text:
-            field = f"metadata.annotations[{resource.name}]"
-            problems.append(Malformed("Pod", task.namespace, task.name, field, problem, "ignored"))
+            problems.append(malformed_annotation(task, resource.name, problem))
     if len(names) > 1:
-        problems.append(
-            Malformed(
-                "Pod",
-                task.namespace,
-                task.name,
-                f"metadata.annotations[{resource.name}]",
-                f"{', '.join(names)} are named by the binding to node {task.node} and by annotations",
-                "no other Pod is given them while this one exists",
-                EVENT_DEVICES_DISAGREE,
-                uid=task.uid,
-            )
-        )
+        what = f"{', '.join(names)} are named by the binding to node {task.node} and by annotations"
+        consequence = "no other Pod is given them while this one exists"
+        problems.append(disagreement(task, resource.name, what, consequence))
     return tuple(names)

@@ -9,10 +9,11 @@ import re
 from contextlib import suppress
 from typing import Final, NamedTuple
 
-from scheduler.api.names import ASCEND_REAL, EVENT_DEVICES_DISAGREE, EVENT_MALFORMED, NPU_CORE
+from scheduler.api.names import ASCEND_REAL, NPU_CORE
 from scheduler.api.reasons import Malformed
 from scheduler.api.task import MAX_EARLIER, Task
 from scheduler.plugins.ascend.chiplist import ChipListError, parse_mounted
+from scheduler.plugins.ascend.holdings import disagreement, malformed_annotation
 from scheduler.plugins.ascend.masks import NONE, WIDTH, mask_of
 from scheduler.plugins.ascend.resources import ChipResource
 from scheduler.plugins.ascend.vnpu.models import Model
@@ -57,7 +58,8 @@ def holding(model: Model, size: int, task: Task, cores: int, since: float, probl
     text = task.annotations.get(NPU_CORE, "")
     if not cores:
         if text:
-            _report(task, NPU_CORE, f"{text[:64]!r}, but the Pod asks for no {NPU_CORE}", "ignored", problems)
+            what = f"{text[:64]!r}, but the Pod asks for no {NPU_CORE}"
+            problems.append(disagreement(task, NPU_CORE, what, "ignored"))
         return CoreHolding()
     annotated = _parsed(task, text, model, size, cores, problems) if text else ()
     recorded = "" if task.record is None else task.record.chips.get(NPU_CORE, "")
@@ -76,7 +78,7 @@ def holding(model: Model, size: int, task: Task, cores: int, since: float, probl
         what = f"the binding to node {task.node}, {NPU_CORE} and {ASCEND_REAL} name different chips"
         consequence = "no other Pod is given parts of them while this one exists"
     if unknown or doubtful:
-        _report(task, NPU_CORE, f"asks for {cores} {NPU_CORE}; {what}", consequence, problems)
+        problems.append(disagreement(task, NPU_CORE, f"asks for {cores} {NPU_CORE}; {what}", consequence))
     confirmed = bool(task.annotations.get(ASCEND_REAL))
     uses = tuple(use._replace(confirmed=confirmed, group=group) for use in uses)
     return CoreHolding(uses, doubtful, unknown)
@@ -87,7 +89,7 @@ def _parsed(task: Task, text: str, model: Model, size: int, cores: int, problems
     try:
         return parse(text, model, size, cores)
     except ChipListError as error:
-        _report(task, NPU_CORE, str(error), "ignored", problems, EVENT_MALFORMED)
+        problems.append(malformed_annotation(task, NPU_CORE, str(error)))
         return ()
 
 
@@ -111,24 +113,11 @@ def _mounted(model: Model, task: Task, number: int, problems: list[Malformed]) -
     try:
         mask = parse_mounted(text, ChipResource(model.resource).prefix)
     except ChipListError as error:
-        _report(task, ASCEND_REAL, str(error), "ignored", problems, EVENT_MALFORMED)
+        problems.append(malformed_annotation(task, ASCEND_REAL, str(error)))
         return NONE, -1
     if mask.bit_count() > number:
         text = f"names {mask.bit_count()} chips, the AI cores of the Pod are on {number}"
-        _report(task, ASCEND_REAL, text, "ignored", problems)
+        problems.append(disagreement(task, ASCEND_REAL, text, "ignored"))
         return NONE, -1
     group = _GROUP.fullmatch(text)
     return mask, -1 if group is None else int(group.group(1))
-
-
-def _report(
-    task: Task,
-    key: str,
-    text: str,
-    consequence: str,
-    problems: list[Malformed],
-    reason: str = EVENT_DEVICES_DISAGREE,
-) -> None:
-    uid = task.uid if reason == EVENT_DEVICES_DISAGREE else ""
-    field = f"metadata.annotations[{key}]"
-    problems.append(Malformed("Pod", task.namespace, task.name, field, text, consequence, reason, uid=uid))
