@@ -40,11 +40,11 @@ class Store:
         """Uids of deleted objects, the oldest first: late versions of them are ignored."""
 
     def get(self, kind: Kind, struct: type[T], namespace: str, name: str) -> T | None:
-        """The object, or None. ``struct`` is the kind's, for the type checker."""
+        """Returns an object, or None. ``struct``: that of the kind, for the type checker."""
         return cast("T | None", self._objects.get(kind, {}).get((namespace, name)))
 
     def all(self, kind: Kind, struct: type[T]) -> Iterable[T]:
-        """Every object of a kind, in no order. Not to be kept while the store changes."""
+        """All objects of a kind, in no order. The result must not be kept while the store changes."""
         return cast("Iterable[T]", self._objects.get(kind, {}).values())
 
     def count(self, kind: Kind) -> int:
@@ -65,7 +65,8 @@ class Store:
 
     # --- updates ------------------------------------------------------------------------------------------------------
     def upsert(self, kind: Kind, obj: KubeObject) -> tuple[bool, KubeObject | None]:
-        """Takes a version of an object. Returns whether it is new, and the version before."""
+        """Stores a version of an object, unless a newer one is known or the object was deleted. Returns whether it was
+        stored, and the version before."""
         key = key_of(obj)
         objects = self._objects.setdefault(kind, {})
         old = objects.get(key)
@@ -84,8 +85,8 @@ class Store:
         return True, old
 
     def delete(self, kind: Kind, namespace: str, name: str, uid: str = "") -> KubeObject | None:
-        """The object is gone; its last version, or None if it was not there. ``uid``: which one, "" for whichever has
-        the name."""
+        """Removes a deleted object and returns its last version, or None if it was not there. ``uid``: that of the
+        object that was deleted; "": the one with the name."""
         self._mark_deleted(uid)
         objects = self._objects.get(kind, {})
         old = objects.get((namespace, name))
@@ -132,12 +133,12 @@ def _drop(index: dict[K, dict[str, Pod]], key: K, name: str) -> None:
 
 
 def _version(obj: KubeObject) -> int:
-    """The resource version as a number, which Kubernetes since 1.35 promises it is; -1 where it is none."""
+    """The resource version as a number, which it is since Kubernetes 1.35; -1 if it is none."""
     text = obj.metadata.resource_version
     return int(text) if text.isdecimal() else -1
 
 
 def _without_variables(pod: Pod) -> Pod:
-    """The Pod without the environment of its containers: there may be many Pods, and no controller reads it."""
+    """Returns the Pod without the environment of its containers, which takes memory and which no controller reads."""
     spec = without_variables(pod.spec)
     return pod if spec is pod.spec else replace(pod, spec=spec)

@@ -78,7 +78,7 @@ class Session(Views):
         external_calls: ExternalCalls = NO_EXTERNAL_CALLS,
     ) -> None:
         """``nodes_limit``: how many feasible nodes to consider per task; 0: all. ``external_calls``: carries out
-        requests of plugins to other programs. ``opening.open_plugins`` opens the plugins."""
+        requests of plugins to other programs. ``cycle.open_plugins`` opens the plugins."""
         super().__init__(len(configuration.tiers), snapshot.nodes, nodes_limit)
         self.snapshot = snapshot
         self._external_calls = external_calls

@@ -158,7 +158,7 @@ class Connections:
 
 
 def _closing(refusal: E) -> E:
-    """The rest of the request is not read."""
+    """Returns the refusal, which closes the connection: the rest of the request is not read."""
     refusal.force_close()
     return refusal
 
@@ -198,14 +198,14 @@ class _Connection(Accepted):
         self._connections.lost(self)
 
     def reads(self) -> None:
-        """The headers have come; for the body there is another deadline."""
+        """Called when the headers have arrived. ``Connections`` limits the time for the body."""
         self._until(None)
 
     def works(self) -> None:
         self.busy = True
 
     def becomes_idle(self) -> None:
-        """A request is done."""
+        """Called when a request is done."""
         self.busy, self._idle = False, True
         self._until(self._limits.idle)
 

@@ -139,6 +139,7 @@ class Demand(NpuRequests):
 
     # --- checking ---
     def _compute_use(self, job: Job) -> "Use | _CoreTasks | ShareUse | Refusal | None":
+        """Returns how a job uses chips, or why it is refused; None: it requests none."""
         if self._asks_for_none(job):
             return None
         tasks = active_tasks(job)
@@ -240,6 +241,7 @@ class Demand(NpuRequests):
         return CoreUse(resource, len(asking) > 1, self._avoids_sub_health(job))
 
     def _check_virtual(self, cls: TaskClass) -> Refusal | None:
+        """Refuses tasks that request virtual devices, but not exactly one."""
         requests = [d for d in self.virtual if units(cls, d)]
         if not requests or (len(requests) == 1 and cls.request[requests[0]] == MILLI):
             return None
@@ -247,6 +249,7 @@ class Demand(NpuRequests):
         return Refusal(REASON_REQUEST, f"a Pod asks for {what}; it may ask for exactly 1 virtual device")
 
     def _check_pods(self, family: Family, position: int, asking: Sequence[Task]) -> Refusal | None:
+        """Refuses Pods that request a number of chips that Pods of the family may not request."""
         name = self._names[position]
         for task in {task.cls.id: task for task in reversed(asking)}.values():  # the first of each class
             amount = task.cls.request[position]

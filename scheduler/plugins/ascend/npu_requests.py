@@ -118,6 +118,6 @@ class NpuRequests:
 
 
 def active_tasks(job: Job) -> list[Task]:
-    """The tasks of a job that count, without backups, which are to take the places of others."""
+    """Returns the tasks of a job that count. Backups do not: they are to take the places of others."""
     active = (task for status, tasks in job.by_status.items() if status not in _ENDING for task in tasks.values())
     return [task for task in active if BACKUP_SOURCE_POD not in task.fault_marks]

@@ -143,9 +143,7 @@ class Ascend:
             session.add_node_assignment(previous.assign)
             session.add_task_order(previous.last)
         session.add_close(self._close)
-        session.add_handlers(
-            self._plans.allocate, self._plans.deallocate
-        )  # before the ledgers, which it leaves as they are
+        session.add_handlers(self._plans.allocate, self._plans.deallocate)  # refuses nodes before a ledger has changed
         for ledger in ledgers:
             session.add_handlers(ledger.allocate, ledger.deallocate)
         session.add_node_devices(self._node_devices)
@@ -227,7 +225,7 @@ class Ascend:
         return Vote.PERMIT if asked and self._settings.force_enqueue else Vote.ABSTAIN
 
     def _close(self) -> None:
-        """Says on the PodGroup of each gang that waits at which step the plugin refused it."""
+        """Adds a condition to the PodGroup of each gang that waits: at which step the plugin refused it."""
         for job in self._session.active_jobs.values():
             if not (job.refusals or job.fit_errors) or job.missing <= 0:
                 continue
@@ -237,7 +235,8 @@ class Ascend:
                     job.new_conditions += (Condition(CONDITION_UNSCHEDULABLE, *found),)
 
     def _condition(self, job: Job) -> tuple[str, str] | None:
-        """Reason and message. A job may be invalid and request more than the cluster has: the message says both."""
+        """Returns reason and message of this condition, or None. A job may be invalid and request more than the cluster
+        has: the message says both."""
         invalid = self._demand.check(job) or self._gangs.check(job)
         found = [] if invalid is None else [(REASON_VALIDATE, f"{invalid.reason}: {invalid.message}")]
         found += [(REASON_ENQUEUE, refusal.message) for refusal in job.refusals if refusal.reason == REASON_ENQUEUE][:1]

@@ -152,7 +152,8 @@ class ApiClient:
         *,
         inflate: bool = False,
     ) -> Answer:
-        """Raises TransportError, and what ``receive`` raises."""
+        """Sends a request and returns the answer. ``inflate``: whether a compressed body is decompressed. Raises
+        TransportError, and what ``receive`` raises."""
         transport = self._open_transport()
         inflater = Inflater(receive) if inflate and receive is not None else None
         try:
@@ -192,8 +193,9 @@ class ApiClient:
         self, path: str, params: Mapping[str, str], receive: Callable[[list[bytes]], object], *, longest: float
     ) -> None:
         """Calls ``receive`` with the lines of a streamed answer, as many at a time as have arrived, until the server
-        ends it. What follows the last newline is torn, and left out. ``longest``: see ``lines``, which takes more
-        processor time. Raises ApiError, TransportError, and what ``receive`` raises: the stream is broken off then."""
+        ends it. A last line without a newline is left out, because it is incomplete. ``longest``: as for ``lines``,
+        which takes more processor time. Raises ApiError, TransportError, and what ``receive`` raises: the stream is
+        broken off then."""
         splitter = LineSplitter()
 
         def take(part: bytes) -> None:
@@ -223,9 +225,9 @@ class ApiClient:
         """The lines of a streamed answer, as many at a time as have arrived. They arrive no faster than they are taken.
 
         Streams are few and are not rate-limited: a watch must not wait behind bindings to be resumed.
-        ``longest``: seconds after which the stream is broken off; None: never. ``unfinished``: whether a last line that
-        no newline ends is handed out as well; of a watch, it is a torn one. Ends when the server ends it. Raises
-        ApiError, TransportError. To be closed by the caller (``aclosing``).
+        ``longest``: seconds after which the stream is broken off; None: never. ``unfinished``: whether a last line
+        without a newline is handed out, too; that of a watch is incomplete. Ends when the server ends the stream.
+        Raises ApiError, TransportError. The caller closes it (``aclosing``).
         """
         code = "error"
         try:
@@ -292,7 +294,7 @@ class ApiClient:
 
 
 def _transport(access: Access) -> HttpTransport:
-    """The leanest way to the server."""
+    """Returns the transport with the least overhead that reaches the server."""
     lean = Http1Transport.to(access)
     if lean is not None:
         return lean

@@ -135,7 +135,7 @@ class Informer:
         """Why the last attempt failed, or ""; logged while ``synced`` is awaited."""
 
     async def run(self) -> None:
-        """Lists and watches, for ever."""
+        """Lists and watches until it is cancelled."""
         while True:
             try:
                 if not self.version:
@@ -173,7 +173,7 @@ class Informer:
         self._synced_gauge.set(0)
 
     def _complete(self) -> None:
-        """The first list is in the cache, or there is nothing to list."""
+        """Records that the first list is in the cache, or that there is nothing to list."""
         self.synced.set()
         self._synced_gauge.set(1)
 

@@ -129,7 +129,7 @@ class Rescheduler:
         session.add_close(deletions.delete)
 
     def check(self, job: Job) -> Refusal | None:
-        """Refuses a job that restarts as a whole while Pods of before exist."""
+        """Refuses a job that restarts as a whole while Pods from before the restart exist."""
         restart = self.restarts.get(job.key)
         if restart is None or not restart.whole or not restart.pods or job.key not in self._policies:
             return None
@@ -300,7 +300,7 @@ class Rescheduler:
     def _write(
         self, namespace: str, name: str, data: Mapping[str, str], recorded: ConfigMap | None, consequence: str
     ) -> None:
-        """``consequence``: what it means for the jobs if the API server refuses the write."""
+        """Writes a ConfigMap if its data changes. ``consequence``: what a refused write means for the jobs."""
         before = recorded.data or {} if recorded is not None else {}
         changed = {key: text for key, text in data.items() if before.get(key) != text}
         if recorded is not None and not changed:
@@ -321,7 +321,7 @@ class Rescheduler:
 
 
 def _documents(nodes: Iterable[NodeFaults], before: Iterable[FaultNode], now: float) -> tuple[FaultNode, ...]:
-    """The nodes with a fault. The time of one whose faults are as before is kept."""
+    """Returns the nodes with a fault. One whose faults are as before keeps its time."""
     known = {node.node_name: node for node in before}
     result = []
     for node in (node for node in nodes if node.is_listed):
