@@ -3,21 +3,21 @@
 As with vcjobs, Pods are created once the PodGroup is admitted to its queue. A key is an AscendJob.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final, cast
 
 from scheduler.api.acjob import CREATED, FAILED, RESTARTING, RUNNING, SUSPENDED, AscendJob
-from scheduler.api.acjob_roles import FRAMEWORK, LEADERS, InvalidJobError, JobRoles, Role, roles_of
+from scheduler.api.acjob_roles import InvalidJobError, JobRoles, Role, roles_of
 from scheduler.api.job import PENDING_PHASES
 from scheduler.api.kinds import ACJOB, CONFIG_MAP, POD, POD_GROUP, QUEUE, SERVICE, Kind, find_kind
 from scheduler.api.names import (
     RESCHEDULING_STATE,
     SYSTEM_NAMESPACE,
 )
-from scheduler.api.objects import ENDED_PHASES, ConfigMap, KubeObject, Pod, Service, controller_of
+from scheduler.api.objects import ConfigMap, KubeObject, Pod, Service, controller_of
 from scheduler.api.quantity import QuantityError
 from scheduler.api.scheduling import PodGroup, Queue
-from scheduler.api.times import parse_timestamp
+from scheduler.controllers.acjob.clean_up import MAX_INTERVAL, clean_up, deletions, seconds_left
 from scheduler.controllers.acjob.environment import CLUSTERD, CLUSTERD_DOMAIN, CLUSTERD_NAMESPACE, Addresses
 from scheduler.controllers.acjob.hot_switch import is_switched, marks_differ, next_steps, places
 from scheduler.controllers.acjob.manifests import VERSION, group_name, members, pod, pod_group, pod_name, service
@@ -49,8 +49,6 @@ from scheduler.controllers.store import Key, Store, key_of
 _PAUSE: Final = 1.0
 """Seconds between two plans for a job that has all its Pods. A job of a thousand Pods changes thousands of times while
 it starts."""
-_MAX_INTERVAL: Final = 30 * 86400.0
-"""Seconds after which a job is checked again at the latest."""
 _NO_QUEUE: Final = "InvalidQueue"
 _QUEUE_PATIENCE: Final = 5
 """Seconds for which a new job waits for its queue, which may have been created with it."""
@@ -105,7 +103,7 @@ class AscendJobController(Controller):
             self._lost.pop(key, None)
             return Plan()
         if job.is_finished:
-            return self._clean_up(job, now)
+            return clean_up(self._store, job, now)
         if now < self._due.get(key, 0.0):
             return Plan(after=self._due[key] - now)
         try:
@@ -113,20 +111,20 @@ class AscendJobController(Controller):
             self._check_queue(job)
             group = pod_group(job, roles)
         except (InvalidJobError, QuantityError) as error:
-            young = self._seconds_left(job, _QUEUE_PATIENCE, job.metadata.creation_timestamp, now)
+            young = seconds_left(_QUEUE_PATIENCE, job.metadata.creation_timestamp, now)
             if isinstance(error, InvalidJobError) and error.reason == _NO_QUEUE and young is not None and young > 0:
                 return Plan(after=min(young, 1.0))
             return self._conclude(job, now, ConditionChange(FAILED, "JobValidFailed", str(error)), None)
         if job.spec.run_policy.suspend:
             return self._suspend(job, roles, now)
-        deadline = self._seconds_left(job, job.spec.run_policy.active_deadline_seconds, job.status.start_time, now)
+        deadline = seconds_left(job.spec.run_policy.active_deadline_seconds, job.status.start_time, now)
         if deadline is not None and deadline <= 0:
             limit = job.spec.run_policy.active_deadline_seconds
             message = f"Job {key[0]}/{key[1]} has failed because it was active longer than {limit} seconds."
             return self._conclude(job, now, ConditionChange(FAILED, "DeadlineExceeded", message), None)
         plan = self._advance(job, roles, group, now)
         if deadline is not None:
-            plan.after = min(deadline, _MAX_INTERVAL)
+            plan.after = min(deadline, MAX_INTERVAL)
         return plan
 
     def _check_queue(self, job: AscendJob) -> None:
@@ -239,9 +237,8 @@ class AscendJobController(Controller):
         ]
         return [Patch(ACJOB, *key_of(job), {"status": patch}, job.metadata.uid, subresource="status"), *events]
 
-    # --- completion ---------------------------------------------------------------------------------------------------
     def _suspend(self, job: AscendJob, roles: JobRoles, now: float) -> Plan:
-        """The number of restarts goes into the status before the PodGroup, which counts them, is deleted."""
+        """Writes the number of restarts into the status, then deletes the Pods and the PodGroup, which counts them."""
         text = f"Job {job.metadata.namespace}/{job.metadata.name} is suspended."
         group = self._store.get(POD_GROUP, PodGroup, job.metadata.namespace, group_name(job))
         counts: dict[str, Json] = {role.type: {} for role in roles.roles}
@@ -249,49 +246,7 @@ class AscendJobController(Controller):
         plan = Plan().then(
             *self._status(job, now, [ConditionChange(SUSPENDED, "JobSuspended", text)], counts, restarts)
         )
-        return plan.then(*self._deletions(job, lambda pod: True))
-
-    def _clean_up(self, job: AscendJob, now: float) -> Plan:
-        """Of a finished job: Pods by its clean-up policy and those that wait, the PodGroup, and in the end the job
-        itself."""
-        policy = job.spec.run_policy
-        effects = self._deletions(job, lambda pod: _is_cleaned(pod, policy.clean_pod_policy))
-        effects += self._unused_service(job, effects)
-        plan = Plan().then(*effects)
-        left = self._seconds_left(job, policy.ttl_seconds_after_finished, job.status.completion_time, now)
-        if left is not None and left <= 0:
-            return plan.then(Delete(ACJOB, *key_of(job), job.metadata.uid, foreground=True))
-        plan.after = None if left is None else min(left, _MAX_INTERVAL)
-        return plan
-
-    def _deletions(self, job: AscendJob, is_deleted: Callable[[Pod], bool]) -> list[Effect]:
-        effects: list[Effect] = []
-        group = self._store.get(POD_GROUP, PodGroup, job.metadata.namespace, group_name(job))
-        if group is not None:
-            effects.append(Delete(POD_GROUP, *key_of(group), group.metadata.uid))
-        pods = self._store.pods_of(job.metadata.uid).values()
-        found = (each for each in pods if each.metadata.deletion_timestamp is None and is_deleted(each))
-        effects += (Delete(POD, *key_of(each), each.metadata.uid) for each in found)
-        return effects
-
-    def _unused_service(self, job: AscendJob, effects: list[Effect]) -> list[Effect]:
-        """The deletion of the leader's Service, if its Pod is gone or is deleted with it."""
-        leader = LEADERS.get((job.metadata.labels or {}).get(FRAMEWORK, ""), "")
-        name = f"{job.metadata.name}-{leader.lower()}-0"
-        found = self._service(job, name)
-        owner = None if found is None else controller_of(found)
-        if found is None or owner is None or owner.uid != job.metadata.uid:
-            return []
-        leads = self._store.pods_of(job.metadata.uid).get(name)
-        if leads is not None and Delete(POD, *key_of(leads), leads.metadata.uid) not in effects:
-            return []
-        return [Delete(SERVICE, *key_of(found), found.metadata.uid)]
-
-    @staticmethod
-    def _seconds_left(job: AscendJob, seconds: int | None, since: str | None, now: float) -> float | None:
-        """Seconds until a limit is reached; None: there is none."""
-        start = parse_timestamp(since)
-        return None if seconds is None or start is None else start + seconds - now
+        return plan.then(*deletions(self._store, job, lambda pod: True))
 
     # --- reading ------------------------------------------------------------------------------------------------------
     def _service(self, job: AscendJob, leader: str) -> Service | None:
@@ -301,13 +256,6 @@ class AscendJobController(Controller):
     def _clusterd(self) -> str:
         found = self._store.get(SERVICE, Service, CLUSTERD_NAMESPACE, CLUSTERD)
         return found.spec.cluster_ip if found is not None and found.spec.cluster_ip else CLUSTERD_DOMAIN
-
-
-def _is_cleaned(pod: Pod, policy: str) -> bool:
-    """Whether a Pod of a finished job is deleted. ``policy``: All, Running, or None (the default); Pods that wait are
-    deleted in any case, as they would run later."""
-    phase = pod.status.phase
-    return phase in ("", "Pending") or policy == "All" or (policy == "Running" and phase not in ENDED_PHASES)
 
 
 def _concerns(old: Pod | None, new: Pod | None) -> bool:
