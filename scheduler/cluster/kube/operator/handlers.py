@@ -29,7 +29,8 @@ from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.credentials import Credentials
 from scheduler.cluster.kube.transport.errors import ApiError, TransportError
 from scheduler.cluster.kube.transport.ratelimit import Priority
-from scheduler.cluster.kube.watch.informer import OVERDUE, WATCH_SECONDS, Report
+from scheduler.cluster.kube.watch.informer import OVERDUE, WATCH_SECONDS
+from scheduler.cluster.kube.watch.problems import Report
 
 FIRST_RESYNC = 15.0
 RESYNC = 600.0

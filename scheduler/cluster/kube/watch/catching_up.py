@@ -11,8 +11,9 @@ import structlog
 
 from scheduler.cluster.decoding import DECODE_ERRORS
 from scheduler.cluster.kube.transport.errors import ApiError, TransportError
-from scheduler.cluster.kube.watch.informer import Informer, Key
+from scheduler.cluster.kube.watch.informer import Informer
 from scheduler.cluster.kube.watch.pages import GoneError, pages_of_heads
+from scheduler.cluster.kube.watch.problems import Key
 
 LAG: Final = 1.0
 """Seconds that a watch has to reach the versions that a list has shown."""

@@ -17,17 +17,15 @@ import asyncio
 import random
 import sys
 import time
-from collections.abc import Callable
 from contextlib import aclosing
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import msgspec
 import structlog
 
-from scheduler.api.decisions import ObjectRef
 from scheduler.api.kinds import OPTIONAL
 from scheduler.api.objects import KubeObject
-from scheduler.api.reasons import Malformed, field_and_problem
+from scheduler.api.reasons import field_and_problem
 from scheduler.api.times import parse_timestamp
 from scheduler.cluster.decoding import DECODE_ERRORS, decode
 from scheduler.cluster.kube.transport.backoff import Backoff
@@ -37,6 +35,7 @@ from scheduler.cluster.kube.transport.rights import may_list
 from scheduler.cluster.kube.transport.sources import Source
 from scheduler.cluster.kube.watch.lists_ahead import ListsAhead
 from scheduler.cluster.kube.watch.pages import PAGE, GoneError, Listed, pages_of_objects
+from scheduler.cluster.kube.watch.problems import Key, ProblemReports, Report, identity_of
 from scheduler.observability.role_metrics import RoleMetrics
 
 WATCH_SECONDS = (45, 50)
@@ -50,8 +49,6 @@ RIGHTS_SECONDS = 60.0
 """Seconds between two checks of the right to list optional objects."""
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
-Key = tuple[str, str]
-Report = Callable[[Malformed, ObjectRef], None]
 
 
 class Sink(Protocol):
@@ -80,13 +77,6 @@ class _Status(msgspec.Struct):
     message: str = ""
 
 
-class _Named(msgspec.Struct):
-    metadata: dict[str, Any] = {}
-
-
-_named = msgspec.json.Decoder(_Named)
-
-
 class Informer:
     """One source. ``run`` until cancelled; ``synced`` is set once the first list is in the cache."""
 
@@ -111,7 +101,6 @@ class Informer:
         self.synced = asyncio.Event()
         self.client = client
         self._sink = sink
-        self._report = report
         self._metrics = metrics
         self._delay = metrics.watch_delay.labels(source.kind.name)
         self._synced_gauge = metrics.synced.labels(str(source))
@@ -130,7 +119,7 @@ class Informer:
         """The resource version of the latest list or change; "": a list comes next."""
         self.versions: dict[Key, str] = {}
         """The latest version of every object, including those that could not be decoded."""
-        self._reported: dict[Key, str] = {}
+        self._problems = ProblemReports(source.kind, report)
         self.problem = ""
         """Why the last attempt failed, or ""; logged while ``synced`` is awaited."""
 
@@ -316,12 +305,10 @@ class Informer:
             if status.code == 410:
                 raise GoneError(status.message)
             raise ApiError(status.code, "", status.message)
-        metadata = _metadata(event.object)
-        version = metadata.get("resourceVersion")
-        if isinstance(version, str) and version:
-            self.version = version
+        identity = identity_of(event.object)
+        self.version = identity.version or self.version
         if event.type == "DELETED":
-            self._delete((_text(metadata, "namespace"), _text(metadata, "name")))
+            self._delete(identity.key)
         elif event.type in ("ADDED", "MODIFIED"):
             try:
                 decode(self._decoder, event.object)
@@ -333,16 +320,15 @@ class Informer:
         prefix = self.source.name_prefix
         if prefix and not key[1].startswith(prefix):
             return
-        if self._reported:
-            self._reported.pop(key, None)
+        if self._problems.reported:
+            self._problems.forget(key)
         self.versions[key] = obj.metadata.resource_version
         try:
             self._sink.upsert(self.source.kind.name, obj)
         except Exception as error:  # whatever an object holds, it must not stop the others
             log.exception("object could not be processed", source=str(self.source), namespace=key[0], name=key[1])
-            self._report_once(
-                key, obj.metadata.uid, "metadata", f"could not be taken in ({type(error).__name__}: {error})"
-            )
+            problem = f"could not be taken in ({type(error).__name__}: {error})"
+            self._problems.report(key, obj.metadata.uid, "metadata", problem)
 
     @property
     def _keeps_originals(self) -> bool:
@@ -355,7 +341,7 @@ class Informer:
             self._originals.keep_original(self.source.kind.name, *key, raw.copy())
 
     def _delete(self, key: Key) -> None:
-        self._reported.pop(key, None)
+        self._problems.forget(key)
         self.versions.pop(key, None)
         if not key[1].startswith(self.source.name_prefix):
             return
@@ -365,38 +351,15 @@ class Informer:
             log.exception("object could not be removed", source=str(self.source), namespace=key[0], name=key[1])
 
     def _set_aside(self, raw: msgspec.Raw, error: Exception) -> Key:
-        metadata = _metadata(raw)
-        key = (_text(metadata, "namespace"), _text(metadata, "name"))
+        """Reports an object that cannot be decoded, and returns its key."""
+        key, uid, version = identity_of(raw)
         if key[1].startswith(self.source.name_prefix):
-            self.versions[key] = _text(metadata, "resourceVersion")
+            self.versions[key] = version
             field, problem = field_and_problem(error)
-            self._report_once(key, _text(metadata, "uid"), field or "object", problem)
+            self._problems.report(key, uid, field or "object", problem)
         return key
-
-    def _report_once(self, key: Key, uid: str, field: str, problem: str) -> None:
-        """Reports a problem, unless it was the last one reported for the object."""
-        if self._reported.get(key) == f"{field}: {problem}":
-            return
-        self._reported[key] = f"{field}: {problem}"
-        kind = self.source.kind
-        self._report(
-            Malformed(kind.name, *key, field, problem),
-            ObjectRef(kind.api_version, kind.name, *key, uid),
-        )
 
 
 def _key_of(obj: KubeObject) -> Key:
     """The key of an object. It lives as long as the object: the keys of a namespace share its name."""
     return sys.intern(obj.metadata.namespace), obj.metadata.name
-
-
-def _metadata(raw: msgspec.Raw) -> dict[str, Any]:
-    try:
-        return decode(_named, raw).metadata
-    except DECODE_ERRORS:
-        return {}
-
-
-def _text(metadata: dict[str, Any], key: str) -> str:
-    value = metadata.get(key)
-    return value if isinstance(value, str) else ""
