@@ -5,12 +5,13 @@ common parts once; a Task holds what differs from Pod to Pod. A changed Pod beco
 thread can keep reading the old one.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from scheduler.api.names import (
     GPU_PREDICATE_TIME,
@@ -20,7 +21,7 @@ from scheduler.api.names import (
     REVOCABLE_ZONE,
     TRUE,
 )
-from scheduler.api.objects import Affinity, PodSpec
+from scheduler.api.objects import Affinity, Container, PodSpec
 from scheduler.api.resource import Vector
 from scheduler.api.signed_records import BindingRecord
 
@@ -227,3 +228,18 @@ def index_in_name(name: str) -> int:
     """Returns the trailing number of a Pod name with three or more parts, else -1."""
     parts = name.rsplit("-", 2)
     return int(parts[2]) if len(parts) == 3 and parts[2].isdecimal() and len(parts[2]) < 10 else -1
+
+
+def without_variables(spec: PodSpec) -> PodSpec:
+    """The spec without the environment of its containers, which takes memory and may differ between equal Pods."""
+    for container in (*spec.containers, *spec.init_containers) if spec.init_containers else spec.containers:
+        if container.env is not None:
+            init = spec.init_containers
+            return replace(
+                spec, containers=_bare(spec.containers), init_containers=None if init is None else _bare(init)
+            )
+    return spec
+
+
+def _bare(containers: Iterable[Container]) -> list[Container]:
+    return [container if container.env is None else replace(container, env=None) for container in containers]

@@ -1,4 +1,4 @@
-"""Conversion of a Pod to a Task: its state, its resource request, its priority and its devices.
+"""Conversion of a Pod to a Task: its state, its priority and its devices.
 
 The class and the assumed state of a Pod are passed in, since only the cache knows them.
 """
@@ -8,8 +8,6 @@ import sys
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Final, NamedTuple
-
-import numpy as np
 
 from scheduler.api.names import (
     FAULT_ANNOTATIONS,
@@ -24,10 +22,7 @@ from scheduler.api.names import (
     TASK_SPEC,
     TRUE,
 )
-from scheduler.api.node import NONZERO_CPU, NONZERO_MEMORY
-from scheduler.api.objects import Container, ContainerStatus, ObjectMeta, Pod, PodSpec
-from scheduler.api.pod_rules import effective_total
-from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, PODS_INDEX, Dimensions, Vector
+from scheduler.api.objects import ContainerStatus, ObjectMeta, Pod, PodSpec
 from scheduler.api.signed_records import NO_ANNOTATIONS, BindingRecord, device_annotations
 from scheduler.api.task import (
     FINISHED_STATUSES,
@@ -170,50 +165,6 @@ def pod_priority(pod: Pod) -> int:
     return 1 if pod.spec.priority is None else pod.spec.priority
 
 
-def pod_request(spec: PodSpec, dimensions: Dimensions) -> Vector:
-    """What a Pod takes from a node (Kubernetes' resource calculation, Volcano's GetPodResourceRequest).
-
-    This is the greater of the requests of all containers with sidecars, and of each init container with the sidecars
-    started before it. Pod-level requests replace it where given. Overhead and one Pod are added.
-
-    Raises QuantityError, which names container and resource.
-    """
-
-    def request(container: Container) -> Vector:
-        return _request(container, dimensions)
-
-    def add(left: Vector, right: Vector) -> Vector:
-        return dimensions.fit(left) + dimensions.fit(right)
-
-    def greater(left: Vector, right: Vector) -> Vector:
-        return np.maximum(dimensions.fit(left), dimensions.fit(right))
-
-    total = effective_total(spec.containers, spec.init_containers, request, dimensions.zeros(), add, greater)
-    if spec.resources is not None and spec.resources.requests:
-        level = dimensions.vector(spec.resources.requests)
-        total = np.where(level > 0, level, dimensions.fit(total))
-    if spec.overhead:
-        overhead = dimensions.vector(spec.overhead)
-        total = dimensions.fit(total) + overhead
-    total[PODS_INDEX] = 1
-    total.setflags(write=False)  # tasks and jobs share it
-    return total
-
-
-def nonzero_request(spec: PodSpec, request: Vector) -> tuple[float, float]:
-    """cpu (milli) and memory (bytes) as kube-scheduler's scores count them: a container without a request counts with a
-    default."""
-    no_cpu = no_memory = 0
-    for container in spec.containers:
-        requests = (container.resources.requests if container.resources else None) or {}
-        no_cpu += "cpu" not in requests
-        no_memory += "memory" not in requests
-    return (
-        float(request[CPU_INDEX]) + no_cpu * NONZERO_CPU,
-        float(request[MEMORY_INDEX]) + no_memory * NONZERO_MEMORY,
-    )
-
-
 def generated_claims(pod: Pod) -> Mapping[str, str | None]:
     """Entry of ``spec.resourceClaims`` -> name of the claim made for it from a template; None: it needs none."""
     claims = pod.status.resource_claim_statuses
@@ -281,19 +232,6 @@ def _container_failed(containers: Iterable[ContainerStatus]) -> bool:
 def _parse_bool(text: str | None, default: bool) -> bool:
     """A boolean annotation as Volcano reads it: any text that is not a boolean is false."""
     return default if text is None else text in TRUE
-
-
-def _request(container: Container, dimensions: Dimensions) -> Vector:
-    """The requests of a container. A limit without a request is the request, as the API server defaults it. Other
-    limits must be well-formed too, because plugins read them."""
-    resources = container.resources
-    if resources is None:
-        return dimensions.zeros()
-    limits, requests = resources.limits or {}, resources.requests or {}
-    other = {name: limit for name, limit in limits.items() if requests.get(name, limit) != limit}
-    if other:
-        dimensions.vector(other)
-    return dimensions.vector({**limits, **requests})
 
 
 def uid_of(meta: ObjectMeta) -> str:

@@ -27,11 +27,12 @@ from scheduler.api.objects import (
     Volume,
     is_controlled_by,
 )
-from scheduler.api.pod_rules import Pin, pin_of, without_variables
+from scheduler.api.pod_amounts import nonzero_request, pod_request
+from scheduler.api.pod_rules import Pin, pin_of
 from scheduler.api.resource import Dimensions, is_empty
 from scheduler.api.selections import NOTHING_SELECTED
-from scheduler.api.task import MountedClaim, PodClaim, Task, TaskClass
-from scheduler.cache.pod_tasks import NO_LABELS, nonzero_request, pod_request
+from scheduler.api.task import MountedClaim, PodClaim, Task, TaskClass, without_variables
+from scheduler.cache.pod_tasks import NO_LABELS
 from scheduler.cache.selection_table import SelectionTable, workload_of
 from scheduler.cache.versioning import SnapshotDict
 

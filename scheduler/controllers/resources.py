@@ -11,7 +11,7 @@ import msgspec
 
 from scheduler.api.names import CPU, MEMORY, PODS
 from scheduler.api.objects import Container, PodSpec, ResourceList, ResourceRequirements, Wire
-from scheduler.api.pod_rules import effective_total
+from scheduler.api.pod_amounts import effective_total
 from scheduler.api.quantity import Amount, QuantityError, parse_amount
 from scheduler.api.resource import is_native
 

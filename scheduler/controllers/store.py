@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from scheduler.api.kinds import POD, Kind
 from scheduler.api.names import GROUP_NAME
 from scheduler.api.objects import KubeObject, Pod, controller_of
-from scheduler.api.pod_rules import without_variables
+from scheduler.api.task import without_variables
 
 Key = tuple[str, str]
 """Namespace ("" if cluster-wide) and name."""

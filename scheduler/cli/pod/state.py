@@ -10,7 +10,7 @@ import msgspec
 
 from scheduler.api.names import POD_SCHEDULED
 from scheduler.api.objects import ENDED_PHASES, KubeObject, PodCondition, PodSpec, Wire
-from scheduler.api.pod_rules import is_sidecar
+from scheduler.api.pod_amounts import is_sidecar
 
 GATED = "SchedulingGated"
 _UNREACHABLE = "NodeLost"

@@ -7,7 +7,7 @@ import msgspec
 from scheduler.api.job import Job
 from scheduler.api.kinds import POD
 from scheduler.api.names import NUMA_TOPOLOGY_POLICY
-from scheduler.api.pod_rules import is_sidecar
+from scheduler.api.pod_amounts import is_sidecar
 from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, PODS_INDEX, Vector
 from scheduler.api.task import Task, TaskClass, TaskStatus, revocable
 from scheduler.api.times import format_timestamp

@@ -6,7 +6,7 @@ import msgspec
 
 from scheduler.api.names import CPU, NUMA_TOPOLOGY_POLICY
 from scheduler.api.objects import Container
-from scheduler.api.pod_rules import Qos, qos_of
+from scheduler.api.pod_amounts import Qos, qos_of
 from scheduler.api.quantity import parse_quantity
 from scheduler.api.task import TaskClass
 

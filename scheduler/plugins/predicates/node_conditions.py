@@ -8,7 +8,8 @@ import numpy as np
 from scheduler.api.names import PODS, UNSCHEDULABLE_TAINT
 from scheduler.api.node import NodeFacts, Nodes, Rows
 from scheduler.api.objects import PodSpec, Taint, Toleration
-from scheduler.api.pod_rules import NO_SCHEDULE, is_sidecar, tolerates
+from scheduler.api.pod_amounts import is_sidecar
+from scheduler.api.pod_rules import NO_SCHEDULE, tolerates
 from scheduler.api.resource import PODS_INDEX
 from scheduler.api.selectors import FieldReporter
 from scheduler.api.task import TaskClass

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from scheduler.api.node import Column, Nodes, Rows
-from scheduler.api.pod_rules import Qos, qos_of
+from scheduler.api.pod_amounts import Qos, qos_of
 from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX
 from scheduler.api.task import Task
 from scheduler.api.usage import UsageColumns

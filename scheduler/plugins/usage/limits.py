@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from scheduler.api.names import CPU, MEMORY
 from scheduler.api.objects import Container, PodSpec, Quantity
-from scheduler.api.pod_rules import effective_total
+from scheduler.api.pod_amounts import effective_total
 from scheduler.api.quantity import QuantityError, parse_quantity
 from scheduler.api.resource import scale_of
 

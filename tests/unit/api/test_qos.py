@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from scheduler.api.objects import Container, PodSpec, ResourceRequirements
-from scheduler.api.pod_rules import Qos, qos_of
+from scheduler.api.pod_amounts import Qos, qos_of
 
 
 def resources(requests: dict[str, Any] | None = None, limits: dict[str, Any] | None = None) -> ResourceRequirements:

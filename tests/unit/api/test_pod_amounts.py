@@ -7,9 +7,9 @@ import pytest
 
 from scheduler.api.node import NONZERO_CPU, NONZERO_MEMORY
 from scheduler.api.objects import PodSpec
+from scheduler.api.pod_amounts import nonzero_request, pod_request
 from scheduler.api.quantity import QuantityError
 from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, PODS_INDEX, Dimensions
-from scheduler.cache.pod_tasks import nonzero_request, pod_request
 from tests.builders import amounts
 
 Raw = dict[str, Any]
