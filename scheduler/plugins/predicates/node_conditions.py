@@ -9,13 +9,12 @@ from scheduler.api.names import PODS, UNSCHEDULABLE_TAINT
 from scheduler.api.node import NodeFacts, Nodes, Rows
 from scheduler.api.objects import PodSpec, Taint, Toleration
 from scheduler.api.pod_amounts import is_sidecar
-from scheduler.api.pod_rules import NO_SCHEDULE, tolerates
+from scheduler.api.pod_rules import NO_SCHEDULE, nodes_matching_affinity, tolerated_nodes, tolerates
 from scheduler.api.resource import PODS_INDEX
 from scheduler.api.selectors import FieldReporter
 from scheduler.api.task import TaskClass
 from scheduler.framework.columns import Counts, Filter, MaskFilter, Scope
 from scheduler.framework.session import Session
-from scheduler.plugins.support.node_matching import nodes_matching_affinity, tolerated_nodes
 from scheduler.plugins.support.pod_counts import PodCounts
 
 UNSCHEDULABLE = "node(s) were unschedulable"

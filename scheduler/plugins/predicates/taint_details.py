@@ -8,14 +8,13 @@ import numpy as np
 
 from scheduler.api.job import Job
 from scheduler.api.node import TaintKey
-from scheduler.api.pod_rules import taint_text
+from scheduler.api.pod_rules import taint_text, untolerated
 from scheduler.api.task import Task
 from scheduler.framework.remedies.gates import Gate, GateKind
 from scheduler.framework.remedies.registry import pod_details
 from scheduler.framework.session import Session
 from scheduler.plugins.predicates.node_conditions import TAINTED
 from scheduler.plugins.predicates.plugin import Predicates
-from scheduler.plugins.support.node_matching import untolerated
 
 _SHOWN: Final = 5
 

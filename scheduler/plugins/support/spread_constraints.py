@@ -6,10 +6,10 @@ import numpy as np
 
 from scheduler.api.node import Mask, NodeFacts
 from scheduler.api.objects import TopologySpreadConstraint
+from scheduler.api.pod_rules import nodes_matching_affinity, tolerated_nodes
 from scheduler.api.selectors import FieldReporter, PodSelector, own_label_requirements
 from scheduler.api.task import TaskClass
 from scheduler.framework.session import Session
-from scheduler.plugins.support.node_matching import nodes_matching_affinity, tolerated_nodes
 from scheduler.plugins.support.pod_counts import Weight
 
 DO_NOT_SCHEDULE, SCHEDULE_ANYWAY = "DoNotSchedule", "ScheduleAnyway"
