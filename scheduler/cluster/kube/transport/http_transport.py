@@ -33,16 +33,22 @@ class Head(msgspec.Struct, frozen=True, gc=False):
         }
         return {name: value for name, value in fields.items() if value}
 
+    def __repr__(self) -> str:
+        """Without the token, which must not be in a log."""
+        return f"Head(accept={self.accept!r}, content_type={self.content_type!r}, gzip={self.gzip})"
+
 
 class Request(msgspec.Struct, frozen=True, gc=False):
+    """A request to the API server."""
+
     method: str
     target: str
     """Path and query."""
     head: Head
     body: bytes | None = None
 
-    def __str__(self) -> str:
-        """The request without its query, for messages."""
+    def __repr__(self) -> str:
+        """For messages: without query, token and body."""
         return f"{self.method} {self.target.partition('?')[0]}"
 
 

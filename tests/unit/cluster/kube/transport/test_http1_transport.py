@@ -167,6 +167,13 @@ def test_a_request_is_written_as_the_standard_wants_it() -> None:
     virtual_time.run(scenario())
 
 
+def test_the_text_of_a_request_names_neither_its_token_nor_its_body() -> None:
+    request = Request("PUT", "/api/v1/secrets/s?dryRun=All", Head("Bearer secret-token", "application/json"), b"secret")
+    for text in (f"{request}", f"{request!r}", f"{request.head!r}"):
+        assert "secret-token" not in text and "b'secret'" not in text
+    assert str(request) == "PUT /api/v1/secrets/s"
+
+
 def test_a_token_that_would_forge_a_header_is_not_sent() -> None:
     async def scenario() -> None:
         async with raw(answers) as (server, client):
