@@ -272,16 +272,18 @@ class Daemon:
         """Schedules as the leader. ``caught_up``: see ``Work``."""
         made = functools.partial(self._cache.upsert, "Queue")
         self._usage.set_source(self._configuration.current.metrics)
-        preparations = (
+        lease = self._settings.whole_cluster_lease if self._shard is not None else None
+        preparations = [
             asyncio.create_task(ensure_queues(self._client, self._settings.default_queue, self._fence, made)),
             asyncio.create_task(self._usage.first_usage()),
             asyncio.create_task(self._sign()),
-        )
+        ]
+        if lease is None:  # otherwise, another scheduler may still write them
+            preparations.append(asyncio.create_task(self._watch_plugin_config_maps()))
         try:
             if not await caught_up:
                 return
-            if self._shard is not None and self._settings.whole_cluster_lease is not None:
-                lease = self._settings.whole_cluster_lease
+            if lease is not None:
                 await unless_stopped(self._stop, until_released(self._client, lease, self._liveness.progress))
                 if not await self._catch_up():
                     return

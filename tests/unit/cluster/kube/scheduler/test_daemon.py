@@ -169,6 +169,39 @@ def test_who_takes_over_a_shard_uses_no_node_that_the_last_leader_has_given_up(
     assert not any(used)
 
 
+def test_config_maps_of_plugins_are_listed_while_a_new_leader_catches_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        listed = asyncio.Event()
+
+        async def config_maps(call: Call, request: web.Request) -> Answer:
+            listed.set()
+            return await empty(call, request)
+
+        async def pods(call: Call, request: web.Request) -> Answer:
+            if "PartialObjectMetadataList" in call.headers["Accept"]:
+                await listed.wait()
+            return await empty(call, request)
+
+        required = CacheRequirements(config_maps=frozenset({("plugins", "settings")}))
+        monkeypatch.setattr(daemons, "cache_requirements_of", lambda *_: required)
+        async with started(tmp_path / "scheduler.conf", lease=LEASE) as w:
+            w.api.on("GET", "/api/v1/namespaces/plugins/configmaps", config_maps)
+            w.api.on("GET", PODS, pods)
+            spec = {"holderIdentity": "another", "leaseDurationSeconds": 60}
+            w.leases.lease = {"metadata": {"name": "volcano-py", "resourceVersion": "1"}, "spec": spec}
+            running = asyncio.create_task(w.daemon.run())
+            await until(lambda: w.daemon.process.liveness.phase is liveness.Phase.STANDING_BY)
+            assert not listed.is_set()
+            spec["holderIdentity"] = ""
+            await until(lambda: w.cycles)
+            w.daemon.process.stop()
+            assert await running == 0
+
+    asyncio.run(scenario())
+
+
 def test_the_first_to_lead_asks_for_nothing_twice(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with started(tmp_path / "scheduler.conf", lease=LEASE) as w:
