@@ -245,11 +245,18 @@ class Lanes:
 
 
 def make_lanes(placements: int, metrics: RoleMetrics | None = None) -> Lanes:
-    """The lanes of a role. ``placements``: bindings, evictions and admissions in flight, each. ``Writer.overloaded``
-    bounds how many of them wait; the number of objects bounds the statuses; Events that arrive too fast are dropped.
-    ``metrics`` show the number of writes in each."""
+    """The lanes of a role. ``placements``: bindings and evictions in flight, each. Of admissions, fewer may be: a gang
+    is bound when its victims have terminated, which is when their PodGroups are admitted again. ``Writer.overloaded``
+    bounds how many bindings and evictions wait; the number of objects bounds admissions and statuses; Events that
+    arrive too fast are dropped. ``metrics`` show the number of writes in each."""
     lanes = Lanes(
-        {**dict.fromkeys(URGENT, placements), Urgency.STATUS: 16, Urgency.EVENT: 8},
+        {
+            Urgency.BINDING: placements,
+            Urgency.EVICTION: placements,
+            Urgency.ADMISSION: min(16, placements),
+            Urgency.STATUS: 16,
+            Urgency.EVENT: 8,
+        },
         {Urgency.STATUS: 8, Urgency.EVENT: 4},
         {**dict.fromkeys(URGENT, _LIMITLESS), Urgency.STATUS: 100_000, Urgency.EVENT: 20_000},
     )

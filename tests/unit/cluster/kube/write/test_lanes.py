@@ -3,6 +3,7 @@
 import asyncio
 
 from scheduler.cluster.kube.write.lanes import HOLD, Urgency, make_lanes
+from scheduler.cluster.kube.write.slow_start import DURATION
 from tests.unit import virtual_time
 from tests.unit.cluster.kube.write.test_slow_start import Writes
 
@@ -58,6 +59,21 @@ def test_work_that_may_start_has_begun_when_its_caller_goes_on() -> None:
         lanes.submit(Urgency.BINDING, "pod", lambda: writes("pod"))
         await lanes.started()
         assert writes.started == ["pod"]
+        await lanes.close()
+
+    virtual_time.run(scenario())
+
+
+def test_a_binding_shares_the_api_server_with_a_few_of_many_admissions() -> None:
+    async def scenario() -> None:
+        lanes, writes = make_lanes(64), Writes()
+        for number in range(200):
+            lanes.submit(Urgency.ADMISSION, f"group {number}", writes)
+        await asyncio.sleep(DURATION + 0.1)
+        assert len(writes.started) == 16
+        lanes.submit(Urgency.BINDING, "pod", lambda: writes("pod"))
+        await asyncio.sleep(0.001)
+        assert writes.started[16:] == ["pod"]
         await lanes.close()
 
     virtual_time.run(scenario())

@@ -66,7 +66,7 @@ def test_bindings_of_a_burst_begin_with_few_in_flight_in_order_of_importance() -
     async def scenario() -> None:
         lanes, writes = make_lanes(MANY), Writes()
         for number in range(MANY):
-            lanes.submit(Urgency.ADMISSION, f"group {number}", writes)
+            lanes.submit(Urgency.EVICTION, f"victim {number}", writes)
         await asyncio.sleep(0.001)
         lanes.submit(Urgency.BINDING, "pod", lambda: writes("pod"))
         await asyncio.sleep(0.001)
