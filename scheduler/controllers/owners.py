@@ -5,7 +5,7 @@ from typing import Any
 from scheduler.api.batch import Job
 from scheduler.api.kinds import Kind
 from scheduler.api.names import EVENT_FOREIGN_JOB
-from scheduler.api.objects import KubeObject, OwnerReference, controller_of
+from scheduler.api.objects import KubeObject, OwnerReference, controller_of, is_controlled_by
 from scheduler.controllers.effects import Json, RecordEvent, warning
 from scheduler.controllers.store import Key
 
@@ -38,8 +38,7 @@ def owned(kind: Kind, name: str, owner_kind: Kind, owner: KubeObject, **body: An
 
 def manages(owner: KubeObject, job: Job) -> bool:
     """Whether an object is the controlling owner of a job."""
-    reference = controller_of(job)
-    return reference is not None and reference.uid == owner.metadata.uid
+    return is_controlled_by(job, owner.metadata.uid)
 
 
 def foreign_job(kind: Kind, obj: KubeObject, job: Job) -> RecordEvent:

@@ -6,7 +6,7 @@ from typing import Final
 from scheduler.api.acjob import AscendJob
 from scheduler.api.acjob_roles import FRAMEWORK, LEADERS
 from scheduler.api.kinds import ACJOB, POD, POD_GROUP, SERVICE
-from scheduler.api.objects import ENDED_PHASES, Pod, Service, controller_of
+from scheduler.api.objects import ENDED_PHASES, Pod, Service, is_controlled_by
 from scheduler.api.scheduling import PodGroup
 from scheduler.api.times import parse_timestamp
 from scheduler.controllers.acjob.manifests import group_name
@@ -54,8 +54,7 @@ def _unused_service(store: Store, job: AscendJob, effects: list[Effect]) -> list
     leader = LEADERS.get((job.metadata.labels or {}).get(FRAMEWORK, ""), "")
     name = f"{job.metadata.name}-{leader.lower()}-0"
     found = store.get(SERVICE, Service, job.metadata.namespace, name)
-    owner = None if found is None else controller_of(found)
-    if found is None or owner is None or owner.uid != job.metadata.uid:
+    if found is None or not is_controlled_by(found, job.metadata.uid):
         return []
     leads = store.pods_of(job.metadata.uid).get(name)
     if leads is not None and Delete(POD, *key_of(leads), leads.metadata.uid) not in effects:

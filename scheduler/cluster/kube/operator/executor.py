@@ -11,7 +11,7 @@ import msgspec
 
 from scheduler.api.decisions import EventRecord
 from scheduler.api.kinds import Kind, object_path
-from scheduler.api.objects import KubeObject, ObjectMeta, controller_of
+from scheduler.api.objects import KubeObject, ObjectMeta, controller_of, is_controlled_by
 from scheduler.cluster.decoding import DECODE_ERRORS
 from scheduler.cluster.kube.operator.files import Files
 from scheduler.cluster.kube.transport.client import JSON, MERGE_PATCH, ApiClient
@@ -178,8 +178,7 @@ class Executor:
     async def _uid_if_owned(self, path: str, owner: str) -> str:
         """The uid of an object, or "" if it has no controller or another one."""
         found = await self._metadata(path)
-        controller = controller_of(found)
-        return found.metadata.uid if controller is not None and controller.uid == owner else ""
+        return found.metadata.uid if is_controlled_by(found, owner) else ""
 
     async def _uid_if_holding(self, path: str, key: str) -> str:
         """The uid of a ConfigMap that has a key. Raises ApiError if it has not."""

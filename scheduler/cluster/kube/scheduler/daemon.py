@@ -288,7 +288,7 @@ class Daemon:
                 if not await self._catch_up():
                     return
             await asyncio.wait(preparations, timeout=PREPARATION)
-            await self._watch_plugin_config_maps()
+            await self._watch_plugin_config_maps()  # those not watched yet; raises here what a plugin raises
             self._cache.verify_admissions(self._signing.key, time.time())
             await self._schedule(lost)
             if not lost.done():
