@@ -107,7 +107,7 @@ bench-scale: $(READY) ## Benchmark the deciding part with 10,000 to 1,000,000 Po
 bench-commands: ## Benchmark explain and simulate as whole commands over large clusters in files and on an API server
 bench-cluster: ## Benchmark against a real API server on this machine
 bench-workloads: ## Run kube-scheduler's performance workloads beside kube-scheduler; table in build/workloads.md
-bench-vcjobs: ## Benchmark the controllers on a real API server: a thousand vcjobs at once, an AscendJob and its rank table
+bench-vcjobs: ## Benchmark the controllers on a real API server: a thousand vcjobs at once, an AscendJob and its rank table, alone and with all programs
 bench-commands bench-cluster bench-workloads bench-vcjobs: controlplane
 	@mkdir -p build
 	$(PY) -m benchmarks.rows --group $(@:bench-%=%)

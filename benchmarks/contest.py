@@ -190,12 +190,19 @@ def installed() -> dict[str, str]:
 def running(role: str, plane: ControlPlane, folder: Path, *options: str) -> Iterator[int]:
     """Run one of our programs (``scheduler``, ``controllers``, ``webhooks``) without rate limits; its process id. Its
     log goes to ``folder``."""
-    command = [sys.executable, "-m", "scheduler.cli.main", role, "--kubeconfig", str(plane.kubeconfig)]
-    command += ["--kube-api-qps=100000", "--kube-api-burst=100000", "--enable-healthz=false"]
+    flags = ["--kube-api-qps=100000", "--kube-api-burst=100000", "--enable-healthz=false"]
     if role != "webhooks":
-        command.append("--enable-metrics=false")
-    with (folder / f"{role}.log").open("wb") as log:
-        process = subprocess.Popen([*command, *options], stdout=log, stderr=log, env=installed())
+        flags.append("--enable-metrics=false")
+    with command(role, plane, folder, *flags, *options) as pid:
+        yield pid
+
+
+@contextmanager
+def command(name: str, plane: ControlPlane, folder: Path, *options: str) -> Iterator[int]:
+    """Run a sub-command of ours until the end of the block; its process id. Its output goes to ``folder``."""
+    whole = [sys.executable, "-m", "scheduler.cli.main", name, "--kubeconfig", str(plane.kubeconfig), *options]
+    with (folder / f"{name}.log").open("wb") as log:
+        process = subprocess.Popen(whole, stdout=log, stderr=log, env=installed())
     try:
         yield process.pid
     finally:

@@ -153,18 +153,27 @@ async def note_tables(api: Api, times: list[tuple[float, str]], completed: async
                 known = text
 
 
+def new_queues(plane: ControlPlane) -> None:
+    """Creates the queues that every cluster has."""
+    for queue in ("root", "default"):
+        body = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": queue}}
+        plane.admin.create("/apis/scheduling.volcano.sh/v1beta1/queues", body)
+
+
+def new_table(plane: ControlPlane) -> None:
+    """Creates the ConfigMap for the hccl.json of the job."""
+    labels = {"ring-controller.atlas": "ascend-910"}
+    initializing = {"hccl.json": '{"status":"initializing"}'}
+    plane.admin.create(MAPS, {"metadata": {"name": CONFIG_MAP, "labels": labels}, "data": initializing})
+
+
 async def run(name: str, arguments: argparse.Namespace) -> Result:
     result = Result(name)
     with tempfile.TemporaryDirectory() as temporary, ControlPlane(logs=Path(temporary)) as plane:
         folder = Path(temporary)
         plane.apply_crds()
-        queues = "/apis/scheduling.volcano.sh/v1beta1/queues"
-        for queue in ("root", "default"):
-            body = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": queue}}
-            plane.admin.create(queues, body)
-        labels = {"ring-controller.atlas": "ascend-910"}
-        initializing = {"hccl.json": '{"status":"initializing"}'}
-        plane.admin.create(MAPS, {"metadata": {"name": CONFIG_MAP, "labels": labels}, "data": initializing})
+        new_queues(plane)
+        new_table(plane)
         async with Api.of(plane) as creator, Api.of(plane) as others:
             await measure(result, creator, others, plane, folder, arguments)
     return result

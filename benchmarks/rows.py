@@ -54,6 +54,7 @@ ROWS: Final = {
     "vcjobs-50": Row(VCJOBS, "vcjobs", ("--jobs", "100", "--replicas", "50")),
     "acjob": Row(VCJOBS, "vcjobs", ("--acjob", "--jobs", "128", "--replicas", "8", "--nodes", "100")),
     "rank-tables": Row(VCJOBS, "rank_tables"),
+    "acjob-flow": Row(VCJOBS, "acjob_flow"),
 }
 
 

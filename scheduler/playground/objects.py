@@ -83,7 +83,7 @@ def annotations_of(obj: KubeObject) -> dict[str, str]:
 
 
 class Put(msgspec.Struct, frozen=True):
-    """Creates an object, or gives it this content."""
+    """Creates an object, or changes it by a JSON merge patch to have this content."""
 
     kind: Kind
     manifest: Json

@@ -8,40 +8,29 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Final
-
-import structlog
+from typing import Final
 
 from scheduler.api.decisions import ObjectRef
 from scheduler.api.kinds import CONFIG_MAP, NAMESPACE
 from scheduler.api.names import DEVICE_INFO_CONFIGMAP_PREFIX, DEVICE_INFO_NAMESPACE
 from scheduler.api.reasons import Malformed
-from scheduler.cluster.decoding import DECODE_ERRORS
+from scheduler.cluster.kube.playground.node_tasks import RETRY_SECONDS, NodeTasks, cancel
+from scheduler.cluster.kube.playground.reporter import Reporter
 from scheduler.cluster.kube.playground.state import PlaygroundState
 from scheduler.cluster.kube.playground.writes import LEASE_NAMESPACE, Progress, Writer
 from scheduler.cluster.kube.transport.client import ApiClient
-from scheduler.cluster.kube.transport.errors import ApiError, TransportError
 from scheduler.cluster.kube.transport.sources import Source
 from scheduler.cluster.kube.watch.informer import Informer
 from scheduler.cluster.kube.watch.pages import pages_of_heads
 from scheduler.observability.role_metrics import RoleMetrics
-from scheduler.playground.faults import Kubelet
-from scheduler.playground.holdings import read_holdings
 from scheduler.playground.kubelet import MALFORMED, next_step, pod_problem, ready_conditions
 from scheduler.playground.names import CREATED, FAMILY, NODE_INFO_PREFIX
 from scheduler.playground.node import Machine, faults_of, machine_of, node_manifest
-from scheduler.playground.objects import LEASE, NODE, POD, Patch, Remove, SimulatedNode, Warn
-from scheduler.playground.reports import NODE_INFO_NAMESPACE, Report, cluster_writes, report_of, report_writes
+from scheduler.playground.objects import LEASE, NODE, POD, Patch, Remove, Warn
+from scheduler.playground.reports import NODE_INFO_NAMESPACE
 
-REFRESH_SECONDS: Final = 300.0
-"""Seconds after which a device plugin reports again though nothing has changed."""
-LEASE_RENEWAL: Final = 10.0
-CLUSTER_SECONDS: Final = 1.0
-"""Seconds between two reports of ClusterD."""
-RETRY_SECONDS: Final = 2.0
 CONCURRENT: Final = 32
 """Nodes that write at once."""
-log = structlog.get_logger(__name__)
 
 
 class Playground:
@@ -55,14 +44,8 @@ class Playground:
         self._progress = progress
         self._writer = Writer(client)
         self.state = PlaygroundState(self._changed)
-        self._dirty: dict[str, None] = {}
-        """Nodes with changes."""
-        self._wake = asyncio.Event()
-        self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._timers: dict[str, asyncio.TimerHandle] = {}
-        self._reports: dict[str, tuple[Machine, Report, float]] = {}
-        """The last report of each node, and when it was written."""
-        self._reported = asyncio.Event()
+        self._nodes = NodeTasks(self._handle, CONCURRENT, progress)
+        self._reporter = Reporter(self._writer, self.state, self._all, progress)
         self._warned: set[tuple[str, str]] = set()
         self._slots = asyncio.Semaphore(CONCURRENT)
 
@@ -121,47 +104,25 @@ class Playground:
             await asyncio.gather(*(informer.synced.wait() for informer in informers))
             yield
         finally:
-            await _cancel(tasks)
+            await cancel(tasks)
 
     async def run(self) -> None:
         """Runs the nodes until it is cancelled. Only inside ``watching``."""
-        helpers = [asyncio.create_task(self._renew_leases()), asyncio.create_task(self._report_cluster())]
+        reporting = asyncio.create_task(self._reporter.run())
         try:
-            while True:
-                self._wake.clear()
-                for name in [name for name in self._dirty if name not in self._tasks]:
-                    del self._dirty[name]
-                    self._tasks[name] = asyncio.create_task(self._handle(name))
-                await self._wake.wait()
+            await self._nodes.run()
         finally:
-            for timer in self._timers.values():
-                timer.cancel()
-            await _cancel([*helpers, *self._tasks.values()])
+            await cancel([reporting])
 
     def _changed(self, node: str) -> None:
-        if node in self.state.nodes or node in self._reports:
-            self._dirty[node] = None
-            self._wake.set()
+        if node in self.state.nodes or node in self._reporter.reports:
+            self._nodes.add(node)
 
     async def _handle(self, name: str) -> None:
         """Carries out the steps of a node until nothing is left to do."""
-        try:
-            async with self._slots:
-                while name in self.state.nodes and await self._step(name):
-                    pass
-            if name not in self.state.nodes and name in self._reports:
-                del self._reports[name]
-                self._reported.set()
-        except (ApiError, TransportError, *DECODE_ERRORS) as error:
-            self._progress("error", name, str(error))
-            self._again_after(name, RETRY_SECONDS)
-        except Exception as error:  # one node must not stop the others
-            log.exception("simulated node failed", node=name)
-            self._progress("error", name, f"{type(error).__name__}: {error}")
-            self._again_after(name, RETRY_SECONDS)
-        finally:
-            del self._tasks[name]
-            self._wake.set()
+        while name in self.state.nodes and await self._step(name):
+            pass
+        self._reporter.add(name)
 
     async def _step(self, name: str) -> bool:
         """Carries out the next step of a node. Returns whether there was one."""
@@ -183,38 +144,13 @@ class Playground:
             elif isinstance(write, Remove):
                 self.state.delete_removed(write)
             elif isinstance(write, Patch):  # the object is gone: the watch will say so
-                self._again_after(name, RETRY_SECONDS)
+                self._nodes.add_after(name, RETRY_SECONDS)
                 return False
         for text in step.news:
             self._progress("pod", name, text)
-        if not step.writes and faults.kubelet is Kubelet.RUNNING:
-            await self._report(machine, report_of(machine, faults, read_holdings(machine.family, pods)), now)
         if step.after is not None:
-            self._again_after(name, step.after)
+            self._nodes.add_after(name, step.after)
         return bool(step.writes)
-
-    async def _report(self, machine: Machine, report: Report, now: float) -> None:
-        """Writes the ConfigMaps of a node if they changed, or are old."""
-        last = self._reports.get(machine.name)
-        if last is not None and last[:2] == (machine, report) and now - last[2] < REFRESH_SECONDS:
-            return
-        for write in report_writes(machine, report, now):
-            await self._writer.carry_out(write)
-        self._reports[machine.name] = (machine, report, now)
-        self._again_after(machine.name, REFRESH_SECONDS)
-        self._reported.set()
-        if last is None or last[1] != report:
-            self._progress("node", machine.name, summary(machine, report))
-
-    def _again_after(self, name: str, seconds: float) -> None:
-        """Handles a node again later; an earlier time that is set already stays."""
-        loop = asyncio.get_running_loop()
-        timer = self._timers.get(name)
-        if timer is not None and not timer.cancelled() and loop.time() < timer.when() <= loop.time() + seconds:
-            return
-        if timer is not None:
-            timer.cancel()
-        self._timers[name] = loop.call_later(seconds, self._changed, name)
 
     async def _warn(self, warning: Warn) -> None:
         """Records a warning once."""
@@ -225,69 +161,3 @@ class Playground:
 
     def _set_aside(self, malformed: Malformed, _: ObjectRef) -> None:
         self._progress("error", malformed.name, malformed.message)
-
-    # --- periodic work ------------------------------------------------------------------------------------------------
-    async def _renew_leases(self) -> None:
-        """Renews the Leases of nodes whose kubelet runs, for the node lifecycle controller."""
-        while True:
-            try:
-                await self._all(
-                    self._writer.renew_lease(name, node.metadata.uid)
-                    for name, node in list(self.state.nodes.items())
-                    if _kubelet_runs(node)
-                )
-            except (ApiError, TransportError) as error:
-                self._progress("error", "", f"Leases were not renewed: {error}")
-            await asyncio.sleep(LEASE_RENEWAL)
-
-    async def _report_cluster(self) -> None:
-        """Writes ClusterD's ConfigMaps when a report changed, unless another ClusterD does so."""
-        written: set[str] = set()
-        while True:
-            await self._reported.wait()
-            self._reported.clear()
-            try:
-                if not written and await self._writer.is_foreign(
-                    CONFIG_MAP, NODE_INFO_NAMESPACE, "cluster-info-device-0"
-                ):
-                    self._progress("node", "", "another ClusterD writes cluster-info-device-0: none is simulated")
-                    return
-                writes = cluster_writes(
-                    ((machine, report) for machine, report, _ in self._reports.values()), time.time()
-                )
-                for write in writes:
-                    await self._writer.carry_out(write)
-                names = {write.manifest["metadata"]["name"] for write in writes}
-                for name in written - names:
-                    await self._writer.remove(CONFIG_MAP, NODE_INFO_NAMESPACE, name)
-                written = names
-            except (ApiError, TransportError) as error:
-                self._progress("error", "", f"ClusterD: {error}")
-                self._reported.set()
-            await asyncio.sleep(CLUSTER_SECONDS)
-
-
-def summary(machine: Machine, report: Report) -> str:
-    """The report of a node in one line."""
-    resource = machine.family.resource
-    counts = {key.removeprefix(resource).lstrip("-") or "free": text for key, text in report.devices.items()}
-    del counts["Fault"]
-    parts = [f"{text.count(',') + 1 if text else 0} {key}" for key, text in counts.items() if text or key == "free"]
-    if report.node is not None:
-        parts.append(f"node {report.node['NodeStatus']}")
-    if report.switch is not None and report.switch["NodeStatus"] != "Healthy":
-        parts.append(f"switch {report.switch['NodeStatus']}")
-    return f"{resource}: {', '.join(parts)}"
-
-
-def _kubelet_runs(node: SimulatedNode) -> bool:
-    try:
-        return faults_of(node).kubelet is Kubelet.RUNNING
-    except ValueError:
-        return True
-
-
-async def _cancel(tasks: Sequence["asyncio.Task[Any]"]) -> None:
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
