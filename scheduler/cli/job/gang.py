@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from scheduler.api.batch import FINISHED_PHASES, JobPhase
+from scheduler.api.objects import controller_of
 from scheduler.cli.job.fields import why_it_waits
 from scheduler.cli.job.list import replicas
 
@@ -77,9 +78,4 @@ def gangs(jobs: "Iterable[Job]", groups: "Iterable[PodGroup]") -> list[Gang]:
 
 def _owned(groups: "Iterable[PodGroup]") -> "dict[str, PodGroup]":
     """uid of the owner -> PodGroup."""
-    return {
-        owner.uid: group
-        for group in groups
-        for owner in group.metadata.owner_references or ()
-        if owner.controller
-    }  # fmt: skip
+    return {owner.uid: group for group in groups if (owner := controller_of(group)) is not None}

@@ -41,7 +41,8 @@ class PodGroupController(Controller):
 
     def __init__(self, store: Store, scheduler_names: Collection[str], head_start: float = 0.0) -> None:
         """``scheduler_names``: the schedulers whose Pods are handled. ``head_start``: seconds that the scheduler has to
-        bind plain Pods before their PodGroup is created: until then, its writes would only delay the binding."""
+        bind plain Pods before their PodGroup is created: until then, these writes would only delay the binding, with
+        which the scheduler writes the name of their PodGroup onto them."""
         self._store = store
         self._head_start = head_start
         self._head_starts: dict[Key, float] = {}
@@ -64,7 +65,7 @@ class PodGroupController(Controller):
         before = None if old is None else self._place(old)
         after = None if new is None else self._place(new)
         if before == after:
-            return []
+            return self._without_group(new) if old is None and new is not None else []
         if before is not None:
             names = self._waiting[before.key]
             names.discard(before.name)
@@ -74,6 +75,14 @@ class PodGroupController(Controller):
             return []
         self._waiting.setdefault(after.key, set()).add(after.name)
         return [after.key]
+
+    def _without_group(self, pod: Pod) -> list[Key]:
+        """The key of the PodGroup that the scheduler has named on a Pod, if it is still to be created."""
+        key = (pod.metadata.namespace, group_name(pod))
+        named = (pod.metadata.annotations or {}).get(GROUP_NAME) == key[1]
+        if not (named and pod.spec.scheduler_name in self._schedulers and _lives(pod)):
+            return []
+        return [key] if self._store.get(POD_GROUP, PodGroup, *key) is None else []
 
     def _place(self, pod: Pod) -> "_Place | None":
         """The key of the PodGroup that a Pod has to be added to, or None."""
@@ -116,7 +125,8 @@ class PodGroupController(Controller):
         if missing and group is None:
             return Plan(problem=f"{missing}, so what its PodGroup should be is not known")
         want = None if missing else wanted(model, owners)
-        if self._head_start and group is None and want is not None and want.plain:
+        plain = want is not None and want.plain and (group is None or not _written(group, model, want))
+        if self._head_start and plain:
             due = self._head_starts.setdefault(key, now + self._head_start)
             if now < due:
                 return Plan(after=due - now)

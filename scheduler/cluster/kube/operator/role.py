@@ -33,7 +33,7 @@ from scheduler.observability.controller_metrics import ControllerMetrics
 COMPONENT = "volcano-py-controllers"
 BY_HAND: frozenset[Kind] = frozenset({QUEUE, COMMAND, CRON_JOB, JOB_FLOW, JOB_TEMPLATE})
 """Kinds that people write by hand; kopf watches them."""
-HEAD_START = 0.05
+HEAD_START = 0.08
 """Seconds that a scheduler has to bind a plain Pod before its PodGroup is created. A session and a binding take less on
 a quiet cluster, and the API server has nothing else to do for the Pod in that time."""
 FLUSH = 10.0

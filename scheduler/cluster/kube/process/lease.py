@@ -69,7 +69,7 @@ class LeaseSpec(Wire):
             lease_duration_seconds=max(1, round(duration)),
             acquire_time=now if acquired else self.acquire_time,
             renew_time=now,
-            lease_transitions=(self.lease_transitions or 0) + acquired,
+            lease_transitions=0 if self.lease_transitions is None else self.lease_transitions + acquired,
         )
 
     def released(self) -> "LeaseSpec":
@@ -107,7 +107,7 @@ class LeaseClient:
 
     async def create(self, identity: str, seconds: float) -> Lease:
         """Creates the lease, held by a process."""
-        spec = LeaseSpec(lease_transitions=-1).held(identity, self._settings.duration)  # the first holder counts as 0
+        spec = LeaseSpec().held(identity, self._settings.duration)
         meta = ObjectMeta(name=self._settings.name, namespace=self._settings.namespace)
         return await self._request("POST", self._leases, Lease(metadata=meta, spec=spec), seconds)
 

@@ -12,6 +12,7 @@ from functools import partial
 from time import process_time
 from typing import Any, Protocol
 
+from scheduler.actions.eviction.policy import MAX_EVICTIONS
 from scheduler.api.resource import PODS_INDEX
 from scheduler.api.task import TaskStatus
 from scheduler.cluster.kube.scheduler.session_timing import Changes, SessionResult, SessionTiming
@@ -70,7 +71,8 @@ def result_of(outcome: Outcome) -> SessionResult:
             waits, gang_waits = True, gang_waits or gang
     decisions = outcome.decisions
     admits = any(update.admits for update in decisions.pod_groups)
-    return SessionResult(waits, gang_waits, bool(decisions.binds or decisions.evictions or decisions.ungates or admits))
+    placed = bool(decisions.binds or decisions.evictions or decisions.ungates or admits)
+    return SessionResult(waits, gang_waits, placed, limited=len(decisions.evictions) >= MAX_EVICTIONS)
 
 
 class CycleTimer:

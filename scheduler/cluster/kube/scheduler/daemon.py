@@ -6,7 +6,6 @@ lease continue; the cache and the writer belong to the event loop.
 """
 
 import asyncio
-import contextlib
 import functools
 import gc
 import time
@@ -17,7 +16,7 @@ from typing import Protocol
 import structlog
 
 from scheduler.api.decisions import Decisions
-from scheduler.api.kinds import CONFIG_MAP, NODE_SHARD, POD, POD_GROUP, Kind
+from scheduler.api.kinds import NODE_SHARD, POD, POD_GROUP, Kind
 from scheduler.api.reasons import Malformed
 from scheduler.api.signed_records import SigningKey
 from scheduler.api.snapshot import Snapshot
@@ -35,13 +34,14 @@ from scheduler.cluster.kube.scheduler.cycle_timer import Cache as TimerCache
 from scheduler.cluster.kube.scheduler.cycle_timer import CycleTimer
 from scheduler.cluster.kube.scheduler.derived_groups import KINDS as DERIVING_KINDS
 from scheduler.cluster.kube.scheduler.derived_groups import DerivedGroups
+from scheduler.cluster.kube.scheduler.plugin_config_maps import PluginConfigMaps
 from scheduler.cluster.kube.scheduler.report import CycleReport, WatchedPods
 from scheduler.cluster.kube.scheduler.settings import Settings
 from scheduler.cluster.kube.scheduler.shard_member import Cache as ShardCache
 from scheduler.cluster.kube.scheduler.shard_member import ShardMember
 from scheduler.cluster.kube.scheduler.status_throttle import StatusThrottle
 from scheduler.cluster.kube.transport.client import CredentialSource
-from scheduler.cluster.kube.transport.sources import Source, sources
+from scheduler.cluster.kube.transport.sources import sources
 from scheduler.cluster.kube.watch.informer import Informer, OriginalStore, Sink
 from scheduler.cluster.kube.watch.informer_set import InformerSet
 from scheduler.cluster.kube.watch.lists_ahead import ListsAhead
@@ -51,7 +51,6 @@ from scheduler.cluster.kube.write.placements import Cache as WriterCache
 from scheduler.cluster.kube.write.signing_key import SharedKey
 from scheduler.cluster.kube.write.writer import Writer
 from scheduler.cluster.usage import UsagePoller
-from scheduler.framework.cache_requirements import cache_requirements_of
 from scheduler.framework.configuration import Configuration
 from scheduler.framework.cycle import Outcome, run_cycle
 from scheduler.framework.external_calls import ExternalCalls
@@ -67,8 +66,8 @@ COMPACTION_PERIOD = 30.0
 FLUSH = 10.0
 """Seconds that writes in flight have to finish when stopping."""
 PREPARATION = 3.0
-"""Seconds that the first cycle waits for the default Queues and for the first usage of nodes; both continue after
-that."""
+"""Seconds that a cycle waits for the default Queues, the first usage of nodes, and the first lists of ConfigMaps that
+plugins want; all of these continue after that."""
 log = structlog.get_logger(__name__)
 
 
@@ -175,10 +174,7 @@ class Daemon:
                 for source in sources(csi_storage=settings.csi_storage, shards=bool(settings.shard))
             ]
         )
-        self._plugin_config_maps = InformerSet([])
-        """Informers of the ConfigMaps that plugins want. The wait for their first lists is short: the right to read
-        them may be missing."""
-        self._watched_config_maps: set[Source] = set()
+        self._plugin_config_maps = PluginConfigMaps(self._client, cache, self._recorder.malformed, self._metrics)
         self._http = HttpCalls()
         self._external_calls: ExternalCalls = self._http if sessions is None else sessions.recording(self._http)
         self._relisting: list[asyncio.Task[bool]] = []
@@ -368,22 +364,8 @@ class Daemon:
         outcome.session.release()
 
     async def _watch_plugin_config_maps(self) -> None:
-        """Starts to watch the ConfigMaps that plugins of the configuration want and that are not watched yet."""
-        requirements = cache_requirements_of(self._configuration.current, {})
-        wanted = {Source(CONFIG_MAP, namespace, name=name) for namespace, name in requirements.config_maps}
-        for namespace, name in requirements.optional_config_maps:
-            wanted.add(Source(CONFIG_MAP, namespace, name=name, optional=True))
-        for namespace, labels in requirements.labelled_config_maps:
-            wanted.add(Source(CONFIG_MAP, namespace, labels=labels, optional=True))
-        wanted -= self._watched_config_maps
-        self._watched_config_maps |= wanted
-        for source in sorted(wanted, key=lambda source: (source.namespace, source.name, source.labels)):
-            self._plugin_config_maps.add(
-                Informer(self._client, source, self._cache, self._recorder.malformed, self._metrics)
-            )
-        if wanted:
-            with contextlib.suppress(TimeoutError):
-                await unless_stopped(self._stop, self._plugin_config_maps.listed(), timeout=PREPARATION)
+        """Starts to watch what the plugins of the configuration want."""
+        await self._plugin_config_maps.watch(self._configuration.current, self._stop, PREPARATION)
 
     def _configure(self) -> bool:
         """Applies the present configuration to the cache. Returns whether the cache has all that its plugins require;

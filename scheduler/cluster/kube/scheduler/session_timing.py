@@ -13,7 +13,8 @@ Two rules limit early sessions:
   may be owed, until time without sessions makes up for them: a few Pods that arrive one after the other on a quiet
   cluster do not wait, and under load the share is kept. After a session that an opening has started and that placed
   nothing, the pause before the next opening counts doubles, up to the period: reports about nodes that arrive all the
-  time do not cost a session each.
+  time do not cost a session each. After a session that stopped at a limit, the next one goes on with its work and may
+  owe more: the API server should not run out of it meanwhile.
 - While a gang waits, no session starts early after an opening. What ends within a period is free for the gang at once,
   as with sessions that start every period; otherwise small arrivals would take it piece by piece. Before the first
   opening, an arrival can only take what was not enough for the gang in the last session.
@@ -28,6 +29,8 @@ REST: Final = 3.0
 """Seconds of pause before an early session, per second of processor time that the last one took."""
 CREDIT: Final = 0.1
 """Seconds of pauses that sessions may owe."""
+LIMITED_CREDIT: Final = 1.0
+"""The same after a session that stopped at a limit."""
 FIRST_PAUSE: Final = 0.02
 """Seconds between a session that placed nothing and the next one that an opening starts, the first time."""
 
@@ -56,6 +59,8 @@ class SessionResult(msgspec.Struct, frozen=True):
     """One of them needs several Pods at once."""
     placed: bool = False
     """The session decided to bind, evict or admit."""
+    limited: bool = False
+    """It stopped at a limit, and has left work to the next session."""
 
 
 class SessionTiming:
@@ -73,7 +78,7 @@ class SessionTiming:
         self._opening_pause = 0.0
         """Seconds from the end of the last session to one that an opening starts, at least."""
         self._arrivals, self._openings = changes.arrivals, changes.openings
-        self._opened = False
+        self._opened = self._limited = False
         self._rest: tuple[int, float] | None = None
         """The number of changes at which a rest began, and when the rest ends; None: there is none."""
 
@@ -93,7 +98,7 @@ class SessionTiming:
 
     def begin(self) -> None:
         """A session starts, with all changes until now."""
-        self._rest = None
+        self._rest, self._limited = None, False
         self._opened = self._result.waits and self._changes.openings != self._openings
         self._arrivals, self._openings = self._changes.arrivals, self._changes.openings
 
@@ -101,7 +106,7 @@ class SessionTiming:
         """The session has ended. ``seconds``: its processor time, with all work on its decisions."""
         rested = max(self._rested, now - seconds) + (1 + REST) * seconds
         self._rested = min(rested, now + REST * seconds + CREDIT)
-        self._ended, self._result = now, result
+        self._ended, self._result, self._limited = now, result, result.limited
         if result.placed or not self._opened:
             self._opening_pause = 0.0
         else:
@@ -124,6 +129,8 @@ class SessionTiming:
 
     def due(self) -> float:
         """When the next session is due, with the changes until now."""
+        if self._limited:
+            return min(self.latest, max(self._ended, self._rested - LIMITED_CREDIT))
         if self._changes.arrivals != self._arrivals:
             return self.earliest
         if self._result.waits and self._changes.openings != self._openings:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from scheduler.api.kinds import (
@@ -374,6 +375,56 @@ def test_the_scheduler_has_a_head_start_with_a_plain_pod_whose_pod_group_follows
     again = controller.plan(key, 10.25)
     assert (again.stages, again.after) == ([], 0.25)
     assert [type(effect) for stage in controller.plan(key, 10.5).stages for effect in stage] == [Create, Patch]
+
+
+def test_a_pod_that_the_scheduler_binds_in_its_head_start_is_not_written_and_gets_its_pod_group() -> None:
+    store = Store()
+    controller = PodGroupController(store, ["volcano"], head_start=0.5)
+    key = ("default", "podgroup-uid-plain")
+    store.upsert(POD, decoded("plain"))
+    controller.observe(POD, None, decoded("plain"), 10.0)
+    controller.plan(key, 10.0)
+
+    bound = decoded("plain", **{GROUP_NAME: key[1]})
+    store.upsert(POD, bound)
+    controller.observe(POD, decoded("plain"), bound, 10.1)
+    assert [type(effect) for stage in controller.plan(key, 10.5).stages for effect in stage] == [Create]
+
+
+def test_a_pod_that_names_a_pod_group_which_was_never_created_gets_it_when_the_controllers_start() -> None:
+    store = Store()
+    controller = PodGroupController(store, ["volcano"], head_start=0.5)
+    key = ("default", "podgroup-uid-plain")
+    bound = decoded("plain", **{GROUP_NAME: key[1]})
+    store.upsert(POD, bound)
+    assert controller.observe(POD, None, bound, 10.0) == [key]
+    assert [type(effect) for stage in controller.plan(key, 10.0).stages for effect in stage] == [Create]
+
+    meta = ObjectMeta(name=key[1], namespace="default", uid="uid-group")
+    store.upsert(POD_GROUP, PodGroup(metadata=meta, spec=PodGroupSpec(min_member=1)))
+    assert controller.observe(POD, None, bound, 11.0) == []
+
+
+@pytest.mark.parametrize("annotations", [{GROUP_NAME: "podgroup-of-its-user"}, {GROUP_NAME: "train"}])
+def test_a_pod_that_names_another_pod_group_gets_none(annotations: dict[str, str]) -> None:
+    controller = PodGroupController(Store(), ["volcano"], head_start=0.5)
+    assert controller.observe(POD, None, decoded("plain", **annotations), 10.0) == []
+
+
+def test_the_scheduler_has_a_head_start_with_a_plain_pod_whose_pod_group_exists() -> None:
+    store = Store()
+    controller = PodGroupController(store, ["volcano"], head_start=0.5)
+    key = ("default", "podgroup-uid-plain")
+    store.upsert(POD, decoded("plain"))
+    controller.observe(POD, None, decoded("plain"), 10.0)
+    controller.plan(key, 10.0)
+    (create, _) = [e for stage in controller.plan(key, 10.5).stages for e in stage]
+    assert isinstance(create, Create)
+    store.upsert(POD_GROUP, msgspec.convert(create.manifest, PodGroup))
+
+    first = controller.plan(key, 11.0)
+    assert (first.stages, first.after) == ([], 0.5)
+    assert [type(effect) for stage in controller.plan(key, 11.5).stages for effect in stage] == [Patch]
 
 
 def test_a_pod_that_waits_for_its_pod_group_gets_it_at_once() -> None:

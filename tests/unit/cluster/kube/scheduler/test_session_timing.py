@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.cluster.kube.scheduler.session_timing import CREDIT, FIRST_PAUSE, REST, SessionResult, SessionTiming
+from scheduler.cluster.kube.scheduler.session_timing import (
+    CREDIT,
+    FIRST_PAUSE,
+    LIMITED_CREDIT,
+    REST,
+    SessionResult,
+    SessionTiming,
+)
 
 PERIOD = 1.0
 NOTHING, WAITING, GANG = SessionResult(), SessionResult(waits=True), SessionResult(waits=True, gang_waits=True)
@@ -208,3 +215,25 @@ def test_small_arrivals_neither_starve_a_gang_nor_hold_sessions_without_end(
             timing.end(ended, seconds, result)
             now = max(now, ended)
         setattr(counts, kind, getattr(counts, kind) + 1)
+
+
+LIMITED = SessionResult(waits=True, gang_waits=True, placed=True, limited=True)
+
+
+def test_a_session_that_stopped_at_a_limit_is_followed_by_another_at_once() -> None:
+    timing, counts = after_session(LIMITED, seconds=0.2)
+    assert timing.due() == 10.0
+    counts.openings += 1
+    assert timing.due() == 10.0
+
+
+def test_sessions_that_stop_at_a_limit_one_after_the_other_owe_a_limited_pause() -> None:
+    timing, _ = after_session(LIMITED, seconds=0.5)
+    assert timing.due() == pytest.approx(10.0 + REST * 0.5 - LIMITED_CREDIT)
+
+
+def test_a_failure_after_a_session_that_stopped_at_a_limit_is_followed_by_a_period() -> None:
+    timing, _ = after_session(LIMITED)
+    timing.begin()
+    timing.fail(11.0)
+    assert timing.due() == 11.0 + PERIOD

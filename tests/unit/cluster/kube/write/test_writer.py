@@ -23,7 +23,7 @@ from scheduler.api.decisions import (
     Ungate,
 )
 from scheduler.api.kinds import Kind
-from scheduler.api.names import ADMISSION_RECORD, BINDING_RECORD, PREDICATE_TIME
+from scheduler.api.names import ADMISSION_RECORD, BINDING_RECORD, GROUP_NAME, PREDICATE_TIME
 from scheduler.api.objects import KubeObject
 from scheduler.api.signed_records import (
     AdmissionRecord,
@@ -163,6 +163,19 @@ def test_a_binding_with_a_record_carries_it_signed() -> None:
         annotations = call.body["metadata"]["annotations"]
         assert annotations.keys() == {"chips", BINDING_RECORD}
         assert read_binding_record(annotations[BINDING_RECORD], "uid-p", world.signing.key) == record
+
+    run(scenario)
+
+
+def test_the_binding_of_a_plain_pod_carries_the_name_of_its_pod_group() -> None:
+    async def scenario(world: World) -> None:
+        world.api.answer("POST", BINDING, status=201)
+        bind = world.bind(chips="0,1")
+        plain = structs.replace(bind.task, job="ns/podgroup-uid-p")
+        world.writer.submit(Decisions(binds=[structs.replace(bind, task=plain)]))
+        assert await world.writer.flush(2)
+        (call,) = world.api.to("POST", BINDING)
+        assert call.body["metadata"]["annotations"] == {GROUP_NAME: "podgroup-uid-p", "chips": "0,1"}
 
     run(scenario)
 

@@ -1,0 +1,49 @@
+"""Watches the ConfigMaps that the plugins of the configuration want."""
+
+import asyncio
+import contextlib
+
+from scheduler.api.kinds import CONFIG_MAP
+from scheduler.cluster.kube.process.waiting import unless_stopped
+from scheduler.cluster.kube.transport.client import ApiClient
+from scheduler.cluster.kube.transport.sources import Source
+from scheduler.cluster.kube.watch.informer import Informer, Sink
+from scheduler.cluster.kube.watch.informer_set import InformerSet
+from scheduler.cluster.kube.watch.problems import Report
+from scheduler.framework.cache_requirements import cache_requirements_of
+from scheduler.framework.configuration import Configuration
+from scheduler.observability.role_metrics import RoleMetrics
+
+
+class PluginConfigMaps:
+    """Belongs to one event loop. A ConfigMap that was wanted once is watched until the process ends."""
+
+    def __init__(self, client: ApiClient, sink: Sink, report: Report, metrics: RoleMetrics) -> None:
+        """``sink`` receives the ConfigMaps; ``report`` is called with those that cannot be decoded."""
+        self._client = client
+        self._sink = sink
+        self._report = report
+        self._metrics = metrics
+        self._informers = InformerSet([])
+        self._watched: set[Source] = set()
+
+    async def watch(self, configuration: Configuration, stop: asyncio.Event, patience: float) -> None:
+        """Starts to watch what is not watched yet, and waits for the first lists, at most ``patience`` seconds: the
+        right to read them may be missing. Raises PluginError."""
+        requirements = cache_requirements_of(configuration, {})
+        wanted = {Source(CONFIG_MAP, namespace, name=name) for namespace, name in requirements.config_maps}
+        for namespace, name in requirements.optional_config_maps:
+            wanted.add(Source(CONFIG_MAP, namespace, name=name, optional=True))
+        for namespace, labels in requirements.labelled_config_maps:
+            wanted.add(Source(CONFIG_MAP, namespace, labels=labels, optional=True))
+        wanted -= self._watched
+        self._watched |= wanted
+        for source in sorted(wanted, key=lambda source: (source.namespace, source.name, source.labels)):
+            self._informers.add(Informer(self._client, source, self._sink, self._report, self._metrics))
+        if wanted:
+            with contextlib.suppress(TimeoutError):
+                await unless_stopped(stop, self._informers.listed(), timeout=patience)
+
+    async def close(self) -> None:
+        """Stops to watch."""
+        await self._informers.close()
