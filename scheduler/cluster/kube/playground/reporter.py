@@ -69,13 +69,13 @@ class Reporter:
             return
         report = report_of(machine, faults, read_holdings(machine.family, self._state.pods_of(name)))
         last = self.reports.get(name)
+        self._nodes.add_after(name, REFRESH_SECONDS)
         if last is not None and last[:2] == (machine, report) and now - last[2] < REFRESH_SECONDS:
             return
         for write in report_writes(machine, report, now):
             if not (isinstance(write, Remove) and last is not None and last[1].node is None):  # not removed already
                 await self._writer.carry_out(write)
         self.reports[name] = (machine, report, now)
-        self._nodes.add_after(name, REFRESH_SECONDS)
         self._reported.set()
         if last is None or last[1] != report:
             self._progress("node", name, summary(machine, report))
