@@ -11,9 +11,9 @@ import asyncio
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
 from contextlib import ExitStack, aclosing, suppress
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 
 import msgspec
@@ -25,8 +25,9 @@ from benchmarks.cluster import PODS
 from benchmarks.contest import IN_FLIGHT, TIMEOUT, Api, Seen, answered_requests, command, cpu_seconds, running
 from benchmarks.figures import report
 from benchmarks.lone_pods import quiet
-from benchmarks.rank_tables import CHIPS, ONE_BY_ONE, QUEUE, new_queues, new_table, note_tables, pod_bodies, with_chips
-from benchmarks.vcjobs import CONTROLLERS, GROUPS, SCHEDULER, acjob_bodies
+from benchmarks.rank_tables import CHIPS, ONE_BY_ONE, QUEUE, new_table, note_tables, pod_bodies, with_chips
+from benchmarks.replicas import wait
+from benchmarks.vcjobs import CONTROLLERS, GROUPS, SCHEDULER, acjob_bodies, new_queues
 from controlplane.run import ControlPlane
 from scheduler.api.names import ASCEND_910, PREDICATE_TIME
 
@@ -82,22 +83,22 @@ class Progress:
                 if pod.status.phase == "Running" and self._note("run", name, self._expected):
                     self.run.set()
 
-    async def others(self, api: Api, path: str, what: str, ready: asyncio.Event, expected: int = 1) -> None:
-        """``path``: the collection of the objects of another kind."""
+    async def others(self, api: Api, path: str, what: str, ready: asyncio.Event) -> None:
+        """``path``: the collection of the one object of another kind."""
         async with aclosing(api.watch(path, ready)) as objects:
             async for each in objects:
                 if each.metadata.name != "kubernetes":  # the Service of the API server
-                    self._note(what, each.metadata.name, expected)
+                    self._note(what, each.metadata.name, 1)
 
 
 async def same_requests(api: Api, pods: int) -> None:
     """Sends what each Pod of the job needs at least."""
-    numbers = {msgspec.json.decode(body, type=Seen).metadata.name: i for i, (_, body) in enumerate(pod_bodies(pods))}
+    numbers = count()
 
     async def whole(path: str, body: bytes) -> None:
         await api.post(path, body)
         name = msgspec.json.decode(body, type=Seen).metadata.name
-        number = numbers[name]
+        number = next(numbers)
         chips = ",".join(f"Ascend910-{chip}" for chip in range(CHIPS))
         annotations = {ASCEND_910: chips, PREDICATE_TIME: str(time.time_ns())}
         target = {"apiVersion": "v1", "kind": "Node", "name": f"npu-{FAMILY}-{number}"}
@@ -110,12 +111,6 @@ async def same_requests(api: Api, pods: int) -> None:
     await api.do_all(whole, pod_bodies(pods))
 
 
-async def wait(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(TIMEOUT):
-        while not condition():
-            await asyncio.sleep(0.2)
-
-
 async def run(name: str, number: int) -> Result:
     """``number``: Pods, and nodes."""
     result = Result(name)
@@ -125,18 +120,17 @@ async def run(name: str, number: int) -> Result:
         new_queues(plane)
         new_table(plane)
         plane.admin.create("/api/v1/namespaces", {"metadata": {"name": "mindx-dl"}})
-        options = (f"--nodes={number}", f"--family={FAMILY}", "--keep")
+        pids: dict[str, int] = {}
         if name == PROGRAMS:
+            options = (f"--nodes={number}", f"--family={FAMILY}", "--keep")
             pids = {"playground": stack.enter_context(command("playground", plane, folder, *options))}
             log = folder / "playground.log"
-            await wait(lambda: log.read_text(encoding="utf-8").count(f"{CHIPS} free") >= number)
+            wait(lambda: log.read_text(encoding="utf-8").count(f"{CHIPS} free") >= number)
             configuration = folder / "scheduler.conf"
             configuration.write_text(CONFIGURATION, encoding="utf-8")
             for role, *own in ((SCHEDULER, f"--scheduler-conf={configuration}"), (CONTROLLERS,)):
                 flags = ("--leader-elect=false", "-v=1", *own)
                 pids[role] = stack.enter_context(running(role, plane, folder, *flags))
-        else:
-            pids = {}
         async with Api.of(plane) as api:
             await measure(result, api, plane, pids, number)
     return result
@@ -160,10 +154,8 @@ async def measure(result: Result, api: Api, plane: ControlPlane, pids: dict[str,
     await asyncio.sleep(4)
     await quiet(pids.values())
     await api.patch_all((QUEUE, b"{}") for _ in range(10 * IN_FLIGHT))
-    before, used = (
-        answered_requests(plane.admin.get("/metrics")),
-        {each: cpu_seconds(pid) for each, pid in pids.items()},
-    )
+    before = answered_requests(plane.admin.get("/metrics"))
+    used = {each: cpu_seconds(pid) for each, pid in pids.items()}
     begun = time.perf_counter()
     if result.name == PROGRAMS:
         await api.post_all(acjob_bodies(1, number))

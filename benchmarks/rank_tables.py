@@ -30,7 +30,7 @@ from rich.table import Table
 from benchmarks.cluster import PODS
 from benchmarks.contest import IN_FLIGHT, TIMEOUT, Api, cpu_seconds, peak_memory, running
 from benchmarks.figures import report
-from benchmarks.vcjobs import CONTROLLERS, acjob_bodies, open_groups
+from benchmarks.vcjobs import CONTROLLERS, acjob_bodies, new_queues, open_groups
 from controlplane.run import ControlPlane
 from scheduler.api.acjob import AscendJob
 from scheduler.api.acjob_roles import roles_of
@@ -151,13 +151,6 @@ async def note_tables(api: Api, times: list[tuple[float, str]], completed: async
                     if status == "completed":
                         completed.set()
                 known = text
-
-
-def new_queues(plane: ControlPlane) -> None:
-    """Creates the queues that every cluster has."""
-    for queue in ("root", "default"):
-        body = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": queue}}
-        plane.admin.create("/apis/scheduling.volcano.sh/v1beta1/queues", body)
 
 
 def new_table(plane: ControlPlane) -> None:

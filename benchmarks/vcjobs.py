@@ -173,17 +173,20 @@ async def open_groups(api: Api) -> None:
                 tasks.create_task(enqueue(group.metadata.name))
 
 
+def new_queues(plane: ControlPlane) -> None:
+    """Creates the queues that every cluster has."""
+    for queue in ("root", "default"):
+        body = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": queue}}
+        plane.admin.create("/apis/scheduling.volcano.sh/v1beta1/queues", body)
+
+
 async def run(name: str, arguments: argparse.Namespace) -> Result:
     result = Result(name, arguments.jobs * arguments.replicas)
     roles = CONTENDERS[name]
     with tempfile.TemporaryDirectory() as temporary, ControlPlane(logs=Path(temporary)) as plane:
         folder = Path(temporary)
         plane.apply_crds()
-        for queue in ("root", "default"):
-            plane.admin.create(
-                "/apis/scheduling.volcano.sh/v1beta1/queues",
-                {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": queue}},
-            )
+        new_queues(plane)
         async with Api.of(plane) as api:
             await api.post_all(node_bodies(arguments.nodes))
             ready = asyncio.Event()

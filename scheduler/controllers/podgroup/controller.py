@@ -79,22 +79,20 @@ class PodGroupController(Controller):
     def _without_group(self, pod: Pod) -> list[Key]:
         """The key of the PodGroup that the scheduler has named on a Pod, if it is still to be created."""
         key = (pod.metadata.namespace, group_name(pod))
-        named = (pod.metadata.annotations or {}).get(GROUP_NAME) == key[1]
-        if not (named and pod.spec.scheduler_name in self._schedulers and _lives(pod)):
+        if (pod.metadata.annotations or {}).get(GROUP_NAME) != key[1] or not self._concerns(pod):
             return []
         return [key] if self._store.get(POD_GROUP, PodGroup, *key) is None else []
 
     def _place(self, pod: Pod) -> "_Place | None":
         """The key of the PodGroup that a Pod has to be added to, or None."""
         meta = pod.metadata
-        if (
-            pod.spec.scheduler_name not in self._schedulers
-            or (meta.annotations and meta.annotations.get(GROUP_NAME))
-            or pod.status.phase in ENDED_PHASES
-            or meta.deletion_timestamp
-        ):
+        if (meta.annotations and meta.annotations.get(GROUP_NAME)) or not self._concerns(pod):
             return None
         return _Place((meta.namespace, group_name(pod)), meta.name, meta.uid)
+
+    def _concerns(self, pod: Pod) -> bool:
+        """Whether a Pod is to be in a PodGroup."""
+        return pod.spec.scheduler_name in self._schedulers and _lives(pod)
 
     def _observe_owner(self, old: Workload | None, new: Workload | None) -> list[Key]:
         if new is None:
@@ -125,13 +123,12 @@ class PodGroupController(Controller):
         if missing and group is None:
             return Plan(problem=f"{missing}, so what its PodGroup should be is not known")
         want = None if missing else wanted(model, owners)
-        plain = want is not None and want.plain and (group is None or not _written(group, model, want))
-        if self._head_start and plain:
+        written = [] if want is None else _written(group, model, want)
+        if self._head_start and want is not None and want.plain and (group is None or not written):
             due = self._head_starts.setdefault(key, now + self._head_start)
             if now < due:
                 return Plan(after=due - now)
         self._head_starts.pop(key, None)
-        written = [] if want is None else _written(group, model, want)
         body: Json = {"metadata": {"annotations": {GROUP_NAME: key[1]}}}
         named = [Patch(POD, key[0], pod.metadata.name, body, pod.metadata.uid) for pod in pods]
         return Plan().then(*written, *named) if group is None else Plan().then(*written).then(*named)

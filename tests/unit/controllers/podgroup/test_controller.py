@@ -350,6 +350,15 @@ def decoded(name: str, **annotations: str) -> Pod:
     return Pod(metadata=meta, spec=PodSpec(scheduler_name="volcano"), status=PodStatus(phase="Pending"))
 
 
+def with_a_head_start() -> tuple[Store, PodGroupController, tuple[str, str]]:
+    """A plain Pod that was seen at 10.0, half a second before its PodGroup is created; with the key of that."""
+    store = Store()
+    controller = PodGroupController(store, ["volcano"], head_start=0.5)
+    store.upsert(POD, decoded("plain"))
+    controller.observe(POD, None, decoded("plain"), 10.0)
+    return store, controller, ("default", "podgroup-uid-plain")
+
+
 def test_the_pod_group_is_made_while_its_pods_are_annotated() -> None:
     store = Store()
     controller = PodGroupController(store, ["volcano"])
@@ -364,11 +373,7 @@ def test_the_pod_group_is_made_while_its_pods_are_annotated() -> None:
 
 
 def test_the_scheduler_has_a_head_start_with_a_plain_pod_whose_pod_group_follows() -> None:
-    store = Store()
-    controller = PodGroupController(store, ["volcano"], head_start=0.5)
-    key = ("default", "podgroup-uid-plain")
-    store.upsert(POD, decoded("plain"))
-    controller.observe(POD, None, decoded("plain"), 10.0)
+    _, controller, key = with_a_head_start()
 
     first = controller.plan(key, 10.0)
     assert (first.stages, first.after) == ([], 0.5)
@@ -378,11 +383,7 @@ def test_the_scheduler_has_a_head_start_with_a_plain_pod_whose_pod_group_follows
 
 
 def test_a_pod_that_the_scheduler_binds_in_its_head_start_is_not_written_and_gets_its_pod_group() -> None:
-    store = Store()
-    controller = PodGroupController(store, ["volcano"], head_start=0.5)
-    key = ("default", "podgroup-uid-plain")
-    store.upsert(POD, decoded("plain"))
-    controller.observe(POD, None, decoded("plain"), 10.0)
+    store, controller, key = with_a_head_start()
     controller.plan(key, 10.0)
 
     bound = decoded("plain", **{GROUP_NAME: key[1]})
@@ -412,11 +413,7 @@ def test_a_pod_that_names_another_pod_group_gets_none(annotations: dict[str, str
 
 
 def test_the_scheduler_has_a_head_start_with_a_plain_pod_whose_pod_group_exists() -> None:
-    store = Store()
-    controller = PodGroupController(store, ["volcano"], head_start=0.5)
-    key = ("default", "podgroup-uid-plain")
-    store.upsert(POD, decoded("plain"))
-    controller.observe(POD, None, decoded("plain"), 10.0)
+    store, controller, key = with_a_head_start()
     controller.plan(key, 10.0)
     (create, _) = [e for stage in controller.plan(key, 10.5).stages for e in stage]
     assert isinstance(create, Create)

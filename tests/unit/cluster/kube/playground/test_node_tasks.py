@@ -25,45 +25,45 @@ async def running(work: Callable[[str], Awaitable[None]], at_once: int = 2) -> A
         await cancel([runner])
 
 
+class Work:
+    """Waits until the test ends it."""
+
+    def __init__(self) -> None:
+        self.begun: list[str] = []
+        self.end = asyncio.Event()
+
+    async def __call__(self, node: str) -> None:
+        self.begun.append(node)
+        await self.end.wait()
+
+
 def test_a_node_that_is_added_while_it_is_handled_is_handled_again_afterwards() -> None:
     async def scenario() -> None:
-        begun: list[str] = []
-        end = asyncio.Event()
-
-        async def work(node: str) -> None:
-            begun.append(node)
-            await end.wait()
-
+        work = Work()
         async with running(work) as (tasks, _):
             tasks.add("a")
-            await until(lambda: begun == ["a"])
+            await until(lambda: work.begun == ["a"])
             tasks.add("a")
             tasks.add("a")
             await asyncio.sleep(0.01)
-            assert begun == ["a"]
-            end.set()
-            await until(lambda: begun == ["a", "a"])
+            assert work.begun == ["a"]
+            work.end.set()
+            await until(lambda: work.begun == ["a", "a"])
 
     asyncio.run(scenario())
 
 
 def test_a_limited_number_of_nodes_is_handled_at_once() -> None:
     async def scenario() -> None:
-        begun: list[str] = []
-        end = asyncio.Event()
-
-        async def work(node: str) -> None:
-            begun.append(node)
-            await end.wait()
-
+        work = Work()
         async with running(work, at_once=2) as (tasks, _):
             for node in ("a", "b", "c"):
                 tasks.add(node)
-            await until(lambda: len(begun) == 2)
+            await until(lambda: len(work.begun) == 2)
             await asyncio.sleep(0.01)
-            assert begun == ["a", "b"]
-            end.set()
-            await until(lambda: begun == ["a", "b", "c"])
+            assert work.begun == ["a", "b"]
+            work.end.set()
+            await until(lambda: work.begun == ["a", "b", "c"])
 
     asyncio.run(scenario())
 
