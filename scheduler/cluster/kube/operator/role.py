@@ -21,7 +21,7 @@ from scheduler.cluster.kube.process.waiting import wait_with_progress
 from scheduler.cluster.kube.transport.credentials import Credentials
 from scheduler.cluster.kube.transport.sources import Source
 from scheduler.cluster.kube.watch.informer import Informer
-from scheduler.cluster.kube.watch.informer_set import InformerSet
+from scheduler.cluster.kube.watch.informer_set import InformerSet, long_lived_objects
 from scheduler.cluster.kube.write.events import EventRecorder
 from scheduler.cluster.kube.write.lanes import make_lanes
 from scheduler.controllers.catalogue import CONFIGURATION
@@ -113,8 +113,9 @@ class Operator:
             self._informers.start()
             handling = asyncio.create_task(self._handlers.run())
             try:
-                if not await self._synced():
-                    return 0
+                with long_lived_objects():
+                    if not await self._synced():
+                        return 0
                 return await self.process.run_as_leader(self._control, self._catch_up)
             finally:
                 handling.cancel()

@@ -7,7 +7,6 @@ lease continue; the cache and the writer belong to the event loop.
 
 import asyncio
 import functools
-import gc
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -43,7 +42,7 @@ from scheduler.cluster.kube.scheduler.status_throttle import StatusThrottle
 from scheduler.cluster.kube.transport.client import CredentialSource
 from scheduler.cluster.kube.transport.sources import sources
 from scheduler.cluster.kube.watch.informer import Informer, OriginalStore, Sink
-from scheduler.cluster.kube.watch.informer_set import InformerSet
+from scheduler.cluster.kube.watch.informer_set import InformerSet, long_lived_objects
 from scheduler.cluster.kube.watch.lists_ahead import ListsAhead
 from scheduler.cluster.kube.write.events import EventRecorder
 from scheduler.cluster.kube.write.lanes import make_lanes
@@ -214,9 +213,9 @@ class Daemon:
                 else:
                     self.process.free_lease = self._ahead.free_lease
                 self._informers.start()
-                if not await self._informers.synced(self._stop, self._liveness.progress):
-                    return 0
-                gc.freeze()  # what the lists brought lives long: collections of garbage need not visit it
+                with long_lived_objects():
+                    if not await self._informers.synced(self._stop, self._liveness.progress):
+                        return 0
                 return await self._lead()
             finally:
                 for listing in self._relisting:

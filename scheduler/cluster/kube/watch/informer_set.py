@@ -1,7 +1,10 @@
 """A set of informers that are started, awaited and listed again together."""
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
+import gc
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final
 
 import structlog
 
@@ -13,6 +16,21 @@ from scheduler.cluster.kube.watch.informer import Informer
 log = structlog.get_logger(__name__)
 LISTING_SECONDS = 3.0
 """Seconds between two logs of how far the first lists are."""
+LISTED_OBJECTS: Final = 1_000_000
+"""New objects after which the cyclic garbage collector runs while the first lists fill a cache."""
+
+
+@contextmanager
+def long_lived_objects() -> Iterator[None]:
+    """The cyclic garbage collector runs rarely within the context, and never visits what was created in it: the first
+    lists bring millions of objects that live long and are not in cycles."""
+    youngest, *older = gc.get_threshold()
+    gc.set_threshold(max(youngest, LISTED_OBJECTS), *older)
+    try:
+        yield
+        gc.freeze()
+    finally:
+        gc.set_threshold(youngest, *older)
 
 
 class InformerSet:

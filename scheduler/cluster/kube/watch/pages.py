@@ -29,8 +29,9 @@ from scheduler.cluster.kube.transport.errors import ApiError, TransportError
 from scheduler.cluster.kube.transport.ratelimit import Priority
 from scheduler.cluster.kube.transport.sources import Source
 
-PAGE: Final = 2000
-"""Objects per page of a list: bounds memory, and the time for which a page that is stored blocks the event loop."""
+PAGE: Final = 4000
+"""Objects per page of a list: bounds memory, and the time for which a page that is stored blocks the event loop. For
+each page the API server walks over all objects after its token."""
 AT_ONCE: Final = 4
 """Pages of a list that the API server encodes at once, at most."""
 AHEAD: Final = 8

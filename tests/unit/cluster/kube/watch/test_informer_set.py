@@ -1,14 +1,16 @@
 """Informers that are started later: a ConfigMap that a plugin of a new configuration wants."""
 
 import asyncio
+import gc
 
+import pytest
 from aiohttp import web
 
 from scheduler.api.kinds import CONFIG_MAP
 from scheduler.cache import ClusterCache
 from scheduler.cluster.kube.transport.sources import Source
 from scheduler.cluster.kube.watch.informer import Informer
-from scheduler.cluster.kube.watch.informer_set import InformerSet
+from scheduler.cluster.kube.watch.informer_set import LISTED_OBJECTS, InformerSet, long_lived_objects
 from scheduler.observability.metrics import Metrics
 from tests.unit.cluster.kube.fake_api import Answer, Call, WatchFeed, serving
 
@@ -63,3 +65,22 @@ def test_an_informer_that_is_listed_again_by_two_at_a_time_runs_once() -> None:
             await watching.close()
 
     asyncio.run(scenario())
+
+
+def test_the_garbage_collector_runs_rarely_while_lists_arrive_and_skips_them_afterwards() -> None:
+    before, frozen = gc.get_threshold(), gc.get_freeze_count()
+    try:
+        with long_lived_objects():
+            assert gc.get_threshold() == (LISTED_OBJECTS, *before[1:])
+            listed = [[number] for number in range(1000)]
+        assert gc.get_threshold() == before
+        assert gc.get_freeze_count() >= frozen + len(listed)
+    finally:
+        gc.unfreeze()
+
+
+def test_the_thresholds_of_the_garbage_collector_are_restored_after_an_error() -> None:
+    before = gc.get_threshold()
+    with pytest.raises(OSError, match="unreachable"), long_lived_objects():
+        raise OSError("unreachable")
+    assert gc.get_threshold() == before
