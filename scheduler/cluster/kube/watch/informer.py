@@ -18,7 +18,7 @@ import random
 import sys
 import time
 from contextlib import aclosing
-from typing import Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 import msgspec
 import structlog
@@ -45,6 +45,8 @@ _SHARE = random.random()
 began together. It wakes up once for all of them, which takes a fraction of the processor time."""
 OVERDUE = 10.0
 """Seconds after the requested end at which a watch is considered dead, which is therefore noticed within 60 s."""
+TAKEN_AT_ONCE: Final = 1000
+"""Objects of a list that are stored before other tasks of the event loop run."""
 RIGHTS_SECONDS = 60.0
 """Seconds between two checks of the right to list optional objects."""
 log = structlog.get_logger(__name__)
@@ -213,12 +215,22 @@ class Informer:
         async with aclosing(pages):
             async for page in pages:
                 version = page.metadata.resource_version
-                items = page.items or ()
-                missing.difference_update(map(self._take, items))
-                listed += len(items)
+                listed += len(page.items or ())
+                await self._take_page(page.items or [], missing)
                 self._count(listed, page.metadata.remaining_item_count)
         self.version = version
         return missing
+
+    async def _take_page(self, items: list[Listed[KubeObject]], missing: set[Key]) -> None:
+        """Stores the objects of a page and removes their keys from ``missing``. Empties ``items``: an object takes
+        several times the memory of what the cache keeps of it."""
+        items.reverse()
+        while items:
+            next_ones = items[: -TAKEN_AT_ONCE - 1 : -1]
+            del items[-TAKEN_AT_ONCE:]
+            missing.difference_update(map(self._take, next_ones))
+            del next_ones
+            await asyncio.sleep(0)
 
     def _take(self, listed: Listed[KubeObject]) -> Key:
         """Stores an object of a list and returns its key."""

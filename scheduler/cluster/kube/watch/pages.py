@@ -29,15 +29,14 @@ from scheduler.cluster.kube.transport.errors import ApiError, TransportError
 from scheduler.cluster.kube.transport.ratelimit import Priority
 from scheduler.cluster.kube.transport.sources import Source
 
-PAGE: Final = 4000
-"""Objects per page of a list: bounds memory, and the time for which a page that is stored blocks the event loop. For
-each page the API server walks over all objects after its token."""
+PAGE: Final = 10_000
+"""Objects per page of a list: bounds memory. For each page, the API server visits all objects after its token."""
 AT_ONCE: Final = 4
 """Pages of a list that the API server encodes at once, at most."""
 AHEAD: Final = 8
 """Pages of a list that are requested, or wait to be used, at most. They wait as they were sent: that takes little
 memory."""
-DECODED: Final = 2
+DECODED: Final = 1
 """Pages of a list that are decoded, or wait decoded, at most."""
 _METADATA_ONLY: Final = f"application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{JSON}"
 _PLAIN_HEADER: Final = b"\x1f\x8b\x08\x00"
