@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scheduler.api.objects import Node
 from scheduler.api.resource import PODS_INDEX, Vector
 from scheduler.api.task import TaskClass
-from scheduler.api.times import parse_timestamp
+from scheduler.api.times import seconds_of
 
 Column = NDArray[np.float64]
 Codes = NDArray[np.int32]
@@ -36,7 +36,7 @@ def not_ready_since(node: Node) -> float | None:
     """The Unix time since which a node is not ready (0 if it is unknown); None: it is ready, or does not say."""
     for condition in node.status.conditions or ():
         if condition.type == "Ready":
-            return None if condition.status == "True" else parse_timestamp(condition.last_transition_time) or 0.0
+            return None if condition.status == "True" else seconds_of(condition.last_transition_time)
     return None
 
 

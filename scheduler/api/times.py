@@ -29,6 +29,12 @@ def parse_timestamp(text: str | None) -> float | None:
         return None
 
 
+@lru_cache(maxsize=4096)
+def seconds_of(timestamp: str | None) -> float:
+    """Unix seconds; 0 if the timestamp is missing or malformed. Objects that were created together share it."""
+    return parse_timestamp(timestamp) or 0.0
+
+
 _UNITS: Final = {
     "ns": Decimal("1e-9"), "us": Decimal("1e-6"), "µs": Decimal("1e-6"), "μs": Decimal("1e-6"), "ms": Decimal("1e-3"),
     "s": Decimal(1), "m": Decimal(60), "h": Decimal(3600),

@@ -15,7 +15,7 @@ from scheduler.api.scheduling import PodGroup, PodGroupCondition
 from scheduler.api.signed_records import SigningKey
 from scheduler.api.snapshot import JobChanges, SettledJobs
 from scheduler.api.task import Task
-from scheduler.api.times import parse_timestamp
+from scheduler.api.times import seconds_of
 from scheduler.cache.admissions import Admission, Admitted, without_record
 from scheduler.cache.job_records import (
     NOTHING,
@@ -136,7 +136,7 @@ class JobTable:
         owner = controller_of(group) if meta.owner_references else None
         record.owner_uid = owner.uid if owner is not None else ""
         record.queue = spec.queue or self._default_queue
-        record.creation = parse_timestamp(meta.creation_timestamp) or 0.0
+        record.creation = seconds_of(meta.creation_timestamp)
         record.min_resources = minimum
         record.phase, record.conditions, record.counts = intern(status.phase), conditions, counts
         self._drop_view(record)

@@ -6,7 +6,6 @@ The class and the assumed state of a Pod are passed in, since only the cache kno
 import re
 import sys
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 from typing import Final, NamedTuple
 
 from scheduler.api.names import (
@@ -34,7 +33,7 @@ from scheduler.api.task import (
     pod_status,
     predicate_time_of,
 )
-from scheduler.api.times import parse_timestamp
+from scheduler.api.times import seconds_of
 
 POD_SCHEDULED: Final = "PodScheduled"
 MAX_PRIORITY: Final = 2**31 - 1
@@ -92,7 +91,7 @@ def task_of(
             if condition.status == "False":
                 message = _intern(condition.message)
             elif condition.status == "True":
-                scheduled_at = _seconds(condition.last_transition_time)
+                scheduled_at = seconds_of(condition.last_transition_time)
             break
     rank = predicate_time = super_pod_rank = ""
     fault_marks = NO_MARKS
@@ -111,7 +110,7 @@ def task_of(
         state.status,
         _intern(state.node),
         priority,
-        _seconds(meta.creation_timestamp),
+        seconds_of(meta.creation_timestamp),
         index_in_name(meta.name),
         bool(pod.spec.scheduling_gates),
         _parse_bool(annotations.get(PREEMPTABLE, labels.get(PREEMPTABLE)), True),
@@ -122,7 +121,7 @@ def task_of(
         message,
         labels,
         scheduled_at,
-        _seconds(status.start_time),
+        seconds_of(status.start_time),
         generated_claims(pod),
         record,
         rank,
@@ -237,9 +236,3 @@ def _parse_bool(text: str | None, default: bool) -> bool:
 def uid_of(meta: ObjectMeta) -> str:
     """The uid, or ``namespace/name`` of an object without one."""
     return meta.uid or f"{meta.namespace}/{meta.name}"
-
-
-@lru_cache(maxsize=4096)
-def _seconds(timestamp: str | None) -> float:
-    """Seconds since the epoch; 0 if the timestamp is missing or malformed. The Pods of a job share most of theirs."""
-    return parse_timestamp(timestamp) or 0.0

@@ -11,7 +11,7 @@ from scheduler.api.quantity import QuantityError
 from scheduler.api.queue import QUEUE_PHASES, Queue
 from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, Dimensions
 from scheduler.api.scheduling import Queue as QueueObject
-from scheduler.api.times import parse_timestamp
+from scheduler.api.times import seconds_of
 from scheduler.cache.malformed_fields import MalformedFields
 from scheduler.cache.versioning import Version
 
@@ -60,7 +60,7 @@ class QueueTable:
             name=meta.name,
             weight=spec.weight,
             priority=spec.priority,
-            creation=parse_timestamp(meta.creation_timestamp) or 0.0,
+            creation=seconds_of(meta.creation_timestamp),
             state=obj.status.state,
             reclaimable=spec.reclaimable is not False,
             parent=spec.parent,

@@ -30,7 +30,7 @@ from scheduler.api.resource import Vector, scale_of
 from scheduler.api.scheduling import PodGroupCondition
 from scheduler.api.signed_records import AdmissionRecord
 from scheduler.api.task import ALLOCATED_STATUSES, TaskStatus
-from scheduler.api.times import format_timestamp, parse_timestamp
+from scheduler.api.times import format_timestamp, seconds_of
 from scheduler.framework.extension import CLOSE, HELD_AMOUNTS
 from scheduler.framework.figures import QueueUsage
 from scheduler.framework.held_devices import held_devices
@@ -238,7 +238,7 @@ def _is_schedulable_again(session: Session, job: Job, phase: str) -> bool:
             return (
                 placed
                 and CONDITION_UNSCHEDULABLE not in found
-                and session.now - (parse_timestamp(condition.last_transition_time) or 0.0) >= _UNSCHEDULABLE_STANDS
+                and session.now - seconds_of(condition.last_transition_time) >= _UNSCHEDULABLE_STANDS
             )
     return False
 

@@ -14,7 +14,7 @@ from scheduler.api.kinds import VCJOB
 from scheduler.api.names import CONDITION_SCHEDULED, PARTITION_ID, TASK_SPEC
 from scheduler.api.objects import KubeObject, OwnerReference, Pod, controller_of
 from scheduler.api.scheduling import PodGroup, PodGroupCondition
-from scheduler.api.times import parse_timestamp
+from scheduler.api.times import parse_timestamp, seconds_of
 from scheduler.controllers.job.pods import (
     FAILED,
     PENDING,
@@ -152,4 +152,4 @@ def why_pending(group: PodGroup) -> str:
 
 
 def _moment(condition: PodGroupCondition) -> float:
-    return parse_timestamp(condition.last_transition_time) or 0.0
+    return seconds_of(condition.last_transition_time)

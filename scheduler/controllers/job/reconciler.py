@@ -18,7 +18,7 @@ from scheduler.api.names import (
     EVENT_POD_GROUP_PENDING,
     REASON_QUEUE_NOT_FOUND,
 )
-from scheduler.api.times import parse_timestamp
+from scheduler.api.times import seconds_of
 from scheduler.controllers.commands import Commands, delete
 from scheduler.controllers.effects import Effect, Plan
 from scheduler.controllers.job import kill
@@ -310,4 +310,4 @@ class JobReconciler:
 
     def _age(self) -> float:
         """Seconds since the job was created."""
-        return self._now - (parse_timestamp(self._job.metadata.creation_timestamp) or 0.0)
+        return self._now - seconds_of(self._job.metadata.creation_timestamp)
