@@ -13,6 +13,7 @@ from scheduler.cli.errors import NOT_FOUND, CommandError
 from scheduler.cli.output import TABLE, WIDE, Table, print_object
 from scheduler.cli.text import echo
 from scheduler.cli.view import Key, Objects, View, key_of, warn
+from scheduler.cluster.kube.process.waiting import cancel
 from scheduler.cluster.kube.transport.sources import Source
 from scheduler.cluster.kube.watch.informer import Informer
 from scheduler.observability.role_metrics import RoleMetrics
@@ -54,9 +55,7 @@ async def watch_objects(cluster: Cluster, sources: Sequence[Source]) -> AsyncIte
         await asyncio.gather(*(informer.synced.wait() for informer in informers))
         yield watched
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancel(*tasks)
 
 
 def _report(malformed: Malformed, _: object) -> None:

@@ -17,6 +17,7 @@ from scheduler.cli.playground.requests import request, watching
 from scheduler.cli.playground.shapes import chosen_families, node_options
 from scheduler.cli.target import connection_options
 from scheduler.cli.text import echo
+from scheduler.cluster.kube.process.waiting import cancel
 
 if TYPE_CHECKING:
     from scheduler.cluster.kube.playground.role import Playground
@@ -88,9 +89,7 @@ async def _run(playground: "Playground", seconds: float | None) -> None:
         if running.done():
             running.result()
     finally:
-        for task in (running, stopping):
-            task.cancel()
-        await asyncio.gather(running, stopping, return_exceptions=True)
+        await cancel(running, stopping)
         for number in (signal.SIGINT, signal.SIGTERM):  # the next signal ends the process at once
             loop.remove_signal_handler(number)
 

@@ -25,6 +25,7 @@ from scheduler.cli.output import (
 )
 from scheduler.cli.target import name_argument
 from scheduler.cli.text import duration, echo, on_terminal
+from scheduler.cluster.kube.process.waiting import cancel
 
 Raw = dict[str, Any]
 _PROGRAM: Final = (sys.executable, "-P", "-m", "scheduler.cli.main")
@@ -128,8 +129,7 @@ async def _live(interval: int) -> None:
                 screen.draw([[*hanging(readings.note(), terminal_width(), indent=2), *titles], *lines])
                 await screen.pause()
     finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        await cancel(task)
 
 
 class _Readings:

@@ -7,6 +7,7 @@ from typing import Final
 import structlog
 
 from scheduler.api.usage import NodeUsage
+from scheduler.cluster.kube.process.waiting import cancel
 from scheduler.cluster.kube.transport.backoff import Backoff
 from scheduler.cluster.usage.source import Get, Source, SourceError, open_source
 from scheduler.framework.usage_source import UsageSource
@@ -63,8 +64,7 @@ class UsagePoller:
         """Stops polling."""
         task, self._task = self._task, None
         if task is not None:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+            await cancel(task)
 
     async def _run(self, settings: UsageSource) -> None:
         backoff = Backoff(settings.interval, max(settings.interval, _MAX_BACKOFF))

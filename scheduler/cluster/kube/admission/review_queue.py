@@ -19,6 +19,7 @@ from scheduler.cluster.kube.admission.cluster_view import WatchedView
 from scheduler.cluster.kube.admission.decision import Outcome
 from scheduler.cluster.kube.admission.review import ReviewError
 from scheduler.cluster.kube.admission.worker_process import COMMAND, WorkerError, WorkerProcess
+from scheduler.cluster.kube.process.waiting import cancel
 from scheduler.webhooks.contract import Settings
 
 MAX_INLINE_BYTES: Final = 32 * 1024
@@ -97,8 +98,7 @@ class ReviewQueue:
     async def close(self) -> None:
         """Stops the worker process and cancels the queued reviews."""
         if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+            await cancel(self._task)
         await self._stop_worker()
         for queued in self._queued:
             queued.done.cancel()

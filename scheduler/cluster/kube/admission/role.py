@@ -23,7 +23,7 @@ from scheduler.cluster.kube.process.liveness import STOPPING, Phase
 from scheduler.cluster.kube.process.process import Process
 from scheduler.cluster.kube.process.reload import ReloadedFile
 from scheduler.cluster.kube.process.settings import ProcessSettings
-from scheduler.cluster.kube.process.waiting import unless_stopped
+from scheduler.cluster.kube.process.waiting import cancel, unless_stopped
 from scheduler.cluster.kube.serving.certificate_reloader import CertificateReloader
 from scheduler.cluster.kube.serving.certificate_sources import CertificateSource, FileSource, SecretSource
 from scheduler.cluster.kube.serving.tls import ServingContext
@@ -161,8 +161,7 @@ class Admission:
                     await asyncio.sleep(min(DRAIN_SECONDS, self._settings.graceful_shutdown / 2))
             finally:
                 if maintaining is not None:
-                    maintaining.cancel()
-                    await asyncio.gather(maintaining, return_exceptions=True)
+                    await cancel(maintaining)
                 await self._server.stop()
                 await self._review_queue.close()
                 await self._informers.close()

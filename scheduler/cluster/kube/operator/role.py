@@ -17,7 +17,7 @@ from scheduler.cluster.kube.operator.job_observer import JobObserver
 from scheduler.cluster.kube.operator.reconcile_loop import ReconcileLoop
 from scheduler.cluster.kube.process.process import Process
 from scheduler.cluster.kube.process.settings import ProcessSettings
-from scheduler.cluster.kube.process.waiting import wait_with_progress
+from scheduler.cluster.kube.process.waiting import cancel, wait_with_progress
 from scheduler.cluster.kube.transport.credentials import Credentials
 from scheduler.cluster.kube.transport.sources import Source
 from scheduler.cluster.kube.watch.informer import Informer
@@ -118,8 +118,7 @@ class Operator:
                         return 0
                 return await self.process.run_as_leader(self._control, self._catch_up)
             finally:
-                handling.cancel()
-                await asyncio.gather(handling, return_exceptions=True)
+                await cancel(handling)
                 await self._reconcile_loop.close()
                 await self._informers.close()
                 await self._lanes.close()
@@ -150,9 +149,7 @@ class Operator:
             if reconciling.done():
                 reconciling.result()
         finally:
-            reconciling.cancel()
-            stopping.cancel()
-            await asyncio.gather(reconciling, stopping, return_exceptions=True)
+            await cancel(reconciling, stopping)
         if not lost.done():
             log.info("stopping", finished=await self._reconcile_loop.drain(FLUSH))
 

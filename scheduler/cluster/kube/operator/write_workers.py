@@ -17,6 +17,7 @@ from typing import Final
 
 import structlog
 
+from scheduler.cluster.kube.process.waiting import cancel
 from scheduler.cluster.kube.write.slow_start import SlowStart
 
 Write = Callable[[], Awaitable[None]]
@@ -74,9 +75,7 @@ class WriteWorkers:
             self._hold.cancel()
         for waiting in self._waiting.values():
             waiting.clear()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await cancel(*self._tasks)
 
     def _add_workers_for_all(self) -> None:
         self._add_workers(sum(map(len, self._waiting.values())))

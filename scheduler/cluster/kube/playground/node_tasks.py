@@ -1,12 +1,13 @@
 """Work on nodes: one task at a time for each node, a limited number of nodes at once."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 
 import structlog
 
 from scheduler.cluster.decoding import DECODE_ERRORS
 from scheduler.cluster.kube.playground.writes import Progress
+from scheduler.cluster.kube.process.waiting import cancel
 from scheduler.cluster.kube.transport.errors import ApiError, TransportError
 
 RETRY_SECONDS = 2.0
@@ -53,7 +54,7 @@ class NodeTasks:
         finally:
             for timer in self._timers.values():
                 timer.cancel()
-            await cancel(self._tasks.values())
+            await cancel(*self._tasks.values())
 
     async def _handle(self, node: str) -> None:
         try:
@@ -69,11 +70,3 @@ class NodeTasks:
         finally:
             del self._tasks[node]
             self._wake.set()
-
-
-async def cancel(tasks: Iterable[asyncio.Task[None]]) -> None:
-    """Cancels tasks and waits until they have ended."""
-    tasks = list(tasks)
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)

@@ -6,9 +6,10 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
 from scheduler.api.kinds import CONFIG_MAP
-from scheduler.cluster.kube.playground.node_tasks import NodeTasks, cancel
+from scheduler.cluster.kube.playground.node_tasks import NodeTasks
 from scheduler.cluster.kube.playground.state import PlaygroundState
 from scheduler.cluster.kube.playground.writes import Progress, Writer
+from scheduler.cluster.kube.process.waiting import cancel
 from scheduler.cluster.kube.transport.errors import ApiError, TransportError
 from scheduler.playground.faults import Kubelet
 from scheduler.playground.holdings import read_holdings
@@ -53,7 +54,7 @@ class Reporter:
         try:
             await self._nodes.run()
         finally:
-            await cancel(periodic)
+            await cancel(*periodic)
 
     async def _report(self, name: str) -> None:
         node, now = self._state.nodes.get(name), time.time()

@@ -14,10 +14,11 @@ from scheduler.api.decisions import ObjectRef
 from scheduler.api.kinds import CONFIG_MAP, NAMESPACE
 from scheduler.api.names import DEVICE_INFO_CONFIGMAP_PREFIX, DEVICE_INFO_NAMESPACE
 from scheduler.api.reasons import Malformed
-from scheduler.cluster.kube.playground.node_tasks import RETRY_SECONDS, NodeTasks, cancel
+from scheduler.cluster.kube.playground.node_tasks import RETRY_SECONDS, NodeTasks
 from scheduler.cluster.kube.playground.reporter import Reporter
 from scheduler.cluster.kube.playground.state import PlaygroundState
 from scheduler.cluster.kube.playground.writes import LEASE_NAMESPACE, Progress, Writer
+from scheduler.cluster.kube.process.waiting import cancel
 from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.sources import Source
 from scheduler.cluster.kube.watch.informer import Informer
@@ -104,7 +105,7 @@ class Playground:
             await asyncio.gather(*(informer.synced.wait() for informer in informers))
             yield
         finally:
-            await cancel(tasks)
+            await cancel(*tasks)
 
     async def run(self) -> None:
         """Runs the nodes until it is cancelled. Only inside ``watching``."""
@@ -112,7 +113,7 @@ class Playground:
         try:
             await self._nodes.run()
         finally:
-            await cancel([reporting])
+            await cancel(reporting)
 
     def _changed(self, node: str) -> None:
         if node in self.state.nodes or node in self._reporter.reports:

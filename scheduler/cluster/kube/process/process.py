@@ -19,7 +19,7 @@ from scheduler.cluster.kube.process.election import LeaderElector, new_identity
 from scheduler.cluster.kube.process.lease import free_version
 from scheduler.cluster.kube.process.liveness import Liveness, Phase
 from scheduler.cluster.kube.process.settings import ProcessSettings
-from scheduler.cluster.kube.process.waiting import unless_stopped
+from scheduler.cluster.kube.process.waiting import cancel, unless_stopped
 from scheduler.cluster.kube.transport.client import ApiClient, CredentialSource
 from scheduler.cluster.kube.transport.fence import Fence
 from scheduler.observability.role_metrics import RoleMetrics
@@ -156,9 +156,7 @@ class Process:
                 return 1
             return 0
         finally:
-            for task in (working, lost):
-                task.cancel()
-            await asyncio.gather(working, lost, return_exceptions=True)
+            await cancel(working, lost)
             await elector.release()
 
     async def _run_without_lease(self, work: Work) -> None:
@@ -187,8 +185,7 @@ class _Restarted:
         self.task = asyncio.ensure_future(self._catch_up())
 
     async def cancel(self) -> None:
-        self.task.cancel()
-        await asyncio.gather(self.task, return_exceptions=True)
+        await cancel(self.task)
 
 
 def _true() -> "asyncio.Future[bool]":

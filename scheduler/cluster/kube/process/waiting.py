@@ -1,9 +1,9 @@
-"""Waits that end when the process is to stop."""
+"""Waits that end when the process is to stop, and the end of tasks that are no longer needed."""
 
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 PROGRESS_SECONDS = 10.0
 """Seconds between two reports of progress during a wait."""
@@ -22,9 +22,7 @@ async def unless_stopped(stop: asyncio.Event, awaitable: Awaitable[T], timeout: 
             return None
         raise TimeoutError
     finally:
-        for future in (work, stopping):
-            future.cancel()
-        await asyncio.gather(work, stopping, return_exceptions=True)
+        await cancel(work, stopping)
 
 
 async def wait_with_progress(
@@ -39,3 +37,10 @@ async def wait_with_progress(
         with contextlib.suppress(TimeoutError):
             return await unless_stopped(stop, wait(), timeout=seconds)
         progress()
+
+
+async def cancel(*tasks: "asyncio.Future[Any]") -> None:
+    """Cancels tasks and waits until they have ended. Drops their results and exceptions."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -26,7 +26,7 @@ from scheduler.cluster.kube.process.lease import until_released
 from scheduler.cluster.kube.process.liveness import Phase
 from scheduler.cluster.kube.process.process import Process
 from scheduler.cluster.kube.process.reload import ConfigurationFile
-from scheduler.cluster.kube.process.waiting import unless_stopped, wait_with_progress
+from scheduler.cluster.kube.process.waiting import cancel, unless_stopped, wait_with_progress
 from scheduler.cluster.kube.scheduler.bootstrap import ensure_queues
 from scheduler.cluster.kube.scheduler.custom_metrics import getter
 from scheduler.cluster.kube.scheduler.cycle_timer import Cache as TimerCache
@@ -218,9 +218,7 @@ class Daemon:
                         return 0
                 return await self._lead()
             finally:
-                for listing in self._relisting:
-                    listing.cancel()
-                await asyncio.gather(*self._relisting, return_exceptions=True)
+                await cancel(*self._relisting)
                 if self._visibility is not None:
                     await self._visibility.close()
                 await self._usage.close()
@@ -239,8 +237,7 @@ class Daemon:
         try:
             return await self.process.run_as_leader(self._work, self._catch_up)
         finally:
-            compacting.cancel()
-            await asyncio.gather(compacting, return_exceptions=True)
+            await cancel(compacting)
 
     async def _compact_periodically(self) -> None:
         """Keeps the cache from growing while no session does."""
@@ -289,9 +286,7 @@ class Daemon:
             if not lost.done():
                 log.info("stopping", flushed=await self._writer.flush(FLUSH))
         finally:
-            for task in preparations:
-                task.cancel()
-            await asyncio.gather(*preparations, return_exceptions=True)
+            await cancel(*preparations)
 
     async def _sign(self) -> None:
         """Signs every binding from now on."""

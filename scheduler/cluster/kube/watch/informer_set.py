@@ -9,7 +9,7 @@ from typing import Final
 import structlog
 
 from scheduler.api.kinds import Kind
-from scheduler.cluster.kube.process.waiting import unless_stopped, wait_with_progress
+from scheduler.cluster.kube.process.waiting import cancel, unless_stopped, wait_with_progress
 from scheduler.cluster.kube.watch.catching_up import catch_up
 from scheduler.cluster.kube.watch.informer import Informer
 
@@ -102,16 +102,13 @@ class InformerSet:
     async def _relist(self, informers: Sequence[Informer], stop: asyncio.Event) -> bool:
         async with self._relisting:  # two callers that restart one informer concurrently would leave it running twice
             for informer in informers:
-                self._tasks[informer].cancel()
-                await asyncio.gather(self._tasks[informer], return_exceptions=True)
+                await cancel(self._tasks[informer])
                 informer.forget_version()
                 self._watch(informer)
         return await self.synced(stop)
 
     async def close(self) -> None:
-        for task in self._tasks.values():
-            task.cancel()
-        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        await cancel(*self._tasks.values())
 
 
 def _log_progress(informer: Informer) -> None:

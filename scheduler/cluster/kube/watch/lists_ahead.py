@@ -10,6 +10,7 @@ from contextlib import aclosing
 import msgspec
 
 from scheduler.api.objects import KubeObject
+from scheduler.cluster.kube.process.waiting import cancel
 from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.sources import Source
 from scheduler.cluster.kube.watch.pages import PAGE, Listed, Page, pages_of_objects
@@ -50,6 +51,5 @@ class _Begun:
 
     async def close(self) -> None:
         """Ends the list, of which ``pages`` was not called."""
-        self._first.cancel()
-        await asyncio.gather(self._first, return_exceptions=True)
+        await cancel(self._first)
         await self._pages.aclose()

@@ -23,6 +23,7 @@ import msgspec
 
 from scheduler.api.objects import Wire
 from scheduler.cluster.decoding import DECODE_ERRORS, decode
+from scheduler.cluster.kube.process.waiting import cancel
 from scheduler.cluster.kube.transport.client import JSON, ApiClient
 from scheduler.cluster.kube.transport.compression import GZIP, GZIP_FORMAT, inflated
 from scheduler.cluster.kube.transport.errors import ApiError, TransportError
@@ -189,9 +190,7 @@ async def _pages(
             proceed()
             yield page
     finally:
-        for each in requested:
-            each.page.cancel()
-        await asyncio.gather(*(each.page for each in requested), return_exceptions=True)
+        await cancel(*(each.page for each in requested))
 
 
 async def _sent(

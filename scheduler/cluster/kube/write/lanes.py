@@ -17,6 +17,7 @@ from typing import Final
 
 import structlog
 
+from scheduler.cluster.kube.process.waiting import cancel
 from scheduler.cluster.kube.write.slow_start import EARLY, SlowStart
 from scheduler.observability.role_metrics import RoleMetrics
 
@@ -166,9 +167,7 @@ class Lanes:
             for timer in lane.delayed.values():
                 timer.cancel()
             lane.delayed.clear()
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await cancel(*self._tasks)
 
     def _wake(self) -> None:
         """Starts work at the end of this iteration of the loop, after everything submitted together has been queued."""

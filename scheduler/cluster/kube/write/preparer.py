@@ -12,6 +12,7 @@ from collections.abc import Callable, Coroutine, Sequence
 import structlog
 
 from scheduler.api.decisions import Bind
+from scheduler.cluster.kube.process.waiting import cancel
 from scheduler.cluster.kube.transport.client import JSON, ApiClient
 from scheduler.cluster.kube.transport.fence import Fence, Fenced
 from scheduler.cluster.kube.transport.ratelimit import Priority
@@ -62,9 +63,7 @@ class Preparer:
 
     async def close(self) -> None:
         """Stops and leaves every object as it is: the next leader reads its state from the objects."""
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await cancel(*self._tasks)
 
     def _start(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

@@ -7,7 +7,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from scheduler.cluster.kube.playground import node_tasks
-from scheduler.cluster.kube.playground.node_tasks import NodeTasks, cancel
+from scheduler.cluster.kube.playground.node_tasks import NodeTasks
+from scheduler.cluster.kube.process.waiting import cancel
 from scheduler.cluster.kube.transport.errors import TransportError
 
 News = list[tuple[str, str, str]]
@@ -22,7 +23,7 @@ async def running(work: Callable[[str], Awaitable[None]], at_once: int = 2) -> A
     try:
         yield tasks, news
     finally:
-        await cancel([runner])
+        await cancel(runner)
 
 
 class Work:
