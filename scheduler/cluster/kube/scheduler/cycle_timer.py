@@ -1,5 +1,5 @@
 """Waits for the next session: until one is due (``session_timing``), or until the Pods have gone that a pipelined job
-waits for.
+waits for. Decides whether a session runs on the event loop.
 
 A preemptor waits for its victims to terminate, and the session after that binds it. The timer waits until all victims
 of a job are gone: a session before that could not start the job. Such an early session still comes after a pause as
@@ -10,17 +10,25 @@ import asyncio
 from collections.abc import Callable, Collection
 from functools import partial
 from time import process_time
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from scheduler.actions.eviction.policy import MAX_EVICTIONS
 from scheduler.api.resource import PODS_INDEX
+from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import TaskStatus
 from scheduler.cluster.kube.scheduler.session_timing import Changes, SessionResult, SessionTiming
+from scheduler.framework.configuration import Configuration
 from scheduler.framework.cycle import Outcome
 from scheduler.framework.session import Session
 
 POLL_SECONDS = 0.05
 """Seconds between two checks of the Pods that jobs wait for."""
+BRIEF_SECONDS: Final = 0.02
+"""Seconds that a session took, below which the next one can be brief, too."""
+BRIEF_JOBS: Final = 64
+"""Active jobs of a brief session, at most."""
+BRIEF_TASKS: Final = 16
+"""Pending tasks of a brief session, at most."""
 Awaited = tuple[frozenset[str], ...]
 """For each pipelined job, the nodes on which Pods have to terminate first."""
 
@@ -85,6 +93,10 @@ class CycleTimer:
         self._began: float | None = None
         """The processor time of the process when the session in progress began; None: it has ended, or was not
         needed."""
+        self._quiet = False
+        """Whether sessions were rare before the one in progress."""
+        self._brief: Configuration | None = None
+        """The configuration with which the last session was brief and called no other program; None: it was not."""
         self._awaited: Awaited = ()
         self._release_due = 0.0
         """When the next session is due once a job waits for no more terminating Pods."""
@@ -92,14 +104,30 @@ class CycleTimer:
     def cycle_began(self) -> None:
         """A session begins. Unless ``cycle_ended`` or ``cycle_skipped`` follows before ``wait``, it has failed."""
         self._timing.begin()
+        self._quiet = self._timing.is_quiet(_now())
         self._began = process_time()
         self._awaited = ()
+
+    def is_brief(self, snapshot: Snapshot, configuration: Configuration) -> bool:
+        """Whether the session in progress will take so little time that it can run on the event loop. On a machine
+        whose processors are all busy, another thread would begin late and its result would arrive late.
+
+        While sessions follow each other, those on another thread let requests proceed."""
+        jobs = snapshot.active_jobs
+        return (
+            self._quiet
+            and configuration is self._brief
+            and len(jobs) <= BRIEF_JOBS
+            and sum(len(job.of(TaskStatus.PENDING)) for job in jobs.values()) <= BRIEF_TASKS
+        )
 
     def cycle_ended(self, outcome: Outcome) -> None:
         """Notes the outcome of a session whose decisions are being carried out."""
         now = _now()
         seconds = outcome.seconds if self._began is None else process_time() - self._began
         self._timing.end(now, seconds, result_of(outcome))
+        brief = outcome.seconds < BRIEF_SECONDS and not outcome.session.asked_others
+        self._brief = outcome.session.configuration if brief else None
         self._awaited = awaited(outcome.session)
         self._release_due = now + max(outcome.seconds, POLL_SECONDS)
         self._began = None
@@ -113,7 +141,7 @@ class CycleTimer:
         """Waits until the next session is due, or one of ``ends`` is done."""
         if self._began is not None:
             self._timing.fail(_now())
-            self._began = None
+            self._began = self._brief = None
         changes = self._cache.changes
         try:
             while True:

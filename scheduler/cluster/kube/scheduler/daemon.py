@@ -331,7 +331,10 @@ class Daemon:
             configuration, limit = self._configuration.current, self._nodes_limit(snapshot)
             if self._sessions is not None:
                 self._sessions.opened(snapshot, configuration, limit)
-            outcome = await asyncio.to_thread(self._decide, snapshot, configuration, limit)
+            if self._cycle_timer.is_brief(snapshot, configuration):
+                outcome = self._decide(snapshot, configuration, limit)
+            else:
+                outcome = await asyncio.to_thread(self._decide, snapshot, configuration, limit)
             if self._sessions is not None:
                 self._sessions.decided(outcome.decisions)
         except PluginError as error:
@@ -398,7 +401,7 @@ class Daemon:
         return nodes_to_find(len(snapshot.nodes.names), self._settings.percentage_nodes, self._settings.minimum_nodes)
 
     def _decide(self, snapshot: Snapshot, configuration: Configuration, limit: int) -> Outcome:
-        """Runs one cycle; called on another thread."""
+        """Runs one cycle; called on another thread, unless it is brief."""
         return run_cycle(snapshot, configuration, nodes_limit=limit, external_calls=self._external_calls)
 
     async def _carry_out(self, outcome: Outcome) -> None:

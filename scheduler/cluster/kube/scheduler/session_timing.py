@@ -112,6 +112,11 @@ class SessionTiming:
         else:
             self._opening_pause = min(self._period, max(FIRST_PAUSE, 2 * self._opening_pause))
 
+    def is_quiet(self, now: float) -> bool:
+        """Whether sessions owe less than half of the pauses that they may owe: Pods arrive one after the other, not
+        all the time."""
+        return now > self._rested - CREDIT / 2
+
     def skip(self, now: float, rest: float = 0.0) -> None:
         """There was nothing to decide on, so no session was held. ``rest``: seconds until the next one if nothing
         changes, where these are more than the period. A change ends the rest: the period counts again."""

@@ -7,7 +7,14 @@ import pytest
 
 from scheduler.cache.versioning import Version
 from scheduler.cluster.kube.scheduler import cycle_timer
-from scheduler.cluster.kube.scheduler.cycle_timer import CycleTimer, awaited, result_of
+from scheduler.cluster.kube.scheduler.cycle_timer import (
+    BRIEF_JOBS,
+    BRIEF_SECONDS,
+    BRIEF_TASKS,
+    CycleTimer,
+    awaited,
+    result_of,
+)
 from scheduler.cluster.kube.scheduler.session_timing import SessionResult
 from scheduler.framework.configuration_file import DEFAULT_CONFIGURATION, parse_configuration
 from scheduler.framework.cycle import Outcome
@@ -194,3 +201,80 @@ def test_with_the_built_in_configuration_a_session_without_waiting_jobs_does_not
     assert world.outcome is not None
     session = world.outcome.session
     assert session.jobs and not session.active_jobs and not session.read_time
+
+
+def small() -> list[Raw]:
+    return [group("g", phase="Inqueue"), pod("p", "1c", "g")]
+
+
+def is_brief(last: Outcome, this: Outcome, *, pause: float = 1.0, fails: bool = False, sessions: int = 1) -> bool:
+    """Whether a session with the snapshot of ``this`` is brief ``pause`` seconds after some with the outcome
+    ``last``."""
+
+    async def scenario() -> bool:
+        timer = CycleTimer(LONG, Nodes())
+        for _ in range(sessions):
+            timer.cycle_began()
+            await asyncio.sleep(last.seconds)
+            timer.cycle_ended(last)
+        if fails:
+            timer.cycle_began()
+            end: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+            end.set_result(None)
+            await timer.wait([end])
+        await asyncio.sleep(pause)
+        timer.cycle_began()
+        return timer.is_brief(this.session.snapshot, this.session.configuration)
+
+    return virtual_time.run(scenario())
+
+
+def of_seconds(seconds: float) -> Outcome:
+    result = outcome(*small())
+    result.seconds = seconds
+    return result
+
+
+def test_a_small_session_after_a_short_one_is_brief() -> None:
+    assert is_brief(of_seconds(BRIEF_SECONDS / 2), outcome(*small()))
+
+
+def test_a_session_after_a_long_or_failed_one_or_with_another_configuration_is_not_brief() -> None:
+    short, this = of_seconds(BRIEF_SECONDS / 2), outcome(*small())
+    assert not is_brief(of_seconds(BRIEF_SECONDS * 2), this)
+    assert not is_brief(short, this, fails=True, pause=3 * LONG)
+    short.session.configuration = configuration(["gang"], actions="allocate")
+    assert not is_brief(short, this)
+
+
+def test_a_session_is_not_brief_while_a_plugin_asks_other_programs() -> None:
+    asking = of_seconds(BRIEF_SECONDS / 2)
+    assert asking.session.external_calls is not None
+    assert not is_brief(asking, outcome(*small()))
+
+
+def test_sessions_are_brief_only_while_they_are_rare() -> None:
+    short, this = of_seconds(BRIEF_SECONDS / 2), outcome(*small())
+    assert is_brief(short, this, pause=0.0)
+    assert not is_brief(short, this, pause=0.0, sessions=10)
+    assert is_brief(short, this, sessions=10)
+
+
+@pytest.mark.parametrize(
+    "objects",
+    [
+        [group("g", phase="Inqueue", minimum=1), *pods("p", BRIEF_TASKS + 1, "1c", "g")],
+        [
+            each
+            for i in range(BRIEF_JOBS + 1)
+            for each in (group(f"g{i}", phase="Inqueue"), pod(f"p{i}", "1c", f"g{i}"))
+        ],
+    ],
+    ids=["many Pods", "many jobs"],
+)
+def test_a_session_with_much_to_decide_is_not_brief(objects: list[Raw]) -> None:
+    there = World([node("n", "1000c+1000Gi")], *objects)
+    session = there.session(PLAN)
+    many = of_seconds(0.0)
+    many.session = session
+    assert not is_brief(of_seconds(BRIEF_SECONDS / 2), many)
