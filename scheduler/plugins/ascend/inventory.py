@@ -296,5 +296,5 @@ def _is_divided(node: Node) -> bool:
 
 
 def whole_chips(amounts: np.ndarray[Any, np.dtype[np.float64]]) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Converts thousandths to whole chips, rounded down."""
-    return (amounts // MILLI).astype(np.int64)
+    """Converts thousandths to whole chips, without fractions."""
+    return (amounts / MILLI).astype(np.int64)

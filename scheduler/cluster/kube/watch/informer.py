@@ -229,7 +229,6 @@ class Informer:
             next_ones = items[: -TAKEN_AT_ONCE - 1 : -1]
             del items[-TAKEN_AT_ONCE:]
             missing.difference_update(map(self._take, next_ones))
-            del next_ones
             await asyncio.sleep(0)
 
     def _take(self, listed: Listed[KubeObject]) -> Key:

@@ -15,7 +15,7 @@ from scheduler.plugins.ascend.chip_columns import ChipColumns
 from scheduler.plugins.ascend.demand import Demand
 from scheduler.plugins.ascend.ledger import ChipLedger
 from scheduler.plugins.ascend.masks import ALL, ids_of
-from scheduler.plugins.ascend.sharing.quota import CHIP_MEMORY, Quota, chip_memory, is_shared
+from scheduler.plugins.ascend.sharing.quota import CHIP_MEMORY, Quota, chip_memory, rows_of_shared
 from scheduler.plugins.ascend.sharing.selection import Shares, choose, total
 
 Held = Mapping[str, tuple[int, Quota]]
@@ -29,10 +29,11 @@ class ShareLedger(Ledger[str]):
         super().__init__()
         self.resource = whole.resource
         self.whole = whole
+        facts = session.nodes.facts
         self.memory = {
-            row: chip_memory((node.metadata.labels or {}).get(CHIP_MEMORY, ""))
-            for row in chips.by_row
-            if is_shared(node := session.nodes.facts.objects[row])
+            row: chip_memory(facts.labels[row].get(CHIP_MEMORY, ""))
+            for row in rows_of_shared(facts)
+            if row in chips.by_row
         }
         """Row -> MiB of each chip, for the nodes whose chips are shared; 0: unknown."""
         self._demand = demand

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from scheduler.api.job import Job
 from scheduler.api.names import ASCEND_910, NPU, SOFT_SHARE
+from scheduler.api.node import NodeFacts
 from scheduler.api.objects import Node
 from scheduler.api.task import Task
 from scheduler.plugins.ascend.resources import ChipResource
@@ -21,6 +22,7 @@ RESOURCES: Final = (ASCEND_910, NPU)
 """The resources of the chips that can be shared."""
 SHARED_NODE: Final = "huawei.com/scheduler.chip1softsharedev.enable"
 """Label of nodes whose chips are shared."""
+_SHARED: Final = "true"
 CHIP_MEMORY: Final = "mind-cluster/npu-chip-memory"
 """Label of nodes: the memory of a chip, such as ``64G``."""
 FULL: Final = 100
@@ -102,7 +104,13 @@ def annotations_of(quota: Quota) -> dict[str, str]:
 
 def is_shared(node: Node) -> bool:
     """Whether the chips of a node are shared."""
-    return (node.metadata.labels or {}).get(SHARED_NODE) == "true"
+    return (node.metadata.labels or {}).get(SHARED_NODE) == _SHARED
+
+
+def rows_of_shared(facts: NodeFacts) -> list[int]:
+    """The rows of the nodes whose chips are shared."""
+    rows: list[int] = facts.rows_with(SHARED_NODE, _SHARED).tolist()
+    return rows
 
 
 def chip_memory(label: str) -> int:
