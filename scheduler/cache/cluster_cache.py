@@ -68,12 +68,12 @@ class ClusterCache:
         self._shard: ShardFilter | None = None
         if shard:
             self._shard = ShardFilter(shard, self._nodes, self._queues, self._jobs, self._malformed, self._version)
-        self._selections = SelectionTable()
-        self._classes = ClassTable(self._dimensions, self._selections)
         self._configured_with: tuple[Configuration | None, dict[str, ConfigMap] | None] = None, None
         """The configuration and the ConfigMaps whose requirements are applied."""
         claims, self._in_flight = DeviceClaims(self._stores.resource_claims), InFlightWrites()
         self._tasks = TaskTable(self._version, self._nodes, self._jobs, claims, self._in_flight)
+        self._selections = SelectionTable(self._tasks.may_have)
+        self._classes = ClassTable(self._dimensions, self._selections)
         self._pods = TaskUpdater(
             scheduler_names,
             self._tasks,

@@ -1,7 +1,7 @@
 """The selectors of Services and workloads, and the replicas of ReplicaSets. Their other fields change often and are not
 kept."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from scheduler.api.batch import Workload
 from scheduler.api.kinds import REPLICA_SET, REPLICATION_CONTROLLER, SERVICE, STATEFUL_SET
@@ -16,7 +16,9 @@ _WORKLOADS = {(kind.name, kind.api_version) for kind in (REPLICATION_CONTROLLER,
 class SelectionTable:
     """The selectors by namespace. Snapshots share the namespaces that have not changed."""
 
-    def __init__(self) -> None:
+    def __init__(self, may_have: Callable[[str, Collection[Label]], bool]) -> None:
+        """``may_have``: whether there may be a Pod in a namespace that has all of these labels."""
+        self._may_have = may_have
         self._selectors: dict[str, dict[tuple[str, str], LabelSelector]] = {}
         """Namespace -> (kind, name) -> selector."""
         self._read: SnapshotDict[Selections] = SnapshotDict()
@@ -88,15 +90,18 @@ class SelectionTable:
         return self._replicas.read()
 
     def take_changes(self) -> dict[str, set[Label] | None]:
-        """Namespace -> labels of the selectors that changed since the last call: each affected Pod has one of them.
-        None: any Pod of the namespace may be affected."""
+        """Namespace -> labels of the selectors that changed since the last call: each Pod that was stored before, and
+        is affected, has one of them. None: any Pod of the namespace may be affected."""
         changed, self._changed = self._changed, {}
         return changed
 
     def _add_change(self, namespace: str, *selectors: LabelSelector | None) -> None:
         for selector in selectors:
+            # A new ReplicaSet has no Pods yet; those that follow are classified with its selector.
+            if selector is None or not self._may_have(namespace, (selector.match_labels or {}).items()):
+                continue
             changed = self._changed.setdefault(namespace, set())
-            if selector is None or changed is None:
+            if changed is None:
                 continue
             if selector.match_expressions or not selector.match_labels:
                 self._changed[namespace] = None

@@ -87,9 +87,9 @@ class Labels:
             self._found = {label for task in tasks for label in task.labels.items()}
             self._limit = max(_LABELS, 2 * len(self._found))
 
-    def may_include(self, labels: Collection[Label]) -> bool:
-        """Whether a task may have one of these labels."""
-        return not self._found.isdisjoint(labels)
+    def include(self, labels: Collection[Label]) -> bool:
+        """Whether all of these are among them."""
+        return self._found.issuperset(labels)
 
 
 class TaskTable:
@@ -142,6 +142,11 @@ class TaskTable:
     def values(self) -> list[Task]:
         return [task for tasks in self._tasks.values() for task in tasks.values()]
 
+    def may_have(self, namespace: str, labels: Collection[Label]) -> bool:
+        """Whether a task of a namespace may have all of these labels. Those of former tasks count for some time."""
+        known = self._labels.get(namespace)
+        return known is not None and known.include(labels)
+
     def with_labels(self, namespace: str, labels: AbstractSet[Label] | None) -> list[Task]:
         """The tasks of a namespace that have one of these labels; None: all of its tasks."""
         tasks = self._tasks.get(namespace)
@@ -149,8 +154,6 @@ class TaskTable:
             return []
         if labels is None:
             return list(tasks.values())
-        if not self._labels[namespace].may_include(labels):  # a new ReplicaSet has no Pods yet
-            return []
         return [task for task in tasks.values() if not labels.isdisjoint(task.labels.items())]
 
     def without_job(self) -> Collection[Task]:

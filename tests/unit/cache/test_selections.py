@@ -5,6 +5,7 @@ from random import Random
 import pytest
 
 from scheduler.cache import ClusterCache, task_table
+from scheduler.cache.task_table import TaskTable
 from tests.builders import NAME, Raw, feed, group, pod
 
 
@@ -70,6 +71,27 @@ def test_match_expressions_of_a_workload_affect_all_pods_of_the_namespace() -> N
     feed(cache, replica_set("r", {"matchExpressions": [{"key": "app", "operator": "DoesNotExist"}]}))
 
     assert len(set(classes(cache).values())) == 2
+
+
+def test_a_new_replica_set_splits_its_pods_without_a_search_in_those_that_exist(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    searched: list[str] = []
+
+    def with_labels(table: TaskTable, namespace: str, labels: object) -> list[object]:
+        searched.append(namespace)
+        return []
+
+    cache = cache_of(pod("a", group="g", labels={"app": "x", "hash": "1"}), pod("b", group="g", labels={"app": "y"}))
+    before = classes(cache)
+    monkeypatch.setattr(TaskTable, "with_labels", with_labels)
+    feed(cache, replica_set("r2", {"matchLabels": {"app": "x", "hash": "2"}}))
+    feed(cache, pod("c", group="g", labels={"app": "x", "hash": "2"}))
+
+    found = classes(cache)
+    assert not searched
+    assert {name: found[name] for name in before} == before
+    assert found["c"] not in before.values()
 
 
 def test_an_update_with_the_same_selector_changes_nothing() -> None:
