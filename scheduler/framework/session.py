@@ -85,7 +85,7 @@ class Session(Views):
         self.configuration = configuration
         self.read_time = False
         """Whether anything has read ``now``. If not, a session of an equal snapshot decides the same at any time."""
-        self.asked_others = False
+        self.used_external_calls = False
         """Whether a plugin has used ``external_calls``."""
         self.dimensions: Dimensions = snapshot.dimensions
         self.jobs: dict[str, Job] = snapshot.jobs
@@ -123,7 +123,7 @@ class Session(Views):
     @property
     def external_calls(self) -> ExternalCalls:
         """Carries out requests to other programs, whose answers may depend on time, too."""
-        self.read_time = self.asked_others = True
+        self.read_time = self.used_external_calls = True
         return self._external_calls
 
     def release(self) -> None:

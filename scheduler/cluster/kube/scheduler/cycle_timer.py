@@ -93,8 +93,6 @@ class CycleTimer:
         self._began: float | None = None
         """The processor time of the process when the session in progress began; None: it has ended, or was not
         needed."""
-        self._quiet = False
-        """Whether sessions were rare before the one in progress."""
         self._brief: Configuration | None = None
         """The configuration with which the last session was brief and called no other program; None: it was not."""
         self._awaited: Awaited = ()
@@ -104,7 +102,6 @@ class CycleTimer:
     def cycle_began(self) -> None:
         """A session begins. Unless ``cycle_ended`` or ``cycle_skipped`` follows before ``wait``, it has failed."""
         self._timing.begin()
-        self._quiet = self._timing.is_quiet(_now())
         self._began = process_time()
         self._awaited = ()
 
@@ -115,7 +112,7 @@ class CycleTimer:
         While sessions follow each other, those on another thread let requests proceed."""
         jobs = snapshot.active_jobs
         return (
-            self._quiet
+            self._timing.is_quiet(_now())
             and configuration is self._brief
             and len(jobs) <= BRIEF_JOBS
             and sum(len(job.of(TaskStatus.PENDING)) for job in jobs.values()) <= BRIEF_TASKS
@@ -126,7 +123,7 @@ class CycleTimer:
         now = _now()
         seconds = outcome.seconds if self._began is None else process_time() - self._began
         self._timing.end(now, seconds, result_of(outcome))
-        brief = outcome.seconds < BRIEF_SECONDS and not outcome.session.asked_others
+        brief = outcome.seconds < BRIEF_SECONDS and not outcome.session.used_external_calls
         self._brief = outcome.session.configuration if brief else None
         self._awaited = awaited(outcome.session)
         self._release_due = now + max(outcome.seconds, POLL_SECONDS)

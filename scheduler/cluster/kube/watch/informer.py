@@ -215,8 +215,9 @@ class Informer:
         async with aclosing(pages):
             async for page in pages:
                 version = page.metadata.resource_version
-                listed += len(page.items or ())
-                await self._take_page(page.items or [], missing)
+                items = page.items or []
+                listed += len(items)
+                await self._take_page(items, missing)
                 self._count(listed, page.metadata.remaining_item_count)
         self.version = version
         return missing

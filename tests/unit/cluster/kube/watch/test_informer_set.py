@@ -1,4 +1,4 @@
-"""Informers that are started later: a ConfigMap that a plugin of a new configuration wants."""
+"""Informers that are started later or again, and the garbage collector while the first lists arrive."""
 
 import asyncio
 import gc
