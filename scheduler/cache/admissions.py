@@ -106,6 +106,16 @@ def apply_admission(
         job.reservation_limit = minimum(job.reservation_limit, job.allocated)
 
 
+def depends_on_admission(job: Job, admission: Admission) -> bool:
+    """Whether ``apply_admission`` may change a Job to which it has not been applied with the present admission."""
+    if job.recorded != (admission.text != ""):
+        return True
+    if not job.declares_resources:
+        return False
+    # The reservation of a settled job is not limited: it holds its minResources.
+    return admission.record is not None or job.admission is not None or not job.is_settled
+
+
 def _bounded(job: Job, record: AdmissionRecord, dimensions: Dimensions) -> Vector | None:
     """The present minResources, limited to those the job was admitted with."""
     if job.min_resources is None or job.min_resource_list == record.min_resources:

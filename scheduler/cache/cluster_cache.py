@@ -311,11 +311,15 @@ class ClusterCache:
 
     # --- snapshots out ---
     def compact(self) -> None:
-        """Classifies tasks again where necessary, and drops unused classes. Each snapshot begins with it. A standby,
-        which takes no snapshots, calls it periodically, so that pending changes do not accumulate."""
+        """Classifies tasks again where necessary, and drops unused classes. Each snapshot begins with it."""
         self._pods.reclassify()
         self._pods.drop_unused_classes()
         self._jobs.compact()
+
+    def prepare(self) -> None:
+        """Builds what snapshots contain of the present state, so that the next one has to build only what changes until
+        then. A standby, which takes no snapshots, calls it periodically. Pending changes do not accumulate then."""
+        self.snapshot(0.0)
 
     def snapshot(self, now: float) -> Snapshot:
         """Returns the present state of the cluster. ``now``: seconds since the epoch."""

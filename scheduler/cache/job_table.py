@@ -16,7 +16,7 @@ from scheduler.api.signed_records import SigningKey
 from scheduler.api.snapshot import JobChanges, SettledJobs
 from scheduler.api.task import Task
 from scheduler.api.times import seconds_of
-from scheduler.cache.admissions import Admission, Admitted, without_record
+from scheduler.cache.admissions import Admission, Admitted, depends_on_admission, without_record
 from scheduler.cache.job_records import (
     NOTHING,
     JobRecord,
@@ -201,7 +201,12 @@ class JobTable:
             record = self._existing(known.key)
             if record is not None and record.spec is not None and record.uid == known.uid:
                 record.admission.restore(known)
-        self.drop_views()
+        for key in list(self._borrowed):
+            self._existing(key)
+        for record in self._records.values():
+            if record.view is not None and depends_on_admission(record.view, record.admission):
+                self._drop_view(record)
+        self._version.increment()
 
     def admissions(self) -> list[Admitted] | None:
         """All known admissions; None: admissions are not enforced, and the phase of each PodGroup counts."""

@@ -9,10 +9,13 @@ import pytest
 
 from controlplane.run import ControlPlane
 from scheduler.api.kinds import CONFIG_MAP, POD_GROUP, Kind
+from scheduler.api.objects import KubeObject
 from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.credentials import Credentials
 from scheduler.cluster.kube.transport.sources import Source
-from scheduler.cluster.kube.watch import pages
+from scheduler.cluster.kube.watch import catching_up, pages
+from scheduler.cluster.kube.watch.informer import Informer
+from scheduler.cluster.kube.watch.informer_set import InformerSet
 from scheduler.cluster.kube.watch.pages import pages_of_heads, pages_of_objects
 from scheduler.observability.metrics import Metrics
 from tests.integration.stage import Namespace, emptied
@@ -25,18 +28,7 @@ OBJECTS = 60
 @pytest.mark.parametrize("kind", [CONFIG_MAP, POD_GROUP], ids=str)
 def test_pages_of_a_list_have_each_object_once(control_plane: ControlPlane, kind: Kind) -> None:
     namespace = Namespace(control_plane)
-    path = kind.path_in(namespace.name)
-    big = {"data": {"text": "x" * 9000}} if kind is CONFIG_MAP else {"spec": {"minMember": 1}}
-    for number in range(OBJECTS):
-        control_plane.admin.create(
-            path,
-            {
-                "apiVersion": kind.api_version,
-                "kind": kind.name,
-                "metadata": {"name": f"o{number:02d}", "annotations": {"text": '],"kind":"x","metadata":{'}},
-                **big,
-            },
-        )
+    fill(control_plane, kind, namespace.name)
     compressed = 0
     inflate = pages._inflated
 
@@ -66,12 +58,80 @@ def test_pages_of_a_list_have_each_object_once(control_plane: ControlPlane, kind
         assert compressed
 
 
+def fill(control_plane: ControlPlane, kind: Kind, namespace: str) -> None:
+    """Creates ``OBJECTS`` objects."""
+    big = {"data": {"text": "x" * 9000}} if kind is CONFIG_MAP else {"spec": {"minMember": 1}}
+    for number in range(OBJECTS):
+        control_plane.admin.create(
+            kind.path_in(namespace),
+            {
+                "apiVersion": kind.api_version,
+                "kind": kind.name,
+                "metadata": {"name": f"o{number:02d}", "annotations": {"text": '],"kind":"x","metadata":{'}},
+                **big,
+            },
+        )
+
+
 async def heads(client: ApiClient, source: Source, size: int) -> list[str]:
     found = []
     async with aclosing(pages_of_heads(client, source, size)) as listed:
         async for page in listed:
             found += [item.metadata.name for item in page.items or ()]
     return found
+
+
+class Names:
+    """The names of the watched objects."""
+
+    def __init__(self) -> None:
+        self.there: set[str] = set()
+
+    def upsert(self, kind: str, obj: KubeObject) -> None:
+        self.there.add(obj.metadata.name)
+
+    def delete(self, kind: str, namespace: str, name: str) -> None:
+        self.there.discard(name)
+
+
+@pytest.mark.parametrize("kind", [CONFIG_MAP, POD_GROUP], ids=str)
+def test_whether_a_watch_lags_is_known_without_another_list(
+    control_plane: ControlPlane, kind: Kind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    namespace = Namespace(control_plane)
+    fill(control_plane, kind, namespace.name)
+
+    async def no_list(informer: Informer) -> bool:
+        raise AssertionError("the objects are listed again")
+
+    monkeypatch.setattr(catching_up, "_catch_up_with_list", no_list)
+
+    async def scenario() -> None:
+        client = ApiClient(Credentials(kubeconfig=str(control_plane.kubeconfig)), Metrics())
+        await client.start()
+        names = Names()
+        source = Source(kind, namespace.name)
+        informer = Informer(client, source, names, lambda malformed, about: None, Metrics(), page=OBJECTS // 3)
+        informers = InformerSet([informer])
+        informers.start()
+        stop = asyncio.Event()
+        await informers.synced(stop)
+        for _ in range(2):
+            Namespace(control_plane)  # the version of the cluster grows
+            assert await informers.catch_up((kind,), stop)
+            control_plane.admin.delete(f"{kind.path_in(namespace.name)}/o00")
+            assert await informers.catch_up((kind,), stop)
+            assert len(names.there) == OBJECTS - 1
+            control_plane.admin.create(
+                kind.path_in(namespace.name),
+                {"apiVersion": kind.api_version, "kind": kind.name, "metadata": {"name": "o00"}},
+            )
+            assert await informers.catch_up((kind,), stop)
+            assert len(names.there) == OBJECTS
+        await informers.close()
+        await client.close()
+
+    asyncio.run(scenario())
 
 
 def test_a_standby_knows_all_that_a_killed_leader_wrote_before_it_leads(

@@ -3,6 +3,7 @@
 import math
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -25,8 +26,16 @@ START = 1_000.0
 LATER = 2_000.0
 
 
+@pytest.fixture(params=["at once", "after standing by"], autouse=True)
+def leads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each test applies to a leader that has just started, and to one whose cache was prepared before."""
+    monkeypatch.setattr(Scheduler, "stood_by", request.param == "after standing by")
+
+
 class Scheduler:
     """A scheduler and an API server that carries out its decisions, where users may write PodGroups."""
+
+    stood_by = False
 
     def __init__(self, *objects: Raw, plan: Configuration = PLAN, created: float = START, now: float = LATER) -> None:
         self.plan = plan
@@ -43,6 +52,8 @@ class Scheduler:
         self.cache = ClusterCache([NAME])
         self.cache.configure(self.plan)
         feed(self.cache, *self.objects.values())
+        if self.stood_by:
+            self.cache.prepare()
         self.cache.verify_admissions(self.key, now)
 
     def write(self, name: str, *, uid: str = "", phase: str | None = None, **spec: Any) -> None:
@@ -71,6 +82,12 @@ class Scheduler:
         return self
 
     def _carry_out(self, update: PodGroupStatusUpdate) -> None:
+        self.objects["PodGroup", update.name]["status"] = {
+            "running": update.running,
+            "succeeded": update.succeeded,
+            "failed": update.failed,
+            "conditions": msgspec.to_builtins(update.conditions),
+        }
         annotations = {**self.objects["PodGroup", update.name]["metadata"].get("annotations", {})}
         if update.removes_record:
             annotations.pop(ADMISSION_RECORD, None)
@@ -327,6 +344,15 @@ def test_an_obsolete_record_is_removed_even_when_a_user_restores_it() -> None:
     world.create(pod("p", "1c", "a", on="n1"))
     assert world.run().phase("a") == "Running" and ADMISSION_RECORD not in world.annotations("a")
     world.write("a", annotations=kept)
+    assert ADMISSION_RECORD not in world.run().annotations("a")
+
+
+@pytest.mark.parametrize("asks", ["", "1c"])
+def test_an_obsolete_record_that_a_new_leader_finds_is_removed(asks: str) -> None:
+    world = Scheduler(no_pods("a", asks), pod("p", "1c", "a", on="n1")).run(2)
+    assert world.phase("a") == "Running" and world.decisions.pod_groups == []
+    world.write("a", annotations={ADMISSION_RECORD: "old"})
+    world.start()
     assert ADMISSION_RECORD not in world.run().annotations("a")
 
 

@@ -60,8 +60,8 @@ IDLE_CYCLE = 5.0
 """Seconds after which a cycle runs although nothing has changed, if its decisions may depend on time."""
 REST = 10.0
 """Seconds of a pause in which nothing changes. After it, the configuration file is read, and liveness is reported."""
-COMPACTION_PERIOD = 30.0
-"""Seconds between two clean-ups of a standby's cache."""
+STANDBY_PERIOD = 30.0
+"""Seconds between two preparations of a standby's cache for its first session."""
 FLUSH = 10.0
 """Seconds that writes in flight have to finish when stopping."""
 PREPARATION = 3.0
@@ -76,7 +76,7 @@ class Cache(Sink, OriginalStore, WriterCache, TimerCache, ShardCache, Protocol):
     @property
     def version(self) -> int: ...
 
-    def compact(self) -> None: ...
+    def prepare(self) -> None: ...
 
     def snapshot(self, now: float) -> Snapshot: ...
 
@@ -233,17 +233,17 @@ class Daemon:
         return "stopping" if self._stop.is_set() else self._informers.unready()
 
     async def _lead(self) -> int:
-        compacting = asyncio.create_task(self._compact_periodically())
+        preparing = asyncio.create_task(self._prepare_periodically())
         try:
             return await self.process.run_as_leader(self._work, self._catch_up)
         finally:
-            await cancel(compacting)
+            await cancel(preparing)
 
-    async def _compact_periodically(self) -> None:
-        """Keeps the cache from growing while no session does."""
+    async def _prepare_periodically(self) -> None:
+        """Prepares the cache of a standby for its first session."""
         while self._liveness.phase is Phase.STANDING_BY:
-            self._cache.compact()
-            await asyncio.sleep(COMPACTION_PERIOD)
+            self._cache.prepare()
+            await asyncio.sleep(STANDBY_PERIOD)
 
     async def _catch_up(self) -> bool:
         """Waits until the cache has what other leaders wrote: bindings, admissions and, with shards, claims. The last

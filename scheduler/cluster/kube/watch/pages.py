@@ -124,6 +124,13 @@ def pages_of_heads(client: ApiClient, source: Source, size: int) -> AsyncGenerat
     return _pages(client, source, size, lambda body: decode(_heads, body), _METADATA_ONLY)
 
 
+async def present_version(client: ApiClient, source: Source) -> str:
+    """The resource version that a list has now. Raises ApiError, TransportError, DECODE_ERRORS."""
+    params = {"limit": "1", **source.selection}
+    body = await client.request("GET", source.path, params=params, priority=Priority.READ, accept=_METADATA_ONLY)
+    return decode(_heads, body).metadata.resource_version
+
+
 def _listed(raw: msgspec.Raw, decoder: "msgspec.json.Decoder[T]", keep_raw: bool) -> Listed[T]:
     try:
         return Listed(decode(decoder, raw), raw if keep_raw else None)

@@ -93,7 +93,7 @@ async def settled(lanes: Lanes) -> None:
 
 
 async def standing_by(world: World) -> None:
-    world.daemon._cache.compact()
+    world.daemon._cache.prepare()
 
 
 @pytest.mark.slow
