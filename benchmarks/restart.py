@@ -2,8 +2,9 @@
 
 A real API server is filled with nodes and running Pods of many jobs, and one Pod waits. Each contender starts cold, is
 measured until the Pod is bound, and ends; then the next one starts on the same API server. Before, our scheduler runs
-once until it is idle, so that all statuses are as it writes them. The last row is a takeover: the leader is killed with
-SIGKILL, then a Pod arrives, and the time counts from the expiry of the lease. Prints tables; asserts nothing.
+once until it is idle, so that all statuses are as it writes them. One row is a takeover: the leader is killed with
+SIGKILL, then a Pod arrives, and the time counts from the expiry of the lease. In the last rows, the API server starts
+again just before, so that it has no objects in its memory; these are measured once. Prints tables; asserts nothing.
 """
 
 import argparse
@@ -37,6 +38,8 @@ PODS: Final = f"/api/v1/namespaces/{NAMESPACE}/pods"
 GROUPS: Final = f"/apis/{SCHEDULING_API_VERSION}/namespaces/{NAMESPACE}/podgroups"
 LEASE: Final = "/apis/coordination.k8s.io/v1/namespaces/default/leases/volcano-py"
 TAKEOVER: Final = f"{OURS}, takeover"
+RESTARTED: Final[Mapping[str, str]] = {f"{name}, API server restarted": name for name in (KUBE, OURS)}
+"""Row -> contender that starts right after the API server."""
 STEPS: Final[Mapping[str, str]] = {"imports": "starting", "lists": "synced", "first session": "Open Session"}
 """Step -> the line of our log that ends it, by its beginning."""
 REST: Final = 3.0
@@ -168,7 +171,8 @@ def main() -> None:
     parser.add_argument("--pods", type=int, default=30_000)
     parser.add_argument("--jobs", type=int, default=6_000)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only", nargs="*", choices=[KUBE, OURS, TAKEOVER], default=[KUBE, OURS, TAKEOVER])
+    contenders = [KUBE, OURS, TAKEOVER, *RESTARTED]
+    parser.add_argument("--only", nargs="*", choices=contenders, default=contenders)
     arguments = parser.parse_args()
     console = Console(width=140)
     title = f"{arguments.nodes:,} nodes, {arguments.pods:,} running Pods, {arguments.jobs:,} jobs"
@@ -178,9 +182,13 @@ def main() -> None:
         fill_cluster(plane, arguments.nodes, arguments.pods, arguments.jobs)
         cold(OURS, plane, until_idle=True)
         for number in range(arguments.rounds):
-            for name, starts in found.items():
-                starts.append(takeover(plane) if name == TAKEOVER else cold(name, plane))
-                console.print(f"  round {number + 1}, {name}: {starts[-1].bound:.2f} s")
+            for name in (name for name in found if name not in RESTARTED):
+                found[name].append(takeover(plane) if name == TAKEOVER else cold(name, plane))
+                console.print(f"  round {number + 1}, {name}: {found[name][-1].bound:.2f} s")
+        for name in (name for name in found if name in RESTARTED):
+            plane.restart_apiserver()
+            found[name].append(cold(RESTARTED[name], plane))
+            console.print(f"  {name}: {found[name][-1].bound:.2f} s")
     table = Table(title=f"{title}: median of {arguments.rounds}, fastest")
     for column in ("", *STEPS, "first binding", "fastest", "cpu", "peak memory"):
         table.add_column(column, justify="right" if column else "left")

@@ -58,6 +58,8 @@ CONTROLLERS = (
     "ttl-after-finished-controller",
 )
 
+APISERVER = "kube-apiserver"
+
 ETCD_DATA = "etcd"
 """The directory of etcd's data in that of a control plane, and in an archive of such data."""
 
@@ -147,8 +149,16 @@ class ControlPlane:
         token = json.loads(self.kubeconfig.read_text(encoding="utf-8"))["users"][0]["user"]["token"]
         self.admin = Client("127.0.0.1", secure_port, token, self.authority.client_context())
         self._spawn("etcd", self._etcd_options(etcd_port, peer_port))
-        server = self._spawn("kube-apiserver", self._apiserver_command(secure_port, etcd_port))
-        server.wait_until(self._ready, self._timeout)
+        self._apiserver = self._apiserver_command(secure_port, etcd_port)
+        self._start_apiserver()
+
+    def restart_apiserver(self) -> None:
+        """End the API server, start another one on the same data and wait until it is ready."""
+        self.process(APISERVER).stop()
+        self._start_apiserver()
+
+    def _start_apiserver(self) -> None:
+        self._spawn(APISERVER, self._apiserver).wait_until(self._ready, self._timeout)
 
     def _etcd_options(self, port: int, peer_port: int) -> list[str]:
         options = []
@@ -172,7 +182,7 @@ class ControlPlane:
         ]
 
     def _apiserver_command(self, port: int, etcd_port: int) -> list[str]:
-        serving = self.authority.issue("kube-apiserver")
+        serving = self.authority.issue(APISERVER)
         # Aggregated APIs trust the API server by a certificate of this authority.
         self.front_proxy = Authority(self.directory / "front-proxy")
         proxy = self.front_proxy.issue("front-proxy-client", client=True)
@@ -390,7 +400,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _start_all(plane: ControlPlane, options: argparse.Namespace) -> list[Process]:
     plane.apply_crds()
-    processes = [plane.process("etcd"), plane.process("kube-apiserver")]
+    processes = [plane.process("etcd"), plane.process(APISERVER)]
     if not options.no_kwok:
         processes.append(plane.start_kwok())
     if not options.no_controllers:

@@ -33,6 +33,11 @@ class Kind:
         object.__setattr__(self, "group", self.api_version.rpartition("/")[0])
 
     @property
+    def custom(self) -> bool:
+        """A CustomResourceDefinition defines the kind: only built-in groups have no dot or end with ``.k8s.io``."""
+        return "." in self.group and not self.group.endswith(".k8s.io")
+
+    @property
     def path(self) -> str:
         """The API path of the collection over all namespaces."""
         prefix = "/api/v1" if self.api_version == "v1" else f"/apis/{self.api_version}"

@@ -29,6 +29,7 @@ from scheduler.cluster.kube.transport.compression import GZIP, GZIP_FORMAT, infl
 from scheduler.cluster.kube.transport.errors import ApiError, TransportError
 from scheduler.cluster.kube.transport.ratelimit import Priority
 from scheduler.cluster.kube.transport.sources import Source
+from scheduler.cluster.kube.watch.server_cache import until_cached
 
 PAGE: Final = 10_000
 """Objects per page of a list: bounds memory. For each page, the API server visits all objects after its token."""
@@ -189,6 +190,7 @@ async def _pages(
         found(page.metadata.continuation)
         return page
 
+    await until_cached(client, source)
     proceed()
     try:
         while requested:

@@ -53,7 +53,7 @@ def serves(api: FakeApi, *, failures: int = 0) -> None:
 
 
 def lists(api: FakeApi) -> list[Call]:
-    return [call for call in api.calls if "watch" not in call.query]
+    return [call for call in api.calls if call.path == GROUPS.path and "watch" not in call.query]
 
 
 async def informed(api: FakeApi, client: Any, sink: Sink) -> None:

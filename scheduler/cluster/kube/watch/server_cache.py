@@ -1,0 +1,56 @@
+"""Waits until an API server can answer lists of a kind from its memory.
+
+An API server that has just started reads the objects of a kind that a CustomResourceDefinition defines when they are
+first requested, and refuses to watch them until it has read all. Pages of a list that are requested meanwhile it reads
+from etcd and decodes once more, which takes the processor time that the first reading needs.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Final
+
+import structlog
+
+from scheduler.cluster.kube.transport.client import ApiClient
+from scheduler.cluster.kube.transport.errors import ApiError, TransportError
+from scheduler.cluster.kube.transport.ratelimit import Priority
+from scheduler.cluster.kube.transport.sources import Source
+
+PATIENCE: Final = 120.0
+"""Seconds after which a list is requested all the same."""
+PAUSE: Final = 0.5
+"""Seconds between two questions."""
+TOO_MANY_REQUESTS: Final = 429
+_ONE_OBJECT: Final = {"fieldSelector": "metadata.name=none", "resourceVersion": "0"}
+"""Asks for one object from memory, in which API servers find it by its name. They answer 429 while it is not ready."""
+_ANY_NAMESPACE: Final = "default"
+log = structlog.get_logger(__name__)
+
+
+async def until_cached(client: ApiClient, source: Source) -> None:
+    """Waits until the API server has the objects of a source in its memory. Returns at once for built-in kinds, which
+    it reads before it is ready, and if it does not say that it is reading them."""
+    if not source.kind.custom:
+        return
+    path = source.kind.path_in((source.namespace or _ANY_NAMESPACE) if source.kind.namespaced else "")
+    params = {**source.selection, **_ONE_OBJECT}
+    waits = False
+    with suppress(TimeoutError):
+        async with asyncio.timeout(PATIENCE):
+            while await _is_reading(client, path, params):
+                if not waits:
+                    log.info("waiting for the API server to load the objects", source=str(source))
+                    waits = True
+                await asyncio.sleep(PAUSE)
+
+
+async def _is_reading(client: ApiClient, path: str, params: Mapping[str, str]) -> bool:
+    """Whether the API server says that it is not ready to answer. Other errors are those of the list, which follows."""
+    try:
+        await client.request("GET", path, params=params, priority=Priority.READ)
+    except ApiError as error:
+        return error.status == TOO_MANY_REQUESTS
+    except TransportError:
+        pass
+    return False
