@@ -7,12 +7,10 @@ version never replaces a newer one.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeVar, cast
 
-from msgspec.structs import replace
-
 from scheduler.api.kinds import POD, Kind
 from scheduler.api.names import GROUP_NAME
 from scheduler.api.objects import KubeObject, Pod, controller_of
-from scheduler.api.task import without_variables
+from scheduler.controllers.pod_parts import PodParts
 
 Key = tuple[str, str]
 """Namespace ("" if cluster-wide) and name."""
@@ -36,6 +34,7 @@ class Store:
         """By the uid of the owner that manages them, then by name."""
         self._grouped: dict[Key, dict[str, Pod]] = {}
         """By the PodGroup they name, then by name."""
+        self._parts = PodParts()
         self._deleted: dict[str, None] = {}
         """Uids of deleted objects, the oldest first: late versions of them are ignored."""
 
@@ -76,12 +75,13 @@ class Store:
         if obj.metadata.uid in self._deleted:
             return False, old
         if kind is POD:
-            obj = _without_variables(cast("Pod", obj))
-        objects[key] = obj
-        if kind is POD:
+            pod = self._parts.of(cast("Pod", obj))
+            objects[key] = pod
             if old is not None:
                 self._unlink(cast("Pod", old))
-            self._link(cast("Pod", obj))
+            self._link(pod)
+        else:
+            objects[key] = obj
         return True, old
 
     def delete(self, kind: Kind, namespace: str, name: str, uid: str = "") -> KubeObject | None:
@@ -136,9 +136,3 @@ def _version(obj: KubeObject) -> int:
     """The resource version as a number, which it is since Kubernetes 1.35; -1 if it is none."""
     text = obj.metadata.resource_version
     return int(text) if text.isdecimal() else -1
-
-
-def _without_variables(pod: Pod) -> Pod:
-    """Returns the Pod without the environment of its containers, which takes memory and which no controller reads."""
-    spec = without_variables(pod.spec)
-    return pod if spec is pod.spec else replace(pod, spec=spec)

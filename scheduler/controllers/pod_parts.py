@@ -1,0 +1,51 @@
+"""What the store keeps of Pods: a cluster can have hundreds of thousands, but of few shapes.
+
+No controller reads the environment, the conditions, or what only decides where a Pod may run. Equal containers are in
+memory once.
+"""
+
+from sys import intern
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from scheduler.api.objects import Container, Pod
+from scheduler.api.task import without_variables
+
+MAX_KNOWN: Final = 16_384
+"""Limit of the known lists of containers. Above it, all are forgotten: later Pods share with each other."""
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class PodParts:
+    """Belongs to one thread."""
+
+    def __init__(self) -> None:
+        self._containers: dict[bytes, list[Container]] = {}
+        """Containers as JSON -> the containers, which must not be changed."""
+
+    def __len__(self) -> int:
+        """Number of known lists of containers."""
+        return len(self._containers)
+
+    def of(self, pod: Pod) -> Pod:
+        """Returns a Pod with what controllers read of it."""
+        meta, spec, status = pod.metadata, without_variables(pod.spec), pod.status
+        meta.namespace = intern(meta.namespace)
+        for owner in meta.owner_references or ():
+            owner.api_version, owner.kind = intern(owner.api_version), intern(owner.kind)
+        spec = replace(
+            spec,
+            node_name=intern(spec.node_name),
+            containers=self._shared(spec.containers),
+            affinity=None,
+            tolerations=None,
+            topology_spread_constraints=None,
+        )
+        return replace(pod, spec=spec, status=replace(status, conditions=None))
+
+    def _shared(self, containers: list[Container]) -> list[Container]:
+        if len(self._containers) >= MAX_KNOWN:
+            self._containers.clear()
+        return self._containers.setdefault(_encode(containers), containers)
