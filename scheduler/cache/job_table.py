@@ -201,12 +201,7 @@ class JobTable:
             record = self._existing(known.key)
             if record is not None and record.spec is not None and record.uid == known.uid:
                 record.admission.restore(known)
-        for key in list(self._borrowed):
-            self._existing(key)
-        for record in self._records.values():
-            if record.view is not None and depends_on_admission(record.view, record.admission):
-                self._drop_view(record)
-        self._version.increment()
+        self.drop_views(lambda record: record.view is not None and depends_on_admission(record.view, record.admission))
 
     def admissions(self) -> list[Admitted] | None:
         """All known admissions; None: admissions are not enforced, and the phase of each PodGroup counts."""
@@ -261,11 +256,11 @@ class JobTable:
             self._stale.update(dict.fromkeys(self._records))
         self._version.increment()
 
-    def drop_views(self) -> None:
-        """Drops all views after a change of what all of them depend on."""
+    def drop_views(self, condition: Callable[[JobRecord], bool] = lambda record: True) -> None:
+        """Drops the views of all jobs, or of those that fulfil a condition, after a change of what they depend on."""
         for key in list(self._borrowed):
             self._existing(key)
-        for record in self._records.values():
+        for record in filter(condition, self._records.values()):
             self._drop_view(record)
         self._version.increment()
 

@@ -25,7 +25,7 @@ POLL_SECONDS: Final = 0.01
 """Seconds between two checks whether it has."""
 SHORT: Final = 3
 """Requested seconds of a watch that shows which changes are missing. API servers send a bookmark two seconds before the
-end of a watch, but not to one that is that short."""
+end of a watch; one of two seconds or less gets none."""
 OVERDUE: Final = 1.0
 """Seconds after the requested end at which it is broken off."""
 log = structlog.get_logger(__name__)
@@ -47,7 +47,7 @@ async def catch_up(informer: Informer) -> bool:
     """Waits until the watch of an informer has delivered everything there is now. False where that is unknown, or takes
     longer than ``LAG``."""
     try:
-        if len(informer.versions) > informer.page:
+        if informer.version and len(informer.versions) > informer.page:
             change = await _last_change(informer)
             if change is not None:
                 return await _within_lag(lambda: _reached(informer.version, change))

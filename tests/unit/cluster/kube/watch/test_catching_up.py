@@ -286,6 +286,16 @@ def test_among_many_objects_no_watch_is_needed_if_the_first_one_is_there() -> No
     virtual_time.run(scenario())
 
 
+def test_many_objects_are_listed_while_the_watch_is_at_no_version() -> None:
+    async def scenario() -> None:
+        async with many_watched() as w:
+            w.informer.version = ""
+            assert await w.catch_up()
+            assert (w.groups.lists, w.groups.short_versions) == (["metadata"], [])
+
+    virtual_time.run(scenario())
+
+
 @pytest.mark.parametrize(
     "shown",
     [
