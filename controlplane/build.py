@@ -32,6 +32,7 @@ HERE = Path(__file__).resolve().parent
 MODULES = (HERE / "kubernetes", HERE / "kwok", HERE / "helm", HERE / "prometheus")
 EXPORTERS = (HERE / "kube-state-metrics",)
 
+APISERVER = "kube-apiserver"
 ASSETS_VARIABLE = "KUBEBUILDER_ASSETS"
 CACHE_VARIABLE = "VOLCANO_PY_CONTROLPLANE"
 
@@ -107,7 +108,7 @@ def ensure(report: Callable[[str], None] = lambda _line: None, modules: Sequence
     """
     target = directory(modules)
     if os.environ.get(ASSETS_VARIABLE):
-        needed = ["kube-apiserver", "etcd"] if modules is MODULES else [tool.binary for tool in tools(modules)]
+        needed = [APISERVER, "etcd"] if modules is MODULES else [tool.binary for tool in tools(modules)]
         lacking = [name for name in needed if not os.access(target / name, os.X_OK)]
         if lacking:
             raise BuildError(f"{ASSETS_VARIABLE}={target} holds no executable {' and no '.join(lacking)}")

@@ -20,7 +20,7 @@ def with_definitions(crds: Path = CRD_DIRECTORY) -> Path:
     Two processes may call this at once: the second waits for the first. Raises what `ControlPlane.start` and
     `ControlPlane.apply_crds` raise.
     """
-    server = build.ensure() / "kube-apiserver"
+    server = build.ensure() / build.APISERVER
     found = archive(server, crds)
     if not found.is_file():
         found.parent.mkdir(parents=True, exist_ok=True)
@@ -42,7 +42,7 @@ def archive(server: Path, crds: Path) -> Path:
 def _make(place: Path, crds: Path) -> None:
     with ControlPlane() as plane:
         plane.apply_crds(crds)
-        plane.process("kube-apiserver").stop()
+        plane.process(build.APISERVER).stop()
         plane.process("etcd").stop()
         with tempfile.TemporaryDirectory(dir=place.parent, prefix=".etcd-") as directory:
             unfinished = Path(directory) / place.name

@@ -58,8 +58,6 @@ CONTROLLERS = (
     "ttl-after-finished-controller",
 )
 
-APISERVER = "kube-apiserver"
-
 ETCD_DATA = "etcd"
 """The directory of etcd's data in that of a control plane, and in an archive of such data."""
 
@@ -154,11 +152,11 @@ class ControlPlane:
 
     def restart_apiserver(self) -> None:
         """End the API server, start another one on the same data and wait until it is ready."""
-        self.process(APISERVER).stop()
+        self.process(build.APISERVER).stop()
         self._start_apiserver()
 
     def _start_apiserver(self) -> None:
-        self._spawn(APISERVER, self._apiserver).wait_until(self._ready, self._timeout)
+        self._spawn(build.APISERVER, self._apiserver).wait_until(self._ready, self._timeout)
 
     def _etcd_options(self, port: int, peer_port: int) -> list[str]:
         options = []
@@ -182,7 +180,7 @@ class ControlPlane:
         ]
 
     def _apiserver_command(self, port: int, etcd_port: int) -> list[str]:
-        serving = self.authority.issue(APISERVER)
+        serving = self.authority.issue(build.APISERVER)
         # Aggregated APIs trust the API server by a certificate of this authority.
         self.front_proxy = Authority(self.directory / "front-proxy")
         proxy = self.front_proxy.issue("front-proxy-client", client=True)
@@ -400,7 +398,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _start_all(plane: ControlPlane, options: argparse.Namespace) -> list[Process]:
     plane.apply_crds()
-    processes = [plane.process("etcd"), plane.process(APISERVER)]
+    processes = [plane.process("etcd"), plane.process(build.APISERVER)]
     if not options.no_kwok:
         processes.append(plane.start_kwok())
     if not options.no_controllers:

@@ -310,7 +310,7 @@ class ClusterCache:
         return self._shard is None or self._shard.owns_queue(name)
 
     # --- snapshots out ---
-    def compact(self) -> None:
+    def _compact(self) -> None:
         """Classifies tasks again where necessary, and drops unused classes. Each snapshot begins with it."""
         self._pods.reclassify()
         self._pods.drop_unused_classes()
@@ -323,7 +323,7 @@ class ClusterCache:
 
     def snapshot(self, now: float) -> Snapshot:
         """Returns the present state of the cluster. ``now``: seconds since the epoch."""
-        self.compact()
+        self._compact()
         self._classes.widen()
         queues = self._queues.read() if self._shard is None else self._shard.queues(self._queues.read())
         jobs, without_job = self._jobs.views(queues.keys()), self._tasks.without_job()

@@ -168,11 +168,11 @@ def test_a_new_service_costs_the_same_whatever_runs_in_other_namespaces() -> Non
             other = pod(f"other-{i}", on="n", labels={"app": "x"})
             other["metadata"]["namespace"] = "elsewhere"
             feed(cache, other)
-        cache.compact()
+        cache.prepare()
         meta = {"name": "s", "namespace": "default"}
         feed(cache, {"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": {"selector": {"app": "x"}}})
         with counted_calls() as calls:
-            cache.compact()
+            cache.prepare()
         return calls
 
     assert calls_to_classify(100) == calls_to_classify(1)

@@ -15,7 +15,7 @@ import structlog
 
 from scheduler.cluster.decoding import DECODE_ERRORS, decode
 from scheduler.cluster.kube.transport.errors import ApiError, TransportError
-from scheduler.cluster.kube.watch.informer import Informer
+from scheduler.cluster.kube.watch.informer import Event, Informer, watch_params
 from scheduler.cluster.kube.watch.pages import GoneError, Headed, pages_of_heads, present_version
 from scheduler.cluster.kube.watch.problems import Key
 
@@ -31,16 +31,11 @@ OVERDUE: Final = 1.0
 log = structlog.get_logger(__name__)
 
 
-class _Event(msgspec.Struct):
-    type: str
-    object: Headed
-
-
 class _ReachedError(Exception):
     """A watch has shown everything that it is needed for."""
 
 
-_events = msgspec.json.Decoder(_Event)
+_events = msgspec.json.Decoder(Event[Headed])
 
 
 async def catch_up(informer: Informer) -> bool:
@@ -75,15 +70,8 @@ async def _last_change(informer: Informer) -> str | None:
             if _reached(seen, version):
                 raise _ReachedError
 
-    params = {
-        "watch": "1",
-        "allowWatchBookmarks": "true",
-        "resourceVersion": change,
-        "timeoutSeconds": str(SHORT),
-        **source.selection,
-    }
     try:
-        await client.follow(source.path, params, receive, longest=SHORT + OVERDUE)
+        await client.follow(source.path, watch_params(source, change, SHORT), receive, longest=SHORT + OVERDUE)
     except _ReachedError:
         return change
     except (ApiError, TransportError, *DECODE_ERRORS) as error:

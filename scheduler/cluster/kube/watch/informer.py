@@ -69,7 +69,9 @@ class OriginalStore(Protocol):
     def keep_original(self, kind: str, namespace: str, name: str, original: object) -> None: ...
 
 
-class _Event(msgspec.Struct, Generic[T]):
+class Event(msgspec.Struct, Generic[T]):
+    """An event of a watch."""
+
     type: str
     object: T
 
@@ -115,8 +117,8 @@ class Informer:
         self._originals = originals
         self._ahead = ahead
         self._decoder = msgspec.json.Decoder(struct)
-        self._events = msgspec.json.Decoder(_Event[struct])  # type: ignore[valid-type]
-        self._raw_events = msgspec.json.Decoder(_Event[msgspec.Raw])
+        self._events = msgspec.json.Decoder(Event[struct])  # type: ignore[valid-type]
+        self._raw_events = msgspec.json.Decoder(Event[msgspec.Raw])
         self.version = ""
         """The resource version of the latest list or change; "": a list comes next."""
         self.versions: dict[Key, str] = {}
@@ -255,13 +257,7 @@ class Informer:
         """Follows the changes until the server ends the stream. Raises GoneError."""
         shortest, longest = WATCH_SECONDS
         seconds = shortest + int(_SHARE * (longest - shortest + 1))
-        params = {
-            "watch": "1",
-            "allowWatchBookmarks": "true",
-            "resourceVersion": self.version,
-            "timeoutSeconds": str(seconds),
-            **self.source.selection,
-        }
+        params = watch_params(self.source, self.version, seconds)
         started = asyncio.get_running_loop().time()
         received = False
 
@@ -370,6 +366,17 @@ class Informer:
             field, problem = field_and_problem(error)
             self._problems.report(key, uid, field or "object", problem)
         return key
+
+
+def watch_params(source: Source, version: str, seconds: int) -> dict[str, str]:
+    """The query parameters of a watch with bookmarks that begins at a version and ends after some seconds."""
+    return {
+        "watch": "1",
+        "allowWatchBookmarks": "true",
+        "resourceVersion": version,
+        "timeoutSeconds": str(seconds),
+        **source.selection,
+    }
 
 
 def _key_of(obj: KubeObject) -> Key:
