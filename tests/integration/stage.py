@@ -72,6 +72,10 @@ class Role:
             self.process.terminate()
         return self.process.wait(40)  # a role may take 30 s, see `liveness`
 
+    def show(self) -> None:
+        """Prints the end of the log, which pytest shows if the test fails."""
+        print(self.log.read_text(encoding="utf-8", errors="replace")[-4000:])
+
 
 @contextmanager
 def running(name: str, kubeconfig: Path, directory: Path, *options: str) -> Iterator[Role]:
@@ -81,7 +85,7 @@ def running(name: str, kubeconfig: Path, directory: Path, *options: str) -> Iter
         yield role
     finally:
         role.stop()
-        print(role.log.read_text(encoding="utf-8", errors="replace")[-4000:])
+        role.show()
 
 
 class Namespace:

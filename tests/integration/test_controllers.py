@@ -148,6 +148,18 @@ def owned_by_jobs(cluster: Cluster, namespace: str, paths: Sequence[str] = ()) -
     return found
 
 
+def wait_until_nothing_is_owned(cluster: Cluster, namespace: str) -> None:
+    """Waits until nothing that jobs created in a namespace is left. The error on a time-out names what is left."""
+    left: dict[str, list[str]] = {}
+
+    def none_left() -> bool:
+        nonlocal left
+        left = owned_by_jobs(cluster, namespace)
+        return not left
+
+    wait(none_left, timeout=60, said=lambda: left)
+
+
 def test_a_vcjob_gets_its_podgroup_and_pods_runs_and_completes(controlled: Cluster) -> None:
     namespace = controlled.namespace("completes")
     path = f"/api/v1/namespaces/{namespace}/pods"
@@ -226,7 +238,7 @@ def test_deleting_a_job_leaves_nothing_behind(controlled: Cluster) -> None:
 
     controlled.api.delete(f"{BATCH}/namespaces/{namespace}/jobs/train")
 
-    controlled.wait(lambda: not owned_by_jobs(controlled, namespace), timeout=60)
+    wait_until_nothing_is_owned(controlled, namespace)
 
 
 def test_a_finished_job_is_deleted_after_its_time_to_live(controlled: Cluster) -> None:
@@ -234,7 +246,7 @@ def test_a_finished_job_is_deleted_after_its_time_to_live(controlled: Cluster) -
     controlled.job(namespace, "short", 1, annotations={"volcano-py.test/outcome": "succeed"}, ttlSecondsAfterFinished=2)
 
     controlled.wait(lambda: "short" in controlled.jobs(namespace))
-    controlled.wait(lambda: not owned_by_jobs(controlled, namespace), timeout=60)
+    wait_until_nothing_is_owned(controlled, namespace)
 
 
 def test_a_job_is_aborted_and_resumed_by_commands(controlled: Cluster) -> None:
@@ -462,6 +474,7 @@ def test_twenty_kills_leave_no_duplicate_no_orphan_and_no_stuck_job(cluster: Clu
         cluster.wait(lambda: running_pods() == {name: sizes[name] for name in running}, timeout=60)
         for name in wanted:
             cluster.api.delete(f"{BATCH}/namespaces/{namespace}/jobs/{name}")
-        cluster.wait(lambda: not owned_by_jobs(cluster, namespace), timeout=60)
+        wait_until_nothing_is_owned(cluster, namespace)
     finally:
         process.stop()
+        process.show()
