@@ -315,6 +315,10 @@ class ControlPlane:
         """The running process of that name, such as `kube-apiserver`; `KeyError` if it was not started."""
         return self._processes[name]
 
+    def ended(self) -> list[Process]:
+        """The programs that have ended, by themselves or because they were stopped."""
+        return [each for each in self._processes.values() if not each.running]
+
     def _component_kubeconfig(self, component: str) -> Path:
         # The groups of an administrator, but a name of its own, which then shows in logs and managed fields.
         return self.kubeconfig_for(f"test:{component}", _ADMINISTRATORS)
@@ -380,14 +384,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with ControlPlane(options.logs) as plane:
-            processes = _start_all(plane, options)
+            _start_all(plane, options)
             print(f"ready at {plane.url}, logs in {plane.logs}; Ctrl-C to stop", file=sys.stderr)
             print(plane.kubeconfig, flush=True)
-            while all(each.running for each in processes):
+            while not (ended := plane.ended()):
                 time.sleep(0.5)
-            for each in processes:
-                if not each.running:
-                    print(f"error: {each.name} ended:\n{each.tail()}", file=sys.stderr)
+            for each in ended:
+                print(f"error: {each.name} ended:\n{each.tail()}", file=sys.stderr)
             return 1
     except KeyboardInterrupt:
         return 0
@@ -396,16 +399,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
 
 
-def _start_all(plane: ControlPlane, options: argparse.Namespace) -> list[Process]:
+def _start_all(plane: ControlPlane, options: argparse.Namespace) -> None:
     plane.apply_crds()
-    processes = [plane.process("etcd"), plane.process(build.APISERVER)]
     if not options.no_kwok:
-        processes.append(plane.start_kwok())
+        plane.start_kwok()
     if not options.no_controllers:
-        processes.append(plane.start_controller_manager())
+        plane.start_controller_manager()
     if not options.no_kube_scheduler:
-        processes.append(plane.start_kube_scheduler())
-    return processes
+        plane.start_kube_scheduler()
 
 
 if __name__ == "__main__":

@@ -149,7 +149,8 @@ def owned_by_jobs(cluster: Cluster, namespace: str, paths: Sequence[str] = ()) -
 
 
 def wait_until_nothing_is_owned(cluster: Cluster, namespace: str) -> None:
-    """Waits until nothing that jobs created in a namespace is left. The error on a time-out names what is left."""
+    """Waits until nothing that jobs created in a namespace is left. The error on a time-out names what is left, and the
+    programs of the control plane that have ended: without them, nothing is deleted."""
     left: dict[str, list[str]] = {}
 
     def none_left() -> bool:
@@ -157,7 +158,11 @@ def wait_until_nothing_is_owned(cluster: Cluster, namespace: str) -> None:
         left = owned_by_jobs(cluster, namespace)
         return not left
 
-    wait(none_left, timeout=60, said=lambda: left)
+    def said() -> str:
+        ended = "".join(f"\n{each.name} has ended:\n{each.tail()}" for each in cluster.plane.ended())
+        return f"left: {left}{ended}"
+
+    wait(none_left, timeout=60, said=said)
 
 
 def test_a_vcjob_gets_its_podgroup_and_pods_runs_and_completes(controlled: Cluster) -> None:
