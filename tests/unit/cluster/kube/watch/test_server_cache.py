@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from contextlib import aclosing
+from itertools import pairwise
 
 import msgspec
 import pytest
@@ -80,6 +81,25 @@ def test_built_in_objects_are_listed_at_once(kind: Kind) -> None:
 @pytest.mark.parametrize("status", [403, 404, 500])
 def test_a_server_that_does_not_answer_the_question_is_asked_for_the_list(status: int) -> None:
     assert len(requests(Source(POD_GROUP), lambda: refusal(status, "Error"))) == 2
+
+
+def test_a_few_objects_are_waited_for_in_short_pauses_and_many_in_long_ones() -> None:
+    async def pauses() -> list[float]:
+        times: list[float] = []
+
+        def refuse() -> web.Response:
+            times.append(asyncio.get_running_loop().time())
+            return refusal(429, "TooManyRequests", READING)
+
+        async with serving() as (api, client):
+            Server(api, POD_GROUP, refuse)
+            await list_all(client, Source(POD_GROUP))
+        return [later - earlier for earlier, later in pairwise(times)]
+
+    found = virtual_time.run(pauses())
+
+    assert found[:5] == pytest.approx([0.05, 0.1, 0.2, 0.4, 0.5], abs=0.03)
+    assert max(found) == pytest.approx(0.5, abs=0.03)
 
 
 def test_after_some_time_the_list_is_requested_all_the_same() -> None:
