@@ -1,5 +1,5 @@
 """Waits for the next session: until one is due (``session_timing``), or until the Pods have gone that a pipelined job
-waits for. Decides whether a session runs on the event loop.
+waits for. Decides whether a session is needed, and whether it runs on the event loop.
 
 A preemptor waits for its victims to terminate, and the session after that binds it. The timer waits until all victims
 of a job are gone: a session before that could not start the job. Such an early session still comes after a pause as
@@ -8,6 +8,7 @@ long as the last session took, in which writes and watches proceed.
 
 import asyncio
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from functools import partial
 from time import process_time
 from typing import Any, Final, Protocol
@@ -21,6 +22,10 @@ from scheduler.framework.configuration import Configuration
 from scheduler.framework.cycle import Outcome
 from scheduler.framework.session import Session
 
+IDLE_CYCLE = 5.0
+"""Seconds after which a session is held although nothing has changed, if its decisions may depend on time."""
+REST = 10.0
+"""Seconds of a pause in which nothing changes. After it, the configuration file is read, and liveness is reported."""
 POLL_SECONDS = 0.05
 """Seconds between two checks of the Pods that jobs wait for."""
 BRIEF_SECONDS: Final = 0.02
@@ -83,6 +88,19 @@ def result_of(outcome: Outcome) -> SessionResult:
     return SessionResult(waits, gang_waits, placed, limited=len(decisions.evictions) >= MAX_EVICTIONS)
 
 
+@dataclass(frozen=True, slots=True)
+class _Idle:
+    """The last session decided nothing, and nothing of it waits to be written."""
+
+    version: int
+    """The version of the cache on which it decided."""
+    timeless: bool
+    """It would decide and report the same at any time: no job waits, it has not read the time, and its figures have
+    been computed."""
+    at: float
+    """When it ended."""
+
+
 class CycleTimer:
     """Times the pauses between sessions."""
 
@@ -95,6 +113,8 @@ class CycleTimer:
         needed."""
         self._brief: Configuration | None = None
         """The configuration with which the last session was brief and called no other program; None: it was not."""
+        self._idle: _Idle | None = None
+        """The last session, if the next one may be skipped."""
         self._awaited: Awaited = ()
         self._release_due = 0.0
         """When the next session is due once a job waits for no more terminating Pods."""
@@ -118,20 +138,39 @@ class CycleTimer:
             and sum(len(job.of(TaskStatus.PENDING)) for job in jobs.values()) <= BRIEF_TASKS
         )
 
-    def cycle_ended(self, outcome: Outcome) -> None:
-        """Notes the outcome of a session whose decisions are being carried out."""
+    def is_needed(self, version: int) -> bool:
+        """Whether a session with this version of the cache may decide something, unlike the last one."""
+        idle = self._idle
+        if idle is None or idle.version != version:
+            return True
+        return not idle.timeless and _now() - idle.at >= IDLE_CYCLE
+
+    def require_cycle(self) -> None:
+        """Makes the next session needed whatever the last one has decided."""
+        self._idle = None
+
+    def cycle_ended(self, outcome: Outcome, version: int, *, unwritten: bool = False, unreported: bool = False) -> None:
+        """Notes the outcome of a session whose decisions are being carried out. ``version``: that of the cache before
+        it. ``unwritten``: statuses wait to be written. ``unreported``: figures wait to be computed."""
         now = _now()
+        session = outcome.session
+        timeless = not session.active_jobs and not session.read_time and not unreported
+        self._idle = None if outcome.decisions or unwritten else _Idle(version, timeless, now)
         seconds = outcome.seconds if self._began is None else process_time() - self._began
         self._timing.end(now, seconds, result_of(outcome))
-        brief = outcome.seconds < BRIEF_SECONDS and not outcome.session.used_external_calls
-        self._brief = outcome.session.configuration if brief else None
-        self._awaited = awaited(outcome.session)
+        brief = outcome.seconds < BRIEF_SECONDS and not session.used_external_calls
+        self._brief = session.configuration if brief else None
+        self._awaited = awaited(session)
         self._release_due = now + max(outcome.seconds, POLL_SECONDS)
         self._began = None
 
-    def cycle_skipped(self, rest: float = 0.0) -> None:
-        """There was nothing to decide on. ``rest``: see ``SessionTiming.skip``."""
-        self._timing.skip(_now(), rest)
+    def cycle_skipped(self, *, rests: bool = False) -> None:
+        """There was nothing to decide on. ``rests``: nothing but a change of the cache makes a session needed before it
+        is needed anyway; otherwise the next check follows after the period."""
+        now, idle, rest = _now(), self._idle, 0.0
+        if rests and idle is not None:
+            rest = REST if idle.timeless else idle.at + IDLE_CYCLE - now
+        self._timing.skip(now, rest)
         self._began = None
 
     async def wait(self, ends: Collection[asyncio.Future[Any]]) -> None:

@@ -9,7 +9,6 @@ import asyncio
 import functools
 import time
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
 from typing import Protocol
 
 import structlog
@@ -56,10 +55,6 @@ from scheduler.framework.external_calls import ExternalCalls
 from scheduler.framework.failures import PluginError
 from scheduler.observability.metrics import Metrics
 
-IDLE_CYCLE = 5.0
-"""Seconds after which a cycle runs although nothing has changed, if its decisions may depend on time."""
-REST = 10.0
-"""Seconds of a pause in which nothing changes. After it, the configuration file is read, and liveness is reported."""
 STANDBY_PERIOD = 30.0
 """Seconds between two preparations of a standby's cache for its first session."""
 FLUSH = 10.0
@@ -109,19 +104,6 @@ class SessionRecorder(Protocol):
     def recording(self, external_calls: ExternalCalls) -> ExternalCalls: ...
 
     def decided(self, decisions: Decisions) -> None: ...
-
-
-@dataclass(slots=True)
-class _LastCycle:
-    """What the last cycle leaves behind to decide whether the next one can be skipped."""
-
-    version: int = -1
-    idle: bool = False
-    """It decided nothing, and nothing of it waits to be written."""
-    timeless: bool = False
-    """It would decide and report the same at any time: no job waits, it has not read the time, and its figures have
-    been computed."""
-    at: float = field(default_factory=time.monotonic)
 
 
 class Daemon:
@@ -193,7 +175,6 @@ class Daemon:
                 settings.shard, self._client, self._fence, cache, self._flush, self._catch_up_with_shards
             )
         self._cycle_timer = CycleTimer(settings.schedule_period, cache)
-        self._last = _LastCycle()
         self._reload_at = 0.0
         """When the configuration file is read again."""
         self._throttle = StatusThrottle(period=settings.schedule_period)
@@ -314,17 +295,18 @@ class Daemon:
             return
         try:
             if self._reload_configuration():
-                self._last.version = -1
+                self._cycle_timer.require_cycle()
                 self._usage.set_source(self._configuration.current.metrics)
                 await self._watch_plugin_config_maps()
             if self._shard is not None and not await self._shard.update():
                 self._cycle_timer.cycle_skipped()
                 return
-            if self._nothing_changed():
-                self._metrics.cycles_skipped.inc()
-                self._cycle_timer.cycle_skipped(self._rest())
-                return
             version = self._cache.version
+            if not self._is_needed(version):
+                self._metrics.cycles_skipped.inc()
+                # Pages are opened, and claims of shards change, without a change of the cache.
+                self._cycle_timer.cycle_skipped(rests=self._visibility is None and self._shard is None)
+                return
             if not self._configure():
                 return
             snapshot = self._cache.snapshot(time.time())
@@ -352,10 +334,7 @@ class Daemon:
         statuses_wait = self._throttle.throttle(outcome.decisions, time.monotonic(), outcome.session.active_jobs)
         await self._carry_out(outcome)
         await self._report.report_figures(outcome, snapshot.now)
-        self._cycle_timer.cycle_ended(outcome)
-        session = outcome.session
-        timeless = not session.active_jobs and not session.read_time and not self._report.figures_wait
-        self._last = _LastCycle(version, not outcome.decisions and not statuses_wait, timeless)
+        self._cycle_timer.cycle_ended(outcome, version, unwritten=statuses_wait, unreported=self._report.figures_wait)
         if self._visibility is not None:
             await self._visibility.session_ended(outcome.session)
         outcome.session.release()
@@ -381,21 +360,10 @@ class Daemon:
         self._reload_at = now + self._settings.schedule_period / 2  # sessions may begin a little early
         return self._configuration.poll(self._metrics)
 
-    def _nothing_changed(self) -> bool:
-        """Whether the last cycle decided nothing and nothing has changed since it began."""
-        if self._visibility is not None and self._visibility.awaits_session:
-            return False
-        last = self._last
-        if not last.idle or last.version != self._cache.version:
-            return False
-        return last.timeless or time.monotonic() - last.at < IDLE_CYCLE
-
-    def _rest(self) -> float:
-        """Seconds until the next cycle if nothing changes, after one that was skipped; 0: a period. Pages are opened,
-        and claims of shards change, without a change of the cache."""
-        if self._visibility is not None or self._shard is not None:
-            return 0.0
-        return REST if self._last.timeless else self._last.at + IDLE_CYCLE - time.monotonic()
+    def _is_needed(self, version: int) -> bool:
+        """Whether a cycle with this version of the cache may decide something, or a page waits for a session."""
+        awaited = self._visibility is not None and self._visibility.awaits_session
+        return awaited or self._cycle_timer.is_needed(version)
 
     def _nodes_limit(self, snapshot: Snapshot) -> int:
         return nodes_to_find(len(snapshot.nodes.names), self._settings.percentage_nodes, self._settings.minimum_nodes)

@@ -76,11 +76,11 @@ async def churned(world: World, number: int, *, leading: bool) -> dict[str, int]
     objects = list(a_round(number))
     for kind, obj in objects:
         deliver(watchers, "ADDED", kind, obj)
-    daemon._last.version = -1
+    daemon._cycle_timer.require_cycle()
     await (daemon._run_cycle() if leading else standing_by(world))
     for kind, obj in reversed(objects):
         deliver(watchers, "DELETED", kind, obj)
-    daemon._last.version = -1
+    daemon._cycle_timer.require_cycle()
     await (daemon._run_cycle() if leading else standing_by(world))
     await settled(daemon._lanes)
     return tables(daemon, BOUNDED)
@@ -250,7 +250,7 @@ def test_sessions_that_are_over_are_freed_at_once(tmp_path: Path) -> None:
 
 async def another_turn(world: World) -> None:
     cycles = world.cycles
-    world.daemon._last.version = -1
+    world.daemon._cycle_timer.require_cycle()
     await world.daemon._run_cycle()
     assert world.cycles == cycles + 1
 

@@ -11,6 +11,8 @@ from scheduler.cluster.kube.scheduler.cycle_timer import (
     BRIEF_JOBS,
     BRIEF_SECONDS,
     BRIEF_TASKS,
+    IDLE_CYCLE,
+    REST,
     CycleTimer,
     awaited,
     result_of,
@@ -70,7 +72,7 @@ def pauses(
         timer.cycle_began()
         await asyncio.sleep(seconds)
         if last is not None:
-            timer.cycle_ended(last)
+            timer.cycle_ended(last, 1)
         resting = asyncio.create_task(timer.wait([end]))
         await asyncio.wait([resting], timeout=0.3)
         meanwhile()
@@ -120,27 +122,105 @@ def test_the_rest_is_as_long_as_the_session_was() -> None:
     assert pauses(CycleTimer(LONG, Nodes()), slow)
 
 
+def idle(*, reads_time: bool = False) -> Outcome:
+    """Of a session that decided nothing, because everything runs."""
+    world = World([node("n", "9c+9Gi")], group("g"), pod("p", "1c", "g")).run(PLAN, cycles=4, kubelet=True)
+    last = world.outcome
+    assert last is not None and not last.decisions
+    if reads_time:
+        assert last.session.now > 0
+    return last
+
+
+def ended(
+    last: Outcome, nodes: Nodes, *, period: float = 1.0, unwritten: bool = False, unreported: bool = False
+) -> CycleTimer:
+    """A timer after a session with version 7 of the cache."""
+    timer = CycleTimer(period, nodes)
+    timer.cycle_began()
+    timer.cycle_ended(last, 7, unwritten=unwritten, unreported=unreported)
+    return timer
+
+
+async def rest_of(timer: CycleTimer) -> float:
+    """Seconds until the next session is due after one that was skipped."""
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    timer.cycle_began()
+    timer.cycle_skipped(rests=True)
+    await timer.wait([loop.create_future()])
+    return loop.time() - began
+
+
 def test_any_change_ends_a_rest_that_is_longer_than_the_period() -> None:
     nodes = Nodes()
 
+    async def scenario() -> tuple[float, float]:
+        timer = ended(idle(), nodes)
+        asyncio.get_running_loop().call_later(5.0, nodes.changes.increment)
+        return await rest_of(timer), await rest_of(timer)
+
+    assert virtual_time.run(scenario()) == pytest.approx((5.0, REST), abs=1.0)
+    assert nodes.changes.listener is None and nodes.changes.waker is None
+
+
+def test_the_rest_after_a_session_that_has_read_the_time_ends_when_the_next_one_is_needed() -> None:
+    async def scenario() -> float:
+        timer = ended(idle(reads_time=True), Nodes())
+        await asyncio.sleep(2.0)
+        seconds = await rest_of(timer)
+        assert timer.is_needed(7)
+        return seconds
+
+    assert virtual_time.run(scenario()) == pytest.approx(IDLE_CYCLE - 2.0, abs=0.5)
+
+
+def test_without_a_rest_the_period_passes_after_a_session_that_was_skipped() -> None:
     async def scenario() -> float:
         loop = asyncio.get_running_loop()
-        end: asyncio.Future[object] = loop.create_future()
-        timer = CycleTimer(1.0, nodes)
-        timer.cycle_began()
-        timer.cycle_skipped(LONG)
+        timer = ended(idle(), Nodes(), period=2.0)
         began = loop.time()
-        loop.call_later(5.0, nodes.changes.increment)
-        await timer.wait([end])
-        first = loop.time() - began
         timer.cycle_began()
-        timer.cycle_skipped(LONG)
-        await timer.wait([end])
-        assert loop.time() - began - first == pytest.approx(LONG, abs=1.0)
-        return first
+        timer.cycle_skipped()
+        await timer.wait([loop.create_future()])
+        return loop.time() - began
 
-    assert virtual_time.run(scenario()) == pytest.approx(5.0, abs=1.0)
-    assert nodes.changes.listener is None and nodes.changes.waker is None
+    assert virtual_time.run(scenario()) == pytest.approx(2.0, abs=0.5)
+
+
+@pytest.mark.parametrize(
+    ("last", "waiting", "version", "at_once", "later"),
+    [
+        (idle, {}, 7, False, False),
+        (idle, {}, 8, True, True),
+        (lambda: idle(reads_time=True), {}, 7, False, True),
+        (idle, {"unreported": True}, 7, False, True),
+        (idle, {"unwritten": True}, 7, True, True),
+        (lambda: outcome(*small()), {}, 7, True, True),
+    ],
+    ids=["idle", "changed", "has read the time", "figures wait", "statuses wait", "has decided"],
+)
+def test_a_session_is_needed_after_a_change_or_if_it_may_decide_something_else_later(
+    last: Callable[[], Outcome], waiting: dict[str, bool], version: int, at_once: bool, later: bool
+) -> None:
+    async def scenario() -> tuple[bool, bool]:
+        timer = ended(last(), Nodes(), **waiting)
+        now = timer.is_needed(version)
+        await asyncio.sleep(IDLE_CYCLE + 1)
+        return now, timer.is_needed(version)
+
+    assert virtual_time.run(scenario()) == (at_once, later)
+
+
+def test_the_first_session_is_needed_and_one_that_is_required() -> None:
+    async def scenario() -> None:
+        assert CycleTimer(LONG, Nodes()).is_needed(0)
+        timer = ended(idle(), Nodes())
+        assert not timer.is_needed(7)
+        timer.require_cycle()
+        assert timer.is_needed(7)
+
+    virtual_time.run(scenario())
 
 
 def test_an_arrival_ends_the_rest() -> None:
@@ -216,7 +296,7 @@ def is_brief(last: Outcome, this: Outcome, *, pause: float = 1.0, fails: bool = 
         for _ in range(sessions):
             timer.cycle_began()
             await asyncio.sleep(last.seconds)
-            timer.cycle_ended(last)
+            timer.cycle_ended(last, 1)
         if fails:
             timer.cycle_began()
             end: asyncio.Future[object] = asyncio.get_running_loop().create_future()

@@ -23,8 +23,8 @@ from scheduler.cluster.kube.process import liveness
 from scheduler.cluster.kube.process.lease import LeaseSettings
 from scheduler.cluster.kube.process.reload import ConfigurationFile
 from scheduler.cluster.kube.process.settings import ProcessSettings
+from scheduler.cluster.kube.scheduler import cycle_timer, plugin_config_maps, status_throttle
 from scheduler.cluster.kube.scheduler import daemon as daemons
-from scheduler.cluster.kube.scheduler import plugin_config_maps, status_throttle
 from scheduler.cluster.kube.scheduler.daemon import Daemon
 from scheduler.cluster.kube.scheduler.report import CycleReport
 from scheduler.cluster.kube.scheduler.settings import Settings
@@ -284,7 +284,7 @@ def test_health_fails_when_sessions_no_longer_end(tmp_path: Path, monkeypatch: p
             await until(lambda: w.cycles)
             assert await healthz(w.daemon.process.server) == (200, "ok")
             monkeypatch.setattr(daemons, "run_cycle", never_ends)
-            w.daemon._last.version = -1
+            w.daemon._cycle_timer.require_cycle()
             await until(begun.is_set)
             monkeypatch.setattr(liveness, "STUCK", 0.0)
             status, text = await healthz(w.daemon.process.server)
@@ -364,7 +364,7 @@ def test_a_plugin_that_raises_is_named_in_the_log_and_on_its_object_and_cycles_g
 
             with monkeypatch.context() as patched, capture_logs() as logs:
                 patched.setattr(daemons, "run_cycle", fail)
-                w.daemon._last.version = -1
+                w.daemon._cycle_timer.require_cycle()
                 await until(lambda: w.value("volcano_py_cycle_errors_total"))
                 await until(lambda: w.api.to("POST", "/api/v1/namespaces/default/events"))
             line = next(line for line in logs if line["event"] == "cycle failed; nothing was decided")
@@ -455,7 +455,7 @@ class OpenPage(Visibility):
 def test_a_web_page_gets_every_session_and_one_at_once_although_nothing_changes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(daemons, "IDLE_CYCLE", 1e9)
+    monkeypatch.setattr(cycle_timer, "IDLE_CYCLE", 1e9)
 
     async def scenario() -> None:
         async with started(tmp_path / "scheduler.conf") as w:
@@ -477,8 +477,8 @@ def test_a_web_page_gets_every_session_and_one_at_once_although_nothing_changes(
 def test_a_session_is_repeated_without_a_change_only_if_it_has_read_the_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reads_time: bool
 ) -> None:
-    monkeypatch.setattr(daemons, "IDLE_CYCLE", 0.05)
-    monkeypatch.setattr(daemons, "REST", 0.05)
+    monkeypatch.setattr(cycle_timer, "IDLE_CYCLE", 0.05)
+    monkeypatch.setattr(cycle_timer, "REST", 0.05)
     decide = Daemon._decide
 
     def timed(daemon: Daemon, *of: Any) -> Any:
@@ -505,7 +505,7 @@ def test_a_session_is_repeated_without_a_change_only_if_it_has_read_the_time(
             before = sessions()
             await skipped(5)
             assert (sessions() > before) is reads_time
-            monkeypatch.setattr(daemons, "REST", 1e9)
+            monkeypatch.setattr(cycle_timer, "REST", 1e9)
             await skipped(1)
             before = sessions()
             feed(w.cache, node("n", "8c"))
@@ -519,7 +519,7 @@ def test_a_session_is_repeated_without_a_change_only_if_it_has_read_the_time(
 def test_a_status_of_a_queue_that_was_withheld_is_written_although_nothing_changes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(daemons, "IDLE_CYCLE", 1e9)
+    monkeypatch.setattr(cycle_timer, "IDLE_CYCLE", 1e9)
     monkeypatch.setattr(status_throttle, "DESERVED_SECONDS", 0.2)
 
     async def scenario() -> None:
