@@ -63,7 +63,7 @@ def waiting_pod(plane: ControlPlane, scheduler: str) -> Iterator[None]:
     """A Pod with a PodGroup of its own, which exists within the context."""
     meta = {"name": "waiting"}
     group = {"apiVersion": SCHEDULING_API_VERSION, "kind": "PodGroup", "metadata": meta, "spec": {"minMember": 1}}
-    requests = {"cpu": "10m", "memory": "10Mi"}
+    requests = {"memory": "10Mi"}  # the running Pods may request all CPUs
     container = {"name": "main", "image": "registry.example.com/train:1", "resources": {"requests": requests}}
     spec = {"schedulerName": scheduler, "terminationGracePeriodSeconds": 0, "containers": [container]}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": meta | {"annotations": {GROUP_NAME: "waiting"}}, "spec": spec}
