@@ -315,9 +315,9 @@ class ControlPlane:
         """The running process of that name, such as `kube-apiserver`; `KeyError` if it was not started."""
         return self._processes[name]
 
-    def ended(self) -> list[Process]:
-        """The programs that have ended, by themselves or because they were stopped."""
-        return [each for each in self._processes.values() if not each.running]
+    def ended(self) -> list[str]:
+        """For each program that has ended, by itself or because it was stopped: that it has, and the end of its log."""
+        return [f"{each.name} ended:\n{each.tail()}" for each in self._processes.values() if not each.running]
 
     def _component_kubeconfig(self, component: str) -> Path:
         # The groups of an administrator, but a name of its own, which then shows in logs and managed fields.
@@ -390,7 +390,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             while not (ended := plane.ended()):
                 time.sleep(0.5)
             for each in ended:
-                print(f"error: {each.name} ended:\n{each.tail()}", file=sys.stderr)
+                print(f"error: {each}", file=sys.stderr)
             return 1
     except KeyboardInterrupt:
         return 0

@@ -9,7 +9,7 @@ from typing import Any
 
 from controlplane.client import ApiError
 from controlplane.run import ControlPlane
-from tests.integration.programs import Program, run
+from tests.integration.programs import Program, print_end, run
 
 
 class Playground:
@@ -72,4 +72,4 @@ def playing(plane: ControlPlane, directory: Path, *options: str) -> Iterator[Pla
         yield playground
     finally:
         playground.stop()
-        print(playground.log.read_text(encoding="utf-8", errors="replace")[-4000:])
+        print_end(playground.log)

@@ -69,6 +69,11 @@ def run(arguments: Sequence[str], timeout: float = 60.0) -> subprocess.Completed
         return subprocess.CompletedProcess(["volcano-py", *arguments], code, *texts)
 
 
+def print_end(log: Path) -> None:
+    """Prints the end of a log file, which pytest shows if the test fails."""
+    print(log.read_text(encoding="utf-8", errors="replace")[-4000:])
+
+
 def _run(arguments: list[str], files: tuple[Path, Path], environment: dict[str, str]) -> None:
     """In the forked process."""
     from scheduler.cli.main import volcano_py

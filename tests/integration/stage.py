@@ -15,7 +15,7 @@ from controlplane import build, prepared
 from controlplane.client import Client
 from controlplane.run import ControlPlane
 from scheduler.api.names import GROUP_NAME
-from tests.integration.programs import Program
+from tests.integration.programs import Program, print_end
 
 GROUPS = "/apis/scheduling.volcano.sh/v1beta1"
 
@@ -72,10 +72,6 @@ class Role:
             self.process.terminate()
         return self.process.wait(40)  # a role may take 30 s, see `liveness`
 
-    def show(self) -> None:
-        """Prints the end of the log, which pytest shows if the test fails."""
-        print(self.log.read_text(encoding="utf-8", errors="replace")[-4000:])
-
 
 @contextmanager
 def running(name: str, kubeconfig: Path, directory: Path, *options: str) -> Iterator[Role]:
@@ -85,7 +81,7 @@ def running(name: str, kubeconfig: Path, directory: Path, *options: str) -> Iter
         yield role
     finally:
         role.stop()
-        role.show()
+        print_end(role.log)
 
 
 class Namespace:

@@ -13,6 +13,7 @@ import pytest
 
 from controlplane.client import ApiError
 from controlplane.run import ControlPlane
+from tests.integration.programs import print_end
 from tests.integration.stage import Role, a_control_plane, running, wait
 
 pytestmark = pytest.mark.controlplane
@@ -151,18 +152,11 @@ def owned_by_jobs(cluster: Cluster, namespace: str, paths: Sequence[str] = ()) -
 def wait_until_nothing_is_owned(cluster: Cluster, namespace: str) -> None:
     """Waits until nothing that jobs created in a namespace is left. The error on a time-out names what is left, and the
     programs of the control plane that have ended: without them, nothing is deleted."""
-    left: dict[str, list[str]] = {}
-
-    def none_left() -> bool:
-        nonlocal left
-        left = owned_by_jobs(cluster, namespace)
-        return not left
 
     def said() -> str:
-        ended = "".join(f"\n{each.name} has ended:\n{each.tail()}" for each in cluster.plane.ended())
-        return f"left: {left}{ended}"
+        return "\n".join([f"left: {owned_by_jobs(cluster, namespace)}", *cluster.plane.ended()])
 
-    wait(none_left, timeout=60, said=said)
+    wait(lambda: not owned_by_jobs(cluster, namespace), timeout=60, said=said)
 
 
 def test_a_vcjob_gets_its_podgroup_and_pods_runs_and_completes(controlled: Cluster) -> None:
@@ -482,4 +476,4 @@ def test_twenty_kills_leave_no_duplicate_no_orphan_and_no_stuck_job(cluster: Clu
         wait_until_nothing_is_owned(cluster, namespace)
     finally:
         process.stop()
-        process.show()
+        print_end(process.log)
