@@ -18,6 +18,7 @@ from scheduler.cluster.manifests import Manifest, ManifestError, decode
 from scheduler.cluster.memory.defaults import set_defaults
 from scheduler.cluster.memory.index import Index, IndexFunction
 from scheduler.cluster.memory.raw_objects import Json, format_time, merged, mutable_copy, owner_uids
+from scheduler.cluster.memory.resource_versions import ResourceVersions
 
 Key = tuple[str, str, str]
 """Group and kind, namespace, name."""
@@ -63,6 +64,7 @@ class MemoryServer:
         self._changed: dict[Key, tuple[Kind, KubeObject | None]] | None = None
         """Within ``batched``: the changed objects of which watchers have not been notified, in their old version."""
         self._created = start
+        self._versions = ResourceVersions()
         self._sources: dict[Key, str] = {}
         self._pod_defaulter: Callable[[Json], Json] | None = None
 
@@ -161,6 +163,7 @@ class MemoryServer:
             meta.setdefault("namespace", DEFAULT_NAMESPACE)
         elif kind is not None:
             meta.pop("namespace", None)
+        self._versions.take(meta)
         decoded = decode(kind, raw, manifest.where) if kind is not None and kind.struct is not None else None
         key = (f"{raw['apiVersion'].rpartition('/')[0]}/{raw['kind']}", meta.get("namespace") or "", meta["name"])
         if key in self._objects:
@@ -201,6 +204,7 @@ class MemoryServer:
         raw = mutable_copy(manifest)
         meta = raw["metadata"]
         meta["creationTimestamp"] = format_time(self.clock)
+        meta["resourceVersion"] = self._versions.next()
         self._identify(key, raw)
         set_defaults(kind, raw, self)
         if kind.struct is not None:
@@ -223,6 +227,7 @@ class MemoryServer:
         key = key_of(kind, namespace, name)
         if self._objects[key][1] is not raw and self._objects[key][1] == raw:
             return
+        raw = {**raw, "metadata": {**raw["metadata"], "resourceVersion": self._versions.next()}}
         old = self._decoded.get(key)
         if kind.struct is not None:
             self._decoded[key] = decode(kind, raw, self.source_of(key))
