@@ -7,8 +7,8 @@ import msgspec
 
 from scheduler.api.acjob import AscendJob
 from scheduler.api.acjob_roles import InvalidJobError, JobRoles, roles_of
-from scheduler.webhooks.contract import ClusterView, Operation, Request, Settings
-from scheduler.webhooks.decoding import validator
+from scheduler.webhooks.contract import ClusterView, Request, Settings
+from scheduler.webhooks.decoding import spec_validator
 from scheduler.webhooks.validation_result import TemplateCheck, ValidationResult
 
 _RESTART: Final = ("", "Always", "OnFailure", "Never", "ExitCode")
@@ -16,11 +16,9 @@ _CLEAN_POD: Final = ("", "All", "Running", "None")
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
-@validator(AscendJob)
+@spec_validator(AscendJob)
 def validate(job: AscendJob, request: Request, cluster: ClusterView, settings: Settings) -> str | ValidationResult:
-    """The first problem of the job, or its Pod templates. An update that leaves the spec as it is passes."""
-    if request.operation is Operation.UPDATE and request.old.get("spec") == request.object.get("spec"):
-        return ""
+    """The first problem of the job, or its Pod templates."""
     try:
         roles = roles_of(job)
         problem = next(_problems(job, roles, cluster), "")

@@ -7,7 +7,7 @@ from typing import Final
 from scheduler.api.batch import CronJob, CronJobSpec
 from scheduler.api.cron import CronError, load_zone, parse_cron
 from scheduler.webhooks.contract import ClusterView, Request, Settings
-from scheduler.webhooks.decoding import validator
+from scheduler.webhooks.decoding import spec_validator
 from scheduler.webhooks.fields import quote
 from scheduler.webhooks.names import qualified_name
 
@@ -16,7 +16,7 @@ _MAX_NAME_BYTES: Final = 52
 _ZONE_SEGMENT: Final = re.compile(r"[A-Za-z.\-_0-9+]{1,14}")
 
 
-@validator(CronJob)
+@spec_validator(CronJob)
 def validate(cron_job: CronJob, request: Request, cluster: ClusterView, settings: Settings) -> str:
     """All problems of the CronJob in one text, or ""."""
     name = cron_job.metadata.name or request.name

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from scheduler.api.reasons import field_and_problem
-from scheduler.webhooks.contract import ClusterView, Json, Request, Settings
+from scheduler.webhooks.contract import ClusterView, Json, Operation, Request, Settings
 from scheduler.webhooks.validation_result import ValidationResult
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -54,5 +54,28 @@ def validator(
             return function(obj, request, cluster, settings)
 
         return validate
+
+    return decorate
+
+
+def spec_validator(
+    struct: type[T],
+) -> Callable[[Callable[[T, Request, ClusterView, Settings], R]], Callable[[Request, ClusterView, Settings], R | str]]:
+    """A decorator as ``validator``, for rules about the spec only: an update that does not change the spec is accepted.
+
+    So an object whose stored spec is invalid can still be labelled, and its finalizers removed.
+    """
+
+    def decorate(
+        function: Callable[[T, Request, ClusterView, Settings], R],
+    ) -> Callable[[Request, ClusterView, Settings], R | str]:
+        validate = validator(struct)(function)
+
+        def validate_change(request: Request, cluster: ClusterView, settings: Settings) -> R | str:
+            if request.operation is Operation.UPDATE and request.old.get("spec") == request.object.get("spec"):
+                return ""
+            return validate(request, cluster, settings)
+
+        return validate_change
 
     return decorate

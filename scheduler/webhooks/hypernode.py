@@ -11,7 +11,7 @@ import msgspec
 from scheduler.api.objects import KubeObject, Wire
 from scheduler.framework.patterns import pattern_fault
 from scheduler.webhooks.contract import ClusterView, Request, Settings
-from scheduler.webhooks.decoding import validator
+from scheduler.webhooks.decoding import spec_validator
 from scheduler.webhooks.fields import aggregate, invalid
 
 _MEMBERS: Final = "[].spec.members"
@@ -38,7 +38,7 @@ class _HyperNode(KubeObject):
     spec: _Spec = msgspec.field(default_factory=_Spec)
 
 
-@validator(_HyperNode)
+@spec_validator(_HyperNode)
 def validate(node: _HyperNode, request: Request, cluster: ClusterView, settings: Settings) -> str:
     """All problems of the HyperNode in one text, or ""."""
     return aggregate(_problems(node.spec))

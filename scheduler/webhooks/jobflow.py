@@ -5,12 +5,12 @@ from typing import Final
 
 from scheduler.api.batch import JobFlow
 from scheduler.webhooks.contract import ClusterView, Request, Settings
-from scheduler.webhooks.decoding import validator
+from scheduler.webhooks.decoding import spec_validator
 
 _NOT_A_DAG: Final = "jobflow Flow is not DAG"
 
 
-@validator(JobFlow)
+@spec_validator(JobFlow)
 def validate(flow: JobFlow, request: Request, cluster: ClusterView, settings: Settings) -> str:
     """The problem of the dependency graph, or ""."""
     graph = {each.name: (each.depends_on.targets or []) if each.depends_on else [] for each in flow.spec.flows or ()}

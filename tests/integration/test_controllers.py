@@ -369,6 +369,32 @@ def test_a_queue_closes_when_its_last_podgroup_is_deleted_and_opens_again(contro
     controlled.wait(lambda: state() == "Open")
 
 
+def test_a_queue_closed_by_its_owner_stays_closed_when_the_one_above_opens(controlled: Cluster) -> None:
+    namespace = controlled.namespace("closed-twice")
+    parents = {"team": "", "team-a": "team", "team-b": "team"}
+    queues = {}
+    for name, parent in parents.items():
+        body = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": name}}
+        spec = {"weight": 1, "parent": parent} if parent else {"weight": 1}
+        queues[name] = controlled.api.create(f"{SCHEDULING}/queues", {**body, "spec": spec})
+
+    def states() -> list[str]:
+        found = [controlled.api.get(f"{SCHEDULING}/queues/{name}") for name in parents]
+        return [(each.get("status") or {}).get("state", "") for each in found]
+
+    def order(action: str, name: str) -> None:
+        controlled.command(namespace, action, queues[name], "Queue", "scheduling.volcano.sh/v1beta1")
+        commands = f"/apis/bus.volcano.sh/v1alpha1/namespaces/{namespace}/commands"
+        controlled.wait(lambda: not controlled.listed(commands))
+
+    controlled.wait(lambda: states() == ["Open"] * 3)
+    order("CloseQueue", "team")
+    controlled.wait(lambda: states() == ["Closed"] * 3)
+    order("CloseQueue", "team-a")
+    order("OpenQueue", "team")
+    controlled.wait(lambda: states() == ["Open", "Closed", "Open"])
+
+
 def test_a_malformed_object_gets_a_warning_and_others_proceed(controlled: Cluster) -> None:
     namespace = controlled.namespace("nonsense")
     policies = [{"event": "PodFailed", "action": "RestartJob", "timeout": "soon"}]

@@ -216,6 +216,16 @@ def test_a_queue_gets_its_defaults_and_a_bad_one_is_refused_with_volcanos_words(
     )
 
 
+def test_a_queue_that_closes_can_be_changed(server: Process, api: Client) -> None:
+    name = f"{server.namespace}-closing"
+    api.create(QUEUES, queue(name, capability={"cpu": "8"}))
+    for number, state in enumerate(("Closing", "Closed", "Unknown")):
+        api.patch(f"{QUEUES}/{name}/status", {"status": {"state": state}})
+        changed = {"metadata": {"labels": {"n": str(number)}}, "spec": {"capability": {"cpu": f"1{number}"}}}
+        stored = api.patch(f"{QUEUES}/{name}", changed)
+        assert (stored["status"]["state"], stored["spec"]["capability"]) == (state, {"cpu": f"1{number}"})
+
+
 def test_a_vcjob_right_after_its_queue_is_accepted_and_gets_its_defaults(server: Process, api: Client) -> None:
     jobs = "/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs"
     for number in range(20):

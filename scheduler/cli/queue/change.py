@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from scheduler.api.names import DEFAULT_NAMESPACE
+from scheduler.api.names import DEFAULT_NAMESPACE, ROOT_QUEUE
 from scheduler.cli.completion import names_of
 from scheduler.cli.connection import Cluster, Connection
 from scheduler.cli.errors import CommandError
@@ -37,6 +37,7 @@ def create_command(
 
     The default name is test.
     """
+    from scheduler.api.batch import Action
     from scheduler.api.kinds import QUEUE
 
     optional = {
@@ -53,6 +54,8 @@ def create_command(
         await cluster.create(QUEUE, "", body)
         if state != _OPEN:  # the API server drops the status on creation
             await cluster.patch(QUEUE, "", name, status, "status")
+            if parent not in ("", ROOT_QUEUE):  # below a closed one, the state alone would mean: closed with its parent
+                await send_command(cluster, QUEUE, name, Action.CLOSE_QUEUE, DEFAULT_NAMESPACE)
         echo(f"create queue {name} successfully")
 
     connection.run(work)

@@ -174,7 +174,8 @@ def _carried_out(queue: Queue, desired: DesiredState, action: Action | None) -> 
     if desired.state != now:
         plan.then(Patch(QUEUE, "", name, {"status": {"state": desired.state}}, uid, subresource="status"))
     last_stage: list[Effect] = []
-    if desired.state in SHUT and now not in SHUT:
+    closed_for_itself = action is Action.CLOSE_QUEUE and bool(first.get("metadata"))
+    if desired.state in SHUT and (now not in SHUT or closed_for_itself):
         last_stage.append(normal(QUEUE, queue, Action.CLOSE_QUEUE, "Close queue succeed"))
     if desired.refusal and action is not None:
         prefix = "Close queue failed for " if action is Action.CLOSE_QUEUE else ""

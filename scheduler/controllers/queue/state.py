@@ -2,7 +2,7 @@
 controller).
 
 A Queue that is closed because the one above it is closed carries an annotation, and opens again with that one; a Queue
-that was closed for itself stays closed.
+that was closed for itself stays closed, also if it was closed already when its owner closed it.
 """
 
 import msgspec
@@ -41,8 +41,8 @@ def decide(queue: Queue, above: str, action: Action | None, populated: bool) -> 
         )
     elif action == Action.OPEN_QUEUE and state != OPEN:
         return DesiredState(OPEN, False)
-    elif action == Action.CLOSE_QUEUE and state not in SHUT:
-        return DesiredState(shut, False if inherited else None)
+    elif action == Action.CLOSE_QUEUE and (inherited or state not in SHUT):
+        return DesiredState(CLOSED if state == CLOSED else shut, False if inherited else None)
     if state in SHUT:
         if inherited and above == OPEN:
             return DesiredState(OPEN, False)

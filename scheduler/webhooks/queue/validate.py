@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from scheduler.api.names import DEFAULT_QUEUE, HIERARCHY, HIERARCHY_WEIGHTS, ROOT_QUEUE
-from scheduler.api.queue import CLOSED, OPEN
+from scheduler.api.queue import CLOSED, CLOSING, OPEN, UNKNOWN
 from scheduler.api.scheduling import Queue
 from scheduler.webhooks.cards import QUOTA_ANNOTATIONS, quota_problems
 from scheduler.webhooks.contract import ClusterView, Json, Operation, Request, Settings
@@ -15,6 +15,8 @@ from scheduler.webhooks.queue.amounts import amount_problems, equal_amounts, gua
 from scheduler.webhooks.queue.hierarchy import amounts_problem, children_of, names_of, parent_problem, queue_not_found
 
 _BODY: Final = "requestBody"
+_STATES: Final = ("", OPEN, CLOSED, CLOSING, UNKNOWN)
+"""Those that a user requests, and those that the controllers write."""
 
 
 def validate(request: Request, cluster: ClusterView, settings: Settings) -> str:
@@ -27,14 +29,10 @@ def validate(request: Request, cluster: ClusterView, settings: Settings) -> str:
 @validator(Queue)
 def _write_problem(queue: Queue, request: Request, cluster: ClusterView, settings: Settings) -> str:
     old = _old_queue(request)
-    problem = aggregate(
-        [
-            *amount_problems(queue.spec, f"{_BODY}.spec"),
-            *_state_problems(queue.status.state),
-            *_hierarchy_problems(queue, cluster),
-        ]
-    )
-    moved = old is None or old.spec.parent != queue.spec.parent
+    # What is invalid in the stored queue must not block other changes, such as those of the controllers.
+    stored = frozenset[str]() if old is None else frozenset(_own_problems(old, cluster))
+    problem = aggregate(each for each in _own_problems(queue, cluster) if each not in stored)
+    moved = old is None or (old.spec.parent or ROOT_QUEUE) != (queue.spec.parent or ROOT_QUEUE)
     if not problem and moved:
         problem = parent_problem(queue, cluster, settings)
     resized = old is None or _amounts_changed(queue, old)
@@ -43,10 +41,16 @@ def _write_problem(queue: Queue, request: Request, cluster: ClusterView, setting
             problem = "root queue's resource attributes (capability, deserved, guarantee) cannot be modified"
     elif not problem and (moved or resized) and queue.metadata.name != ROOT_QUEUE:
         problem = amounts_problem(queue, cluster)
-    # A malformed quota that was stored without admission must not block other updates, such as those of controllers.
     if not problem and (old is None or _quota(old) != _quota(queue)):
         problem = aggregate(quota_problems(queue.metadata.annotations))
     return problem
+
+
+def _own_problems(queue: Queue, cluster: ClusterView) -> Iterator[str]:
+    """The problems that do not depend on the amounts of other queues."""
+    yield from amount_problems(queue.spec, f"{_BODY}.spec")
+    yield from _state_problems(queue.status.state)
+    yield from _hierarchy_problems(queue, cluster)
 
 
 def _name_of_deleted(old: Json) -> str:
@@ -82,7 +86,7 @@ def _amounts_changed(queue: Queue, old: Queue) -> bool:
 
 
 def _state_problems(state: str) -> Iterator[str]:
-    if state not in ("", OPEN, CLOSED):
+    if state not in _STATES:
         yield invalid(f"{_BODY}.spec.state", state, f"queue state must be in [{OPEN} {CLOSED}]")
 
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from scheduler.api.kinds import CRON_JOB, HYPER_NODE, JOB_FLOW
+from scheduler.api.kinds import CRON_JOB, HYPER_NODE, JOB_FLOW, Kind
 from scheduler.webhooks.contract import Json
-from tests.unit.webhooks.clusters import created
+from tests.unit.webhooks.clusters import changed, created
 
 NOT_CRON = "schedule is not a valid cron expression"
 
@@ -109,3 +109,22 @@ def test_the_patterns_of_a_hyper_node_must_be_regular_expressions(pattern: str, 
 def test_a_pattern_that_is_too_long_is_refused() -> None:
     refusal = created(HYPER_NODE, hyper_node("a" * 5000)).refusal
     assert refusal.endswith("member regexMatch pattern is invalid: it has 5000 characters, more than 4096")
+
+
+# --- what is stored already ---
+@pytest.mark.parametrize(
+    ("kind", "invalid", "valid"),
+    [
+        (CRON_JOB, cron_job(schedule="every morning"), cron_job()),
+        (JOB_FLOW, flow(a=["b"], b=["a"]), flow(a=None, b=["a"])),
+        (HYPER_NODE, hyper_node("a(b"), hyper_node("a.*")),
+    ],
+)
+def test_an_invalid_stored_object_can_be_labelled_and_mended_and_no_other_made_like_it(
+    kind: Kind, invalid: Json, valid: Json
+) -> None:
+    name = invalid["metadata"]["name"]
+    labelled = {**invalid, "metadata": {"name": name, "labels": {"a": "b"}, "finalizers": []}, "status": {"state": 7}}
+    assert changed(kind, invalid, labelled) == ""
+    assert changed(kind, invalid, valid) == ""
+    assert changed(kind, valid, invalid) == created(kind, invalid).refusal != ""

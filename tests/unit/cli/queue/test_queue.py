@@ -119,6 +119,17 @@ def test_a_queue_can_be_closed_from_the_start(cluster: Cluster) -> None:
     )
 
 
+def test_a_queue_that_is_closed_from_the_start_does_not_open_with_its_parent(cluster: Cluster) -> None:
+    cluster.api.answer("POST", QUEUES, queue("test"), status=201)
+    cluster.api.answer("PATCH", f"{QUEUES}/test/status", queue("test", "Closed"))
+    cluster.api.answer("GET", f"{QUEUES}/test", queue("test", "Closed"))
+    cluster.api.answer("POST", COMMANDS, {"metadata": {"name": "made"}}, status=201)
+
+    assert cluster.prints("queue", "create", "-S", "Closed", "--parent", "team") == "create queue test successfully\n"
+
+    assert [command.body["action"] for command in cluster.api.to("POST", COMMANDS)] == ["CloseQueue"]
+
+
 @pytest.mark.parametrize(("action", "word"), [("open", "OpenQueue"), ("close", "CloseQueue")])
 def test_opening_and_closing_are_commands_in_the_default_namespace(cluster: Cluster, action: str, word: str) -> None:
     cluster.holds(QUEUES, queue("research"))

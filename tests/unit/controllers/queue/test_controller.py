@@ -200,6 +200,35 @@ def test_a_queue_that_was_closed_before_the_one_above_stays_closed() -> None:
     assert states(cluster, "dept", "team") == ["Open", "Closed"]
 
 
+def test_a_queue_that_is_closed_after_the_one_above_stays_closed_with_what_is_below_it() -> None:
+    cluster = controlled(queue("dept"), queue("team", "dept"), queue("squad", "team"))
+    for action, name in (("CloseQueue", "dept"), ("CloseQueue", "team")):
+        cluster.create(command(action, name))
+    assert [annotation(cluster, name) for name in ("dept", "team", "squad")] == [None, "false", "true"]
+    assert events(cluster, "team") == [CLOSED_EVENT]
+
+    cluster.create(command("OpenQueue", "dept"))
+    assert states(cluster, "dept", "team", "squad") == ["Open", "Closed", "Closed"]
+
+    cluster.create(command("OpenQueue", "team"))
+    assert states(cluster, "dept", "team", "squad") == ["Open", "Open", "Open"]
+
+
+def test_a_queue_that_is_closed_while_it_closes_with_the_one_above_stays_closed() -> None:
+    cluster = controlled(queue("dept"), queue("team", "dept"), group("j", "team"))
+    for action, name in (("CloseQueue", "dept"), ("CloseQueue", "team"), ("OpenQueue", "dept")):
+        cluster.create(command(action, name))
+    assert states(cluster, "dept", "team") == ["Open", "Closing"]
+    cluster.delete(POD_GROUP, "j")
+    assert states(cluster, "team") == ["Closed"]
+
+
+def test_closing_a_queue_while_the_one_above_opens_counts_in_any_order() -> None:
+    cluster = controlled(queue("dept"), queue("team", "dept"), command("CloseQueue", "dept"))
+    cluster.create(command("OpenQueue", "dept", "a"), command("CloseQueue", "team", "b"))
+    assert states(cluster, "dept", "team") == ["Open", "Closed"]
+
+
 def test_a_queue_made_below_a_closed_one_is_closed() -> None:
     cluster = controlled(queue("dept"), command("CloseQueue", "dept"))
     cluster.create(queue("team", "dept"))

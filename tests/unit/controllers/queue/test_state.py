@@ -86,6 +86,15 @@ def test_closing_for_itself_clears_the_word_that_the_parent_closed_it() -> None:
     )
 
 
+@pytest.mark.parametrize(("state", "populated"), [("Closing", True), ("Closed", False), ("Closed", True)])
+@pytest.mark.parametrize("above", ["Closing", "Closed", "Open", ""])
+def test_closing_a_queue_that_its_parent_closed_makes_it_closed_for_itself(
+    state: str, populated: bool, above: str
+) -> None:
+    child = queue(state, closed_by_parent="true")
+    assert decide(child, above, Action.CLOSE_QUEUE, populated) == DesiredState(state, False)
+
+
 @pytest.mark.parametrize("state", ["", "Open", "Closed", "Unknown"])
 def test_the_root_is_always_open(state: str) -> None:
     root = queue(state, "root", parent="")

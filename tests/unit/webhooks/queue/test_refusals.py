@@ -182,6 +182,39 @@ def test_an_update_of_other_fields_is_not_validated_against_the_hierarchy() -> N
     assert changed(QUEUE, above, same, TREE) == ""
 
 
+# --- what is stored already ---
+@pytest.mark.parametrize("state", ["", "Open", "Closing", "Closed", "Unknown"])
+def test_a_queue_in_any_state_that_the_controllers_write_can_be_changed(state: str) -> None:
+    old = queue("q", state=state, capability={"cpu": "4"})
+    assert changed(QUEUE, old, queue("q", state=state, capability={"cpu": "8"})) == ""
+    assert changed(QUEUE, old, {**old, "metadata": {"name": "q", "labels": {"team": "x"}}}) == ""
+    assert created(QUEUE, old).refusal == ""
+
+
+def test_a_state_that_no_queue_has_is_refused_and_a_stored_one_does_not_block_other_changes() -> None:
+    refusal = 'requestBody.spec.state: Invalid value: "Shut": queue state must be in [Open Closed]'
+    assert created(QUEUE, queue("q", state="Shut")).refusal == refusal
+    assert changed(QUEUE, queue("q"), queue("q", state="Shut")) == refusal
+    assert changed(QUEUE, queue("q", state="Shut"), queue("q", state="Shut", weight=7)) == ""
+
+
+def test_what_is_invalid_in_a_stored_queue_does_not_block_other_changes() -> None:
+    hierarchy = {HIERARCHY: "root/a", HIERARCHY_WEIGHTS: "1"}
+    old = queue("q", hierarchy, capability={"cpu": "1"}, deserved={"cpu": "2", "memory": "x"})
+    marked = queue("q", {**hierarchy, "volcano.sh/closed-by-parent": "true"}, "Closing", **old["spec"])
+    assert changed(QUEUE, old, marked) == ""
+    worse = queue("q", hierarchy, capability={"cpu": "1"}, deserved={"cpu": "3", "memory": "x"})
+    assert changed(QUEUE, old, worse) == (
+        f'{BODY}.deserved.cpu: Invalid value: "3": deserved[cpu]=3 must be <= capability[cpu]=1'
+    )
+
+
+def test_naming_the_root_as_the_parent_is_no_move() -> None:
+    parent, child = queue("p", deserved={"cpu": "1"}), queue("c", parent="p", deserved={"cpu": "2"})
+    named = queue("p", parent="root", deserved={"cpu": "1"})
+    assert changed(QUEUE, parent, named, Cluster(queue("root"), parent, child)) == ""
+
+
 # --- the root, and deletion ---
 def test_the_amounts_of_the_root_change_only_without_root_protection() -> None:
     root, limited = queue("root", weight=1), queue("root", capability={"cpu": "4"})
