@@ -34,6 +34,15 @@ class PluginFunctions:
         self._flat.pop(point, None)
         self._by_point.setdefault(point, [[] for _ in range(self._tiers)])[tier].append(function)
 
+    def move(self, point: ExtensionPoint, function: Function, behind: Function | None) -> None:
+        """Moves a function right behind another one of the point, into its tier; None: in front of all."""
+        self._flat.pop(point, None)
+        tiers = self._by_point[point]
+        for tier in tiers:
+            tier[:] = [other for other in tier if other is not function]
+        target = next((tier for tier in tiers if behind in tier), tiers[0])
+        target.insert(target.index(behind) + 1 if behind is not None else 0, function)
+
     def insert_veto(self, point: ExtensionPoint, veto: Veto) -> None:
         """Adds a veto, which overrides the answers of all plugins and tiers."""
         self._vetoes.setdefault(point, []).append(veto)

@@ -66,6 +66,8 @@ class Registration(Answers):
         """Those of all functions that return Filters."""
         self._allocate: list[AllocateHandler] = []
         self._deallocate: list[DeallocateHandler] = []
+        self._behind: list[tuple[ExtensionPoint, str, Function]] = []
+        """Keys that are compared right behind those of another plugin."""
         self._tier = 0
         self._option = PluginOption("")
 
@@ -175,9 +177,11 @@ class Registration(Answers):
         self.register(points.HYPER_NODE_GRADIENT, gradients)
 
     # --- orders: of two keys the smaller comes first ---
-    def add_job_order(self, key: Callable[[Job], Any], *, moving: bool = False) -> None:
-        """Registers the key that orders jobs. ``moving``: a placement may also change the keys of other jobs."""
-        self._add_order(points.JOB_ORDER, key, moving)
+    def add_job_order(self, key: Callable[[Job], Any], *, moving: bool = False, behind: str = "") -> None:
+        """Registers the key that orders jobs. ``moving``: a placement may also change the keys of other jobs.
+        ``behind``: a plugin right behind whose key this one is compared, wherever the two stand in the configuration;
+        if that plugin orders no jobs, this key is the first."""
+        self._add_order(points.JOB_ORDER, key, moving, behind)
 
     def add_queue_order(self, key: Callable[[Queue], Any], *, moving: bool = False) -> None:
         """Registers the key that orders queues. ``moving``: a placement may also change the keys of other queues."""
@@ -381,9 +385,17 @@ class Registration(Answers):
         self._owners[function] = (self._option.name, source)
         self._sources.append((self._option.name, point.name, source))
 
-    def _add_order(self, point: ExtensionPoint, key: Function, moving: bool) -> None:
-        if self.register(point, key) and moving:
+    def _add_order(self, point: ExtensionPoint, key: Function, moving: bool, behind: str = "") -> None:
+        if not self.register(point, key):
+            return
+        if moving:
             self._moving.add(point)
+        if behind:
+            self._behind.append((point, behind, key))
+        for where, plugin, later in self._behind:
+            if where is point and plugin in (behind, self._option.name):
+                others = [function for function in self.all_functions(point) if self.plugin_of(function) == plugin]
+                self.move(point, later, others[-1] if others else None)
 
     def _add_by_demand(self, point: ExtensionPoint, function: Function, by_demand: bool) -> None:
         if self.register(point, function) and not by_demand:

@@ -1,4 +1,8 @@
-"""gang: a job starts with at least its minimum number of tasks, or not at all (Volcano's gang plugin)."""
+"""gang: a job starts with at least its minimum number of tasks, or not at all (Volcano's gang plugin).
+
+A gang that holds nodes and is below its minimum, because some of its Pods failed or were deleted, uses its nodes for
+nothing. So it comes before other jobs of its priority.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import ClassVar
@@ -15,7 +19,8 @@ from scheduler.api.names import (
 from scheduler.api.node import Mask
 from scheduler.api.reasons import Refusal
 from scheduler.api.sub_job import SubJob
-from scheduler.api.task import READY_STATUSES, Task, TaskStatus
+from scheduler.api.task import ALLOCATED_STATUSES, READY_STATUSES, Task, TaskStatus
+from scheduler.framework.arguments import Arguments
 from scheduler.framework.eviction_candidates import EvictionCandidates
 from scheduler.framework.extension import (
     Vote,
@@ -29,14 +34,20 @@ _SCHEDULED = (TaskStatus.BOUND, TaskStatus.RUNNING, TaskStatus.SUCCEEDED, TaskSt
 
 @register_plugin
 class Gang:
-    """Takes no arguments."""
+    """Argument ``incompleteFirst`` (default true): a gang below its minimum that holds nodes comes first among the jobs
+    of its priority in a queue."""
 
     name: ClassVar[str] = "gang"
+
+    def __init__(self, arguments: Arguments) -> None:
+        self._incomplete_first = arguments.boolean("incompleteFirst", True)
 
     def open(self, session: Session) -> None:
         self._session = session
         session.add_job_valid(self._valid)
         session.add_job_order(lambda job: job.missing <= 0)
+        if self._incomplete_first:
+            session.add_job_order(lambda job: not _is_incomplete(job), behind="priority")
         session.add_sub_job_order(lambda sub_job: sub_job.ready)
         session.add_sub_job_ready(lambda sub_job: max(sub_job.missing, 0))
         session.add_sub_job_pipelined(lambda sub_job: Vote.PERMIT if sub_job.pipelined else Vote.REJECT)
@@ -134,6 +145,11 @@ def _above_minimum(preemptor: Task, candidates: EvictionCandidates) -> Mask:
 
 def _surplus(job: Job) -> int:
     return job.ready_count - job.min_member
+
+
+def _is_incomplete(job: Job) -> bool:
+    """Whether a job is below its minimum although tasks of it hold nodes. Terminating tasks do not count."""
+    return not ALLOCATED_STATUSES.isdisjoint(job.by_status) and _missing(job) > 0
 
 
 def _missing(job: Job) -> int:
