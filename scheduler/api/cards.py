@@ -23,10 +23,13 @@ MILLI: Final = 1000
 MAX_CARDS: Final = 10**9
 MAX_NAMES: Final = 64
 SEPARATOR: Final = "|"
+WHOLE_CARD: Final = "whole card"
+"""The kind of a card that is not shared."""
 _NAME: Final = re.compile(r"[A-Za-z0-9][-A-Za-z0-9._/*+:]{0,252}")
+ASCEND_VENDOR: Final = "Huawei"
 _VENDORS: Final = (
     *((start, "NVIDIA") for start in ("nvidia-", "tesla-", "geforce-", "quadro-")),
-    ("ascend", "Huawei"),
+    ("ascend", ASCEND_VENDOR),
     ("ppu-", "PPU"),
 )
 """Beginnings of the names of cards, in lower case."""
@@ -91,7 +94,7 @@ def kind_of(name: str) -> str:
     part = name.partition("/")[2]
     if part.startswith("mig-"):
         return f"MIG {part.removeprefix('mig-').removesuffix('-mixed')}"
-    return "MPS" if part.startswith("mps-") else part or "whole card"
+    return "MPS" if part.startswith("mps-") else part or WHOLE_CARD
 
 
 def vendor_of(name: str) -> str:

@@ -5,7 +5,9 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from scheduler.api.kinds import NODE
 from scheduler.api.names import BINDING_RECORD, CARD_NAME, CPU, GROUP_NAME
+from scheduler.cluster.memory.server import key_of
 from tests.builders import Raw, configuration
 from tests.unit.plugins.capacity_card.cards import GPU, H200, H800, card_group, card_pod, gpu_node, quota_queue
 from tests.unit.plugins.capacity_card.histories import History
@@ -28,6 +30,7 @@ HONEST = st.one_of(
     st.tuples(st.sampled_from(["terminate", "gone", "finish"]), NUMBERS),
     st.tuples(st.just("delete group"), NUMBERS),
     st.tuples(st.just("move group"), NUMBERS, QUEUES),
+    st.tuples(st.sampled_from(["unplug", "remove node"]), st.sampled_from(["a", "c"])),
     st.just(("restart",)),
     st.just(("cycle",)),
 )
@@ -84,11 +87,18 @@ class Actor:
                 history.annotate(pod, CARD_NAME, card)
             case ("strip", number) if pod := self._pod(number):
                 history.annotate(pod, BINDING_RECORD, None)
-            case ("unlabel", node):
+            case ("unlabel", node) if self._has(node):
                 for key in ("product", "count", "memory"):
                     history.label(node, f"{GPU}.{key}", None)
+            case ("unplug", node) if self._has(node):
+                history.cluster.server.patch(NODE, "", node, {"status": {"allocatable": {GPU: None}}})
+            case ("remove node", node) if self._has(node):
+                history.cluster.server.remove(key_of(NODE, "", node))
             case ("restart",):
                 history.restart()
+
+    def _has(self, node: str) -> bool:
+        return any(o["kind"] == "Node" and o["metadata"]["name"] == node for o in self.history.cluster.objects())
 
     def _pod(self, number: int, *, terminating: bool = False) -> str:
         """One of the Pods that hold nodes; "" if there is none."""

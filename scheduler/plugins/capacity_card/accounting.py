@@ -18,6 +18,7 @@ from scheduler.api.names import CARD_REQUEST, CPU, MEMORY
 from scheduler.api.reasons import Malformed
 from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX
 from scheduler.api.task import ALLOCATED_STATUSES, Task, TaskClass, TaskStatus
+from scheduler.plugins.capacity_card.card_labels import missing_label, product_label
 from scheduler.plugins.capacity_card.demand import RECORD, UNKNOWN, Demands
 from scheduler.plugins.capacity_card.discovery import Inventory
 from scheduler.plugins.capacity_card.holdings import (
@@ -25,6 +26,7 @@ from scheduler.plugins.capacity_card.holdings import (
     Amounts,
     Holding,
     add,
+    add_uncertain,
     charged_elsewhere,
     charged_queue,
 )
@@ -76,11 +78,12 @@ class AccountBuilder:
         demands = self._demands
         held, leaving = _by_queue(job, HELD_STATUSES), _by_queue(job, (TaskStatus.RELEASING,))
         waiting = _by_class(_without_node(job))
+        on_nodes = [*held.values(), *leaving.values()]
         classes = [tasks[0].cls for group in (*held.values(), *leaving.values(), waiting) for tasks in group]
         placed = job.placed
-        own = Holding(self._sum(held.pop(job.queue, ()), placed), self._sum(leaving.pop(job.queue, ()), placed))
+        own = self._holding(held.pop(job.queue, ()), leaving.pop(job.queue, ()), placed)
         other_queues = {
-            queue: Holding(self._sum(held.get(queue, ()), placed), self._sum(leaving.get(queue, ()), placed))
+            queue: self._holding(held.get(queue, ()), leaving.get(queue, ()), placed)
             for queue in sorted(held.keys() | leaving.keys())
         }
         on_cards = any(demands.of(cls).card_requests for cls in classes)
@@ -114,6 +117,8 @@ class AccountBuilder:
             demand = demands.of(pod.cls)
             problems += [Malformed("Pod", pod.namespace, pod.name, demand.field, text) for text in demand.problems]
         problems += [charged_elsewhere(job, queue, holding) for queue, holding in other_queues.items()]
+        if own.uncertain or any(holding.uncertain for holding in other_queues.values()):
+            problems += self._missing_labels(tasks for groups in on_nodes for tasks in groups)
         return JobAccount(
             holding=own,
             other_queues=other_queues,
@@ -133,21 +138,38 @@ class AccountBuilder:
         held = (task for status in (*HELD_STATUSES, TaskStatus.RELEASING) for task in job.of(status).values())
         return tuple(task for task in held if self.unproven(task))
 
+    def _missing_labels(self, groups: Iterable[list[Task]]) -> list[Malformed]:
+        """Reports the nodes that no longer offer the cards that tasks hold, nor say which these are; once each."""
+        found: dict[Malformed, None] = {}
+        for tasks in groups:
+            holders = [task for task in tasks if task.record is None or not task.record.cards]
+            rows = self._rows_of(holders, {})
+            for card_request in self._demands.of(tasks[0].cls).card_requests:
+                resource = card_request.resource
+                codes, _ = self.inventory.codes_held(resource, rows)
+                for task, row, code in zip(holders, rows, codes.tolist(), strict=True):
+                    if code < 0 and row != UNKNOWN and not self.inventory.is_reported(row, resource):
+                        found[missing_label(task.node, product_label(resource))] = None
+        return list(found)
+
     def unproven(self, task: Task) -> bool:
         """Whether a task that uses cards lacks the record that it should have."""
         return bool(task.node) and task.unproven(self.signed_since) and bool(self._demands.of(task.cls).card_requests)
 
     def holding(self, task: Task) -> Holding:
         """Returns what a task on a node holds."""
-        amounts = self._sum([[task]], {})
-        return Holding({}, amounts) if task.status is TaskStatus.RELEASING else Holding(amounts, {})
+        releasing = task.status is TaskStatus.RELEASING
+        return self._holding(() if releasing else [[task]], [[task]] if releasing else (), {})
 
-    def _sum(self, groups: Iterable[list[Task]], placed: Mapping[str, int]) -> Amounts:
+    def _holding(self, held: Iterable[list[Task]], leaving: Iterable[list[Task]], placed: Mapping[str, int]) -> Holding:
         """Sums what tasks on nodes hold; each group has tasks of one class. ``placed``: as in ``_rows_of``."""
-        amounts: Amounts = {}
-        for tasks in groups:
-            add(amounts, self._demands.holdings(tasks, partial(self._rows_of, tasks, placed)))
-        return amounts
+        holding = Holding({}, {})
+        for groups, amounts in ((held, holding.allocated), (leaving, holding.releasing)):
+            for tasks in groups:
+                found = self._demands.holdings(tasks, partial(self._rows_of, tasks, placed))
+                add(amounts, found.amounts)
+                add_uncertain(holding.uncertain, found.uncertain)
+        return holding
 
     def _rows_of(self, tasks: Iterable[Task], placed: Mapping[str, int]) -> list[int]:
         """``placed``: uid -> row of tasks that this session has placed."""
@@ -178,7 +200,7 @@ class AccountBuilder:
                     continue
                 holders = [task for task in tasks if task.uid not in waiting]
                 for card, amount in (
-                    self._demands.cards_held(holders, self._rows_of(holders, job.placed)) if holders else ()
+                    self._demands.cards_held(holders, self._rows_of(holders, job.placed)).amounts if holders else ()
                 ):
                     needs[card,] = needs.get((card,), 0.0) + amount
                 for card_request in demand.card_requests:

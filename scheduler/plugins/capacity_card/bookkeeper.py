@@ -65,7 +65,7 @@ class Bookkeeper:
         if self._borrowing:
             self._read_counts(queue, CARD_BORROWING_LIMIT, borrowing_limits)
             self._read_counts(queue, CARD_LENDING_LIMIT, lending_limits)
-        return QueueBook(queue, limits, borrowing_limits, lending_limits, note)
+        return QueueBook(queue, limits, borrowing_limits, lending_limits, note, may_count=self._inventory.may_count)
 
     def _read_counts(self, queue: Queue, key: str, amounts: Amounts) -> CardCounts:
         """Adds the numbers of cards in an annotation to ``amounts``, and reports malformed ones."""

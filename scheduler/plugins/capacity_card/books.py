@@ -3,7 +3,7 @@
 Each session computes the books from the accounts of jobs, and updates them with its placements and evictions.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from scheduler.api.names import CPU, MEMORY
@@ -35,12 +35,16 @@ class QueueBook:
     """Held by terminating tasks."""
     pipelined: Amounts = field(default_factory=dict)
     """The part of ``allocated`` that waits for terminating tasks."""
+    uncertain: Amounts = field(default_factory=dict)
+    """What may be held of a card by tasks, terminating ones too, on nodes that do not say which cards they have."""
     inqueue: Amounts = field(default_factory=dict)
     elastic: Amounts = field(default_factory=dict)
     waiting: Needs = field(default_factory=dict)
     """Acceptable cards -> what the pending Pods that accept exactly these request."""
     contended_cards: set[str] = field(default_factory=set)
     """Cards whose quota is too small for all pending Pods that accept them, and borrowed cards."""
+    may_count: Callable[[str, str], bool] = lambda resource, card: True
+    """Whether a resource may count a card (``Inventory.may_count``)."""
     lending: Lending | None = None
     """None: queues do not borrow from each other."""
 
@@ -56,9 +60,17 @@ class QueueBook:
         """Whether the queue may use a card at all."""
         return self.limit(card) > 0 or (self.lending is not None and card in self.limits)
 
+    def cards_of(self, resource: str) -> list[str]:
+        """The cards that the quota lists and that a resource may count."""
+        return [name for name in self.limits if name not in (CPU, MEMORY) and self.may_count(resource, name)]
+
+    def own_room(self, name: str) -> float:
+        """What is left of the limit, after terminating tasks are deleted."""
+        return self.limits.get(name, 0.0) - self.allocated.get(name, 0.0) - self.uncertain.get(name, 0.0)
+
     def room(self, name: str) -> float:
         """The amounts that can still be allocated or pipelined, after terminating tasks are deleted."""
-        own = self.limits.get(name, 0.0) - self.allocated.get(name, 0.0)
+        own = self.own_room(name)
         return own if self.lending is None else max(own, self.lending.room(self, name, now=False))
 
     def room_now(self, name: str) -> float:
@@ -68,13 +80,17 @@ class QueueBook:
 
     def used(self, name: str) -> float:
         """What counts against binding a task: allocated amounts, and what terminating tasks hold beyond the amounts
-        that are pipelined to it."""
+        that are pipelined to it. A card that may be held counts."""
         waiting = self.releasing.get(name, 0.0) - self.pipelined.get(name, 0.0) if self.releasing else 0.0
-        return self.allocated.get(name, 0.0) + max(waiting, 0.0)
+        return self.allocated.get(name, 0.0) + max(waiting, 0.0) + self.uncertain.get(name, 0.0)
 
     def held(self, name: str) -> float:
         """What tasks on nodes hold, including terminating ones."""
         return self.allocated.get(name, 0.0) - self.pipelined.get(name, 0.0) + self.releasing.get(name, 0.0)
+
+    def charged(self, name: str) -> float:
+        """What tasks on nodes hold or may hold, including terminating ones."""
+        return self.held(name) + self.uncertain.get(name, 0.0)
 
     def fitting(self, name: str, amount: float, *, now: bool = False) -> int:
         """Returns how many tasks with ``amount`` each fit under the limit. ``now``: for binding, while other tasks
@@ -84,7 +100,7 @@ class QueueBook:
     def admission_room(self, name: str) -> float:
         """The amounts that can still be reserved by admitting jobs. Admitted jobs count with their minimum, without the
         elastic part."""
-        room = self.limits.get(name, 0.0) - self.allocated.get(name, 0.0)
+        room = self.own_room(name)
         if self.lending is not None:
             room = max(room, self.lending.admission_room(self, name))
         return room - self.inqueue.get(name, 0.0) + self.elastic.get(name, 0.0)
@@ -100,6 +116,9 @@ class QueueBook:
         add(self.allocated, holding.allocated.items())
         if holding.releasing:
             add(self.releasing, holding.releasing.items())
+        for possible, amount in holding.uncertain.items():
+            cards = possible.cards or self.cards_of(possible.resource)
+            add(self.uncertain, ((card, amount) for card in cards))
 
     def add_job(self, account: JobAccount) -> None:
         """Adds what a job holds and waits for. ``reserve`` adds reservations later, when all holdings are known."""
@@ -132,7 +151,7 @@ class QueueBook:
             self.contended_cards.update(name for name in cards if self.allocated[name] > self.limit(name))
         for names in self.waiting:
             for name in names if len(names) > 1 else ():
-                if self.held(name) + self.pending(name) > self.limit(name):
+                if self.charged(name) + self.pending(name) > self.limit(name):
                     self.contended_cards.add(name)
 
     def pending(self, card: str) -> float:
@@ -147,13 +166,13 @@ class QueueBook:
         wanted: Amounts = {}
         for names, amount in self.waiting.items():
             add(wanted, ((next((name for name in names if self.limit(name) > 0), names[0]), amount),))
-        cards = dict.fromkeys((*self.limits, *self.allocated, *self.releasing, *self.inqueue, *wanted))
+        cards = dict.fromkeys((*self.limits, *self.allocated, *self.releasing, *self.uncertain, *self.inqueue, *wanted))
         return {
             card: QueueUsage(
-                self.held(card),
+                self.charged(card),
                 self.limit(card),
                 self.inqueue.get(card, 0.0),
-                self.held(card) + wanted.get(card, 0.0),
+                self.charged(card) + wanted.get(card, 0.0),
                 *((None, None) if loans is None else loans.get(card, NO_LOAN)),
             )
             for card in cards

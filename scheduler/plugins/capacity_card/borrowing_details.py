@@ -31,7 +31,7 @@ def borrowing(session: Session, plugin: CapacityCard, job: Job) -> Iterator[Gate
         return
     waiting = _waiting(job)
     for names, amount in sorted(plugin.needs(job, waiting).items()) if waiting or job.waiting_for_queue else ():
-        own = sum(max(book.limit(card) - book.allocated.get(card, 0.0), 0.0) for card in names)
+        own = sum(max(book.own_room(card), 0.0) for card in names)
         if amount <= own:
             yield from _borrowed_by_others(session, plugin, book, names, amount)
         else:
@@ -95,7 +95,7 @@ def _not_lendable(
     if amount <= sum(max(book.room(card), 0.0) for card in names):
         return
     for card in names:
-        own = max(book.limit(card) - book.allocated.get(card, 0.0), 0.0)
+        own = max(book.own_room(card), 0.0)
         shortage = Shortage(card, amount, book.allocated.get(card, 0.0), book.limit(card), "Queue", book.queue.name)
         message = (
             f"{format_milli(amount)} {join_names(names)} needed, {format_milli(own)} {card} left of the quota of queue "

@@ -8,7 +8,7 @@ record, even if its annotations or the labels of the node change.
 
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -21,6 +21,24 @@ from scheduler.plugins.capacity_card.discovery import Inventory
 
 AmountList = list[tuple[str, float]]
 """(name, amount) pairs; a name may occur several times."""
+
+
+class PossibleCards(NamedTuple):
+    """The cards of which a Pod holds one, where its node does not say which."""
+
+    resource: str
+    cards: Names
+    """The cards that the Pod names; none if it may be any that the resource counts."""
+
+
+class HeldCards(NamedTuple):
+    """What bound tasks hold."""
+
+    amounts: AmountList
+    uncertain: list[tuple[PossibleCards, float]]
+    """Amounts of cards that are not known."""
+
+
 UNKNOWN: Final = -1
 """The row of a node that is not in the session."""
 RECORD: Final = attrgetter("record")
@@ -77,67 +95,70 @@ class Demands:
             demand = self._known[cls.id] = self._demand(cls)
         return demand
 
-    def charge(self, demand: Demand, rows: Sequence[int]) -> AmountList:
+    def charge(self, demand: Demand, rows: Sequence[int]) -> HeldCards:
         """Returns the cards and amounts that tasks use on the nodes at ``rows`` (UNKNOWN: not in the session): the card
-        of the node, or the first card that the Pod names if the node has none."""
-        result: AmountList = []
+        of the node. If the node does not say which card it has, the Pod holds the one that it names, or an uncertain
+        one."""
+        amounts: AmountList = []
+        uncertain: list[tuple[PossibleCards, float]] = []
         for card_request in demand.card_requests:
-            codes = self.inventory.codes_on(card_request.resource, rows)
+            codes, names = self.inventory.codes_held(card_request.resource, rows)
             for code, number in enumerate(np.bincount(codes + 1).tolist(), start=-1):
-                card = self._card(card_request, code) if number else ""
-                if card:
-                    result.append((card, card_request.amount * number))
-        return result
+                amount = card_request.amount * number
+                if not number:
+                    continue
+                if code >= 0:
+                    amounts.append((names[code], amount))
+                elif card_request.named and len(card_request.cards) == 1:
+                    amounts.append((card_request.cards[0], amount))
+                else:
+                    cards = card_request.cards if card_request.named else ()
+                    uncertain.append((PossibleCards(card_request.resource, cards), amount))
+        return HeldCards(amounts, uncertain)
 
     def cards_on(self, demand: Demand, rows: Sequence[int]) -> dict[int, Mapping[str, str]]:
         """Returns row -> resource -> the card that a task is charged for there, by the rule of ``charge``. Rows with
         the same cards share a mapping."""
-        codes = [self.inventory.codes_on(card_request.resource, rows).tolist() for card_request in demand.card_requests]
+        held = [self.inventory.codes_held(card_request.resource, rows) for card_request in demand.card_requests]
         known: dict[tuple[int, ...], Mapping[str, str]] = {}
         result: dict[int, Mapping[str, str]] = {}
-        for row, *found in zip(rows, *codes, strict=True):
+        for row, *found in zip(rows, *(codes.tolist() for codes, _ in held), strict=True):
             key = tuple(found)
             if key not in known:
                 cards = (
-                    (card_request.resource, self._card(card_request, code))
-                    for card_request, code in zip(demand.card_requests, key, strict=True)
+                    (card_request.resource, _card(card_request, code, names))
+                    for card_request, code, (_, names) in zip(demand.card_requests, key, held, strict=True)
                 )
                 known[key] = {resource: card for resource, card in cards if card}
             result[row] = known[key]
         return result
 
-    def _card(self, card_request: CardRequest, code: int) -> str:
-        """Returns the card to charge, or "". ``code``: that of the node's card; -1 if the node has no known card."""
-        if code >= 0:
-            return self.inventory.names[code]
-        return card_request.cards[0] if card_request.named else ""
-
-    def cards_held(self, tasks: Sequence[Task], rows: Sequence[int]) -> AmountList:
+    def cards_held(self, tasks: Sequence[Task], rows: Sequence[int]) -> HeldCards:
         """Returns the cards and amounts that bound tasks of one class hold: those in the binding records; without a
         record, by the rule of ``charge``."""
         return self._cards_held(tasks[0].cls, *_by_record(tasks, rows))
 
-    def _cards_held(self, cls: TaskClass, recorded: Mapping[tuple[str, str], int], others: Sequence[int]) -> AmountList:
-        result: AmountList = []
+    def _cards_held(self, cls: TaskClass, recorded: Mapping[tuple[str, str], int], others: Sequence[int]) -> HeldCards:
+        demand = self.of(cls)
+        held = self.charge(demand, others) if others and demand.card_requests else HeldCards([], [])
         for (resource, card), number in recorded.items():
             amount = self._amount(cls, resource)
             if amount > 0:
-                result.append((self.inventory.canonical(card), amount * number))
-        demand = self.of(cls)
-        if others and demand.card_requests:
-            result += self.charge(demand, others)
-        return result
+                held.amounts.append((self.inventory.canonical(card), amount * number))
+        return held
 
-    def holdings(self, tasks: Sequence[Task], rows: Callable[[], Sequence[int]]) -> AmountList:
+    def holdings(self, tasks: Sequence[Task], rows: Callable[[], Sequence[int]]) -> HeldCards:
         """Returns ``cards_held`` together with cpu and memory. ``rows``: not called for tasks without cards."""
         cls = tasks[0].cls
         demand = self.of(cls)
         if not demand.card_requests and not any(map(RECORD, tasks)):
-            return [(CPU, demand.cpu * len(tasks)), (MEMORY, demand.memory * len(tasks))]
+            return HeldCards([(CPU, demand.cpu * len(tasks)), (MEMORY, demand.memory * len(tasks))], [])
         recorded, others = _by_record(tasks, rows())
         # Cpu and memory may be unlimited for Pods with cards, even if the labels that name the cards were removed.
         number = len(others) if self._unlimited else len(tasks)
-        return [(CPU, demand.cpu * number), (MEMORY, demand.memory * number), *self._cards_held(cls, recorded, others)]
+        held = self._cards_held(cls, recorded, others)
+        held.amounts.extend(((CPU, demand.cpu * number), (MEMORY, demand.memory * number)))
+        return held
 
     def _amount(self, cls: TaskClass, resource: str) -> float:
         position = self._dimensions.find(resource)
@@ -201,18 +222,27 @@ class Demands:
         counting = {r: not cards for r in sorted(requested) if self.inventory.counts_cards(r)}
         if not cards:
             return dict.fromkeys(counting, False)
-        has_unknown_cards = False
+        unknown = []
         for card in cards:
             resources = self.inventory.resources_of(card)
-            has_unknown_cards = has_unknown_cards or not resources
+            if not resources:
+                unknown.append(card)
             counting.update(dict.fromkeys(resources & requested.keys(), True))
-        if has_unknown_cards and not any(counting.values()):
-            # No node has these cards, so the resource that counts them is unknown. Assume every resource that counts
-            # whole cards on some node or, if there is none, the extended resource with the largest request.
-            whole = [r for r in counting if r in self.inventory.by_resource]
+        if unknown and not any(counting.values()):
+            # No node has these cards, so the resource that counts them is unknown. Assume every resource that may count
+            # them by its name or, if there is none, the extended resource with the largest request.
+            whole = [r for r in counting if any(self.inventory.may_count(r, card) for card in unknown)]
+            whole = whole or [r for r in counting if r in self.inventory.by_resource]
             extended = sorted((r for r in requested if "/" in r and r not in counting), key=lambda r: -requested[r])
             counting.update(dict.fromkeys(whole or extended[:1], True))
         return counting
+
+
+def _card(card_request: CardRequest, code: int, names: Sequence[str]) -> str:
+    """Returns the card to charge, or "". ``code``: that of the node's card; -1 if the node has no known card."""
+    if code >= 0:
+        return names[code]
+    return card_request.cards[0] if card_request.named else ""
 
 
 def join_names(names: Names) -> str:

@@ -1,11 +1,4 @@
-"""The accelerator cards of a node, determined from its labels and its allocatable resources.
-
-A node has the labels ``<vendor domain>/<type>.product``, ``.count`` and ``.memory`` (MiB). The product is the name of
-its whole cards. Cards that are shared by MPS or partitioned by MIG have other names:
-
-* MPS, resource ``nvidia.com/gpu.shared``: ``<product>/mps-<memory>g*1/<replicas>``, the memory of the whole card in
-  GiB, rounded to the nearest one (81559 MiB: ``mps-80g``)
-* MIG, resource ``nvidia.com/mig-<profile>``: ``<product>/mig-<profile>-mixed``
+"""The accelerator cards of all nodes, by name and resource (``card_labels`` reads a single node).
 
 Users write the memory of one card as 90, 95, 96 or 97 g, depending on the unit and the rounding. A name that
 differs from the node's only in the memory, and by at most a tenth of it, therefore means the same card (``canonical``).
@@ -20,109 +13,37 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from scheduler.api.cards import WHOLE_CARD, kind_of, vendor_of
 from scheduler.api.names import MPS_REPLICAS
 from scheduler.api.node import Codes, NodeFacts, Nodes
 from scheduler.api.objects import Node
-from scheduler.api.reasons import Malformed
 from scheduler.api.resource import Dimensions
+from scheduler.plugins.capacity_card.card_labels import (
+    FIELDS,
+    KNOWN_CARDS,
+    MIG_PREFIX,
+    MPS_RESOURCE,
+    NO_CARDS,
+    VENDORS,
+    CardResources,
+    NodeCards,
+    read_node,
+    shared,
+)
 
-NVIDIA: Final = "nvidia.com"
-MPS_RESOURCE: Final = f"{NVIDIA}/gpu.shared"
-MIG_PREFIX: Final = f"{NVIDIA}/mig-"
-_FIELDS: Final = (".product", ".count", ".memory")
-_PRODUCT: Final = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
-_NUMBER: Final = re.compile(r"[0-9]{1,12}")
 _MPS_NAME: Final = re.compile(r"(.+)/mps-([0-9]{1,9})g\*1/([0-9]{1,9})")
 _MIG_NAME: Final = re.compile(r".+/mig-(.+)-mixed")
 TOLERANCE: Final = 0.1
 """Largest relative difference between two values for the memory of one card."""
 
 
-class NodeCards(msgspec.Struct, frozen=True):
-    """The cards of one node."""
-
-    by_resource: Mapping[str, str]
-    """Resource name -> name of the card that it counts there."""
-    problems: tuple[Malformed, ...] = ()
-
-
-NO_CARDS: Final = NodeCards({})
-
-
-def read_node(name: str, labels: Mapping[str, str], resources: Iterable[str]) -> NodeCards:
-    """Returns the cards of a node with these labels and allocatable resources. Invalid labels are ignored and reported
-    in ``problems``."""
-    families: dict[tuple[str, str], dict[str, str]] = {}
-    for key, value in labels.items():
-        if not key.endswith(_FIELDS):
-            continue
-        head, _, field = key.rpartition(".")
-        vendor, _, kind = head.rpartition("/")
-        if vendor and kind and not kind.startswith("mig-"):  # labels of MIG profiles describe no separate card
-            families.setdefault((vendor, kind), {})[field] = value
-    if not families:
-        return NO_CARDS
-    offered = sorted(resources)
-    found: dict[str, str] = {}
-    problems: list[Malformed] = []
-
-    def set_aside(label: str, problem: str) -> None:
-        problems.append(Malformed("Node", "", name, f"metadata.labels[{label}]", problem))
-
-    for (vendor, kind), fields in sorted(families.items()):
-        label = f"{vendor}/{kind}"
-        product = fields.get("product")
-        if product is None:
-            if len(fields) == 2:  # a single label of this form may mean something else
-                set_aside(f"{label}.product", "missing, though the card's count and memory are given")
-            continue
-        if len(fields) == 1:
-            continue
-        if _PRODUCT.fullmatch(product) is None:
-            set_aside(f"{label}.product", f"{product[:64]!r} is not the name of a card")
-            continue
-        for field in ("count", "memory"):
-            if field in fields and _NUMBER.fullmatch(fields[field]) is None:
-                set_aside(f"{label}.{field}", f"{fields[field][:64]!r} is not a whole number")
-        for resource in _whole_card_resources(vendor, label, offered):
-            found.setdefault(resource, product)
-        if vendor != NVIDIA:
-            continue
-        for resource in offered:
-            if resource.startswith(MIG_PREFIX):
-                found.setdefault(resource, f"{product}/mig-{resource.removeprefix(MIG_PREFIX)}-mixed")
-        if MPS_RESOURCE in offered:
-            memory, replicas = fields.get("memory", ""), labels.get(MPS_REPLICAS, "")
-            if not _positive(replicas):
-                problem = f"{replicas[:64]!r} is not a number of shares, the node's MPS cards have no name"
-                set_aside(MPS_REPLICAS, problem)
-            elif not _positive(memory):
-                set_aside(f"{label}.memory", "no usable number, the node's MPS cards have no name")
-            else:
-                found.setdefault(MPS_RESOURCE, f"{product}/mps-{(int(memory) + 512) // 1024}g*1/{int(replicas)}")
-    return NodeCards(found, tuple(problems))
-
-
-def _whole_card_resources(vendor: str, exact: str, offered: Sequence[str]) -> list[str]:
-    """Returns the resources that count whole cards: the one with the name of the labels, else all resources of the
-    vendor that do not count shares."""
-    if exact in offered and not _shared(exact):
-        return [exact]
-    return [r for r in offered if r.startswith(f"{vendor}/") and not _shared(r)]
-
-
-def _shared(resource: str) -> bool:
-    return resource == MPS_RESOURCE or resource.startswith(MIG_PREFIX)
-
-
-def _positive(text: str) -> bool:
-    return _NUMBER.fullmatch(text) is not None and int(text) > 0
-
-
 class Inventory:
     """The cards of all nodes. Immutable. The object stays the same as long as the cards of all nodes do."""
 
-    def __init__(self, rows: Sequence[NodeCards]) -> None:
+    def __init__(self, rows: Sequence[NodeCards], card_resources: CardResources = KNOWN_CARDS) -> None:
+        self._rows = rows
+        self._card_resources = card_resources
+        self._held: dict[str, tuple[Codes, Sequence[str]]] = {}
         cards: dict[str, set[str]] = {}
         for row in rows:
             for resource, card in row.by_resource.items():
@@ -137,6 +58,8 @@ class Inventory:
         self._codes = {name: code for code, name in enumerate(sorted(self._resources))}
         self._names = list(self._codes)
         self._columns = {resource: self._column(rows, resource) for resource in self.by_resource}
+        self._unlabeled = {resource for row in rows for resource in row.unlabeled}
+        self._described = {family.exact for row in rows for family in row.families}
         self._no_cards: Codes = np.full(len(rows) + 1, -1, dtype=np.int32)
         self._mps: dict[tuple[str, str], list[tuple[int, str]]] = {}
         for name in self._names:
@@ -154,10 +77,39 @@ class Inventory:
         """Shape (nodes,): ``code`` of the card that a resource counts on each node; -1 if it counts none."""
         return self._columns.get(resource, self._no_cards)[:-1]
 
-    def codes_on(self, resource: str, rows: Sequence[int]) -> Codes:
-        """Returns ``column`` at the given rows; the row -1 is a node that is not in the session."""
-        codes: Codes = self._columns.get(resource, self._no_cards)[np.array(rows, dtype=np.intp)]
-        return codes
+    def codes_held(self, resource: str, rows: Sequence[int]) -> tuple[Codes, Sequence[str]]:
+        """Returns the cards that Pods on the nodes at ``rows`` hold of a resource, as codes and the names by code; -1
+        if the card is not known. The row -1 is a node that is not in the session. A node that no longer offers a
+        resource has the cards that its labels name (``NodeCards.card_held``)."""
+        known = self._held.get(resource)
+        if known is None:
+            by_code: dict[str, int] = {}
+            by_cards: dict[int, int] = {}
+            codes = np.full(len(self._rows) + 1, -1, dtype=np.int32)
+            for row, cards in enumerate(self._rows):
+                if cards is NO_CARDS:
+                    continue
+                code = by_cards.get(id(cards))
+                if code is None:
+                    card = cards.card_held(resource, self._card_resources)
+                    code = by_cards[id(cards)] = -1 if card is None else by_code.setdefault(card, len(by_code))
+                codes[row] = code
+            known = self._held[resource] = codes, list(by_code)
+        return known[0][np.array(rows, dtype=np.intp)], known[1]
+
+    def missing_labels(self, resource: str) -> tuple[Codes, Sequence[str]]:
+        """Returns the labels without which nodes that offer a resource do not say which cards these are: shape
+        (nodes,), the index of the label, -1 if none is missing; and the labels."""
+        labels: dict[str, int] = {}
+        if resource not in self._unlabeled:
+            return self._no_cards[:-1], ()
+        missing = (row.unlabeled.get(resource) for row in self._rows)
+        codes = [-1 if label is None else labels.setdefault(label, len(labels)) for label in missing]
+        return np.array(codes, dtype=np.int32), list(labels)
+
+    def is_reported(self, row: int, resource: str) -> bool:
+        """Whether ``problems`` say that the node does not name the card of a resource that it offers."""
+        return resource in self._rows[row].unlabeled
 
     def code(self, card: str) -> int:
         """The code of a card in columns; -2, which no column contains, if no node has the card."""
@@ -188,8 +140,20 @@ class Inventory:
         return result
 
     def counts_cards(self, resource: str) -> bool:
-        """Whether a resource counts cards, on some node or judging by its name."""
-        return resource in self.by_resource or _shared(resource)
+        """Whether a resource counts cards: by its name, or because labels of a node say so."""
+        return resource in self.by_resource or resource in self._described or self._card_resources.count(resource)
+
+    def may_count(self, resource: str, card: str) -> bool:
+        """Whether a resource may count a card: if nodes or the name of the card do not say which resources do, any that
+        counts whole cards of its vendor."""
+        known = self.resources_of(card)
+        if known:
+            return resource in known
+        if shared(resource) or kind_of(card) != WHOLE_CARD:
+            return False
+        vendor = vendor_of(card)
+        domain = resource.partition("/")[0]
+        return not vendor or vendor == VENDORS.get(domain, vendor if vendor not in VENDORS.values() else "")
 
     def resources_of(self, card: str) -> frozenset[str]:
         """The resources that count a card, on nodes or judging by its name; empty if unknown."""
@@ -220,6 +184,7 @@ class Inventory:
 class _CachedNodes(msgspec.Struct, frozen=True):
     """The nodes of the last session and their cards."""
 
+    card_resources: CardResources
     facts: NodeFacts | None
     read: Mapping[str, tuple[Node, NodeCards]]
     rows: Sequence[NodeCards]
@@ -230,11 +195,13 @@ class Discovery:
     """Computes the inventory of each session. A node is read again only if its object has changed."""
 
     def __init__(self) -> None:
-        self._last = _CachedNodes(None, {}, [], Inventory(()))
+        self._last = _CachedNodes(KNOWN_CARDS, None, {}, [], Inventory(()))
 
-    def of(self, facts: NodeFacts) -> Inventory:
+    def of(self, facts: NodeFacts, card_resources: CardResources = KNOWN_CARDS) -> Inventory:
         """Returns the inventory of the nodes; the previous object if no card has changed."""
         last = self._last
+        if card_resources != last.card_resources:
+            last = _CachedNodes(card_resources, None, {}, [], Inventory((), card_resources))
         if facts is last.facts:
             return last.inventory
         read: dict[str, tuple[Node, NodeCards]] = {}
@@ -242,29 +209,27 @@ class Discovery:
         for name, node in zip(facts.names, facts.objects, strict=True):
             known = last.read.get(name)
             if known is None or known[0] is not node:
-                cards = _read_like(alike, name, node)
+                cards = _read_like(alike, name, node, card_resources)
                 known = (node, known[1] if known is not None and known[1] == cards else cards)
             read[name] = known
         rows = [cards for _, cards in read.values()]
         same = last.facts is not None and last.facts.names == facts.names and _identical(rows, last.rows)
-        inventory = last.inventory if same else Inventory(rows)
+        inventory = last.inventory if same else Inventory(rows, card_resources)
         self._last = _CachedNodes(
-            facts, read, rows, inventory
+            card_resources, facts, read, rows, inventory
         )  # one assignment, because sessions may run in several threads
         return inventory
 
 
-def _read_like(alike: dict[Hashable, NodeCards], name: str, node: Node) -> NodeCards:
+def _read_like(alike: dict[Hashable, NodeCards], name: str, node: Node, card_resources: CardResources) -> NodeCards:
     """Returns the cards of a node. ``alike``: the labels and resources of nodes without problems -> their cards, shared
     by all nodes that have the same."""
     labels, resources = node.metadata.labels or {}, tuple(node.status.allocatable or ())
-    described = [label for label in labels.items() if label[0].endswith(_FIELDS)]
-    if not described:
-        return NO_CARDS
+    described = [label for label in labels.items() if label[0].endswith(FIELDS)]
     key = (tuple(described), labels.get(MPS_REPLICAS), resources)
     cards = alike.get(key)
     if cards is None:
-        cards = read_node(name, labels, resources)
+        cards = read_node(name, labels, resources, card_resources)
         if not cards.problems:
             alike[key] = cards
     return cards

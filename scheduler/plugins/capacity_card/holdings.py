@@ -6,16 +6,19 @@ Volcano or by an earlier version, is charged to the queue of its PodGroup.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from scheduler.api.job import Job
 from scheduler.api.names import BINDING_RECORD, EVENT_CHARGED_QUEUE, GROUP_NAME
 from scheduler.api.reasons import Malformed
 from scheduler.api.task import Task, TaskStatus
+from scheduler.plugins.capacity_card.demand import PossibleCards
 
 Amounts = dict[str, float]
 """``cpu`` (thousandths), ``memory`` (bytes) or the name of a card (thousandths) -> amount."""
+Uncertain = dict[PossibleCards, float]
+"""Cards, of which each is charged because the held one is not known -> amount in thousandths."""
 HELD_STATUSES: Final = (
     TaskStatus.BINDING,
     TaskStatus.BOUND,
@@ -33,17 +36,30 @@ class Holding:
     allocated: Amounts
     releasing: Amounts
     """Held by terminating tasks until they are deleted."""
+    uncertain: Uncertain = field(default_factory=dict)
+    """Held by tasks, terminating ones too, on nodes that do not say which cards they have."""
 
     def add(self, other: "Holding") -> None:
         add(self.allocated, other.allocated.items())
         add(self.releasing, other.releasing.items())
+        add_uncertain(self.uncertain, other.uncertain.items())
 
     def __str__(self) -> str:
         """Formats the amounts: ``<NVIDIA-H200> 1000, <cpu> 2000``."""
         sums = Holding({}, {})
         sums.add(self)
         add(sums.allocated, sums.releasing.items())
+        add(sums.allocated, ((_described(cards), amount) for cards, amount in sums.uncertain.items()))
         return ", ".join(f"<{name}> {amount:.0f}" for name, amount in sorted(sums.allocated.items()) if amount)
+
+
+def _described(possible: PossibleCards) -> str:
+    return " or ".join(possible.cards) or f"{possible.resource} of an unknown card"
+
+
+def add_uncertain(sums: Uncertain, amounts: Iterable[tuple[PossibleCards, float]]) -> None:
+    for cards, amount in amounts:
+        sums[cards] = sums.get(cards, 0.0) + amount
 
 
 def add(sums: Amounts, amounts: Iterable[tuple[str, float]], sign: float = 1.0) -> None:

@@ -21,6 +21,7 @@ class Book(Protocol):
     borrowing_limits: Amounts
     lending_limits: Amounts
     allocated: Amounts
+    uncertain: Amounts
     inqueue: Amounts
 
     def limit(self, name: str) -> float: ...
@@ -74,11 +75,11 @@ class Lending:
         if not self._may_borrow(book, card):
             return float("-inf")
         others = sum(
-            max(_claim(other, card, now=False), other.allocated.get(card, 0.0) + other.inqueue.get(card, 0.0))
+            max(_claim(other, card, now=False), _use(other, card, now=False) + other.inqueue.get(card, 0.0))
             for other in self._books
             if other is not book
         )
-        return min(self._stock[card] - others, _ceiling(book, card)) - book.allocated.get(card, 0.0)
+        return min(self._stock[card] - others, _ceiling(book, card)) - _use(book, card, now=False)
 
     def lendable(self, book: Book, card: str) -> Lendable:
         """Returns what a queue can borrow of a card, beyond what it has borrowed, without its borrowing limit."""
@@ -116,7 +117,7 @@ def _ceiling(book: Book, card: str) -> float:
 
 
 def _use(book: Book, card: str, *, now: bool) -> float:
-    return book.used(card) if now else book.allocated.get(card, 0.0)
+    return book.used(card) if now else book.allocated.get(card, 0.0) + book.uncertain.get(card, 0.0)
 
 
 def _claim(book: Book, card: str, *, now: bool) -> float:

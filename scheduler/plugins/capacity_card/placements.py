@@ -48,7 +48,8 @@ class Placements:
         """Removes tasks that are evicted, or whose placement is undone."""
         if tasks[0].uid in job.of(TaskStatus.RELEASING):
             for task, row in zip(tasks, rows, strict=True):
-                amounts = self._evicted[task.uid] = self._demands.holdings((task,), partial(tuple, (row,)))
+                # A card that is not known stays charged until the task is deleted.
+                amounts = self._evicted[task.uid] = self._demands.holdings((task,), partial(tuple, (row,))).amounts
                 self._release(job, task, amounts, 1.0)
             return
         book = self._books.get(job.queue)
@@ -62,7 +63,7 @@ class Placements:
     def _placed(self, cls: TaskClass, rows: Sequence[int]) -> AmountList:
         """Returns what pending tasks of a class use on the nodes at ``rows``."""
         demand, number = self._demands.of(cls), len(rows)
-        cards = self._demands.charge(demand, rows) if demand.card_requests else ()
+        cards = self._demands.charge(demand, rows).amounts if demand.card_requests else ()
         return [(CPU, demand.cpu * number), (MEMORY, demand.memory * number), *cards]
 
     def _release(self, job: Job, task: Task, amounts: AmountList, sign: float) -> None:

@@ -10,13 +10,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import ClassVar, Final
 
+import msgspec
+import numpy as np
+
+from scheduler.api.cards import ASCEND_VENDOR, parse_quota, vendor_of
 from scheduler.api.job import Job
-from scheduler.api.names import CPU, EVENT_UNSCHEDULABLE, MEMORY
+from scheduler.api.names import CARD_QUOTA, CPU, EVENT_UNSCHEDULABLE, MEMORY
 from scheduler.api.queue import Queue
-from scheduler.api.reasons import FitErrors, Refusal, Shortage
+from scheduler.api.reasons import FitErrors, Malformed, Refusal, Shortage
 from scheduler.api.task import Task, TaskClass
 from scheduler.framework.arguments import Arguments
-from scheduler.framework.columns import UNBOUNDED, Filter, MaskFilter, PinUse, Score, StaticScore
+from scheduler.framework.columns import UNBOUNDED, CodedFilter, Filter, MaskFilter, PinUse, Score, StaticScore
 from scheduler.framework.extension import (
     Vote,
 )
@@ -26,6 +30,7 @@ from scheduler.framework.session import Session
 from scheduler.plugins.capacity_card.accounting import AccountBuilder, JobAccount, Needs
 from scheduler.plugins.capacity_card.bookkeeper import LIMITED, Bookkeeper
 from scheduler.plugins.capacity_card.books import QueueBook
+from scheduler.plugins.capacity_card.card_labels import CardResources
 from scheduler.plugins.capacity_card.columns import QuotaFilter, card_preference
 from scheduler.plugins.capacity_card.demand import UNKNOWN, CardRequest, Demands, join_names
 from scheduler.plugins.capacity_card.discovery import Discovery
@@ -50,7 +55,10 @@ _settled = SettledReadings()
 @register_plugin
 class CapacityCard:
     """Arguments: ``cardUnlimitedCpuMemory`` (default false): cpu and memory of Pods that use cards are neither limited
-    nor counted. ``cardBorrowing`` (default false): queues borrow the idle card quota of others."""
+    nor counted. ``cardBorrowing`` (default false): queues borrow the idle card quota of others. ``cardResources``:
+    resources that count cards, besides those whose names are known (``example.com/accelerator*, ...``).
+    ``cardAllowUnlabeled`` (default false): cards on nodes without labels that name them are neither limited nor
+    counted, unless labels of other nodes name cards of the same resource."""
 
     name: ClassVar[str] = "capacity-card"
     beside: ClassVar[Mapping[str, str]] = dict.fromkeys(("capacity", "proportion"), _BOTH_LIMIT)
@@ -58,12 +66,12 @@ class CapacityCard:
     def __init__(self, arguments: Arguments) -> None:
         self._unlimited = arguments.boolean("cardUnlimitedCpuMemory", False)
         self._borrowing = arguments.boolean("cardBorrowing", False)
+        further = tuple(arguments.names("cardResources"))
+        self._named_cards = CardResources(further, not arguments.boolean("cardAllowUnlabeled", False))
 
     def open(self, session: Session) -> None:
         self._session = session
-        self._inventory = _discovery.of(session.nodes.facts)
-        for problem in self._inventory.problems:
-            session.malformed_field(problem)
+        self._inventory = _discovery.of(session.nodes.facts, self._card_resources(session.queues.values()))
         self._demands = Demands(self._inventory, session.dimensions, self._unlimited)
         self._account_builder = AccountBuilder(
             self._demands, session.nodes.index, self._unlimited, session.snapshot.signed_since
@@ -74,7 +82,10 @@ class CapacityCard:
         )
         self._books = self._reported = self._bookkeeper.open_books()
         self._loans: LoansByQueue | None = None
-        self._accounts = self._bookkeeper.enter(self._books, session.malformed_field)
+        found: dict[Malformed, None] = dict.fromkeys(self._inventory.problems)
+        self._accounts = self._bookkeeper.enter(self._books, found.setdefault)
+        for problem in found:
+            session.malformed_field(problem)
         session.add_queue_order(self._queue_key)
         session.add_job_valid(self._valid)
         session.add_job_enqueueable(self._enqueueable)
@@ -94,6 +105,13 @@ class CapacityCard:
             self._open_lending()
         for book in self._books.values():
             book.find_contended_cards()
+
+    def _card_resources(self, queues: Iterable[Queue]) -> CardResources:
+        """Many clusters limit GPUs by quota and leave NPUs to other plugins. So NPUs count by name only if the quota of
+        some queue lists one."""
+        quotas = (parse_quota(queue.annotations.get(CARD_QUOTA)) for queue in queues)
+        ascend = any(vendor_of(name) == ASCEND_VENDOR for quota in quotas for names in quota.amounts for name in names)
+        return msgspec.structs.replace(self._named_cards, ascend=ascend)
 
     def _open_lending(self) -> None:
         session, demands = self._session, self._demands
@@ -122,7 +140,7 @@ class CapacityCard:
         """Computes the books again for reports: what was placed is no longer reserved, and may be another card than was
         expected."""
         self._reported = {
-            name: QueueBook(book.queue, book.limits, lending_limits=book.lending_limits)
+            name: QueueBook(book.queue, book.limits, lending_limits=book.lending_limits, may_count=book.may_count)
             for name, book in self._books.items()
         }
         self._loans = None
@@ -229,15 +247,24 @@ class CapacityCard:
                 shortages.append(shortage_of(book, name, name, amount))
         for card_request in demand.card_requests:
             usable = self._usable(book, card_request)
+            if not (usable or card_request.cards):
+                usable = [card for card in book.cards_of(card_request.resource) if book.offers(card)]
             fitting = sum(book.fitting(card, card_request.amount, now=now) for card in usable)
             room = min(room, fitting)
             if fitting <= 0:
                 shortages += card_shortages(book, card_request, usable)
         if shortages:
-            note = "; ".join(insufficient(book, shortage) for shortage in shortages)
+            note = "; ".join(insufficient(book, shortage) + self._unlabeled(shortage) for shortage in shortages)
             errors = FitErrors(len(self._session.nodes), note=note, note_shortages=tuple(shortages))
             job.fit_errors[cls.id] = errors
         return max(room, 0)
+
+    def _unlabeled(self, shortage: Shortage) -> str:
+        """How many nodes do not say which card a resource counts, if a Pod that names no card lacks quota of it."""
+        codes, labels = self._inventory.missing_labels(shortage.resource)
+        if not labels:
+            return ""
+        return f"; {int((codes >= 0).sum())} node(s) with {shortage.resource} have no valid label {' or '.join(labels)}"
 
     @staticmethod
     def _usable(book: QueueBook, card_request: CardRequest) -> list[str]:
@@ -265,7 +292,7 @@ class CapacityCard:
             filters = [self._card_filter(card_request.cards, card_request.written, card_request.resource)]
         else:
             reason = f"node(s) had no card of a known name for {card_request.resource}"
-            filters = [MaskFilter(inventory.nodes_with(card_request.cards, card_request.resource), reason)]
+            filters = [self._mask_filter(card_request.cards, card_request.resource, reason)]
         if book is None or len(card_request.cards) < 2:
             return filters
         queue = book.queue.name
@@ -287,7 +314,16 @@ class CapacityCard:
         return filters
 
     def _card_filter(self, cards: Sequence[str], written: Sequence[str], resource: str | None) -> Filter:
-        return MaskFilter(self._inventory.nodes_with(cards, resource), f"node(s) had no card {' or '.join(written)}")
+        return self._mask_filter(cards, resource, f"node(s) had no card {' or '.join(written)}")
+
+    def _mask_filter(self, cards: Sequence[str], resource: str | None, reason: str) -> Filter:
+        """Passes nodes with one of the cards. ``reason``: that of other nodes, unless they lack a label."""
+        passes = self._inventory.nodes_with(cards, resource)
+        codes, labels = self._inventory.missing_labels(resource) if resource is not None else (None, ())
+        if codes is None or not labels:
+            return MaskFilter(passes, reason)
+        reasons = [f"node(s) had no valid label {label}, which names the card of {resource}" for label in labels]
+        return CodedFilter(np.where(passes, -1, np.where(codes < 0, len(labels), codes)), [*reasons, reason])
 
     def _scores(self, cls: TaskClass) -> list[Score]:
         return [

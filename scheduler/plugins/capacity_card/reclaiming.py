@@ -47,7 +47,7 @@ class Reclaiming:
     def _own_card(book: QueueBook, request: CardRequest, taken: Amounts) -> str | None:
         """The first acceptable card of which the queue's quota has enough left."""
         for card in request.cards:
-            if book.limit(card) - book.allocated.get(card, 0.0) - taken.get(card, 0.0) >= request.amount:
+            if book.own_room(card) - taken.get(card, 0.0) >= request.amount:
                 return card
         return None
 
@@ -81,12 +81,7 @@ class Reclaiming:
         requests = [request for cls in classes for request in self._demands.of(cls).card_requests if request.cards]
         if not requests:
             return None
-        return {
-            card
-            for request in requests
-            for card in request.cards
-            if book.limit(card) - book.allocated.get(card, 0.0) >= request.amount
-        }
+        return {card for request in requests for card in request.cards if book.own_room(card) >= request.amount}
 
     def _victims(self, queue: str, classes: Sequence[TaskClass], candidates: Sequence[Task]) -> list[Task]:
         """The candidates that hold a card that the queue reclaims for the classes, of queues that have borrowed it; all
@@ -134,7 +129,7 @@ class Reclaiming:
     def _held_of(self, task: Task, cards: Collection[str]) -> AmountList:
         """What a task holds of these cards."""
         held = self._demands.cards_held((task,), (self._row_of(task.node),))
-        return [item for item in held if item[0] in cards]
+        return [item for item in held.amounts if item[0] in cards]
 
 
 def _borrowed(book: QueueBook, card: str) -> float:

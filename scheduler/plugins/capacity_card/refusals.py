@@ -27,12 +27,21 @@ def shortage_of(book: QueueBook, name: str, written: str, amount: float) -> Shor
 
 def insufficient(book: QueueBook, shortage: Shortage) -> str:
     """The message of the published design."""
-    note = "" if shortage.resource in (CPU, MEMORY) else book.note + _idle_quota(book, shortage.resource)
+    note = (
+        ""
+        if shortage.resource in (CPU, MEMORY)
+        else book.note + _uncertain(book, shortage.resource) + _idle_quota(book, shortage.resource)
+    )
     asked, total = shortage.asked, shortage.asked + shortage.used
     return (
         f"Queue <{book.queue.name}> has insufficient <{shortage.resource}> quota: requested <{asked:.0f}>, "
         f"total would be <{total:.0f}>, but capability is <{shortage.limit:.0f}>{note}"
     )
+
+
+def _uncertain(book: QueueBook, card: str) -> str:
+    amount = book.uncertain.get(card, 0.0)
+    return f"; <{amount:.0f}> of these may be other cards, because nodes do not say which they have" if amount else ""
 
 
 def _idle_quota(book: QueueBook, written: str) -> str:

@@ -93,4 +93,4 @@ class SettledReadings:
 
 def _is_plain(account: JobAccount) -> bool:
     more = account.other_queues, account.unproven, account.reserved, account.waiting, account.conflict, account.problems
-    return not any(more) and not account.holding.releasing
+    return not any(more) and not account.holding.releasing and not account.holding.uncertain

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.plugins.capacity_card.discovery import Discovery, Inventory, read_node
+from scheduler.plugins.capacity_card.card_labels import read_node
+from scheduler.plugins.capacity_card.discovery import Discovery, Inventory
 from tests.builders import World, feed, node
 from tests.unit.plugins.capacity_card.cards import CONFIGURATION, GPU, H200, gpu_node, labels
 

@@ -254,7 +254,9 @@ def test_a_pod_is_bound_only_to_nodes_with_a_card_it_names() -> None:
     nodes = [gpu_node("a", H800), node("b", f"64c+64Gi+{GPU}=8"), gpu_node("c", H200, 1)]
     world = World(nodes, QUEUE, gang("job", "cr-queue1", 2)).run(CONFIGURATION)
     assert world.bound == {}
-    assert f"2 node(s) had no card {H200}" in world.message_of("job-1")
+    message = world.message_of("job-1")
+    assert f"1 node(s) had no card {H200}" in message
+    assert f"1 node(s) had no valid label {GPU}.product, which names the card of {GPU}" in message
 
 
 def test_a_pod_that_names_no_card_is_charged_for_the_card_of_its_node() -> None:
@@ -276,8 +278,9 @@ def test_a_pod_is_charged_for_its_actual_card_whatever_it_names() -> None:
     assert world.message_of("job-0") == insufficient("q", mig, 1000, 1000, 0)
 
 
-def test_a_resource_without_matching_labels_is_not_a_card() -> None:
-    world = World(node("n", f"8c+8Gi+{GPU}=8"), quota_queue("q", None), gang("job", "q", 1, None)).run(CONFIGURATION)
+def test_a_resource_that_neither_its_name_nor_a_label_calls_a_card_is_not_limited() -> None:
+    job = gang("job", "q", 1, None, "1c+1Gi+rdma/hca=1")
+    world = World(node("n", "8c+8Gi+rdma/hca=8"), quota_queue("q", None), job).run(CONFIGURATION)
     assert world.bound == {"job-0": "n"}
 
 
