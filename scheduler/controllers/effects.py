@@ -4,6 +4,7 @@ An effect names its object by kind, namespace and name, and by uid where a names
 ``diff`` makes the merge patch between two states of an object.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
@@ -27,6 +28,21 @@ class Create(msgspec.Struct, frozen=True):
     owner: str = ""
     """UID of the intended controller. The creation fails if an object with this name terminates or has another
     controller, because it would be deleted with that one. An object without a controller counts as done."""
+
+
+class BuildAndCreate(msgspec.Struct, frozen=True):
+    """Creates an object whose manifest takes processor time to build, such as a new key.
+
+    The manifest is built only if no object has the name, and beside the work of the event loop.
+    """
+
+    kind: Kind
+    namespace: str
+    name: str
+    build: Callable[[], Json]
+    """Returns the whole manifest, and may be called in another thread. It returns an equal one when called again."""
+    owner: str = ""
+    """As of Create."""
 
 
 class Patch(msgspec.Struct, frozen=True):
@@ -88,7 +104,7 @@ class RemoveFile(msgspec.Struct, frozen=True):
     name: str
 
 
-ObjectEffect = Create | Patch | Delete
+ObjectEffect = Create | BuildAndCreate | Patch | Delete
 FileEffect = WriteFile | RemoveFile
 Effect = ObjectEffect | FileEffect | RecordEvent
 

@@ -1,16 +1,17 @@
 """The work queue of the controllers: which objects are to be reconciled, and when.
 
-An object is in the list once, however often it changes, and is never reconciled concurrently. It is retried after
-increasing pauses when something about it fails. Callers pass the time as a number.
+An object is in the list once, however often it changes, and is never reconciled concurrently. Namespaces take turns, so
+that a tenant with many objects does not hold up the others. An object is retried after increasing pauses when something
+about it fails; a change of it shortens such a pause, but does not end it at once. Callers pass the time as a number.
 """
 
 import heapq
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from itertools import count
 
 import msgspec
 
+from scheduler.api.fair_queue import FairQueue
 from scheduler.api.kinds import Kind
 from scheduler.api.objects import KubeObject
 from scheduler.controllers.controller import Controller
@@ -20,6 +21,8 @@ from scheduler.controllers.store import Key
 FIRST_PAUSE = 0.2
 MAX_PAUSE = 60.0
 """Seconds between two reconciliations of an object that keep failing."""
+CHANGED_PAUSE = 1.0
+"""Seconds for which a write that keeps failing is not repeated even if its object changes."""
 DEFERRABLE_PAUSE = 5.0
 MAX_DEFERRABLE_PAUSE = 300.0
 """Seconds until an object is reconciled again after a deferrable write failed: the first time, and at most."""
@@ -40,7 +43,7 @@ class Worklist:
         for controller in controllers:
             for kind in controller.kinds:
                 self._interested.setdefault(kind, []).append(controller)
-        self._ready: OrderedDict[Item, None] = OrderedDict()
+        self._ready: FairQueue[Item] = FairQueue()
         self._busy: set[Item] = set()
         self._missed: set[Item] = set()
         """Those that changed while they were being reconciled."""
@@ -49,6 +52,8 @@ class Worklist:
         """A heap; entries that ``_due`` does not confirm are void."""
         self._numbers = count()
         self._failures: dict[Item, int] = {}
+        self._not_before: dict[Item, float] = {}
+        """When an object whose write failed may be reconciled again at the earliest, though it changes."""
         self._failed_deferrable: dict[Item, int] = {}
         """Failed deferrable writes in a row."""
 
@@ -60,11 +65,13 @@ class Worklist:
 
         other = Worklist(())
         other._interested = {kind: [copied(c) for c in those] for kind, those in self._interested.items()}
-        other._ready = OrderedDict((moved(item), None) for item in self._ready)
+        for namespace, item in self._ready:
+            other._ready.add(namespace, moved(item))
         other._due = {moved(item): due for item, due in self._due.items()}
         other._timers = [(due, number, moved(item)) for due, number, item in self._timers]
         other._numbers = count(next(self._numbers))
         other._failures = {moved(item): number for item, number in self._failures.items()}
+        other._not_before = {moved(item): earliest for item, earliest in self._not_before.items()}
         other._failed_deferrable = {moved(item): number for item, number in self._failed_deferrable.items()}
         return other
 
@@ -76,17 +83,20 @@ class Worklist:
     def observe(self, kind: Kind, old: KubeObject | None, new: KubeObject | None, now: float) -> None:
         """Passes a change to the controllers of the kind, and queues the keys that they return."""
         for controller in self._interested.get(kind, ()):
-            keys = controller.observe(kind, old, new, now)
-            if keys:
-                self.add(controller, keys)
+            for key in controller.observe(kind, old, new, now):
+                item = Item(controller, key)
+                earliest = self._not_before.get(item)
+                if earliest is not None and now < earliest:
+                    self._later(item, earliest)
+                else:
+                    self._queue(item)
 
-    def add(self, controller: Controller, keys: Iterable[Key]) -> None:
-        for key in keys:
-            item = Item(controller, key)
-            if item in self._busy:
-                self._missed.add(item)
-            else:
-                self._ready[item] = None
+    def _queue(self, item: Item) -> None:
+        """Has the object reconciled now, or again if it is being reconciled."""
+        if item in self._busy:
+            self._missed.add(item)
+        else:
+            self._ready.add(item.key[0], item)
 
     # --- taking work --------------------------------------------------------------------------------------------------
     def take(self, now: float) -> Item | None:
@@ -95,10 +105,10 @@ class Worklist:
             due, _, item = heapq.heappop(self._timers)
             if self._due.get(item) == due:
                 del self._due[item]
-                self.add(item.controller, (item.key,))
+                self._queue(item)
         if not self._ready:
             return None
-        item, _ = self._ready.popitem(last=False)
+        item = self._ready.take()
         self._busy.add(item)
         return item
 
@@ -115,6 +125,7 @@ class Worklist:
             self._pause(item, now)
         else:
             self._failures.pop(item, None)
+        self._not_before.pop(item, None)
         if item in self._failed_deferrable and not plan.deferrable:
             del self._failed_deferrable[item]
         if plan.after is not None:
@@ -125,7 +136,8 @@ class Worklist:
         """An effect failed, or (None) planning itself did."""
         if effect is not None:
             item.controller.failed(item.key, effect, error, now)
-        self._pause(item, now)
+        pause = self._pause(item, now)
+        self._not_before[item] = now + min(CHANGED_PAUSE, pause)
         self._missed.discard(item)  # it is retried after the pause
         self._release(item)
 
@@ -140,12 +152,15 @@ class Worklist:
         self._busy.discard(item)
         if item in self._missed:
             self._missed.discard(item)
-            self._ready[item] = None
+            self._queue(item)
 
-    def _pause(self, item: Item, now: float) -> None:
+    def _pause(self, item: Item, now: float) -> float:
+        """Schedules a retry after a pause that grows with each failure. Returns the pause in seconds."""
         failures = self._failures.get(item, 0)
         self._failures[item] = failures + 1
-        self._later(item, now + min(MAX_PAUSE, FIRST_PAUSE * 2.0 ** min(failures, 16)))
+        pause = min(MAX_PAUSE, FIRST_PAUSE * 2.0 ** min(failures, 16))
+        self._later(item, now + pause)
+        return pause
 
     def _later(self, item: Item, due: float) -> None:
         """Schedules a retry at ``due``, or earlier if one is scheduled already."""

@@ -7,7 +7,16 @@ from scheduler.api.objects import KubeObject
 from scheduler.cluster.manifests import ManifestError
 from scheduler.cluster.memory.cluster import MemoryCluster
 from scheduler.controllers.controller import Controller
-from scheduler.controllers.effects import Create, Delete, Effect, Patch, RecordEvent, RemoveFile, WriteFile
+from scheduler.controllers.effects import (
+    BuildAndCreate,
+    Create,
+    Delete,
+    Effect,
+    Patch,
+    RecordEvent,
+    RemoveFile,
+    WriteFile,
+)
 from scheduler.controllers.store import Store
 from scheduler.controllers.worklist import Worklist
 
@@ -57,6 +66,9 @@ class MemoryOperator:
             match effect:
                 case Create():
                     server.create(effect.kind, effect.manifest)
+                case BuildAndCreate():
+                    if server.find(effect.kind, effect.namespace, effect.name) is None:
+                        server.create(effect.kind, effect.build())
                 case Patch() if self._is_target(effect):
                     server.patch(effect.kind, effect.namespace, effect.name, effect.body)
                 case Delete() if self._is_target(effect):

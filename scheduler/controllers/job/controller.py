@@ -18,7 +18,7 @@ from scheduler.api.objects import KubeObject, Pod
 from scheduler.api.scheduling import PodGroup
 from scheduler.controllers.commands import Commands
 from scheduler.controllers.controller import Controller
-from scheduler.controllers.effects import Create, Delete, Effect, Patch, Plan, event
+from scheduler.controllers.effects import BuildAndCreate, Create, Delete, Effect, Patch, Plan, event
 from scheduler.controllers.job.events import NOTHING, Observed, job_of, observe_group, observe_pod
 from scheduler.controllers.job.phases import ACTIONS
 from scheduler.controllers.job.reconciler import JobReconciler, MakePlugins
@@ -152,6 +152,6 @@ def _failure_event(effect: Effect, error: str) -> tuple[str, str]:
             return EVENT_POD_GROUP_ERROR, f"Failed to create PodGroup, err: {error}"
         case Create(kind) if kind is CLAIM:
             return EVENT_PVC_ERROR, f"Failed to create PVC, err: {error}"
-        case Create():
+        case Create() | BuildAndCreate():
             return EVENT_PLUGIN_ERROR, f"Execute plugin when job add failed, err: {error}"
     return "", ""

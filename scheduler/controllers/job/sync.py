@@ -18,9 +18,15 @@ from scheduler.api.names import (
 from scheduler.api.objects import Pod
 from scheduler.api.scheduling import PodGroup, Queue
 from scheduler.api.storage import PersistentVolumeClaim
-from scheduler.controllers.effects import Create, Delete, Effect, Json, Patch
+from scheduler.controllers.effects import BuildAndCreate, Create, Delete, Effect, Json, Patch
 from scheduler.controllers.job.parsed_spec import ParsedSpec, Task
-from scheduler.controllers.job.plugins.contract import JobPlugin, PluginError, mutate_pod_by_plugins, wanted_objects
+from scheduler.controllers.job.plugins.contract import (
+    JobPlugin,
+    PluginError,
+    Wanted,
+    mutate_pod_by_plugins,
+    wanted_objects,
+)
 from scheduler.controllers.job.pod import pod_manifest
 from scheduler.controllers.job.podgroup import admitted, create_group, update_group
 from scheduler.controllers.job.pods import Member
@@ -133,12 +139,19 @@ def _objects(context: Context, volumes: list[Volume], missing: MissingObjects) -
             continue
         try:
             brought = wanted_objects({name: plugin}, job)
-            missing.objects += [Create(wanted.kind, wanted.build(), job.metadata.uid) for wanted in brought]
+            missing.objects += [_creation(job, wanted) for wanted in brought]
         except PluginError as error:
             missing.obstacles.append(plugin_obstacle(error))
             continue
         if name not in _UNLISTED:
             missing.resources[PLUGIN_KEY + name] = name
+
+
+def _creation(job: batch.Job, wanted: Wanted) -> Effect:
+    """The effect that creates an object of a plugin."""
+    if wanted.expensive:
+        return BuildAndCreate(wanted.kind, job.metadata.namespace, wanted.name, wanted.build, job.metadata.uid)
+    return Create(wanted.kind, wanted.build(), job.metadata.uid)
 
 
 def made(job: batch.Job, group: PodGroup | None) -> dict[str, str]:

@@ -1,11 +1,11 @@
-"""The worklist: once each, never twice at a time, again after growing pauses."""
+"""The worklist: once each, never twice at a time, namespaces in turn, again after growing pauses."""
 
 from scheduler.api.kinds import POD, QUEUE, Kind
 from scheduler.api.objects import KubeObject, ObjectMeta
 from scheduler.api.scheduling import Queue
 from scheduler.controllers.effects import Delete, Effect, Patch, Plan
 from scheduler.controllers.store import Key
-from scheduler.controllers.worklist import DEFERRABLE_PAUSE, MAX_PAUSE, Item, Worklist
+from scheduler.controllers.worklist import CHANGED_PAUSE, DEFERRABLE_PAUSE, MAX_PAUSE, Item, Worklist
 
 
 class Recording:
@@ -20,7 +20,7 @@ class Recording:
 
     def observe(self, kind: Kind, old: KubeObject | None, new: KubeObject | None, now: float) -> list[Key]:
         obj = new or old
-        return [("", obj.metadata.name)] if obj else []
+        return [(obj.metadata.namespace, obj.metadata.name)] if obj else []
 
     def plan(self, key: Key, now: float) -> Plan:
         return Plan()
@@ -46,15 +46,15 @@ def due(worklist: Worklist) -> float:
     return moment
 
 
-def named(name: str) -> Queue:
-    return Queue(metadata=ObjectMeta(name=name))
+def named(name: str, namespace: str = "") -> Queue:
+    return Queue(metadata=ObjectMeta(name=name, namespace=namespace))
 
 
-def worklist_with(*names: str) -> tuple[Worklist, Recording]:
+def worklist_with(*names: str, namespace: str = "") -> tuple[Worklist, Recording]:
     controller = Recording()
     worklist = Worklist([controller])
     for name in names:
-        worklist.observe(QUEUE, None, named(name), 0.0)
+        worklist.observe(QUEUE, None, named(name, namespace), 0.0)
     return worklist, controller
 
 
@@ -196,3 +196,47 @@ def test_a_plan_with_a_problem_pauses_like_a_failure() -> None:
 
     assert worklist.take(0.1) is None
     assert worklist.take(0.21) is not None
+
+
+def test_a_namespace_with_many_objects_delays_another_by_one() -> None:
+    worklist, _ = worklist_with(*(f"b{i}" for i in range(3)), namespace="busy")
+    worklist.observe(QUEUE, None, named("x", "idle"), 0.0)
+
+    assert [taken(worklist).key for _ in range(3)] == [("busy", "b0"), ("idle", "x"), ("busy", "b1")]
+
+
+def test_an_object_whose_writes_fail_is_tried_at_most_once_a_second_however_often_it_changes() -> None:
+    worklist, controller = worklist_with("q")
+    now, attempts = 0.0, 0
+    while now < 30.0:
+        worklist.observe(QUEUE, named("q"), named("q"), now)
+        item = worklist.take(now)
+        if item is not None:
+            attempts += 1
+            worklist.fail(item, Delete(QUEUE, "", "q"), "forbidden", now)
+        now += 0.01
+    assert 29 <= attempts <= 33
+    assert controller.failures == ["forbidden"] * attempts
+
+
+def test_a_change_shortens_the_pause_of_an_object_whose_writes_failed_often() -> None:
+    worklist, _ = worklist_with("q")
+    for _ in range(12):
+        item = taken(worklist, worklist.next_due() or 0.0)
+        worklist.fail(item, None, "forbidden", 0.0)
+    assert worklist.next_due() == MAX_PAUSE
+
+    worklist.observe(QUEUE, named("q"), named("q"), 0.5)
+
+    assert worklist.take(0.5) is None
+    assert worklist.next_due() == CHANGED_PAUSE
+
+
+def test_an_object_whose_plan_had_a_problem_is_reconciled_as_soon_as_it_changes() -> None:
+    worklist, _ = worklist_with("q")
+    item = taken(worklist)
+    worklist.finish(item, Plan(problem="no queue"), 0.0)
+
+    worklist.observe(QUEUE, named("q"), named("q"), 0.01)
+
+    assert worklist.take(0.01) == item

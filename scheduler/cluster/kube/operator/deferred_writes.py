@@ -62,7 +62,8 @@ class DeferredWrites:
             start()
 
     def _submit(self, place: Place) -> None:
-        self._workers.submit(partial(self._work, place), Urgency.DEFERRABLE)
+        _, namespace, _, _ = place
+        self._workers.submit(namespace, partial(self._work, place), Urgency.DEFERRABLE)
 
     async def _work(self, place: Place) -> None:
         if place in self._running or place not in self._waiting:  # an urgent write has replaced the one of this turn

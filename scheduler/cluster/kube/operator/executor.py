@@ -20,10 +20,10 @@ from scheduler.cluster.kube.transport.fence import Fence
 from scheduler.cluster.kube.transport.ratelimit import Priority
 from scheduler.controllers.effects import (
     NOT_OURS,
+    BuildAndCreate,
     Create,
     Delete,
     FileEffect,
-    ObjectEffect,
     Patch,
     RecordEvent,
     RemoveFile,
@@ -82,7 +82,18 @@ class Executor:
         """Queues an Event."""
         self._recorder.record(effect.event)
 
-    async def carry_out(self, effect: ObjectEffect | FileEffect) -> None:
+    async def is_created(self, effect: BuildAndCreate) -> bool:
+        """Whether the object exists already. Raises ApiError if it does not count as done, see ``Create.owner``;
+        TransportError, and Fenced when this process no longer leads."""
+        try:
+            await self._require_ours(effect.kind, effect.namespace, effect.name, effect.owner)
+        except ApiError as error:
+            if error.status == 404:
+                return False
+            raise
+        return True
+
+    async def carry_out(self, effect: Create | Patch | Delete | FileEffect) -> None:
         """Carries out one write. Raises ApiError, TransportError, FilesError, and Fenced when this process no longer
         leads."""
         match effect:
@@ -104,25 +115,24 @@ class Executor:
             body = await self._call("POST", path, _encode(effect.manifest))
         except ApiError as error:
             if error.status == 409 and error.reason == _ALREADY_EXISTS:
-                await self._require_ours(effect)
+                if effect.owner:
+                    await self._require_ours(effect.kind, namespace, effect.manifest["metadata"]["name"], effect.owner)
                 return
             raise
         self._read(effect.kind, body, self._results.written)
 
-    async def _require_ours(self, effect: Create) -> None:
-        """Raises ApiError if the existing object is being deleted or belongs to another owner than the effect names."""
-        if not effect.owner:
-            return
-        meta = effect.manifest["metadata"]
-        found = await self._metadata(object_path(effect.kind, meta["namespace"], meta["name"]))
+    async def _require_ours(self, kind: Kind, namespace: str, name: str, owner: str) -> None:
+        """Raises ApiError if the object does not exist, is being deleted, or is controlled by another one than
+        ``owner``."""
+        found = await self._metadata(object_path(kind, namespace, name))
         controller = controller_of(found)
         if found.metadata.deletion_timestamp is not None:
             problem = "is being deleted"
-        elif controller is not None and controller.uid != effect.owner:
+        elif controller is not None and controller.uid != owner:
             problem = f"belongs to {controller.kind} {controller.name} ({controller.uid})"
         else:
             return
-        raise ApiError(409, _ALREADY_EXISTS, f"{effect.kind} {meta['name']!r} is there already and {problem}")
+        raise ApiError(409, _ALREADY_EXISTS, f"{kind} {name!r} is there already and {problem}")
 
     async def _patch(self, effect: Patch) -> None:
         path = object_path(effect.kind, effect.namespace, effect.name)

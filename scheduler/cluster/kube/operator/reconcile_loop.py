@@ -6,7 +6,7 @@ A plan in execution is a few numbers, not a task: each write that ends starts wh
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -17,12 +17,16 @@ from scheduler.cluster.kube.operator.change_receiver import ChangeReceiver
 from scheduler.cluster.kube.operator.deferred_writes import DeferredWrites
 from scheduler.cluster.kube.operator.executor import Executor
 from scheduler.cluster.kube.operator.files import FilesError
+from scheduler.cluster.kube.operator.manifest_builder import ManifestBuilder
 from scheduler.cluster.kube.operator.write_workers import Urgency, WriteWorkers
 from scheduler.cluster.kube.transport.errors import ApiError, TransportError
 from scheduler.cluster.kube.transport.fence import Fenced
 from scheduler.controllers.effects import (
+    BuildAndCreate,
     Create,
+    Delete,
     FileEffect,
+    Json,
     ObjectEffect,
     Patch,
     Plan,
@@ -74,6 +78,7 @@ class ReconcileLoop:
         self._executor = executor
         self._metrics = metrics
         self._workers = WriteWorkers(writes)
+        self._builder = ManifestBuilder()
         self._ended = asyncio.Event()
         """Set whenever a plan or a deferrable write has ended."""
         self._deferred = DeferredWrites(self._workers, self._write, self._deferred_failed, self._ended.set)
@@ -112,6 +117,7 @@ class ReconcileLoop:
 
     async def close(self) -> None:
         await self._workers.close()
+        await self._builder.close()
 
     def _reconcile(self, item: Item) -> None:
         name = item.controller.name
@@ -154,15 +160,45 @@ class ReconcileLoop:
         self._end(execution)
 
     def _submit(self, execution: "_Execution", effect: ObjectEffect | FileEffect) -> None:
+        namespace, _ = execution.item.key
+        if isinstance(effect, BuildAndCreate):
+            self._workers.submit(namespace, partial(self._build_if_missing, execution, effect), Urgency.OTHER)
+            return
         write = partial(self._carry_out, execution, effect)
         if isinstance(effect, Patch):
-            self._deferred.before(effect, partial(self._workers.submit, write, Urgency.OTHER))
+            self._deferred.before(effect, partial(self._workers.submit, namespace, write, Urgency.OTHER))
         else:
             new_pod = isinstance(effect, Create) and effect.kind is POD
-            self._workers.submit(write, Urgency.NEW_POD if new_pod else Urgency.OTHER)
+            self._workers.submit(namespace, write, Urgency.NEW_POD if new_pod else Urgency.OTHER)
 
-    async def _carry_out(self, execution: "_Execution", effect: ObjectEffect | FileEffect) -> None:
-        problem = await self._write(execution.item, effect)
+    async def _build_if_missing(self, execution: "_Execution", effect: BuildAndCreate) -> None:
+        """Has the manifest built if the object does not exist; the object is created then."""
+        created = False
+
+        async def look() -> None:
+            nonlocal created
+            created = await self._executor.is_created(effect)
+
+        problem = await self._attempt(execution.item, look())
+        if problem or created:
+            self._report(execution.item, effect, problem)
+            self._written(execution, effect, problem)
+        else:
+            self._builder.submit(execution.item.key[0], effect.build, partial(self._create_built, execution, effect))
+
+    def _create_built(self, execution: "_Execution", effect: BuildAndCreate, built: Json | Exception) -> None:
+        if isinstance(built, Exception):
+            problem = f"{type(built).__name__}: {built}"
+            self._report(execution.item, effect, problem)
+            self._written(execution, effect, problem)
+        else:
+            self._submit(execution, Create(effect.kind, built, effect.owner))
+
+    async def _carry_out(self, execution: "_Execution", effect: Create | Patch | Delete | FileEffect) -> None:
+        self._written(execution, effect, await self._write(execution.item, effect))
+
+    def _written(self, execution: "_Execution", effect: ObjectEffect | FileEffect, problem: str) -> None:
+        """Goes on with a plan after one of its writes; ``problem``: why that failed, or ""."""
         if problem and execution.failure is None:
             execution.failure = effect, problem
         execution.unfinished -= 1
@@ -179,19 +215,28 @@ class ReconcileLoop:
         self._ended.set()
         self._receiver.changed.set()
 
-    async def _write(self, item: Item, effect: ObjectEffect | FileEffect) -> str:
+    async def _write(self, item: Item, effect: Create | Patch | Delete | FileEffect) -> str:
         """Carries out an effect. Returns why it failed, or ""."""
-        problem = ""
+        problem = await self._attempt(item, self._executor.carry_out(effect))
+        self._report(item, effect, problem)
+        return problem
+
+    async def _attempt(self, item: Item, requests: Awaitable[None]) -> str:
+        """Waits for the requests of an effect. Returns why they failed, or ""."""
         try:
-            await self._executor.carry_out(effect)
+            await requests
         except ApiError as error:
-            problem = error.message or str(error)
+            return error.message or str(error)
         except (TransportError, FilesError, Fenced) as error:
-            problem = str(error)
+            return str(error)
         except Exception as error:  # an invalid answer, or an object that a controller cannot process
             log.exception("write failed unexpectedly", object="/".join(item.key))
-            problem = f"{type(error).__name__}: {error}"
-        verb = type(effect).__name__.lower()
+            return f"{type(error).__name__}: {error}"
+        return ""
+
+    def _report(self, item: Item, effect: ObjectEffect | FileEffect, problem: str) -> None:
+        """Counts an effect, and logs its failure."""
+        verb = "create" if isinstance(effect, BuildAndCreate) else type(effect).__name__.lower()
         kind = _FILE if isinstance(effect, WriteFile | RemoveFile) else effect.kind.name
         self._count((item.controller.name, verb, kind, "error" if problem else "done"))
         if problem:
@@ -203,7 +248,6 @@ class ReconcileLoop:
                 object="/".join(item.key),
                 problem=problem,
             )
-        return problem
 
     def _count(self, labels: tuple[str, str, str, str]) -> None:
         """``labels``: controller, verb, kind and result."""

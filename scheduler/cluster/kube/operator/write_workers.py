@@ -1,15 +1,14 @@
 """A few workers carry out all writes: at most so many are in flight, in order of importance.
 
 New Pods go first, because they end the wait of a job that has been admitted, but every eighth write is another one: a
-job with thousands of Pods does not hold up the first write of a small one. Deferrable writes come last; at first they
-even wait for urgent ones in flight, which they would slow down.
+job with thousands of Pods does not hold up the first write of a small one. Among writes of equal importance, namespaces
+take turns. Deferrable writes come last; at first they even wait for urgent ones in flight, which they would slow down.
 
 A worker is a task. It goes on with the next write that waits, so that job takes as many tasks as there are writes in
 flight.
 """
 
 import asyncio
-from collections import deque
 from collections.abc import Awaitable, Callable
 from enum import Enum
 from itertools import cycle
@@ -17,6 +16,7 @@ from typing import Final
 
 import structlog
 
+from scheduler.api.fair_queue import FairQueue
 from scheduler.cluster.kube.process.waiting import cancel
 from scheduler.cluster.kube.write.slow_start import SlowStart
 
@@ -42,7 +42,7 @@ class WriteWorkers:
     def __init__(self, number: int) -> None:
         """``number``: writes in flight."""
         self._number = number
-        self._waiting: dict[Urgency, deque[Write]] = {urgency: deque() for urgency in Urgency}
+        self._waiting: dict[Urgency, FairQueue[Write]] = {urgency: FairQueue() for urgency in Urgency}
         new_pods, others, self._deferrable = self._waiting.values()
         self._turns = cycle([(new_pods, others)] * _NEW_PODS_IN_A_ROW + [(others, new_pods)])
         """In which order the queues of urgent writes are searched for the next one."""
@@ -56,15 +56,15 @@ class WriteWorkers:
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
 
-    def submit(self, write: Write, urgency: Urgency) -> None:
-        """Queues a write."""
+    def submit(self, namespace: str, write: Write, urgency: Urgency) -> None:
+        """Queues a write for an object of the namespace; ``namespace`` is "" for objects without one."""
         if self._closed:
             return
         if urgency is Urgency.DEFERRABLE and not self._deferrable:
             if self._hold is not None:
                 self._hold.cancel()
             self._hold = asyncio.get_running_loop().call_later(HOLD, self._release)
-        self._waiting[urgency].append(write)
+        self._waiting[urgency].add(namespace, write)
         self._add_workers(1)
 
     async def close(self) -> None:
@@ -108,9 +108,9 @@ class WriteWorkers:
         """Takes the next write; with it, whether it is urgent."""
         for waiting in next(self._turns):
             if waiting:
-                return waiting.popleft(), True
+                return waiting.take(), True
         if self._deferrable and not (self._urgent and self._hold is not None):
-            return self._deferrable.popleft(), False
+            return self._deferrable.take(), False
         return None
 
     def _release(self) -> None:

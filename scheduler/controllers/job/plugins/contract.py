@@ -24,9 +24,12 @@ class Wanted(msgspec.Struct, frozen=True):
     name: str
     """In the job's namespace."""
     build: Callable[[], Json]
-    """Builds the whole manifest with the job as owner; expensive ones (keys) are built only when needed."""
+    """Builds the whole manifest with the job as owner."""
     refresh: bool = False
     """Its ``data`` follows the job when that changes (scaling); others are made once."""
+    expensive: bool = False
+    """``build`` takes so much processor time (a new RSA key) that it must not run on the event loop. When called again,
+    it returns an equal manifest in no time, because an attempt to create the object may fail."""
 
 
 class JobPlugin(Protocol):

@@ -10,7 +10,7 @@ import msgspec
 from scheduler.api import batch
 from scheduler.api.kinds import KINDS, POD, POD_GROUP, VCJOB, Kind
 from scheduler.api.times import format_timestamp
-from scheduler.controllers.effects import Create, Delete, Effect, Patch, RecordEvent
+from scheduler.controllers.effects import BuildAndCreate, Create, Delete, Effect, Patch, RecordEvent
 from scheduler.controllers.job.controller import JobController
 from scheduler.controllers.job.plugins.contract import JobPlugin
 from scheduler.controllers.store import Store
@@ -141,6 +141,9 @@ class World:
                     return str(error)
                 if (effect.kind, name) not in self._objects:
                     self._create(effect.kind, effect.manifest, own=True)
+            case BuildAndCreate():
+                if (effect.kind, effect.name) not in self._objects:
+                    self._create(effect.kind, effect.build(), own=True)
             case Patch():
                 raw = self._objects.get((effect.kind, effect.name))
                 if raw is not None and effect.uid in ("", raw["metadata"]["uid"]):

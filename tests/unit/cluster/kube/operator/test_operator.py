@@ -3,8 +3,8 @@ result."""
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, nullcontext
+from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from typing import Any, cast
 
 import pytest
@@ -15,109 +15,19 @@ from scheduler.api.kinds import CONFIG_MAP, POD, POD_GROUP, QUEUE, Kind
 from scheduler.api.objects import KubeObject, ObjectMeta, Pod
 from scheduler.api.reasons import Malformed
 from scheduler.api.scheduling import PodGroup, Queue
-from scheduler.cluster.kube.operator.change_receiver import ChangeReceiver, KindSink
-from scheduler.cluster.kube.operator.executor import Executor
+from scheduler.cluster.kube.operator.change_receiver import KindSink
 from scheduler.cluster.kube.operator.handlers import Handlers
-from scheduler.cluster.kube.operator.reconcile_loop import ReconcileLoop
 from scheduler.cluster.kube.operator.write_workers import HOLD, Urgency, WriteWorkers
-from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.credentials import Credentials
 from scheduler.cluster.kube.transport.errors import ApiError
-from scheduler.cluster.kube.transport.fence import Fence
-from scheduler.controllers.effects import NOT_OURS, Create, Delete, Effect, Patch, Plan, RecordEvent
-from scheduler.controllers.store import Key, Store
-from scheduler.controllers.worklist import Worklist
-from scheduler.observability.controller_metrics import ControllerMetrics
+from scheduler.controllers.effects import NOT_OURS, Create, Delete, Patch, Plan, RecordEvent
+from scheduler.controllers.store import Key
 from tests.unit import virtual_time
-from tests.unit.cluster.kube.fake_api import PODS, Answer, Call, FakeApi, StaticCredentials, refusal, serving, until
+from tests.unit.cluster.kube.fake_api import PODS, Answer, Call, StaticCredentials, refusal, until
+from tests.unit.cluster.kube.operator.world import GROUPS, group, world
 
-GROUPS = "/apis/scheduling.volcano.sh/v1beta1/namespaces/ns/podgroups"
 QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
 EVENT = EventRecord(ObjectRef("v1", "Pod", "ns", "p"), "Normal", "Why", "because")
-
-
-class ScriptedController:
-    """A controller of Queues whose plans are given to it."""
-
-    name = "controller"
-    kinds: tuple[Kind, ...] = (QUEUE,)
-
-    def __init__(self) -> None:
-        self.plans: dict[str, list[Plan | Exception]] = {}
-        self.reconciled: list[str] = []
-        self.finished: list[str] = []
-        self.failures: list[tuple[str, str]] = []
-
-    def observe(self, kind: Kind, old: KubeObject | None, new: KubeObject | None, now: float) -> list[Key]:
-        obj = new or old
-        return [("", obj.metadata.name)] if obj else []
-
-    def plan(self, key: Key, now: float) -> Plan:
-        self.reconciled.append(key[1])
-        waiting = self.plans.get(key[1]) or [Plan()]
-        plan = waiting.pop(0)
-        if isinstance(plan, Exception):
-            raise plan
-        return plan
-
-    def done(self, key: Key, now: float) -> None:
-        self.finished.append(key[1])
-
-    def failed(self, key: Key, effect: Effect, error: str, now: float) -> None:
-        self.failures.append((key[1], error))
-
-
-class World:
-    def __init__(self, api: FakeApi, client: ApiClient, writes: int) -> None:
-        self.api = api
-        self.client = client
-        self.controller = ScriptedController()
-        self.store = Store()
-        self.metrics = ControllerMetrics()
-        self.recorded: list[EventRecord] = []
-        self.fence = Fence()
-        self.fence.open_forever()
-        worklist = Worklist([self.controller])
-        self.receiver = ChangeReceiver(self.store, worklist)
-        self.executor = Executor(client, self.fence, self, self.receiver)
-        self.progress = 0
-        """Turns of the loop."""
-        self.loop = ReconcileLoop(
-            worklist, self.receiver, self.executor, self.metrics, writes=writes, progress=self._turned
-        )
-
-    def _turned(self) -> None:
-        self.progress += 1
-
-    def record(self, event: EventRecord) -> None:
-        self.recorded.append(event)
-
-    def queue(self, name: str, *plans: Plan | Exception) -> None:
-        """A Queue comes, and these are the plans for it."""
-        self.controller.plans[name] = list(plans)
-        self.receiver.written(QUEUE, Queue(metadata=ObjectMeta(name=name, resource_version="1")))
-
-
-@asynccontextmanager
-async def world(writes: int = 8, leading: bool = True) -> AsyncIterator[World]:
-    async with serving() as (api, client):
-        made = World(api, client, writes)
-        if leading:
-            made.receiver.lead()
-        running = asyncio.create_task(made.loop.run())
-        try:
-            yield made
-        finally:
-            running.cancel()
-            await made.loop.close()
-
-
-def group(name: str, version: str = "5") -> dict[str, Any]:
-    return {
-        "apiVersion": POD_GROUP.api_version,
-        "kind": "PodGroup",
-        "metadata": {"name": name, "namespace": "ns", "resourceVersion": version},
-    }
 
 
 # --- the executor -----------------------------------------------------------------------------------------------------
@@ -428,13 +338,34 @@ def test_a_write_that_comes_as_the_last_worker_ends_is_carried_out() -> None:
 
         async def first() -> None:
             done.append("first")
-            asyncio.get_running_loop().call_soon(workers.submit, second, Urgency.OTHER)
+            asyncio.get_running_loop().call_soon(workers.submit, "ns", second, Urgency.OTHER)
 
         async def second() -> None:
             done.append("second")
 
-        workers.submit(first, Urgency.OTHER)
+        workers.submit("ns", first, Urgency.OTHER)
         await until(lambda: done == ["first", "second"])
+        await workers.close()
+
+    virtual_time.run(scenario())
+
+
+def test_a_namespace_with_many_writes_delays_the_write_of_another_by_one() -> None:
+    async def scenario() -> None:
+        workers = WriteWorkers(1)
+        done: list[str] = []
+
+        def write(name: str) -> Callable[[], Awaitable[None]]:
+            async def work() -> None:
+                done.append(name)
+
+            return work
+
+        for i in range(100):
+            workers.submit("busy", write(f"b{i}"), Urgency.NEW_POD)
+        workers.submit("idle", write("x"), Urgency.NEW_POD)
+        await until(lambda: len(done) == 101)
+        assert done[:3] == ["b0", "x", "b1"]
         await workers.close()
 
     virtual_time.run(scenario())
@@ -452,17 +383,17 @@ def test_a_deferrable_write_waits_for_urgent_ones_in_flight() -> None:
 
             return work
 
-        workers.submit(write("pod", HOLD / 3), Urgency.NEW_POD)
-        workers.submit(write("group", HOLD / 2), Urgency.OTHER)
+        workers.submit("ns", write("pod", HOLD / 3), Urgency.NEW_POD)
+        workers.submit("ns", write("group", HOLD / 2), Urgency.OTHER)
         for i in range(2):
-            workers.submit(write(f"status-{i}", 0.01), Urgency.DEFERRABLE)
+            workers.submit("ns", write(f"status-{i}", 0.01), Urgency.DEFERRABLE)
         await asyncio.sleep(0.45 * HOLD)
         assert done == ["pod", "group"]
-        await asyncio.sleep(0.06 * HOLD)
+        await asyncio.sleep(0.35 * HOLD)
         assert done == ["pod", "group", "status-0", "status-1"]
 
-        workers.submit(write("long", 10 * HOLD), Urgency.OTHER)
-        workers.submit(write("late", 0.01), Urgency.DEFERRABLE)
+        workers.submit("ns", write("long", 10 * HOLD), Urgency.OTHER)
+        workers.submit("ns", write("late", 0.01), Urgency.DEFERRABLE)
         await asyncio.sleep(0.9 * HOLD)
         assert done[4:] == ["long"]
         await asyncio.sleep(0.2 * HOLD)
@@ -483,8 +414,8 @@ def test_a_write_that_raises_ends_no_worker() -> None:
         async def follows() -> None:
             done.set()
 
-        workers.submit(raises, Urgency.OTHER)
-        workers.submit(follows, Urgency.OTHER)
+        workers.submit("ns", raises, Urgency.OTHER)
+        workers.submit("ns", follows, Urgency.OTHER)
         await done.wait()
         await workers.close()
 

@@ -1,6 +1,7 @@
 """The limit of writes in flight at the beginning of a burst."""
 
 import asyncio
+from functools import partial
 
 from scheduler.cluster.kube.operator.write_workers import Urgency as WriteUrgency
 from scheduler.cluster.kube.operator.write_workers import WriteWorkers
@@ -36,7 +37,7 @@ def test_a_burst_begins_with_few_writes_in_flight_and_all_may_be_in_flight_later
     async def scenario() -> None:
         workers, writes = WriteWorkers(MANY), Writes()
         for _ in range(2 * MANY):
-            workers.submit(writes, WriteUrgency.OTHER)
+            workers.submit("ns", partial(writes), WriteUrgency.OTHER)
         await asyncio.sleep(0.001)
         assert len(writes.started) == FIRST
         await writes.end(5)
@@ -52,9 +53,9 @@ def test_a_new_pod_is_written_before_other_writes_of_the_burst_that_are_not_in_f
     async def scenario() -> None:
         workers, writes = WriteWorkers(MANY), Writes()
         for _ in range(MANY):
-            workers.submit(writes, WriteUrgency.OTHER)
+            workers.submit("ns", partial(writes), WriteUrgency.OTHER)
         await asyncio.sleep(0.001)
-        workers.submit(lambda: writes("pod"), WriteUrgency.NEW_POD)
+        workers.submit("ns", lambda: writes("pod"), WriteUrgency.NEW_POD)
         await writes.end(2)
         assert "pod" in writes.started
         await workers.close()

@@ -2,17 +2,20 @@ from base64 import b64decode
 from typing import Any
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.asymmetric import ed25519, rsa
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
+    NoEncryption,
+    PrivateFormat,
     PublicFormat,
     load_pem_private_key,
+    load_ssh_private_key,
 )
 
 from scheduler.api import batch
 from scheduler.controllers.job.plugins import make_plugins
 from scheduler.controllers.job.plugins.contract import PluginError, wanted_objects
-from scheduler.controllers.job.plugins.ssh import new_key_pair
+from scheduler.controllers.job.plugins.ssh import KEY_TYPES, new_key_pair
 from tests.unit.controllers.job.plugins.vcjobs import objects, pod, task, vcjob
 
 
@@ -28,8 +31,17 @@ def test_the_secret_belongs_to_the_job_and_is_opaque() -> None:
     assert set(made["data"]) == {"authorized_keys", "config", "id_rsa", "id_rsa.pub"}
 
 
-def test_the_key_is_a_new_rsa_key_of_2048_bits_in_pkcs1_that_opens_every_pod() -> None:
+def test_the_key_is_a_new_ed25519_key_in_the_format_of_openssh_that_opens_every_pod() -> None:
     data = secret(vcjob("train", task("worker", 2), ssh=[]))
+    key = load_ssh_private_key(data["id_rsa"].encode(), password=None)
+    assert isinstance(key, ed25519.Ed25519PrivateKey)
+    public = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
+    assert data["id_rsa.pub"] == data["authorized_keys"] == public + "\n"
+    assert public.startswith("ssh-ed25519 ")
+
+
+def test_an_image_that_needs_it_gets_an_rsa_key_of_2048_bits_in_pkcs1() -> None:
+    data = secret(vcjob("train", task("worker", 2), ssh=["--ssh-key-type=rsa"]))
     assert data["id_rsa"].startswith("-----BEGIN RSA PRIVATE KEY-----\n")
     key = load_pem_private_key(data["id_rsa"].encode(), password=None)
     assert isinstance(key, rsa.RSAPrivateKey)
@@ -102,25 +114,54 @@ def test_given_keys_are_used_as_they_are() -> None:
     assert (data["id_rsa"], data["id_rsa.pub"], data["authorized_keys"]) == ("mine\n", *["ssh-rsa AAAA me"] * 2)
 
 
-def test_the_public_key_is_worked_out_of_a_private_one_given_alone() -> None:
-    private, public = new_key_pair()
+@pytest.mark.parametrize("key_type", KEY_TYPES)
+def test_the_public_key_is_worked_out_of_a_private_one_given_alone(key_type: str) -> None:
+    private, public = new_key_pair(key_type)
     data = secret(vcjob("train", task("worker"), ssh=[f"--ssh-private-key={private}"]))
     assert (data["id_rsa"], data["id_rsa.pub"], data["authorized_keys"]) == (private, public, public)
 
 
-def test_a_key_is_made_only_when_the_secret_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "expensive"),
+    [
+        ([], False),
+        (["--ssh-key-type=rsa"], True),
+        (["--ssh-key-type=rsa", "--ssh-private-key=x", "--ssh-public-key=ssh-rsa A"], False),
+    ],
+)
+def test_only_a_new_rsa_key_is_expensive(arguments: list[str], expensive: bool) -> None:
+    job = vcjob("train", task("worker"), ssh=arguments)
+    assert [wanted.expensive for wanted in wanted_objects(make_plugins(job), job)] == [expensive]
+
+
+def test_a_given_rsa_key_is_not_validated_which_takes_seconds_if_it_is_long() -> None:
+    p, q = 2**512 - 1, 2**512 - 3  # no primes
+    public = rsa.RSAPublicNumbers(65537, p * q)
+    broken = rsa.RSAPrivateNumbers(p, q, 65537, 65537, 65537, 65537, public).private_key(
+        unsafe_skip_rsa_key_validation=True
+    )
+    private = broken.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption()).decode()
+    data = secret(vcjob("train", task("worker"), ssh=[f"--ssh-private-key={private}"]))
+    assert data["id_rsa.pub"].startswith("ssh-rsa ")
+
+
+def test_a_key_is_generated_when_the_secret_is_built_and_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[int] = []
 
-    def new() -> tuple[str, str]:
+    def new(key_type: str) -> tuple[str, str]:
         made.append(1)
         return "private", "public"
 
     monkeypatch.setattr("scheduler.controllers.job.plugins.ssh.new_key_pair", new)
     job = vcjob("train", task("worker", 2), ssh=[])
     pod(job, "worker", 1)
-    (wanted,) = wanted_objects(make_plugins(job), job)
+    plugins = make_plugins(job)
+    (wanted,) = wanted_objects(plugins, job)
     assert made == []
-    wanted.build()
+    first = wanted.build()
+    assert made == [1]
+    (again,) = wanted_objects(plugins, job)
+    assert again.build() == first
     assert made == [1]
 
 
@@ -137,6 +178,7 @@ def test_the_secret_is_made_once_and_does_not_follow_the_job() -> None:
         (["--ssh-key-file-path=/a:b"], "--ssh-key-file-path='/a:b' must be an absolute path without ':'"),
         (["--ssh-public-key=ssh-rsa A"], "--ssh-public-key needs the key that fits it: --ssh-private-key=..."),
         (["--ssh-private-key=x"], "--ssh-private-key must be a private key in PEM without a password"),
+        (["--ssh-key-type=dsa"], "--ssh-key-type='dsa' must be one of ed25519, rsa"),
         (["--ssh-port=ssh"], "--ssh-port='ssh' must be a whole number from 1 to 65535"),
         (["--no-rot"], "'--no-rot' is unknown; allowed are --ssh-key-file-path, --ssh-private-key"),
     ],
