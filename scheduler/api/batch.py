@@ -159,9 +159,17 @@ class JobStatus(Wire):
     unknown: int = 0
     version: int = 0
     retry_count: int = 0
+    """Restarts."""
+    uncounted_restarts: int = 0
+    """Restarts that do not count towards maxRetry: those that users requested, and those after evictions."""
     running_duration: str | None = None
     controlled_resources: dict[str, str] | None = None
     conditions: list[JobCondition] | None = None
+
+    @property
+    def retries(self) -> int:
+        """Restarts after failures, which count towards maxRetry."""
+        return max(0, self.retry_count - self.uncounted_restarts)
 
 
 class Job(KubeObject):

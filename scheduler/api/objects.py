@@ -36,6 +36,7 @@ class ObjectMeta(Wire):
     resource_version: str = ""
     creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
+    deletion_grace_period_seconds: int | None = None
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
     owner_references: list[OwnerReference] | None = None
@@ -274,6 +275,7 @@ class PodCondition(Wire):
 
 class Terminated(Wire):
     exit_code: int = 0
+    finished_at: str | None = None
 
 
 class ContainerState(Wire):

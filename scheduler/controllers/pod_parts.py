@@ -1,7 +1,7 @@
 """What the store keeps of Pods: a cluster can have hundreds of thousands, but of few shapes.
 
-No controller reads the environment, the conditions, or what only decides where a Pod may run. Equal containers are in
-memory once.
+No controller reads the environment, what only decides where a Pod may run, or any condition but ``DisruptionTarget``.
+Equal containers are in memory once.
 """
 
 from sys import intern
@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from scheduler.api.objects import Container, Pod
 from scheduler.api.task import without_variables
+from scheduler.controllers.evictions import DISRUPTION_TARGET
 
 MAX_KNOWN: Final = 16_384
 """Limit of the known lists of containers. Above it, all are forgotten: later Pods share with each other."""
@@ -43,7 +44,8 @@ class PodParts:
             tolerations=None,
             topology_spread_constraints=None,
         )
-        return replace(pod, spec=spec, status=replace(status, conditions=None))
+        disruptions = [condition for condition in status.conditions or () if condition.type == DISRUPTION_TARGET]
+        return replace(pod, spec=spec, status=replace(status, conditions=disruptions or None))
 
     def _shared(self, containers: list[Container]) -> list[Container]:
         if len(self._containers) >= MAX_KNOWN:

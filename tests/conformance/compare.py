@@ -99,8 +99,9 @@ def _queue(queue: Raw) -> Raw:
 
 def _job(job: Raw) -> Raw:
     # Volcano increments the version in each reconciliation of a job that ends, ours once per action. The spec is
-    # compared where it can change, together with the admitted object.
-    status = {name: value for name, value in job["status"].items() if name != "version"}
+    # compared where it can change, together with the admitted object. Only ours says which restarts are no retries.
+    ours = {"version", "uncountedRestarts"}
+    status = {name: value for name, value in job["status"].items() if name not in ours}
     return {name: value for name, value in job.items() if name != "spec"} | {"status": status}
 
 

@@ -21,6 +21,12 @@ if TYPE_CHECKING:
     from scheduler.api.kinds import Kind
     from scheduler.cli.job.gang import Gang
 
+_COUNTS = (
+    "pending", "running", "succeeded", "failed", "terminating", "unknown", "version", "retry_count",
+    "uncounted_restarts",
+)  # fmt: skip
+"""Fields of the status that are shown unless they are 0."""
+
 
 @click.command("view")
 @name_argument(
@@ -125,7 +131,7 @@ def _status(gang: "Gang") -> Iterator[Field]:
         if text:
             yield 1, key, text
     yield 1, "Min Available", status.min_available
-    for field in ("pending", "running", "succeeded", "failed", "terminating", "unknown", "version", "retry_count"):
+    for field in _COUNTS:
         count = getattr(status, field)
         if count:
             yield 1, field.replace("_", " ").title(), count

@@ -16,9 +16,10 @@ from scheduler.api.acjob import (
     JobCondition,
 )
 from scheduler.api.acjob_roles import CONTAINER, JobRoles
-from scheduler.api.objects import Pod
+from scheduler.api.objects import ENDED_PHASES, Pod
 from scheduler.api.times import format_timestamp
 from scheduler.controllers.acjob.manifests import members, min_available
+from scheduler.controllers.evictions import was_evicted
 
 Json = dict[str, Any]
 _EXCLUSIVE: Final = frozenset({RUNNING, RESTARTING, SUSPENDED, SUCCEEDED, FAILED})
@@ -37,13 +38,14 @@ class ConditionChange(NamedTuple):
 
 
 def replica_statuses(job: AscendJob, roles: JobRoles, pods: Mapping[str, Pod]) -> dict[str, Json]:
-    """Role -> numbers of active, succeeded and failed Pods, without zeros. A Pod that fails while it terminates was
-    stopped, and does not count."""
+    """Role -> numbers of active, succeeded and failed Pods, without zeros. A Pod that ends because it is being deleted
+    was evicted, and does not count."""
     result: dict[str, Json] = {role.type: {} for role in roles.roles}
     words = {"Running": "active", "Succeeded": "succeeded", "Failed": "failed"}
     for name, role, _ in members(job, roles):
-        word = words.get(pods[name].status.phase) if name in pods else None
-        if word is not None and not (word == "failed" and pods[name].metadata.deletion_timestamp is not None):
+        pod = pods.get(name)
+        word = words.get(pod.status.phase) if pod is not None else None
+        if pod is not None and word is not None and not (pod.status.phase in ENDED_PHASES and was_evicted(pod)):
             counts = result[role.type]
             counts[word] = counts.get(word, 0) + 1
     return result

@@ -2,6 +2,9 @@
 
 A Pod that is observed for the first time and has failed counts as failed now: it failed while no controller ran. If an
 action has already handled it, the Pod's version or mark shows that, so nothing is done twice.
+
+A Pod that ends because it is being deleted was evicted, whatever its phase and exit code (``evictions``). That is an
+event once the Pod is gone. ``losses`` finds the Pods that went while no controller ran.
 """
 
 from collections.abc import Iterator
@@ -12,9 +15,10 @@ import msgspec
 from scheduler.api.batch import JobEvent
 from scheduler.api.kinds import VCJOB
 from scheduler.api.names import CONDITION_SCHEDULED, PARTITION_ID, TASK_SPEC
-from scheduler.api.objects import KubeObject, OwnerReference, Pod, controller_of
+from scheduler.api.objects import ENDED_PHASES, KubeObject, OwnerReference, Pod, controller_of
 from scheduler.api.scheduling import PodGroup, PodGroupCondition
 from scheduler.api.times import parse_timestamp, seconds_of
+from scheduler.controllers.evictions import was_evicted
 from scheduler.controllers.job.pods import (
     FAILED,
     PENDING,
@@ -74,16 +78,24 @@ def observe_pod(owner: OwnerReference, old: Pod | None, new: Pod | None, now: fl
     if new is None:
         if old is None:
             return NOTHING
-        return Observed(True, [] if is_out_of_sync(old) else [_request(JobEvent.POD_EVICTED, owner, old, now)])
+        return Observed(True, [_request(JobEvent.POD_EVICTED, owner, old, now)] if _is_lost(old) else [])
     events = [] if is_out_of_sync(new) else list(_events(old, new))
     return Observed(bool(events) or _differs(old, new), [_request(event, owner, new, now) for event in events])
+
+
+def _is_lost(pod: Pod) -> bool:
+    """Whether a Pod that is gone was evicted. ``pod``: its last version."""
+    return not is_out_of_sync(pod) and (pod.status.phase not in ENDED_PHASES or was_evicted(pod))
 
 
 def _events(old: Pod | None, new: Pod) -> Iterator[JobEvent]:
     """The events that a change may be. Whether a task has completed or failed is decided from all its Pods."""
     phase = new.status.phase or PENDING
     if old is None or (old.status.phase or PENDING) != phase:
-        if phase == FAILED:
+        if phase in ENDED_PHASES and was_evicted(new):
+            if new.metadata.deletion_timestamp is None:  # its eviction has begun, but it may never be deleted
+                yield JobEvent.POD_EVICTED
+        elif phase == FAILED:
             yield JobEvent.POD_FAILED
         elif phase == SUCCEEDED:
             yield JobEvent.TASK_COMPLETED
@@ -91,6 +103,8 @@ def _events(old: Pod | None, new: Pod) -> Iterator[JobEvent]:
             yield JobEvent.POD_RUNNING
         elif phase == PENDING:
             yield JobEvent.POD_PENDING
+    if new.metadata.deletion_timestamp is not None:
+        return
     if phase in (RUNNING, PENDING) and restarts(new) > (0 if old is None else restarts(old)):
         yield JobEvent.TASK_FAILED
 

@@ -30,7 +30,7 @@ def pods_to_delete(
     if phase in IDLE_PHASES:
         return [member for member in members if not member.deleting and member.phase not in ENDED_PHASES]
     # Pods that ended stay when a job is resumed, and on its last retry, so that one can see why it failed.
-    spare_ended = not restarts_all(status) or status.retry_count >= max_retries
+    spare_ended = not restarts_all(status) or 0 < status.retries >= max_retries
     return [member for member in members if not member.deleting and _is_to_delete(member, status.version, spare_ended)]
 
 
@@ -51,8 +51,9 @@ def restarts_a_part(status: batch.JobStatus) -> bool:
 
 
 def interrupted(to_delete: Iterable[Member]) -> bool:
-    """Whether Pods were marked for a restart that was interrupted before the status was written."""
-    return any(member.out_of_sync for member in to_delete)
+    """Whether Pods were marked for a restart that was interrupted before the status was written. Those that the spec no
+    longer asks for are marked before they are deleted, too."""
+    return any(member.out_of_sync and member.wanted for member in to_delete)
 
 
 def targets(action: Action, request: Request, members: Iterable[Member]) -> list[Member]:

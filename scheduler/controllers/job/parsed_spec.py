@@ -67,6 +67,14 @@ class Slot(NamedTuple):
     replica: int
     """Counted from 0."""
 
+    @property
+    def partition(self) -> str:
+        """The number of its partition; "" where the task has none."""
+        partitions = self.task.spec.partition_policy
+        if partitions is None or partitions.partition_size <= 0:
+            return ""
+        return str(self.replica // partitions.partition_size)
+
 
 class ParsedSpec:
     """A parsed job spec."""

@@ -19,7 +19,9 @@ def take_requests(
     """Turns requests, and delays that are over, into pending actions. Returns the messages about new delays.
     ``group_uid``: of the PodGroup, "" if there is none."""
     messages = []
-    requests, state.requests = state.requests, []
+    # An eviction is often the cause of what happens to other Pods at the same time.
+    requests = sorted(state.requests, key=lambda request: request.event is not JobEvent.POD_EVICTED)
+    state.requests = []
     for request in requests:
         if request.pod:
             state.delays.superseded(request)
@@ -70,7 +72,8 @@ def _holds(request: Request, parsed_spec: ParsedSpec, members: Members) -> bool:
     """Whether a request about a task is true: all its Pods succeeded, or its containers were restarted too often."""
     task = parsed_spec.tasks.get(request.task)
     if request.event is JobEvent.TASK_COMPLETED:
-        done = sum(m.task == request.task and m.phase == SUCCEEDED and not m.out_of_sync for m in members.values())
+        there = [m for m in members.values() if m.task == request.task and not (m.out_of_sync or m.deleting)]
+        done = sum(m.phase == SUCCEEDED for m in there)
         return task is not None and 0 < task.replicas <= done
     if request.event is JobEvent.TASK_FAILED:
         if task is None or task.max_restarts < 0:

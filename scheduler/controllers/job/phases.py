@@ -43,7 +43,7 @@ class Step(msgspec.Struct, frozen=True):
     """The version goes up, which makes every Pod there is one of the past."""
     kill_target: bool = False
     retry: bool = False
-    """It counts as a retry."""
+    """It is counted in ``status.retryCount``."""
 
 
 _RESTART: Final = Step(JobPhase.RESTARTING, kill_all=True, retry=True)
@@ -81,6 +81,7 @@ class PhaseInputs(msgspec.Struct, frozen=True):
     minimum: int
     """Of all tasks together; a task without minAvailable needs all its replicas."""
     retries: int
+    """Restarts after failures."""
     max_retries: int
     pending: int
     running: int
@@ -102,7 +103,7 @@ def next_phase(phase: JobPhase, now: PhaseInputs) -> JobPhase:
     if phase is JobPhase.RUNNING:
         return _after_running(now)
     if phase is JobPhase.RESTARTING:
-        if now.retries >= now.max_retries:
+        if 0 < now.retries >= now.max_retries:  # no failure counts against a maxRetry of 0 if there was none
             return JobPhase.FAILED
         # Volcano would wait for ever where fewer replicas are left than are needed.
         room = now.replicas - now.terminating >= now.min_available or not now.terminating

@@ -73,9 +73,8 @@ def _labels(job: batch.Job, parsed_spec: ParsedSpec, slot: Slot) -> Json:
         JOB_NAMESPACE: job.metadata.namespace,
         QUEUE_NAME: parsed_spec.queue,
     }
-    partitions = slot.task.spec.partition_policy
-    if partitions is not None and partitions.partition_size > 0:
-        labels[PARTITION_ID] = str(slot.replica // partitions.partition_size)
+    if slot.partition:
+        labels[PARTITION_ID] = slot.partition
     annotations = job.metadata.annotations or {}
     if JOB_FORWARDING in annotations:
         labels[JOB_FORWARDING] = annotations[JOB_FORWARDING]

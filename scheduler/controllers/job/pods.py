@@ -2,14 +2,18 @@
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
+from typing import Final
 
 import msgspec
 
 from scheduler.api.names import JOB_NAME, JOB_VERSION, OUT_OF_SYNC, TASK_SPEC
-from scheduler.api.objects import Pod
+from scheduler.api.objects import ENDED_PHASES, Pod
+from scheduler.controllers.evictions import was_evicted
 from scheduler.controllers.job.parsed_spec import ParsedSpec
 
 PENDING, RUNNING, SUCCEEDED, FAILED = "Pending", "Running", "Succeeded", "Failed"
+TERMINATING: Final = "Terminating"
+"""In ``taskStatusCount``: Pods that are being evicted."""
 
 
 class Member(msgspec.Struct, frozen=True):
@@ -21,6 +25,9 @@ class Member(msgspec.Struct, frozen=True):
     """Of the job, when the Pod was made."""
     phase: str
     deleting: bool
+    """It is being deleted, and had not ended before, or the job no longer needs it."""
+    evicted: bool
+    """It is being deleted by others: neither the job nor its spec asked for that."""
     out_of_sync: bool
     """An action that restarts part of the job has marked it for deletion."""
     wanted: bool
@@ -62,8 +69,8 @@ def version_of(pod: Pod) -> int:
     return int(text) if text.isdecimal() and len(text) < 19 else -1
 
 
-def members_of(parsed_spec: ParsedSpec, pods: Iterable[Pod]) -> dict[str, Member]:
-    """The Pods that carry the annotations of a job's Pods, by name."""
+def members_of(parsed_spec: ParsedSpec, pods: Iterable[Pod], job_version: int) -> dict[str, Member]:
+    """The Pods that carry the annotations of a job's Pods, by name. ``job_version``: of the job now."""
     members = {}
     for pod in pods:
         meta = pod.metadata
@@ -72,13 +79,18 @@ def members_of(parsed_spec: ParsedSpec, pods: Iterable[Pod]) -> dict[str, Member
         if version < 0 or JOB_NAME not in marks or TASK_SPEC not in marks:
             continue
         slot = parsed_spec.slots.get(meta.name)
+        deleting, marked = meta.deletion_timestamp is not None, is_out_of_sync(pod)
+        evicted = deleting and slot is not None and not marked and version >= job_version
+        if evicted and pod.status.phase in ENDED_PHASES and not was_evicted(pod):
+            deleting = evicted = False  # it counts as what it was
         members[meta.name] = Member(
             pod=pod,
             task=marks[TASK_SPEC] if slot is None else slot.task.name,
             version=version,
             phase=pod.status.phase or PENDING,
-            deleting=meta.deletion_timestamp is not None,
-            out_of_sync=is_out_of_sync(pod),
+            deleting=deleting,
+            evicted=evicted,
+            out_of_sync=marked,
             wanted=slot is not None,
         )
     return members
@@ -95,7 +107,11 @@ class PodCounts:
     unknown: int = 0
     terminating: int = 0
     tasks: dict[str, dict[str, int]] = field(default_factory=dict)
-    """Task -> phase -> Pods that are not terminating."""
+    """Task -> phase -> Pods that are not terminating; and those that are being evicted, under TERMINATING."""
+
+    def add(self, task: str, phase: str) -> None:
+        phases = self.tasks.setdefault(task, {})
+        phases[phase] = phases.get(phase, 0) + 1
 
 
 def count_pods(members: Iterable[Member], to_delete: Collection[str], *, idle: bool) -> PodCounts:
@@ -105,6 +121,8 @@ def count_pods(members: Iterable[Member], to_delete: Collection[str], *, idle: b
     for member in members:
         if member.deleting or member.name in to_delete:
             result.terminating += 1
+            if member.evicted and not idle:
+                result.add(member.task, TERMINATING)
             continue
         if idle:
             continue
@@ -118,6 +136,5 @@ def count_pods(members: Iterable[Member], to_delete: Collection[str], *, idle: b
             result.failed += 1
         else:
             result.unknown += 1
-        phases = result.tasks.setdefault(member.task, {})
-        phases[member.phase] = phases.get(member.phase, 0) + 1
+        result.add(member.task, member.phase)
     return result

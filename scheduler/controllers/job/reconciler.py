@@ -24,6 +24,7 @@ from scheduler.controllers.effects import Effect, Plan
 from scheduler.controllers.job import kill
 from scheduler.controllers.job.event_recorder import EventRecorder
 from scheduler.controllers.job.events import why_pending
+from scheduler.controllers.job.losses import losses
 from scheduler.controllers.job.pending_actions import next_pending_action, take_requests
 from scheduler.controllers.job.phases import IDLE_PHASES, OVER_PHASES, PhaseInputs, Step, next_phase, step_for
 from scheduler.controllers.job.plugins.contract import JobPlugin, PluginError
@@ -66,7 +67,7 @@ class JobReconciler:
         self._recorder = EventRecorder(job, state)
         self._group = find_group(store, job)
         self._parsed_spec, fresh = state.refresh_spec(job)
-        self._members = members_of(self._parsed_spec, store.pods_of(job.metadata.uid).values())
+        self._members = members_of(self._parsed_spec, store.pods_of(job.metadata.uid).values(), job.status.version)
         self._plan = Plan()
         self.obstacles: list[Obstacle] = []
         """The obstacles found."""
@@ -92,6 +93,10 @@ class JobReconciler:
             plan.problem = parsed_spec.refusal
             return
         before = phase_of(self._job)
+        if not state.compared:
+            state.compared = True
+            if before not in IDLE_PHASES:
+                state.requests += losses(self._job, parsed_spec, self._members, self._now)
         command = commands.next((self._job.metadata.namespace, self._job.metadata.name))
         obstacle = no_queue(self._store, parsed_spec)
         if before is None and command is None and obstacle is not None:
@@ -166,13 +171,17 @@ class JobReconciler:
             ends = after in FINISHED_PHASES and before in (JobPhase.RUNNING, JobPhase.RESTARTING)
             step, action = Step(after, kill_all=ends), Action.SYNC_JOB
         marked = self._mark(pending) if step.kill_target and pending is not None else []
-        return self._stepped(step, action), step.phase, marked
+        return self._stepped(step, action, pending), step.phase, marked
 
-    def _stepped(self, step: Step, action: Action) -> batch.JobStatus:
+    def _stepped(self, step: Step, action: Action, pending: PendingAction | None) -> batch.JobStatus:
         """The status after a step."""
         old = self._job.status
+        uncounted = step.retry and pending is not None and pending.is_no_failure
         status = msgspec.structs.replace(
-            old, version=old.version + step.kill_all, retry_count=old.retry_count + step.retry
+            old,
+            version=old.version + step.kill_all,
+            retry_count=old.retry_count + step.retry,
+            uncounted_restarts=old.uncounted_restarts + uncounted,
         )
         reason = action if step.phase is JobPhase.RESTARTING else ""
         if old.state.phase != step.phase:
@@ -200,7 +209,7 @@ class JobReconciler:
             min_success=job.spec.min_success,
             minimums=parsed_spec.minimums,
             minimum=parsed_spec.minimum,
-            retries=job.status.retry_count,
+            retries=job.status.retries,
             max_retries=parsed_spec.max_retries,
             pending=counts.pending,
             running=counts.running,
@@ -219,13 +228,17 @@ class JobReconciler:
         if state.failures and not self._job.status.state.phase:
             # The objects that the job needs could not be created: its status still has to say that it is pending.
             plan.then(patch(self._job, status))
-        missing = self._find_missing(status, any(not member.wanted for member in to_delete))
+        surplus = [member for member in to_delete if not member.wanted]
+        missing = self._find_missing(status, bool(surplus))
         why = "" if self._group is None else why_pending(self._group)
         status = self._explain(status, why, missing.obstacles)
         # The list of hosts is updated first: a user who has scaled the job may read it at once.
         plan.then(*missing.objects, *missing.refresh)
-        self._write(status, pending, remarks, missing)
-        plan.then(*missing.pods, *kill.delete_pods(to_delete))
+        self._write(status, pending, remarks, missing, at_once=bool(surplus))
+        # Without the mark they would count as evicted if the job is scaled up again before they are gone.
+        plan.then(*kill.mark(member for member in surplus if not member.out_of_sync)).then(
+            *missing.pods, *kill.delete_pods(to_delete)
+        )
         if missing.objects or missing.refresh:
             state.refreshed = True
         self._report_obstacles(missing.obstacles)
@@ -279,15 +292,22 @@ class JobReconciler:
 
     # --- writing ------------------------------------------------------------------------------------------------------
     def _write(
-        self, status: batch.JobStatus, pending: PendingAction | None, remarks: list[Effect], missing: MissingObjects
+        self,
+        status: batch.JobStatus,
+        pending: PendingAction | None,
+        remarks: list[Effect],
+        missing: MissingObjects,
+        *,
+        at_once: bool = False,
     ) -> None:
-        """Plans the write of the status, if it is due, and then the Event of the action."""
+        """Plans the write of the status, if it is due, and then the Event of the action. ``at_once``: counts do not
+        wait either, because Pods in them are about to be deleted."""
         state, old = self._state, self._job.status
         # As in Volcano, the status lists created objects from the second write on, and they do not cause a write.
         if old.state.phase and (status != old or len(missing.resources) < len(old.controlled_resources or ())):
             status = msgspec.structs.replace(status, controlled_resources=missing.resources or None)
         effects = list(missing.group)
-        pause = due_in(old, status, state, self._now)
+        pause = due_in(old, status, state, self._now, at_once=at_once)
         if pause == 0:
             effects.append(patch(self._job, status))
         elif pause is not None:

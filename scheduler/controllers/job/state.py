@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from scheduler.api import batch
-from scheduler.api.batch import Action
+from scheduler.api.batch import Action, JobEvent
 from scheduler.api.decisions import EventRecord
 from scheduler.controllers.effects import Json
 from scheduler.controllers.job.delays import Delays, scope
@@ -21,6 +21,11 @@ class PendingAction(msgspec.Struct, frozen=True):
 
     action: Action
     request: Request | None = None
+
+    @property
+    def is_no_failure(self) -> bool:
+        """Whether a user requested it by a Command, or a Pod was evicted: a restart then uses up no retry."""
+        return self.request is None or self.request.event is JobEvent.POD_EVICTED
 
     @property
     def has_no_target(self) -> bool:
@@ -47,6 +52,8 @@ class ReconcileState:
     """The PodGroup's, for this version of the spec."""
     refreshed: bool = False
     """The plugins' objects are up to date for this version of the spec."""
+    compared: bool = False
+    """The Pods in the status have been compared with those that exist (``losses``)."""
     written: float = float("-inf")
     """When the status was last written, in seconds since the epoch."""
     explained: float = float("-inf")

@@ -92,16 +92,18 @@ def message_due_in(old: str, new: str, state: ReconcileState, now: float) -> flo
     return max(0.0, state.explained + MESSAGE_SPACING - now)
 
 
-def due_in(old: batch.JobStatus, new: batch.JobStatus, state: ReconcileState, now: float) -> float | None:
+def due_in(
+    old: batch.JobStatus, new: batch.JobStatus, state: ReconcileState, now: float, *, at_once: bool = False
+) -> float | None:
     """Seconds until the new status is written; None if it is unchanged. Only counts and messages wait, for others to
-    change with them."""
+    change with them, unless ``at_once``."""
     if new == old:
         state.stale = None
         return None
     if state.stale is None:
         state.stale = now
     due = max(state.stale + SETTLE, state.written + SPACING)
-    if not _decisive(old, new) and now < due:
+    if not (at_once or _decisive(old, new)) and now < due:
         return due - now
     state.stale, state.written = None, now
     if old.state.message != new.state.message:

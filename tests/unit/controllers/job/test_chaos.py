@@ -55,6 +55,10 @@ def apply(world: World, incident: Incident, number: int) -> None:
             world.patch(POD, name, {"status": status})
         case "evicted" if name:
             world.delete(POD, name)
+        case "evicted and ends" if name:
+            world.delete(POD, name)
+            if name in world.names(POD):
+                world.end_pod(name, "Failed" if incident.which % 2 else "Succeeded", incident.which % 3)
         case "unknown" if groups:
             world.group_phase(groups[0], "Unknown")
         case "group gone" if groups:
@@ -107,6 +111,7 @@ INCIDENTS = st.lists(
                 "succeeds",
                 "restarts",
                 "evicted",
+                "evicted and ends",
                 "unknown",
                 "group gone",
                 "scaled",

@@ -191,7 +191,7 @@ def test_a_command_that_changes_nothing_does_not_hold_up_a_job() -> None:
 
 def test_a_job_of_which_a_part_restarts_can_be_restarted_as_a_whole() -> None:
     policies = [{"event": "PodFailed", "action": "RestartTask"}]
-    world = running(job(tasks=[task("a", policies=policies), task("b")]))
+    world = running(job(tasks=[task("a", 2, policies=policies), task("b")]))
     world.end_pod("j-a-0", "Failed", 1)
     world.settle()
     assert world.phase() == "Restarting"
@@ -199,7 +199,7 @@ def test_a_job_of_which_a_part_restarts_can_be_restarted_as_a_whole() -> None:
     world.command("RestartJob")
     world.run()
 
-    assert world.pod_versions() == {"j-a-0": ("1", "1"), "j-b-0": ("1", "1")}
+    assert world.pod_versions() == {"j-a-0": ("1", "1"), "j-a-1": ("1", "1"), "j-b-0": ("1", "1")}
     assert world.group_history().count("GONE") == 1
     assert world.phases()[-3:] == ["Restarting", "Pending", "Running"]
 

@@ -485,6 +485,7 @@ def test_a_command_aborts_the_job_and_another_resumes_it() -> None:
         "conditions": ["Aborting", "Aborted", "Restarting", "Pending", "Running"],
         "minAvailable": 2,
         "retryCount": 1,
+        "uncountedRestarts": 1,
         "running": 2,
         "taskStatusCount": {"w": {"phase": {"Running": 2}}},
         "version": 2,

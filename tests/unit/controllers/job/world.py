@@ -9,6 +9,7 @@ import msgspec
 
 from scheduler.api import batch
 from scheduler.api.kinds import KINDS, POD, POD_GROUP, VCJOB, Kind
+from scheduler.api.objects import ENDED_PHASES
 from scheduler.api.times import format_timestamp
 from scheduler.controllers.effects import BuildAndCreate, Create, Delete, Effect, Patch, RecordEvent
 from scheduler.controllers.job.controller import JobController
@@ -18,6 +19,8 @@ from scheduler.controllers.worklist import Worklist
 
 Raw = dict[str, Any]
 START = 1_800_000_000.0
+GRACE = 30
+"""Seconds that a Pod has to stop."""
 
 
 class KilledError(Exception):
@@ -188,10 +191,17 @@ class World:
             self._changed(kind, raw, own)
 
     def _delete(self, kind: Kind, name: str, own: bool = False) -> None:
-        """A Pod on a node goes when the kubelet has stopped it."""
+        """A Pod that runs on a node goes when the kubelet has stopped it."""
         raw = self._objects[kind, name]
-        if kind is POD and raw["spec"].get("nodeName"):
-            self._patch(kind, name, {"metadata": {"deletionTimestamp": format_timestamp(self.now)}}, own)
+        if kind is POD and raw["spec"].get("nodeName") and raw["status"]["phase"] not in ENDED_PHASES:
+            if "deletionTimestamp" not in raw["metadata"]:
+                until = format_timestamp(self.now + GRACE)
+                self._patch(
+                    kind,
+                    name,
+                    {"metadata": {"deletionTimestamp": until, "deletionGracePeriodSeconds": GRACE}},
+                    own,
+                )
             return
         del self._objects[kind, name]
         self._record(kind, raw, "GONE")
@@ -275,8 +285,10 @@ class World:
         for _ in range(turns):
             self.turn()
 
-    def end_pod(self, name: str, phase: str, exit_code: int = 0) -> None:
-        state = {"name": "main", "state": {"terminated": {"exitCode": exit_code}}}
+    def end_pod(self, name: str, phase: str, exit_code: int = 0, finished: float | None = None) -> None:
+        """``finished``: when its container finished; now unless it is given."""
+        time = format_timestamp(self.now if finished is None else finished)
+        state = {"name": "main", "state": {"terminated": {"exitCode": exit_code, "finishedAt": time}}}
         self.patch(POD, name, {"status": {"phase": phase, "containerStatuses": [state]}})
 
     def group_phase(self, name: str, phase: str, *conditions: Raw) -> None:
