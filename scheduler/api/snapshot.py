@@ -13,6 +13,7 @@ from scheduler.api.hypernode import HyperNodes
 from scheduler.api.job import Job
 from scheduler.api.node import Nodes
 from scheduler.api.objects import ConfigMap, Namespace, PodDisruptionBudget, ResourceQuota
+from scheduler.api.plugin_memory import PluginMemory
 from scheduler.api.queue import Queue
 from scheduler.api.resource import Dimensions, Vector
 from scheduler.api.scheduling import Numatopology
@@ -123,6 +124,8 @@ class Snapshot:
     originals: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     """Kind -> ``namespace/name`` (or name) -> the object as the API server has it, as JSON or a dictionary. Kept for a
     few kinds, and only while a plugin sends them to other programs."""
+    memory: PluginMemory = field(default_factory=PluginMemory)
+    """What plugins keep from one session to the next."""
     version: int = 0
     """Version of the cache. Snapshots with equal versions differ only in ``now``."""
 

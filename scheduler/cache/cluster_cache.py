@@ -15,6 +15,7 @@ from scheduler.api.decisions import Bind, Decisions, Evict
 from scheduler.api.kinds import NODE, ORIGINAL_KINDS, POD, RESOURCE_CLAIM, Kind
 from scheduler.api.names import DEFAULT_QUEUE
 from scheduler.api.objects import ConfigMap, KubeObject, Node, PriorityClass
+from scheduler.api.plugin_memory import PluginMemory
 from scheduler.api.reasons import Malformed
 from scheduler.api.resource import Dimensions
 from scheduler.api.scheduling import HyperNode, NodeShard
@@ -53,6 +54,8 @@ class ClusterCache:
         shard: str = "",
     ) -> None:
         """``shard``: name of the NodeShard with the nodes and queues of this scheduler; "": it uses all."""
+        self.memory = PluginMemory()
+        """What plugins keep from one session to the next."""
         self._version = Version()
         self._signed_since = math.inf
         self._dimensions = Dimensions()
@@ -367,6 +370,7 @@ class ClusterCache:
             preparing=self._in_flight.preparing(),
             signed_since=self._signed_since,
             all_nodes=self._nodes.has_all,
+            memory=self.memory,
             version=self.version,
         )
 

@@ -148,6 +148,7 @@ class RecordedCache(ClusterCache):
         if self._journal.full and not snapshot.preparing:  # the preparations of bindings are in no object
             self._journal.begin(self._from_the_beginning())
             self._frames.clear()
+            self.memory.clear()  # a replay of the file begins without
         self._add_frame(Opened(snapshot.now, nodes_limit, configuration))
         self._write_frames()
 

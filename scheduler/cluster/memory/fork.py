@@ -20,6 +20,7 @@ import numpy as np
 
 from scheduler.api.job import Job
 from scheduler.api.node import NodeFacts, Nodes
+from scheduler.api.plugin_memory import PluginMemory
 from scheduler.api.resource import Dimensions
 from scheduler.api.snapshot import PlacedClass
 from scheduler.api.task import Task, TaskClass, TaskStatus
@@ -34,8 +35,9 @@ from scheduler.framework.cycle import Outcome
 T = TypeVar("T")
 _PLAIN: Final[frozenset[type]] = frozenset({str, int, float, bool, type(None), tuple, np.ndarray})
 """Types whose values are shared without inspection. Tuples contain manifests with their kinds, keys and conditions."""
-_SHARED: Final = (tuple, Enum, msgspec.Struct, NodeFacts, TaskClass, PlacedClass, Outcome, Dimensions)
-"""Immutable types, and Dimensions, which only grow: the index that one copy assigns to a resource is valid for all."""
+_SHARED: Final = (tuple, Enum, msgspec.Struct, NodeFacts, TaskClass, PlacedClass, Outcome, Dimensions, PluginMemory)
+"""Immutable types; Dimensions, which only grow: the index that one copy assigns to a resource is valid for all; and
+PluginMemory: what a trial has found out need not be found out again."""
 _CONTAINERS: Final[tuple[type, ...]] = (dict, OrderedDict, CopyOnAccess, list, set, MethodType, partial)
 _TASKS: Final = {Task}
 _COPIED: Final = {Task, JobRecord}

@@ -99,6 +99,22 @@ class Claims:
         return known
 
     # --- the claims of a class ---
+    def has_read(self, cls: TaskClass) -> bool:
+        """Whether ``of_class`` has been called for a class, so that it takes no time."""
+        return cls.id in self._of_class
+
+    def size(self, cls: TaskClass) -> int:
+        """The bytes that reading the claims of a class depends on, about."""
+        total = 0
+        for entry in cls.device_claims:
+            claim = None if entry.shape else self._claims.get(f"{cls.namespace}/{entry.claim}")
+            total += len(entry.shape)
+            for request in (claim.spec.devices.requests or ()) if claim is not None else ():
+                for alternative in (request.exactly, *(request.first_available or ())):
+                    selectors = (alternative.selectors or ()) if alternative is not None else ()
+                    total += 100 + sum(len(s.cel.expression) for s in selectors if s.cel is not None)
+        return total
+
     def of_class(self, cls: TaskClass) -> ClassClaims:
         found = self._of_class.get(cls.id)
         if found is None:

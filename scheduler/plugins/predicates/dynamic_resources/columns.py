@@ -19,18 +19,12 @@ from scheduler.api.resource import PODS_INDEX
 from scheduler.api.task import TaskClass
 from scheduler.framework.class_view.runs import MAX_RUN
 from scheduler.framework.columns import UNBOUNDED, Counts, Scope
+from scheduler.plugins.predicates.dynamic_resources.budget import Budget, NodeRejectedError, OverBudgetError
 from scheduler.plugins.predicates.dynamic_resources.claims import ClassClaims
 from scheduler.plugins.predicates.dynamic_resources.demand import Alternative, Demand
 from scheduler.plugins.predicates.dynamic_resources.ledger import DeviceLedger
 from scheduler.plugins.predicates.dynamic_resources.pools import NodePools
-from scheduler.plugins.predicates.dynamic_resources.search import (
-    CANNOT_ALLOCATE,
-    Budget,
-    NodeRejectedError,
-    Picks,
-    release,
-    selected,
-)
+from scheduler.plugins.predicates.dynamic_resources.search import CANNOT_ALLOCATE, Picks, release, selected
 
 FULL: Final = 100
 FilterOf = Callable[[Sequence[Demand]], "DeviceFilter"]
@@ -60,11 +54,16 @@ class DeviceFilter:
 
     def room(self, rows: Rows) -> Counts:
         limits = self._limits(rows)
-        room: Counts = np.array(
-            [self._compute(row, limit)[2] for row, limit in zip(rows.tolist(), limits.tolist(), strict=True)],
-            dtype=np.int64,
-        )
+        room: Counts = np.zeros(len(rows), dtype=np.int64)
+        for i in self._order(rows):
+            room[i] = self._compute(int(rows[i]), int(limits[i]))[2]
         return room
+
+    def _order(self, rows: Rows) -> Sequence[int]:
+        """The order in which nodes are searched: from the one at which the budget ended the last attempt, so that each
+        has its turn."""
+        first = int(np.searchsorted(rows, self._budget.first_row)) if self._budget.first_row else 0
+        return [*range(first, len(rows)), *range(first)]
 
     def reasons(self, rows: Rows) -> Iterable[tuple[str, int]]:
         return Counter(self._compute(row, 1)[3] for row in rows.tolist()).items()
@@ -81,15 +80,18 @@ class DeviceFilter:
                     requested[alternative.device_class] += alternative.spec.count
                     first.setdefault(alternative.device_class, alternative)
         for name, number in requested.items():
-            free = max((self._free(each, first[name]) for each in pools), default=0)
+            try:
+                free = max((self._free(each, first[name]) for each in pools), default=0)
+            except OverBudgetError:
+                return
             if free < number:
                 yield Shortage(f"{DEVICE_CLASS_QUOTA}{name}", number * 1000.0, 0.0, free * 1000.0, "Node")
 
     def _free(self, pools: NodePools, alternative: Alternative) -> int:
         books = self._ledger.books
+        found = selected(pools, alternative, self._ledger.selectors, self._budget)
         return sum(
-            books.free(device) and books.consumption(device, alternative) is not None
-            for device in selected(pools, alternative)
+            books.free(device) and books.consumption(device, alternative) is not None for device in found.devices
         )
 
     def _limits(self, rows: Rows) -> Counts:
@@ -107,6 +109,9 @@ class DeviceFilter:
         known = self._cached.get(pools)
         if known is not None and known[0] == version and (known[2] < known[1] or limit <= known[1]):
             return (version, limit, min(known[2], limit), known[3])
+        if self._budget.over:
+            return (version, limit, 0, self._budget.over)
+        self._budget.row = row
         try:
             room, reason = self._ledger.room(self._demands, row, limit, self._budget), CANNOT_ALLOCATE
         except NodeRejectedError as error:

@@ -1,11 +1,10 @@
-"""The devices of one ResourceSlice, with amounts as integers and the cached results of CEL expressions.
+"""The devices of one ResourceSlice, with amounts as integers and the values that CEL expressions read.
 
-Amounts are in billionths (nano) of their unit. Parsed slices are reused while the object is unchanged, so each
-expression is evaluated once per device.
+Amounts are in billionths (nano) of their unit. Parsed slices are reused while the object is unchanged.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -14,7 +13,7 @@ from scheduler.api import dra
 from scheduler.api.objects import NodeSelector, Quantity, Taint
 from scheduler.api.pod_rules import NO_EXECUTE, NO_SCHEDULE
 from scheduler.api.quantity import QuantityError, parse_amount
-from scheduler.plugins.predicates.dynamic_resources.cel_selectors import compiled
+from scheduler.plugins.predicates.dynamic_resources.cel_analysis import ATTRIBUTES, DRIVER, SHARED, Read
 from scheduler.plugins.predicates.dynamic_resources.cel_values import Domains, ExpressionError, quantity, version
 
 PoolKey = tuple[str, str]
@@ -24,8 +23,6 @@ DeviceId = tuple[str, str, str]
 CounterKey = tuple[str, str]
 """Counter set and counter, within one pool."""
 Amounts = Mapping[str, int]
-MAX_CACHED: Final = 256
-"""Cached results of expressions per device."""
 _BLOCKING: Final = (NO_SCHEDULE, NO_EXECUTE)
 
 
@@ -65,6 +62,41 @@ class Capacity(msgspec.Struct, frozen=True):
 
 
 @dataclass(slots=True, eq=False)
+class CelValues:
+    """The values of a device that CEL expressions read, as the runtime is given them."""
+
+    driver: str
+    shared: bool
+    attributes: Domains
+    capacity: Domains
+    _all: str = ""
+
+    def key(self, reads: tuple[Read, ...] | None) -> Hashable:
+        """A key that is equal for devices whose values for ``reads`` are equal. None: all values."""
+        if reads is None:
+            if not self._all:
+                domains = [
+                    sorted((d, sorted(v.items())) for d, v in m.items()) for m in (self.attributes, self.capacity)
+                ]
+                self._all = repr((self.driver, self.shared, domains))
+            return self._all
+        return tuple(map(self._value, reads))
+
+    def _value(self, read: Read) -> Hashable:
+        variable, domain, name = read
+        if variable == DRIVER:
+            return self.driver
+        if variable == SHARED:
+            return self.shared
+        value = (self.attributes if variable == ATTRIBUTES else self.capacity).get(domain, {}).get(name)
+        return value.__class__, value  # True equals 1
+
+
+def _in_order(domains: Domains) -> list[tuple[str, list[tuple[str, Any]]]]:
+    return sorted((domain, sorted(values.items())) for domain, values in domains.items())
+
+
+@dataclass(slots=True, eq=False)
 class Device:
     """One device. Compared by identity."""
 
@@ -77,8 +109,7 @@ class Device:
     """The amounts of its pool's counters that the device uses."""
     taints: tuple[Taint, ...]
     """The taints with effect NoSchedule or NoExecute."""
-    _results: dict[str, bool | ExpressionError] = field(default_factory=dict)
-    _values: tuple[Domains, Domains] | None = None
+    _values: "CelValues | None" = None
 
     @property
     def id(self) -> DeviceId:
@@ -103,27 +134,12 @@ class Device:
         """Whether several claims may share the device."""
         return self.spec.allow_multiple_allocations
 
-    def selected(self, expression: str) -> bool:
-        """Whether a CEL expression selects the device. Raises ExpressionError."""
-        result = self._results.get(expression)
-        if result is None:
-            if len(self._results) >= MAX_CACHED:
-                self._results.clear()
-            result = self._results[expression] = self._evaluate(expression)
-        if isinstance(result, ExpressionError):
-            raise result
-        return result
-
-    def _evaluate(self, expression: str) -> bool | ExpressionError:
-        program = compiled(expression)
-        if isinstance(program, ExpressionError):
-            return program
-        try:
-            if self._values is None:
-                self._values = (self._attributes(), self._capacities())
-            return program.selects(self.driver, self.shared, *self._values)
-        except ExpressionError as error:
-            return error
+    @property
+    def values(self) -> "CelValues":
+        """The values that CEL expressions read. Raises ExpressionError if one is malformed."""
+        if self._values is None:
+            self._values = CelValues(self.driver, self.shared, self._attributes(), self._capacities())
+        return self._values
 
     def attribute(self, name: str) -> tuple[str, object] | None:
         """Type and value of an attribute, given its full name ``domain/name``; None if the device does not have it."""

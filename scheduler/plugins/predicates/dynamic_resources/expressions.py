@@ -6,7 +6,7 @@ expression that does not compile, or fails for a device, raises an ExpressionErr
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from itertools import permutations
 from typing import Any, Final
@@ -14,14 +14,13 @@ from typing import Any, Final
 import yaml
 from cel_expr_python import cel
 
+from scheduler.plugins.predicates.dynamic_resources.cel_analysis import ATTRIBUTES, CAPACITY, DRIVER, SHARED, analyze
 from scheduler.plugins.predicates.dynamic_resources.cel_functions import VALUE, functions
 from scheduler.plugins.predicates.dynamic_resources.cel_values import Domains, ExpressionError
 
 MAX_LENGTH: Final = 10 * 1024
 """Maximum length of an expression in characters, from the schema of claims."""
 _LITERAL: Final = re.compile(r'"((?:[^"\\\n]|\\.)*)"|\'((?:[^\'\\\n]|\\.)*)\'')
-_DRIVER, _SHARED = "device.driver", "device.allowMultipleAllocations"
-_ATTRIBUTES, _CAPACITY = "device.attributes", "device.capacity"
 _EXTENSIONS: Final = ("optional", "bindings", "strings", "lists", "sets", "two-var-comprehensions")
 _COMPARISONS: Final = {"_<_": "less", "_<=_": "less_equals", "_>_": "greater", "_>=_": "greater_equals"}
 _NUMBERS: Final = {"int": "int64", "uint": "uint64", "double": "double"}
@@ -36,10 +35,10 @@ def _environment() -> cel.Env:
 
     return cel.NewEnv(
         variables={
-            _DRIVER: cel.Type.STRING,
-            _SHARED: cel.Type.BOOL,
-            _ATTRIBUTES: by_domain(cel.Type.DYN),
-            _CAPACITY: by_domain(VALUE),
+            DRIVER: cel.Type.STRING,
+            SHARED: cel.Type.BOOL,
+            ATTRIBUTES: by_domain(cel.Type.DYN),
+            CAPACITY: by_domain(VALUE),
         },
         config=cel.NewEnvConfigFromYaml(yaml.safe_dump(_language())),
         functions=functions(),
@@ -85,17 +84,31 @@ class Expression:
         returns = self._program.return_type()
         if returns not in (cel.Type.BOOL, cel.Type.DYN):
             raise ExpressionError(f"CEL compile error: must evaluate to bool, not {returns.name().lower()}")
+        analysis = analyze(self._program.serialize())
+        self.steps = analysis.steps
+        """Steps of one evaluation, at most (``cel_analysis``)."""
+        self.reads = analysis.reads
+        """What it reads of a device; None: possibly everything."""
         self._literals = [double or single for double, single in _LITERAL.findall(text)]
 
-    def selects(self, driver: str, shared: bool, attributes: Domains, capacity: Domains) -> bool:
-        """Whether the expression selects a device. Attribute and capacity values are encoded by ``cel_values``. Raises
-        ExpressionError if the evaluation fails."""
-        data = {_DRIVER: driver, _SHARED: shared, _ATTRIBUTES: attributes, _CAPACITY: capacity}
+    def selects(
+        self,
+        driver: str,
+        shared: bool,
+        attributes: Domains,
+        capacity: Domains,
+        repeats: Callable[[], None] = lambda: None,
+    ) -> bool:
+        """Whether the expression selects a device. Attribute and capacity values are encoded by ``cel_values``.
+        ``repeats`` is called before a second evaluation, which follows one that fails. Raises ExpressionError if the
+        evaluation fails."""
+        data = {DRIVER: driver, SHARED: shared, ATTRIBUTES: attributes, CAPACITY: capacity}
         answer = self._evaluate(data)
         if answer.type() == cel.Type.ERROR:
             # A domain without values of the device is an empty map, as in Kubernetes; add the domains that the text
             # names.
-            data |= {_ATTRIBUTES: self._with_named_domains(attributes), _CAPACITY: self._with_named_domains(capacity)}
+            repeats()
+            data |= {ATTRIBUTES: self._with_named_domains(attributes), CAPACITY: self._with_named_domains(capacity)}
             answer = self._evaluate(data)
         value = answer.value()
         if answer.type() == cel.Type.BOOL:

@@ -16,17 +16,12 @@ from scheduler.framework.ledger import Ledger
 from scheduler.framework.statement import AllocationError
 from scheduler.plugins.predicates.dynamic_resources.allocation import allocation
 from scheduler.plugins.predicates.dynamic_resources.books import Books, Pick
+from scheduler.plugins.predicates.dynamic_resources.budget import Budget, NodeRejectedError, SessionBudget
+from scheduler.plugins.predicates.dynamic_resources.cel_selectors import Selectors
 from scheduler.plugins.predicates.dynamic_resources.claims import Claims, ClassClaims, UnallocatedClaim, own_claim
 from scheduler.plugins.predicates.dynamic_resources.demand import Demand
 from scheduler.plugins.predicates.dynamic_resources.reservation import ClaimReservation, Consumer, timeout
-from scheduler.plugins.predicates.dynamic_resources.search import (
-    CANNOT_ALLOCATE,
-    Budget,
-    NodeRejectedError,
-    Picks,
-    Search,
-    release,
-)
+from scheduler.plugins.predicates.dynamic_resources.search import CANNOT_ALLOCATE, Picks, Search, release
 
 
 @dataclass(slots=True)
@@ -55,9 +50,12 @@ class _SharedClaim:
 class DeviceLedger(Ledger[None]):
     """The devices that each task of the session holds."""
 
-    def __init__(self, books: Books, claims: Claims, names: Sequence[str], choices: int | None) -> None:
+    def __init__(
+        self, books: Books, claims: Claims, selectors: Selectors, names: Sequence[str], choices: int | None
+    ) -> None:
         """``names``: the names of the nodes, by row. ``choices``: the limit of one search (see ``Budget``)."""
         super().__init__()
+        self.selectors = selectors
         self.inventory = books.inventory
         self.books = books
         self._claims = claims
@@ -85,7 +83,7 @@ class DeviceLedger(Ledger[None]):
         found: list[Picks] = []
         try:
             while len(found) < limit:
-                picks = Search(self.books, pools, demands, budget).run()
+                picks = Search(self.books, pools, demands, self.selectors, budget).run()
                 if picks is None:
                     break
                 found.append(picks)
@@ -112,8 +110,10 @@ class DeviceLedger(Ledger[None]):
     def choose(self, demands: Sequence[Demand], row: int) -> Picks:
         """Chooses devices of a node for the demands, and takes them in the books. Raises AllocationError; then it takes
         nothing."""
+        # The filter has found, within the budget of the Pods, that this search succeeds.
+        budget = Budget(self._choices, SessionBudget(), "")
         try:
-            picks = Search(self.books, self.inventory.at(row), demands, Budget(self._choices)).run()
+            picks = Search(self.books, self.inventory.at(row), demands, self.selectors, budget).run()
         except NodeRejectedError as error:
             raise AllocationError(f"node {self._names[row]}: {error}") from None
         if picks is None:

@@ -1,7 +1,7 @@
 """The filters, the score and the handlers for device claims in one session. Claims and slices are read on first use."""
 
-from collections.abc import Iterable, Sequence
-from functools import cached_property
+from collections.abc import Hashable, Iterable, Sequence
+from functools import cached_property, partial
 from typing import Final
 
 import numpy as np
@@ -16,6 +16,14 @@ from scheduler.api.task import Task, TaskClass
 from scheduler.framework.columns import Filter, MaskFilter, RefusingFilter, Score
 from scheduler.framework.session import Session
 from scheduler.plugins.predicates.dynamic_resources.books import Books
+from scheduler.plugins.predicates.dynamic_resources.budget import (
+    Attempt,
+    Attempts,
+    Budget,
+    OverBudgetError,
+    SessionBudget,
+)
+from scheduler.plugins.predicates.dynamic_resources.cel_selectors import Selectors
 from scheduler.plugins.predicates.dynamic_resources.claims import Claims, ClassClaims
 from scheduler.plugins.predicates.dynamic_resources.columns import (
     NOT_AVAILABLE,
@@ -27,10 +35,12 @@ from scheduler.plugins.predicates.dynamic_resources.columns import (
 from scheduler.plugins.predicates.dynamic_resources.demand import Demand
 from scheduler.plugins.predicates.dynamic_resources.ledger import DeviceLedger
 from scheduler.plugins.predicates.dynamic_resources.pools import InventoryCache
-from scheduler.plugins.predicates.dynamic_resources.search import Budget, may_select
+from scheduler.plugins.predicates.dynamic_resources.search import may_select
 
 CHOICES_PER_SECOND: Final = 100_000
 """Converts the time limit to a number of choices, because a session does not read the clock."""
+BYTES_PER_STEP: Final = 10
+"""Bytes of claims that are read in one step."""
 _inventories = InventoryCache()
 """Keeps the inventory of the last session; the next session reuses unchanged slices."""
 
@@ -42,6 +52,11 @@ class DynamicResources:
         """``filter_seconds``: the time limit for finding devices for one class of Pods; 0 for no limit."""
         self._session = session
         self._choices = filter_seconds * CHOICES_PER_SECOND if filter_seconds > 0 else None
+        memory = session.snapshot.memory
+        self.selectors = memory.get(Selectors)
+        self._attempts = memory.get(Attempts)
+        self._session_budget = SessionBudget()
+        self._budgets: dict[int, Budget] = {}
         self._nodes_by_allocation: dict[int, tuple[dra.Allocation, Mask]] = {}
         session.add_handlers(self._allocate, self._deallocate)
         session.add_preparations(self._preparations)
@@ -60,12 +75,22 @@ class DynamicResources:
 
     @cached_property
     def _ledger(self) -> DeviceLedger:
-        return DeviceLedger(self._books, self._claims, self._session.nodes.names, self._choices)
+        return DeviceLedger(self._books, self._claims, self.selectors, self._session.nodes.names, self._choices)
 
     # --- filters and scores ---
     def filters(self, cls: TaskClass) -> list[Filter]:
         if not cls.device_claims:
             return []
+        budget = self._budget(cls)
+        try:
+            if not self._claims.has_read(cls):
+                budget.spend(self._claims.size(cls) // BYTES_PER_STEP)
+            return self._filters(cls, budget)
+        except OverBudgetError as error:
+            return [RefusingFilter(str(error))]
+
+    def _filters(self, cls: TaskClass, budget: Budget) -> list[Filter]:
+        """Raises OverBudgetError."""
         claims = self._claims.of_class(cls)
         if claims.problem:
             return [RefusingFilter(claims.problem)]
@@ -73,7 +98,6 @@ class DynamicResources:
         if claims.allocated:
             filters.append(MaskFilter(self._accessible_nodes(claims.allocated), NOT_AVAILABLE))
         if any(claim.key for claim in claims.unallocated):
-            budget = self._budget()
 
             def multi_node_filter(demands: Sequence[Demand]) -> DeviceFilter:
                 return MultiNodeDeviceFilter(self._ledger, demands, cls, self._session.nodes, budget)
@@ -81,24 +105,44 @@ class DynamicResources:
             filters.append(SharedClaimFilter(self._ledger, claims, multi_node_filter, self._accessible_nodes))
         elif claims.unallocated:
             demands = [claim.demand for claim in claims.unallocated]
-            kind = MultiNodeDeviceFilter if self._uses_multi_node_devices(claims) else DeviceFilter
-            filters.append(kind(self._ledger, demands, cls, self._session.nodes, self._budget()))
+            kind = MultiNodeDeviceFilter if self._uses_multi_node_devices(claims, budget) else DeviceFilter
+            filters.append(kind(self._ledger, demands, cls, self._session.nodes, budget))
         return filters
 
     def scores(self, cls: TaskClass) -> list[Score]:
-        if not cls.device_claims:
+        if not cls.device_claims or not self._claims.has_read(cls):
             return []
         claims = self._claims.of_class(cls)
         has_choice = any(claim.demand.has_choice for claim in claims.unallocated)
         return [PreferenceScore(self._ledger, claims)] if has_choice else []
 
-    def _budget(self) -> Budget:
-        return Budget(self._choices)
+    def _budget(self, cls: TaskClass) -> Budget:
+        """The budget of the Pods of a class in this session. After a session in which it was exceeded, it is used up
+        until the next attempt is due."""
+        budget = self._budgets.get(cls.id)
+        if budget is None:
+            key = (cls.namespace, cls.device_claims)
+            before = self._attempts.last(key)
+            budget = Budget(self._choices, self._session_budget, cls.namespace, partial(self._exceeded, key, before))
+            self._budgets[cls.id] = budget
+            if before is not None and self._session.now < before.retry_at:
+                budget.over = before.reason
+            elif before is not None:
+                self._attempts.forget(key)
+                budget.first_row = self._session.nodes.facts.index.get(before.node, 0)
+        return budget
 
-    def _uses_multi_node_devices(self, claims: ClassClaims) -> bool:
-        """Whether the claims may select a device that several nodes can take."""
+    def _exceeded(self, key: Hashable, before: Attempt | None, budget: Budget) -> str:
+        names = self._session.nodes.names
+        row = budget.row + (budget.row == budget.first_row)  # one node does not take all attempts
+        node = names[row % len(names)] if names else ""
+        return self._attempts.failed(key, before, self._session.now, budget.over, node)
+
+    def _uses_multi_node_devices(self, claims: ClassClaims, budget: Budget) -> bool:
+        """Whether the claims may select a device that several nodes can take. Raises OverBudgetError."""
         alternatives = [a for claim in claims.unallocated for a in claim.demand.alternatives()]
-        return any(may_select(device, a) for device in self._books.inventory.multi_node for a in alternatives)
+        devices = self._books.inventory.multi_node
+        return any(may_select(device, a, self.selectors, budget) for a in alternatives for device in devices)
 
     def _accessible_nodes(self, keys: Iterable[str]) -> Mask:
         """The nodes that can use the allocations of the claims; claims without an allocation are ignored."""

@@ -9,6 +9,7 @@ the slice. The first device that fits is taken, so drivers can set priorities by
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from typing import Any
 
 import numpy as np
 
@@ -38,8 +39,8 @@ class NodePools:
     """An incomplete pool (``driver/pool``), or ""."""
     invalid: str = ""
     """An inconsistent pool and the reason, or ""."""
-    selected: dict[tuple[str, ...], tuple[Device, ...]] = field(default_factory=dict)
-    """Expressions -> the devices that all of them select. A cache."""
+    selected: dict[tuple[str, ...], Any] = field(default_factory=dict)
+    """Expressions -> the devices that all of them select (``search.Selected``). A cache, the latest last."""
 
 
 SlicePart = tuple[Slice, tuple[Device, ...]]

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import chain
 from typing import Final
 
 import numpy as np
@@ -14,6 +15,8 @@ from scheduler.framework.remedies.evidence import Evidence
 from scheduler.framework.remedies.nodes import passing_nodes, room
 from scheduler.framework.remedies.registry import remedies
 from scheduler.plugins.predicates.dynamic_resources.books import Books
+from scheduler.plugins.predicates.dynamic_resources.budget import Budget, OverBudgetError, SessionBudget
+from scheduler.plugins.predicates.dynamic_resources.cel_selectors import Selectors
 from scheduler.plugins.predicates.dynamic_resources.claims import Claims
 from scheduler.plugins.predicates.dynamic_resources.columns import DeviceFilter, SharedClaimFilter
 from scheduler.plugins.predicates.dynamic_resources.demand import Alternative
@@ -34,15 +37,18 @@ def more_devices(evidence: Evidence, plugin: Predicates) -> Iterator[Plan]:
         rows = _rows_without_devices(evidence, tasks[0]) if tasks else []
     if not rows:
         return
-    demand = _DeviceDemand(evidence, tasks)
-    row = min(rows, key=lambda row: (sum(demand.missing(row).values()), row))
     adjustments = []
-    for name, number in demand.missing(row).items():
-        model = demand.model(row, name)
-        if model is None:
-            return
-        change = partial(_with_devices, evidence, session.nodes.names[row], name, model)
-        adjustments.append(Adjustment(ChangeKind.DEVICES, number, number * _SPARE, change, name))
+    try:
+        demand = _DeviceDemand(evidence, tasks)
+        row = min(rows, key=lambda row: (sum(demand.missing(row).values()), row))
+        for name, number in demand.missing(row).items():
+            model = demand.model(row, name)
+            if model is None:
+                return
+            change = partial(_with_devices, evidence, session.nodes.names[row], name, model)
+            adjustments.append(Adjustment(ChangeKind.DEVICES, number, number * _SPARE, change, name))
+    except OverBudgetError:
+        return
     if adjustments:
         yield tuple(adjustments)
 
@@ -62,6 +68,7 @@ class _DeviceDemand:
 
     def __init__(self, evidence: Evidence, tasks: Sequence[Task]) -> None:
         snapshot = evidence.session.snapshot
+        self._selectors, self._budget = snapshot.memory.get(Selectors), Budget(None, SessionBudget(), "")
         self._inventory = Inventory(snapshot.resource_slices, snapshot.nodes.facts, None)
         self._books = Books(self._inventory)
         claims = Claims(snapshot, self._books, evidence.session.malformed_field)
@@ -89,14 +96,24 @@ class _DeviceDemand:
 
     def _free(self, row: int, alternative: Alternative) -> int:
         books = self._books
-        devices = selected(self._inventory.at(row), alternative)
-        return sum(books.free(device) and books.consumption(device, alternative) is not None for device in devices)
+        return sum(
+            books.free(device) and books.consumption(device, alternative) is not None
+            for device in self._selected(row, alternative)
+        )
+
+    def _selected(self, row: int, alternative: Alternative) -> tuple[Device, ...]:
+        """Raises OverBudgetError, as the methods that call it do."""
+        return selected(self._inventory.at(row), alternative, self._selectors, self._budget).devices
 
     def model(self, row: int, name: str) -> Device | None:
         """A device of the class that can be copied, preferably of the node; None if there is none."""
         alternative = self._alternatives[name]
-        everywhere = (device for device in self._inventory.by_id.values() if may_select(device, alternative))
-        return next((d for d in (*selected(self._inventory.at(row), alternative), *everywhere) if not d.counters), None)
+        everywhere = (
+            device
+            for device in self._inventory.by_id.values()
+            if may_select(device, alternative, self._selectors, self._budget)
+        )
+        return next((d for d in chain(self._selected(row, alternative), everywhere) if not d.counters), None)
 
 
 def _with_devices(evidence: Evidence, node: str, name: str, model: Device, amount: int) -> Step:

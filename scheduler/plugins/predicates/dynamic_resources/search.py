@@ -9,10 +9,15 @@ which tries the same choices in the same order.
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import Final
+
+import msgspec
 
 from scheduler.api import dra
 from scheduler.api.pod_rules import tolerates
 from scheduler.plugins.predicates.dynamic_resources.books import Books, Pick
+from scheduler.plugins.predicates.dynamic_resources.budget import TRY_STEPS, Budget, NodeRejectedError
+from scheduler.plugins.predicates.dynamic_resources.cel_selectors import Selectors
 from scheduler.plugins.predicates.dynamic_resources.cel_values import ExpressionError
 from scheduler.plugins.predicates.dynamic_resources.demand import Alternative, Demand
 from scheduler.plugins.predicates.dynamic_resources.devices import Device
@@ -20,29 +25,9 @@ from scheduler.plugins.predicates.dynamic_resources.pools import NodePools
 
 Picks = list[list[Pick]]
 """The chosen devices, one list per demand."""
-MAX_CACHED = 256
-"""Cached combinations of expressions per node."""
+MAX_CACHED: Final = 256
+"""Requests whose selected devices are kept for each node: at least those of one claim."""
 CANNOT_ALLOCATE = "cannot allocate all claims"
-TIMED_OUT = "timed out trying to allocate devices"
-
-
-class NodeRejectedError(Exception):
-    """The search on a node failed; the message says why."""
-
-
-class Budget:
-    """The number of choices that searches may undo before they time out."""
-
-    def __init__(self, choices: int | None) -> None:
-        """``choices``: None for no limit."""
-        self._left = choices
-
-    def spend(self) -> None:
-        """Counts one undone choice. Raises NodeRejectedError beyond the limit."""
-        if self._left is not None:
-            self._left -= 1
-            if self._left < 0:
-                raise NodeRejectedError(TIMED_OUT)
 
 
 class Constraint:
@@ -84,38 +69,57 @@ _Step = Iterator["_Step | _Found"]
 """The choices of one step: each ``next`` undoes the previous choice, makes another and returns the next_step step."""
 
 
-def selected(pools: NodePools, alternative: Alternative) -> tuple[Device, ...]:
-    """The devices on a node that the selectors of a request select, and those where a selector fails. Taking a device
-    for which they fail raises an error."""
-    found = pools.selected.get(alternative.expressions)
+class Selected(msgspec.Struct, frozen=True, eq=False):
+    """The devices on a node that the selectors of a request select."""
+
+    devices: tuple[Device, ...]
+    """Those that are selected, and those for which a selector fails."""
+    errors: dict[Device, str]
+    """Device -> the error of the selector that fails for it. A search that takes the device ends with it."""
+
+
+def selected(pools: NodePools, alternative: Alternative, selectors: Selectors, budget: Budget) -> Selected:
+    """The devices on a node that the selectors of a request select. Raises OverBudgetError."""
+    kept = pools.selected
+    found: Selected | None = kept.pop(alternative.expressions, None)
     if found is None:
-        if len(pools.selected) >= MAX_CACHED:
-            pools.selected.clear()
-        found = pools.selected[alternative.expressions] = tuple(d for d in pools.devices if may_select(d, alternative))
+        found = _select(pools.devices, alternative, selectors, budget)
+        if len(kept) >= MAX_CACHED:
+            del kept[next(iter(kept))]
+    kept[alternative.expressions] = found
     return found
 
 
-def may_select(device: Device, alternative: Alternative) -> bool:
-    """Whether the selectors of a request select a device or fail for it."""
-    return _selection(device, alternative) != ""
-
-
-def _selection(device: Device, alternative: Alternative) -> str | None:
-    """None if the device is selected, "" if it is not, else the error of the selector that failed."""
+def _select(devices: tuple[Device, ...], alternative: Alternative, selectors: Selectors, budget: Budget) -> Selected:
+    """Evaluates one selector after the other for all devices that are left, so that each is compiled once."""
+    left, errors = devices, dict[Device, str]()
     for owner, expression in alternative.selectors:
-        try:
-            if not device.selected(expression):
-                return ""
-        except ExpressionError as error:
-            return f"{owner}: {error}"
-    return None
+        kept = []
+        for device in left:
+            result = True if device in errors else selectors.result(expression, device, budget)
+            if isinstance(result, ExpressionError):
+                errors[device] = f"{owner}: {result}"
+            if result:
+                kept.append(device)
+        if len(kept) < len(left):
+            left = tuple(kept)
+    return Selected(left, errors)
+
+
+def may_select(device: Device, alternative: Alternative, selectors: Selectors, budget: Budget) -> bool:
+    """Whether the selectors of a request select a device or fail for it. Raises OverBudgetError."""
+    return bool(_select((device,), alternative, selectors, budget).devices)
 
 
 class Search:
     """One search; ``run`` may be called once."""
 
-    def __init__(self, books: Books, pools: NodePools, demands: Sequence[Demand], budget: Budget) -> None:
+    def __init__(
+        self, books: Books, pools: NodePools, demands: Sequence[Demand], selectors: Selectors, budget: Budget
+    ) -> None:
         self._books = books
+        self._selectors = selectors
+        self._selected: dict[Alternative, Selected] = {}
         self._pools = pools
         self._budget = budget
         self._requests = [(i, alternatives) for i, demand in enumerate(demands) for alternatives in demand.requests]
@@ -137,6 +141,7 @@ class Search:
                 if next_step is None:
                     steps.pop()
                 elif isinstance(next_step, _Found):
+                    self._budget.give_back(TRY_STEPS * sum(map(len, self._picks)))
                     return self._picks
                 else:
                     steps.append(next_step)
@@ -177,12 +182,17 @@ class Search:
             raise NodeRejectedError(
                 f"{label}: asks for all devices, but resource pool {pools.invalid} is currently invalid"
             )
-        devices = selected(pools, alternative)
-        for device in devices:
-            problem = _selection(device, alternative)
-            if problem:
-                raise NodeRejectedError(problem)
-        return tuple(device for device in devices if self._books.consumption(device, alternative) is not None)
+        found = self._select(alternative)
+        for device in found.devices:
+            if device in found.errors:
+                raise NodeRejectedError(found.errors[device])
+        return tuple(device for device in found.devices if self._books.consumption(device, alternative) is not None)
+
+    def _select(self, alternative: Alternative) -> Selected:
+        found = self._selected.get(alternative)
+        if found is None:
+            found = self._selected[alternative] = selected(self._pools, alternative, self._selectors, self._budget)
+        return found
 
     def _number(self, alternative: Alternative) -> int:
         return len(self._all[alternative]) if alternative.all_devices else alternative.spec.count
@@ -200,21 +210,30 @@ class Search:
             if alternative.all_devices:
                 yield self._take_all(position, claim, alternative)
             else:
-                yield self._devices(position, claim, alternative, alternative.spec.count, 0)
+                yield self._some(position, claim, alternative)
 
-    def _devices(self, position: int, claim: int, alternative: Alternative, missing: int, start: int) -> _Step:
+    def _some(self, position: int, claim: int, alternative: Alternative) -> _Step:
+        """Tries the devices for a request for a number of them."""
+        found, missing = self._select(alternative), alternative.spec.count
+        self._budget.spend(len(found.devices))
+        devices: Sequence[Device] = [device for device in found.devices if self._is_free(claim, alternative, device)]
+        if len(devices) >= missing or found.errors:
+            yield self._devices(position, claim, alternative, devices, missing, 0)
+
+    def _devices(
+        self, position: int, claim: int, alternative: Alternative, devices: Sequence[Device], missing: int, start: int
+    ) -> _Step:
         """Tries the devices, from index ``start``, for the first of the ``missing`` ones."""
-        devices = selected(self._pools, alternative)
         for i in range(start, len(devices) - missing + 1):
             if not self._take(claim, alternative, devices[i]):
                 continue
             yield (
                 self._request(position + 1)
                 if missing == 1
-                else self._devices(position, claim, alternative, missing - 1, i + 1)
+                else self._devices(position, claim, alternative, devices, missing - 1, i + 1)
             )
             self._undo(claim)
-            self._budget.spend()
+            self._budget.undo_choice()
 
     def _take_all(self, position: int, claim: int, alternative: Alternative) -> _Step:
         devices = self._all[alternative]
@@ -231,11 +250,16 @@ class Search:
             self._undo(claim)
 
     # --- one device ---
+    def _is_free(self, claim: int, alternative: Alternative, device: Device) -> bool:
+        """Whether no other claim has the device. With administrator access it may be anyone's but this claim's."""
+        claims = self._claims_of.get(device, ())
+        return claim not in claims if alternative.spec.admin_access else not claims and self._books.free(device)
+
     def _take(self, claim: int, alternative: Alternative, device: Device) -> bool:
-        claims = self._claims_of.get(device, [])
-        if (claim in claims) if alternative.spec.admin_access else (claims or not self._books.free(device)):
+        if not self._is_free(claim, alternative, device):
             return False
-        problem = _selection(device, alternative)
+        self._budget.spend(TRY_STEPS)
+        problem = self._select(alternative).errors.get(device)
         if problem:
             raise NodeRejectedError(problem)
         consumed = self._books.consumption(device, alternative)

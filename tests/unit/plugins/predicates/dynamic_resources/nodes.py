@@ -8,9 +8,11 @@ from scheduler.api.dra import DeviceClass, ResourceClaimSpec, ResourceSlice
 from scheduler.api.node import NodeFacts
 from scheduler.api.objects import Node
 from scheduler.plugins.predicates.dynamic_resources.books import Books
+from scheduler.plugins.predicates.dynamic_resources.budget import Budget, SessionBudget
+from scheduler.plugins.predicates.dynamic_resources.cel_selectors import Selectors
 from scheduler.plugins.predicates.dynamic_resources.demand import Demand, read_demand
 from scheduler.plugins.predicates.dynamic_resources.pools import Inventory
-from scheduler.plugins.predicates.dynamic_resources.search import Budget, Picks, Search
+from scheduler.plugins.predicates.dynamic_resources.search import Picks, Search
 from tests.builders import Raw
 from tests.device_builders import device_class
 
@@ -32,7 +34,7 @@ def demand(spec: Raw, title: str = "c") -> Demand:
 
 
 def search(books: Books, *demands: Demand, row: int = 0, choices: int | None = None) -> Picks | None:
-    return Search(books, books.inventory.at(row), demands, Budget(choices)).run()
+    return Search(books, books.inventory.at(row), demands, Selectors(), Budget(choices, SessionBudget(), "")).run()
 
 
 def names(picks: Picks | None) -> list[list[str]] | None:

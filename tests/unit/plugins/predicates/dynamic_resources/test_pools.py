@@ -3,8 +3,8 @@
 import pytest
 
 from scheduler.plugins.predicates.dynamic_resources.books import Books
+from scheduler.plugins.predicates.dynamic_resources.budget import NodeRejectedError
 from scheduler.plugins.predicates.dynamic_resources.pools import Inventory
-from scheduler.plugins.predicates.dynamic_resources.search import NodeRejectedError
 from tests.builders import Raw
 from tests.device_builders import claim_spec, device, gpus, request, resource_slice
 from tests.unit.plugins.predicates.dynamic_resources.nodes import demand, inventory, search

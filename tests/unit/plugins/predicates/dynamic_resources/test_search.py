@@ -3,7 +3,8 @@
 import pytest
 
 from scheduler.plugins.predicates.dynamic_resources.books import Books
-from scheduler.plugins.predicates.dynamic_resources.search import TIMED_OUT, NodeRejectedError, release
+from scheduler.plugins.predicates.dynamic_resources.budget import TIMED_OUT, NodeRejectedError
+from scheduler.plugins.predicates.dynamic_resources.search import release
 from tests.builders import Raw
 from tests.device_builders import alternatives, claim_spec, device, gpus, request, resource_slice
 from tests.unit.plugins.predicates.dynamic_resources.nodes import demand, inventory, names, search
