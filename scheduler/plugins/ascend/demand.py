@@ -18,6 +18,7 @@ from scheduler.api.reasons import Malformed, Refusal
 from scheduler.api.resource import Dimensions, format_amount
 from scheduler.api.task import Task, TaskClass, TaskStatus
 from scheduler.plugins.ascend.family import Family, JobRequest, Request
+from scheduler.plugins.ascend.init_containers import unserved, without_whole_nodes
 from scheduler.plugins.ascend.npu_requests import NPUS, NpuRequests, active_tasks
 from scheduler.plugins.ascend.rescheduling.policy import SubHealth, has_policy, policy_of
 from scheduler.plugins.ascend.resolve import JOB_LABELS, resolve
@@ -170,12 +171,15 @@ class Demand(NpuRequests):
             quota = quota_of(labels_of(job, tasks))
             if isinstance(quota, str):
                 return Refusal(REASON_REQUEST, quota)
+            refusal = _unserved(asking, resource.name)
+            if refusal is not None:
+                return refusal
             return ShareUse(resource, quota, npu_pods, job.key)
         traits = _traits(job, asking)
         family = resolve(resource.name, policies, traits)
         if isinstance(family, Refusal):
             return family
-        refusal = self._check_pods(family, position, asking)
+        refusal = self._check_pods(family, position, asking) or self._check_init_containers(resource, asking)
         if refusal is not None:
             return refusal
         chips = {number: self.chips(cls, resource) for number, cls in classes.items()}
@@ -204,7 +208,7 @@ class Demand(NpuRequests):
             return None
         pending = list(job.by_status.get(TaskStatus.PENDING, {}).values())
         for task in {task.cls.id: task for task in reversed(pending)}.values():  # the first of each class
-            for container in task.cls.spec.containers:
+            for container in (*task.cls.spec.containers, *(task.cls.spec.init_containers or ())):
                 requests = container.resources.requests if container.resources is not None else None
                 name = next((name for name in requests or () if NPUS.fullmatch(name)), None)
                 if name is not None and self._names_npu(name):
@@ -230,6 +234,9 @@ class Demand(NpuRequests):
         if other is not None:
             text = f"Pod {other.key} asks for no {NPU_CORE}; every Pod of a job with {NPU_CORE} has to"
             return Refusal(REASON_REQUEST, text)
+        refusal = _unserved(asking, NPU_CORE)
+        if refusal is not None:
+            return refusal
         for task in {task.cls.id: task for task in asking}.values():
             cores, amount = self.cores(task.cls), task.cls.request[position]
             refusal = check_request(resource, self._models, task, request_of(task.cls, cores))
@@ -260,6 +267,23 @@ class Demand(NpuRequests):
                     f"a Pod of {family.title} may ask for {family.sizes_text()}",
                 )
         return None
+
+    def _check_init_containers(self, resource: ChipResource, asking: Sequence[Task]) -> Refusal | None:
+        """Refuses Pods whose init containers request chips with which no node could serve them."""
+        for task in {task.cls.id: task for task in reversed(asking)}.values():  # the first of each class
+            problem = without_whole_nodes(task.cls.spec, resource.name, self.chips(task.cls, resource))
+            if problem:
+                return Refusal(REASON_REQUEST, f"Pod {task.key} {problem}")
+        return None
+
+
+def _unserved(asking: Sequence[Task], resource: str) -> Refusal | None:
+    """Refuses Pods whose init containers request a resource of which the device plugin serves no init containers."""
+    for task in {task.cls.id: task for task in reversed(asking)}.values():  # the first of each class
+        problem = unserved(task.cls.spec, resource)
+        if problem:
+            return Refusal(REASON_REQUEST, f"Pod {task.key} {problem}")
+    return None
 
 
 def _block_chips(text: str | None, total: int) -> int | None:

@@ -13,6 +13,7 @@ from scheduler.framework.session import Session
 from scheduler.plugins.ascend.columns import ChipFilter
 from scheduler.plugins.ascend.demand import CoreUse, Demand, Use
 from scheduler.plugins.ascend.family import Family
+from scheduler.plugins.ascend.init_containers import requests_of_init_containers
 from scheduler.plugins.ascend.node_health import REASONS, NodeHealth, SessionHealth
 from scheduler.plugins.ascend.npu_ledgers import NpuLedgers
 from scheduler.plugins.ascend.resources import ChipResource
@@ -61,7 +62,7 @@ class NodeFilters:
         if not isinstance(use, Use) or chips not in use.family.sizes:
             return [RefusingFilter("node(s) had no chips of a family that fits the job")]
         filters = [*self._nodes_of(use.family, use.resource), ChipFilter(self._ledgers.whole[use.resource], use, chips)]
-        filters += self._sub_health(use)
+        filters += [*self._whole_nodes(cls, use.resource, chips), *self._sub_health(use)]
         if use.failure and use.failure != NOT_CHOSEN:
             filters.append(RefusingFilter(use.failure))
         elif use.job or use.failure:
@@ -90,6 +91,19 @@ class NodeFilters:
                 *self._open_nodes(resource),
             ]
         return filters
+
+    def _whole_nodes(self, cls: TaskClass, resource: ChipResource, chips: int) -> list[Filter]:
+        """The filter of the nodes that have ``chips`` chips, for classes whose init containers request them: the device
+        plugin does not serve other init containers."""
+        asked = requests_of_init_containers(cls.spec, resource.name)
+        if not asked:
+            return []
+        ledger = self._ledgers.whole[resource]
+        text = (
+            f"node(s) did not have exactly the {chips} chips that init container {next(iter(asked))} asks for; the "
+            "device plugin serves init containers only if they ask for all chips of the node"
+        )
+        return [MaskFilter(ledger.capacity + ledger.broken == chips, text)]
 
     def _open_nodes(self, resource: ChipResource) -> list[Filter]:
         """The filters of the nodes that are healthy, and of which the free chips are known."""

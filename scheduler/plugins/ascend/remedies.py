@@ -133,7 +133,7 @@ def _edits(resource: ChipResource, node: str, chips: list[int], holders: dict[in
 
 
 def _without_chip(resource: ChipResource, chip: int, pod: Raw) -> Raw:
-    """Returns the Pod without one of its chips."""
+    """Returns the Pod without one of its chips. Ordinary init containers use the same chips as the others."""
     annotations = pod["metadata"].get("annotations") or {}
     for key in TASK_ANNOTATIONS:
         names = annotations.get(key, "").split(",")
@@ -141,14 +141,20 @@ def _without_chip(resource: ChipResource, chip: int, pod: Raw) -> Raw:
             names.remove(f"{resource.prefix}{chip}")
             annotations = {**annotations, key: ",".join(names)}
     pod["metadata"]["annotations"] = annotations
-    for container in pod["spec"].get("containers") or ():
+    started = pod["spec"].get("initContainers") or []
+    ending = [container for container in started if container.get("restartPolicy") != "Always"]
+    lasting = [*(pod["spec"].get("containers") or []), *(c for c in started if c not in ending)]
+    for container in [*ending, *[c for c in lasting if _asks_for(resource, c)][:1]]:
         resources = container.get("resources") or {}
-        having = [part for part in ("requests", "limits") if _chips(resource, resources.get(part))]
-        for part in having:
-            resources[part] = {**resources[part], resource.name: str(_chips(resource, resources[part]) - 1)}
-        if having:
-            break
+        for part in ("requests", "limits"):
+            if _chips(resource, resources.get(part)):
+                resources[part] = {**resources[part], resource.name: str(_chips(resource, resources[part]) - 1)}
     return pod
+
+
+def _asks_for(resource: ChipResource, container: Raw) -> bool:
+    resources = container.get("resources") or {}
+    return any(_chips(resource, resources.get(part)) for part in ("requests", "limits"))
 
 
 def _chips(resource: ChipResource, amounts: Raw | None) -> int:

@@ -5,6 +5,7 @@ in the same state share cached results (``columns``), and undoing a placement re
 """
 
 from collections import Counter
+from enum import IntEnum
 from typing import Final, NamedTuple
 
 from scheduler.plugins.deviceshare.mig import Layouts
@@ -75,6 +76,8 @@ class Use(NamedTuple):
     part: Part | None = None
     requested_memory: int = -1
     """The memory that the Pod's annotation lists; -1: ``memory``. A partition may be larger than the request."""
+    slots: int = 1
+    """How many containers use it at once."""
 
     @property
     def reported_memory(self) -> int:
@@ -85,6 +88,16 @@ Grant = tuple[tuple[Use, ...], ...]
 """The cards that a Pod holds: for each container that requests cards, its part of each card."""
 
 
+class ContainerKind(IntEnum):
+    """How long a container of a Pod runs."""
+
+    APP = 0
+    SIDECAR = 1
+    """An init container that keeps running beside the containers after it."""
+    INIT = 2
+    """An init container that ends before the containers after it start."""
+
+
 class CardRequest(NamedTuple):
     """The request of one container: the same amount on each of ``number`` cards."""
 
@@ -93,13 +106,14 @@ class CardRequest(NamedTuple):
     cores: int = 0
     percent: int = -1
     """Percentage of each card's memory, instead of ``memory``; -1 if the request is not a percentage."""
+    kind: ContainerKind = ContainerKind.APP
 
     def memory_of(self, card: Card) -> int:
         return self.memory if self.percent < 0 else card.memory * self.percent // 100
 
 
 CardRequests = tuple[CardRequest, ...]
-"""The requests of those containers of a Pod that request cards."""
+"""The requests of those containers of a Pod that request cards, in the order in which the kubelet allocates devices."""
 
 
 class Placement(NamedTuple):
@@ -107,6 +121,13 @@ class Placement(NamedTuple):
 
     grant: Grant
     score: float = 0.0
+    held_at_once: Grant = ()
+    """What it takes from the cards, if this is less than ``grant``: containers that follow each other use the same."""
+
+    @property
+    def held(self) -> Grant:
+        """What it takes from the cards."""
+        return self.held_at_once or self.grant
 
 
 def fits(card: Card, memory: int, cores: int) -> bool:
@@ -140,7 +161,7 @@ def _charged(card: Card, use: Use, sign: int) -> Card:
             rest.remove(use.part)
         parts = tuple(rest)
     return card._replace(
-        used=card.used + sign,
+        used=card.used + sign * use.slots,
         used_memory=card.used_memory + sign * use.memory,
         used_cores=card.used_cores + sign * use.cores,
         parts=parts,

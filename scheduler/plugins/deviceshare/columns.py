@@ -71,7 +71,7 @@ class Runs:
                 return 0.0
             scores.append(placement.score)
             rest = eligible & ~mask_of(placement.grant) if exclusive else eligible
-            self._heads[code] = (charge(cards, placement.grant), rest, exclusive)
+            self._heads[code] = (charge(cards, placement.held), rest, exclusive)
         return scores[place]
 
 

@@ -23,6 +23,10 @@ class Claim(Hashable, Protocol):
     def description(self) -> str:
         """The request, for messages after ``node(s) had no``: ``2 GPUs with 4000 MiB free``."""
 
+    @property
+    def unserved(self) -> str:
+        """Why the device plugin of the family cannot serve the Pods, whatever the node, or ""."""
+
 
 C = TypeVar("C", bound=Claim)
 
@@ -67,8 +71,8 @@ class Family(Protocol[C]):
         """Whether a node has devices of this family."""
 
     def read(self, node: Node, source: ConfigMap | None, tasks: Sequence[Task]) -> Inventory:
-        """Reads the cards of a node that has devices, and what the ``tasks`` on it hold of them. ``source``: its
-        ConfigMap, if there is one."""
+        """Reads the cards of a node that has devices, and what the ``tasks`` on it hold of them, by entries of their
+        annotations. ``source``: its ConfigMap, if there is one."""
 
     def upper_bounds(self, claim: C, card: Card) -> CardRequests:
         """The most that each container of a task with the claim may use of ``card``, and the number of cards."""
@@ -81,6 +85,9 @@ class Family(Protocol[C]):
 
     def place(self, cards: Cards, claim: C, eligible: int) -> Placement | None:
         """The placement of one task on the cards of a mask; None if it does not fit."""
+
+    def held(self, claim: C, grant: Grant) -> Grant:
+        """What a grant takes from the cards as long as the Pod exists."""
 
     def room(self, cards: Cards, claim: C, eligible: int, exclusive: bool) -> int:
         """The number of tasks that ``place`` places one after the other, up to MAX_RUN. ``exclusive``: no two tasks

@@ -1,8 +1,10 @@
 """GPUs shared by memory (``volcano.sh/gpu-memory``), or allocated whole (``volcano.sh/gpu-number``).
 
 This is Volcano's oldest GPU sharing: a node reports the number of its GPUs and the sum of their memory in its capacity,
-and an annotation lists the indexes of a Pod's GPUs. The requests of containers are added up; of init containers, which
-run before them, the largest counts.
+and an annotation lists the indexes of a Pod's GPUs. The requests of containers are added up.
+
+The device plugin ignores init containers, so that the kubelet would not admit a Pod with an init container that
+requests GPUs. Such Pods of other schedulers count with the most that they request at once.
 """
 
 from collections.abc import Hashable, Sequence
@@ -17,7 +19,7 @@ from scheduler.api.names import (
     GPU_PREDICATE_TIME,
     GPU_UNHEALTHY_IDS,
 )
-from scheduler.api.objects import ConfigMap, Node, PodSpec
+from scheduler.api.objects import ConfigMap, Node
 from scheduler.api.quantity import QuantityError, parse_quantity
 from scheduler.api.reasons import Malformed
 from scheduler.api.task import Task, TaskClass
@@ -34,7 +36,8 @@ from scheduler.plugins.deviceshare.cards import (
     Use,
     fits,
 )
-from scheduler.plugins.deviceshare.family import Inventory, limit_of, node_problem, pod_problem
+from scheduler.plugins.deviceshare.containers import peak_limit, unserved_init_containers
+from scheduler.plugins.deviceshare.family import Inventory, node_problem, pod_problem
 from scheduler.plugins.deviceshare.room import pod_room
 from scheduler.plugins.support.predicate_times import NodeTimes
 
@@ -44,6 +47,8 @@ class GpuClaim(msgspec.Struct, frozen=True):
 
     memory: int = 0
     number: int = 0
+    unserved: str = ""
+    """Why the device plugin cannot serve the Pods, or ""."""
 
     @property
     def description(self) -> str:
@@ -69,11 +74,11 @@ class GpuShare:
         return self.name, self.whole
 
     def claim(self, cls: TaskClass) -> GpuClaim | None:
-        if self.whole:
-            number = _peak_request(cls.spec, GPU_NUMBER)
-            return GpuClaim(number=number) if number else None
-        memory = _peak_request(cls.spec, GPU_MEMORY)
-        return GpuClaim(memory=memory) if memory else None
+        name = GPU_NUMBER if self.whole else GPU_MEMORY
+        amount, unserved = peak_limit(cls.spec, name), unserved_init_containers(cls.spec, name)
+        if not amount:
+            return None
+        return GpuClaim(number=amount, unserved=unserved) if self.whole else GpuClaim(amount, unserved=unserved)
 
     def has(self, node: Node) -> bool:
         return bool(_capacity(node, GPU_NUMBER)) and _capacity(node, GPU_MEMORY) is not None
@@ -99,8 +104,8 @@ class GpuShare:
         text = task.annotations.get(GPU_INDEX)
         if text is None:
             return ()
-        memory = _peak_request(task.cls.spec, GPU_MEMORY)
-        if not memory and not _peak_request(task.cls.spec, GPU_NUMBER):
+        memory = peak_limit(task.cls.spec, GPU_MEMORY)
+        if not memory and not peak_limit(task.cls.spec, GPU_NUMBER):
             return ()
         indexes = _indexes(text)
         if indexes is None:
@@ -118,11 +123,18 @@ class GpuShare:
         return ALL_CARDS
 
     def place(self, cards: Cards, claim: GpuClaim, eligible: int) -> Placement | None:
+        if claim.unserved:
+            return None
         wanted = claim.number or 1
         uses = [Use(i, claim.memory) for i, card in enumerate(cards) if fits(card, claim.memory, 0)][:wanted]
         return Placement((tuple(uses),)) if len(uses) == wanted else None
 
+    def held(self, claim: GpuClaim, grant: Grant) -> Grant:
+        return grant
+
     def room(self, cards: Cards, claim: GpuClaim, eligible: int, exclusive: bool) -> int:
+        if claim.unserved:
+            return 0
         request = CardRequest(claim.number or 1, claim.memory)
         return pod_room(cards, request, range(len(cards)), exclusive=exclusive)
 
@@ -133,12 +145,6 @@ class GpuShare:
             GPU_PREDICATE_TIME: self._times.next(node.metadata.name),
             GPU_INDEX: ",".join(str(use.card) for uses in grant for use in uses),
         }
-
-
-def _peak_request(spec: PodSpec, name: str) -> int:
-    """Returns the largest amount that a Pod uses at one time."""
-    running = sum(limit_of(container, name) or 0 for container in spec.containers)
-    return max(running, *(limit_of(container, name) or 0 for container in spec.init_containers or ()), 0)
 
 
 def _capacity(node: Node, name: str) -> int | None:

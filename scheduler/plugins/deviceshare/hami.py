@@ -2,12 +2,16 @@
 
 Each NPU model is a family with its own resources and annotations. A node registers its NPUs as JSON. A request for a
 partition is rounded up to the next template; a request for several NPUs gets whole ones only.
+
+The device plugin takes what is to be allocated from a list with an entry for each container, init containers first; the
+entries of containers without NPUs are empty. What is allocated is listed as Volcano lists and reads it: without empty
+entries.
 """
 
 import json
 from collections.abc import Hashable, Sequence
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import msgspec
 
@@ -40,12 +44,14 @@ from scheduler.plugins.deviceshare.cards import (
     CardRequest,
     CardRequests,
     Cards,
+    ContainerKind,
     Grant,
     Placement,
     Use,
     card_score,
     fits,
 )
+from scheduler.plugins.deviceshare.containers import held_of, in_allocation_order, requests_of
 from scheduler.plugins.deviceshare.device_config import NpuModel
 from scheduler.plugins.deviceshare.family import (
     Inventory,
@@ -74,6 +80,8 @@ class NpuClaim(msgspec.Struct, frozen=True):
     """Name of one card, for messages."""
     problem: str = ""
     """Why no node can satisfy the request, or ""."""
+    unserved: ClassVar[str] = ""
+    """The device plugin serves all containers."""
 
     @property
     def description(self) -> str:
@@ -109,7 +117,7 @@ class HamiNpu:
     # --- Pods ---
     def claim(self, cls: TaskClass) -> NpuClaim | None:
         soft = cls.annotations.get(VNPU_MODE) == HAMI_CORE
-        requests = [request for c in cls.spec.containers if (request := self._card_request(c)) is not None]
+        requests = requests_of(cls.spec, self._card_request)
         if not requests:
             return None
         problem = ""
@@ -141,11 +149,17 @@ class HamiNpu:
     def annotations(
         self, task: Task, claim: NpuClaim, node: Node, inventory: Inventory, grant: Grant
     ) -> dict[str, str]:
-        listed = "".join(f"{format_uses(uses, inventory.names, self.name)};" for uses in grant)
-        runtime = [self._runtime(claim, inventory.names[use.card], use) for uses in grant for use in uses]
+        entries = [f"{format_uses(uses, inventory.names, self.name)};" for uses in grant]
+        left = iter(entries)
+        by_position = (
+            ";" if self._card_request(container) is None else next(left)
+            for container, _ in in_allocation_order(task.cls.spec)
+        )
+        every = dict.fromkeys(use for uses in grant for use in uses)
+        runtime = [self._runtime(claim, inventory.names[use.card], use) for use in every]
         return {
-            f"{HAMI_PREFIX}{self.name}{HAMI_TO_ALLOCATE_SUFFIX}": listed,
-            self._held_key: listed,
+            f"{HAMI_PREFIX}{self.name}{HAMI_TO_ALLOCATE_SUFFIX}": "".join(by_position),
+            self._held_key: "".join(entries),
             f"{HUAWEI_PREFIX}{self.name}": json.dumps(runtime, separators=(",", ":")),
             PREDICATE_TIME: self._now,
             HAMI_NODE: node.metadata.name,
@@ -204,6 +218,9 @@ class HamiNpu:
     def place(self, cards: Cards, claim: NpuClaim, eligible: int) -> Placement | None:
         return None if claim.problem or not eligible else place(cards, claim, self._policy, self._model.allocatable)
 
+    def held(self, claim: NpuClaim, grant: Grant) -> Grant:
+        return held_of(claim.containers, grant)
+
     def room(self, cards: Cards, claim: NpuClaim, eligible: int, exclusive: bool) -> int:
         if claim.problem or not eligible:
             return 0
@@ -218,32 +235,45 @@ class HamiNpu:
 @lru_cache(maxsize=16384)
 def place(cards: Cards, claim: NpuClaim, policy: str, allocatable: int) -> Placement | None:
     """Places one container after the other, each on separate NPUs, in the order of the policy. If all NPUs are
-    connected by networks, those of the network with the most fitting NPUs come first."""
+    connected by networks, those of the network with the most fitting NPUs come first.
+
+    Init containers, which end before the others start, are placed last: rather on NPUs of the Pod. The device plugin
+    reads the amounts by NPU, not by container, so that only containers with equal amounts use the same NPU.
+    """
     order = card_order(cards, policy)
     linked = all(card.link >= 0 for card in cards)
     taken: set[int] = set()
-    grant: list[tuple[Use, ...]] = []
+    grant: list[tuple[Use, ...]] = [()] * len(claim.containers)
     score = 0.0
-    for request in claim.containers:
+    numbers = range(len(claim.containers))
+    for number in sorted(numbers, key=lambda number: claim.containers[number].kind is ContainerKind.INIT):
+        request = claim.containers[number]
+        own: set[Use] = set()
+        if request.kind is ContainerKind.INIT:
+            before = zip(claim.containers[:number], grant, strict=False)
+            beside = {use for other, uses in before if other.kind is ContainerKind.SIDECAR for use in uses}
+            own = {use for uses in grant for use in uses} - beside
         fitting = []
         for i in order:
             card = cards[i]._replace(cores=ALL_CORES) if claim.soft else cards[i]
             memory = request.memory if request.percent < 0 else (card.memory if claim.soft else allocatable)
-            if i not in taken and fits(card, memory, request.cores):
-                fitting.append(Use(i, memory, request.cores))
+            use = Use(i, memory, request.cores)
+            if (i not in taken or use in own) and fits(card, memory, request.cores):
+                fitting.append(use)
         if linked:
             sizes = _network_sizes(cards, fitting)
             fitting.sort(key=lambda use: (-sizes[cards[use.card].link], cards[use.card].link))
+        fitting.sort(key=lambda use: use not in own)
         uses = tuple(fitting[: request.number])
         if len(uses) < request.number:
             return None
         taken.update(use.card for use in uses)
         score += card_score(policy, cards[uses[0].card], 0)
-        grant.append(uses)
+        grant[number] = uses
     if linked:
         sizes = _network_sizes(cards, [uses[0] for uses in grant])
         score += max(sizes.values()) / len(grant) * LINKED_WEIGHT
-    return Placement(tuple(grant), score)
+    return Placement(tuple(grant), score, held_of(claim.containers, tuple(grant)))
 
 
 def card_order(cards: Cards, policy: str) -> list[int]:

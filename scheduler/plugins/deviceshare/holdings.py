@@ -5,7 +5,8 @@ bound the Pod with therefore count in any case; a Pod never counts with more tha
 can be trusted, a Pod counts with its request on every card of its node.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import zip_longest
 from typing import Any
 
 from msgspec import structs
@@ -14,23 +15,40 @@ from msgspec.structs import replace
 from scheduler.api.names import EVENT_DEVICES_DISAGREE
 from scheduler.api.objects import ConfigMap, Node
 from scheduler.api.reasons import Malformed
-from scheduler.api.task import MAX_EARLIER, Task
+from scheduler.api.task import MAX_EARLIER, Task, TaskClass
 from scheduler.plugins.deviceshare.cards import Cards, Grant, Use
+from scheduler.plugins.deviceshare.containers import aligned
 from scheduler.plugins.deviceshare.family import Family, Inventory
 
 
+class Claims:
+    """The requests of task classes to one family."""
+
+    def __init__(self, family: Family[Any]) -> None:
+        self.family = family
+        self._of_class: dict[int, Any] = {}
+
+    def of(self, cls: TaskClass) -> Any:
+        """The request of a class; None if it requests no device of the family."""
+        if cls.id not in self._of_class:
+            self._of_class[cls.id] = self.family.claim(cls)
+        return self._of_class[cls.id]
+
+
 def read_holdings(
-    family: Family[Any], node: Node, source: ConfigMap | None, tasks: Sequence[Task], since: float
+    claims: Claims, node: Node, source: ConfigMap | None, tasks: Sequence[Task], since: float
 ) -> Inventory:
     """Returns the cards of a node and what Pods hold of them. ``since``: Unix time from which on bindings are
     recorded."""
+    family = claims.family
     bound = [_with_bound_annotations(task) for task in tasks]
     inventory = family.read(node, source, bound)
     annotated = inventory.grants if bound == list(tasks) else family.read(node, source, tasks).grants
     grants, problems = {}, list(inventory.problems)
     for task, known in zip(tasks, bound, strict=True):
-        claim, cards = family.claim(task.cls), inventory.cards
-        bound_grant, annotated_grant = inventory.grants.get(task.uid, ()), annotated.get(task.uid, ())
+        claim, cards = claims.of(task.cls), inventory.cards
+        bound_grant = _aligned(family, claim, cards, inventory.grants.get(task.uid, ()))
+        annotated_grant = _aligned(family, claim, cards, annotated.get(task.uid, ()))
         if claim is None:
             believed: Grant = ()
         elif task.unproven(since) or len(task.earlier) == MAX_EARLIER:
@@ -46,9 +64,12 @@ def read_holdings(
             continue
         else:
             believed = _limit_to_claim(family, claim, cards, annotated_grant)
-            before = [_limit_to_claim(family, claim, cards, grant) for grant in _earlier(family, node, source, task)]
+            before = [
+                _limit_to_claim(family, claim, cards, grant)
+                for grant in _earlier(family, claim, cards, node, source, task)
+            ]
             candidates = [bound_grant if known is not task else believed, believed, *before]
-            grants[task.uid] = tuple(uses for grant in dict.fromkeys(candidates) for uses in grant)
+            grants[task.uid] = _together(dict.fromkeys(candidates))
         if known is not task and annotated_grant != bound_grant:
             problems.append(
                 _disagreement(
@@ -78,11 +99,18 @@ def _with_bound_annotations(task: Task) -> Task:
     return structs.replace(task, annotations={**task.annotations, **devices})
 
 
-def _earlier(family: Family[Any], node: Node, source: ConfigMap | None, task: Task) -> Iterator[Grant]:
+def _aligned(family: Family[Any], claim: Any, cards: Cards, listed: Grant) -> Grant:
+    """What an annotation gives to each container with a request."""
+    return aligned(family.upper_bounds(claim, cards[0]), listed) if listed and claim is not None else listed
+
+
+def _earlier(
+    family: Family[Any], claim: Any, cards: Cards, node: Node, source: ConfigMap | None, task: Task
+) -> Iterator[Grant]:
     """Yields what the Pod holds according to earlier values of its annotations."""
     for key, value in task.earlier:
         once = structs.replace(task, annotations={**task.annotations, key: value})
-        yield family.read(node, source, (once,)).grants.get(task.uid, ())
+        yield _aligned(family, claim, cards, family.read(node, source, (once,)).grants.get(task.uid, ()))
 
 
 def _limit_to_claim(family: Family[Any], claim: Any, cards: Cards, grant: Grant) -> Grant:
@@ -100,9 +128,16 @@ def _limit_to_claim(family: Family[Any], claim: Any, cards: Cards, grant: Grant)
     return tuple(result)
 
 
-def _on_every_card(family: Family[Any], claim: Any, cards: Cards) -> Grant:
+def _together(grants: Iterable[Grant]) -> Grant:
+    """All that the grants give to each container."""
     return tuple(
-        tuple(Use(i, request.memory, request.cores) for request in family.upper_bounds(claim, card))
+        tuple(use for uses in of_container for use in uses) for of_container in zip_longest(*grants, fillvalue=())
+    )
+
+
+def _on_every_card(family: Family[Any], claim: Any, cards: Cards) -> Grant:
+    return _together(
+        tuple((Use(i, request.memory, request.cores),) for request in family.upper_bounds(claim, card))
         for i, card in enumerate(cards)
     )
 

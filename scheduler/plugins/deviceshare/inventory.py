@@ -16,7 +16,7 @@ from scheduler.api.task import Task, TaskStatus
 from scheduler.framework.node_readings import NodeColumns, NodeValues, Source
 from scheduler.plugins.deviceshare.cards import Cards, Grant, charge
 from scheduler.plugins.deviceshare.family import Family, Inventory
-from scheduler.plugins.deviceshare.holdings import read_holdings
+from scheduler.plugins.deviceshare.holdings import Claims, read_holdings
 
 Holders = Mapping[str, tuple[Task, Grant]]
 """uid -> a Pod on a node and what it holds there."""
@@ -77,8 +77,10 @@ def read_nodes(snapshot: Snapshot, family: Family[Any]) -> FamilyNodes:
     def rows() -> Rows:
         return np.flatnonzero(_with_devices(cached, nodes.facts, family))
 
+    claims = Claims(family)
+
     def read(row: int, node: Node, source: ConfigMap | None, tasks: tuple[Task, ...] | None) -> NodeState:
-        return _read(family, node, source, tasks or (), since)
+        return _read(claims, node, source, tasks or (), since)
 
     prefix = family.config_map_prefix
     sources = Source(snapshot.config_maps if prefix else _NO_OBJECTS, prefix), Source(snapshot.chips)
@@ -130,15 +132,16 @@ def _kind(state: NodeState) -> Hashable:
     return inventory.cards, inventory.models, inventory.mode, state.now, state.later
 
 
-def _read(family: Family[Any], node: Node, source: ConfigMap | None, tasks: Iterable[Task], since: float) -> NodeState:
+def _read(claims: Claims, node: Node, source: ConfigMap | None, tasks: Iterable[Task], since: float) -> NodeState:
     there = {task.uid: task for task in tasks}
-    inventory = read_holdings(family, node, source, tuple(there.values()), since)
+    inventory = read_holdings(claims, node, source, tuple(there.values()), since)
     holders = {uid: (there[uid], grant) for uid, grant in inventory.grants.items()}
+    held = {uid: claims.family.held(claims.of(task.cls), grant) for uid, (task, grant) in holders.items()}
     now = inventory.cards
-    for _, grant in holders.values():
+    for grant in held.values():
         now = charge(now, grant)
     later = now
-    for task, grant in holders.values():
+    for uid, (task, _) in holders.items():
         if task.status is TaskStatus.RELEASING:
-            later = charge(later, grant, -1)
+            later = charge(later, held[uid], -1)
     return NodeState(inventory, holders, now, later)

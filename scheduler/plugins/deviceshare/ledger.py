@@ -16,6 +16,7 @@ from scheduler.framework.statement import AllocationError
 from scheduler.plugins.deviceshare.cards import Cards, Grant, charge, mask_of, max_usage
 from scheduler.plugins.deviceshare.exclusion import ExclusionRule, ExclusionRules
 from scheduler.plugins.deviceshare.family import Family
+from scheduler.plugins.deviceshare.holdings import Claims
 from scheduler.plugins.deviceshare.inventory import Holders, read_nodes
 
 
@@ -43,7 +44,7 @@ class CardLedger(Ledger[Grant]):
         """uid -> what this session allocated (``_taken``) or pipelined to a task."""
         self.log: list[int] = []
         """Rows whose state changed, in order of change."""
-        self._claims: dict[int, Any] = {}
+        self._claims = Claims(family)
 
     # --- reading ---
     def node_name(self, row: int) -> str:
@@ -51,9 +52,7 @@ class CardLedger(Ledger[Grant]):
 
     def claim(self, cls: TaskClass) -> Any:
         """The request of a class; None if it requests no device of this family."""
-        if cls.id not in self._claims:
-            self._claims[cls.id] = self.family.claim(cls)
-        return self._claims[cls.id]
+        return self._claims.of(cls)
 
     def exclusion(self, cls: TaskClass, job_key: str) -> ExclusionRule | None:
         """The Pods with which tasks of a class must not share a card; None if there is no restriction."""
@@ -72,22 +71,27 @@ class CardLedger(Ledger[Grant]):
         has_pipelined = not later and self._pipelined and self._pipelined_on(row)
         return max_usage(cards, self.cards(row, later=True)) if has_pipelined else cards
 
-    def _held(self, row: int) -> Holders:
+    def _holders_on(self, row: int) -> Holders:
         """The Pods that hold a part of the node's cards now."""
         return self._holders[row] if row in self._holders else self.node_states[row].holders
 
     def holders(self, row: int, *, later: bool) -> Iterable[tuple[Task, Grant]]:
         """The Pods that hold a part of the node's cards now or later, with what they hold."""
-        for uid, (task, grant) in self._held(row).items():
+        for uid, (task, grant) in self._holders_on(row).items():
             if not later or not (uid in self._evicted or task.status is TaskStatus.RELEASING):
                 yield task, grant
         if later:
             yield from self._pipelined_on(row)
 
+    def held(self, cls: TaskClass, grant: Grant) -> Grant:
+        """What a grant of a task of the class takes from the cards."""
+        held: Grant = self.family.held(self.claim(cls), grant)
+        return held
+
     def grants(self) -> Iterator[tuple[Task, Grant]]:
         """All Pods that hold a part of a card, with what they hold."""
         for row in sorted(self._in_use | self._holders.keys()):
-            yield from self._held(row).values()
+            yield from self._holders_on(row).values()
 
     def _pipelined_on(self, row: int) -> list[tuple[Task, Grant]]:
         return [(task, grant) for task, grant, at in self._pipelined.values() if at == row]
@@ -111,40 +115,43 @@ class CardLedger(Ledger[Grant]):
 
     def _take(self, job: Job, task: Task, row: int, *, pipelined: bool) -> None:
         claim = self.claim(task.cls)
-        grant = None
+        placement = None
         if row in self.node_states:
             eligible = self.family.eligible(claim, self.node_states[row].inventory)
             exclusion = self.exclusion(task.cls, job.key)
             if exclusion is not None:
                 eligible &= ~self.excluded_cards(row, exclusion, later=pipelined)
             placement = self.family.place(self.usable(row, later=pipelined), claim, eligible)
-            grant = None if placement is None else placement.grant
-        if grant is None:
+        if placement is None:
             raise AllocationError(f"node {self._names[row]} has no {claim.description} for Pod {task.key}")
+        grant, held = placement.grant, placement.held
         if pipelined:
             self._pipelined[task.uid] = (task, grant, row)
         else:
             self._taken[task.uid] = grant
-            self._holders[row] = {**self._held(row), task.uid: (task, grant)}
-            self._now[row] = charge(self.cards(row, later=False), grant)
-        self._charge_later(row, grant, 1)
+            self._holders[row] = {**self._holders_on(row), task.uid: (task, grant)}
+            self._now[row] = charge(self.cards(row, later=False), held)
+        self._charge_later(row, held, 1)
 
     def _release(self, task: Task, row: int) -> None:
         if task.uid in self._pipelined:
-            self._charge_later(row, self._pipelined.pop(task.uid)[1], -1)
+            self._charge_later(row, self.held(task.cls, self._pipelined.pop(task.uid)[1]), -1)
             return
         grant = self._taken.pop(task.uid, None)
         if grant is not None:
-            self._holders[row] = {uid: held for uid, held in self._held(row).items() if uid != task.uid}
-            self._now[row] = charge(self.cards(row, later=False), grant, -1)
-            self._charge_later(row, grant, -1)
+            held = self.held(task.cls, grant)
+            self._holders[row] = {uid: holder for uid, holder in self._holders_on(row).items() if uid != task.uid}
+            self._now[row] = charge(self.cards(row, later=False), held, -1)
+            self._charge_later(row, held, -1)
 
     def _evict(self, task: Task, row: int) -> Grant:
         """A Pod without a known allocation holds nothing."""
-        _, grant = self._held(row).get(task.uid, (task, ())) if row in self.node_states else (task, ())
-        if grant:
-            self._charge_later(row, grant, -1)
-        return grant
+        _, grant = self._holders_on(row).get(task.uid, (task, ())) if row in self.node_states else (task, ())
+        if not grant:
+            return ()
+        held = self.held(task.cls, grant)
+        self._charge_later(row, held, -1)
+        return held
 
     def _restore(self, row: int, held: Grant) -> None:
         if held:

@@ -2,11 +2,12 @@
 
 A Pod requests AI cores (``huawei.com/npu-core``). A multiple of a chip's cores means whole chips. Fewer cores mean a
 template, which the number of cores and the Pod's labels determine (``npu_templates``). The device plugin reports the
-virtual NPU in the Pod's annotation ``huawei.com/AscendReal``.
+virtual NPU in the Pod's annotation ``huawei.com/AscendReal``. It ignores init containers.
 """
 
 import re
 from collections.abc import Hashable, Mapping, Sequence
+from operator import add
 from typing import Any, Final
 
 import msgspec
@@ -27,6 +28,7 @@ from scheduler.api.names import (
     VNPU_LEVEL,
 )
 from scheduler.api.objects import ConfigMap, Node
+from scheduler.api.pod_amounts import effective_total
 from scheduler.api.reasons import Malformed
 from scheduler.api.task import Task, TaskClass
 from scheduler.plugins.deviceshare.cards import (
@@ -42,6 +44,7 @@ from scheduler.plugins.deviceshare.cards import (
     Placement,
     Use,
 )
+from scheduler.plugins.deviceshare.containers import peak_limit, unserved_init_containers
 from scheduler.plugins.deviceshare.family import Inventory, limit_of, limit_or_request, pod_problem
 from scheduler.plugins.deviceshare.npu_templates import (
     CPUS,
@@ -72,6 +75,8 @@ class CoreClaim(msgspec.Struct, frozen=True):
     template: str
     """The template for fewer cores than a chip has; "" if no template has this number of cores."""
     problem: str = ""
+    unserved: str = ""
+    """Why the device plugin cannot serve the Pods, or ""."""
 
     @property
     def description(self) -> str:
@@ -100,13 +105,14 @@ class MindClusterNpu:
         if cls.labels.get(NPU_JOB_KIND) != JOB_KIND:
             return None
         amounts = [limit_of(container, NPU_CORE) for container in cls.spec.containers]
-        cores = next((amount for amount in amounts if amount), 0)
+        unserved = unserved_init_containers(cls.spec, NPU_CORE)
+        cores = peak_limit(cls.spec, NPU_CORE) if unserved else next((amount for amount in amounts if amount), 0)
         if not cores:
             return None
         dvpp = cls.labels.get(VNPU_DVPP, NULL)
         if dvpp not in (YES, NO, NULL):
             return CoreClaim(cores, "", f"chips for a label {VNPU_DVPP} that is not yes, no or null: {dvpp[:64]!r}")
-        return CoreClaim(cores, template_for(cores, cls.labels.get(VNPU_LEVEL) == HIGH, dvpp))
+        return CoreClaim(cores, template_for(cores, cls.labels.get(VNPU_LEVEL) == HIGH, dvpp), unserved=unserved)
 
     def annotations(
         self, task: Task, claim: CoreClaim, node: Node, inventory: Inventory, grant: Grant
@@ -154,7 +160,10 @@ class MindClusterNpu:
         return ALL_CARDS
 
     def place(self, cards: Cards, claim: CoreClaim, eligible: int) -> Placement | None:
-        return None if claim.problem else place(cards, claim.cores, claim.template)
+        return None if claim.problem or claim.unserved else place(cards, claim.cores, claim.template)
+
+    def held(self, claim: CoreClaim, grant: Grant) -> Grant:
+        return grant
 
     def room(self, cards: Cards, claim: CoreClaim, eligible: int, exclusive: bool) -> int:
         return room_by_placement(self, cards, claim, eligible, exclusive)
@@ -220,7 +229,10 @@ def _held(task: Task, chip: Card, problems: list[Malformed]) -> tuple[Use, ...]:
 def _assigned_whole(task: Task) -> set[int]:
     """Returns the chips that a Pod has by their own resource: those of its annotation and of the record of its binding.
     Lists of more chips than it requests are ignored."""
-    requested = sum(limit_or_request(container, ASCEND_310P) or 0 for container in task.cls.spec.containers)
+    spec = task.cls.spec
+    requested = effective_total(
+        spec.containers, spec.init_containers, lambda c: limit_or_request(c, ASCEND_310P) or 0, 0, add, max
+    )
     if not requested:
         return set()
     recorded = "" if task.record is None else task.record.chips.get(ASCEND_310P, "")

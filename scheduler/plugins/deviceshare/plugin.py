@@ -4,17 +4,21 @@ Each family of devices (``gpushare``, ``vgpu``, ``hami``, ``mindcluster``) reads
 builds the annotations for its device plugin. ``ledger`` keeps the allocations, ``columns`` filters and scores nodes.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, ClassVar
+from functools import partial
+from typing import Any, ClassVar, Final
 
+from scheduler.api.job import Job
 from scheduler.api.names import NPU_CORE
 from scheduler.api.objects import ConfigMap
 from scheduler.api.preparation import Preparation
-from scheduler.api.reasons import Malformed
-from scheduler.api.task import Task, TaskClass
+from scheduler.api.reasons import Malformed, Refusal
+from scheduler.api.task import Task, TaskClass, TaskStatus
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.cache_requirements import CacheRequirements
-from scheduler.framework.columns import Filter, MaskFilter, PinUse, Score
+from scheduler.framework.columns import Filter, MaskFilter, PinUse, RefusingFilter, Score
+from scheduler.framework.extension import Vote
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
 from scheduler.plugins.deviceshare.columns import CardFilter, CardScore, ClaimColumns, IdleScore
@@ -30,6 +34,9 @@ from scheduler.plugins.deviceshare.settings import Settings
 from scheduler.plugins.deviceshare.usage import DEVICE_USAGE, DeviceUsage
 from scheduler.plugins.deviceshare.vgpu import Vgpu
 from scheduler.plugins.support.predicate_times import NodeTimes
+
+REASON_UNSERVED: Final = "UnservedDevices"
+"""Reason of a condition of PodGroups."""
 
 
 @register_plugin
@@ -85,6 +92,7 @@ class DeviceShare:
         else:
             session.add_filter(lambda cls: self._filters(cls, ""), pin=PinUse.IGNORED)
             session.add_score(lambda cls: self._scores(cls, ""))
+        session.add_job_enqueueable(self._enqueueable)
         session.add_bind_annotations(self._annotations)
         session.add_held_amounts(self._held_amounts)
         if self._settings.node_lock:
@@ -98,6 +106,8 @@ class DeviceShare:
         now, locks, policy = session.now, settings.node_lock, settings.policy
         times = session.once(NodeTimes)
         config, problems = _read_config(settings, session.snapshot.config_maps)
+        self._basis = settings, config
+        """All that the answer of ``claim`` depends on, except the class."""
         namespace, name = settings.config_map
         for problem in problems:
             session.malformed_field(Malformed("ConfigMap", namespace, name, f"data[{KEY}]", problem))
@@ -105,7 +115,8 @@ class DeviceShare:
         if settings.gpu_sharing or settings.gpu_number:
             families.append(GpuShare(times, whole=settings.gpu_number, locks=locks))
         if settings.vgpu:
-            families.append(Vgpu(config.vgpu, policy, now, locks=locks))
+            serves = settings.vgpu_init_containers
+            families.append(Vgpu(config.vgpu, policy, now, locks=locks, serves_init_containers=serves))
         if settings.mindcluster:
             families.append(MindClusterNpu(times))
         if settings.hami:
@@ -113,7 +124,37 @@ class DeviceShare:
         return families
 
     # --- answers ---
+    def _enqueueable(self, job: Job) -> Vote:
+        """Rejects a job that cannot start because device plugins do not serve its Pods: else it would reserve what it
+        never uses."""
+        problem = job.remember("Pods that no device plugin serves", self._basis, partial(self._unserved, job))
+        if not problem:
+            return Vote.ABSTAIN
+        self._session.refuse(job, Refusal(REASON_UNSERVED, problem))
+        return Vote.REJECT
+
+    def _unserved(self, job: Job) -> str:
+        """Why device plugins do not serve as many Pods of a job as it needs, or ""."""
+        classes = Counter(task.cls for task in job.of(TaskStatus.PENDING).values())
+        unserved = {cls: self._problem(cls) for cls in classes}
+        number = sum(pods for cls, pods in classes.items() if unserved[cls])
+        existing = sum(len(tasks) for tasks in job.by_status.values())
+        if not number or not existing - number < job.min_member <= existing:
+            return ""
+        first = next(problem for problem in unserved.values() if problem)
+        return (
+            f"{number} of {existing} Pods cannot start, {job.min_member} are needed: {first}" if existing > 1 else first
+        )
+
+    def _problem(self, cls: TaskClass) -> str:
+        """Why a device plugin does not serve the Pods of a class, or ""."""
+        claims = (ledger.claim(cls) for ledger in self.ledgers)
+        return next((claim.unserved for claim in claims if claim is not None and claim.unserved), "")
+
     def _filters(self, cls: TaskClass, exclusive_job: str) -> list[Filter]:
+        problem = self._problem(cls)
+        if problem:
+            return [RefusingFilter(problem)]
         return [
             f
             for ledger in self.ledgers
@@ -177,7 +218,7 @@ class DeviceShare:
         for ledger in self.ledgers:
             if isinstance(ledger.family, Vgpu):
                 for task, grant in ledger.grants():
-                    yield task, ledger.family.amounts(grant)
+                    yield task, ledger.family.amounts(ledger.claim(task.cls), grant)
 
     def _locks(self, task: Task, row: int) -> Iterable[Preparation]:
         for ledger in self.ledgers:

@@ -59,7 +59,7 @@ def room_by_placement(family: Family[C], cards: Cards, claim: C, eligible: int, 
         placement = family.place(cards, claim, eligible)
         if placement is None:
             return number
-        cards = charge(cards, placement.grant)
+        cards = charge(cards, placement.held)
         if exclusive:
             eligible &= ~mask_of(placement.grant)
     return MAX_RUN

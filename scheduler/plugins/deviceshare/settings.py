@@ -12,6 +12,7 @@ from scheduler.plugins.deviceshare.exclusion import Rule
 
 PREFIX: Final = "deviceshare."
 RULES: Final = f"{PREFIX}GPUExclusiveRules"
+VGPU_INIT_CONTAINERS: Final = f"{PREFIX}VGPUInitContainersEnable"
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -20,6 +21,8 @@ class Settings(msgspec.Struct, frozen=True):
     gpu_sharing: bool
     gpu_number: bool
     vgpu: bool
+    vgpu_init_containers: bool
+    """The vGPU device plugin serves any number of init containers."""
     mindcluster: bool
     hami: bool
     node_lock: bool
@@ -38,6 +41,7 @@ class Settings(msgspec.Struct, frozen=True):
             gpu_sharing=arguments.boolean(f"{PREFIX}GPUSharingEnable", False),
             gpu_number=arguments.boolean(f"{PREFIX}GPUNumberEnable", False),
             vgpu=arguments.boolean(f"{PREFIX}VGPUEnable", False),
+            vgpu_init_containers=arguments.boolean(VGPU_INIT_CONTAINERS, False),
             mindcluster=arguments.boolean(f"{PREFIX}AscendMindClusterVNPUEnable", False),
             hami=arguments.boolean(f"{PREFIX}AscendHAMiVNPUEnable", False),
             node_lock=arguments.boolean(f"{PREFIX}NodeLockEnable", False),

@@ -39,7 +39,7 @@ class DeviceUsage:
             pods: list[dict[str, tuple[int, int]]] = [{} for _ in names]
             pod_uids: list[set[str]] = [set() for _ in names]
             for task, grant in ledger.holders(row, later=False):
-                for use in (use for uses in grant for use in uses):
+                for use in (use for uses in ledger.held(task.cls, grant) for use in uses):
                     memory, cores = pods[use.card].get(task.name, (0, 0))
                     pods[use.card][task.name] = (memory + use.memory, cores + use.cores)
                     pod_uids[use.card].add(task.uid)

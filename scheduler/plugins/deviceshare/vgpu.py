@@ -1,11 +1,15 @@
 """vGPUs: slices of GPUs by memory and cores, with HAMi-core or as MIG instances (Volcano's device ``hamivgpu``).
 
 The device plugin registers the GPUs of a node in an annotation. The scheduler writes the allocated slices into
-annotations of the Pod, which the device plugin reads when the kubelet allocates the Pod's devices. Init containers get
-no vGPU.
+annotations of the Pod, which the device plugin reads when the kubelet allocates the Pod's devices: for each container,
+it takes the first entry that is left.
+
+For an entry, the device plugin looks up the container with the same index, not counting init containers, and crashes
+if there is none. So it cannot serve more containers than the Pod has besides its init containers.
 """
 
 from collections.abc import Hashable, Sequence
+from operator import add
 
 import msgspec
 
@@ -28,7 +32,7 @@ from scheduler.api.names import (
     VGPU_TIME,
     VGPU_USE_UUID,
 )
-from scheduler.api.objects import ConfigMap, Container, Node
+from scheduler.api.objects import ConfigMap, Container, Node, PodSpec
 from scheduler.api.reasons import Malformed
 from scheduler.api.task import Task, TaskClass
 from scheduler.plugins.deviceshare.cards import (
@@ -39,11 +43,13 @@ from scheduler.plugins.deviceshare.cards import (
     CardRequest,
     CardRequests,
     Cards,
+    ContainerKind,
     Grant,
     Part,
     Placement,
     Use,
 )
+from scheduler.plugins.deviceshare.containers import held_of, in_allocation_order, peak, requests_of
 from scheduler.plugins.deviceshare.device_config import VgpuConfig
 from scheduler.plugins.deviceshare.family import (
     Inventory,
@@ -54,6 +60,7 @@ from scheduler.plugins.deviceshare.family import (
     pod_problem,
 )
 from scheduler.plugins.deviceshare.room import pod_room, room_by_placement
+from scheduler.plugins.deviceshare.settings import VGPU_INIT_CONTAINERS
 from scheduler.plugins.deviceshare.vgpu_placement import card_order, place
 from scheduler.plugins.deviceshare.vgpu_register import VENDOR, parse_register
 from scheduler.plugins.deviceshare.wire import WireError, format_uses, parse_uses
@@ -69,6 +76,8 @@ class VgpuClaim(msgspec.Struct, frozen=True):
     no_types: str | None = None
     use_uuids: str = ""
     no_uuids: str = ""
+    unserved: str = ""
+    """Why the device plugin cannot serve the Pods, or ""."""
 
     @property
     def description(self) -> str:
@@ -82,7 +91,11 @@ class Vgpu:
     title = "vGPUs"
     config_map_prefix = ""
 
-    def __init__(self, config: VgpuConfig, policy: str, now: float, *, locks: bool) -> None:
+    def __init__(
+        self, config: VgpuConfig, policy: str, now: float, *, locks: bool, serves_init_containers: bool = False
+    ) -> None:
+        """``serves_init_containers``: the device plugin serves any number of containers."""
+        self._serves_init_containers = serves_init_containers
         self.lock = VGPU_NODE_LOCK if locks else ""
         self._config = config
         self._policy = policy
@@ -94,7 +107,7 @@ class Vgpu:
 
     # --- Pods ---
     def claim(self, cls: TaskClass) -> VgpuClaim | None:
-        containers = tuple(filter(None, (self._card_request(container) for container in cls.spec.containers)))
+        containers = requests_of(cls.spec, self._card_request)
         if not containers:
             return None
         given = cls.annotations
@@ -105,6 +118,22 @@ class Vgpu:
             no_types=given.get(GPU_NO_USE_TYPE),
             use_uuids=given.get(VGPU_USE_UUID, ""),
             no_uuids=given.get(VGPU_NO_USE_UUID, ""),
+            unserved=self._unserved(cls.spec, len(containers)),
+        )
+
+    def _unserved(self, spec: PodSpec, number: int) -> str:
+        """Why the device plugin cannot serve ``number`` containers of a Pod, or ""."""
+        if self._serves_init_containers or number <= len(spec.containers):
+            return ""
+        asking = (
+            f"{container.name} (an init container)" if kind is not ContainerKind.APP else container.name
+            for container, kind in in_allocation_order(spec)
+            if self._card_request(container) is not None
+        )
+        return (
+            f"the device plugin of vGPUs serves at most as many containers of a Pod as it has besides init containers, "
+            f"here {len(spec.containers)}; {number} ask for vGPUs: {', '.join(asking)} "
+            f"(with another device plugin: {VGPU_INIT_CONTAINERS}: true)"
         )
 
     def _card_request(self, container: Container) -> CardRequest | None:
@@ -135,13 +164,16 @@ class Vgpu:
             VGPU_BIND_TIME: self._now,
         }
 
-    def amounts(self, grant: Grant) -> dict[str, int]:
-        """Returns the memory and cores that a Pod holds, summed over its GPUs. (Requests are per GPU.)"""
-        uses = [use for uses in grant for use in uses]
-        if not uses:
+    def amounts(self, claim: VgpuClaim, grant: Grant) -> dict[str, int]:
+        """Returns the most memory and cores that a Pod uses at once, summed over its GPUs. (Requests are per GPU.)"""
+        if not any(grant):
             return {}
-        memory, cores = sum(use.reported_memory for use in uses), sum(use.cores for use in uses)
+        memory = peak(claim.containers, grant, lambda uses: sum(use.reported_memory for use in uses), 0, add, max)
+        cores = peak(claim.containers, grant, lambda uses: sum(use.cores for use in uses), 0, add, max)
         return {self._config.memory: memory, self._config.cores: cores}
+
+    def held(self, claim: VgpuClaim, grant: Grant) -> Grant:
+        return held_of(claim.containers, grant)
 
     # --- nodes ---
     def has(self, node: Node) -> bool:
@@ -208,9 +240,13 @@ class Vgpu:
         return mask
 
     def place(self, cards: Cards, claim: VgpuClaim, eligible: int) -> Placement | None:
+        if claim.unserved:
+            return None
         return place(cards, claim.containers, eligible, self._policy, self._config.memory_factor)
 
     def room(self, cards: Cards, claim: VgpuClaim, eligible: int, exclusive: bool) -> int:
+        if claim.unserved:
+            return 0
         (request, *more) = claim.containers
         changing = request.number > 1 and self._policy == SPREAD
         cut = self._config.models and any(card.layouts is not None for card in cards)

@@ -24,6 +24,7 @@ VOLCANO: dict[str, dict[str, Any]] = {
         "deviceshare.GPUSharingEnable": True,
         "deviceshare.GPUNumberEnable": False,
         "deviceshare.VGPUEnable": False,
+        "deviceshare.VGPUInitContainersEnable": True,
         "deviceshare.NodeLockEnable": True,
         "deviceshare.AscendMindClusterVNPUEnable": True,
         "deviceshare.AscendHAMiVNPUEnable": True,

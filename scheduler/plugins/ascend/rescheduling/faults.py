@@ -226,7 +226,8 @@ def faults_of_pods(job: Job, policy: Policy) -> dict[str, Fault]:
 
 
 def _requests_chips(cls: TaskClass) -> bool:
-    amounts = (container.resources for container in cls.spec.containers if container.resources is not None)
+    containers = (*cls.spec.containers, *(cls.spec.init_containers or ()))
+    amounts = (container.resources for container in containers if container.resources is not None)
     names = (name for each in amounts for name in (*(each.requests or ()), *(each.limits or ())))
     return any(name.startswith(HUAWEI_PREFIX) for name in names)
 

@@ -5,7 +5,7 @@ import pytest
 from scheduler.api.names import CARD_NAME
 from scheduler.api.task import TaskStatus
 from scheduler.plugins.capacity_card.plugin import CapacityCard
-from tests.builders import World, configuration, feed, group, node, pod
+from tests.builders import Raw, World, configuration, feed, group, node, pod
 from tests.unit.plugins.capacity_card.cards import (
     CONFIGURATION,
     D4090,
@@ -40,6 +40,16 @@ def pod_events(world: World, name: str) -> list[str]:
     return [event.message for event in events if event.about.name == name]
 
 
+def with_init_containers(raw: Raw, *asked: tuple[int, bool]) -> Raw:
+    """The Pod with init containers that request these numbers of cards; True: a sidecar."""
+    raw["spec"]["initContainers"] = [
+        {"name": f"i{i}", "resources": {"requests": {GPU: str(number)}, "limits": {GPU: str(number)}}}
+        | ({"restartPolicy": "Always"} if sidecar else {})
+        for i, (number, sidecar) in enumerate(asked)
+    ]
+    return raw
+
+
 # --- what the design says ---
 def test_a_job_over_the_quota_is_not_admitted_and_its_pod_group_has_the_reason() -> None:
     job = card_group("job", "cr-queue1", 1, {H200: 5}, asks="1c+1Gi")
@@ -54,6 +64,27 @@ def test_a_pod_over_the_quota_is_not_bound_and_has_the_reason() -> None:
     assert world.bound == {}
     assert world.message_of("job-0") == insufficient("cr-queue1", H200, 5000, 5000, 3000)
     assert pod_events(world, "job-0") == [insufficient("cr-queue1", H200, 5000, 5000, 3000)]
+
+
+@pytest.mark.parametrize(
+    ("own", "init", "most"),
+    [
+        (0, [(4, False)], 4),
+        (0, [(4, True)], 4),
+        (1, [(2, False), (2, True), (3, False)], 5),
+        (2, [(2, True), (1, False)], 4),
+        (2, [(1, False), (2, False)], 2),
+    ],
+)
+def test_cards_of_init_containers_count_with_the_most_at_once(
+    own: int, init: list[tuple[int, bool]], most: int
+) -> None:
+    def bound(quota: int) -> dict[str, str]:
+        pod = with_init_containers(card_pod("job-0", "job", asks=f"1c+1Gi+{GPU}={own}"), *init)
+        job = [card_group("job", "q", 1, phase="Inqueue"), pod]
+        return World(gpu_node("n"), quota_queue("q", {H200: quota}), job).run(CONFIGURATION).bound
+
+    assert (bound(most), bound(most - 1)) == ({"job-0": "n"}, {})
 
 
 def test_the_design_job_gets_its_cards() -> None:

@@ -120,6 +120,10 @@ def config_map(name: str, data: Mapping[str, str]) -> Raw:
 
 
 # --- Pods ---
+class Sidecar(dict[str, int | str]):
+    """Limits of an init container that keeps running."""
+
+
 def limited(
     name: str, *containers: Mapping[str, int | str], init: Sequence[Mapping[str, int | str]] = (), **rest: Any
 ) -> Raw:
@@ -133,7 +137,9 @@ def limited(
 
 def _container(name: str, limits: Mapping[str, int | str]) -> Raw:
     amounts = {key: str(value) for key, value in limits.items()}
-    return {"name": name, "resources": {"limits": amounts, "requests": amounts}} if amounts else {"name": name}
+    lasting = {"restartPolicy": "Always"} if isinstance(limits, Sidecar) else {}
+    resources = {"resources": {"limits": amounts, "requests": amounts}} if amounts else {}
+    return {"name": name, **lasting, **resources}
 
 
 def slice_of(number: int = 1, memory: int | None = None, cores: int | None = None) -> dict[str, int | str]:

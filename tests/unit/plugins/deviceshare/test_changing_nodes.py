@@ -47,9 +47,9 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the nodes that were read."""
     read: list[str] = []
 
-    def reading(family: Any, node: Any, *rest: Any) -> Any:
+    def reading(claims: Any, node: Any, *rest: Any) -> Any:
         read.append(node.metadata.name)
-        return read_holdings(family, node, *rest)
+        return read_holdings(claims, node, *rest)
 
     monkeypatch.setattr("scheduler.plugins.deviceshare.inventory.read_holdings", reading)
     return read

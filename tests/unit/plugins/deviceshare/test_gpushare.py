@@ -36,12 +36,6 @@ def test_gpu_memory_that_pods_hold_is_not_allocated_again() -> None:
     assert gpus(world) == {"p-0": "1", "p-1": "1"}
 
 
-def test_an_init_container_that_asks_for_more_counts() -> None:
-    holder = limited("old", {GPU_MEMORY: 6000}, on="n", annotations={GPU_INDEX: "0"})
-    requesting = limited("p", {GPU_MEMORY: 1000}, init=[{GPU_MEMORY: 4000}])
-    assert gpus(World(gpu_node("n", 2, 8000), holder, jobs(requesting)).run(GPU_SHARING)) == {"p": "1"}
-
-
 def test_only_idle_healthy_gpus_are_allocated_whole() -> None:
     holder = limited("old", {GPU_NUMBER: 1}, on="n", annotations={GPU_INDEX: "0"})
     nodes = gpu_node("n", 4, 8000, **{GPU_UNHEALTHY_IDS: "1"})

@@ -12,7 +12,7 @@ from hypothesis.stateful import initialize, invariant
 
 from scheduler.api.names import VGPU_IDS
 from scheduler.framework.statement import AllocationError
-from scheduler.plugins.deviceshare.cards import ALL_CARDS, Card, CardRequest, Cards, charge, mask_of
+from scheduler.plugins.deviceshare.cards import ALL_CARDS, Card, CardRequest, Cards, ContainerKind, charge, mask_of
 from scheduler.plugins.deviceshare.columns import Runs
 from scheduler.plugins.deviceshare.device_config import NpuModel, VgpuConfig
 from scheduler.plugins.deviceshare.gpushare import GpuClaim, GpuShare
@@ -25,7 +25,7 @@ from scheduler.plugins.support.predicate_times import NodeTimes
 from tests.builders import Raw, World, configuration
 from tests.examples import examples
 from tests.unit.plugins import statements
-from tests.unit.plugins.deviceshare.devices import VGPU, jobs, limited, slice_of, slices, vgpu_node, vgpu_pods
+from tests.unit.plugins.deviceshare.devices import VGPU, jobs, limited, sharing, slice_of, slices, vgpu_node, vgpu_pods
 
 
 @dataclass
@@ -138,6 +138,9 @@ def test_a_node_without_devices_takes_no_task() -> None:
 
 NPU = NpuModel("A", "h/A", "h/A-memory", 100, 90, ())
 ASKED = ((1, 3000, 30), (1, 3000, 0), (2, 2000, 20), (1, 6000, 100), (2, 5000, 50), (1, 1000, 10), (1, 9000, 90))
+WITH_INIT_CONTAINER = ((1, 7000, 20), (2, 1000, 40), (1, 9000, 10))
+"""What the init containers of the first jobs request."""
+ANY_PLUGIN = sharing(VGPUEnable=True, VGPUInitContainersEnable=True)
 
 
 class CardsAreConserved(statements.Statements):
@@ -147,7 +150,9 @@ class CardsAreConserved(statements.Statements):
     def open(self, held: list[tuple[int, int]]) -> None:
         there = [running(f"r{i}", f"a-{card},NVIDIA,{memory},10:", "a") for i, (card, memory) in enumerate(held)]
         wanted = [asking(f"j{i}", *asked) for i, asked in enumerate(ASKED)]
-        self.given = Setting(World(vgpu_node("a"), vgpu_node("b"), *there, *wanted).session(VGPU))
+        for (_, pod), asked in zip(wanted, WITH_INIT_CONTAINER, strict=False):
+            pod["spec"]["initContainers"] = limited("", {}, init=[slice_of(*asked)])["spec"]["initContainers"]
+        self.given = Setting(World(vgpu_node("a"), vgpu_node("b"), *there, *wanted).session(ANY_PLUGIN))
         self.begin(self.given, [f"j{i}" for i in range(len(ASKED))], [f"r{i}" for i in range(len(held))])
 
     @invariant()
@@ -166,8 +171,8 @@ class CardsAreConserved(statements.Statements):
         ledger = self.given.ledger
         for row, node_state in ledger.node_states.items():
             expected = node_state.inventory.cards
-            for _, grant in ledger.holders(row, later=later):
-                expected = charge(expected, grant)
+            for task, grant in ledger.holders(row, later=later):
+                expected = charge(expected, ledger.held(task.cls, grant))
             assert ledger.cards(row, later=later) == expected
 
 
@@ -197,6 +202,7 @@ SHARES = st.lists(
         memory=st.integers(0, 60),
         cores=st.sampled_from([0, 10, 50, 100]),
         percent=st.sampled_from([-1, -1, 30, 100]),
+        kind=st.sampled_from(ContainerKind),
     ),
     min_size=1,
     max_size=2,
@@ -219,8 +225,8 @@ def test_a_run_equals_placing_tasks_one_by_one(
         if placement is None:
             break
         assert runs.scores(codes, np.array([ahead]))[0] == placement.score
-        after = charge(cards, placement.grant)
-        assert charge(after, placement.grant, -1) == cards
+        after = charge(cards, placement.held)
+        assert charge(after, placement.held, -1) == cards
         assert all(now.used_memory <= max(now.memory, was.used_memory) for was, now in zip(cards, after, strict=True))
         cards = after
         if exclusive:

@@ -4,9 +4,11 @@ import pytest
 
 from scheduler.api.names import VGPU_IDS, VGPU_MODE
 from scheduler.plugins.deviceshare.mig import Group, Instances, Layouts
+from scheduler.plugins.deviceshare.plugin import DeviceShare
 from tests.builders import Raw, World, feed
 from tests.unit.plugins.deviceshare.devices import (
     VGPU,
+    Sidecar,
     config_map,
     jobs,
     limited,
@@ -131,3 +133,26 @@ def test_unknown_instances_count_with_the_memory_in_the_annotation(ids: str) -> 
     held = limited("old", slice_of(), on="n", annotations={VGPU_IDS: ids})
     world = World(geometries(), mig_node(), held, jobs(*vgpu_pods(1, 1, 20_000, 0))).run(VGPU)
     assert vgpus(world) == {} and world.malformed == []
+
+
+# --- init containers ---
+@pytest.mark.parametrize(
+    ("memory", "first"),
+    [(6000, "n-0[group2-1],NVIDIA,6000,0:"), (12000, "n-0[group2-0],NVIDIA,12000,0:")],
+    ids=["the instance of the container", "another instance"],
+)
+def test_an_init_container_uses_an_instance_of_the_pod_if_one_is_large_enough(memory: int, first: str) -> None:
+    """Instances exist whether they are in use or not, so that different ones count together."""
+    old = limited("old", slice_of(1, 6000, 0), on="n", annotations={VGPU_IDS: "n-0[group2-2],NVIDIA,6000,0:"})
+    pod = limited("p", slice_of(1, 5000, 0), {}, init=[slice_of(1, memory, 0)])
+    world = World(geometries(), mig_node(), old, jobs(pod)).run(VGPU)
+    assert vgpus(world) == {"p": f"{first};n-0[group2-1],NVIDIA,5000,0:"}
+    (ledger,) = next(p for p in world.session(VGPU).plugins if isinstance(p, DeviceShare)).ledgers
+    (card,) = ledger.cards(0, later=False)
+    assert (card.used, card.used_memory) == (2, 6144 + 6144 + (0 if memory == 6000 else 12288))
+
+
+def test_an_instance_of_a_sidecar_is_not_used_by_a_later_init_container() -> None:
+    pod = limited("p", {}, {}, init=[Sidecar(slice_of(1, 5000, 0)), slice_of(1, 5000, 0)])
+    world = World(geometries(), mig_node(), jobs(pod)).run(VGPU)
+    assert vgpus(world) == {"p": "n-0[group1-0],NVIDIA,5000,0:;n-0[group1-1],NVIDIA,5000,0:"}

@@ -63,7 +63,7 @@ def test_a_request_for_several_gpus_gets_different_gpus() -> None:
 
 
 def test_containers_are_listed_separately_and_may_share_a_gpu() -> None:
-    requesting = limited("p", slice_of(1, 3000, 10), {}, slice_of(2, 2000, 20), init=[slice_of(1, 9000, 90)])
+    requesting = limited("p", slice_of(1, 3000, 10), {}, slice_of(2, 2000, 20), init=[{}])
     world = World(vgpu_node("n"), jobs(requesting)).run(VGPU)
     assert vgpus(world) == {"p": "n-1,NVIDIA,3000,10:;n-1,NVIDIA,2000,20:n-0,NVIDIA,2000,20:"}
 

@@ -11,7 +11,7 @@ from scheduler.cluster.memory.resource_claims import sync_claims
 from scheduler.framework.cycle import run_cycle
 from scheduler.framework.statement import AllocationError
 from scheduler.plugins.predicates.dynamic_resources.reservation import ClaimReservation
-from tests.builders import Raw, World, configuration, feed, group, node, pod, pods
+from tests.builders import Raw, World, configuration, feed, group, manifests, node, pod, pods
 from tests.device_builders import (
     allocated,
     alternatives,
@@ -84,6 +84,19 @@ def test_each_pod_of_a_gang_gets_its_own_devices() -> None:
     ]
     assert all(devices[0].startswith(ran.bound[name.rsplit("-", 2)[0]]) for name, devices in given(ran).items())
     assert all(reserved(ran, name) == [name.rsplit("-", 2)[0]] for name in given(ran))
+
+
+@pytest.mark.parametrize("sidecar", [False, True], ids=["init container", "sidecar"])
+def test_a_claim_that_only_an_init_container_uses_is_allocated_and_counted(sidecar: bool) -> None:
+    """Claims are allocated to the Pod, whatever container uses them, until it ends."""
+    uses = [{"name": "i", "resources": {"claims": [{"name": "c0"}]}} | ({"restartPolicy": "Always"} if sidecar else {})]
+    ran = world(*machines(1), ONE, gang(1, 1, templated("one"), initContainers=uses)).run(CONF)
+
+    assert list(given(ran).values()) == [["n1/gpu-0"]]
+    ran.cluster.load(manifests(gang(1, 1, templated("one"), "second")))
+    sync_claims(ran.cluster.server)
+    assert ran.run(CONF).bound == {}
+    assert "asked 1, most free on one node 0" in waits(ran, "second-0")
 
 
 def test_a_gang_that_does_not_fit_takes_no_devices_and_its_reason_has_the_numbers() -> None:
