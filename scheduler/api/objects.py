@@ -288,6 +288,10 @@ class ContainerStatus(Wire):
     restart_count: int = 0
     state: ContainerState | None = None
     last_state: ContainerState | None = None
+    allocated_resources: ResourceList | None = None
+    """What the kubelet has reserved for the container."""
+    resources: ResourceRequirements | None = None
+    """What applies to the running container."""
 
 
 ENDED_PHASES: Final = ("Succeeded", "Failed")
@@ -299,6 +303,12 @@ class PodStatus(Wire):
     pod_ip: str = msgspec.field(default="", name="podIP")
     start_time: str | None = None
     nominated_node_name: str = ""
+    resize: str = ""
+    """State of a resize, as kubelets before Kubernetes 1.33 report it."""
+    allocated_resources: ResourceList | None = None
+    """What the kubelet has reserved for the Pod."""
+    resources: ResourceRequirements | None = None
+    """What applies to the running Pod as a whole."""
     conditions: list[PodCondition] | None = None
     container_statuses: list[ContainerStatus] | None = None
     init_container_statuses: list[ContainerStatus] | None = None

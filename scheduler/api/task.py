@@ -104,7 +104,8 @@ class TaskClass:
     """The Pod annotations that plugins read when they place a task."""
     spec: PodSpec
     """The Pod's spec without the fields that differ from Pod to Pod (node name), irrelevant volumes, and scheduling
-    gates (the gate of queue admission stays if it is the only one)."""
+    gates (the gate of queue admission stays if it is the only one). During a resize, with the amounts that the Pod
+    holds."""
     request: Vector
     """What one task takes from a node, with init containers, sidecars and overhead; ``pods`` is 1."""
     best_effort: bool

@@ -6,6 +6,9 @@ split a class. When a selector in some Pod first names a key, ``label_keys`` gro
 again before the next snapshot. Keys that a Service names count only for the Pods that it selects. The cache keeps no
 other annotations of a Pod: a new annotation key counts for the Pods that are stored from then on.
 
+While a Pod on a node is resized, the spec of its class has the amounts that the Pod holds (``pod_resize``). So it is in
+another class than the other Pods of its template.
+
 Each Pod of a gang has its own ResourceClaims, made from a template. While these request the same and are not allocated,
 the Pods stay in one class. When one of the claims is created, allocated or deleted, its Pod is classified again. Claims
 do not split the classes of Pods that have a node.
@@ -28,9 +31,11 @@ from scheduler.api.objects import (
     is_controlled_by,
 )
 from scheduler.api.pod_amounts import nonzero_request, pod_request
+from scheduler.api.pod_resize import held_spec
 from scheduler.api.pod_rules import Pin, pin_of
 from scheduler.api.resource import Dimensions, is_empty
 from scheduler.api.selections import NOTHING_SELECTED
+from scheduler.api.selectors import FieldReporter, ignore_field
 from scheduler.api.task import MountedClaim, PodClaim, Task, TaskClass, without_variables
 from scheduler.cache.pod_tasks import NO_LABELS
 from scheduler.cache.selection_table import SelectionTable, workload_of
@@ -65,10 +70,11 @@ class ClassTable:
         """Annotation keys that split classes. Only the classes of Pods stored afterwards consider a new key."""
         self._annotation_keys = frozenset(self.annotation_keys)
 
-    def of(self, pod: Pod, device_claims: tuple[PodClaim, ...] = ()) -> TaskClass:
-        """Returns the class of a Pod. Raises QuantityError if its requests are malformed."""
+    def of(self, pod: Pod, device_claims: tuple[PodClaim, ...] = (), report: FieldReporter = ignore_field) -> TaskClass:
+        """Returns the class of a Pod. ``report``: receives malformed amounts of its status, which are ignored. Raises
+        QuantityError if its requests are malformed."""
         spec = msgspec.structs.replace(
-            without_variables(pod.spec),
+            without_variables(held_spec(pod, report)),
             node_name="",
             scheduler_name="",
             scheduling_gates=_queue_gate(pod.spec.scheduling_gates),

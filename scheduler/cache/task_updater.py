@@ -3,6 +3,7 @@
 from collections.abc import Collection
 from typing import Final
 
+import numpy as np
 from msgspec.structs import replace
 
 from scheduler.api.names import BINDING_RECORD, TASK_PRIORITY
@@ -98,7 +99,7 @@ class TaskUpdater:
         if task.status is TaskStatus.PENDING:
             if self._jobs.is_complete(task.job):
                 self._version.arrived()
-        elif old is not None and holds_node(old) and not holds_node(task):
+        elif old is not None and holds_node(old) and (not holds_node(task) or _holds_less(task.cls, old.cls)):
             self._version.opened()
 
     def remove(self, namespace: str, name: str) -> None:
@@ -118,7 +119,7 @@ class TaskUpdater:
             else:
                 meta = pod.metadata
                 device_claims = self._device_claims.of(pod.spec, meta.namespace, meta.uid, generated_claims(pod))
-        return self._classes.of(pod, device_claims)
+        return self._classes.of(pod, device_claims, self._malformed.add)
 
     def _priority(self, pod: Pod) -> int:
         try:
@@ -202,3 +203,12 @@ class TaskUpdater:
             used = {task.cls.id for task in self._tasks.values()}
             self._classes.retain(used)
             self._class_limit = max(MIN_CLASS_LIMIT, 2 * len(used))
+
+
+def _holds_less(cls: TaskClass, before: TaskClass) -> bool:
+    """Whether a task of a class holds less of a resource than one of another class, as after a resize."""
+    if cls is before:
+        return False
+    width = max(len(cls.request), len(before.request))
+    now, then = (np.pad(each.request, (0, width - len(each.request))) for each in (cls, before))
+    return bool((now < then).any())

@@ -1,7 +1,7 @@
 """What the store keeps of Pods: a cluster can have hundreds of thousands, but of few shapes.
 
-No controller reads the environment, what only decides where a Pod may run, or any condition but ``DisruptionTarget``.
-Equal containers are in memory once.
+No controller reads the environment, what only decides where a Pod may run, what a resize has reached, or any condition
+but ``DisruptionTarget``. Equal containers are in memory once.
 """
 
 from sys import intern
@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from scheduler.api.objects import Container, Pod
+from scheduler.api.objects import Container, ContainerStatus, Pod
 from scheduler.api.task import without_variables
 from scheduler.controllers.evictions import DISRUPTION_TARGET
 
@@ -45,9 +45,28 @@ class PodParts:
             topology_spread_constraints=None,
         )
         disruptions = [condition for condition in status.conditions or () if condition.type == DISRUPTION_TARGET]
-        return replace(pod, spec=spec, status=replace(status, conditions=disruptions or None))
+        status = replace(
+            status,
+            conditions=disruptions or None,
+            allocated_resources=None,
+            resources=None,
+            container_statuses=_without_amounts(status.container_statuses),
+            init_container_statuses=_without_amounts(status.init_container_statuses),
+        )
+        return replace(pod, spec=spec, status=status)
 
     def _shared(self, containers: list[Container]) -> list[Container]:
         if len(self._containers) >= MAX_KNOWN:
             self._containers.clear()
         return self._containers.setdefault(_encode(containers), containers)
+
+
+def _without_amounts(statuses: list[ContainerStatus] | None) -> list[ContainerStatus] | None:
+    if statuses is None:
+        return None
+    return [
+        each
+        if each.resources is None and each.allocated_resources is None
+        else replace(each, resources=None, allocated_resources=None)
+        for each in statuses
+    ]

@@ -3,8 +3,12 @@
 from datetime import datetime
 from typing import Any, Protocol
 
+import msgspec
+
 from scheduler.api.kinds import PRIORITY_CLASS, SERVICE, Kind
 from scheduler.api.names import DEFAULT_QUEUE, POD_SCHEDULED
+from scheduler.api.pod_amounts import amount_fields, completed_level
+from scheduler.api.quantity import QuantityError
 from scheduler.cluster.memory.raw_objects import Json, format_time, set_condition
 
 
@@ -21,7 +25,7 @@ def set_defaults(kind: Kind, raw: Json, objects: Objects) -> bool:
     changed = False
     if kind.name == "Pod":
         spec, status = raw.setdefault("spec", {}), raw.setdefault("status", {})
-        changed = _set_default(status, "phase", "Pending")
+        changed = _set_default(status, "phase", "Pending") | _set_default_requests(spec)
         if spec.get("priority") is None or "preemptionPolicy" not in spec:
             priority_class = _priority_class(objects, spec.get("priorityClassName") or "")
             if spec.get("priority") is None:
@@ -45,6 +49,42 @@ def set_defaults(kind: Kind, raw: Json, objects: Objects) -> bool:
         number = len(objects.of(SERVICE)) + 1
         changed = _set_default(raw.setdefault("spec", {}), "clusterIP", f"10.96.{number // 250}.{number % 250 + 1}")
     return changed
+
+
+def _set_default_requests(spec: Json) -> bool:
+    """Sets the requests of a Pod that follow from limits, and its pod-level limits of huge pages. Returns whether there
+    were any. Malformed amounts are left as they are."""
+    changed = False
+    for field in ("containers", "initContainers"):
+        containers = spec.get(field)
+        if isinstance(containers, list) and any(map(_lacks_requests, containers)):
+            spec[field] = [_with_requests(each) if _lacks_requests(each) else each for each in containers]
+            changed = True
+    if spec.get("resources"):
+        try:
+            level = completed_level(amount_fields(spec))
+        except QuantityError:
+            return changed
+        completed = {**spec["resources"], **msgspec.to_builtins(level)}
+        if completed != spec["resources"]:
+            spec["resources"] = completed
+            changed = True
+    return changed
+
+
+def _lacks_requests(container: Any) -> bool:
+    """Whether a container, which may be malformed, has a limit without a request."""
+    resources = container.get("resources") if isinstance(container, dict) else None
+    if not isinstance(resources, dict):
+        return False
+    limits, requests = resources.get("limits"), resources.get("requests") or {}
+    return isinstance(limits, dict) and isinstance(requests, dict) and not limits.keys() <= requests.keys()
+
+
+def _with_requests(container: Json) -> Json:
+    resources = container["resources"]
+    requests = {**resources["limits"], **(resources.get("requests") or {})}
+    return {**container, "resources": {**resources, "requests": requests}}
 
 
 def _set_default(fields: Json, name: str, value: Any) -> bool:

@@ -3,12 +3,16 @@
 The status of quotas with scopes, which count only some of the Pods, is not computed.
 """
 
+from typing import cast
+
 from scheduler.api.kinds import POD, RESOURCE_QUOTA
-from scheduler.api.objects import ENDED_PHASES
+from scheduler.api.objects import ENDED_PHASES, Pod
+from scheduler.api.pod_amounts import summed
+from scheduler.api.pod_resize import held_spec
 from scheduler.api.quantity import Amount, QuantityError
-from scheduler.cluster.memory.raw_objects import Json
+from scheduler.api.selectors import ignore_field
 from scheduler.cluster.memory.server import MemoryServer
-from scheduler.controllers.resources import pod_usage, printed, summed
+from scheduler.controllers.resources import pod_usage, printed
 
 
 def sync_usage(server: MemoryServer) -> bool:
@@ -32,15 +36,11 @@ def sync_usage(server: MemoryServer) -> bool:
 def _usage(server: MemoryServer) -> dict[str, dict[str, Amount]]:
     """The usage of the Pods by namespace."""
     used: dict[str, dict[str, Amount]] = {}
-    for pod in server.of(POD):
-        if _counts(pod):
-            namespace = pod["metadata"]["namespace"]
+    for pod in cast("list[Pod]", server.structs(POD)):
+        if pod.status.phase not in ENDED_PHASES:
+            namespace = pod.metadata.namespace
             try:
-                used[namespace] = summed(used.get(namespace, {}), pod_usage(pod.get("spec") or {}))
+                used[namespace] = summed(used.get(namespace, {}), pod_usage(held_spec(pod, ignore_field)))
             except QuantityError:
                 continue  # the cache ignores such a Pod with an Event
     return used
-
-
-def _counts(pod: Json) -> bool:
-    return (pod.get("status") or {}).get("phase") not in ENDED_PHASES

@@ -19,9 +19,10 @@ from scheduler.api.names import (
     RECOVER_STRATEGY,
     TASK_SPEC,
 )
+from scheduler.api.pod_amounts import summed
 from scheduler.controllers.acjob.environment import Addresses, environment, leader_port
 from scheduler.controllers.owners import owned
-from scheduler.controllers.resources import pod_usage, printed, scaled, summed
+from scheduler.controllers.resources import pod_usage, printed, scaled
 
 Json = dict[str, Any]
 OPERATOR: Final = "ascendjob-controller"

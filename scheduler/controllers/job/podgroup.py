@@ -8,13 +8,14 @@ from scheduler.api import batch
 from scheduler.api.kinds import POD_GROUP, PRIORITY_CLASS, VCJOB
 from scheduler.api.names import PARTITION_ID, TASK_SPEC
 from scheduler.api.objects import PriorityClass
+from scheduler.api.pod_amounts import summed
 from scheduler.api.quantity import QuantityError
 from scheduler.api.scheduling import PodGroup
 from scheduler.controllers.effects import Create, Json, Patch, diff
 from scheduler.controllers.job.events import job_of
 from scheduler.controllers.job.parsed_spec import ParsedSpec, Task
 from scheduler.controllers.owners import owned
-from scheduler.controllers.resources import pod_usage, printed, scaled, summed
+from scheduler.controllers.resources import pod_usage, printed, scaled
 from scheduler.controllers.store import Store, key_of
 
 _FOLLOWS = ("minMember", "minTaskMember", "minResources", "priorityClassName")

@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from scheduler.api.objects import Container, PodSpec, ResourceRequirements
+from scheduler.api.pod_amounts import summed
 from scheduler.api.quantity import QuantityError
-from scheduler.controllers.resources import pod_usage, printed, scaled, summed
+from scheduler.controllers.resources import pod_usage, printed, scaled
 
 
 def container(
