@@ -10,18 +10,18 @@ from scheduler.api.names import (
     ASCEND_910,
     ASCEND_910_CONFIGURATION,
     ASCEND_REAL,
-    HUAWEI_PREFIX,
     NPU,
     NPU_CONFIGURATION,
     NPU_CORE,
     PREDICATE_TIME,
 )
+from scheduler.api.pod_amounts import is_sidecar
 from scheduler.playground.families import Template
 from scheduler.playground.faults import Faults
 from scheduler.playground.holdings import Holdings, chip_number
 from scheduler.playground.names import CONSUMED, KUBELET_DEVICES
 from scheduler.playground.node import Machine
-from scheduler.playground.objects import SimulatedPod, annotations_of, whole_number
+from scheduler.playground.objects import Container, SimulatedPod, annotations_of, whole_number
 from scheduler.playground.reports import go_json
 
 _WHOLE: Final = re.compile(r"\d+(,\d+)*")
@@ -52,7 +52,8 @@ def allocate(
     """Chooses the devices for a Pod that the kubelet starts. Raises AdmissionError.
 
     The kubelet says how many devices it wants, but not for which Pod. The device plugin takes the Pod with the smallest
-    ``predicate-time`` among the Pods whose annotation names as many. ``pods``: all Pods of the node.
+    ``predicate-time`` among the Pods whose annotation names as many, and whose containers, without init containers,
+    request some. If it is asked for all chips, it mounts all. ``pods``: all Pods of the node.
     """
     picked = _pick(machine, faults, holdings, resource, amount)
     if machine.template is not None and resource != machine.family.resource:
@@ -136,7 +137,9 @@ def _names_devices(machine: Machine, pod: SimulatedPod, resource: str, amount: i
     time = annotations.get(PREDICATE_TIME, "")
     if pod.ended or pod.metadata.deletion_timestamp or whole_number(time) is None or time == CONSUMED:
         return False
-    return resource in requests_of(pod) and _amount_named(machine, resource, annotations.get(resource, "")) == amount
+    if not any(_amount(container, resource) for container in pod.spec.containers or ()):
+        return False  # the device plugin ignores init containers
+    return _amount_named(machine, resource, annotations.get(resource, "")) == amount
 
 
 def _amount_named(machine: Machine, resource: str, text: str) -> int:
@@ -207,6 +210,12 @@ def _group(share: int, parts: Sequence[tuple[Template, int]], template: Template
     return _GROUPS - 1
 
 
+def kubelet_decides(machine: Machine, resource: str, amount: int) -> bool:
+    """Whether the device plugin mounts the devices that the kubelet assigns, whatever annotations say."""
+    family = machine.family
+    return amount == family.chips if resource == family.resource else resource != NPU_CORE
+
+
 def _refuse_mounted(holdings: Holdings, names: Sequence[str]) -> None:
     """Raises AdmissionError if another Pod has one of the devices: stricter than the real device plugin, which would
     mount it twice."""
@@ -215,14 +224,16 @@ def _refuse_mounted(holdings: Holdings, names: Sequence[str]) -> None:
             raise AdmissionError(f"{name} is mounted in Pod {holder} already")
 
 
-def requests_of(pod: SimulatedPod) -> dict[str, list[int]]:
-    """By resource of huawei.com, how many devices each container of a Pod wants."""
-    found: dict[str, list[int]] = {}
-    for container in pod.spec.containers or ():
-        resources = container.resources
-        amounts = {**((resources and resources.requests) or {}), **((resources and resources.limits) or {})}
-        for name, amount in amounts.items():
-            number = whole_number(str(amount))
-            if name.startswith(HUAWEI_PREFIX) and number:
-                found.setdefault(name, []).append(number)
-    return found
+def in_allocation_order(pod: SimulatedPod, resource: str) -> list[tuple[int, bool]]:
+    """How many devices the kubelet asks for, for each container that wants some, and whether the containers after it
+    get the same devices: it is an init container that ends before they start."""
+    init_containers = [(each, not is_sidecar(each)) for each in pod.spec.init_containers or ()]
+    others = [(each, False) for each in pod.spec.containers or ()]
+    amounts = ((_amount(container, resource), ends) for container, ends in (*init_containers, *others))
+    return [(amount, ends) for amount, ends in amounts if amount]
+
+
+def _amount(container: Container, resource: str) -> int:
+    resources = container.resources
+    amounts = {**((resources and resources.requests) or {}), **((resources and resources.limits) or {})}
+    return whole_number(str(amounts.get(resource, 0))) or 0

@@ -4,7 +4,14 @@ from collections.abc import Sequence
 
 from scheduler.api.names import ASCEND_REAL, PREDICATE_TIME
 from scheduler.api.times import DurationError, format_timestamp, parse_duration, parse_timestamp
-from scheduler.playground.device_plugin import AdmissionError, Allocation, allocate, annotations_for, requests_of
+from scheduler.playground.device_plugin import (
+    AdmissionError,
+    Allocation,
+    allocate,
+    annotations_for,
+    in_allocation_order,
+    kubelet_decides,
+)
 from scheduler.playground.faults import Faults, Kubelet
 from scheduler.playground.holdings import Holdings, read_holdings
 from scheduler.playground.names import (
@@ -126,13 +133,15 @@ def _mount(
     pod: SimulatedPod,
 ) -> None:
     """Raises AdmissionError."""
-    requests = requests_of(pod)
     found: Allocation | None = None
     for resource in resources_of(machine):
-        for amount in requests.get(resource, ()):
-            if found is not None:
+        again = True
+        for amount, ends in in_allocation_order(pod, resource):
+            if found is None:
+                found = allocate(machine, faults, pods, holdings, resource, amount)
+            elif not again or not kubelet_decides(machine, resource, amount) or amount != len(found.kubelet):
                 raise AdmissionError(f"{resource}: only one container of a Pod can have devices")
-            found = allocate(machine, faults, pods, holdings, resource, amount)
+            again = ends
     if found is None:
         return
     annotations = annotations_for(machine, pod, found)

@@ -170,6 +170,52 @@ def test_devices_in_two_containers_are_refused() -> None:
     assert "only one container of a Pod can have devices" in stage.status("a")["message"]
 
 
+def with_init_container(stage: Stage, number: int, *, alone: bool = False, sidecar: bool = False) -> Stage:
+    """Pod a with an init container that requests chips; ``alone``: no other container does."""
+    spec = stage.pods["a"]["spec"]
+    amounts = {ASCEND_910: str(number)}
+    lasting = {"restartPolicy": "Always"} if sidecar else {}
+    spec["initContainers"] = [{"name": "i", **lasting, "resources": {"requests": amounts, "limits": amounts}}]
+    if alone:
+        spec["containers"] = [{"name": "c"}]
+    stage.settle()
+    return stage
+
+
+ALL = ",".join(f"Ascend910-{i}" for i in range(8))
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_all_chips_of_a_node_are_mounted_in_an_init_container_and_in_the_container_after_it(alone: bool) -> None:
+    stage = Stage()
+    stage.bind("a", {ASCEND_910: 8}, chosen(ALL, 1))
+    with_init_container(stage, 8, alone=alone)
+    assert stage.status("a")["phase"] == "Running"
+    assert stage.annotation("a", ASCEND_REAL) == ALL
+
+
+@pytest.mark.parametrize(
+    ("number", "alone", "sidecar", "message"),
+    [
+        (2, True, False, "no Pod of the node has 2 of huawei.com/Ascend910 in its annotation"),
+        (2, False, False, "only one container of a Pod can have devices"),
+        (2, False, True, "only one container of a Pod can have devices"),
+    ],
+)
+def test_some_chips_in_an_init_container_are_refused(number: int, alone: bool, sidecar: bool, message: str) -> None:
+    stage = Stage()
+    stage.bind("a", {ASCEND_910: 2}, chosen("Ascend910-0,Ascend910-1", 1))
+    with_init_container(stage, number, alone=alone, sidecar=sidecar)
+    assert message in stage.status("a")["message"]
+
+
+def test_all_chips_in_a_sidecar_are_not_mounted_in_a_container_too() -> None:
+    stage = Stage()
+    stage.bind("a", {ASCEND_910: 8}, chosen(ALL, 1))
+    with_init_container(stage, 8, sidecar=True)
+    assert "only one container of a Pod can have devices" in stage.status("a")["message"]
+
+
 def test_a_kubelet_that_was_killed_after_mounting_only_reports_that_the_pod_runs() -> None:
     stage = Stage()
     stage.bind(
