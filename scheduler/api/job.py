@@ -13,6 +13,7 @@ from scheduler.api.names import (
     CARD_REQUEST,
     CONDITION_SCHEDULED,
     CONDITION_UNSCHEDULABLE,
+    ORDERED_TASKS,
     PREEMPTABLE,
     REASON_GANG_READY,
     TRUE,
@@ -214,6 +215,11 @@ class Job(msgspec.Struct, eq=False):
         """Number of tasks that it lacks for minMember, where pending tasks without a request count as present. 0 or
         less: it lacks none."""
         return self.min_member - self.ready_count - self.pending_best_effort
+
+    @property
+    def grows(self) -> bool:
+        """Whether the job's tasks start one after another, so that its minimums grow."""
+        return ORDERED_TASKS in self.annotations
 
     @property
     def preemptable(self) -> bool:

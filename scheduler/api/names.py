@@ -153,6 +153,11 @@ OVERSUBSCRIPTION_CPU: Final = "volcano.sh/oversubscription-cpu"
 OVERSUBSCRIPTION_MEMORY: Final = "volcano.sh/oversubscription-memory"
 """Annotation of a Node: oversubscribed memory, in bytes."""
 
+# --- vcjobs ---
+ORDERED_TASKS: Final = "volcano-py/ordered-tasks"
+"""Annotation of the PodGroup of a vcjob whose tasks start one after another, so that its minimums grow: the names of
+the tasks that wait for others, separated by commas; "" when none waits any more."""
+
 # --- Card quota ---
 CARD_QUOTA: Final = "volcano.sh/card.quota"
 CARD_BORROWING_LIMIT: Final = "volcano.sh/card.borrowing-limit"

@@ -17,6 +17,7 @@ from scheduler.explain.changes import Evidence
 from scheduler.explain.explanation import Explanation, Outlook, Ranking
 from scheduler.explain.gates import gates, placeable, sorted_gates
 from scheduler.explain.nodes import groups
+from scheduler.explain.ordered_tasks import ordered_tasks
 from scheduler.explain.queues import queue_amounts, queue_position
 from scheduler.explain.scores import rank
 from scheduler.explain.search import smallest_changes
@@ -47,14 +48,18 @@ def explain(simulation: Simulation, kind: str, namespace: str, name: str, *, sea
         return result
     assert job is not None
     _describe(result, job)
+    raw = simulation.cluster.server.find(target.kind, target.namespace, target.name)
+    others = "" if target.pod or raw is None else ordered_tasks(simulation.cluster, raw)
     held = _placed_task(job, target)
     goal = goal_of(simulation.cluster, target, job)
     if held is not None and (target.pod or goal.met_initially(job)):
         result.outlook, result.state = Outlook.PLACED, _placed_state(job, goal, held if target.pod else None)
+        result.state = "; ".join(filter(None, (result.state, others)))
         result.ranking = _ranking_if_unplaced(simulation, target, held)
         return result
     run = _run_sessions(simulation, target, goal)
     _report(result, simulation, run, goal, target)
+    result.state = "; ".join(filter(None, (result.state, others)))
     if result.outlook is Outlook.WAITS and search:
         result.searched = True
         result.changes, result.remedy_errors = smallest_changes(simulation, goal, target.pod)

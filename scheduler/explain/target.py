@@ -12,6 +12,7 @@ from scheduler.api.objects import ENDED_PHASES
 from scheduler.api.task import READY_STATUSES, Task, TaskStatus
 from scheduler.cluster.memory import MemoryCluster
 from scheduler.explain.explanation import NotFoundError
+from scheduler.explain.ordered_tasks import ordered_tasks
 from scheduler.framework.session import Session
 
 Raw = dict[str, Any]
@@ -46,21 +47,25 @@ def find_target(cluster: MemoryCluster, kind: str, namespace: str, name: str) ->
     if wanted is VCJOB and raw is None:
         raw = cluster.server.find(BATCH_JOB, namespace, name)
     if raw is None:
-        job = _creator_of(cluster, namespace, name) if wanted is POD else ""
-        hint = f"; job {job} creates it once it is admitted: explain job {job}" if job else ""
+        creator = _creator_of(cluster, namespace, name) if wanted is POD else None
+        hint = ""
+        if creator is not None:
+            job = creator["metadata"]["name"]
+            waits = ordered_tasks(cluster, creator)
+            hint = f"; job {job} creates it {f'later: {waits}' if waits else 'once it is admitted'}: explain job {job}"
         raise NotFoundError(f"there is no {kind} {name} in namespace {namespace}{hint}")
     return Target(wanted, namespace, name, _group_of(cluster, wanted, raw))
 
 
-def _creator_of(cluster: MemoryCluster, namespace: str, name: str) -> str:
-    """Returns the vcjob that creates a Pod of this name for one of its roles, or ""."""
+def _creator_of(cluster: MemoryCluster, namespace: str, name: str) -> Raw | None:
+    """Returns the vcjob that creates a Pod of this name for one of its roles, or None."""
     for raw in cluster.server.of(VCJOB):
         job = str(raw["metadata"]["name"])
         roles = [f"{job}-{role.get('name')}-" for role in (raw.get("spec") or {}).get("tasks") or ()]
         numbers = [name.removeprefix(role) for role in roles if name.startswith(role)]
         if raw["metadata"].get("namespace") == namespace and any(map(str.isdecimal, numbers)):
-            return job
-    return ""
+            return raw
+    return None
 
 
 def _group_of(cluster: MemoryCluster, kind: Kind, raw: Raw) -> str:

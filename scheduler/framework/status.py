@@ -19,6 +19,7 @@ from scheduler.api.names import (
     EVENT_SCHEDULED,
     EVENT_UNSCHEDULABLE,
     EVENT_WARNING,
+    ORDERED_TASKS,
     REASON_GANG_READY,
     REASON_NOT_ENOUGH_RESOURCES,
     REASON_QUEUE_NOT_FOUND,
@@ -61,6 +62,9 @@ def group_phase(job: Job) -> str:
     succeeded = len(by_status.get(TaskStatus.SUCCEEDED, ()))
     failed = len(by_status.get(TaskStatus.FAILED, ()))
     running = len(by_status.get(TaskStatus.RUNNING, ()))
+    started = succeeded + failed + running
+    if started and job.grows and job.stored_phase in (INQUEUE, RUNNING) and sum(job.counts) <= started < job.min_member:
+        return RUNNING  # it has lost no task: its minimum has grown
     if running and any(c.type == CONDITION_UNSCHEDULABLE for c in job.new_conditions):
         return UNKNOWN
     scheduled = succeeded + failed + running + len(by_status.get(TaskStatus.BOUND, ()))
@@ -68,7 +72,8 @@ def group_phase(job: Job) -> str:
     if releasing:
         scheduled += sum(1 for task in releasing.values() if task.node)
     if scheduled >= job.min_member:
-        return COMPLETED if scheduled == succeeded + failed else RUNNING
+        ends = scheduled == succeeded + failed and not job.annotations.get(ORDERED_TASKS)
+        return COMPLETED if ends else RUNNING
     return INQUEUE if job.phase == INQUEUE else PENDING
 
 

@@ -4,6 +4,7 @@ Reconciling a job then depends on its Pods only: the spec is not parsed or copie
 """
 
 from collections.abc import Mapping
+from graphlib import CycleError, TopologicalSorter
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -16,6 +17,8 @@ from scheduler.controllers.job.policies import Policy, parse_policies
 
 DEFAULT_MAX_RESTARTS: Final = 3
 """The default of ``maxRetry`` of a task, as the webhook sets it."""
+_MAX_NAMES: Final = 10
+"""Tasks that the message about a cycle names."""
 MAX_PODS: Final = 100_000
 """A job of more Pods is a mistake that would block all other jobs."""
 
@@ -106,6 +109,16 @@ class ParsedSpec:
             self._check_dependencies(task, index)
             for replica in range(task.replicas):
                 self.slots[pod_name(job, task.spec, replica)] = Slot(task, replica)
+        self.refusal = self._find_cycle()
+
+    def _find_cycle(self) -> str:
+        try:
+            TopologicalSorter({task.name: task.depends for task in self.tasks.values()}).prepare()
+        except CycleError as error:
+            names = error.args[1]
+            text = ", ".join(names[:_MAX_NAMES]) + ", ..." * (len(names) > _MAX_NAMES)
+            return f"tasks depend on each other, so none of them can start: {text}"
+        return ""
 
     def _refuse(self) -> str:
         if len(self.tasks) < len(self.spec.tasks):

@@ -6,12 +6,13 @@ import msgspec
 
 from scheduler.api import batch
 from scheduler.api.kinds import POD_GROUP, PRIORITY_CLASS, VCJOB
-from scheduler.api.names import PARTITION_ID, TASK_SPEC
+from scheduler.api.names import ORDERED_TASKS, PARTITION_ID, TASK_SPEC
 from scheduler.api.objects import PriorityClass
 from scheduler.api.pod_amounts import summed
 from scheduler.api.quantity import QuantityError
 from scheduler.api.scheduling import PodGroup
 from scheduler.controllers.effects import Create, Json, Patch, diff
+from scheduler.controllers.job.dependencies import Gang
 from scheduler.controllers.job.events import job_of
 from scheduler.controllers.job.parsed_spec import ParsedSpec, Task
 from scheduler.controllers.owners import owned
@@ -41,30 +42,38 @@ def admitted(group: PodGroup | None) -> bool:
     return group is not None and group.status.phase not in ("", "Pending")
 
 
-def create_group(job: batch.Job, spec: Json) -> Create:
-    manifest = owned(POD_GROUP, group_name(job), VCJOB, job, spec=spec)
+def create_group(job: batch.Job, gang: Gang) -> Create:
+    manifest = owned(POD_GROUP, group_name(job), VCJOB, job, spec=gang.spec)
     if job.metadata.labels:
         manifest["metadata"]["labels"] = dict(job.metadata.labels)
-    if job.metadata.annotations:
-        manifest["metadata"]["annotations"] = dict(job.metadata.annotations)
+    annotations = dict(job.metadata.annotations or {})
+    annotations.pop(ORDERED_TASKS, None)
+    if gang.ordered_tasks is not None:
+        annotations[ORDERED_TASKS] = gang.ordered_tasks
+    if annotations:
+        manifest["metadata"]["annotations"] = annotations
     return Create(POD_GROUP, manifest)
 
 
-def update_group(group: PodGroup, spec: Json) -> Patch | None:
+def update_group(group: PodGroup, gang: Gang) -> Patch | None:
     """What makes the PodGroup follow the job; None if it does."""
-    old = group.spec
+    old, spec = group.spec, gang.spec
     if (
         old.min_member == spec.get("minMember", 0)
         and (old.min_task_member or {}) == spec["minTaskMember"]
         and (old.min_resources or {}) == spec["minResources"]
         and old.priority_class_name == spec.get("priorityClassName", "")
+        and (group.metadata.annotations or {}).get(ORDERED_TASKS) == gang.ordered_tasks
+        and [policy.min_sub_groups or 0 for policy in old.sub_group_policy or ()]
+        == [policy.get("minSubGroups") or 0 for policy in spec.get("subGroupPolicy") or ()]
     ):
         return None
     known = msgspec.to_builtins(old)
     changes = diff(*({field: of[field] for field in _FOLLOWS if field in of} for of in (known, spec)))
     if "subGroupPolicy" in spec:
         changes["subGroupPolicy"] = spec["subGroupPolicy"]
-    return Patch(POD_GROUP, *key_of(group), {"spec": changes}, group.metadata.uid)
+    body: Json = {"spec": changes, "metadata": {"annotations": {ORDERED_TASKS: gang.ordered_tasks}}}
+    return Patch(POD_GROUP, *key_of(group), body, group.metadata.uid)
 
 
 def group_spec(job: batch.Job, parsed_spec: ParsedSpec, min_resources: Mapping[str, str]) -> Json:

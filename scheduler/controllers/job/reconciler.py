@@ -22,6 +22,7 @@ from scheduler.api.times import seconds_of
 from scheduler.controllers.commands import Commands, delete
 from scheduler.controllers.effects import Effect, Plan
 from scheduler.controllers.job import kill
+from scheduler.controllers.job.dependencies import gang_now, why_waiting
 from scheduler.controllers.job.event_recorder import EventRecorder
 from scheduler.controllers.job.events import why_pending
 from scheduler.controllers.job.losses import losses
@@ -231,7 +232,8 @@ class JobReconciler:
         surplus = [member for member in to_delete if not member.wanted]
         missing = self._find_missing(status, bool(surplus))
         why = "" if self._group is None else why_pending(self._group)
-        status = self._explain(status, why, missing.obstacles)
+        order = why_waiting(self._parsed_spec, self._members) if admitted(self._group) else ""
+        status = self._explain(status, "; ".join(filter(None, (why, order))), missing.obstacles)
         # The list of hosts is updated first: a user who has scaled the job may read it at once.
         plan.then(*missing.objects, *missing.refresh)
         self._write(status, pending, remarks, missing, at_once=bool(surplus))
@@ -271,7 +273,7 @@ class JobReconciler:
             status=status,
             members=self._members,
             group=self._group,
-            group_spec=state.group_spec,
+            gang=gang_now(self._job, self._parsed_spec, state.group_spec, self._members),
             refreshed=state.refreshed,
         )
         return find_missing(context, surplus)

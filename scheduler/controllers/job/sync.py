@@ -18,8 +18,9 @@ from scheduler.api.names import (
 from scheduler.api.objects import Pod
 from scheduler.api.scheduling import PodGroup, Queue
 from scheduler.api.storage import PersistentVolumeClaim
-from scheduler.controllers.effects import BuildAndCreate, Create, Delete, Effect, Json, Patch
-from scheduler.controllers.job.parsed_spec import ParsedSpec, Task
+from scheduler.controllers.effects import BuildAndCreate, Create, Delete, Effect, Patch
+from scheduler.controllers.job.dependencies import Gang, waiting_tasks
+from scheduler.controllers.job.parsed_spec import ParsedSpec
 from scheduler.controllers.job.plugins.contract import (
     JobPlugin,
     PluginError,
@@ -75,7 +76,8 @@ class Context(msgspec.Struct, frozen=True):
     """The new status."""
     members: Mapping[str, Member]
     group: PodGroup | None
-    group_spec: Json
+    gang: Gang
+    """What the PodGroup is to be."""
     refreshed: bool
 
 
@@ -91,13 +93,13 @@ def find_missing(context: Context, surplus: bool) -> MissingObjects:
     if group is None:
         obstacle = no_queue(context.store, context.parsed_spec)
         if obstacle is None:
-            missing.group.append(create_group(context.job, context.group_spec))
+            missing.group.append(create_group(context.job, context.gang))
         else:
             missing.obstacles.append(obstacle)
         return missing
     if group.metadata.deletion_timestamp is not None:
         return missing
-    update = update_group(group, context.group_spec)
+    update = update_group(group, context.gang)
     if update is not None:
         missing.group.append(update)
     if admitted(group):
@@ -200,7 +202,7 @@ def _pods(context: Context, group: PodGroup, volumes: list[Volume], missing: Mis
     parsed_spec = context.parsed_spec
     if parsed_spec.slots.keys() <= context.members.keys():
         return
-    waiting = {task.name for task in parsed_spec.tasks.values() if not _may_start(task, context)}
+    waiting = {task.name for task in waiting_tasks(parsed_spec, context.members)}
     for name, slot in parsed_spec.slots.items():
         if name in context.members or slot.task.name in waiting:
             continue
@@ -216,21 +218,6 @@ def _pods(context: Context, group: PodGroup, volumes: list[Volume], missing: Mis
             missing.obstacles.append(plugin_obstacle(error))
             return
         missing.pods.append(Create(POD, pod))
-
-
-def _may_start(task: Task, context: Context) -> bool:
-    """Whether the dependencies of a task are ready; of several, one may be enough."""
-    if not task.depends:
-        return True
-    ready = (_is_ready(context.parsed_spec.tasks[name], context) for name in task.depends)
-    return any(ready) if task.any_dependency else all(ready)
-
-
-def _is_ready(task: Task, context: Context) -> bool:
-    if task.min_available is None:
-        return True
-    mine = (member for member in context.members.values() if member.task == task.name)
-    return sum(member.ready and not member.deleting for member in mine) >= task.min_available
 
 
 def _name_conflict(pod: Pod) -> Obstacle:

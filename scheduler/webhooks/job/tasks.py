@@ -94,4 +94,8 @@ def dependency_problems(tasks: list[TaskSpec]) -> str:
         order = []
     if len(order) == len(tasks):
         return ""
-    return " job has dependencies between tasks, but doesn't form a directed acyclic graph(DAG);"
+    text = " job has dependencies between tasks, but doesn't form a directed acyclic graph(DAG);"
+    for task, names in dependencies.items():
+        for name in sorted(names - dependencies.keys()):
+            text += f" task {task} depends on {name}, and the job has no task of this name;"
+    return text

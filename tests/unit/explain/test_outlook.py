@@ -1,11 +1,14 @@
 """The outlook of Pods, PodGroups and jobs."""
 
+import re
+
 import pytest
 
 from scheduler.cli.explain_text import lines
-from scheduler.explain import NotFoundError, Outlook
+from scheduler.cluster.memory import Kubelet, Simulation
+from scheduler.explain import NotFoundError, Outlook, explain
 from scheduler.framework.remedies.gates import GateKind
-from tests.builders import Raw, configuration, group, node, pod, pods, queue
+from tests.builders import Raw, configuration, group, manifests, node, pod, pods, queue
 from tests.unit.explain.small_clusters import DEFAULT, PLAIN, explained
 
 JOB: Raw = {
@@ -154,3 +157,48 @@ def test_further_pods_of_a_running_gang_wait_for_nodes() -> None:
     )
     assert (it.outlook, it.placed, it.size) == (Outlook.WAITS, 2, 3)
     assert it.changes[0].text == "1 node like n1 more"
+
+
+def ordered(master: str = "1", work: str = "1") -> Raw:
+    """A vcjob whose task work waits for task master."""
+
+    def task(name: str, cpu: str, **spec: object) -> Raw:
+        container = {"name": "main", "image": "a:1", "resources": {"requests": {"cpu": cpu}}}
+        return {
+            "name": name,
+            "replicas": 1,
+            "minAvailable": 1,
+            "template": {"spec": {"containers": [container]}},
+            **spec,
+        }
+
+    tasks = [task("master", master), task("work", work, dependsOn={"name": ["master"]})]
+    return {**JOB, "spec": {"schedulerName": "volcano-py", "minAvailable": 2, "tasks": tasks}}
+
+
+WORK_WAITS = "task work waits for task master (0 of 1 Pods ready)"
+
+
+@pytest.mark.parametrize("kind", ["job", "podgroup"])
+def test_a_job_that_is_not_admitted_says_which_task_waits_for_another(kind: str) -> None:
+    raw = ordered(master="3", work="9")
+    name = "train" if kind == "job" else f"train-{uid_of(raw)}"
+    it = explained(kind, name, node("n1", "4c+8Gi"), raw, conf=DEFAULT)
+    assert it.outlook is Outlook.WAITS
+    assert it.state == f"0 of the 1 Pods needed have a node, and as things are that does not change; {WORK_WAITS}"
+    assert any("cpu: asked 12" in gate.message for gate in it.gates)
+
+
+def uid_of(raw: Raw) -> str:
+    """Gives an object a uid, and returns it."""
+    raw["metadata"] = {**raw["metadata"], "uid": "u"}
+    return "u"
+
+
+def test_a_job_of_which_the_first_task_is_placed_says_that_the_next_one_waits() -> None:
+    simulation = Simulation(manifests(node("n1", "4c+8Gi"), ordered()), DEFAULT, ["volcano-py"], kubelet=Kubelet.NONE)
+    simulation.run()
+    it = explain(simulation, "job", "default", "train")
+    assert (it.outlook, it.state) == (Outlook.PLACED, f"1 Pods have a node, 1 are needed at once; {WORK_WAITS}")
+    with pytest.raises(NotFoundError, match=f"job train creates it later: {re.escape(WORK_WAITS)}: explain job train"):
+        explain(simulation, "pod", "default", "train-work-0")

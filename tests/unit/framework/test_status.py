@@ -46,6 +46,28 @@ def test_phase_of_a_group(members: list[Raw], minimum: int, phase: str, unschedu
     assert group_phase(job) == expected
 
 
+@pytest.mark.parametrize(
+    ("members", "minimum", "waiting", "counts", "expected"),
+    [
+        ([RUNNING, WAITS], 2, "", {"running": 1}, "Running"),
+        ([DONE, WAITS], 2, "", {"succeeded": 1}, "Running"),
+        ([RUNNING, WAITS], 2, "", {"running": 2}, "Unknown"),  # it has lost one
+        ([DONE], 1, "b", {"running": 1}, "Running"),
+        ([DONE, DONE], 2, "", {"running": 1}, "Completed"),
+    ],
+)
+def test_a_group_whose_tasks_start_one_after_another_runs_while_the_next_ones_wait(
+    members: list[Raw], minimum: int, waiting: str, counts: dict[str, int], expected: str
+) -> None:
+    made = [pod(f"p{i}", "1c", "a", **member) for i, member in enumerate(members)]
+    raw = group("a", minimum=minimum, phase="Running")
+    raw["metadata"]["annotations"] = {"volcano-py/ordered-tasks": waiting}
+    raw["status"] |= counts
+    job = World(node("n", "9c"), raw, made).session(configuration([])).jobs["default/a"]
+    job.new_conditions += (Condition("Unschedulable", "NotEnoughResources", ""),)
+    assert group_phase(job) == expected
+
+
 def test_a_cluster_that_nothing_changes_is_not_written_to() -> None:
     world = World(
         node("n", "2c"), group("a", minimum=3), pods("p", 3, "1c", "a"), group("b"), pod("r", "1c", "b", on="n")

@@ -50,6 +50,9 @@ def test_the_name_of_a_cron_job_leaves_room_for_the_suffix_of_its_jobs() -> None
     assert created(CRON_JOB, cron_job("-x")).refusal.startswith('invalid cronJob name "-x": name part must consist of')
 
 
+NOT_A_DAG = "jobflow Flow is not DAG: none of these can start, because each waits for another"
+
+
 def flow(**targets: list[str] | None) -> Json:
     flows = [{"name": name, **({} if to is None else {"dependsOn": {"targets": to}})} for name, to in targets.items()]
     return {"metadata": {"name": "f"}, "spec": {"flows": flows}}
@@ -60,13 +63,19 @@ def flow(**targets: list[str] | None) -> Json:
     [
         ({"a": None, "b": ["a"], "c": ["a", "b"]}, ""),
         ({}, ""),
-        ({"a": ["a"]}, "jobflow Flow is not DAG"),
-        ({"a": ["c"], "b": ["a"], "c": ["b"]}, "jobflow Flow is not DAG"),
+        ({"a": ["a"]}, f"{NOT_A_DAG}: a"),
+        ({"a": ["c"], "b": ["a"], "c": ["b"]}, f"{NOT_A_DAG}: b, c, a"),
         ({"a": ["x"]}, "jobflow Flow is not DAG: vertex is not defined: x"),
     ],
 )
 def test_the_flows_of_a_job_flow_form_a_dag(targets: dict[str, list[str] | None], refusal: str) -> None:
     assert created(JOB_FLOW, flow(**targets)).refusal == refusal
+
+
+def test_a_step_that_occurs_twice_waits_for_the_targets_of_both() -> None:
+    raw = flow(a=["b"], b=None)
+    raw["spec"]["flows"] += flow(b=["a"], a=None)["spec"]["flows"]
+    assert created(JOB_FLOW, raw).refusal == f"{NOT_A_DAG}: b, a"
 
 
 def hyper_node(*patterns: str) -> Json:

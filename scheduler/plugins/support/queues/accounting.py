@@ -65,12 +65,13 @@ def amounts_of_jobs(session: Session, jobs: Sequence[Job]) -> tuple[Column, Colu
 
 
 def reserves(job: Job) -> bool:
-    """Whether the job reserves its minResources: it is Inqueue, or it runs with at least minMember tasks."""
+    """Whether the job reserves its minResources: it is Inqueue, or it runs with at least minMember tasks, or with the
+    first of its tasks, which start one after another."""
     if job.min_resources is None:
         return False
     if job.phase == INQUEUE:
         return True
-    return job.phase == "Running" and job.count(*ALLOCATED_STATUSES) >= job.min_member
+    return job.phase == "Running" and (job.grows or job.count(*ALLOCATED_STATUSES) >= job.min_member)
 
 
 def reservation(session: Session, job: Job, minimum: Vector) -> Vector:
