@@ -282,6 +282,12 @@ class ContainerState(Wire):
     terminated: Terminated | None = None
 
 
+class AppliedResources(Wire):
+    """The resources that apply to a running container or Pod."""
+
+    requests: ResourceList | None = None
+
+
 class ContainerStatus(Wire):
     name: str = ""
     ready: bool = False
@@ -290,8 +296,7 @@ class ContainerStatus(Wire):
     last_state: ContainerState | None = None
     allocated_resources: ResourceList | None = None
     """What the kubelet has reserved for the container."""
-    resources: ResourceRequirements | None = None
-    """What applies to the running container."""
+    resources: AppliedResources | None = None
 
 
 ENDED_PHASES: Final = ("Succeeded", "Failed")
@@ -307,8 +312,7 @@ class PodStatus(Wire):
     """State of a resize, as kubelets before Kubernetes 1.33 report it."""
     allocated_resources: ResourceList | None = None
     """What the kubelet has reserved for the Pod."""
-    resources: ResourceRequirements | None = None
-    """What applies to the running Pod as a whole."""
+    resources: AppliedResources | None = None
     conditions: list[PodCondition] | None = None
     container_statuses: list[ContainerStatus] | None = None
     init_container_statuses: list[ContainerStatus] | None = None

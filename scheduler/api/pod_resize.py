@@ -8,7 +8,7 @@ with UseStatusResources). Two cases differ: reserved amounts count where a statu
 versions, and an infeasible resize releases only cpu and memory, because nothing else can be resized.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Mapping
 from operator import is_
 from typing import Final
 
@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from scheduler.api.names import CPU, MEMORY
 from scheduler.api.objects import (
+    AppliedResources,
     Container,
     ContainerStatus,
     Pod,
@@ -32,37 +33,58 @@ from scheduler.api.selectors import FieldReporter
 PENDING: Final = "PodResizePending"
 INFEASIBLE: Final = "Infeasible"
 RESIZABLE: Final = (CPU, MEMORY)
-_NONE: Final = ResourceRequirements()
-_Reported = tuple[str, Mapping[str, Quantity] | None]
-"""A field of a status, and its amounts."""
+_NOTHING: Final = ResourceRequirements()
 
 
 def held_spec(pod: Pod, report: FieldReporter) -> PodSpec:
-    """The spec of a Pod with the amounts that it holds as its requests, and with the limits that apply to it.
+    """The spec of a Pod with the amounts that it holds as its requests. Limits that are lower, or equal to the requests
+    of the spec, become what is held, so that the Pod keeps its QoS class.
 
     It is the spec itself unless a resize is under way. Pods without a node hold what the spec requests. Malformed
     amounts of the status are reported and ignored.
     """
     spec, status = pod.spec, pod.status
-    if not spec.node_name:
-        return spec
-    statuses = _statuses(status)
-    level = spec.resources
-    if not statuses and (level is None or (status.resources is None and status.allocated_resources is None)):
+    if not spec.node_name or (
+        _is_settled(spec.containers, status.container_statuses)
+        and _is_settled(spec.init_containers, status.init_container_statuses)
+        and (spec.resources is None or (status.resources is None and status.allocated_resources is None))
+    ):
         return spec
     held = _Held(is_infeasible(status), report)
+    statuses = {
+        each.name: each for each in (*(status.container_statuses or ()), *(status.init_container_statuses or ()))
+    }
+    level, init = spec.resources, spec.init_containers
     try:
         containers = held.containers("containerStatuses", spec.containers, statuses)
-        sidecars = spec.init_containers
-        if sidecars is not None:
-            sidecars = held.containers("initContainerStatuses", sidecars, statuses, sidecars_only=True)
+        if init is not None:
+            init = held.containers("initContainerStatuses", init, statuses, sidecars_only=True)
         if level is not None:
             level = held.level(level, status)
     except QuantityError:
         return spec  # its own amounts are malformed, which its readers report
-    if containers is spec.containers and sidecars is spec.init_containers and level is spec.resources:
+    if containers is spec.containers and init is spec.init_containers and level is spec.resources:
         return spec
-    return replace(spec, containers=containers, init_containers=sidecars, resources=level)
+    return replace(spec, containers=containers, init_containers=init, resources=level)
+
+
+def _is_settled(containers: list[Container] | None, statuses: list[ContainerStatus] | None) -> bool:
+    """Whether all statuses agree with the requests of their containers. Most do, and this is quick to see."""
+    for status in statuses or ():
+        allocated, applied = status.allocated_resources, status.resources
+        if allocated is None and applied is None:
+            continue
+        for container in containers or ():
+            if container.name == status.name:
+                requests = (container.resources.requests if container.resources is not None else None) or {}
+                if allocated is not None and allocated != requests:
+                    return False
+                if applied is not None and (applied.requests or {}) != requests:
+                    return False
+                break
+        else:
+            return False
+    return True
 
 
 def is_infeasible(status: PodStatus) -> bool:
@@ -71,16 +93,6 @@ def is_infeasible(status: PodStatus) -> bool:
         if condition.type == PENDING:
             return condition.reason == INFEASIBLE
     return status.resize == INFEASIBLE  # before Kubernetes 1.33
-
-
-def _statuses(status: PodStatus) -> dict[str, ContainerStatus]:
-    """The statuses that say what a container holds, by its name."""
-    found = {}
-    for statuses in (status.container_statuses, status.init_container_statuses):
-        for each in statuses or ():
-            if each.resources is not None or each.allocated_resources is not None:
-                found[each.name] = each
-    return found
 
 
 class _Held:
@@ -99,79 +111,64 @@ class _Held:
         sidecars_only: bool = False,
     ) -> list[Container]:
         """The containers with what they hold; the same list if that is what they request."""
-        held = [
-            container
-            if (status := statuses.get(container.name)) is None or (sidecars_only and not is_sidecar(container))
-            else self._container(f"status.{field}[{container.name}]", container, status)
-            for container in containers
-        ]
+        held = []
+        for container in containers:
+            status = statuses.get(container.name)
+            if status is None or (sidecars_only and not is_sidecar(container)):
+                held.append(container)
+                continue
+            stated = container.resources or _NOTHING
+            requests = {**(stated.limits or {}), **(stated.requests or {})}  # as the API server completes them
+            path = f"status.{field}[{container.name}]"
+            resources = self._resources(path, stated, requests, status.allocated_resources, status.resources)
+            held.append(container if resources is stated else replace(container, resources=resources))
         return containers if all(map(is_, held, containers)) else held
 
-    def _container(self, field: str, container: Container, status: ContainerStatus) -> Container:
-        stated, applied = container.resources or _NONE, status.resources or _NONE
-        requests, allocated = stated.requests or {}, status.allocated_resources
-        if (allocated is None or allocated == requests) and (status.resources is None or _same(applied, stated)):
-            return container
-        resources = self._resources(field, stated, allocated, applied, {**(stated.limits or {}), **requests})
-        return container if resources is stated else replace(container, resources=resources)
-
     def level(self, level: ResourceRequirements, status: PodStatus) -> ResourceRequirements:
-        """Pod-level resources with what the Pod holds of them. The resources that the spec does not name at this level
-        are those of the containers."""
-        requests = level.requests or {}
-        applied = status.resources or _NONE
-        allocated = status.allocated_resources
+        """Pod-level resources with what the Pod holds of them. What the spec does not request at this level is that of
+        the containers."""
         return self._resources(
-            "status",
-            level,
-            None if allocated is None else {name: allocated[name] for name in requests if name in allocated},
-            ResourceRequirements(
-                requests={name: amount for name, amount in (applied.requests or {}).items() if name in requests},
-                limits=applied.limits,
-            ),
-            requests,
+            "status", level, level.requests or {}, status.allocated_resources, status.resources, others=False
         )
 
     def _resources(
         self,
-        field: str,
+        path: str,
         stated: ResourceRequirements,
+        requests: ResourceList,
         allocated: ResourceList | None,
-        applied: ResourceRequirements,
-        requests: Mapping[str, Quantity],
+        applied: AppliedResources | None,
+        *,
+        others: bool = True,
     ) -> ResourceRequirements:
-        """``requests``: those of the spec, where a limit counts as a request that is not given."""
-        reported = ((f"{field}.allocatedResources", allocated), (f"{field}.resources.requests", applied.requests))
-        held = self._largest(requests, reported, RESIZABLE if self._infeasible else ())
-        limits = stated.limits or {}
-        known = {name: amount for name, amount in (applied.limits or {}).items() if name in limits}
-        resized = [name for name in RESIZABLE if name in known] if self._infeasible else []
-        held_limits = self._largest(limits, ((f"{field}.resources.limits", known),), resized)
-        if held == requests and held_limits == limits:
+        """``path``: the status. ``others``: resources that the spec does not request count, too."""
+        if allocated is None and applied is None:
             return stated
-        return ResourceRequirements(requests=held, limits=held_limits or None)
-
-    def _largest(
-        self, stated: Mapping[str, Quantity], reported: Iterable[_Reported], released: Collection[str]
-    ) -> ResourceList:
-        """The largest amount of each resource. Of equal amounts that of the spec is returned, so that Pods which hold
-        what they request stay in one class. ``released``: the resources for which the spec does not count."""
-        held: ResourceList = {name: "0" if name in released else amount for name, amount in stated.items()}
+        released = RESIZABLE if self._infeasible else ()
+        held: ResourceList = {name: "0" if name in released else quantity for name, quantity in requests.items()}
+        reported = (
+            (f"{path}.allocatedResources", allocated),
+            (f"{path}.resources.requests", applied and applied.requests),
+        )
         for field, amounts in reported:
             for name, quantity in (amounts or {}).items():
-                # A malformed amount releases nothing.
-                counted = quantity if self._is_valid(f"{field}[{name}]", quantity) else stated.get(name, 0)
-                if parse_amount(counted).nano > parse_amount(held.get(name, 0)).nano:
-                    held[name] = counted
-        for name, quantity in stated.items():
-            if parse_amount(held[name]).nano == parse_amount(quantity).nano:
-                held[name] = quantity
-        return held
+                if others or name in requests:
+                    # A malformed amount releases nothing.
+                    counted = quantity if self._is_valid(f"{field}[{name}]", quantity) else requests.get(name, 0)
+                    held[name] = _larger(held.get(name, 0), counted)
+        held = {name: quantity for name, quantity in held.items() if name in requests or _nano(quantity)}
+        if all(_nano(quantity) == _nano(requests.get(name, 0)) for name, quantity in held.items()):
+            return stated  # so that Pods which hold what they request stay in one class
+        limits = {
+            name: held[name] if name in held and _equal(limit, requests[name]) else _larger(limit, held.get(name, 0))
+            for name, limit in (stated.limits or {}).items()
+        }
+        return ResourceRequirements(requests=held, limits=limits or None)
 
     def _is_valid(self, field: str, quantity: Quantity) -> bool:
         """Whether a status has a usable amount; reports it otherwise."""
         try:
-            if parse_amount(quantity).nano >= 0:
+            if _nano(quantity) >= 0:
                 return True
             problem = f"negative amount {str(quantity)[:64]}"
         except QuantityError as error:
@@ -180,6 +177,14 @@ class _Held:
         return False
 
 
-def _same(left: ResourceRequirements, right: ResourceRequirements) -> bool:
-    """Whether both have the same requests and limits."""
-    return (left.requests or {}) == (right.requests or {}) and (left.limits or {}) == (right.limits or {})
+def _nano(quantity: Quantity) -> int:
+    return parse_amount(quantity).nano
+
+
+def _equal(left: Quantity, right: Quantity) -> bool:
+    return _nano(left) == _nano(right)
+
+
+def _larger(left: Quantity, right: Quantity) -> Quantity:
+    """The larger of two amounts; the first if they are equal."""
+    return right if _nano(right) > _nano(left) else left

@@ -20,6 +20,8 @@ Raw = dict[str, Any]
 OURS, KUBE = "volcano-py", "default-scheduler"
 NODE: Final = 8000
 """Allocatable cpu of a node, in thousandths."""
+RUNTIME: Final = "resized"
+"""A RuntimeClass with an overhead of half a core."""
 CONF: Final = """\
 actions: "allocate"
 tiers:
@@ -93,6 +95,18 @@ STATES: Final = [
         {"allocatedResources": {"cpu": "6"}, "resources": {"requests": {"cpu": "5"}}, **resize()},
     ),
     State(
+        "overhead",
+        6000 + 500,
+        {"containers": [container("1")], "runtimeClassName": RUNTIME},
+        {"containerStatuses": [reported("6", "6")], **resize()},
+    ),
+    State(
+        "overhead-and-pod-level",
+        6000 + 500,
+        {"containers": [container("1")], "resources": {"requests": {"cpu": "2"}}, "runtimeClassName": RUNTIME},
+        {"allocatedResources": {"cpu": "6"}, "resources": {"requests": {"cpu": "5"}}, **resize()},
+    ),
+    State(
         "pod-level-infeasible",
         3000,
         {"containers": [container("1")], "resources": {"requests": {"cpu": "7"}}},
@@ -152,9 +166,13 @@ class Stage(Namespace):
 
 
 @pytest.fixture
-def stage(control_plane: ControlPlane) -> Stage:
+def stage(control_plane: ControlPlane) -> Iterator[Stage]:
     emptied(control_plane)
-    return Stage(control_plane)
+    classes = "/apis/node.k8s.io/v1/runtimeclasses"
+    overhead = {"podFixed": {"cpu": "500m"}}
+    control_plane.admin.create(classes, {"metadata": {"name": RUNTIME}, "handler": "kata", "overhead": overhead})
+    yield Stage(control_plane)
+    control_plane.admin.delete(f"{classes}/{RUNTIME}")
 
 
 @contextmanager

@@ -19,13 +19,13 @@ def container(asks: str, name: str = "c", limits: str = "", **rest: Any) -> Raw:
     return {"name": name, "resources": resources, **rest}
 
 
-def status(allocated: str | None, applied: str | None, name: str = "c", limits: str = "") -> Raw:
+def status(allocated: str | None, applied: str | None, name: str = "c") -> Raw:
     """The status of a container; None: the kubelet reports nothing."""
     found: Raw = {"name": name}
     if allocated is not None:
         found["allocatedResources"] = amounts(allocated)
     if applied is not None:
-        found["resources"] = {"requests": amounts(applied), **({"limits": amounts(limits)} if limits else {})}
+        found["resources"] = {"requests": amounts(applied)}
     return found
 
 
@@ -138,18 +138,22 @@ def test_the_state_of_a_resize_counts_as_kubelets_before_1_33_report_it(state: s
 def test_an_infeasible_resize_releases_only_what_can_be_resized() -> None:
     gpu, dimensions = "nvidia.com/gpu", Dimensions()
     spec = {"containers": [container(f"7c+{gpu}=2", limits=f"8c+{gpu}=2")]}
-    found = pod(spec, {"containerStatuses": [status("1c", "1c", limits="2c")], "conditions": resize("Infeasible")})
+    found = pod(spec, {"containerStatuses": [status("1c", "1c")], "conditions": resize("Infeasible")})
     held_by_it = held_spec(found, nothing_malformed)
     request, (of_container,) = pod_request(held_by_it, dimensions), held_by_it.containers
     assert (request[CPU_INDEX], request[dimensions.index(gpu)]) == (1000, 2000)
-    assert of_container.resources is not None and of_container.resources.limits == {"cpu": "2", gpu: "2"}
+    assert of_container.resources is not None and of_container.resources.limits == {"cpu": "8", gpu: "2"}
 
 
-def test_a_resize_does_not_change_the_qos_class() -> None:
-    spec = {"containers": [container("1c+1Gi", limits="1c+1Gi")]}
-    reported = {"containerStatuses": [status("6c+1Gi", "4c+1Gi", limits="4c+1Gi")], "conditions": resize()}
-    reported["containerStatuses"][0]["resources"]["limits"]["cpu"] = "6"
-    assert qos_of(held_spec(pod(spec, reported), nothing_malformed)) is Qos.GUARANTEED
+@pytest.mark.parametrize(
+    ("cores", "conditions"), [("1c", resize()), ("9c", resize("Deferred")), ("9c", resize("Infeasible"))]
+)
+@pytest.mark.parametrize(("limit", "qos"), [("", Qos.GUARANTEED), ("9c", Qos.BURSTABLE)])
+def test_a_resize_does_not_change_the_qos_class(cores: str, conditions: list[Raw], limit: str, qos: Qos) -> None:
+    memory = "1Gi" if qos is Qos.GUARANTEED else "2Gi"
+    spec = {"containers": [container(f"{cores}+1Gi", limits=f"{limit or cores}+{memory}")]}
+    reported = {"containerStatuses": [status("6c+1Gi", "4c+1Gi")], "conditions": conditions}
+    assert qos_of(held_spec(pod(spec, reported), nothing_malformed)) is qos
 
 
 def test_the_spec_is_the_same_object_unless_another_amount_is_held() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from scheduler.api.objects import Pod
+from scheduler.api.objects import AppliedResources, Pod, Quantity
 from scheduler.controllers import pod_parts
 from scheduler.controllers.pod_parts import PodParts
 
@@ -44,6 +44,15 @@ def test_what_no_controller_reads_is_left_out() -> None:
     kept = PodParts().of(pod("p", tolerations=[{"key": "k"}], affinity=affinity, topologySpreadConstraints=spread))
     assert kept.status.conditions is None and kept.spec.containers[0].env is None
     assert (kept.spec.tolerations, kept.spec.affinity, kept.spec.topology_spread_constraints) == (None, None, None)
+
+
+def test_what_a_resize_has_reached_is_left_out() -> None:
+    found = pod("p")
+    amounts: dict[str, Quantity] = {"cpu": "1"}
+    for status in (found.status, *(found.status.container_statuses or ())):
+        status.allocated_resources, status.resources = amounts, AppliedResources(requests=amounts)
+    kept, plain = PodParts().of(found).status, PodParts().of(pod("p")).status
+    assert kept == plain
 
 
 def test_equal_containers_are_in_memory_once() -> None:
