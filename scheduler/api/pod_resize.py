@@ -31,6 +31,7 @@ from scheduler.api.quantity import QuantityError, parse_amount
 from scheduler.api.selectors import FieldReporter
 
 PENDING: Final = "PodResizePending"
+RESIZE_CONDITIONS: Final = (PENDING, "PodResizeInProgress")
 INFEASIBLE: Final = "Infeasible"
 RESIZABLE: Final = (CPU, MEMORY)
 _NOTHING: Final = ResourceRequirements()

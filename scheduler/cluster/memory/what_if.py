@@ -2,7 +2,8 @@
 
 An object is added, or replaces the one with its kind and name; status fields that the manifest omits stay. With the
 annotation ``volcano-py/what-if: merge`` the manifest is a JSON merge patch, with ``delete`` only its name counts.
-Deleting a PodGroup deletes its Pods. The Pods of a deleted Node are created again, as their owners would do.
+Deleting a PodGroup deletes its Pods. The Pods of a deleted Node are created again, as their owners would do. A Pod on a
+node whose requests change is resized in place at once, unless the patch has a status.
 """
 
 import copy
@@ -12,6 +13,7 @@ from typing import Final
 from scheduler.api.kinds import NODE, POD, POD_GROUP, Kind
 from scheduler.api.names import DEFAULT_NAMESPACE, TASK_ANNOTATIONS, WHAT_IF
 from scheduler.api.objects import ENDED_PHASES
+from scheduler.api.pod_resize import RESIZE_CONDITIONS
 from scheduler.api.written_values import value_of
 from scheduler.cluster.manifests import Manifest, ManifestError
 from scheduler.cluster.memory.cluster import MemoryCluster
@@ -22,6 +24,11 @@ from scheduler.cluster.memory.server import key_of
 
 DELETE: Final = "delete"
 MERGE: Final = "merge"
+_REQUESTING: Final = ("containers", "initContainers", "resources")
+"""Fields of the spec of a Pod."""
+_STATUSES: Final = ("containerStatuses", "initContainerStatuses")
+_RESIZE: Final = ("allocatedResources", "resources", "resize")
+"""Fields of the status of a Pod or container that say how far a resize is."""
 
 
 def apply_changes(cluster: MemoryCluster, manifests: Sequence[Manifest]) -> None:
@@ -57,6 +64,8 @@ def _change(cluster: MemoryCluster, manifest: Manifest) -> bool:
         _delete(cluster, kind, namespace, name)
     elif intent == MERGE:
         cluster.server.patch(kind, namespace, name, raw)
+        if kind is POD and "status" not in raw:
+            _finish_resize(cluster, stored, namespace, name)
     elif kind is POD:
         cluster.server.remove(
             key_of(kind, namespace, name)
@@ -72,6 +81,19 @@ def _change(cluster: MemoryCluster, manifest: Manifest) -> bool:
         cluster.server.update(kind, namespace, name, raw)
     cluster.refuse_malformed(where)
     return True
+
+
+def _finish_resize(cluster: MemoryCluster, before: Json, namespace: str, name: str) -> None:
+    """Lets a Pod whose requests have changed hold what its spec requests, as when the kubelet has resized it."""
+    pod = cluster.server.find(POD, namespace, name)
+    if pod is None or all(before["spec"].get(field) == pod["spec"].get(field) for field in _REQUESTING):
+        return
+    status = {field: value for field, value in pod["status"].items() if field not in _RESIZE}
+    for field in _STATUSES:
+        if field in status:
+            status[field] = [{k: v for k, v in each.items() if k not in _RESIZE} for each in status[field] or ()]
+    conditions = [each for each in status.get("conditions") or () if each.get("type") not in RESIZE_CONDITIONS]
+    cluster.server.update(POD, namespace, name, {**pod, "status": {**status, "conditions": conditions}})
 
 
 def _delete(cluster: MemoryCluster, kind: Kind, namespace: str, name: str) -> None:

@@ -65,7 +65,9 @@ class PodGroupController(Controller):
         before = None if old is None else self._place(old)
         after = None if new is None else self._place(new)
         if before == after:
-            return self._without_group(new) if old is None and new is not None else []
+            if new is None:
+                return []
+            return self._without_group(new) if old is None else self._resized(old, new)
         if before is not None:
             names = self._waiting[before.key]
             names.discard(before.name)
@@ -82,6 +84,16 @@ class PodGroupController(Controller):
         if (pod.metadata.annotations or {}).get(GROUP_NAME) != key[1] or not self._concerns(pod):
             return []
         return [key] if self._store.get(POD_GROUP, PodGroup, *key) is None else []
+
+    def _resized(self, old: Pod, new: Pod) -> list[Key]:
+        """The key of the PodGroup of a Pod whose requests have changed: its minResources follow from them."""
+        was, now = old.spec, new.spec
+        if (was.containers, was.init_containers, was.resources) == (now.containers, now.init_containers, now.resources):
+            return []
+        name = group_name(new)
+        if (new.metadata.annotations or {}).get(GROUP_NAME) != name or not self._concerns(new):
+            return []
+        return [(new.metadata.namespace, name)]
 
     def _place(self, pod: Pod) -> "_Place | None":
         """The key of the PodGroup that a Pod has to be added to, or None."""

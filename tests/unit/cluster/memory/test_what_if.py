@@ -114,3 +114,49 @@ def test_an_invalid_change_is_refused_with_file_and_document(change: Raw, words:
     with pytest.raises(ManifestError, match="object 1") as raised:
         simulation.change(manifests(change))
     assert words in str(raised.value)
+
+
+def resized(held: str) -> Raw:
+    """A running Pod as a kubelet reports it, which a resize may have changed before."""
+    raw = pod("big", "6c", on="n1", scheduler="other")
+    amounts = {"cpu": held}
+    raw["status"] |= {
+        "conditions": [{"type": "PodResizePending", "status": "True", "reason": "Deferred"}],
+        "containerStatuses": [
+            {"name": "main", "ready": True, "allocatedResources": amounts, "resources": {"requests": amounts}}
+        ],
+        "allocatedResources": amounts,
+    }
+    return raw
+
+
+def test_a_pod_whose_requests_change_is_resized_at_once() -> None:
+    simulation = settled(node("n1", "8c+8Gi"), resized("6"), group("g"), pod("p", "4c", "g"))
+    assert node_name(simulation, "p") == ""
+    smaller = [{"name": "main", "resources": {"requests": {"cpu": "1"}}}]
+    simulation.change(manifests(change("merge", "Pod", "big", spec={"containers": smaller})))
+    simulation.run()
+    assert node_name(simulation, "p") == "n1"
+    big = get(simulation, "Pod", "big")
+    assert big is not None and big["status"] == {
+        "phase": "Running",
+        "conditions": [each for each in big["status"]["conditions"] if each["type"] == "PodScheduled"],
+        "containerStatuses": [{"name": "main", "ready": True}],
+    }
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"metadata": {"name": "big", "namespace": "default", "annotations": {WHAT_IF: "merge", "other": "thing"}}},
+        {
+            "spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "1"}}}]},
+            "status": {"reason": "the kubelet is not there"},
+        },
+    ],
+)
+def test_a_resize_that_is_under_way_stays_so_if_nothing_else_is_said(changes: Raw) -> None:
+    simulation = settled(node("n1", "8c+8Gi"), resized("6"), group("g"), pod("p", "4c", "g"))
+    simulation.change(manifests({**change("merge", "Pod", "big"), **changes}))
+    simulation.run()
+    assert node_name(simulation, "p") == ""

@@ -322,6 +322,27 @@ def test_a_new_template_of_a_stateful_set_changes_the_pod_group() -> None:
     assert group["metadata"]["annotations"] == {"volcano.sh/preemptable": "true"}
 
 
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"containers": [{"name": "c", "resources": {"requests": {"cpu": "3"}}}]},
+        {"resources": {"requests": {"cpu": "3"}}},
+    ],
+)
+def test_a_resized_pod_changes_the_min_resources_of_its_pod_group(spec: dict[str, Any]) -> None:
+    cluster = controlled()
+    cluster.create(pod("plain"))
+    cluster.patch(POD, "plain", {"spec": spec})
+    assert cluster.groups()["podgroup-uid-plain"]["spec"]["minResources"]["cpu"] == "3"
+
+
+def test_other_changes_of_a_pod_do_not_reconcile_its_pod_group() -> None:
+    controller = PodGroupController(Store(), ["volcano"])
+    named = decoded("plain", **{GROUP_NAME: "podgroup-uid-plain"})
+    again = decoded("plain", **{GROUP_NAME: "podgroup-uid-plain", "other": "thing"})
+    assert controller.observe(POD, named, again, 1.0) == []
+
+
 def test_a_new_min_member_of_the_owner_changes_the_pod_group() -> None:
     cluster = controlled()
     cluster.create(owner(REPLICA_SET, "web", 3), pod("web-0", of()))
