@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from scheduler.api.objects import Container, PodSpec
 from scheduler.api.quantity import parse_quantity
+from scheduler.framework.remedies.adjustments import join_names
 
 
 def requests_of_init_containers(spec: PodSpec, resource: str) -> dict[str, int]:
@@ -39,7 +40,7 @@ def unserved(spec: PodSpec, resource: str) -> str:
 
 
 def _listed(kind: str, asked: Mapping[str, int]) -> str:
-    return ", ".join(f"{amount} in {kind} {name}" for name, amount in asked.items())
+    return join_names([f"{amount} in {kind} {name}" for name, amount in asked.items()])
 
 
 def _amount(container: Container, resource: str) -> int:

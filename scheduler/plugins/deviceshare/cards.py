@@ -12,6 +12,8 @@ from scheduler.plugins.deviceshare.mig import Layouts
 
 MAX_CARDS: Final = 128
 """Most cards of a node that are read."""
+MAX_CONTAINERS: Final = 64
+"""Most containers of a Pod that may request cards."""
 UNLIMITED: Final = 2**31
 ALL_CORES: Final = 100
 """Cores are a percentage of a card, except in families that count them."""
@@ -146,11 +148,12 @@ def charge(cards: Cards, grant: Grant, sign: int = 1) -> Cards:
     """Returns the cards after a grant is allocated (``sign`` 1) or released (-1)."""
     result = list(cards)
     for use in (use for uses in grant for use in uses):
-        result[use.card] = _charged(result[use.card], use, sign)
+        result[use.card] = charged(result[use.card], use, sign)
     return tuple(result)
 
 
-def _charged(card: Card, use: Use, sign: int) -> Card:
+def charged(card: Card, use: Use, sign: int = 1) -> Card:
+    """Returns a card after a use of it is allocated (``sign`` 1) or released (-1)."""
     parts = card.parts
     if use.part is not None:
         rest = list(parts)

@@ -7,16 +7,19 @@ after them start, so that these may use the same part of a card; sidecars keep w
 
 from collections.abc import Callable, Iterator, Mapping
 from operator import add
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
 from scheduler.api.objects import Container, PodSpec
 from scheduler.api.pod_amounts import effective_total, is_sidecar
+from scheduler.framework.remedies.adjustments import join_names
 from scheduler.plugins.deviceshare.cards import CardRequest, CardRequests, ContainerKind, Grant, Use
 from scheduler.plugins.deviceshare.family import limit_of
 
 A = TypeVar("A")
+_DESCRIBED: Final = 4
+"""The containers whose requests a message has."""
 _Amounts = tuple[int, int, int]
 """Slots, memory and cores."""
 
@@ -51,8 +54,16 @@ def peak_limit(spec: PodSpec, name: str) -> int:
 def unserved_init_containers(spec: PodSpec, name: str) -> str:
     """Why a device plugin that ignores init containers cannot serve a Pod that requests a resource, or ""."""
     init_containers = {container.name: limit_of(container, name) for container in spec.init_containers or ()}
-    asking = ", ".join(f"init container {other} for {amount}" for other, amount in init_containers.items() if amount)
+    asking = join_names([f"init container {other} for {amount}" for other, amount in init_containers.items() if amount])
     return f"the device plugin of {name} serves no init containers; the Pod asks in {asking}" if asking else ""
+
+
+def description_of(requests: CardRequests, describe: Callable[[CardRequest], str]) -> str:
+    """The requests of a Pod, for messages: those of the first containers with cards."""
+    parts = [describe(request) for request in requests[:_DESCRIBED]]
+    if len(requests) > _DESCRIBED:
+        parts.append(f"cards for {len(requests) - _DESCRIBED} more containers")
+    return " and ".join(parts)
 
 
 def peak(

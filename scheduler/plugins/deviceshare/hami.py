@@ -38,6 +38,7 @@ from scheduler.api.task import Task, TaskClass
 from scheduler.plugins.deviceshare.cards import (
     ALL_CARDS,
     ALL_CORES,
+    MAX_CONTAINERS,
     SPREAD,
     WHOLE_PERCENT,
     Card,
@@ -51,7 +52,7 @@ from scheduler.plugins.deviceshare.cards import (
     card_score,
     fits,
 )
-from scheduler.plugins.deviceshare.containers import held_of, in_allocation_order, requests_of
+from scheduler.plugins.deviceshare.containers import description_of, held_of, in_allocation_order, requests_of
 from scheduler.plugins.deviceshare.device_config import NpuModel
 from scheduler.plugins.deviceshare.family import (
     Inventory,
@@ -85,7 +86,7 @@ class NpuClaim(msgspec.Struct, frozen=True):
 
     @property
     def description(self) -> str:
-        return self.problem or " and ".join(self._description(request) for request in self.containers)
+        return self.problem or description_of(self.containers, self._description)
 
     def _description(self, request: CardRequest) -> str:
         number, owner = (self.title, "its") if request.number == 1 else (f"{request.number} {self.title}s", "their")
@@ -121,8 +122,10 @@ class HamiNpu:
         if not requests:
             return None
         problem = ""
+        if len(requests) > MAX_CONTAINERS:
+            problem = f"{self.name} for {len(requests)} containers of a Pod: at most {MAX_CONTAINERS} may ask for some"
         containers = []
-        for request in requests:
+        for request in requests[:MAX_CONTAINERS]:
             if soft or request.percent >= 0:
                 containers.append(request)
                 continue

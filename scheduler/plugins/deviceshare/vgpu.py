@@ -35,8 +35,10 @@ from scheduler.api.names import (
 from scheduler.api.objects import ConfigMap, Container, Node, PodSpec
 from scheduler.api.reasons import Malformed
 from scheduler.api.task import Task, TaskClass
+from scheduler.framework.remedies.adjustments import join_names
 from scheduler.plugins.deviceshare.cards import (
     ALL_CARDS,
+    MAX_CONTAINERS,
     SPREAD,
     WHOLE_PERCENT,
     Card,
@@ -49,7 +51,7 @@ from scheduler.plugins.deviceshare.cards import (
     Placement,
     Use,
 )
-from scheduler.plugins.deviceshare.containers import held_of, in_allocation_order, peak, requests_of
+from scheduler.plugins.deviceshare.containers import description_of, held_of, in_allocation_order, peak, requests_of
 from scheduler.plugins.deviceshare.device_config import VgpuConfig
 from scheduler.plugins.deviceshare.family import (
     Inventory,
@@ -81,7 +83,7 @@ class VgpuClaim(msgspec.Struct, frozen=True):
 
     @property
     def description(self) -> str:
-        return " and ".join(_description(request) for request in self.containers)
+        return description_of(self.containers, _description)
 
 
 class Vgpu:
@@ -112,7 +114,7 @@ class Vgpu:
             return None
         given = cls.annotations
         return VgpuClaim(
-            containers,
+            containers[:MAX_CONTAINERS],
             mode=given.get(VGPU_MODE, ""),
             use_types=given.get(GPU_USE_TYPE),
             no_types=given.get(GPU_NO_USE_TYPE),
@@ -123,16 +125,18 @@ class Vgpu:
 
     def _unserved(self, spec: PodSpec, number: int) -> str:
         """Why the device plugin cannot serve ``number`` containers of a Pod, or ""."""
+        if number > MAX_CONTAINERS:
+            return f"{number} containers of the Pod ask for vGPUs; at most {MAX_CONTAINERS} may"
         if self._serves_init_containers or number <= len(spec.containers):
             return ""
-        asking = (
+        asking = [
             f"{container.name} (an init container)" if kind is not ContainerKind.APP else container.name
             for container, kind in in_allocation_order(spec)
             if self._card_request(container) is not None
-        )
+        ]
         return (
             f"the device plugin of vGPUs serves at most as many containers of a Pod as it has besides init containers, "
-            f"here {len(spec.containers)}; {number} ask for vGPUs: {', '.join(asking)} "
+            f"here {len(spec.containers)}; {number} ask for vGPUs: {join_names(asking)} "
             f"(with another device plugin: {VGPU_INIT_CONTAINERS}: true)"
         )
 

@@ -243,6 +243,26 @@ def test_a_job_of_which_enough_pods_are_served_is_admitted() -> None:
     assert vgpus(World(vgpu_node("n"), job).run(VGPU)) == {"q": "n-1,NVIDIA,6000,10:"}
 
 
+@pytest.mark.parametrize(
+    ("node", "asked", "plan", "message"),
+    [
+        (vgpu_node("n"), slice_of(1, 1, 1), ANY_PLUGIN, "65 containers of the Pod ask for vGPUs; at most 64 may"),
+        (npu_node("n", 2), {ASCEND: 1}, HAMI, "Ascend310P for 65 containers of a Pod: at most 64 may ask for some"),
+    ],
+    ids=["vGPUs", "NPUs of HAMi"],
+)
+def test_a_pod_with_very_many_containers_with_cards_is_refused(
+    node: Raw, asked: dict[str, int | str], plan: Configuration, message: str
+) -> None:
+    """What it costs to place a Pod has a limit."""
+    pod = limited("p", asked, init=[asked] * 64)
+    for resources in (c["resources"] for c in pod["spec"]["initContainers"]):
+        resources.pop("requests")
+    world = World(node, jobs(pod)).run(plan)
+    assert world.bound == {}
+    assert message in world.message_of("p")
+
+
 # --- NPUs of HAMi ---
 def test_npus_are_listed_for_hamis_device_plugin_by_position_and_for_others_without_gaps() -> None:
     pod = limited("p", {}, npu(3072), {}, npu(6144), init=[{}, Sidecar(npu(12288)), {}])

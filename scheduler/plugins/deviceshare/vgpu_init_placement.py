@@ -1,0 +1,107 @@
+"""Chooses GPUs, or MIG instances, for the init containers of a Pod, which end before the containers after them start.
+
+The other containers are placed already. An init container gets, where possible, a part of what the Pod holds anyway.
+"""
+
+from collections.abc import Sequence
+
+from scheduler.plugins.deviceshare.cards import (
+    Card,
+    CardRequest,
+    Cards,
+    Grant,
+    Part,
+    Use,
+    charge,
+    charged,
+    fits,
+    max_usage,
+)
+
+
+class InitPlacement:
+    """Places the init containers of one Pod, one after the other, on the cards of one node."""
+
+    def __init__(self, cards: Cards, grant: Grant, order: Sequence[int], memory_factor: int) -> None:
+        """``grant``: what the other containers use; ``order``: the eligible cards in the order of the policy."""
+        self._order = order
+        self._memory_factor = memory_factor
+        self._running = list(cards)
+        """The cards with the sidecars that have started."""
+        self._held = list(charge(cards, grant))
+        """The cards with the most that the Pod uses at once."""
+        self._own = {use.card for uses in grant for use in uses}
+        """The cards of which the Pod has a part."""
+        self._instances = [use for uses in grant for use in uses if use.part is not None]
+        """The MIG instances of the Pod, without those of the sidecars that have started."""
+
+    def start(self, uses: Sequence[Use]) -> None:
+        """A sidecar starts: it runs beside the init containers that are placed after this."""
+        for use in uses:
+            self._running[use.card] = charged(self._running[use.card], use)
+        busy = {(use.card, use.part) for use in uses}
+        self._instances = [use for use in self._instances if (use.card, use.part) not in busy]
+
+    def place(self, request: CardRequest) -> tuple[Use, ...] | None:
+        """What an init container uses: of the cards of which the Pod holds no more because of it, and then of others in
+        the order of the policy. None if it does not fit."""
+        found: dict[int, Use] = {}
+        for choose in (self._of_what_is_held, self._of_what_is_free):
+            for i in self._order:
+                if len(found) < request.number and i not in found:
+                    use = choose(i, request)
+                    if use is not None:
+                        found[i] = use
+        if len(found) < request.number:
+            return None
+        for i, use in found.items():
+            self._hold(i, use)
+        return tuple(found.values())
+
+    def _of_what_is_held(self, i: int, request: CardRequest) -> Use | None:
+        """What the container uses of a card, if the Pod then holds no more of it than without the container."""
+        running, held = self._running[i], self._held[i]
+        if i not in self._own:
+            return None
+        if running.layouts is not None:
+            return self._smallest_instance(i, request)
+        use = use_of(running, i, request, self._memory_factor)
+        return use if use is not None and max_usage((held,), (charged(running, use),)) == (held,) else None
+
+    def _smallest_instance(self, i: int, request: CardRequest) -> Use | None:
+        """The smallest of the Pod's own MIG instances of a card that fits the container."""
+        card, memory = self._running[i], request.memory_of(self._running[i])
+        fitting = [use for use in self._instances if use.card == i and use.memory >= memory]
+        smallest = min(fitting, key=lambda use: use.memory, default=None)
+        if smallest is None or not fits(card, smallest.memory, request.cores):
+            return None
+        return smallest._replace(cores=request.cores, requested_memory=memory)
+
+    def _of_what_is_free(self, i: int, request: CardRequest) -> Use | None:
+        """What the container uses of a card; None if it does not fit. Instances that the Pod holds are not free."""
+        card = self._running[i] if self._running[i].layouts is None else self._held[i]
+        return use_of(card, i, request, self._memory_factor)
+
+    def _hold(self, i: int, use: Use) -> None:
+        held = self._held[i]
+        (larger,) = max_usage((held,), (charged(self._running[i], use),))
+        if use.part is not None and use.part not in held.parts:  # an instance exists whether it is in use or not
+            larger = larger._replace(used_memory=held.used_memory + use.memory)
+            self._instances.append(use)
+        self._held[i] = larger
+        self._own.add(i)
+
+
+def use_of(card: Card, i: int, request: CardRequest, memory_factor: int) -> Use | None:
+    """What a container uses of the card at index ``i``; None if it does not fit."""
+    memory = request.memory_of(card)
+    if not fits(card, memory, request.cores):
+        return None
+    if card.layouts is None:
+        return Use(i, memory, request.cores)
+    taken = tuple((part.name, part.position) for part in card.parts)
+    instance = card.layouts.instance(memory * memory_factor, taken)
+    if instance is None:
+        return None
+    group, position, real = instance
+    return Use(i, real // memory_factor, request.cores, Part(group, position), memory)
