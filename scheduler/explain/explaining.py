@@ -22,12 +22,14 @@ from scheduler.explain.queues import queue_amounts, queue_position
 from scheduler.explain.scores import rank
 from scheduler.explain.search import smallest_changes
 from scheduler.explain.target import Goal, Target, ended, find_target, goal_of
+from scheduler.explain.terminating import gets_nodes_afterwards
 from scheduler.explain.traced_session import TracedSession
 from scheduler.framework.cycle import open_plugins
 from scheduler.framework.remedies.gates import Gate, GateKind
 from scheduler.framework.remedies.registry import pod_details_of
 
 Raw = dict[str, Any]
+_AFTERWARDS: Final = "it gets its nodes when Pods that terminate are gone"
 _ENDING: Final = frozenset({TaskStatus.SUCCEEDED, TaskStatus.FAILED, TaskStatus.RELEASING})
 
 
@@ -45,6 +47,9 @@ def explain(simulation: Simulation, kind: str, namespace: str, name: str, *, sea
     reason = _without_scheduling(simulation, target, job)
     if reason is not None:
         result.outlook, result.state, result.gates = reason
+        if result.outlook is Outlook.WAITS and gets_nodes_afterwards(simulation, target, kind):
+            result.pipelined = True
+            result.state = f"{result.state}; {_AFTERWARDS}"
         return result
     assert job is not None
     _describe(result, job)
@@ -59,6 +64,9 @@ def explain(simulation: Simulation, kind: str, namespace: str, name: str, *, sea
         return result
     run = _run_sessions(simulation, target, goal)
     _report(result, simulation, run, goal, target)
+    if result.outlook is Outlook.WAITS and not result.pipelined and gets_nodes_afterwards(simulation, target, kind):
+        result.pipelined = True
+        result.state = f"{result.state.partition(',')[0]}; {_AFTERWARDS}"
     result.state = "; ".join(filter(None, (result.state, others)))
     if result.outlook is Outlook.WAITS and search:
         result.searched = True

@@ -121,7 +121,7 @@ class Goal(msgspec.Struct, frozen=True):
         if job is None:
             return False
         if self.pod:
-            return any(task.key == self.pod for status in READY_STATUSES for task in job.of(status).values())
+            return self.met_now(job)
         if not job.size:
             return not job.waiting_for_queue and not (self.pods_follow and job.min_member)
         started = job.ready_count >= max(job.min_member, 1) and not missing_roles(job) and session.job_ready(job)
@@ -130,6 +130,12 @@ class Goal(msgspec.Struct, frozen=True):
     def met_initially(self, job: Job) -> bool:
         """Whether the goal is reached before any session."""
         return not self.waiting and job.ready_count >= max(job.min_member, 1) and not missing_roles(job)
+
+    def met_now(self, job: Job) -> bool:
+        """Whether the goal of a Pod is reached without a session, or that of a gang."""
+        if self.pod:
+            return any(task.key == self.pod for status in READY_STATUSES for task in job.of(status).values())
+        return self.met_initially(job)
 
     def wanted(self, job: Job, session: Session) -> list[Task]:
         """The pending tasks that must be placed together to reach the goal, in task order. Includes gated tasks."""

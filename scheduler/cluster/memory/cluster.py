@@ -168,7 +168,16 @@ class MemoryCluster:
     @property
     def has_pending_work(self) -> bool:
         """Whether bindings wait for their preparations, or Pods are terminating."""
-        return self.has_preparations or self._kubelet.has_terminating_pods
+        return self.has_preparations or self.has_terminating_pods
+
+    @property
+    def has_terminating_pods(self) -> bool:
+        """Whether Pods end in one of the next cycles."""
+        return self._kubelet.has_terminating_pods
+
+    def end_terminating_pods(self) -> None:
+        """Lets Pods end that were terminating when they were loaded; without it, they stay as they are."""
+        self._kubelet.end_terminating()
 
     # --- Events ---
     def record(self, event: EventRecord) -> bool:

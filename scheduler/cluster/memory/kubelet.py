@@ -3,16 +3,19 @@
 import msgspec
 
 from scheduler.api.kinds import NODE, POD
-from scheduler.api.objects import Pod, Taint
+from scheduler.api.node import not_ready_since
+from scheduler.api.objects import Node, Pod, Taint
 from scheduler.api.pod_rules import NO_EXECUTE, tolerates
+from scheduler.cluster.memory.finalizers import keeps
 from scheduler.cluster.memory.index import node_of
 from scheduler.cluster.memory.playground import is_simulated
 from scheduler.cluster.memory.raw_objects import Json
-from scheduler.cluster.memory.server import Key, MemoryServer
+from scheduler.cluster.memory.server import Key, MemoryServer, key_of
 
 
 class SimulatedKubelet:
-    """Runs bound Pods. Removes a deleted Pod in the second run after its deletion."""
+    """Runs bound Pods, and removes a deleted Pod in the second run after its deletion. Does neither on a node that is
+    not ready."""
 
     def __init__(self, server: MemoryServer) -> None:
         self._server = server
@@ -24,13 +27,22 @@ class SimulatedKubelet:
         """Whether deleted Pods still exist."""
         return bool(self._terminating or self._server.terminating)
 
+    def end_terminating(self) -> None:
+        """Lets Pods end that were terminating when they were loaded, or when their node was not ready."""
+        known = {*self._terminating, *self._server.terminating}
+        for raw in self._server.by_index(POD, _is_terminating):
+            key = key_of(POD, raw["metadata"]["namespace"], raw["metadata"]["name"])
+            if key not in known and self._has_kubelet(raw):
+                self._server.terminating.append(key)
+
     def run(self) -> tuple[bool, list[Json]]:
         """Returns whether anything changed, and the Pods deleted for a NoExecute taint that they do not tolerate."""
         server = self._server
         changed = self.remove_deleted()
         for raw in server.by_index(POD, _is_starting):
-            if is_simulated(server.find(NODE, "", raw["spec"]["nodeName"]) or {"metadata": {}}):
-                continue  # its node has a kubelet of its own
+            node = server.find(NODE, "", raw["spec"]["nodeName"])
+            if (node is not None and is_simulated(node)) or not self._has_kubelet(raw):
+                continue  # its node has a kubelet of its own, or none that answers
             meta = raw["metadata"]
             running = {**raw, "status": {**raw["status"], "phase": "Running"}}
             server.update(POD, meta["namespace"], meta["name"], running)
@@ -51,9 +63,18 @@ class SimulatedKubelet:
         due = self._terminating
         self._terminating, server.terminating = server.terminating, []
         for key in due:
-            if server.find(POD, key[1], key[2]) is not None:
-                server.remove(key)
+            raw = server.find(POD, key[1], key[2])
+            if raw is None or not self._has_kubelet(raw):
+                continue
+            if keeps(raw):
+                server.patch(POD, key[1], key[2], {"status": {"phase": "Failed"}})  # its containers have ended
+            server.end(key)
         return bool(due)
+
+    def _has_kubelet(self, pod: Json) -> bool:
+        """Whether the node of a Pod is ready, or unknown to the simulation."""
+        node = self._server.decoded(NODE, "", pod["spec"].get("nodeName") or "")
+        return not isinstance(node, Node) or not_ready_since(node) is None
 
     def _tainted(self) -> dict[str, list[Taint]]:
         """The NoExecute taints by node."""
@@ -75,6 +96,13 @@ def _is_starting(pod: Json) -> bool | None:
     """Whether a bound Pod is about to start."""
     is_pending = pod["status"].get("phase") in (None, "", "Pending")
     return (is_pending and bool(node_of(pod)) and not pod["metadata"].get("deletionTimestamp")) or None
+
+
+def _is_terminating(pod: Json) -> bool | None:
+    """Whether a Pod terminates on its node."""
+    meta = pod["metadata"]
+    ends = meta.get("deletionTimestamp") and meta.get("deletionGracePeriodSeconds") != 0
+    return bool(ends and node_of(pod)) or None
 
 
 def _is_running(pod: Json) -> bool:

@@ -13,9 +13,10 @@ from hashlib import sha1
 
 from scheduler.api.kinds import POD, QUEUE, Kind
 from scheduler.api.names import DEFAULT_NAMESPACE
-from scheduler.api.objects import KubeObject
+from scheduler.api.objects import ENDED_PHASES, KubeObject
 from scheduler.cluster.manifests import Manifest, ManifestError, decode
 from scheduler.cluster.memory.defaults import set_defaults
+from scheduler.cluster.memory.finalizers import ends_now, keeps
 from scheduler.cluster.memory.index import Index, IndexFunction
 from scheduler.cluster.memory.raw_objects import Json, format_time, merged, mutable_copy, owner_uids
 from scheduler.cluster.memory.resource_versions import ResourceVersions
@@ -223,9 +224,11 @@ class MemoryServer:
         return True
 
     def update(self, kind: Kind, namespace: str, name: str, raw: Json) -> None:
-        """Replaces an object by a new version. Raises ManifestError, KeyError."""
+        """Replaces an object by a new version; removes one that its last finalizer kept. Raises ManifestError,
+        KeyError."""
         key = key_of(kind, namespace, name)
-        if self._objects[key][1] is not raw and self._objects[key][1] == raw:
+        before = self._objects[key][1]
+        if before is not raw and before == raw:
             return
         raw = {**raw, "metadata": {**raw["metadata"], "resourceVersion": self._versions.next()}}
         old = self._decoded.get(key)
@@ -233,6 +236,8 @@ class MemoryServer:
             self._decoded[key] = decode(kind, raw, self.source_of(key))
         self._put(key, kind, raw)
         self._notify(key, kind, old, self._decoded.get(key))
+        if keeps(before) and ends_now(raw):
+            self.remove(key)
 
     def publish(self, key: Key) -> None:
         """Makes a loaded object visible: sets its defaults in place, decodes it, and notifies watchers."""
@@ -252,21 +257,33 @@ class MemoryServer:
         self._put(key, self._objects[key][0], raw)
 
     def delete(self, kind: Kind, namespace: str, name: str, *, force: bool = False) -> bool:
-        """Deletes an object and what it owns; marks a Pod on a node as terminating, unless ``force``. Returns whether
-        it existed."""
+        """Deletes an object and what it owns; marks a Pod that has not ended on its node as terminating, unless
+        ``force``. Returns whether it existed."""
         key = key_of(kind, namespace, name)
         entry = self._objects.get(key)
         if entry is None:
             return False
-        if kind.name == "Pod" and entry[1]["spec"].get("nodeName") and not force:
-            if not entry[1]["metadata"].get("deletionTimestamp"):
-                raw = mutable_copy(entry[1])
-                raw["metadata"]["deletionTimestamp"] = format_time(self.clock)
-                self.terminating.append(key)
-                self.update(kind, namespace, name, raw)
-        else:
-            self.remove(key)
+        raw = entry[1]
+        on_node = kind is POD and raw["spec"].get("nodeName") and raw["status"].get("phase") not in ENDED_PHASES
+        if not on_node or force:
+            self.end(key)
+        elif not raw["metadata"].get("deletionTimestamp"):
+            raw = mutable_copy(raw)
+            raw["metadata"]["deletionTimestamp"] = format_time(self.clock)
+            self.terminating.append(key)
+            self.update(kind, namespace, name, raw)
         return True
+
+    def end(self, key: Key) -> None:
+        """Removes an object that is deleted, or marks it as such while a finalizer keeps it."""
+        kind, raw = self._objects[key]
+        if kind is None or not keeps(raw):
+            self.remove(key)
+            return
+        raw = mutable_copy(raw)
+        raw["metadata"].setdefault("deletionTimestamp", format_time(self.clock))
+        raw["metadata"]["deletionGracePeriodSeconds"] = 0
+        self.update(kind, key[1], key[2], raw)
 
     def remove(self, key: Key) -> None:
         """Removes an object, and deletes the objects that it owned as the garbage collector does."""

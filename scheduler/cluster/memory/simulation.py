@@ -138,12 +138,18 @@ class Simulation:
         return self.cluster.cache.snapshot(self.cluster.now)
 
     def run(self, cycles: int | None = None, *, progress: Callable[[int], None] | None = None) -> Report:
-        """Runs ``cycles`` cycles, or (None) until one changes nothing, at most 20. Can be called again to continue."""
+        """Runs ``cycles`` cycles, or (None) until one changes nothing, at most 20. Can be called again to continue.
+
+        Pods that terminate are gone after two cycles if kubelets run.
+        """
+        runs_pods = self._kubelet is Kubelet.RUN
+        if runs_pods:
+            self.cluster.end_terminating_pods()
         for done in range(1, (MAX_CYCLES if cycles is None else cycles) + 1):
             changed = self.cycle()
             if progress is not None:
                 progress(done)
-            if cycles is None and not changed:
+            if cycles is None and not changed and not (runs_pods and self.cluster.has_terminating_pods):
                 break
         self._workloads.run()
         self._operator.run()
