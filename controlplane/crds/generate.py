@@ -34,6 +34,13 @@ _KEPT = (
     "x-kubernetes-map-type",
 )
 
+# The most that every list, map and text may have whose schema names no other limit, of ours and of Kubernetes' alike.
+# Larger ones serve no purpose: an object of 1.5 MiB, which is the most that etcd stores, has no room for as many items
+# that mean something, no Pod can run with a longer argument or variable, and annotations have 256 KiB in all.
+MAX_ITEMS = 10_000
+MAX_PROPERTIES = 10_000
+MAX_LENGTH = 262_144
+
 # Types whose JSON is not what their OpenAPI schema says, or that a template has only a part of; by our name for them.
 _REPLACED = {
     "io.k8s.apimachinery.pkg.api.resource.Quantity": "Quantity",
@@ -69,7 +76,7 @@ def definition(source: Mapping[str, Any], lookup: Lookup) -> Schema:
             "apiVersion": {"description": "Version of the schema that this object is written in.", "type": "string"},
             "kind": {"description": f"The kind of this object, {kind}.", "type": "string"},
             "metadata": {"type": "object"},
-            **inlined(source["properties"], lookup),
+            **limited(inlined(source["properties"], lookup)),
         },
     }
     version = {"name": source["version"], "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
@@ -95,6 +102,26 @@ def inlined(node: Any, lookup: Lookup) -> Any:
         case list():
             return [inlined(each, lookup) for each in node]
     return node
+
+
+def limited(node: Any) -> Any:
+    """`node` with limits in every schema of a list, map or text that has none, unless it lists all values. The types of
+    an `anyOf` stay: what is beside it limits them."""
+    if isinstance(node, list):
+        return [limited(each) for each in node]
+    if not isinstance(node, dict):
+        return node
+    result = {key: value if key == "anyOf" else limited(value) for key, value in node.items()}
+    match node:
+        case {"type": "array"}:
+            result.setdefault("maxItems", MAX_ITEMS)
+        case {"type": "object", "additionalProperties": _} | {"x-kubernetes-preserve-unknown-fields": True}:
+            result.setdefault("maxProperties", MAX_PROPERTIES)
+        case {"type": "string", "enum": _} | {"type": "string", "format": "date-time"}:
+            pass
+        case {"type": "string"}:
+            result.setdefault("maxLength", MAX_LENGTH)
+    return result
 
 
 def structural(schema: Mapping[str, Any]) -> Schema:

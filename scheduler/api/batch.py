@@ -5,7 +5,7 @@ actions and events have the names of Volcano's API.
 """
 
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -227,6 +227,11 @@ class Command(KubeObject):
 
 
 # --- JobFlow, JobTemplate ---
+MAX_FLOW_STEPS: Final = 2000
+"""Steps of a JobFlow, as in the CustomResourceDefinition. The status of a flow with more jobs would exceed what etcd
+stores for an object."""
+
+
 class FlowDependency(Wire):
     targets: list[str] | None = None
     probe: dict[str, Any] | None = None

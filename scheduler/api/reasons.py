@@ -7,6 +7,7 @@ of nodes are counted per text, so that one line covers thousands of nodes.
 import dataclasses
 import re
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -122,6 +123,26 @@ class Malformed:
     def message(self) -> str:
         text = f"{self.field}: {self.problem}; {self.consequence}"
         return f"{text}: {self.figures}" if self.figures else text
+
+
+MAX_FIELDS: Final = 10
+"""Malformed fields of an object that are reported one by one."""
+
+
+def first_fields(problems: Iterable[Malformed]) -> list[Malformed]:
+    """At most ten problems of each object, in their order. The last of more names the number of the others, so that an
+    object with thousands of malformed fields does not cause as many Events."""
+    by_object: dict[tuple[str, str, str], list[Malformed]] = {}
+    for problem in problems:
+        by_object.setdefault((problem.kind, problem.namespace, problem.name), []).append(problem)
+    result = []
+    for found in by_object.values():
+        result += found[:MAX_FIELDS]
+        if len(found) > MAX_FIELDS:
+            last = result[-1]
+            others = f"{last.field} and {len(found) - MAX_FIELDS} more fields"
+            result[-1] = dataclasses.replace(last, field=others)
+    return result
 
 
 def field_and_problem(error: Exception) -> tuple[str, str]:

@@ -40,6 +40,8 @@ from scheduler.framework.waiting import report_tasks
 
 UNKNOWN, COMPLETED = "Unknown", "Completed"
 GROUP_READY = "pod group is ready"
+MAX_MESSAGE_LENGTH = 32_768
+"""Characters of the message of a condition, as in Kubernetes."""
 _UNSCHEDULABLE_STANDS = 10.0
 """The condition Unschedulable stays True for at least this number of seconds, even if the gang is placed. A gang that
 waits a moment for evicted Pods has both conditions, as in Volcano, and a gang that is placed and evicted in turn does
@@ -197,7 +199,8 @@ def _conditions(session: Session, job: Job, phase: str = "") -> tuple[PodGroupCo
     changes = [("True", *new) for new in _new_conditions(job)]
     if _is_schedulable_again(session, job, phase):
         changes.append(("False", CONDITION_UNSCHEDULABLE, REASON_GANG_READY, ""))
-    for status, type_, reason, message in changes:
+    for status, type_, reason, text in changes:
+        message = text[:MAX_MESSAGE_LENGTH]
         old = next((c for c in conditions if c.type == type_), None)
         if old is not None and (old.status, old.reason, old.message) == (status, reason, message):
             continue

@@ -37,9 +37,9 @@ class Route(msgspec.Struct, frozen=True):
 
 BINARY_DEFAULT: Final = (
     "/jobs/mutate", "/jobs/validate", "/podgroups/mutate", "/pods/validate", "/pods/mutate", "/queues/mutate",
-    "/queues/validate", "/ascendjobs/validate",
+    "/queues/validate", "/jobflows/validate", "/ascendjobs/validate",
 )  # fmt: skip
-"""The paths that the program serves by default: Volcano's, and the one for AscendJobs."""
+"""The paths that the program serves by default: Volcano's, and those for JobFlows and AscendJobs."""
 
 
 @cache

@@ -17,7 +17,7 @@ from scheduler.api.names import (
     POD_SCHEDULED,
     QUEUE_ALLOCATION_GATE,
 )
-from scheduler.api.reasons import Malformed
+from scheduler.api.reasons import Malformed, first_fields
 from scheduler.cache import ClusterCache
 from scheduler.cluster.memory.event_log import malformed_event
 from scheduler.cluster.memory.preparer import MemoryPreparer
@@ -78,7 +78,7 @@ class DecisionWriter:
                 self._update(QUEUE, raw)
         for event in chain(decisions.events, *(update.events() for update in decisions.pods)):
             reported |= self._record(event)
-        for problem in malformed:
+        for problem in first_fields(malformed):
             reported |= self._record(malformed_event(problem))
         return changed, reported
 

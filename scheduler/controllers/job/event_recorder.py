@@ -3,7 +3,7 @@
 from scheduler.api import batch
 from scheduler.api.kinds import VCJOB
 from scheduler.api.names import EVENT_NORMAL, EVENT_WARNING
-from scheduler.api.reasons import Malformed
+from scheduler.api.reasons import Malformed, first_fields
 from scheduler.controllers.effects import Plan, RecordEvent, event, normal
 from scheduler.controllers.job.state import ReconcileState
 
@@ -27,11 +27,12 @@ class EventRecorder:
             self._state.reported[topic] = message
             self._state.pending_events.append(event(VCJOB, self._job, EVENT_WARNING, reason, message))
 
-    def malformed(self, field: str, problem: str) -> None:
-        """Records a Warning that a field of the job is ignored."""
+    def malformed(self, *problems: tuple[str, str]) -> None:
+        """Records Warnings that fields of the job are ignored. ``problems``: fields, and what is wrong with them."""
         meta = self._job.metadata
-        found = Malformed(VCJOB.name, meta.namespace, meta.name, field, problem)
-        self.warn(field, found.reason, found.message)
+        found = (Malformed(VCJOB.name, meta.namespace, meta.name, field, problem) for field, problem in problems)
+        for each in first_fields(found):
+            self.warn(each.field, each.reason, each.message)
 
     def effect(self, reason: str, message: str) -> RecordEvent:
         """An Event as an effect, for a later stage of the plan."""

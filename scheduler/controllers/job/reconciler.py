@@ -84,13 +84,12 @@ class JobReconciler:
         """Derives what depends on the spec alone from its new version, and reports malformed fields."""
         resources, bad = min_resources(self._job, self._parsed_spec, self._store)
         self._state.group_spec = group_spec(self._job, self._parsed_spec, resources)
-        for field, problem in self._parsed_spec.malformed + volumes_of(self._job)[1] + bad:
-            self._recorder.malformed(field, problem)
+        self._recorder.malformed(*self._parsed_spec.malformed, *volumes_of(self._job)[1], *bad)
 
     def _reconcile(self, commands: Commands) -> None:
         parsed_spec, state, plan = self._parsed_spec, self._state, self._plan
         if parsed_spec.refusal:
-            self._recorder.malformed("spec.tasks", parsed_spec.refusal)
+            self._recorder.malformed(("spec.tasks", parsed_spec.refusal))
             plan.problem = parsed_spec.refusal
             return
         before = phase_of(self._job)

@@ -3,12 +3,20 @@
 from functools import partial
 from typing import Final, cast
 
-from scheduler.api.batch import Job, JobFlow, JobTemplate
+from scheduler.api.batch import MAX_FLOW_STEPS, Job, JobFlow, JobTemplate
 from scheduler.api.kinds import JOB_FLOW, JOB_TEMPLATE, VCJOB, Kind
-from scheduler.api.names import EVENT_CREATED
 from scheduler.api.objects import KubeObject
 from scheduler.controllers.controller import Controller
-from scheduler.controllers.effects import Create, Delete, Effect, Json, Patch, Plan, RecordEvent, diff, normal
+from scheduler.controllers.effects import Create, Delete, Effect, Json, Patch, Plan, RecordEvent, diff
+from scheduler.controllers.jobflow.reports import (
+    created,
+    foreign_jobs,
+    sync_failure,
+    templates_missing,
+    too_many_steps,
+    unused_patches,
+    unused_probes,
+)
 from scheduler.controllers.jobflow.status import (
     FAILED,
     PENDING,
@@ -19,7 +27,7 @@ from scheduler.controllers.jobflow.status import (
     make_status,
     read_status,
 )
-from scheduler.controllers.jobflow.steps import job_names, plan_steps, sync_failure, template_missing
+from scheduler.controllers.jobflow.steps import job_names, plan_steps
 from scheduler.controllers.owners import OwnedJobs, manages
 from scheduler.controllers.store import Key, Store, key_of
 
@@ -77,6 +85,8 @@ class JobFlowController(Controller):
         flow = self._store.get(JOB_FLOW, JobFlow, *key)
         if flow is None or flow.metadata.deletion_timestamp is not None:
             return Plan()
+        if len(flow.spec.flows or ()) > MAX_FLOW_STEPS:
+            return Plan().then(too_many_steps(flow))
         status, jobs = read_status(flow), self._jobs.of(flow)
         plan = Plan().then(*self._events_of_last_plan(flow))
         if status.state.phase in (FAILED, TERMINATING):
@@ -89,7 +99,7 @@ class JobFlowController(Controller):
         key = key_of(flow)
         steps = plan_steps(
             flow,
-            gone_completed(status, jobs),
+            frozenset(gone_completed(status, jobs)),
             partial(self._store.get, VCJOB, Job, key[0]),
             partial(self._store.get, JOB_TEMPLATE, JobTemplate, key[0]),
         )
@@ -101,11 +111,13 @@ class JobFlowController(Controller):
         elif change:
             plan.then(Patch(JOB_FLOW, *key, {"status": change}, flow.metadata.uid, subresource="status"))
         missing = [name for name in steps.missing if self._waits(key, name)]
-        plan.then(*steps.foreign, *steps.events, *(template_missing(flow, name) for name in missing))
+        foreign = foreign_jobs(flow, steps.foreign)
+        unused = [*unused_patches(flow, steps.patches), *unused_probes(flow, steps.probes)]
+        plan.then(*foreign, *unused, *templates_missing(flow, missing))
         plan.then(*steps.creates.values())
         self._begun.setdefault(key, set()).update(steps.creates)
-        if steps.foreign:
-            plan.problem = steps.foreign[0].event.message
+        if foreign:
+            plan.problem = foreign[0].event.message
         return plan
 
     def _settles_in(self, flow: JobFlow, status: Json, now: float) -> float:
@@ -129,13 +141,9 @@ class JobFlowController(Controller):
         failure = self._failures.pop(key, None)
         events = [] if failure is None else [failure]
         begun = self._begun.get(key, set())
-        for name in sorted(begun):
-            job = self._store.get(VCJOB, Job, key[0], name)
-            if job is not None:
-                begun.discard(name)
-                if manages(flow, job):
-                    events.append(normal(JOB_FLOW, flow, EVENT_CREATED, f"create a job named {name}!"))
-        return events
+        found = {name: job for name in sorted(begun) if (job := self._store.get(VCJOB, Job, key[0], name)) is not None}
+        begun -= found.keys()
+        return [*events, *created(flow, [name for name, job in found.items() if manages(flow, job)])]
 
     # --- results ------------------------------------------------------------------------------------------------------
     def failed(self, key: Key, effect: Effect, error: str, now: float) -> None:

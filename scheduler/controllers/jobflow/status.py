@@ -16,6 +16,8 @@ SUCCEED: Final = "Succeed"
 FAILED: Final = "Failed"
 TERMINATING: Final = "Terminating"
 _UNKNOWN: Final = ""
+MAX_HISTORY: Final = 100
+"""Phases in the history of a job; earlier ones are left out."""
 _LISTED: Final = frozenset(
     {JobPhase.PENDING, JobPhase.RUNNING, JobPhase.FAILED, JobPhase.COMPLETED, JobPhase.TERMINATED}
 )
@@ -147,7 +149,7 @@ def _histories(before: list[RunningHistory], phase: str, now: float) -> list[Run
         return []
     moment = format_timestamp(now)
     closed = [*before[:-1], msgspec.structs.replace(before[-1], end_timestamp=moment)] if before else []
-    return [*closed, RunningHistory(start_timestamp=moment, state=phase)]
+    return [*closed[1 - MAX_HISTORY :], RunningHistory(start_timestamp=moment, state=phase)]
 
 
 def _end(job: Job) -> str | None:

@@ -1,6 +1,7 @@
 """The definitions in `deploy/crds` as users of Volcano know them: names, columns, subresources, defaults."""
 
 import json
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
@@ -9,6 +10,7 @@ import yaml
 
 from controlplane.run import CRD_DIRECTORY
 from scheduler.api import kinds
+from scheduler.api.batch import MAX_FLOW_STEPS
 
 # The limit on all annotations of an object together; `kubectl apply` keeps the manifest in one.
 ANNOTATION_LIMIT = 256 * 1024
@@ -235,3 +237,35 @@ def test_the_template_of_a_task_is_a_whole_pod_template(file: str, path: tuple[s
     assert pod["properties"]["nodeSelector"]["x-kubernetes-map-type"] == "atomic"
     metadata = schema(file, *path, "template", "metadata")
     assert set(metadata["properties"]) == {"name", "namespace", "labels", "annotations", "finalizers"}
+
+
+def schemas(node: Any) -> Iterator[dict[str, Any]]:
+    """All schemas within one."""
+    if isinstance(node, list):
+        for each in node:
+            yield from schemas(each)
+    elif isinstance(node, dict):
+        if isinstance(node.get("type"), str):
+            yield node
+        for key, each in node.items():
+            if key != "anyOf":
+                yield from schemas(each)
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_every_list_map_and_text_has_a_limit(file: str) -> None:
+    properties = version(file)["schema"]["openAPIV3Schema"]["properties"]
+    ours = [each for name, each in properties.items() if name not in ("apiVersion", "kind", "metadata")]
+    for schema in schemas(ours):
+        match schema:
+            case {"type": "array"}:
+                assert schema["maxItems"] <= 100_000
+            case {"type": "object", "additionalProperties": _}:
+                assert schema["maxProperties"] <= 10_000
+            case {"type": "string"} if "enum" not in schema and schema.get("format") != "date-time":
+                assert schema["maxLength"] <= 262_144
+
+
+def test_a_flow_has_as_many_steps_as_the_controllers_run() -> None:
+    spec = version("flow.volcano.sh_jobflows.yaml")["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    assert spec["properties"]["flows"]["maxItems"] == MAX_FLOW_STEPS

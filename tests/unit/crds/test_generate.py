@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from controlplane.crds.generate import definitions, inlined, structural
+from controlplane.crds.generate import MAX_ITEMS, MAX_LENGTH, MAX_PROPERTIES, definitions, inlined, limited, structural
 
 
 def test_a_reference_is_replaced_by_what_it_refers_to_however_deep() -> None:
@@ -22,6 +22,25 @@ def test_what_stands_beside_a_reference_goes_before_what_it_refers_to() -> None:
         "description": "This.",
         "type": "string",
         "default": "a",
+    }
+
+
+def test_lists_maps_and_texts_that_name_no_limit_get_one() -> None:
+    text = {"type": "string", "maxLength": MAX_LENGTH}
+    given: dict[str, Any] = {
+        "type": {"type": "array", "items": {"type": "string"}},
+        "few": {"type": "array", "maxItems": 3, "items": {"type": "string", "enum": ["a"]}},
+        "map": {"type": "object", "additionalProperties": {"type": "string"}},
+        "any": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+        "port": {"anyOf": [{"type": "integer"}, {"type": "string"}], "maxLength": 9},
+        "time": {"type": "string", "format": "date-time"},
+        "name": {"type": "string", "maxLength": 253},
+    }
+    assert limited({"type": "object", "properties": given})["properties"] == {
+        **given,
+        "type": {"type": "array", "items": text, "maxItems": MAX_ITEMS},
+        "map": {"type": "object", "additionalProperties": text, "maxProperties": MAX_PROPERTIES},
+        "any": {**given["any"], "maxProperties": MAX_PROPERTIES},
     }
 
 
@@ -102,9 +121,9 @@ def test_an_amount_in_a_type_of_kubernetes_has_our_schema_of_amounts(tmp_path: P
 
 
 def test_what_occurs_twice_is_written_twice(tmp_path: Path) -> None:
-    shared = {"type": "string"}
+    shared = {"type": "integer"}
     _, text = written(tmp_path, {"type": "object", "properties": {"a": shared, "b": shared}})
-    assert text.count("{type: string}") == 2
+    assert text.count("{type: integer}") == 2
 
 
 def test_a_reference_to_nothing_is_an_error(tmp_path: Path) -> None:

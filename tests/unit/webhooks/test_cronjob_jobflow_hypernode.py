@@ -78,6 +78,12 @@ def test_a_step_that_occurs_twice_waits_for_the_targets_of_both() -> None:
     assert created(JOB_FLOW, raw).refusal == f"{NOT_A_DAG}: b, a"
 
 
+def test_a_job_flow_has_a_limited_number_of_steps() -> None:
+    assert created(JOB_FLOW, flow(**{f"s{i}": None for i in range(2000)})).refusal == ""
+    refusal = "spec.flows: Too many: 2001: must have at most 2000 items"
+    assert created(JOB_FLOW, flow(**{f"s{i}": None for i in range(2001)})).refusal == refusal
+
+
 def hyper_node(*patterns: str) -> Json:
     members = [{"type": "Node", "selector": {"regexMatch": {"pattern": pattern}}} for pattern in patterns]
     return {"metadata": {"name": "h"}, "spec": {"tier": 1, "members": members}}

@@ -15,7 +15,7 @@ import structlog
 
 from scheduler.api.decisions import Decisions
 from scheduler.api.kinds import NODE_SHARD, POD, POD_GROUP, Kind
-from scheduler.api.reasons import Malformed
+from scheduler.api.reasons import Malformed, first_fields
 from scheduler.api.signed_records import SigningKey
 from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import Task
@@ -289,7 +289,7 @@ class Daemon:
 
     async def _run_cycle(self) -> None:
         self._cycle_timer.cycle_began()
-        for problem in self._cache.take_malformed():
+        for problem in first_fields(self._cache.take_malformed()):
             self._recorder.malformed(problem)
         if self._writer.overloaded:
             return

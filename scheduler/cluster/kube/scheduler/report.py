@@ -15,7 +15,7 @@ from scheduler.actions.preempt import Preempt
 from scheduler.api.decisions import EventRecord
 from scheduler.api.names import EVENT_PLUGIN_ERROR, EVENT_WARNING, REASON_NOT_ENOUGH_RESOURCES
 from scheduler.api.objects import KubeObject, Pod
-from scheduler.api.reasons import Malformed
+from scheduler.api.reasons import Malformed, first_fields
 from scheduler.api.task import Task, TaskStatus
 from scheduler.cluster.kube.watch.informer import Sink
 from scheduler.cluster.kube.write.events import EventRecorder
@@ -122,7 +122,8 @@ class CycleReport:
     def _report_problems(self, outcome: Outcome) -> None:
         """Reports malformed fields and wrong arguments once, not in every cycle."""
         malformed = frozenset(outcome.malformed)
-        for problem in sorted(malformed - self._reported, key=lambda p: (p.kind, p.namespace, p.name, p.field)):
+        new = sorted(malformed - self._reported, key=lambda p: (p.kind, p.namespace, p.name, p.field))
+        for problem in first_fields(new):
             self._recorder.malformed(problem)
         self._reported = malformed
         problems = tuple(outcome.session.problems)

@@ -5,10 +5,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from scheduler.api.batch import Job, JobFlow, JobTemplate
+from scheduler.api.batch import MAX_FLOW_STEPS, Job, JobFlow, JobTemplate
 from scheduler.api.kinds import JOB_FLOW, JOB_TEMPLATE, VCJOB, Kind
 from scheduler.controllers.effects import Create, Effect, Patch, Plan, RecordEvent
 from scheduler.controllers.jobflow import JobFlowController
+from scheduler.controllers.jobflow.steps import plan_steps
 from scheduler.controllers.store import Store
 from tests.unit.controllers.clusters import Controlled
 from tests.unit.controllers.jobs import Raw, in_phase, job, owner
@@ -249,6 +250,68 @@ def test_patches_and_probes_which_volcano_does_not_act_on_are_reported() -> None
         "spec.flows[0].patch: job f-a is made of its JobTemplate as it is; ignored",
         "spec.flows[1].dependsOn.probe: job f-b waits for its targets alone; ignored",
     }
+
+
+# --- flows with many steps ---
+def test_steps_to_which_the_same_happens_are_one_event_with_the_first_names_and_their_number() -> None:
+    names = [f"s{number:04}" for number in range(1000)]
+    steps: dict[str, Any] = {name: {"patch": PATCH, "dependsOn": {"probe": PROBE}} for name in names}
+    cluster = controlled(*map(template, names), flow(**steps, x=[], y=[]))
+    assert len(jobs(cluster)) == 1000
+    first = "f-s0000, f-s0001, f-s0002, f-s0003 and 996 more"
+    assert events(cluster) == {
+        ("Normal", "Created", f"create 1000 jobs named {first}!"),
+        (
+            "Warning",
+            "Malformed",
+            f"spec.flows[*].patch: 1000 jobs are made of their JobTemplates as they are: {first}; ignored",
+        ),
+        (
+            "Warning",
+            "Malformed",
+            f"spec.flows[*].dependsOn.probe: 1000 jobs wait for their targets alone: {first}; ignored",
+        ),
+        (
+            "Warning",
+            "SyncJobFlow",
+            'SyncJobFlow JobFlow failed for sync jobflow f failed for 2 jobtemplates.flow.volcano.sh: "x", "y" not '
+            "found, event is OutOfSync, action is SyncJobFlow",
+        ),
+    }
+
+
+def test_many_jobs_of_others_are_one_event() -> None:
+    cluster = controlled(job("f-a"), job("f-b"), flow(a=[], b=[]))
+    assert events(cluster) == {
+        ("Warning", "ForeignJob", "2 Jobs exist but are not owned by this JobFlow: f-a, f-b"),
+    }
+
+
+def test_of_a_flow_with_too_many_steps_no_job_is_created() -> None:
+    steps: dict[str, Any] = {f"s{number}": [] for number in range(MAX_FLOW_STEPS + 1)}
+    cluster = controlled(template("s0"), flow(**steps))
+    cluster.wait(3)
+    assert jobs(cluster) == []
+    assert events(cluster) == {
+        ("Warning", "Malformed", "spec.flows: 2001 steps, at most 2000 are run for one flow; ignored")
+    }
+    cluster.patch(JOB_FLOW, "f", {"spec": {"flows": [{"name": "s0"}]}})
+    assert jobs(cluster) == ["f-s0"]
+
+
+def test_a_step_that_thousands_wait_for_is_looked_up_once() -> None:
+    store = Store()
+    asked: list[str] = []
+
+    def find_job(name: str) -> Job | None:
+        asked.append(name)
+        return store.get(VCJOB, Job, "default", name)
+
+    steps: dict[str, Any] = {f"s{number}": ["a"] * 50 for number in range(50)}
+    read = msgspec.convert(flow(a=[], **steps), JobFlow)
+    found = plan_steps(read, frozenset({"f-a"}), find_job, lambda name: None)
+    assert len(found.missing) == 50
+    assert asked.count("f-a") == 2, "as a step and as a target"
 
 
 # --- writes that fail, processes that are killed ---

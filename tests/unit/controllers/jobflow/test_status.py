@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from scheduler.api.batch import Job
-from scheduler.controllers.jobflow.status import FlowStatus, make_status
+from scheduler.controllers.jobflow.status import MAX_HISTORY, FlowStatus, make_status
 from tests.unit.controllers.jobs import Raw, job
 
 FIRST, SECOND = 1577836800.0, 1577836860.0
@@ -80,6 +80,15 @@ def test_a_change_of_phase_ends_one_history_and_begins_the_next() -> None:
         {"startTimestamp": "2020-01-01T00:00:00Z", "endTimestamp": "2020-01-01T00:01:00Z", "state": "Pending"},
         {"startTimestamp": "2020-01-01T00:01:00Z", "state": "Running"},
     ]
+
+
+def test_a_job_that_restarts_for_ever_has_a_history_of_limited_length() -> None:
+    status: Raw = {}
+    for number in range(2 * MAX_HISTORY):
+        status = after(status, jobs(a="Running" if number % 2 else "Restarting"), FIRST + number)
+    histories = status["jobStatusList"][0]["runningHistories"]
+    assert len(histories) == MAX_HISTORY
+    assert [histories[0]["state"], histories[-1]["state"]] == ["Restarting", "Running"]
 
 
 def test_a_job_without_a_phase_has_no_history_yet() -> None:

@@ -1,0 +1,85 @@
+"""The Events of a JobFlow.
+
+One Event reports all steps to which the same happens at once. It has the first names and their number, so that a flow
+with many steps does not cause as many Events.
+"""
+
+from collections.abc import Sequence
+
+from scheduler.api.batch import MAX_FLOW_STEPS, Job, JobFlow
+from scheduler.api.kinds import JOB_FLOW
+from scheduler.api.names import EVENT_CREATED, EVENT_FOREIGN_JOB, EVENT_SYNC_JOB_FLOW
+from scheduler.controllers.effects import RecordEvent, malformed, normal, warning
+from scheduler.controllers.owners import foreign_job
+from scheduler.framework.remedies.adjustments import join_names
+
+
+def created(flow: JobFlow, jobs: Sequence[str]) -> list[RecordEvent]:
+    """Volcano's Event about a job that was created, or one about several."""
+    if not jobs:
+        return []
+    text = (
+        f"create a job named {jobs[0]}!" if len(jobs) == 1 else f"create {len(jobs)} jobs named {join_names([*jobs])}!"
+    )
+    return [normal(JOB_FLOW, flow, EVENT_CREATED, text)]
+
+
+def sync_failure(flow: JobFlow, error: str) -> RecordEvent:
+    """Volcano's Event about a JobFlow whose next step fails."""
+    message = (
+        f"SyncJobFlow JobFlow failed for sync jobflow {flow.metadata.name} failed for {error}, "
+        "event is OutOfSync, action is SyncJobFlow"
+    )
+    return warning(JOB_FLOW, flow, EVENT_SYNC_JOB_FLOW, message)
+
+
+def templates_missing(flow: JobFlow, templates: Sequence[str]) -> list[RecordEvent]:
+    """The Event about JobTemplates that do not exist."""
+    if not templates:
+        return []
+    quoted = [f'"{name}"' for name in templates]
+    what = "jobtemplate" if len(quoted) == 1 else f"{len(quoted)} jobtemplates"
+    where = "" if len(quoted) == 1 else ":"
+    return [sync_failure(flow, f"{what}.flow.volcano.sh{where} {join_names(quoted)} not found")]
+
+
+def foreign_jobs(flow: JobFlow, jobs: Sequence[Job]) -> list[RecordEvent]:
+    """The Event about jobs that have the names of the flow's, and other owners."""
+    if len(jobs) < 2:
+        return [foreign_job(JOB_FLOW, flow, job) for job in jobs]
+    names = join_names([job.metadata.name for job in jobs])
+    text = f"{len(jobs)} Jobs exist but are not owned by this JobFlow: {names}"
+    return [warning(JOB_FLOW, flow, EVENT_FOREIGN_JOB, text)]
+
+
+def unused_patches(flow: JobFlow, steps: Sequence[tuple[int, str]]) -> list[RecordEvent]:
+    """The Event about patches, which the API has and on which neither Volcano nor this program acts. ``steps``: the
+    number of each step, and its job."""
+    if len(steps) == 1:
+        problem = f"job {steps[0][1]} is made of its JobTemplate as it is"
+    else:
+        problem = f"{len(steps)} jobs are made of their JobTemplates as they are: {_jobs(steps)}"
+    return [malformed(JOB_FLOW, flow, f"spec.flows[{_number(steps)}].patch", problem)] if steps else []
+
+
+def unused_probes(flow: JobFlow, steps: Sequence[tuple[int, str]]) -> list[RecordEvent]:
+    """As ``unused_patches``, about probes."""
+    if len(steps) == 1:
+        problem = f"job {steps[0][1]} waits for its targets alone"
+    else:
+        problem = f"{len(steps)} jobs wait for their targets alone: {_jobs(steps)}"
+    return [malformed(JOB_FLOW, flow, f"spec.flows[{_number(steps)}].dependsOn.probe", problem)] if steps else []
+
+
+def too_many_steps(flow: JobFlow) -> RecordEvent:
+    """The Event about a flow that is too large, of which no job is created."""
+    problem = f"{len(flow.spec.flows or ())} steps, at most {MAX_FLOW_STEPS} are run for one flow"
+    return malformed(JOB_FLOW, flow, "spec.flows", problem)
+
+
+def _number(steps: Sequence[tuple[int, str]]) -> str:
+    return str(steps[0][0]) if len(steps) == 1 else "*"
+
+
+def _jobs(steps: Sequence[tuple[int, str]]) -> str:
+    return join_names([job for _, job in steps])
