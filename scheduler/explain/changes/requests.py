@@ -163,9 +163,10 @@ def _template_plans(evidence: Evidence) -> Iterator[Plan]:
         return
     session, rows, adjustments = evidence.session, evidence.rows, []
     for place, task in enumerate(raw.get("spec", {}).get("tasks") or ()):
-        containers = _containers(task.get("template"))
-        for resource in sorted({r for container in containers for r in _amounts(container, "requests")}):
-            asked, d = sum(_asked(container, resource) for container in containers), session.dimensions.find(resource)
+        template = task.get("template")
+        stated = {r for container in _containers(template) for r in _amounts(container, "requests")}
+        for resource in sorted({*stated, *(r for part in _PARTS for r in _amounts(_level(template), part))}):
+            asked, d = _asked_by_pod(template, resource), session.dimensions.find(resource)
             most = float(session.nodes.idle[d, rows].max()) if d is not None and len(rows) else 0.0
             estimate = units(resource, asked - most)
             if 0 < estimate < units(resource, asked):
@@ -199,14 +200,45 @@ def _with_smaller_template(evidence: Evidence, name: str, place: int, resource: 
 
 # --- objects ---
 def _with_reduction(resource: str, fewer: float, pod: Raw) -> Raw:
-    """The Pod or template with a reduced request in the container that requests most."""
+    """The Pod or template with a reduced request: at the level of the Pod if it is given there, and in the container
+    that requests most, so that the containers fit."""
+    level = _level(pod)
+    if _states(level, resource):
+        left = max(_asked(level, resource) - fewer, 0.0)
+        level["resources"] = _with_amount(level, resource, left)
+        fewer = sum(_asked(container, resource) for container in _containers(pod)) - left
+        if fewer <= 0:
+            return pod
     asking = max(_containers(pod), key=lambda container: _asked(container, resource), default=None)
-    if asking is not None:
-        then = format_amount(resource, max(_asked(asking, resource) - fewer, 0.0))
-        for part in _PARTS:
-            if resource in _amounts(asking, part):
-                asking["resources"] = {**asking["resources"], part: {**_amounts(asking, part), resource: then}}
+    if asking is not None and _states(asking, resource):
+        asking["resources"] = _with_amount(asking, resource, max(_asked(asking, resource) - fewer, 0.0))
     return pod
+
+
+def _with_amount(container: Raw, resource: str, amount: float) -> Raw:
+    """The ``resources`` of a container, or of a Pod at its level, with another amount."""
+    then = format_amount(resource, amount)
+    parts = {part: {**stated, resource: then} for part in _PARTS if resource in (stated := _amounts(container, part))}
+    return {**container["resources"], **parts}
+
+
+def _asked_by_pod(pod: Any, resource: str) -> float:
+    """The requested amount of a Pod or template, in the units of vectors."""
+    level = _level(pod)
+    if _states(level, resource):
+        return _asked(level, resource)
+    return sum(_asked(container, resource) for container in _containers(pod))
+
+
+def _level(pod: Any) -> Raw:
+    """The spec of a Pod or template of any shape, whose ``resources`` are those at the level of the Pod."""
+    spec = pod.get("spec") if isinstance(pod, dict) else None
+    return spec if isinstance(spec, dict) else {}
+
+
+def _states(container: Raw, resource: str) -> bool:
+    """Whether a container, or a Pod at its level, has a request or limit of a resource."""
+    return any(resource in _amounts(container, part) for part in _PARTS)
 
 
 def _asked(container: Raw, resource: str) -> float:
@@ -220,8 +252,7 @@ def _asked(container: Raw, resource: str) -> float:
 
 def _containers(pod: Any) -> list[Raw]:
     """The containers of a Pod or template of any shape."""
-    spec = pod.get("spec") if isinstance(pod, dict) else None
-    containers = spec.get("containers") if isinstance(spec, dict) else None
+    containers = _level(pod).get("containers")
     return [each for each in containers if isinstance(each, dict)] if isinstance(containers, list) else []
 
 

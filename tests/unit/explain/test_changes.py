@@ -281,6 +281,24 @@ def test_suggests_smaller_requests_for_all_pods_of_a_gang() -> None:
     assert found == ["let each of 4 Pods of PodGroup default/g ask for 2 cpu instead of 5"]
 
 
+@pytest.mark.parametrize("own", ["", "1c", "4c"])
+@pytest.mark.parametrize("level", [{"requests": {"cpu": "5"}}, {"limits": {"cpu": "5"}, "requests": {"cpu": "5"}}])
+def test_suggests_smaller_requests_at_the_level_of_the_pod(own: str, level: Raw) -> None:
+    it = explained("podgroup", "g", node("n0"), group("g"), pod("p", own, "g", resources=level), search=True)
+    change = next(each for each in it.changes if each.text == "let Pod default/p ask for 4 cpu instead of 5")
+    (document,) = [each for each in change.documents if each["kind"] == "Pod"]
+    assert document["spec"]["resources"] == {part: {"cpu": "4"} for part in level}
+
+
+def test_a_container_requests_no_more_than_its_pod_may() -> None:
+    level = {"requests": {"cpu": "7"}}
+    it = explained("podgroup", "g", node("n0"), group("g"), pod("p", "6c", "g", resources=level), search=True)
+    (change,) = it.changes
+    (document,) = [each for each in change.documents if each["kind"] == "Pod"]
+    (container,) = document["spec"]["containers"]
+    assert document["spec"]["resources"] == container["resources"] == {"requests": {"cpu": "4"}}
+
+
 def test_smaller_requests_are_combined_with_changes_to_an_unsuitable_node() -> None:
     fenced: Raw = {"taints": [{"key": "dedicated", "value": "x", "effect": "NoSchedule"}]}
     found = changes("g", node("n0", **fenced), group("g", minimum=2), pods("p", 2, "5c", "g"))
@@ -496,6 +514,19 @@ def vcjob(cpu: str, replicas: int = 3, **more: str) -> Raw:
 
 def test_admission_alone_is_no_change_for_a_vcjob_whose_pods_fit_on_no_node() -> None:
     it = explained("job", "train", node("n1"), vcjob("9"), conf=DEFAULT, search=True)
+    assert [change.text for change in it.changes] == [
+        "let each Pod of task 1 of job default/train ask for 1333m cpu instead of 9"
+    ]
+
+
+@pytest.mark.parametrize("part", ["requests", "limits"])
+def test_a_vcjob_without_pods_may_request_less_at_the_level_of_the_pod(part: str) -> None:
+    train = vcjob("1")
+    train["spec"]["tasks"][0]["template"]["spec"] = {
+        "containers": [{"name": "c", "image": "a"}],
+        "resources": {part: {"cpu": "9"}},
+    }
+    it = explained("job", "train", node("n1"), train, conf=DEFAULT, search=True)
     assert [change.text for change in it.changes] == [
         "let each Pod of task 1 of job default/train ask for 1333m cpu instead of 9"
     ]
