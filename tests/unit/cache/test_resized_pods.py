@@ -4,12 +4,15 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from scheduler.api.decisions import Bind, Decisions
 from scheduler.api.resource import CPU_INDEX
 from scheduler.api.task import TaskStatus
 from scheduler.cache import ClusterCache
 from tests.builders import Raw, feed, group, node, pod, queue
+from tests.examples import examples
 
 RESIZING = [{"type": "PodResizeInProgress", "status": "True"}]
 INFEASIBLE = [{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}]
@@ -18,7 +21,7 @@ INFEASIBLE = [{"type": "PodResizePending", "status": "True", "reason": "Infeasib
 def resized(name: str, cores: int, allocated: int, applied: int, *, conditions: Any = RESIZING, **rest: Any) -> Raw:
     """A running Pod whose spec requests ``cores``."""
     raw = pod(name, f"{cores}c", on="n", **rest)
-    status = {"name": "main", "allocatedResources": {"cpu": str(allocated)}, "resources": {}}
+    status: Raw = {"name": "main", "allocatedResources": {"cpu": str(allocated)}, "resources": {}}
     status["resources"] = {"requests": {"cpu": str(applied)}}
     raw["status"] |= {"containerStatuses": [status], "conditions": conditions}
     return raw
@@ -71,6 +74,22 @@ def test_a_session_starts_when_a_resize_has_freed_room(before: Raw, after: Raw, 
     idle(cache)
     assert openings(cache, lambda: feed(cache, after)) == opened
     assert idle(cache) == left
+
+
+CORES = st.integers(1, 9)
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(st.lists(st.tuples(st.sampled_from("abc"), CORES, CORES, CORES, st.booleans()), min_size=1, max_size=8))
+def test_node_and_job_hold_the_sum_of_what_their_pods_hold(steps: list[tuple[str, int, int, int, bool]]) -> None:
+    cache, held = cache_with(group("g", phase="Running")), dict[str, int]()
+    for name, spec, allocated, applied, infeasible in steps:
+        conditions = INFEASIBLE if infeasible else RESIZING
+        feed(cache, resized(name, spec, allocated, applied, conditions=conditions, group="g"))
+        held[name] = max(allocated, applied) if infeasible else max(spec, allocated, applied)
+        assert idle(cache) == 16 - sum(held.values())
+        (job,) = cache.snapshot(0.0).jobs.values()
+        assert job.allocated[CPU_INDEX] == 1000 * sum(held.values())
 
 
 def test_a_pod_that_is_resized_while_it_is_being_bound_holds_its_new_requests() -> None:
