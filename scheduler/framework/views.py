@@ -33,6 +33,9 @@ class Views(Registration):
         self.nodes = nodes
         self.nodes_limit = nodes_limit
         self.search_durations = SearchDurations()
+        self.searches = 0
+        """How often nodes were searched for tasks of a class so far. Other threads read it: while it grows, the session
+        makes progress."""
         self.placing: SubJob | None = None
         """The sub-job whose tasks are being placed. Scores depend on where its other tasks are. None while filters and
         scores are created, since these are kept for all jobs."""
@@ -51,6 +54,7 @@ class Views(Registration):
 
     def view(self, cls: TaskClass, job: Job) -> ClassView:
         """Returns the view of a class; kept for the session."""
+        self.searches += 1
         key = self.view_key(cls, job)
         view = self._known_view(key, cls, job)
         return self._new_view(key, cls, job) if view is None else view

@@ -3,11 +3,14 @@
 A role starts, stands by, leads or serves, and stops; it is always in one of these phases. Each phase has a limit: the
 seconds that may pass without progress. A process that exceeds it hangs, answers 503 with the reason, and its liveness
 probe restarts it. Stopping ends with the process, so nothing counts as progress there: a process that lost the lease
-and does not exit is restarted too.
+and does not exit is restarted too. Work that may take longer than the limit, such as a session, is watched: as long as
+what it has done grows, it makes progress. A restart would not help: the next process would begin the same work again.
 """
 
+import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from enum import StrEnum
 from typing import Final
 
@@ -21,6 +24,12 @@ EXPIRED: Final = 10.0
 """Seconds within which a leader notices that its lease has expired."""
 
 
+WATCH_PERIOD: Final = 1.0
+"""Seconds between two looks at work that is watched."""
+LONGEST: Final = 3600.0
+"""Seconds after which the growth of what some work has done is no progress any more: it may never end."""
+
+
 class Phase(StrEnum):
     """The activity of a role."""
 
@@ -32,7 +41,8 @@ class Phase(StrEnum):
 
 
 class Liveness:
-    """Belongs to one event loop. The phase is ``STARTING`` at first, and ``STOPPING`` is never left."""
+    """Belongs to one event loop; ``problem`` may be called in any thread. The phase is ``STARTING`` at first, and
+    ``STOPPING`` is never left."""
 
     def __init__(
         self,
@@ -58,6 +68,25 @@ class Liveness:
         """The role made progress."""
         if self.phase is not Phase.STOPPING:
             self._at = self._now()
+
+    @asynccontextmanager
+    async def watching(self, done: Callable[[], int]) -> AsyncIterator[None]:
+        """Counts as progress what work on another thread does within the context. ``done``: how much it has done, a
+        number that grows."""
+        watch = asyncio.create_task(self._watch(done))
+        try:
+            yield
+        finally:
+            watch.cancel()
+
+    async def _watch(self, done: Callable[[], int]) -> None:
+        end, last = self._now() + LONGEST, done()
+        while self._now() < end:
+            await asyncio.sleep(WATCH_PERIOD)
+            number = done()
+            if number != last:
+                last = number
+                self.progress()
 
     def problem(self) -> str:
         """Why the process should be restarted, or ""."""

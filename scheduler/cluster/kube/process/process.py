@@ -25,7 +25,8 @@ from scheduler.cluster.kube.transport.fence import Fence
 from scheduler.observability.role_metrics import RoleMetrics
 
 if TYPE_CHECKING:
-    from scheduler.observability.server import Health, Server
+    from scheduler.observability.server import Health
+    from scheduler.observability.server_thread import ServerThread
 
 CatchUp = Callable[[], Awaitable[bool]]
 """Waits until all that another leader has written has arrived; returns False if stopped before."""
@@ -66,16 +67,19 @@ class Process:
         self._ready = ready
 
     @cached_property
-    def server(self) -> "Server":
+    def server(self) -> "ServerThread":
         """The endpoints of health and metrics. It loads a web server, which takes a twentieth of a start."""
         from scheduler.observability.server import Server
+        from scheduler.observability.server_thread import ServerThread
 
-        return Server(
-            self._metrics,
-            self.liveness.problem,
-            self._ready,
-            metrics_address=self._settings.metrics_address,
-            health_address=self._settings.health_address,
+        return ServerThread(
+            Server(
+                self._metrics,
+                self.liveness.problem,
+                self._ready,
+                metrics_address=self._settings.metrics_address,
+                health_address=self._settings.health_address,
+            )
         )
 
     def stop(self) -> None:

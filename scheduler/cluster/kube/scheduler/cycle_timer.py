@@ -13,10 +13,12 @@ from functools import partial
 from time import process_time
 from typing import Any, Final, Protocol
 
+import msgspec
+
 from scheduler.actions.eviction.policy import MAX_EVICTIONS
 from scheduler.api.resource import PODS_INDEX
 from scheduler.api.snapshot import Snapshot
-from scheduler.api.task import TaskStatus
+from scheduler.api.task import TaskClass, TaskStatus
 from scheduler.cluster.kube.scheduler.session_timing import Changes, SessionResult, SessionTiming
 from scheduler.framework.configuration import Configuration
 from scheduler.framework.cycle import Outcome
@@ -34,6 +36,8 @@ BRIEF_JOBS: Final = 64
 """Active jobs of a brief session, at most."""
 BRIEF_TASKS: Final = 16
 """Pending tasks of a brief session, at most."""
+BRIEF_BYTES: Final = 16 * 1024
+"""Size of the specs of these tasks, as JSON: users may write thousands of terms into one."""
 Awaited = tuple[frozenset[str], ...]
 """For each pipelined job, the nodes on which Pods have to terminate first."""
 
@@ -136,6 +140,7 @@ class CycleTimer:
             and configuration is self._brief
             and len(jobs) <= BRIEF_JOBS
             and sum(len(job.of(TaskStatus.PENDING)) for job in jobs.values()) <= BRIEF_TASKS
+            and _are_small({task.cls for job in jobs.values() for task in job.of(TaskStatus.PENDING).values()})
         )
 
     def is_needed(self, version: int) -> bool:
@@ -204,6 +209,13 @@ class CycleTimer:
     def _set_if_earlier(self, changed: asyncio.Future[None], due: float) -> None:
         if not changed.done() and self._timing.due() < due:
             changed.set_result(None)
+
+
+def _are_small(classes: Collection[TaskClass]) -> bool:
+    """Whether tasks of some classes say little about where they may run, and claim no devices."""
+    if any(cls.device_claims for cls in classes):
+        return False
+    return sum(len(msgspec.json.encode(cls.spec)) for cls in classes) <= BRIEF_BYTES
 
 
 def _now() -> float:

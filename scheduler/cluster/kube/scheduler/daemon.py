@@ -8,6 +8,7 @@ lease continue; the cache and the writer belong to the event loop.
 import asyncio
 import functools
 import time
+import weakref
 from collections.abc import Collection, Mapping
 from typing import Protocol
 
@@ -53,6 +54,7 @@ from scheduler.framework.configuration import Configuration
 from scheduler.framework.cycle import Outcome, run_cycle
 from scheduler.framework.external_calls import ExternalCalls
 from scheduler.framework.failures import PluginError
+from scheduler.framework.session import Session
 from scheduler.observability.metrics import Metrics
 
 STANDBY_PERIOD = 30.0
@@ -174,6 +176,8 @@ class Daemon:
             self._shard = ShardMember(
                 settings.shard, self._client, self._fence, cache, self._flush, self._catch_up_with_shards
             )
+        self._session: weakref.ref[Session] | None = None
+        """The session in progress, or the last one."""
         self._cycle_timer = CycleTimer(settings.schedule_period, cache)
         self._reload_at = 0.0
         """When the configuration file is read again."""
@@ -316,7 +320,8 @@ class Daemon:
             if self._cycle_timer.is_brief(snapshot, configuration):
                 outcome = self._decide(snapshot, configuration, limit)
             else:
-                outcome = await asyncio.to_thread(self._decide, snapshot, configuration, limit)
+                async with self._liveness.watching(self._searches):
+                    outcome = await asyncio.to_thread(self._decide, snapshot, configuration, limit)
             if self._sessions is not None:
                 self._sessions.decided(outcome.decisions)
         except PluginError as error:
@@ -370,7 +375,31 @@ class Daemon:
 
     def _decide(self, snapshot: Snapshot, configuration: Configuration, limit: int) -> Outcome:
         """Runs one cycle; called on another thread, unless it is brief."""
-        return run_cycle(snapshot, configuration, nodes_limit=limit, external_calls=self._external_calls)
+        self._session = None
+        return run_cycle(
+            snapshot,
+            configuration,
+            nodes_limit=limit,
+            make_session=self._make_session,
+            external_calls=self._external_calls,
+        )
+
+    def _make_session(
+        self,
+        snapshot: Snapshot,
+        configuration: Configuration,
+        *,
+        nodes_limit: int,
+        external_calls: ExternalCalls,
+    ) -> Session:
+        session = Session(snapshot, configuration, nodes_limit=nodes_limit, external_calls=external_calls)
+        self._session = weakref.ref(session)
+        return session
+
+    def _searches(self) -> int:
+        """How much the session in progress has done."""
+        session = None if self._session is None else self._session()
+        return -1 if session is None else session.searches
 
     async def _carry_out(self, outcome: Outcome) -> None:
         decisions = outcome.decisions

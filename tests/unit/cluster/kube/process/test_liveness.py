@@ -1,9 +1,13 @@
 """What a role answers to its liveness probe: well as long as it gets on with its phase."""
 
+import asyncio
+from itertools import count
+
 import pytest
 
-from scheduler.cluster.kube.process.liveness import STOPPING, STUCK, Liveness, Phase
+from scheduler.cluster.kube.process.liveness import LONGEST, STOPPING, STUCK, Liveness, Phase
 from scheduler.cluster.kube.transport.fence import Fence, clock
+from tests.unit import virtual_time
 
 
 class Clock:
@@ -25,6 +29,29 @@ def test_a_phase_without_progress_is_a_problem(phase: Phase) -> None:
     assert liveness.problem() == f"{phase.value}: no progress for 125 s (limit 120 s)"
     liveness.progress()
     assert liveness.problem() == ""
+
+
+def test_long_work_makes_progress_as_long_as_what_it_has_done_grows_and_does_not_last_for_hours() -> None:
+    async def scenario() -> list[str]:
+        liveness = Liveness(now=asyncio.get_running_loop().time)
+        liveness.enter(Phase.LEADING)
+        done, problems = count(), []
+        async with liveness.watching(lambda: next(done)):
+            await asyncio.sleep(2 * STUCK)
+            problems.append(liveness.problem())
+            await asyncio.sleep(LONGEST)
+            problems.append(liveness.problem())
+        liveness.progress()
+        async with liveness.watching(lambda: 7):
+            await asyncio.sleep(STUCK + 5)
+            problems.append(liveness.problem())
+        return problems
+
+    growing, endless, hanging = virtual_time.run(scenario())
+
+    assert growing == ""
+    assert endless.startswith("leading: no progress for ")
+    assert hanging == "leading: no progress for 125 s (limit 120 s)"
 
 
 def test_stopping_has_to_end_despite_progress_meanwhile() -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import signal
+import urllib.request
 from collections.abc import Awaitable
 
 import aiohttp
@@ -244,6 +245,19 @@ def test_without_a_lease_one_leads_at_once() -> None:
             assert seen == [True] and server.lease is None
 
     virtual_time.run(scenario())
+
+
+def test_health_is_answered_while_the_event_loop_is_busy() -> None:
+    async def scenario() -> None:
+        async with serving() as (api, _):
+            settings = ProcessSettings(health_address="127.0.0.1:0")
+            process = Process(settings, StaticCredentials(api.url), Metrics(), ready=lambda: "")
+            async with process.running():
+                url = f"http://127.0.0.1:{process.server.ports['/healthz']}/healthz"
+                with urllib.request.urlopen(url, timeout=30) as answer:  # blocks the loop
+                    assert (answer.status, answer.read()) == (200, b"ok")
+
+    asyncio.run(scenario())
 
 
 def test_health_and_metrics_are_served_while_a_process_runs_and_a_signal_asks_it_to_stop() -> None:

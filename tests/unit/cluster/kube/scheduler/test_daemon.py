@@ -31,6 +31,7 @@ from scheduler.cluster.kube.scheduler.settings import Settings
 from scheduler.cluster.kube.scheduler.visibility.role import Visibility
 from scheduler.framework.cache_requirements import CacheRequirements
 from scheduler.framework.configuration_file import DEFAULT_CONFIGURATION
+from scheduler.framework.cycle import Outcome, run_cycle
 from scheduler.framework.failures import PluginError
 from scheduler.framework.session import Session
 from scheduler.observability.metrics import Metrics
@@ -290,6 +291,35 @@ def test_health_fails_when_sessions_no_longer_end(tmp_path: Path, monkeypatch: p
             status, text = await healthz(w.daemon.process.server)
             assert status == 503 and text.startswith("leading: no progress for ")
             free.set()
+            w.daemon.process.stop()
+            assert await running == 0
+
+    asyncio.run(scenario())
+
+
+def test_a_long_session_is_healthy_while_it_goes_on_searching(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, ended = threading.Event(), threading.Event()
+
+    def takes_long(*arguments: Any, make_session: Any, **more: Any) -> Outcome:
+        session = make_session(*arguments, **more)
+        begun.set()
+        while not ended.wait(0.01):
+            session.searches += 1
+        return run_cycle(*arguments, **more)
+
+    async def scenario() -> None:
+        async with started(tmp_path / "scheduler.conf", health_address="127.0.0.1:0") as w:
+            running = asyncio.create_task(w.daemon.run())
+            await until(lambda: w.cycles)
+            monkeypatch.setattr(liveness, "WATCH_PERIOD", 0.02)
+            monkeypatch.setattr(daemons, "run_cycle", takes_long)
+            monkeypatch.setattr(w.daemon._cycle_timer, "is_brief", lambda *_: False)
+            w.daemon._cycle_timer.require_cycle()
+            await until(begun.is_set)
+            before = w.daemon.process.liveness._at
+            await until(lambda: w.daemon.process.liveness._at > before + 0.1)
+            assert await healthz(w.daemon.process.server) == (200, "ok")
+            ended.set()
             w.daemon.process.stop()
             assert await running == 0
 
