@@ -359,6 +359,8 @@ CPU: Final = "cpu"
 MEMORY: Final = "memory"
 PODS: Final = "pods"
 NVIDIA_GPU: Final = "nvidia.com/gpu"
+OTHER_RESOURCES: Final = "volcano-py.io/other-resources"
+"""Stands for all resources that no node has, beyond the first ones that Pods have named (``resource.Dimensions``)."""
 MPS_REPLICAS: Final = "nvidia.com/gpu.replicas"
 """Label of a Node: into how many shares each of its GPUs is divided."""
 

@@ -6,13 +6,13 @@ below has the meaning of its counterpart there, for vectors in which an absent r
 set" means "unlimited").
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.api.names import CPU, MEMORY, PODS
+from scheduler.api.names import CPU, MEMORY, OTHER_RESOURCES, PODS
 from scheduler.api.objects import Quantity
 from scheduler.api.quantity import Amount, Family, QuantityError, format_milli, parse_quantity
 
@@ -24,12 +24,27 @@ SMALLEST: Final = 0.1
 """Amounts that differ by less are equal (Volcano's minResource)."""
 
 
+MAX_UNDECLARED: Final = 64
+"""Resources with a position of their own that only Pods and PodGroups name."""
+
+
 class Dimensions:
-    """The resource names of a cluster, in the order of their positions in vectors. Names are only appended."""
+    """The resource names of a cluster, in the order of their positions in vectors. Names are only appended.
+
+    Nodes and Queues declare resources. Of the names that only Pods and PodGroups use, the first 64 have positions of
+    their own, and the others share one (``OTHER_RESOURCES``), of which no node has any: otherwise, users could make all
+    vectors as long as they like. When a node or Queue declares one of those, it gets its own position.
+    """
 
     def __init__(self) -> None:
         self.names: list[str] = [CPU, MEMORY, PODS]
         self._index: dict[str, int] = {name: i for i, name in enumerate(self.names)}
+        self._undeclared: set[str] = set()
+        """Names with positions of their own that nothing has declared."""
+        self._others: set[str] = set()
+        """Names that share the position of ``OTHER_RESOURCES``."""
+        self.moved = False
+        """Whether a name has left that position, so that all vectors must be computed again."""
         self.width = 8
         """Length of every vector; at least the number of names."""
         self.uncounted: frozenset[str] = frozenset()
@@ -40,11 +55,33 @@ class Dimensions:
         """A copy that later names do not change."""
         result = Dimensions()
         result.names, result._index, result.width = list(self.names), dict(self._index), self.width
+        result._undeclared, result._others = set(self._undeclared), set(self._others)
         result.uncounted = self.uncounted
         return result
 
     def index(self, name: str) -> int:
         """Returns the position of a resource. A new resource is appended, which may increase ``width``."""
+        position = self._index.get(name)
+        if position is not None:
+            return position
+        if len(self._undeclared) < MAX_UNDECLARED:
+            self._undeclared.add(name)
+            return self._append(name)
+        self._others.add(name)
+        return self._append(OTHER_RESOURCES)
+
+    def declare(self, names: Iterable[str]) -> None:
+        """Gives resources that nodes have, or that Queues limit, positions of their own."""
+        for name in names:
+            self._undeclared.discard(name)
+            if name in self._others:
+                self._others.remove(name)
+                self.moved = True
+            if name not in self._index and counted(name):
+                self._append(name)
+
+    def _append(self, name: str) -> int:
+        """Returns the position of a resource, which is appended unless it has one."""
         position = self._index.get(name)
         if position is None:
             position = self._index[name] = len(self.names)
@@ -102,7 +139,7 @@ class Dimensions:
                 parsed.append((self.index(name), amount))
         result = np.zeros(self.width)
         for position, amount in parsed:
-            result[position] = amount
+            result[position] += amount  # several, if their names have no position of their own
         return result
 
     def limits(self, amounts: Mapping[str, Quantity] | None) -> Vector:

@@ -169,9 +169,20 @@ class PodSelector:
 
     @property
     def label(self) -> tuple[str, str] | None:
-        """One label (key, value) that every selected Pod has, if matchLabels names any."""
-        labels = self._selector.match_labels if self._selector else None
-        return next(iter(labels.items())) if labels else None
+        """One label (key, value) that every selected Pod has, if matchLabels names any, or an expression one value."""
+        if self._selector is None:
+            return None
+        if self._selector.match_labels:
+            return next(iter(self._selector.match_labels.items()))
+        for requirement in self._selector.match_expressions or ():
+            if requirement.operator == "In" and requirement.values and len(requirement.values) == 1:
+                return requirement.key, requirement.values[0]
+        return None
+
+    @property
+    def only_namespace(self) -> str | None:
+        """The namespace of all selected Pods; None: they may be in several."""
+        return next(iter(self._namespaces)) if self._namespaces is not None and len(self._namespaces) == 1 else None
 
     def selects(self, cls: TaskClass) -> bool:
         """Whether the Pods of a class are selected."""

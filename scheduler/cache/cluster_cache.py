@@ -251,14 +251,19 @@ class ClusterCache:
         requirements = cache_requirements_of(configuration, config_maps)
         if requirements.uncounted != self._dimensions.uncounted:
             self._dimensions.uncounted = requirements.uncounted
-            self._classes.recount()
-            self._nodes.recount()
-            self._queues.recount()
-            self._jobs.recount()
+            self._recount()
         self._pods.add_label_keys(requirements.pod_labels)
         self._configured_with = configuration, config_maps
         again = set(ORIGINAL_KINDS) if self._originals.enable(requirements.originals) else set()
         return again | {POD} if self.keep_annotations(requirements.pod_annotations) else again
+
+    def _recount(self) -> None:
+        """Computes all amounts again after the positions of resources have changed."""
+        self._dimensions.moved = False
+        self._classes.recount()
+        self._nodes.recount()
+        self._queues.recount()
+        self._jobs.recount()
 
     def keep_annotations(self, keys: Collection[str]) -> bool:
         """Keeps these annotations of Pods from now on. Returns whether Pods stored before must be stored again."""
@@ -315,6 +320,8 @@ class ClusterCache:
     # --- snapshots out ---
     def _compact(self) -> None:
         """Classifies tasks again where necessary, and drops unused classes. Each snapshot begins with it."""
+        if self._dimensions.moved:
+            self._recount()
         self._pods.reclassify()
         self._pods.drop_unused_classes()
         self._jobs.compact()

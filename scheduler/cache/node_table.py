@@ -131,6 +131,7 @@ class NodeTable:
             (self._allocatable, "status.allocatable", status.allocatable),
             (self._capacity, "status.capacity", status.capacity),
         ):
+            self._dimensions.declare(amounts or ())
             kept[name] = self._dimensions.fit(self._amounts(field, amounts, faults)) + self._dimensions.fit(more)
 
     def recount(self) -> None:

@@ -49,9 +49,12 @@ class QueueTable:
     def _queue(self, obj: QueueObject) -> Queue:
         """Builds the queue of an object. Raises QuantityError if one of its amounts is malformed."""
         meta, spec = obj.metadata, obj.spec
+        reserved = spec.guarantee.resource if spec.guarantee else None
+        for amounts in (spec.capability, reserved, spec.deserved):
+            self._dimensions.declare(amounts or ())
         capability = self._dimensions.limits(spec.capability)
         devices = device_limits(spec.capability)
-        guarantee = self._dimensions.vector(spec.guarantee.resource if spec.guarantee else None)
+        guarantee = self._dimensions.vector(reserved)
         deserved = self._dimensions.vector(spec.deserved)
         for position in (CPU_INDEX, MEMORY_INDEX):
             if capability[position] <= 0:

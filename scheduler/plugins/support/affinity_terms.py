@@ -3,7 +3,8 @@
 Affinity works in both directions: the term of a Pod that is already placed can exclude an incoming Pod or raise a
 node's score for it. Matching each term of a thousand classes against each class would take a million comparisons.
 Most terms name a label, so terms are indexed by it, and a class is matched only against terms that name one of its
-labels and against the terms that name none.
+labels and against the terms that name none. Those are indexed by namespace, so that what a user writes concerns the
+Pods of other namespaces only if it says so.
 """
 
 from collections.abc import Iterator
@@ -34,20 +35,25 @@ class AffinityTerms:
 
     def __init__(self, session: Session) -> None:
         self._by_label: dict[tuple[str, str], list[AffinityTerm]] = {}
-        self._without_label: list[AffinityTerm] = []
+        self._without_label: dict[str | None, list[AffinityTerm]] = {}
+        """By the only namespace whose Pods they select; None: they may select those of several."""
         namespaces = session.snapshot.namespaces
         for cls in session.snapshot.affinity_classes:
             for term, weight in _terms(cls):
                 selector = selector_of_term(term, cls, namespaces, ignore_field)
                 indexed = AffinityTerm(cls, term.topology_key, weight, selector)
                 label = selector.label
-                (self._without_label if label is None else self._by_label.setdefault(label, [])).append(indexed)
+                if label is not None:
+                    self._by_label.setdefault(label, []).append(indexed)
+                else:
+                    self._without_label.setdefault(selector.only_namespace, []).append(indexed)
 
     def selecting(self, cls: TaskClass) -> Iterator[AffinityTerm]:
         """The terms that select the Pods of a class."""
-        for term in self._without_label:
-            if term.pods.selects(cls):
-                yield term
+        for namespace in (None, cls.namespace):
+            for term in self._without_label.get(namespace, ()):
+                if term.pods.selects(cls):
+                    yield term
         for label in cls.labels.items():
             for term in self._by_label.get(label, ()):
                 if term.pods.selects(cls):

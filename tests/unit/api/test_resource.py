@@ -5,10 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scheduler.api.names import OTHER_RESOURCES
 from scheduler.api.objects import Quantity
 from scheduler.api.quantity import QuantityError
 from scheduler.api.resource import (
     CPU_INDEX,
+    MAX_UNDECLARED,
     MEMORY_INDEX,
     PODS_INDEX,
     SMALLEST,
@@ -60,6 +62,34 @@ def test_a_copy_of_dimensions_is_independent_of_the_original() -> None:
     copy = dimensions.copy()
     dimensions.vector({f"example.com/r{i}": 1 for i in range(9)})
     assert (copy.width, copy.names, copy.find("example.com/r0")) == (8, ["cpu", "memory", "pods"], None)
+
+
+def test_pods_cannot_lengthen_vectors_without_limit() -> None:
+    dimensions = Dimensions()
+    for i in range(MAX_UNDECLARED):
+        dimensions.vector({f"example.com/r{i}": "1"})
+
+    others = dimensions.vector({"example.com/x": "2", "example.com/y": "3"})
+    for i in range(10_000):
+        dimensions.vector({f"example.com/other-{i}": "1"})
+
+    assert dimensions.names[-1] == OTHER_RESOURCES
+    assert len(dimensions.names) == 3 + MAX_UNDECLARED + 1 and dimensions.width == 128
+    assert others[dimensions.names.index(OTHER_RESOURCES)] == 5000
+    assert dimensions.find("example.com/x") is None and not dimensions.moved
+
+
+def test_a_declared_resource_leaves_the_shared_position_and_counts_as_no_undeclared_one() -> None:
+    dimensions = Dimensions()
+    for i in range(MAX_UNDECLARED + 1):
+        dimensions.vector({f"example.com/r{i}": "1"})
+
+    dimensions.declare(["example.com/r0", f"example.com/r{MAX_UNDECLARED}", "cpu", "example.com/new", "limits.cpu"])
+
+    assert dimensions.moved
+    assert dimensions.names[-2:] == [f"example.com/r{MAX_UNDECLARED}", "example.com/new"]
+    dimensions.vector({"example.com/late": "1"})
+    assert dimensions.names[-1] == "example.com/late", "r0 has made room"
 
 
 def test_limits_that_are_not_listed_are_infinite() -> None:
