@@ -72,8 +72,12 @@ def _release(server: MemoryServer, claim: Json, active: set[str]) -> bool:
     is inactive."""
     meta, status = claim["metadata"], claim.get("status") or {}
     owners = [owner["uid"] for owner in meta.get("ownerReferences") or () if owner.get("kind") == "Pod"]
-    if owners and not active.intersection(owners):
-        return server.delete(RESOURCE_CLAIM, meta["namespace"], meta["name"])
+    if owners and not active.intersection(owners) and not meta.get("deletionTimestamp"):
+        server.delete(RESOURCE_CLAIM, meta["namespace"], meta["name"])
+        deleted = server.find(RESOURCE_CLAIM, meta["namespace"], meta["name"])
+        if deleted is not None:  # until it is deallocated, its finalizer keeps it
+            _release(server, deleted, active)
+        return True
     reserved = status.get("reservedFor") or []
     left = [reference for reference in reserved if reference.get("uid") in active]
     finalizers = meta.get("finalizers") or []
