@@ -2,7 +2,7 @@
 
 The shape of a Pod is its spec (without the fields that say where it runs), its claims, its namespace, and the labels
 and annotations that a selector or a plugin reads. Labels that no selector names, such as the index of a task, do not
-split a class. When a selector in some Pod first names a key, ``label_keys`` grows and the cache classifies all Pods
+split a class (``named_labels``). When a selector in some Pod first names a label, the cache classifies the Pods with it
 again before the next snapshot. Keys that a Service names count only for the Pods that it selects. The cache keeps no
 other annotations of a Pod: a new annotation key counts for the Pods that are stored from then on.
 
@@ -14,16 +14,14 @@ the Pods stay in one class. When one of the claims is created, allocated or dele
 do not split the classes of Pods that have a node.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 
 from scheduler.api.dra import ResourceClaim
 from scheduler.api.names import CLASS_ANNOTATIONS, CLASS_LABELS, QUEUE_ALLOCATION_GATE
 from scheduler.api.objects import (
-    LabelSelector,
     Pod,
-    PodAffinityTerm,
     PodResourceClaim,
     PodSpec,
     SchedulingGate,
@@ -37,6 +35,7 @@ from scheduler.api.resource import Dimensions, is_empty
 from scheduler.api.selections import NOTHING_SELECTED
 from scheduler.api.selectors import FieldReporter, ignore_field
 from scheduler.api.task import MountedClaim, PodClaim, Task, TaskClass, without_variables
+from scheduler.cache.named_labels import NamedLabels
 from scheduler.cache.pod_tasks import NO_LABELS
 from scheduler.cache.selection_table import SelectionTable, workload_of
 from scheduler.cache.versioning import SnapshotDict
@@ -64,8 +63,8 @@ class ClassTable:
         """Class id -> its spec as JSON."""
         self._next_id = 0
         self._affinity_classes: dict[int, TaskClass] = {}
-        self.label_keys: set[str] = set(CLASS_LABELS)
-        """Label keys that split classes."""
+        self.labels = NamedLabels(CLASS_LABELS)
+        """The labels that split classes."""
         self.annotation_keys: tuple[str, ...] = CLASS_ANNOTATIONS
         """Annotation keys that split classes. Only the classes of Pods stored afterwards consider a new key."""
         self._annotation_keys = frozenset(self.annotation_keys)
@@ -99,8 +98,8 @@ class ClassTable:
         self._annotation_keys = frozenset(self.annotation_keys)
 
     def reclassify(self, cls: TaskClass, labels: dict[str, str], device_claims: tuple[PodClaim, ...]) -> TaskClass:
-        """Returns the present class of a Pod that was in ``cls``. ``label_keys``, the ResourceClaims of the Pod or the
-        selectors that match it have changed. ``labels``: all labels of the Pod."""
+        """Returns the present class of a Pod that was in ``cls``. The labels that count, the ResourceClaims of the Pod
+        or the selectors that match it have changed. ``labels``: all labels of the Pod."""
         annotations = tuple(cls.annotations.items())
         encoded = self._specs[cls.id]
         return self._intern(
@@ -146,11 +145,11 @@ class ClassTable:
         device_claims: tuple[PodClaim, ...],
         workload: str,
     ) -> TaskClass:
-        keys = NO_KEYS if self.label_keys.isdisjoint(labels) else self.label_keys.intersection(labels)
+        if spec.affinity is not None or spec.topology_spread_constraints:
+            self.labels.name_own(namespace, spec, labels)
         selections = self._selections.of(namespace)
-        if selections is not NOTHING_SELECTED and (selected := selections.keys(labels)):
-            keys = keys | selected.intersection(labels)
-        kept = tuple([(key, labels[key]) for key in sorted(keys)]) if keys else ()
+        selected = NO_KEYS if selections is NOTHING_SELECTED else selections.keys(labels)
+        kept = self.labels.kept(namespace, labels, selected)
         shape = (namespace, encoded, kept, annotations, device_claims, workload)
         key = (shape, claims)
         cls = self._classes.get(key)
@@ -178,7 +177,7 @@ class ClassTable:
             if spec.affinity is not None and (spec.affinity.pod_affinity or spec.affinity.pod_anti_affinity):
                 self._affinity_classes[cls.id] = cls
             self._specs[cls.id] = encoded
-            self.label_keys.update(_selected_keys(spec))
+            self.labels.name(namespace, spec)
         return cls
 
     def _pin_id(self, shape: _Shape, pin: Pin) -> int:
@@ -273,30 +272,6 @@ def _inline_volumes(volumes: Iterable[Volume]) -> list[Volume]:
         if bare != _EMPTY_VOLUME:
             found.append(bare)
     return found
-
-
-def _selected_keys(spec: PodSpec) -> Iterator[str]:
-    """The Pod label keys that the affinity and topology spread constraints of a Pod read."""
-    for constraint in spec.topology_spread_constraints or ():
-        yield from _keys(constraint.label_selector)
-        yield from constraint.match_label_keys or ()
-    if spec.affinity is None:
-        return
-    for affinity in (spec.affinity.pod_affinity, spec.affinity.pod_anti_affinity):
-        if affinity is None:
-            continue
-        terms: list[PodAffinityTerm] = list(affinity.required_during_scheduling_ignored_during_execution or ())
-        terms += [t.pod_affinity_term for t in affinity.preferred_during_scheduling_ignored_during_execution or ()]
-        for term in terms:
-            yield from _keys(term.label_selector)
-            yield from term.match_label_keys or ()
-            yield from term.mismatch_label_keys or ()
-
-
-def _keys(selector: LabelSelector | None) -> Iterator[str]:
-    if selector is not None:
-        yield from selector.match_labels or ()
-        yield from (requirement.key for requirement in selector.match_expressions or ())
 
 
 def _generated_claims(task: Task) -> list[str]:

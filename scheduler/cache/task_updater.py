@@ -13,6 +13,7 @@ from scheduler.api.signed_records import BindingRecord, SigningKey, read_binding
 from scheduler.api.task import PodClaim, Task, TaskClass, TaskStatus
 from scheduler.cache.job_table import JobTable
 from scheduler.cache.malformed_fields import MalformedFields
+from scheduler.cache.named_labels import has_one
 from scheduler.cache.pod_tasks import (
     PodState,
     earlier_devices,
@@ -61,7 +62,6 @@ class TaskUpdater:
         self._version = version
         self.key: SigningKey | None = None
         """Verifies binding records; without a key no record counts."""
-        self._label_keys = frozenset(classes.label_keys)
         """The label keys that the present classes of all tasks consider."""
         self._class_limit = MIN_CLASS_LIMIT
         """Number of classes above which ``drop_unused_classes`` drops unused ones."""
@@ -157,7 +157,7 @@ class TaskUpdater:
     # --- classes ---
     def add_label_keys(self, label_keys: Collection[str]) -> None:
         """Makes the next ``reclassify`` put Pods that differ in one of these labels into different classes."""
-        self._classes.label_keys.update(label_keys)
+        self._classes.labels.read(label_keys)
 
     def add_annotation_keys(self, annotation_keys: Collection[str]) -> bool:
         """Puts Pods stored from now on that differ in one of these annotations into different classes. Returns whether
@@ -167,13 +167,15 @@ class TaskUpdater:
         return bool(new)
 
     def reclassify(self) -> None:
-        """Updates the classes of tasks whose relevant labels have changed: a selector has named a label key for the
-        first time, or selectors of Services or workloads have changed. Must be called before a snapshot."""
+        """Updates the classes of tasks whose relevant labels have changed: a selector has named a label for the first
+        time, or selectors of Services or workloads have changed. Must be called before a snapshot."""
         affected: list[Task] = []
-        if len(self._classes.label_keys) != len(self._label_keys):
-            new_keys = self._classes.label_keys - self._label_keys
-            self._label_keys = frozenset(self._classes.label_keys)
-            affected += [task for task in self._tasks.values() if not new_keys.isdisjoint(task.labels)]
+        if new := self._classes.labels.take_new():
+            everywhere = new.pop(None, {})
+            for task in self._tasks.values():
+                here = new.get(task.namespace)
+                if has_one(task.labels, everywhere) or (here is not None and has_one(task.labels, here)):
+                    affected.append(task)
         for namespace, labels in self._selections.take_changes().items():
             affected += self._tasks.with_labels(namespace, labels)
         for task in dict.fromkeys(affected):

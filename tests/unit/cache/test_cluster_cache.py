@@ -1,6 +1,7 @@
 """After any sequence of events the cache equals one built from the final objects. Snapshots do not change."""
 
 import copy
+from copy import deepcopy
 from typing import Any, cast
 
 import numpy as np
@@ -15,6 +16,7 @@ from scheduler.api.names import ASCEND_REAL
 from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import Task, TaskStatus
 from scheduler.cache import ClusterCache
+from scheduler.cache.named_labels import OTHER
 from scheduler.framework import registry
 from scheduler.framework.cache_requirements import CacheRequirements
 from scheduler.framework.failures import PluginError
@@ -162,7 +164,7 @@ def picture(snapshot: Snapshot) -> dict[str, Any]:
 
 def from_scratch(there: dict[tuple[str, str], Raw], like: ClusterCache) -> Snapshot:
     cache = ClusterCache([NAME])
-    cache._pods.add_label_keys(like._classes.label_keys)  # keys once selected by go on splitting classes
+    cache._classes.labels = deepcopy(like._classes.labels)  # labels once selected by go on splitting classes
     feed(cache, *QUEUES)
     for kind in ("Node", "PodGroup", "Pod"):
         feed(cache, *[raw for (k, _), raw in there.items() if k == kind])
@@ -464,7 +466,7 @@ def test_a_selector_with_a_new_label_key_splits_pods_that_differ_in_it() -> None
     feed(cache, pod("x", "1c", "a", on="n1", labels={"app": "x"}), pod("y", "1c", "a", on="n1", labels={"app": "y"}))
     assert len(cache.snapshot(0).placed) == 1
     feed(cache, pod("s", "1c", "a", topologySpreadConstraints=[SPREAD]))
-    assert sorted(p.cls.labels["app"] for p in cache.snapshot(0).placed) == ["x", "y"]
+    assert sorted(p.cls.labels["app"] for p in cache.snapshot(0).placed) == [OTHER, "x"]
     assert task_of(cache, "x").cls is not task_of(cache, "y").cls
     assert used(cache) == [2000, 0]
 
