@@ -53,7 +53,8 @@ class Inventory:
     def __init__(
         self, objects: Mapping[str, dra.ResourceSlice], facts: NodeFacts, previous: "Inventory | None"
     ) -> None:
-        """``previous``: the inventory of the last session; slices that are the same objects are reused."""
+        """``previous``: the inventory of the last session; slices that are the same objects are reused, and with them
+        the pools of nodes whose slices are all the same."""
         self._objects = objects
         self._facts = facts
         parsed = previous._slices if previous is not None else {}
@@ -77,6 +78,8 @@ class Inventory:
         self._counters: dict[PoolKey, Mapping[CounterKey, int]] = {}
         self._rows: dict[int, NodePools] = {}
         self._by_parts: dict[tuple[object, ...], NodePools] = {}
+        self._last_parts: dict[tuple[object, ...], NodePools] = {} if previous is None else previous._by_parts
+        self._last_pools: dict[PoolKey, list[Slice]] = {} if previous is None else previous._pools
         self.by_id: dict[DeviceId, Device] = {}
         """The devices of the newest generation of each pool."""
         self.multi_node: list[Device] = []
@@ -107,7 +110,7 @@ class Inventory:
             )
             pools = self._by_parts.get(key)
             if pools is None:
-                pools = self._by_parts[key] = self._build(parts)
+                pools = self._by_parts[key] = self._reused(key, parts) or self._build(parts)
             self._rows[row] = pools
         return pools
 
@@ -163,6 +166,14 @@ class Inventory:
     def _parts(self, row: int) -> list[SlicePart]:
         local = self._local.get(self._facts.names[row], [])
         return [*local, *self._by_row.get(row, ()), *self._all_nodes]
+
+    def _reused(self, key: tuple[object, ...], parts: Iterable[SlicePart]) -> NodePools | None:
+        """The pools that the last inventory made from the same parts, unless other slices of them have changed."""
+        found, last = self._last_parts.get(key), self._last_pools
+        if found is None:
+            return None
+        names = {resource_slice.pool_key for resource_slice, _ in parts}
+        return found if all(self._pools[name] == last.get(name) for name in names) else None
 
     def _build(self, parts: Iterable[SlicePart]) -> NodePools:
         by_pool: dict[PoolKey, list[SlicePart]] = {}
