@@ -6,13 +6,21 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from scheduler.actions.eviction.eligibility import NEVER, reclaimable_candidates
-from scheduler.actions.eviction.feasibility import freed_amounts
+from scheduler.actions.eviction.feasibility import Shortfalls, freed_amounts
 from scheduler.api.job import Job
 from scheduler.api.node import Mask
 from scheduler.api.resource import format_amount
 from scheduler.api.task import Task
 from scheduler.explain.traced_session import TracedSession
-from scheduler.framework.extension import PREEMPTABLE, PREEMPTIVE, RECLAIMABLE, ExtensionPoint
+from scheduler.framework.extension import (
+    KEEPS_DESERVED,
+    PREEMPTABLE,
+    PREEMPTIVE,
+    RECLAIMABLE,
+    ExtensionPoint,
+    Protection,
+    ReclaimContext,
+)
 from scheduler.framework.remedies.gates import Gate, GateKind
 from scheduler.framework.remedies.nodes import compared_resources
 
@@ -66,10 +74,34 @@ def _preempt(session: TracedSession, job: Job, task: Task) -> str:
 def _reclaim(session: TracedSession, job: Job, task: Task) -> str:
     why = why_no_reclaim(session, job, [task])
     scope = reclaimable_candidates(session, session.queues[job.queue]) & session.eviction_candidates.present
-    return why or _victims(session, task, RECLAIMABLE, scope, "of other queues that can be reclaimed from")
+    losing = least_protected(session, job, [task])
+    return why or _victims(session, task, RECLAIMABLE, scope, "of other queues that can be reclaimed from", losing)
 
 
-def _victims(session: TracedSession, task: Task, point: ExtensionPoint, scope: Mask, which: str) -> str:
+def least_protected(session: TracedSession, job: Job, tasks: Sequence[Task], *, gang: bool = False) -> ReclaimContext:
+    """Returns the context in which queues keep the least when their tasks are evicted for tasks of a job."""
+    request = np.sum([task.cls.request for task in tasks], axis=0)
+    shortfalls = session.once(Shortfalls)
+    lacking = np.logical_or.reduce([shortfalls.of(task.cls.request).lacking() for task in tasks])
+    classes = tuple(dict.fromkeys(task.cls for task in tasks))
+    return ReclaimContext(job, classes, request, lacking, Protection.ABOVE, gang)
+
+
+def keepers(session: TracedSession, losing: ReclaimContext, victim: Task) -> list[str]:
+    """Returns the plugins that protect a task because its queue has no more than it deserves."""
+    functions = session.all_functions(KEEPS_DESERVED)
+    return [session.plugin_of(function) for function in functions if not function(losing, [victim])]
+
+
+def _victims(
+    session: TracedSession,
+    task: Task,
+    point: ExtensionPoint,
+    scope: Mask,
+    which: str,
+    losing: ReclaimContext | None = None,
+) -> str:
+    """``losing``: what other queues keep; None: the victims are of the same queue."""
     all_candidates = session.eviction_candidates
     candidates = np.flatnonzero(scope).tolist()
     if not candidates:
@@ -78,10 +110,12 @@ def _victims(session: TracedSession, task: Task, point: ExtensionPoint, scope: M
     evictable = np.zeros(len(scope), dtype=bool)
     for i in candidates:
         victim = all_candidates.tasks[i]
-        if session.ask(point, task, [victim]):
+        keeping = keepers(session, losing, victim) if losing is not None else []
+        if not keeping and session.ask(point, task, [victim]):
             evictable[i] = True
             continue
-        for plugin in _protecting_plugins(session, point, task, victim) or ["a veto"]:
+        protecting = dict.fromkeys(keeping + _protecting_plugins(session, point, task, victim))
+        for plugin in protecting or ["a veto"]:
             protected[plugin] += 1
     text = count_text(len(candidates), which, int(evictable.sum()), protected)
     return f"{text}; {_best_node(session, task, evictable)}" if evictable.any() else text

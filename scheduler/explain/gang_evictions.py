@@ -13,10 +13,11 @@ from scheduler.actions.eviction.slots import Demand
 from scheduler.api.job import Job
 from scheduler.api.node import Mask
 from scheduler.api.task import Task
-from scheduler.explain.evictions import count_text, why_no_eviction, why_no_reclaim
+from scheduler.explain.evictions import count_text, least_protected, why_no_eviction, why_no_reclaim
 from scheduler.explain.traced_session import TracedSession
 from scheduler.framework.arguments import Arguments
-from scheduler.framework.extension import UNIFIED_EVICTABLE, EvictionContext
+from scheduler.framework.combining import Function
+from scheduler.framework.extension import KEEPS_DESERVED, UNIFIED_EVICTABLE, EvictionContext, ReclaimContext
 from scheduler.framework.remedies.gates import Gate, GateKind
 
 _ACTIONS = ((GateKind.GANG_PREEMPT, "gangpreempt", False), (GateKind.GANG_RECLAIM, "gangreclaim", True))
@@ -84,14 +85,18 @@ def _approved_by_plugins(
     """The candidates that every plugin allows to evict."""
     context = EvictionContext(job, np.sum([task.cls.request for task in tasks], axis=0), across_queues)
     all_candidates = session.eviction_candidates
-    for tier in session.functions(UNIFIED_EVICTABLE):
-        for function in tier:
-            candidates = [all_candidates.tasks[i] for i in np.flatnonzero(evictable).tolist()]
-            left = {task.uid for task in function(context, candidates)}
-            allowed = np.fromiter(
-                (task.uid in left for task in all_candidates.tasks), dtype=bool, count=len(all_candidates.tasks)
-            )
-            evictable = _restrict(evictable, allowed, protected, session.plugin_of(function))
+    answers: list[tuple[Function, EvictionContext | ReclaimContext]]
+    answers = [(function, context) for function in session.all_functions(UNIFIED_EVICTABLE)]
+    if across_queues:
+        losing = least_protected(session, job, tasks, gang=True)
+        answers += [(function, losing) for function in session.all_functions(KEEPS_DESERVED)]
+    for function, asked in answers:
+        candidates = [all_candidates.tasks[i] for i in np.flatnonzero(evictable).tolist()]
+        left = {task.uid for task in function(asked, candidates)}
+        allowed = np.fromiter(
+            (task.uid in left for task in all_candidates.tasks), dtype=bool, count=len(all_candidates.tasks)
+        )
+        evictable = _restrict(evictable, allowed, protected, session.plugin_of(function))
     return evictable
 
 

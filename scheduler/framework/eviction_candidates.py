@@ -18,8 +18,8 @@ from scheduler.api.node import Column, Mask, Nodes, Rows
 from scheduler.api.task import Task, TaskClass, TaskStatus
 
 Bound = Callable[[Any, "EvictionCandidates"], Mask]
-"""bound(preemptor, candidates): False where the function refuses the task even alone. The preemptor is a task or an
-EvictionContext, as for the function."""
+"""bound(preemptor, candidates): False where the function refuses the task even alone. The preemptor is a task, an
+EvictionContext or a ReclaimContext, as for the function."""
 MAX_EXACT = 2**53
 
 
@@ -53,6 +53,9 @@ class EvictionCandidates:
         self.preemptable: Mask = np.array([task.preemptable for task in tasks], dtype=bool)
         classes: dict[TaskClass, int] = {}
         of_class = np.array([classes.setdefault(task.cls, len(classes)) for task in tasks], dtype=np.intp)
+        self.classes: list[TaskClass] = list(classes)
+        self.class_of: Rows = of_class
+        """The position in ``classes`` of each task's class."""
         self.best_effort: Mask = np.array([cls.best_effort for cls in classes], dtype=bool)[of_class]
         finite = {priority: _finite(priority) for priority in {task.priority for task in tasks}}
         self.priority: Column = np.array([finite[task.priority] for task in tasks], dtype=np.float64)
@@ -64,9 +67,11 @@ class EvictionCandidates:
         """Shape (resources, tasks)."""
         self.log: list[int] = []
         """The positions of changed jobs, in the order of the changes."""
-        self._queues = list(dict.fromkeys(job.queue for job in self.jobs))
-        code = {name: i for i, name in enumerate(self._queues)}
-        self._queue_of: Rows = np.array([code[job.queue] for job in self.jobs], dtype=np.intp)[self.owner]
+        self.queues: list[str] = list(dict.fromkeys(job.queue for job in self.jobs))
+        """The queues with a task on a node."""
+        code = {name: i for i, name in enumerate(self.queues)}
+        self.queue_of: Rows = np.array([code[job.queue] for job in self.jobs], dtype=np.intp)[self.owner]
+        """The position in ``queues`` of each task's queue."""
         self._position = {job.key: i for i, job in enumerate(self.jobs)}
         self._index = {task.uid: i for i, task in enumerate(tasks)}
         self._by_row: Rows = np.argsort(self.rows, kind="stable")
@@ -109,8 +114,8 @@ class EvictionCandidates:
 
     def of_queues(self, function: Callable[[str], bool]) -> Mask:
         """Returns the value of a function for the name of each task's queue. It is called once per queue."""
-        answers = np.array([function(name) for name in self._queues], dtype=bool)
-        return answers[self._queue_of]
+        answers = np.array([function(name) for name in self.queues], dtype=bool)
+        return answers[self.queue_of]
 
     def at(self, row: int, among: Mask) -> list[Task]:
         """Returns the tasks of a mask that are on a node."""

@@ -24,8 +24,10 @@ import msgspec
 import numpy as np
 
 from scheduler.api.job import Job
+from scheduler.api.node import Mask
 from scheduler.api.reasons import Refusal
 from scheduler.api.resource import Vector
+from scheduler.api.task import TaskClass
 from scheduler.framework.figures import Figures
 
 
@@ -54,6 +56,35 @@ class EvictionContext(msgspec.Struct, frozen=True):
     across_queues: bool
     """Whether tasks of other queues are evicted (gangreclaim), or tasks of less important jobs in its queue
     (gangpreempt)."""
+
+
+class Protection(Enum):
+    """What a queue keeps when its tasks are evicted for another queue. The members are ordered from the strictest: a
+    weaker one is used only if no evictions are possible under those before it."""
+
+    REQUESTED = "requested"
+    """What it deserves of every resource that is requested."""
+    LACKING = "lacking"
+    """What it deserves of every requested resource that lacks on the node."""
+    ABOVE = "above"
+    """It loses tasks as long as it holds more than it deserves of such a resource; the last of them may take it
+    below."""
+
+
+class ReclaimContext(msgspec.Struct, frozen=True):
+    """For what tasks of other queues are evicted."""
+
+    job: Job | None
+    """None: for no job in particular (shuffle)."""
+    classes: tuple[TaskClass, ...]
+    """The classes of the tasks of the job that are to be placed."""
+    request: Vector | None
+    """The sum of their requests. None, without a job: every resource counts as requested."""
+    lacking: Mask
+    """Shape (resources, nodes): the requested resources of which a node has too little."""
+    protection: Protection
+    gang: bool = False
+    """Whether gangs are evicted as a whole, also their tasks that hold nothing that is requested."""
 
 
 class Vote(Enum):
@@ -151,6 +182,10 @@ RECLAIMABLE = ExtensionPoint("Reclaimable", "enableReclaimable", Combine.VICTIMS
 UNIFIED_EVICTABLE = ExtensionPoint("UnifiedEvictable", "", Combine.CHAIN, ("EvictionContext", "Sequence[Task]"))
 """evictable(context, candidates): the candidates that may be evicted for a gang. Candidates are tasks of any nodes, in
 the order of eviction; the answer for a task depends only on the tasks before it."""
+KEEPS_DESERVED = ExtensionPoint("KeepsDeserved", "", Combine.CHAIN, ("ReclaimContext", "Sequence[Task]"))
+"""losses(context, candidates): the candidates whose eviction, in this order, leaves their queues what the context says.
+Asked before every eviction from another queue, whatever the tiers of RECLAIMABLE answer. The answer for a candidate
+depends only on those before it."""
 VICTIM_TASKS = ExtensionPoint("VictimTasks", "enabledVictim", Combine.UNION, ("Sequence[Task]",))
 """victims(tasks): the tasks that shuffle evicts."""
 VICTIM_LIMIT = ExtensionPoint("VictimLimit", "enabledVictim", Combine.CHAIN, ("Sequence[Task]",))

@@ -14,7 +14,9 @@ from typing import Any, Final
 from scheduler.framework.combining import Function
 from scheduler.framework.failures import RegistrationError, name_of, place_of
 
-_DOMAIN: Final = frozenset({"Task", "TaskClass", "Job", "SubJob", "Queue", "EvictionContext", "HyperNode"})
+_DOMAIN: Final = frozenset(
+    {"Task", "TaskClass", "Job", "SubJob", "Queue", "EvictionContext", "ReclaimContext", "HyperNode"}
+)
 """Domain types that are compared; type checkers check other annotations (protocols, aliases)."""
 _TYPES: Final = {"job": "Job", "queue": "Queue", "task": "Task", "cls": "TaskClass", "sub_job": "SubJob"}
 """The domain types that names of parameters stand for, where no annotation says otherwise."""

@@ -28,12 +28,14 @@ from scheduler.framework.columns import UNBOUNDED
 from scheduler.framework.eviction_candidates import EvictionCandidates
 from scheduler.framework.extension import (
     EvictionContext,
+    ReclaimContext,
     Vote,
 )
 from scheduler.framework.figures import Figures
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
 from scheduler.plugins.support.queues.accounting import flat_limits, queue_amounts, reservation
+from scheduler.plugins.support.queues.deserved import DeservedShares, take
 from scheduler.plugins.support.queues.refusals import QUOTA_INSUFFICIENT, not_admitted, not_open, of_queue, overused
 
 
@@ -50,6 +52,10 @@ class QueueShare:
     inqueue: Vector
     elastic: Vector
     deserved: Vector
+
+    @property
+    def name(self) -> str:
+        return self.queue.name
 
     @property
     def share(self) -> float:
@@ -71,12 +77,14 @@ class Proportion:
         self._session = session
         self._books = self._open_books(session)
         divide(session.total, list(self._books.values()))
+        self._shares = DeservedShares(session.dimensions.width, {name: (book,) for name, book in self._books.items()})
         session.add_queue_order(self._queue_key)
         session.add_overused(self._overused)
         session.add_allocatable(self._allocatable, by_demand=True)
         session.add_preemptive(self._preemptive, by_demand=True)
         session.add_reclaimable(self._reclaimable, bound=self._over_share, by_demand=True)
         session.add_unified_evictable(self._evictable)
+        session.add_keeps_deserved(self._losses, bound=self._possible_losses)
         session.add_job_enqueueable(self._enqueueable)
         session.add_job_enqueued(self._enqueued)
         session.add_deserved(lambda: {name: book.deserved for name, book in self._books.items()})
@@ -180,6 +188,33 @@ class Proportion:
                 victims.append(task)
         return victims
 
+    def _losses(self, context: ReclaimContext, candidates: Sequence[Task]) -> list[Task]:
+        """The candidates whose eviction, in this order, leaves their queues what the context says, and for a job their
+        guarantees, too."""
+        left: dict[str, Vector] = {}
+        found = []
+        for task in candidates:
+            job = self._session.jobs.get(task.job)
+            book = self._books.get(job.queue) if job else None
+            if book is None:
+                if context.job is None:
+                    found.append(task)  # its queue does not exist, so it deserves nothing
+                continue
+            amount = task.cls.request
+            allocated = left.get(book.name, book.allocated)
+            if context.job is not None and (
+                within(allocated, book.deserved) or exceeded(book.guarantee, allocated - amount, amount)
+            ):
+                continue
+            if self._shares.keeps(context, (book,), amount, self._session.nodes.index.get(task.node, 0), left):
+                take(left, (book,), amount)
+                found.append(task)
+        return found
+
+    def _possible_losses(self, context: ReclaimContext, candidates: EvictionCandidates) -> Mask:
+        possible = self._shares.possible(context, candidates)
+        return possible if context.job is None else possible & candidates.of_queues(self._over)
+
     def _over_share(self, reclaimer: Task, candidates: EvictionCandidates) -> Mask:
         return candidates.of_queues(self._over)
 
@@ -223,12 +258,14 @@ class Proportion:
         if book is None:  # the queue does not exist; tasks placed while it did may still be evicted
             return
         book.allocated = book.allocated + tasks[0].cls.request * len(tasks)
+        self._shares.changed(job.queue)
 
     def _deallocated(self, job: Job, tasks: Sequence[Task], rows: Sequence[int]) -> None:
         book = self._books.get(job.queue)
         if book is None:
             return
         book.allocated = book.allocated - tasks[0].cls.request * len(tasks)
+        self._shares.changed(job.queue)
 
 
 def within(allocated: Vector, deserved: Vector) -> bool:

@@ -70,6 +70,15 @@ class Shortfall:
             enough &= lacking <= amounts[d]
         return enough
 
+    def lacking(self) -> Mask:
+        """Returns the resources that each node lacks, shape (resources, nodes). Unlike the other answers, it stays as
+        it is."""
+        self._follow()
+        result: Mask = np.zeros((len(self._request), len(self._nodes)), dtype=bool)
+        for d, amounts in zip(self.dims.tolist(), self._amounts, strict=True):
+            result[d] = amounts > 0
+        return result
+
     def none(self) -> Mask:
         """Returns the nodes, shape (nodes,), that lack nothing. Callers must not change the mask; it is valid until the
         next call."""

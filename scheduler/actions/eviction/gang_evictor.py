@@ -21,7 +21,7 @@ from scheduler.api.node import Mask
 from scheduler.api.resource import Vector
 from scheduler.api.task import Task
 from scheduler.framework.arguments import Arguments
-from scheduler.framework.extension import EvictionContext
+from scheduler.framework.extension import EvictionContext, Protection, ReclaimContext
 from scheduler.framework.statement import Statement
 
 DEFAULT_MAX_DOMAINS = 8
@@ -82,18 +82,54 @@ class GangEvictor:
         for tier in session.functions(point):
             for bound in filter(None, map(session.bound, tier)):
                 approvable = approvable & bound(context, candidates)
-        demand = Demand(session, job, parts[0][1])
-        for domain in self._domains(job, demand.slots_without(approvable)):
-            inside = np.zeros(len(session.nodes), dtype=bool)
-            inside[domain.rows] = True
-            slots = demand.current_slots()
-            slots.confine(domain.rows)
-            eviction = DomainEviction(self._policy, job, Nominator(session, job, parts, domain), slots)
-            bundles = ordered(BundlesByJob(session, scope & inside[candidates.rows]), need)
-            statement = eviction.plan(self._approved(context, bundles))
-            if statement is not None:
-                return statement
+        demand, whole = Demand(session, job, parts[0][1]), Demand(session, job, tasks)
+        domains = list(self._domains(job, demand.slots_without(approvable)))
+        for protection in self._policy.protections:
+            for domain in domains:
+                losing = self._losing(job, tasks, need, whole, domain, protection)
+                for possible in self._scopes(losing, scope, whole, domain):
+                    slots = demand.current_slots()
+                    slots.confine(domain.rows)
+                    eviction = DomainEviction(self._policy, job, Nominator(session, job, parts, domain), slots)
+                    bundles = ordered(BundlesByJob(session, possible), need)
+                    statement = eviction.plan(self._approved(context, losing, bundles))
+                    if statement is not None:
+                        return statement
         return None
+
+    def _losing(
+        self,
+        job: Job,
+        tasks: Sequence[Task],
+        need: Vector,
+        demand: Demand,
+        domain: HyperNode,
+        protection: Protection | None,
+    ) -> ReclaimContext | None:
+        """Returns what other queues keep; None: nothing, as within a queue."""
+        if protection is None:
+            return None
+        width = len(need), len(self._session.nodes)
+        lacking = np.broadcast_to(demand.lacking(domain.rows)[:, np.newaxis], width)
+        classes = tuple(dict.fromkeys(task.cls for task in tasks))
+        return ReclaimContext(job, classes, need, lacking, protection, gang=True)
+
+    def _scopes(self, losing: ReclaimContext | None, scope: Mask, demand: Demand, domain: HyperNode) -> Iterator[Mask]:
+        """Yields the candidates of the domain to be searched: if their queues keep something, first those on nodes that
+        the gang could use, so that others do not use up what their queues can lose; then all of them, because evictions
+        elsewhere may help a quota or a filter."""
+        rows = self._session.eviction_candidates.rows
+        inside = np.zeros(len(self._session.nodes), dtype=bool)
+        inside[domain.rows] = True
+        possible = self._policy.guard.possible(losing, scope & inside[rows])
+        if losing is None:
+            yield possible
+            return
+        usable = possible & demand.usable[rows]
+        if usable.any() or losing.protection is Protection.REQUESTED:
+            yield usable
+        if not np.array_equal(usable, possible):
+            yield possible
 
     def _domains(self, job: Job, upper_bound: Slots) -> Iterator[HyperNode]:
         """Yields the domains to search. Domains that cannot have enough slots are left out."""
@@ -104,17 +140,36 @@ class GangEvictor:
         found = [domain for gradient in gradients for domain in gradient] or ([] if job.has_tier_limit else [top])
         return islice((d for d in dict.fromkeys(found) if upper_bound.enough_on(d.rows)), self._max_domains)
 
-    def _approved(self, context: EvictionContext, bundles: Iterator[Bundle]) -> Iterator[Bundle]:
+    def _approved(
+        self, context: EvictionContext, losing: ReclaimContext | None, bundles: Iterator[Bundle]
+    ) -> Iterator[Bundle]:
         """Yields the bundles whose tasks are all approved by the plugins. The plugins see twice as many candidates each
         time: their answer for a candidate depends only on those before it."""
         if not self._break_gangs:
             bundles = takewhile(lambda bundle: not bundle.whole, bundles)
-        seen: list[Bundle] = []
-        while chunk := list(islice(bundles, max(len(seen), FIRST_CHUNK))):
-            seen += chunk
-            candidates = [task for bundle in seen for task in bundle.tasks]
+        accepted: list[Bundle] = []
+        size = FIRST_CHUNK
+        while chunk := list(islice(bundles, size)):
+            size += len(chunk)
+            new = self._accepted(context, losing, accepted, chunk)
+            accepted += new
+            yield from new
+
+    def _accepted(
+        self, context: EvictionContext, losing: ReclaimContext | None, before: Sequence[Bundle], chunk: list[Bundle]
+    ) -> list[Bundle]:
+        """Returns the bundles of a chunk whose tasks are all approved if the bundles ``before`` are evicted."""
+        while True:
+            candidates: Sequence[Task] = [task for bundle in (*before, *chunk) for task in bundle.tasks]
+            candidates = self._policy.guard.losses(losing, candidates)
             approved = {task.uid for task in self._session.ask(self._policy.point, context, candidates)}
-            yield from (bundle for bundle in chunk if all(task.uid in approved for task in bundle.tasks))
+            accepted = [bundle for bundle in chunk if all(task.uid in approved for task in bundle.tasks)]
+            parts = [bundle for bundle in chunk if any(task.uid in approved for task in bundle.tasks)]
+            if len(parts) == len(accepted):
+                return accepted
+            # The approved part of a refused gang counted against those after it: ask again without the first such gang.
+            first = next(bundle for bundle in parts if bundle not in accepted)
+            chunk = [bundle for bundle in parts if bundle is not first]
 
 
 def _demand_key(job: Job, tasks: Sequence[Task]) -> object:

@@ -13,6 +13,7 @@ from scheduler.api.job import Job
 from scheduler.api.resource import Vector
 from scheduler.api.task import Task
 from scheduler.framework.class_view.view import ClassView
+from scheduler.framework.extension import ReclaimContext
 from scheduler.framework.statement import AllocationError
 
 LOWEST_PRIORITY = 2**31
@@ -23,9 +24,17 @@ class NodeEviction:
     """Evictions for one task on one node."""
 
     def __init__(
-        self, policy: EvictionPolicy, job: Job, task: Task, view: ClassView, row: int, dims: NDArray[np.intp]
+        self,
+        policy: EvictionPolicy,
+        job: Job,
+        task: Task,
+        view: ClassView,
+        row: int,
+        dims: NDArray[np.intp],
+        context: ReclaimContext | None,
     ) -> None:
-        """``dims``: the resources whose requests are compared with the node (``compared_resources``)."""
+        """``dims``: the resources whose requests are compared with the node (``compared_resources``). ``context``: what
+        other queues keep; None: nothing, as within a queue."""
         self.statement = policy.session.statement()
         self._policy = policy
         self._job = job
@@ -33,47 +42,83 @@ class NodeEviction:
         self._view = view
         self._row = row
         self._dims = dims
+        self._context = context
         self._request = task.cls.request[dims]
         node = policy.session.nodes.names[row]
         self._message = f"Makes room on node {node} for Pod {task.key} of {describe(job)}"
         self._evicted: list[Task] = []
         self.filtered = False
         """Whether a filter or a plugin's books refused the task: a task of another class may still fit."""
+        self.refused: list[Task] = []
+        """Candidates that stay because of the evictions before them: because of what their queues keep, or of what
+        plugins say about the candidates in their order."""
+        self.succeeded = False
+        """Whether the task is pipelined. Set by the caller."""
 
-    def evict_enough(self, victims: Sequence[Task], *, minimize: bool) -> bool:
-        """Evict victims in the given order until the node admits the task. Returns whether it does.
+    def evict_enough(self, candidates: Sequence[Task]) -> bool:
+        """Evicts victims in the order of the candidates until the node admits the task. Returns whether it does.
 
         A victim that holds none of the resources that the node lacks is evicted only if amounts are sufficient and a
         quota or a filter still refuses the task (free chips in different rings, for example). Then every victim that a
-        later one has made unnecessary is restored. ``minimize``: do so in any case.
+        later one has made unnecessary is restored.
         """
-        wanted = self._wanted()
-        held = [victim.cls.request[self._dims] for victim in victims]
-        if (wanted > sum(held)).any():
+        passed = self._evict_by_amounts(candidates)
+        if passed is None:
             return False
-        if not self._policy.across_queues:
-            self._policy.session.decisions.preemption_attempts += 1
-        passed = []
-        for victim, amounts in zip(victims, held, strict=True):
-            if amounts[wanted > 0].any():
-                self._evict(victim)
-                wanted = wanted - amounts
-            else:
-                passed.append(victim)
-        enough = len(self._evicted)
         for victim in passed:
             if self._admitted():
                 break
-            self._evict(victim)
+            if self._policy.guard.allows(self._context, victim):
+                self._evict(victim)
         else:
             if not self._admitted():
                 return False
-        guessed = len(self._evicted) > enough
-        for victim in reversed(list(self._evicted) if minimize else self._evicted[:-1] if guessed else []):
+        spare = -self._wanted()
+        for victim in reversed(self._evicted[:-1]):
+            amounts = victim.cls.request[self._dims]
+            if (amounts > spare).any():
+                continue
             self._restore(victim)
-            if (self._wanted() > 0).any() or not self._admitted():
+            if self._admitted():
+                spare = spare - amounts
+            else:
                 self._evict(victim)
         return True
+
+    def _evict_by_amounts(self, candidates: Sequence[Task]) -> list[Task] | None:
+        """Evicts victims that hold resources that the node lacks until it lacks none. Returns the victims that hold
+        none of these, or None if the victims are not enough.
+
+        Victims whose queue would lose what it keeps are spared. Plugins are then asked again without them: their
+        answers depend on the candidates before.
+        """
+        attempted = False
+        while True:
+            victims = self._policy.session.ask(self._policy.point, self._task, candidates) if candidates else []
+            wanted = self._wanted()
+            held = [victim.cls.request[self._dims] for victim in victims]
+            if (wanted > sum(held)).any():
+                approved = {victim.uid for victim in victims}
+                self.refused += [task for task in candidates if task.uid not in approved]
+                return None
+            if not attempted and not self._policy.across_queues:
+                self._policy.session.decisions.preemption_attempts += 1
+            attempted = True
+            passed: list[Task] = []
+            gone: set[str] = set()
+            for victim, amounts in zip(victims, held, strict=True):
+                if not amounts[wanted > 0].any():
+                    passed.append(victim)
+                    continue
+                gone.add(victim.uid)
+                if self._policy.guard.allows(self._context, victim):
+                    self._evict(victim)
+                    wanted = wanted - amounts
+                else:
+                    self.refused.append(victim)
+            if not (wanted > 0).any():
+                return passed
+            candidates = [task for task in candidates if task.uid not in gone]
 
     def pipeline(self) -> bool:
         """Pipeline the task onto the node. Returns False if a plugin's books refuse it, or if an evicted task would

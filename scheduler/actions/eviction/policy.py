@@ -7,11 +7,12 @@ from contextlib import contextmanager
 
 import msgspec
 
+from scheduler.actions.eviction.deserved import DeservedGuard
 from scheduler.api.decisions import EventRecord, pod_ref
 from scheduler.api.job import Job
 from scheduler.api.names import EVENT_NORMAL
 from scheduler.api.task import Task
-from scheduler.framework.extension import ALLOCATABLE, ExtensionPoint
+from scheduler.framework.extension import ALLOCATABLE, ExtensionPoint, Protection
 from scheduler.framework.session import Session
 from scheduler.framework.statement import Statement
 
@@ -44,6 +45,17 @@ class EvictionPolicy(msgspec.Struct, frozen=True):
     """The reason of the victim's Event that names the preemptor."""
     across_queues: bool
     """Whether victims belong to other queues."""
+
+    @property
+    def protections(self) -> tuple[Protection | None, ...]:
+        """How much other queues keep, the strictest first; None: nothing, because victims belong to the same queue, or
+        no plugin divides the cluster among queues."""
+        return tuple(Protection) if self.across_queues and self.guard.active else (None,)
+
+    @property
+    def guard(self) -> DeservedGuard:
+        """What other queues keep."""
+        return self.session.once(DeservedGuard)
 
     def within_quota(self, job: Job, task: Task) -> bool:
         """Whether the queue's quota admits the task once terminating tasks end. Evictions can change the answer: those

@@ -31,6 +31,25 @@ class Demand:
         ]
         self._dims = np.unique(np.concatenate([asked.dims for asked in self._classes]))
 
+    @property
+    def usable(self) -> Mask:
+        """The nodes on which evictions could make room for some of the tasks."""
+        usable: Mask = np.logical_or.reduce([asked.usable for asked in self._classes])
+        return usable
+
+    def lacking(self, rows: Rows) -> Mask:
+        """Returns the resources that some nodes lack for the tasks without evictions, shape (resources,)."""
+        nodes = self._session.nodes
+        future = nodes.future_idle()
+        result: Mask = np.zeros(len(future), dtype=bool)
+        usable = self.usable[rows]
+        for d in self._dims.tolist():
+            amounts = np.maximum(future[d, rows][usable], 0)
+            result[d] = amounts.sum() < sum(asked.total(d) for asked in self._classes) or any(
+                asked.room_by(d, amounts) < asked.number for asked in self._classes
+            )
+        return result
+
     def slots_without(self, evicted: Mask) -> "Slots":
         """Returns the slots that exist if all candidates of a mask are evicted."""
         future = self._session.nodes.future_idle()
@@ -50,6 +69,18 @@ class _ClassDemand:
         self.usable = usable
         self.dims = compared_resources(cls.request)
         self._request = cls.request[self.dims]
+
+    def total(self, d: int) -> float:
+        """Returns what the tasks request of a resource."""
+        return float(self._asked(d) * self.number)
+
+    def room_by(self, d: int, amounts: Vector) -> float:
+        """Returns how many of the tasks fit if only one resource is compared, of which nodes have these amounts."""
+        asked = self._asked(d)
+        return float((amounts // asked).sum()) if asked > 0 else np.inf
+
+    def _asked(self, d: int) -> float:
+        return float(self._request[self.dims == d].sum())
 
     def room(self, future: Column) -> Counts:
         """Returns how many of the tasks fit into each column of ``future``, shape (resources, nodes)."""

@@ -3,22 +3,27 @@
 preempt and reclaim share it. They differ in the victims they allow and in the order in which nodes are tried.
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from itertools import chain
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import Final
 
 import msgspec
 import numpy as np
 
 from scheduler.actions.eviction.eligibility import NEVER, can_wait_for_nominated_nodes
-from scheduler.actions.eviction.feasibility import EvictionFeasibility, Shortfalls
+from scheduler.actions.eviction.feasibility import EvictionFeasibility, Shortfall, Shortfalls
 from scheduler.actions.eviction.node_eviction import NodeEviction
 from scheduler.actions.eviction.policy import EvictionPolicy, without_side_effects
 from scheduler.actions.order import in_eviction_order
 from scheduler.api.job import Job
 from scheduler.api.node import Mask
 from scheduler.api.task import Task, TaskStatus
+from scheduler.framework.class_view.view import ClassView
+from scheduler.framework.extension import Protection, ReclaimContext
 from scheduler.framework.statement import Statement
 
+ORDERS: Final = 4
+"""Most orders of eviction that are tried on a node."""
 DemandKey = tuple[object, ...]
 """The properties of a task and its job that quotas and victim functions may depend on."""
 
@@ -61,7 +66,7 @@ class TaskEvictor:
         self._comparison = comparison
         self._feasibility = EvictionFeasibility(policy.session, policy.point)
         self._by_demand = policy.session.answers_by_demand(policy.point)
-        self._impossible: dict[DemandKey, Mask] = {}
+        self._impossible: dict[tuple[DemandKey, Protection | None], Mask] = {}
         """Nodes that evictions cannot open for a demand, whatever class the task has."""
         self._failed: set[tuple[DemandKey, int]] = set()
         """Demands and class ids that found no node. Both hold until the session changes."""
@@ -91,51 +96,120 @@ class TaskEvictor:
     def _search(self, job: Job, task: Task, scope: Mask, statement: Statement, demand: DemandKey) -> bool:
         session = self._session
         scope = scope & session.eviction_candidates.present
-        impossible = self._impossible.setdefault(demand, np.zeros(len(session.nodes), dtype=bool))
         shortfall = session.once(Shortfalls).of(task.cls.request)
-        may_open = self._feasibility.nodes_for(task, shortfall, scope) & ~impossible
         room = shortfall.none()
         is_room = bool(room.any())
         if is_room and not self._policy.within_quota(job, task):
             is_room = False  # the quota refuses the task, not a shortage of room
         elif is_room and not self._policy.within_quota_now(job, task):
             return False  # terminating tasks hold the quota: no further eviction helps
-        if not (is_room or may_open.any()):
-            return False
-        view = session.view(task.cls, job)
-        usable = ~view.unresolvable()
-        may_open &= usable
-        if is_room:
-            room = room & usable & view.passes_in_future()
-            is_room = bool(room.any())
-
-        def tried(nodes: Mask) -> Iterator[int]:
-            return view.best_first(nodes, usable) if self._ranked else map(int, np.flatnonzero(nodes))
-
-        def attempt(row: int) -> NodeEviction | None:
-            eviction = NodeEviction(self._policy, job, task, view, row, shortfall.dims)
-            here = session.eviction_candidates.at(row, scope)
-            candidates = in_eviction_order(session, here, session.queues[job.queue])
-            victims: list[Task] = session.ask(self._policy.point, task, candidates) if candidates else []
-            if eviction.evict_enough(victims, minimize=self._comparison is not None) and eviction.pipeline():
-                return eviction
-            eviction.statement.discard()
-            impossible[row] = not eviction.filtered
-            return None
-
-        rows: Iterable[int]
-        if is_room:  # do not evict while there is room
-            rows = chain(tried(room), tried(may_open & ~room))
-        elif self._comparison is not None:
-            rows = self._comparison.best(tried(may_open), len(session.nodes), attempt)
-        else:
-            rows = tried(may_open)
-        for row in rows:
-            eviction = attempt(row)
-            if eviction is not None:
-                statement.merge(eviction.statement)
+        search = _Search(self._policy, job, task, shortfall, ranked=self._ranked)
+        if is_room and search.with_room(statement):  # do not evict while there is room
+            return True
+        protections = self._policy.protections
+        lacking = shortfall.lacking() if protections[0] is not None else None
+        for protection in protections:
+            context = None
+            if protection is not None and lacking is not None:
+                context = ReclaimContext(job, (task.cls,), task.cls.request, lacking, protection)
+            within = self._policy.guard.possible(context, scope)
+            impossible = self._impossible.setdefault((demand, protection), np.zeros(len(session.nodes), dtype=bool))
+            may_open = self._feasibility.nodes_for(task, shortfall, within) & ~impossible
+            if may_open.any() and search.with_evictions(
+                may_open, within, context, impossible, self._comparison, statement
+            ):
                 return True
         return False
+
+
+class _Search:
+    """The search for a node for one task."""
+
+    def __init__(self, policy: EvictionPolicy, job: Job, task: Task, shortfall: Shortfall, *, ranked: bool) -> None:
+        self._policy = policy
+        self._session = policy.session
+        self._job = job
+        self._task = task
+        self._shortfall = shortfall
+        self._ranked = ranked
+
+    @cached_property
+    def _view(self) -> ClassView:
+        return self._session.view(self._task.cls, self._job)
+
+    @cached_property
+    def _usable(self) -> Mask:
+        return ~self._view.unresolvable()
+
+    def with_room(self, statement: Statement) -> bool:
+        """Pipelines the task onto a node that has room for it. Returns whether there is one."""
+        room = self._shortfall.none() & self._usable & self._view.passes_in_future()
+        for row in self._tried(room):
+            found = self._attempt(row, (), None)
+            if found.succeeded:
+                statement.merge(found.statement)
+                return True
+        return False
+
+    def with_evictions(
+        self,
+        may_open: Mask,
+        scope: Mask,
+        context: ReclaimContext | None,
+        impossible: Mask,
+        comparison: NodeComparison | None,
+        statement: Statement,
+    ) -> bool:
+        """Pipelines the task onto one of the nodes ``may_open`` after the eviction of candidates of the mask ``scope``.
+        Returns whether that is possible. Sets ``impossible`` for nodes where it is not, whatever the class of the
+        task."""
+        candidates = self._session.eviction_candidates
+
+        def attempt(row: int) -> NodeEviction | None:
+            found = self._attempt(row, candidates.at(row, scope), context)
+            if not found.succeeded:
+                impossible[row] = not found.filtered
+                return None
+            return found
+
+        rows: Iterable[int] = self._tried(may_open & self._usable)
+        if comparison is not None:
+            rows = comparison.best(rows, len(self._session.nodes), attempt)
+        for row in rows:
+            found = attempt(row)
+            if found is not None:
+                statement.merge(found.statement)
+                return True
+        return False
+
+    def _tried(self, nodes: Mask) -> Iterator[int]:
+        return self._view.best_first(nodes, self._usable) if self._ranked else map(int, np.flatnonzero(nodes))
+
+    def _attempt(self, row: int, here: Sequence[Task], context: ReclaimContext | None) -> NodeEviction:
+        """Returns the evictions on one node, which are discarded unless they succeeded.
+
+        Small victims may use up what their queue can lose, although a large one that comes after them is needed. So
+        those that were refused are tried first next time.
+        """
+        session = self._session
+        candidates = in_eviction_order(session, here, session.queues[self._job.queue]) if here else []
+        for _ in range(1 if context is None else ORDERS):
+            found = NodeEviction(self._policy, self._job, self._task, self._view, row, self._shortfall.dims, context)
+            found.succeeded = found.evict_enough(candidates) and found.pipeline()
+            if found.succeeded:
+                break
+            found.statement.discard()
+            first = found.refused
+            if candidates[: len(first)] == first or not self._enough(row, candidates):
+                break
+            candidates = [*first, *(task for task in candidates if task not in first)]
+        return found
+
+    def _enough(self, row: int, candidates: Sequence[Task]) -> bool:
+        """Whether the task would have enough on a node without all candidates."""
+        dims = self._shortfall.dims
+        amounts = self._session.nodes.future_idle_of(row)[dims] + sum(task.cls.request[dims] for task in candidates)
+        return bool((amounts >= self._task.cls.request[dims]).all())
 
 
 def _demand_key(job: Job, task: Task, *, by_demand: bool) -> DemandKey:

@@ -63,13 +63,14 @@ class Capacity:
             self._books = flat_books(session)
             session.add_queue_order(self._flat_key)
             level = 0
-        self._reclaim = Reclaim(self._books, session.jobs, level)
+        self._reclaim = Reclaim(self._books, session.jobs, session.nodes.index, level)
         session.add_job_enqueueable(self._enqueueable)
         session.add_job_enqueued(self._enqueued)
         session.add_allocatable(self._allocatable, by_demand=True)
         session.add_preemptive(self._preemptive, by_demand=True)
         session.add_reclaimable(self._reclaim.victims, bound=self._reclaim_candidates, by_demand=True)
         session.add_unified_evictable(self._reclaim.evictable)
+        session.add_keeps_deserved(self._reclaim.losses, bound=self._reclaim.possible_losses)
         session.add_deserved(lambda: {name: book.deserved for name, book in self._books.items()})
         session.add_figures(self._figures)
         session.add_handlers(self._allocated, self._deallocated)
@@ -210,11 +211,13 @@ class Capacity:
         book = self._books.get(job.queue)
         if book is not None:  # None: the queue was deleted, but its tasks may still be evicted
             book.take(tasks[0].cls.request * len(tasks))
+            self._reclaim.changed(job.queue)
 
     def _deallocated(self, job: Job, tasks: Sequence[Task], rows: Sequence[int]) -> None:
         book = self._books.get(job.queue)
         if book is not None:
             book.take(tasks[0].cls.request * -len(tasks))
+            self._reclaim.changed(job.queue)
 
 
 def _first(entry: tuple[int, QueueBook]) -> int:

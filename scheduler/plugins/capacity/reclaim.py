@@ -11,19 +11,30 @@ import numpy as np
 
 from scheduler.api.job import Job
 from scheduler.api.names import ROOT_QUEUE
+from scheduler.api.node import Mask
 from scheduler.api.resource import PODS_INDEX, SMALLEST, Vector, less_equal
 from scheduler.api.task import Task
-from scheduler.framework.extension import EvictionContext
+from scheduler.framework.eviction_candidates import EvictionCandidates
+from scheduler.framework.extension import EvictionContext, ReclaimContext
 from scheduler.plugins.capacity.books import QueueBook
+from scheduler.plugins.support.queues.deserved import DeservedShares, take
 
 
 class Reclaim:
     """Decides about reclaim between queues."""
 
-    def __init__(self, books: Mapping[str, QueueBook], jobs: Mapping[str, Job], ancestor_level: int) -> None:
+    def __init__(
+        self, books: Mapping[str, QueueBook], jobs: Mapping[str, Job], row_of: Mapping[str, int], ancestor_level: int
+    ) -> None:
+        """``row_of``: node -> its row."""
         self._books = books
         self._jobs = jobs
+        self._row_of = row_of
         self._level = ancestor_level
+        paths = {name: [above for above in book.path if above.name != ROOT_QUEUE] for name, book in books.items()}
+        width = len(next(iter(books.values())).deserved) if books else 0
+        self._shares = DeservedShares(width, paths)
+        self.changed = self._shares.changed
 
     def may_reclaim(self, book: QueueBook, request: Vector) -> bool:
         """Whether the queue may reclaim the request: it stays within its limit, and the queue or one of its ancestors
@@ -50,8 +61,41 @@ class Reclaim:
             owner = self._jobs.get(task.job)
             victim_book = self._books.get(owner.queue) if owner else None
             if victim_book is not None and self._can_reclaim(task, victim_book, request, book, held):
+                take(held, [victim_book, *self._ancestors_to_check(book, victim_book)], task.cls.request)
                 victims.append(task)
         return victims
+
+    def losses(self, context: ReclaimContext, candidates: Sequence[Task]) -> list[Task]:
+        """Returns the candidates whose eviction, in this order, leaves their queues and the ancestors of these what the
+        context says. For a job, the rule of ``victims`` applies as well."""
+        reclaimer = context.job.queue if context.job is not None else ""
+        book = self._books.get(reclaimer)
+        left: dict[str, Vector] = {}
+        found = []
+        for task in candidates:
+            owner = self._jobs.get(task.job)
+            victim_book = self._books.get(owner.queue) if owner else None
+            if victim_book is None:
+                if context.job is None:
+                    found.append(task)  # its queue does not exist, so it deserves nothing
+                continue
+            amount, row = task.cls.request, self._row_of.get(task.node, 0)
+            path = self._shares.path(victim_book.name, reclaimer)
+            if not self._shares.keeps(context, path, amount, row, left):
+                continue
+            checked: list[QueueBook] = []
+            if context.request is not None:
+                if book is None or not self._can_reclaim(task, victim_book, context.request, book, left):
+                    continue
+                checked = [above for above in self._ancestors_to_check(book, victim_book) if above not in path]
+            take(left, [*path, *checked], amount)
+            found.append(task)
+        return found
+
+    def possible_losses(self, context: ReclaimContext, candidates: EvictionCandidates) -> Mask:
+        """The bound of ``losses``."""
+        possible = self._shares.possible(context, candidates)
+        return possible if context.job is None else possible & candidates.of_queues(self.may_be_reclaimed)
 
     def may_be_reclaimed(self, queue: str) -> bool:
         """Whether any task of the queue can be reclaimed."""
@@ -68,7 +112,7 @@ class Reclaim:
         self, task: Task, victim_book: QueueBook, request: Vector, book: QueueBook, held: dict[str, Vector]
     ) -> bool:
         """Whether a task can be reclaimed for a request of ``book``. ``held``: queue -> what it holds without the
-        victims chosen before; updated if the task can be reclaimed."""
+        victims chosen before."""
         amount = task.cls.request
         if not _overlap(amount, request):
             return False
@@ -80,13 +124,10 @@ class Reclaim:
                 return False
         elif self._share_ancestor(book, victim_book) and _undeserved(request, book):
             return False  # neither queue deserves the resources, and they share an ancestor
-        checked = list(self._ancestors_to_check(book, victim_book))
-        for above in checked:
-            if not _undeserved(amount, above) and not _exceeds(amount, above, held.get(above.name, above.allocated)):
-                return False
-        for at in (victim_book, *checked):
-            held[at.name] = held.get(at.name, at.allocated) - amount
-        return True
+        return all(
+            _undeserved(amount, above) or _exceeds(amount, above, held.get(above.name, above.allocated))
+            for above in self._ancestors_to_check(book, victim_book)
+        )
 
     def _above(self, book: QueueBook) -> list[QueueBook]:
         """Returns the ancestors of a queue up to the level, without the root."""

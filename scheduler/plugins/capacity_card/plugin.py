@@ -101,8 +101,7 @@ class CapacityCard:
         session.add_close(self._close)
         placements = Placements(self._books, self._demands)
         session.add_handlers(placements.allocate, placements.deallocate)
-        if self._borrowing:
-            self._open_lending()
+        self._open_reclaim()
         for book in self._books.values():
             book.find_contended_cards()
 
@@ -113,13 +112,16 @@ class CapacityCard:
         ascend = any(vendor_of(name) == ASCEND_VENDOR for quota in quotas for names in quota.amounts for name in names)
         return msgspec.structs.replace(self._named_cards, ascend=ascend)
 
-    def _open_lending(self) -> None:
+    def _open_reclaim(self) -> None:
         session, demands = self._session, self._demands
+        reclaiming = Reclaiming(self._books, demands, session.jobs, lambda node: session.nodes.index.get(node, UNKNOWN))
+        session.add_keeps_deserved(reclaiming.losses, bound=reclaiming.possible_losses)
+        if not self._borrowing:
+            return
         cards = self._inventory.amounts(session.nodes, session.dimensions)
         lending = Lending(self._books, cards, self._inventory.canonical)
         for book in self._books.values():
             book.lending = lending
-        reclaiming = Reclaiming(self._books, demands, session.jobs, lambda node: session.nodes.index.get(node, UNKNOWN))
         session.add_preemptive(reclaiming.may_reclaim, by_demand=True)
         session.add_reclaimable(reclaiming.victims, bound=reclaiming.bound, by_demand=True)
         session.add_unified_evictable(reclaiming.victims_of_gang)

@@ -1,13 +1,18 @@
-"""Which tasks give back borrowed cards, and for whom (argument ``cardBorrowing``)."""
+"""Which tasks give back borrowed cards, and for whom (argument ``cardBorrowing``).
+
+A queue deserves its quota. So no queue loses tasks to another one because of cards, cpu or memory of which it holds no
+more than its quota, whether or not queues borrow.
+"""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from scheduler.api.job import Job
+from scheduler.api.names import CPU, MEMORY
 from scheduler.api.node import Mask
 from scheduler.api.queue import Queue
 from scheduler.api.task import Task, TaskClass, TaskStatus
 from scheduler.framework.eviction_candidates import EvictionCandidates
-from scheduler.framework.extension import EvictionContext
+from scheduler.framework.extension import EvictionContext, Protection, ReclaimContext
 from scheduler.plugins.capacity_card.books import QueueBook
 from scheduler.plugins.capacity_card.demand import AmountList, CardRequest, Demands
 from scheduler.plugins.capacity_card.holdings import Amounts, add, charged_queue
@@ -109,6 +114,47 @@ class Reclaiming:
                 add(gone, amounts)
         return found
 
+    # --- what queues keep ---
+    def losses(self, context: ReclaimContext, candidates: Sequence[Task]) -> list[Task]:
+        """The candidates whose eviction, in this order, leaves their queues what the context says of their quotas. If
+        gangs are evicted as a whole, a gang that loses cards may lose its tasks without cards, too."""
+        wanted = self._wanted(context)
+        gone: dict[str, Amounts] = {}
+        found: dict[str, Task] = {}
+        without: list[Task] = []
+        for task in candidates:
+            book, amounts = self._book_of(task), self._held_of(task, wanted)
+            if book is None:
+                continue
+            if not amounts:
+                without.append(task)
+            elif _keeps(book, amounts, gone.setdefault(book.queue.name, {}), context.protection):
+                add(gone[book.queue.name], amounts)
+                found[task.uid] = task
+        jobs = {task.job for task in found.values()}
+        if context.job is None:
+            found |= {task.uid: task for task in without}
+        elif context.gang:
+            found |= {task.uid: task for task in without if task.job in jobs}
+        return [task for task in candidates if task.uid in found]
+
+    def possible_losses(self, context: ReclaimContext, candidates: EvictionCandidates) -> Mask:
+        """The bound of ``losses``: the candidates of queues that hold more than their quota of what is wanted."""
+        wanted = self._wanted(context)
+
+        def exceeds(queue: str) -> bool:
+            book = self._books.get(queue)
+            return book is not None and any(_borrowed(book, name) > 0 for name in wanted)
+
+        return candidates.of_queues(exceeds) if context.job is not None else candidates.present
+
+    def _wanted(self, context: ReclaimContext) -> Collection[str]:
+        """The names of cards, or of cpu and memory if no card is requested, that matter for the context."""
+        if context.job is None:
+            return {name for book in self._books.values() for name in book.allocated if name not in (CPU, MEMORY)}
+        claimed = self._claimed(context.job.queue, context.classes)
+        return (CPU, MEMORY) if claimed is None else claimed
+
     def bound(self, reclaimer: Task, candidates: EvictionCandidates) -> Mask:
         """The candidates of queues that have borrowed cards that the queue of the reclaimer has quota of."""
         claimed = self._claimed(self._jobs[reclaimer.job].queue, (reclaimer.cls,))
@@ -127,9 +173,17 @@ class Reclaiming:
         return self._books.get(job.queue) if job and charged_queue(task, job.queue) == job.queue else None
 
     def _held_of(self, task: Task, cards: Collection[str]) -> AmountList:
-        """What a task holds of these cards."""
-        held = self._demands.cards_held((task,), (self._row_of(task.node),))
-        return [item for item in held.amounts if item[0] in cards]
+        """What a task holds of these cards, or of cpu and memory."""
+        held = self._demands.holdings((task,), lambda: (self._row_of(task.node),))
+        return [item for item in held.amounts if item[0] in cards and item[1] > 0]
+
+
+def _keeps(book: QueueBook, amounts: AmountList, gone: Amounts, protection: Protection) -> bool:
+    """Whether a queue keeps its quota without these amounts. ``gone``: what it has lost before."""
+    excess = [(_borrowed(book, name) - gone.get(name, 0.0), amount) for name, amount in amounts]
+    if protection is Protection.ABOVE:
+        return any(left > 0 for left, _ in excess)
+    return all(amount <= left for left, amount in excess)
 
 
 def _borrowed(book: QueueBook, card: str) -> float:

@@ -33,6 +33,17 @@ def message(it: Explanation, held: GateKind) -> str:
     return found
 
 
+# --- queues ---
+def test_a_queue_that_has_no_more_than_it_deserves_is_named_although_the_first_tier_decides() -> None:
+    conf = configuration(["priority", "gang"], ["predicates", "capacity"], actions="enqueue, allocate, reclaim")
+    queues = [queue("a", deserved="2c"), queue("b", deserved="2c")]
+    held = [group("h", "b", 0), *pods("h", 2, "1c", "h", on="n", annotations={"volcano.sh/preemptable": "true"})]
+    it = explained("podgroup", "g", node("n", "2c"), queues, held, group("g", "a"), pod("p", "1c", "g"), conf=conf)
+    assert message(it, GateKind.RECLAIM) == (
+        "of 2 Pods of other queues that can be reclaimed from, 0 may be evicted (capacity spares 2)"
+    )
+
+
 # --- priorities ---
 def holding(priority_class: str = "mid") -> list[Raw]:
     return [node("n1"), MID, group("h", priority_class=priority_class), *pods("h", 4, "1c", "h", on="n1")]

@@ -50,7 +50,7 @@ def evicted(
     there = node("n", f"{NODE}+{resource}={size}", labels={**selector, "infer-card-type": "card-300i-duo"})
     victims = [group("low", ACTIONS[action], 0, phase="Running", priority_class="low")]
     victims += [member(f"v{ids[0]}", len(ids), "low", ids, "n") for ids in held]
-    queues = [queue("default", deserved=f"64c+512Gi+{resource}={size}"), queue("other", deserved="1c+1Gi")]
+    queues = [queue("default", deserved=f"64c+512Gi+{resource}={size}"), queue("other")]
     preemptor = [group("high", minimum=1, phase="Inqueue", priority_class="high"), member("p", chips, "high", [])]
     gone = World(CLASSES, queues, there, victims, preemptor).run(tiers(action)).evicted
     return {i for ids in held if f"v{ids[0]}" in gone for i in ids}

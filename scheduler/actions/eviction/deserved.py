@@ -1,0 +1,57 @@
+"""What queues keep when their tasks are evicted for others: no queue falls below what it deserves while another one can
+give.
+
+The plugins that divide the cluster among queues (KEEPS_DESERVED) say which evictions leave a queue what it deserves.
+Here, and only here, they are asked, before every eviction across queues and in whatever tiers they stand: the tiers of
+victim functions decide without those below as soon as one of them has a victim. A search for victims goes through the
+protections from the strictest to the weakest, so that a task is evicted under a weaker one only if no evictions in any
+queue would do under a stricter one.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from scheduler.api.node import Mask
+from scheduler.api.task import Task
+from scheduler.framework.extension import KEEPS_DESERVED, Protection, ReclaimContext
+from scheduler.framework.session import Session
+
+
+class DeservedGuard:
+    """Asks the plugins, for one session."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._bounds = [session.bound(function) for function in session.all_functions(KEEPS_DESERVED)]
+
+    @property
+    def active(self) -> bool:
+        """Whether a plugin divides the cluster among queues."""
+        return bool(self._bounds)
+
+    def possible(self, context: ReclaimContext | None, scope: Mask) -> Mask:
+        """Returns the candidates of a mask that may be evicted if no other one is."""
+        if context is None:
+            return scope
+        for bound in self._bounds:
+            if bound is not None and scope.any():
+                scope = scope & bound(context, self._session.eviction_candidates)
+        return scope
+
+    def losses(self, context: ReclaimContext | None, candidates: Sequence[Task]) -> Sequence[Task]:
+        """Returns the candidates that may be evicted in this order. The evictions of the session so far count."""
+        if context is None:
+            return candidates
+        left: Sequence[Task] = self._session.ask(KEEPS_DESERVED, context, candidates)
+        return left
+
+    def allows(self, context: ReclaimContext | None, task: Task) -> bool:
+        """Whether a task may be evicted now."""
+        return context is None or bool(self.losses(context, (task,)))
+
+    # --- without a preemptor ---
+    def without_preemptor(self) -> ReclaimContext:
+        """Returns the context of evictions for no job (shuffle)."""
+        lacking = np.broadcast_to(False, (self._session.dimensions.width, len(self._session.nodes)))
+        return ReclaimContext(None, (), None, lacking, Protection.REQUESTED)

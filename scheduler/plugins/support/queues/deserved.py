@@ -1,0 +1,192 @@
+"""What queues hold beyond what they deserve, and whether they keep what they deserve when tasks are evicted.
+
+For plugins whose quotas are amounts of resources. A queue keeps what it deserves if it and each of its ancestors do;
+ancestors that the reclaiming queue shares do not matter, since nothing leaves them.
+
+Which resources matter: those that are requested and lack on the node, or all requested ones, and of these the ones that
+the candidate holds. If there are none (a candidate that is in the way for another reason), all resources that it holds.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final, Protocol
+
+import numpy as np
+
+from scheduler.api.node import Column, Mask, Rows
+from scheduler.api.resource import PODS_INDEX, SMALLEST, Vector
+from scheduler.framework.eviction_candidates import EvictionCandidates
+from scheduler.framework.extension import Protection, ReclaimContext
+
+_MOST_BITS: Final = 16
+"""Most resources in which nodes are told apart."""
+_NO_LIMIT: Final = 0
+"""The column of ``_excess`` that stands for an ancestor that does not exist or does not matter."""
+
+
+class Book(Protocol):
+    """What a queue holds and deserves, with its descendants."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def allocated(self) -> Vector: ...
+
+    @property
+    def deserved(self) -> Vector: ...
+
+
+class DeservedShares:
+    """The excesses of the queues of one session: allocated less deserved amounts. They follow the session."""
+
+    def __init__(self, width: int, paths: Mapping[str, Sequence[Book]]) -> None:
+        """``width``: the number of resources. ``paths``: queue -> its book and those of its ancestors, nearest first,
+        without the root."""
+        self._paths = paths
+        books = {book.name: book for path in paths.values() for book in path}
+        self._books: list[Book] = list(books.values())
+        self._column = {name: i for i, name in enumerate(books, start=1)}
+        self._excess: Column = np.full((width, len(books) + 1), np.inf)
+        """Shape (resources, books + 1)."""
+        self._stale: set[str] = set(books)
+        self._holdings: _Holdings | None = None
+        self._columns: dict[str, tuple[Rows, ...]] = {}
+        """Reclaiming queue -> for each height in the hierarchy, the column of the book of each candidate's queue."""
+
+    def changed(self, queue: str) -> None:
+        """To be called when the allocated amounts of a queue, and of its ancestors, change."""
+        self._stale.update(book.name for book in self._paths.get(queue, ()))
+
+    def path(self, queue: str, reclaimer: str) -> list[Book]:
+        """Returns the book of a queue and those of the ancestors that it does not share with the reclaimer."""
+        shared = {book.name for book in self._paths.get(reclaimer, ())}
+        return [book for book in self._paths[queue] if book.name not in shared]
+
+    # --- one candidate ---
+    def keeps(
+        self, context: ReclaimContext, path: Sequence[Book], amount: Vector, row: int, taken: Mapping[str, Vector]
+    ) -> bool:
+        """Whether a queue keeps what the context says without an amount that one of its tasks holds on a node.
+
+        ``path``: as ``path`` returns it. ``taken``: book -> what the evictions before leave of it.
+        """
+        matters = _resources(context, amount, row)
+        if not matters.any():
+            return True
+        if context.protection is Protection.ABOVE:
+            return bool((_left(path[0], taken) >= path[0].deserved + SMALLEST)[matters].any())
+        return all(bool((_left(book, taken) - amount > book.deserved - SMALLEST)[matters].all()) for book in path)
+
+    # --- all candidates ---
+    def possible(self, context: ReclaimContext, candidates: EvictionCandidates) -> Mask:
+        """Returns ``keeps`` for each candidate as the only one."""
+        if not len(candidates.tasks):
+            return candidates.present
+        if self._holdings is None:
+            self._holdings = _Holdings(candidates)
+        holdings, reclaimer = self._holdings, context.job.queue if context.job is not None else ""
+        least = self._least_excess(reclaimer, candidates, alone=context.protection is Protection.ABOVE)
+        excess = least[:, holdings.queues]
+        lacking, of_node = _distinct_columns(context)
+        verdicts = np.stack([_verdict(context, holdings.amounts, excess, lacks) for lacks in lacking.T], axis=1)
+        result: Mask = verdicts[holdings.of, of_node[candidates.rows]]
+        return result
+
+    def _least_excess(self, reclaimer: str, candidates: EvictionCandidates, *, alone: bool) -> Column:
+        """Returns the excess of the queues of candidates, shape (resources, queues): with ``alone``, the queue's own,
+        otherwise the least on its path."""
+        self._follow()
+        columns = self._columns.get(reclaimer)
+        if columns is None:
+            columns = self._columns[reclaimer] = self._columns_for(reclaimer, candidates.queues)
+        if alone or len(columns) == 1:
+            return self._excess[:, columns[0]]
+        least: Column = np.minimum.reduce([self._excess[:, column] for column in columns])
+        return least
+
+    def _columns_for(self, reclaimer: str, queues: Sequence[str]) -> tuple[Rows, ...]:
+        paths = [[self._column[b.name] for b in self.path(q, reclaimer)] if q in self._paths else [] for q in queues]
+        depth = max(map(len, paths), default=1) or 1
+        table = np.full((depth, len(queues)), _NO_LIMIT, dtype=np.intp)
+        for i, path in enumerate(paths):
+            table[: len(path), i] = path
+        return tuple(table)
+
+    def _follow(self) -> None:
+        for name in self._stale:
+            column = self._column[name]
+            book = self._books[column - 1]
+            self._excess[:, column] = book.allocated - book.deserved
+        self._stale.clear()
+
+
+class _Holdings:
+    """The different amounts that the candidates of each queue hold: few, since many tasks are equal."""
+
+    def __init__(self, candidates: EvictionCandidates) -> None:
+        """``candidates``: at least one."""
+        known: dict[bytes, int] = {}
+        requests = [known.setdefault(cls.request.tobytes(), len(known)) for cls in candidates.classes]
+        codes = candidates.queue_of * len(known) + np.array(requests, dtype=np.intp)[candidates.class_of]
+        _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
+        self.of: Rows = inverse
+        """The position of each candidate's holding."""
+        self.queues: Rows = candidates.queue_of[first]
+        self.amounts: Column = candidates.requests[:, first]
+        """Shape (resources, holdings)."""
+
+
+def _distinct_columns(context: ReclaimContext) -> tuple[Mask, Rows]:
+    """Returns the different columns of ``context.lacking``, and for each node the position of its column."""
+    lacking = context.lacking
+    codes: Rows = np.zeros(lacking.shape[1], dtype=np.intp)
+    if context.protection is Protection.REQUESTED:
+        return np.zeros((len(lacking), 1), dtype=bool), codes
+    for bit, d in enumerate(np.flatnonzero(lacking.any(axis=1))[:_MOST_BITS].tolist()):
+        codes |= lacking[d].astype(np.intp) << bit
+    different = np.flatnonzero(np.bincount(codes))
+    position = np.zeros(different[-1] + 1, dtype=np.intp)
+    position[different] = np.arange(len(different))
+    of_node = position[codes]
+    examples = np.zeros(len(different), dtype=np.intp)
+    examples[of_node] = np.arange(len(codes))
+    return lacking[:, examples], of_node
+
+
+def _verdict(context: ReclaimContext, amounts: Column, excess: Column, lacks: Mask) -> Mask:
+    """Returns which holdings a queue may lose on a node. ``amounts``, ``excess`` (of their queues): shape (resources,
+    holdings). ``lacks``: what the node lacks, shape (resources,)."""
+    held: Mask = amounts > 0
+    held[PODS_INDEX] = False
+    requested: Mask = held if context.request is None else held & (context.request > 0)[:, np.newaxis]
+    lacking: Mask = requested & lacks[:, np.newaxis]
+    matters: Mask = np.where(lacking.any(axis=0), lacking, np.where(requested.any(axis=0), requested, held))
+    if context.protection is Protection.ABOVE:
+        above: Mask = np.logical_or.reduce(matters & (excess >= SMALLEST)) | ~np.logical_or.reduce(matters)
+        return above
+    allowed: Mask = np.logical_and.reduce(~matters | (amounts < excess + SMALLEST))
+    return allowed
+
+
+def _resources(context: ReclaimContext, amount: Vector, row: int) -> Mask:
+    """Returns the resources that matter for a candidate."""
+    held: Mask = amount > 0
+    held[PODS_INDEX] = False
+    if context.request is None:
+        return held
+    requested: Mask = held & (context.request > 0)
+    if context.protection is not Protection.REQUESTED:
+        lacking: Mask = requested & context.lacking[:, row]
+        if lacking.any():
+            return lacking
+    return requested if requested.any() else held
+
+
+def _left(book: Book, taken: Mapping[str, Vector]) -> Vector:
+    return taken.get(book.name, book.allocated)
+
+
+def take(taken: dict[str, Vector], books: Sequence[Book], amount: Vector) -> None:
+    """Subtracts an amount from what the evictions so far leave of books."""
+    for book in books:
+        taken[book.name] = _left(book, taken) - amount
