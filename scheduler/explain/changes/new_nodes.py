@@ -71,10 +71,12 @@ def add_nodes(evidence: Evidence) -> Iterator[Plan]:
     )
     if not evidence.has_gate(*kinds):
         return
+    wanted = evidence.wanted
     with evidence.unplaced_tasks() as unplaced:
-        # Pods that are pipelined to nodes of terminating Pods would get other nodes at once.
+        # Pods that are pipelined to nodes of terminating Pods would get other nodes at once. Pods that all have room
+        # are refused by a share of the cluster: it grows with the nodes that they could use.
         pipelined = evidence.job.of(TaskStatus.PIPELINED).values()
-        asking = unplaced or evidence.wanted or sorted(pipelined, key=evidence.session.task_key)
+        asking = unplaced or wanted or sorted(pipelined, key=evidence.session.task_key)
         there = _existing_model(evidence, asking)
         models = [there] if there is not None else []
         if not models and asking:
@@ -82,7 +84,7 @@ def add_nodes(evidence: Evidence) -> Iterator[Plan]:
             models = [
                 _fitted_model(evidence, asking[0], bare=bare) for bare in forms if _size_exists(evidence, asking[0])
             ]
-        number = len(unplaced) if evidence.wanted else len(asking)
+        number = len(unplaced) if wanted else len(asking)
     for model in models:
         own = number / model.fits if model.fits else 1.0
         estimate = max(ceil(own), 1)
@@ -124,7 +126,8 @@ def _taken_by_earlier_jobs(evidence: Evidence, model: Model) -> float:
 
 
 def _existing_model(evidence: Evidence, asking: list[Task]) -> Model | None:
-    """The smallest existing node that would accept one of the Pods if it were empty."""
+    """The smallest existing node that would accept one of the Pods if it were empty; for a job without Pods, that has
+    some of each resource that the job announces."""
     session = evidence.session
     nodes, fits = session.nodes, np.zeros(len(session.nodes), dtype=bool)
     fits[evidence.rows] = True
@@ -135,6 +138,9 @@ def _existing_model(evidence: Evidence, asking: list[Task]) -> Model | None:
         fits &= passing_nodes(session, static)
         for d in compared_resources(cls):
             fits &= nodes.allocatable[d] >= cls.request[d]
+    else:
+        for d in np.flatnonzero(evidence.need).tolist():
+            fits &= nodes.allocatable[d] > 0
     rows = np.flatnonzero(fits)
     if not len(rows):
         return None
