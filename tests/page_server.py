@@ -14,7 +14,7 @@ from typing import Any
 from aiohttp import web
 
 from scheduler.cluster.kube.scheduler.visibility.answers import Answer as Answered
-from scheduler.cluster.kube.scheduler.visibility.limits import RateLimit
+from scheduler.cluster.kube.scheduler.visibility.limits import QuestionRates, RateLimit
 from scheduler.cluster.kube.scheduler.visibility.overviews import Overviews
 from scheduler.cluster.kube.scheduler.visibility.page import Page
 from scheduler.cluster.kube.scheduler.visibility.server import LIMITS, PREFIX, VisibilityServer
@@ -92,7 +92,8 @@ async def page_server(*, limits: Limits = LIMITS, **options: Any) -> AsyncIterat
         overviews, metrics = Overviews(_take, _list, lambda: False), VisibilityMetrics(RoleMetrics().registry)
         page = Page(client, overviews, metrics, **options)
         often = RateLimit(1000, 1000)
-        server = VisibilityServer(client, NoAnswers(), metrics, page=page, limits=limits, per_user=often, reviews=often)
+        rates = QuestionRates(often, lambda: RateLimit(1000, 1000))
+        server = VisibilityServer(client, NoAnswers(), metrics, page=page, limits=limits, rates=rates, reviews=often)
         trusts_ca = ssl.create_default_context(cadata=pem["ca.crt"].decode())
         made = PageServer(api, overviews, trusts_ca, 0, dict.fromkeys(USERS, True), server, tls)
         await made.start()

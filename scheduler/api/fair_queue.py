@@ -38,12 +38,35 @@ class FairQueue(Generic[T]):
         """Removes and returns the first item of the namespace whose turn it is. Raises KeyError if there is none."""
         namespace, items = next(iter(self._turns.items()), ("", OrderedDict[T, None]()))
         item, _ = items.popitem(last=False)
-        self._length -= 1
-        if items:
-            self._turns.move_to_end(namespace)
-        else:
-            del self._turns[namespace]
+        self._turns.move_to_end(namespace)
+        self._drop_empty(namespace)
         return item
+
+    def remove(self, namespace: str, item: T) -> None:
+        """Removes an item. Raises KeyError if it is not in the queue."""
+        items = self._turns[namespace]
+        del items[item]
+        self._drop_empty(namespace)
+
+    def count(self, namespace: str) -> int:
+        """The number of items of a namespace."""
+        return len(self._turns.get(namespace, ()))
+
+    def longest(self) -> str:
+        """The namespace with the most items. Raises ValueError if there is none."""
+        return max(self._turns, key=lambda namespace: len(self._turns[namespace]))
+
+    def take_last(self, namespace: str) -> T:
+        """Removes and returns the item of a namespace that was added last. Raises KeyError if there is none."""
+        item, _ = self._turns[namespace].popitem()
+        self._drop_empty(namespace)
+        return item
+
+    def _drop_empty(self, namespace: str) -> None:
+        """Counts an item less, and ends the turns of a namespace without items."""
+        self._length -= 1
+        if not self._turns[namespace]:
+            del self._turns[namespace]
 
     def clear(self) -> None:
         """Removes all items."""

@@ -28,6 +28,17 @@ _JSON_TYPES: Final = {
 """A type, as msgspec names it, in words."""
 
 
+AFTER_ADMISSION: Final = "once it is admitted"
+"""When the controller creates the Pods of a job that waits in its queue."""
+
+
+def no_such_object(kind: str, namespace: str, name: str, creator: str = "", creates: str = AFTER_ADMISSION) -> str:
+    """The answer to a question about an object that does not exist. ``creator``: the vcjob that will create a Pod of
+    this name, or ""; ``creates``: when."""
+    hint = f"; job {creator} creates it {creates}: explain job {creator}" if creator else ""
+    return f"there is no {kind} {name} in namespace {namespace}{hint}"
+
+
 class Shortage(msgspec.Struct, frozen=True):
     """A resource with less free than requested. Amounts are in the units of vectors."""
 

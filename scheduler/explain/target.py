@@ -9,6 +9,7 @@ from scheduler.api.job import Job
 from scheduler.api.kinds import ACJOB, BATCH_JOB, POD, POD_GROUP, VCJOB, Kind, find_kind
 from scheduler.api.names import GROUP_NAME
 from scheduler.api.objects import ENDED_PHASES
+from scheduler.api.reasons import AFTER_ADMISSION, no_such_object
 from scheduler.api.task import READY_STATUSES, Task, TaskStatus
 from scheduler.cluster.memory import MemoryCluster
 from scheduler.explain.explanation import NotFoundError
@@ -48,12 +49,11 @@ def find_target(cluster: MemoryCluster, kind: str, namespace: str, name: str) ->
         raw = cluster.server.find(BATCH_JOB, namespace, name)
     if raw is None:
         creator = _creator_of(cluster, namespace, name) if wanted is POD else None
-        hint = ""
-        if creator is not None:
-            job = creator["metadata"]["name"]
-            waits = ordered_tasks(cluster, creator)
-            hint = f"; job {job} creates it {f'later: {waits}' if waits else 'once it is admitted'}: explain job {job}"
-        raise NotFoundError(f"there is no {kind} {name} in namespace {namespace}{hint}")
+        if creator is None:
+            raise NotFoundError(no_such_object(kind, namespace, name))
+        waits = ordered_tasks(cluster, creator)
+        creates = f"later: {waits}" if waits else AFTER_ADMISSION
+        raise NotFoundError(no_such_object(kind, namespace, name, creator["metadata"]["name"], creates))
     return Target(wanted, namespace, name, _group_of(cluster, wanted, raw))
 
 

@@ -6,7 +6,9 @@ import http.client
 import json
 import ssl
 import subprocess
+import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
@@ -270,6 +272,47 @@ def test_a_user_without_rights_gets_nothing(installation: Installation) -> None:
 def test_a_job_of_another_namespace_is_not_found_in_the_own(alice: Client) -> None:
     with pytest.raises(ApiError, match="404 there is no job secret-waiting in namespace research"):
         alice.get(f"{MINE}/jobs/secret-waiting/explain")
+
+
+def test_many_accounts_of_another_namespace_do_not_keep_a_tenant_from_the_answer(
+    installation: Installation, kubeconfig: Path
+) -> None:
+    """A tenant can create any number of ServiceAccounts, each of which would have the rate of a user."""
+    plane, stop = installation.plane, threading.Event()
+    path = f"{API}/namespaces/secret-team/jobs/secret-running/explain"
+    statuses: Counter[str] = Counter()
+
+    def ask(number: int) -> None:
+        account = plane.kubeconfig_for(f"system:serviceaccount:secret-team:a{number}", ("secret-team",))
+        client = client_with(installation, token_of(account))
+        while not stop.is_set():
+            try:
+                client.get(path)
+                statuses["200"] += 1
+            except ApiError as error:
+                statuses[str(error.status)] += 1
+            stop.wait(0.2)
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(24)]
+    for thread in threads:
+        thread.start()
+    try:
+        wait(lambda: statuses["429"] >= 24)
+        result = run(kubeconfig, "explain", "job", "train", "-n", "research")
+        with pytest.raises(ApiError, match="404 there is no job typo in namespace research"):
+            client_with(installation, token_of(kubeconfig)).get(f"{MINE}/jobs/typo/explain")
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert result.exit_code == 0, (result.output, statuses)
+    assert "number 2 of 2 that wait" in result.stdout
+    assert set(statuses) <= {"200", "429"}, statuses
+
+
+def client_with(installation: Installation, token: str) -> Client:
+    host, port = installation.api._address
+    return Client(host, port, token, installation.plane.authority.client_context())
 
 
 # --- the web page -----------------------------------------------------------------------------------------------------

@@ -42,3 +42,13 @@ def test_nothing_can_be_taken_from_an_empty_queue() -> None:
     assert not queue
     with pytest.raises(KeyError):
         queue.take()
+
+
+def test_items_can_be_removed_and_the_last_one_of_the_longest_namespace_taken() -> None:
+    queue = queue_of(("a", "1"), ("b", "2"), ("b", "3"), ("b", "4"))
+    assert (queue.longest(), queue.count("b"), queue.count("c")) == ("b", 3, 0)
+    assert queue.take_last("b") == "4"
+    queue.remove("a", "1")
+    assert (len(queue), list(queue)) == (2, [("b", "2"), ("b", "3")])
+    with pytest.raises(KeyError):
+        queue.remove("a", "1")

@@ -2,7 +2,7 @@
 
 To explain a job takes seconds of processor time and the memory of a second cluster. A separate process keeps that away
 from the scheduler: its sessions are not slowed down, and a process that takes too long or too much ends without it. One
-process runs at a time, and after it there is a pause as long as it ran, at most ten seconds.
+process runs at a time, and after it there is a pause as long as it ran, at most ten seconds. Namespaces take turns.
 """
 
 import asyncio
@@ -16,10 +16,12 @@ from typing import Any, Final
 import msgspec
 import structlog
 
+from scheduler.cluster.kube.scheduler.visibility.turns import BusyError, Turns
+
 KEEP: Final = 10.0
 """Seconds for which the figures of the queues are kept."""
 WAITING: Final = 16
-"""Questions that may wait for their turn."""
+"""Questions that may wait for an answer, with the one that is being answered."""
 OVERVIEW: Final = "overview"
 """The kind of a question for the web page."""
 TIMEOUT: Final = 50.0
@@ -44,14 +46,6 @@ class Answer(msgspec.Struct):
     """The traceback of an unexpected error, for the log."""
 
 
-class BusyError(Exception):
-    """Too many questions wait, or the answer takes too long."""
-
-    def __init__(self, message: str, retry_after: float) -> None:
-        super().__init__(message)
-        self.retry_after = retry_after
-
-
 class Worker(msgspec.Struct, frozen=True):
     """The program that answers: it reads a question (JSON) from its input and writes an ``Answer`` (JSON)."""
 
@@ -69,8 +63,7 @@ class Answers:
         self._worker = worker
         self._timeout = timeout
         self._clock = clock
-        self._turn = asyncio.Lock()
-        self._waiting = 0
+        self._turns = Turns(WAITING, retry_after=timeout)
         self._rest_until = float("-inf")
         self._queues: dict[str, msgspec.Raw] = {}
         """Namespace -> the figures of its queues."""
@@ -78,20 +71,20 @@ class Answers:
 
     async def explain(self, kind: str, namespace: str, name: str) -> Answer:
         """Why a job, PodGroup or Pod waits. Raises BusyError."""
-        return await self._in_turn(lambda: self._ask({"kind": kind, "namespace": namespace, "name": name}))
+        return await self._in_turn(namespace, lambda: self._ask({"kind": kind, "namespace": namespace, "name": name}))
 
     async def queues(self, namespace: str, nothing: bytes) -> Answer:
         """The queues of a namespace and the positions of its jobs there, at most ``KEEP`` seconds old. ``nothing``: the
         body if it has no jobs. Raises BusyError."""
         if self._clock() - self._queues_at > KEEP:
-            answer = await self._in_turn(self._refresh)
+            answer = await self._in_turn(namespace, self._refresh)
             if answer.status != 200:
                 return answer
         return Answer(200, body=self._queues.get(namespace, msgspec.Raw(nothing)))
 
     async def overview(self) -> Answer:
         """The overview for the web page, from a list of the cluster. Raises BusyError."""
-        return await self._in_turn(lambda: self._ask({"kind": OVERVIEW}))
+        return await self._in_turn("", lambda: self._ask({"kind": OVERVIEW}))
 
     async def _refresh(self) -> Answer:
         if self._clock() - self._queues_at <= KEEP:  # another question has refreshed them meanwhile
@@ -102,18 +95,13 @@ class Answers:
             self._queues_at = self._clock()
         return answer
 
-    async def _in_turn(self, work: Callable[[], Awaitable[Answer]]) -> Answer:
-        """Waits until no other question is worked on. Raises BusyError."""
-        if self._waiting >= WAITING:
-            raise BusyError(f"{self._waiting} questions wait for an answer", self._timeout)
-        self._waiting += 1
+    async def _in_turn(self, namespace: str, work: Callable[[], Awaitable[Answer]]) -> Answer:
+        """Waits until no other question is worked on and it is the turn of the namespace. Raises BusyError."""
         try:
-            async with asyncio.timeout(self._timeout), self._turn:
+            async with asyncio.timeout(self._timeout), self._turns.turn(namespace):
                 return await work()
         except TimeoutError:
             raise BusyError(f"no answer within {self._timeout:g} s", self._timeout) from None
-        finally:
-            self._waiting -= 1
 
     async def _ask(self, question: dict[str, str]) -> Answer:
         """Runs the process, after the pause that the last one calls for."""

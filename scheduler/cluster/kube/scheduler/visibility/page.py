@@ -7,9 +7,8 @@ cluster, so they are served to clients that are not known yet.
 
 import asyncio
 import time
-from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.resources import files
 from typing import Any, Final
@@ -20,6 +19,7 @@ from aiohttp import web
 
 from scheduler.api.kinds import NODE, POD_GROUP, QUEUE
 from scheduler.api.names import VISIBILITY_API_VERSION
+from scheduler.cluster.kube.scheduler.visibility.limits import Allowance
 from scheduler.cluster.kube.scheduler.visibility.overviews import Overviews
 from scheduler.cluster.kube.scheduler.visibility.refusals import RefusedError, name_in, status_response
 from scheduler.cluster.kube.scheduler.visibility.user import User, is_allowed
@@ -32,6 +32,8 @@ PAGES: Final = "pages"
 STREAMS: Final = 48
 """Maximum of pages that are open, less than the connections of the server."""
 STREAMS_OF_USER: Final = 6
+STREAMS_OF_NAMESPACE: Final = 12
+"""Open pages about a namespace, and open pages of its ServiceAccounts."""
 HEARTBEAT: Final = 15.0
 """Seconds without a change after which a comment is sent, so that both sides notice when the connection is gone."""
 RECHECK: Final = 60.0
@@ -55,6 +57,8 @@ _HEADERS: Final = {
 }
 Known = Callable[[web.Request], Awaitable[User]]
 """Returns who sends a request. Raises RefusedError."""
+Counted = Callable[[str], None]
+"""Counts a request about a namespace. Raises RefusedError if there were too many."""
 log = structlog.get_logger(__name__)
 
 
@@ -80,15 +84,15 @@ class Page:
         self._recheck = recheck
         self._heartbeat = heartbeat
         self._clock = clock
-        self._streams: Counter[str] = Counter()
-        """User -> open pages."""
+        self._open_pages = 0
+        self._streams = Allowance("pages {} are open", STREAMS_OF_USER, STREAMS_OF_NAMESPACE, 30.0)
         self._rights: dict[bytes, tuple[float, Rights]] = {}
         """User and scope -> since when these are the user's rights."""
         self._version = 0
         self._messages: dict[tuple[str, Rights, View | None], asyncio.Future[tuple[View, bytes]]] = {}
         """Of this version of the overview: scope, rights, and what a page shows -> what it is sent."""
 
-    def add_routes(self, app: web.Application, prefix: str, known: Known) -> None:
+    def add_routes(self, app: web.Application, prefix: str, known: Known, counted: Counted) -> None:
         """``prefix``: the path of the API group."""
 
         async def from_root(request: web.Request) -> web.Response:
@@ -97,7 +101,7 @@ class Page:
         async def data(request: web.Request) -> web.StreamResponse:
             response: web.StreamResponse
             try:
-                response = await self._data(request, known)
+                response = await self._data(request, known, counted)
             except RefusedError as refusal:
                 response = status_response(refusal.status, str(refusal), refusal.retry_after)
             except (ApiError, TransportError, msgspec.MsgspecError) as error:
@@ -112,32 +116,41 @@ class Page:
             app.router.add_get(f"{scope}/{{file:[a-z.]*}}", _file)
 
     # --- data ---------------------------------------------------------------------------------------------------------
-    async def _data(self, request: web.Request, known: Known) -> web.StreamResponse:
+    async def _data(self, request: web.Request, known: Known, counted: Counted) -> web.StreamResponse:
         namespace = name_in(request, "namespace") if "namespace" in request.match_info else ""
         watches = request.query.get("watch", "") in ("true", "1")
         user = await known(request)
-        open_pages = self._streams.total()
-        if open_pages >= self._most:
-            raise RefusedError(503, f"{open_pages} pages are open, at most {self._most}", 30.0)
-        if self._streams[user.name] >= STREAMS_OF_USER:
-            raise RefusedError(429, f"{STREAMS_OF_USER} pages of user {user.name!r} are open", 30.0)
-        self._streams[user.name] += 1
-        self._metrics.streams.set(self._streams.total())
-        try:
+        if self._open_pages >= self._most:
+            raise RefusedError(503, f"{self._open_pages} pages are open, at most {self._most}", 30.0)
+        with self._streams.of(user), self._counted_as_open():
             rights = await self._rights_of(user, namespace, "watch" if watches else "list")
-            async with self._overviews.viewing():
-                if watches:
-                    return await self._stream(request, known, user, namespace, rights)
-                _, overview = await self._overviews.newer(0, FIRST)
-                if overview is None:
-                    raise RefusedError(503, "no session has ended yet", 5.0)
-                document = {"apiVersion": VISIBILITY_API_VERSION, "kind": "Page", "namespace": namespace}
-                body = msgspec.json.encode({**document, **changes(None, view(overview, namespace, rights))})
-                return web.Response(body=body, content_type="application/json", headers=_HEADERS)
+            counted(namespace)
+            with self._streams.about(namespace):
+                return await self._show(request, known, user, namespace, rights, watches)
+
+    @contextmanager
+    def _counted_as_open(self) -> Iterator[None]:
+        self._open_pages += 1
+        self._metrics.streams.set(self._open_pages)
+        try:
+            yield
         finally:
-            self._streams[user.name] -= 1
-            self._streams += Counter()  # without those that have none
-            self._metrics.streams.set(self._streams.total())
+            self._open_pages -= 1
+            self._metrics.streams.set(self._open_pages)
+
+    async def _show(
+        self, request: web.Request, known: Known, user: User, namespace: str, rights: Rights, watches: bool
+    ) -> web.StreamResponse:
+        """The page as JSON, or as a stream of its changes if ``watches``."""
+        async with self._overviews.viewing():
+            if watches:
+                return await self._stream(request, known, user, namespace, rights)
+            _, overview = await self._overviews.newer(0, FIRST)
+            if overview is None:
+                raise RefusedError(503, "no session has ended yet", 5.0)
+            document = {"apiVersion": VISIBILITY_API_VERSION, "kind": "Page", "namespace": namespace}
+            body = msgspec.json.encode({**document, **changes(None, view(overview, namespace, rights))})
+            return web.Response(body=body, content_type="application/json", headers=_HEADERS)
 
     async def _stream(
         self, request: web.Request, known: Known, user: User, namespace: str, rights: Rights

@@ -3,9 +3,7 @@
 Refusals are ``Status`` objects, whose message kubectl prints.
 """
 
-import math
 import time
-from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Final, Protocol
@@ -15,11 +13,13 @@ import structlog
 from aiohttp import web
 
 from scheduler.api.names import VISIBILITY_API_VERSION
-from scheduler.cluster.kube.scheduler.visibility.answers import Answer, BusyError
+from scheduler.cluster.kube.scheduler.visibility.answers import Answer
+from scheduler.cluster.kube.scheduler.visibility.existence import problem_if_missing
 from scheduler.cluster.kube.scheduler.visibility.front_proxy import FrontProxy
-from scheduler.cluster.kube.scheduler.visibility.limits import RateLimit
+from scheduler.cluster.kube.scheduler.visibility.limits import Allowance, QuestionRates, RateLimit
 from scheduler.cluster.kube.scheduler.visibility.page import PAGES, Page
 from scheduler.cluster.kube.scheduler.visibility.refusals import RefusedError, name_in, status_response
+from scheduler.cluster.kube.scheduler.visibility.turns import BusyError
 from scheduler.cluster.kube.scheduler.visibility.user import UnauthenticatedError, User, is_allowed, user_of_token
 from scheduler.cluster.kube.serving.tls import ServingContext
 from scheduler.cluster.kube.transport.client import ApiClient
@@ -35,6 +35,8 @@ QUOTAS: Final = "queuequotas"
 LIMITS: Final = Limits(connections=128, largest=1024, held=1024 * 1024)
 IN_FLIGHT: Final = 2
 """Questions of one user that are answered at a time, so that a user leaves places in the queue to others."""
+IN_FLIGHT_OF_NAMESPACE: Final = 4
+"""Questions about a namespace, and questions of its ServiceAccounts, that are answered at a time."""
 MAX_TOKEN: Final = 16 * 1024
 """Characters of a bearer token."""
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -60,20 +62,19 @@ class VisibilityServer:
         *,
         page: Page | None = None,
         limits: Limits = LIMITS,
-        per_user: RateLimit | None = None,
+        rates: QuestionRates | None = None,
         reviews: RateLimit | None = None,
     ) -> None:
-        """``page``: the web page; None: it is not served. ``per_user``: limits the questions of each user; ``reviews``:
-        those of clients that are not yet known."""
+        """``page``: the web page; None: it is not served. ``rates``: limits the questions of users and about
+        namespaces; ``reviews``: those of clients that are not yet known."""
         self._client = client
         self._source = source
         self._metrics = metrics
         self._page = page
         self._connections = Connections(limits)
-        self._per_user = per_user or RateLimit(burst=10, per_second=0.5)
+        self._rates = rates or QuestionRates()
         self._reviews = reviews or RateLimit(burst=40, per_second=20)
-        self._in_flight: Counter[str] = Counter()
-        """User -> questions that are being answered."""
+        self._in_flight = Allowance("questions {} wait for an answer", IN_FLIGHT, IN_FLIGHT_OF_NAMESPACE, 1.0)
         self._runner: web.AppRunner | None = None
         self.front_proxy = FrontProxy()
         """How API servers authenticate."""
@@ -89,7 +90,7 @@ class VisibilityServer:
         app.router.add_get(explain, self._answering(EXPLAIN, self._explain))
         app.router.add_get(f"{PREFIX}/namespaces/{{namespace}}/{QUOTAS}", self._answering(QUOTAS, self._quotas))
         if self._page is not None:
-            self._page.add_routes(app, PREFIX, self._viewer)
+            self._page.add_routes(app, PREFIX, self._viewer, self._rates.asked_about)
         self._runner = self._connections.runner(app, shutdown_timeout=1.0)
         await self._runner.setup()
         self.port = await self._connections.listen(self._runner, host, port, tls.tls)
@@ -109,6 +110,9 @@ class VisibilityServer:
         namespace, name = name_in(request, "namespace"), name_in(request, "name")
         resource = request.match_info["resource"]
         async with self._authorized(request, "get", namespace, resource, EXPLAIN, name):
+            problem = await problem_if_missing(self._client, EXPLAINED[resource], namespace, name)
+            if problem:
+                return Answer(404, problem)
             return await self._source.explain(EXPLAINED[resource], namespace, name)
 
     async def _quotas(self, request: web.Request) -> Answer:
@@ -124,11 +128,8 @@ class VisibilityServer:
     ) -> AsyncIterator[None]:
         """Raises RefusedError unless the user may ask this, and may ask now."""
         user = await self._user(request)
-        self._limit(self._per_user, user.name)
-        if self._in_flight[user.name] >= IN_FLIGHT:
-            raise RefusedError(429, f"{IN_FLIGHT} questions of user {user.name!r} wait for an answer", 1.0)
-        self._in_flight[user.name] += 1
-        try:
+        self._rates.asked_by(user)
+        with self._in_flight.of(user):
             if not await is_allowed(self._client, user, verb, namespace, resource, subresource, name):
                 what = f"{resource}/{subresource}" if subresource else resource
                 group = VISIBILITY_API_VERSION.partition("/")[0]
@@ -137,11 +138,9 @@ class VisibilityServer:
                     f"{what}.{group}{f' {name!r}' if name else ''} is forbidden: User {user.name!r} cannot {verb} "
                     f"resource {what!r} in API group {group!r} in the namespace {namespace!r}",
                 )
-            yield
-        finally:
-            self._in_flight[user.name] -= 1
-            if not self._in_flight[user.name]:
-                del self._in_flight[user.name]
+            self._rates.asked_about(namespace)
+            with self._in_flight.about(namespace):
+                yield
 
     async def _user(self, request: web.Request) -> User:
         """The user that an API server names, or whose bearer token it is. Raises RefusedError."""
@@ -153,7 +152,7 @@ class VisibilityServer:
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not token or len(token) > MAX_TOKEN:
             raise RefusedError(401, "neither an API server nor a bearer token names a user")
-        self._limit(self._reviews, request.remote or "")
+        self._reviews.take(request.remote or "")
         try:
             return await user_of_token(self._client, token)
         except UnauthenticatedError as error:
@@ -162,14 +161,8 @@ class VisibilityServer:
     async def _viewer(self, request: web.Request) -> User:
         """The user who opens a page. Raises RefusedError."""
         user = await self._user(request)
-        self._limit(self._per_user, user.name)
+        self._rates.asked_by(user)
         return user
-
-    @staticmethod
-    def _limit(limit: RateLimit, key: str) -> None:
-        seconds = limit.wait(key)
-        if seconds:
-            raise RefusedError(429, f"too many questions; the next one in {math.ceil(seconds)} s", seconds)
 
     def _answering(self, resource: str, question: Callable[[web.Request], Awaitable[Answer]]) -> Handler:
         async def handle(request: web.Request) -> web.StreamResponse:

@@ -9,6 +9,8 @@ from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.ratelimit import Priority
 
 _TOKEN_REVIEWS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
+_SERVICE_ACCOUNT: Final = "system:serviceaccount:"
+"""Prefix of the user names of ServiceAccounts; their namespace follows."""
 _ACCESS_REVIEWS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 
 
@@ -23,6 +25,14 @@ class User(msgspec.Struct, frozen=True):
     groups: tuple[str, ...] = ()
     uid: str = ""
     extra: dict[str, list[str]] = msgspec.field(default_factory=dict)
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of a ServiceAccount; "" for other users."""
+        if not self.name.startswith(_SERVICE_ACCOUNT):
+            return ""
+        namespace, _, _ = self.name.removeprefix(_SERVICE_ACCOUNT).partition(":")
+        return namespace
 
 
 class _UserInfo(msgspec.Struct):

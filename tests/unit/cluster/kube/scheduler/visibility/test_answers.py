@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from scheduler.cluster.kube.scheduler.visibility import answers as module
-from scheduler.cluster.kube.scheduler.visibility.answers import Answers, BusyError, Worker
+from scheduler.cluster.kube.scheduler.visibility.answers import Answers, Worker
+from scheduler.cluster.kube.scheduler.visibility.turns import BusyError
 
 PROGRAM = """
 import json, os, sys, time

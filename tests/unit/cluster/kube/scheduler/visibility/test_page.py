@@ -289,6 +289,19 @@ def test_a_user_opens_a_few_pages_at_a_time() -> None:
     run(scenario)
 
 
+def test_the_pages_about_a_namespace_leave_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page, "STREAMS_OF_NAMESPACE", 2)
+
+    async def scenario() -> None:
+        async with browser() as b, b.open(MINE, "alice"), b.open(MINE, "admin"):
+            status, message = await b.refused(f"{MINE}?watch=true", "alice")
+            assert (status, message) == (429, "2 pages about namespace 'research' are open")
+            async with b.open("/pages", "admin"):
+                pass
+
+    run(scenario)
+
+
 def test_beyond_the_limit_of_pages_the_answer_says_when_to_come_again() -> None:
     async def scenario() -> None:
         async with browser(streams=1) as b, b.open(MINE, "alice"), b.get("/pages?watch=true", "admin") as answer:

@@ -13,10 +13,11 @@ import pytest
 from aiohttp import web
 from multidict import CIMultiDict, CIMultiDictProxy
 
-from scheduler.cluster.kube.scheduler.visibility.answers import Answer, BusyError
+from scheduler.cluster.kube.scheduler.visibility.answers import Answer
 from scheduler.cluster.kube.scheduler.visibility.front_proxy import FrontProxy, FrontProxyError, read_front_proxy
-from scheduler.cluster.kube.scheduler.visibility.limits import RateLimit
-from scheduler.cluster.kube.scheduler.visibility.server import PREFIX, VisibilityServer
+from scheduler.cluster.kube.scheduler.visibility.limits import QuestionRates, RateLimit
+from scheduler.cluster.kube.scheduler.visibility.server import IN_FLIGHT_OF_NAMESPACE, PREFIX, VisibilityServer
+from scheduler.cluster.kube.scheduler.visibility.turns import BusyError
 from scheduler.cluster.kube.scheduler.visibility.user import User
 from scheduler.cluster.kube.serving.certificates import renewed, to_pem
 from scheduler.cluster.kube.serving.tls import ServingContext
@@ -28,6 +29,7 @@ from tests.unit.cluster.kube.fake_api import Call, FakeApi, refusal, serving
 TOKENS = "/apis/authentication.k8s.io/v1/tokenreviews"
 ACCESS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 QUOTAS = f"{PREFIX}/namespaces/research/queuequotas"
+JOBS = "/apis/batch.volcano.sh/v1alpha1/namespaces/research/jobs"
 EXPLAIN = f"{PREFIX}/namespaces/research/jobs/train/explain"
 PROXY = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"
 ALICE = {"username": "alice", "uid": "u1", "groups": ["team"], "extra": {"scopes": ["a"]}}
@@ -68,7 +70,7 @@ class World:
 
 
 @asynccontextmanager
-async def world(per_user: RateLimit | None = None, reviews: RateLimit | None = None) -> AsyncIterator[World]:
+async def world(rates: QuestionRates | None = None, reviews: RateLimit | None = None) -> AsyncIterator[World]:
     pem = to_pem(renewed(None, ["127.0.0.1"], datetime.now(UTC)))
     tls = ServingContext(client_certificates=True)
     tls.load(pem["tls.crt"], pem["tls.key"])
@@ -87,18 +89,20 @@ async def world(per_user: RateLimit | None = None, reviews: RateLimit | None = N
                 return await made[0].queues(namespace, nothing)
 
         server = VisibilityServer(
-            client, Late(), VisibilityMetrics(RoleMetrics().registry), per_user=per_user, reviews=reviews
+            client, Late(), VisibilityMetrics(RoleMetrics().registry), rates=rates, reviews=reviews
         )
         made.append(World(api, server, session))
         await server.start("127.0.0.1", 0, tls)
 
         async def review(call: Call, request: web.Request) -> Reply:
-            valid = call.body["spec"]["token"] == "alice"
-            return {"status": {"authenticated": valid, "user": ALICE if valid else {}}}
+            token = call.body["spec"]["token"]
+            users = {"alice": ALICE} | ({token: {"username": token}} if token.startswith("system:") else {})
+            return {"status": {"authenticated": token in users, "user": users.get(token, {})}}
 
         async def access(call: Call, request: web.Request) -> Reply:
             return {"status": {"allowed": call.body["spec"]["resourceAttributes"]["namespace"] == "research"}}
 
+        api.answer("GET", JOBS, {"items": [{"metadata": {"name": "train"}}]})
         api.on("POST", TOKENS, review)
         api.on("POST", ACCESS, access)
         try:
@@ -176,7 +180,7 @@ def test_what_is_no_name_reaches_neither_the_api_server_nor_a_process(path: str)
 
 def test_a_user_who_asks_too_often_is_refused_before_the_api_server_is_asked() -> None:
     async def scenario() -> None:
-        async with world(per_user=RateLimit(1, 0.001)) as w:
+        async with world(QuestionRates(RateLimit(1, 0.001))) as w:
             assert (await w.get(QUOTAS))[0] == 200
             status, answer = await w.get(QUOTAS)
             assert (status, answer["reason"]) == (429, "TooManyRequests")
@@ -198,6 +202,73 @@ def test_a_user_leaves_places_to_others() -> None:
             w.hold.set()
             assert [(await each)[0] for each in asking] == [200, 200]
             assert (await w.get(EXPLAIN))[0] == 200
+
+    run(scenario)
+
+
+def test_many_accounts_of_a_namespace_leave_places_to_others() -> None:
+    async def scenario() -> None:
+        async with world() as w:
+            w.hold = asyncio.Event()
+            accounts = [f"system:serviceaccount:research:a{number}" for number in range(IN_FLIGHT_OF_NAMESPACE + 1)]
+            asking = [asyncio.create_task(w.get(EXPLAIN, each)) for each in accounts[:-1]]
+            while len(w.asked) < IN_FLIGHT_OF_NAMESPACE:
+                await asyncio.sleep(0.01)
+            status, answer = await w.get(EXPLAIN, accounts[-1])
+            message = "4 questions of accounts of namespace 'research' wait for an answer"
+            assert (status, answer["message"]) == (429, message)
+            status, answer = await w.get(EXPLAIN)
+            assert (status, answer["message"]) == (429, "4 questions about namespace 'research' wait for an answer")
+            w.hold.set()
+            assert [(await each)[0] for each in asking] == [200] * IN_FLIGHT_OF_NAMESPACE
+
+    run(scenario)
+
+
+def test_users_without_rights_do_not_use_up_the_limits_of_a_namespace() -> None:
+    async def scenario() -> None:
+        rates = QuestionRates(per_namespace=lambda: RateLimit(2, 0.001))
+        async with world(rates) as w:
+            w.api.on("POST", ACCESS, _allows_alice_alone)
+            found = [(await w.get(QUOTAS, f"system:serviceaccount:n{number}:a"))[0] for number in range(5)]
+            assert found == [403] * 5
+            assert [(await w.get(QUOTAS))[0] for _ in range(3)] == [200, 200, 429]
+
+    run(scenario)
+
+
+async def _allows_alice_alone(call: Call, request: web.Request) -> Reply:
+    return {"status": {"allowed": call.body["spec"]["user"] == "alice"}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "message"),
+    [
+        ("jobs", "typo", "there is no job typo in namespace research"),
+        ("podgroups", "train", "there is no podgroup train in namespace research"),
+        ("pods", "other-w-0", "there is no pod other-w-0 in namespace research"),
+        (
+            "pods",
+            "train-w-0",
+            "there is no pod train-w-0 in namespace research; job train creates it once it is admitted: "
+            "explain job train",
+        ),
+    ],
+)
+def test_a_question_about_an_object_that_does_not_exist_starts_no_process(kind: str, name: str, message: str) -> None:
+    async def scenario() -> None:
+        async with world() as w:
+
+            async def jobs(call: Call, request: web.Request) -> Reply:
+                selector = request.query.get("fieldSelector", "")
+                found = ["train", "tra"] if selector in ("", "metadata.name=train") else []
+                return {"items": [{"metadata": {"name": each}} for each in found]}
+
+            w.api.on("GET", JOBS, jobs)
+            w.api.answer("GET", "/api/v1/namespaces/research/pods", {"items": None})
+            status, answer = await w.get(f"{PREFIX}/namespaces/research/{kind}/{name}/explain")
+            assert (status, answer["reason"], answer["message"]) == (404, "NotFound", message)
+            assert w.asked == []
 
     run(scenario)
 
