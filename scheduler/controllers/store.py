@@ -30,8 +30,9 @@ class Store:
 
     def __init__(self) -> None:
         self._objects: dict[Kind, dict[Key, KubeObject]] = {}
-        self._pods_of: dict[str, dict[str, Pod]] = {}
-        """By the uid of the owner that manages them, then by name."""
+        self._pods_of: dict[tuple[str, str], dict[str, Pod]] = {}
+        """By namespace and the uid of the owner that manages them, then by name. An owner is in the namespace of its
+        Pods: whoever may create Pods may write the uid of any object into them."""
         self._grouped: dict[Key, dict[str, Pod]] = {}
         """By the PodGroup they name, then by name."""
         self._parts = PodParts()
@@ -49,9 +50,9 @@ class Store:
     def count(self, kind: Kind) -> int:
         return len(self._objects.get(kind, ()))
 
-    def pods_of(self, owner_uid: str) -> Mapping[str, Pod]:
-        """The Pods that an object manages, by name."""
-        return self._pods_of.get(owner_uid, _NO_PODS)
+    def pods_of(self, namespace: str, owner_uid: str) -> Mapping[str, Pod]:
+        """The Pods that an object in a namespace manages, by name."""
+        return self._pods_of.get((namespace, owner_uid), _NO_PODS)
 
     def pods_in_group(self, namespace: str, name: str) -> Mapping[str, Pod]:
         """The Pods that name a PodGroup, by name."""
@@ -107,7 +108,7 @@ class Store:
     def _link(self, pod: Pod) -> None:
         owner = controller_of(pod)
         if owner is not None:
-            self._pods_of.setdefault(owner.uid, {})[pod.metadata.name] = pod
+            self._pods_of.setdefault((pod.metadata.namespace, owner.uid), {})[pod.metadata.name] = pod
         group = (pod.metadata.annotations or {}).get(GROUP_NAME)
         if group:
             self._grouped.setdefault((pod.metadata.namespace, group), {})[pod.metadata.name] = pod
@@ -115,7 +116,7 @@ class Store:
     def _unlink(self, pod: Pod) -> None:
         owner = controller_of(pod)
         if owner is not None:
-            _drop(self._pods_of, owner.uid, pod.metadata.name)
+            _drop(self._pods_of, (pod.metadata.namespace, owner.uid), pod.metadata.name)
         group = (pod.metadata.annotations or {}).get(GROUP_NAME)
         if group:
             _drop(self._grouped, (pod.metadata.namespace, group), pod.metadata.name)

@@ -11,9 +11,9 @@ from scheduler.framework.figures import UsageByQueue
 def gauge(
     name: str, text: str, labels: Sequence[str], values: Iterable[tuple[Sequence[str], float]]
 ) -> GaugeMetricFamily:
-    """``values``: the values of the labels, and the value."""
+    """``values``: the values of the labels, and the value. Of several with equal labels, the last counts."""
     family = GaugeMetricFamily(name, text, labels=labels)
-    for key, value in values:
+    for key, value in {tuple(key): value for key, value in values}.items():
         family.add_metric(key, value)
     return family
 

@@ -20,6 +20,7 @@ from prometheus_client.utils import floatToGoString
 from scheduler.api.decisions import Decisions
 from scheduler.api.job import Job
 from scheduler.api.task import Task
+from scheduler.api.uids import without_uid
 from scheduler.observability.chip_figures import ChipFigures
 from scheduler.observability.cluster_figures import ClusterFigures
 from scheduler.observability.role_metrics import RoleMetrics, exponential_buckets
@@ -56,7 +57,7 @@ class AttemptFigures(Collector):
         )
         by_name: collections.Counter[str] = collections.Counter()
         for key, number in self._retries.items():
-            by_name[key.partition("/")[2]] += number
+            by_name[without_uid(key.partition("/")[2])] += number
         for name, number in sorted(by_name.items()):
             retries.add_metric([name], number)
         yield retries
@@ -109,7 +110,7 @@ class WaitTimes:
             self._observe("running", now - task.scheduled_at, task.key)
 
     def _observe(self, stage: str, seconds: float, key: str) -> None:
-        self._stages[stage].observe(max(seconds, 0.0), exemplar={"object": key[:_MAX_NAME_LENGTH]})
+        self._stages[stage].observe(max(seconds, 0.0), exemplar={"object": without_uid(key)[:_MAX_NAME_LENGTH]})
 
 
 PLACING_STAGES: Final = ("Predicate", "Scoring", "PreBind", "Bind")

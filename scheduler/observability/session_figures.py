@@ -20,6 +20,7 @@ from scheduler.api.queue import COUNTED_PHASE, QUEUE_PHASES, Queue
 from scheduler.api.resource import Dimensions, Vector
 from scheduler.api.snapshot import SettledJobs
 from scheduler.api.task import TaskStatus
+from scheduler.api.uids import without_uid
 from scheduler.framework.figures import Figures, UsageByQueue
 from scheduler.observability.metric_families import amount_families, gauge
 
@@ -84,7 +85,7 @@ class SessionFigures(Collector):
         ReplicationController manages, and the others.
         """
         newly = {
-            key: _Scheduled((job.name, job.queue, job.namespace), job.creation, when)
+            key: _Scheduled((without_uid(job.name), job.queue, job.namespace), job.creation, when)
             for key, when in bound.items()
             if (job := jobs.get(key)) is not None
         }
@@ -143,7 +144,10 @@ class SessionFigures(Collector):
             yield gauge(name, text, _QUEUE, [((queue,), last.phases[queue, phase]) for queue in sorted(last.queues)])
         weights = [((name,), queue.weight) for name, queue in sorted(last.queues.items())]
         yield gauge("volcano_queue_weight", "Weight of a queue", _QUEUE, weights)
-        unplaced = [((name,), number) for name, number in sorted(last.unplaced.items()) if number]
+        by_name: Counter[str] = Counter()
+        for name, number in last.unplaced.items():
+            by_name[without_uid(name)] += number
+        unplaced = [((name,), number) for name, number in sorted(by_name.items()) if number]
         text = "Pods of a job that the last session could not place"
         yield gauge("volcano_unschedule_task_count", text, ["job_id"], unplaced)
         labels, times = ["job_name", "queue", "job_namespace"], last.scheduled.values()

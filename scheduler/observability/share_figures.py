@@ -9,6 +9,7 @@ from prometheus_client.registry import Collector
 
 from scheduler.api.queue import Queue
 from scheduler.api.resource import Dimensions, Vector
+from scheduler.api.uids import without_uid
 from scheduler.framework.figures import Figures, UsageByQueue
 from scheduler.framework.session import Session
 from scheduler.observability.metric_families import amount_families, gauge
@@ -45,7 +46,7 @@ class ShareFigures(Collector):
             return
         yield from _queue_shares(self._reported)
         figures = self._reported.figures
-        jobs = [((namespace, name), share) for one in figures for namespace, name, share in one.jobs]
+        jobs = [((namespace, without_uid(name)), share) for one in figures for namespace, name, share in one.jobs]
         yield gauge("volcano_job_share", "Dominant share of a job", ["job_ns", "job_id"], jobs)
         yield from _namespace_shares(figures)
 

@@ -12,6 +12,7 @@ from prometheus_client.registry import Collector
 
 from scheduler.api.job import PENDING_PHASES, Job
 from scheduler.api.task import TaskStatus
+from scheduler.api.uids import without_uid
 
 REASON_CLASSES: Final = ("not_admitted", "refused", "no_node", "gang", "other")
 MAX_JOBS: Final = 20
@@ -88,8 +89,9 @@ class WaitingFigures(Collector):
             f"Unix time since which a job has waited, for the {MAX_JOBS} jobs that have waited longest",
             labels=["job_namespace", "job_name", *by_queue],
         )
-        for moment, *key_of_job in last.longest:
-            longest.add_metric(key_of_job, moment)
+        named = {(namespace, without_uid(name), *rest): since for since, namespace, name, *rest in last.longest}
+        for labels, moment in named.items():
+            longest.add_metric(labels, moment)
         return (pods, jobs, since, longest)
 
 

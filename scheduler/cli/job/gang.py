@@ -67,15 +67,21 @@ class Gang:
 
 def group_of(job: "KubeObject", groups: "Iterable[PodGroup]") -> "PodGroup | None":
     """The PodGroup that a job owns."""
-    return _owned(groups).get(job.metadata.uid) if job.metadata.uid else None
+    return _owned(groups).get(_place(job)) if job.metadata.uid else None
 
 
 def gangs(jobs: "Iterable[Job]", groups: "Iterable[PodGroup]") -> list[Gang]:
     """Pairs each job with the PodGroup that it owns."""
     owned = _owned(groups)
-    return [Gang(job, owned.get(job.metadata.uid) if job.metadata.uid else None) for job in jobs]
+    return [Gang(job, owned.get(_place(job)) if job.metadata.uid else None) for job in jobs]
 
 
-def _owned(groups: "Iterable[PodGroup]") -> "dict[str, PodGroup]":
-    """uid of the owner -> PodGroup."""
-    return {owner.uid: group for group in groups if (owner := controller_of(group)) is not None}
+def _place(owner: "KubeObject") -> tuple[str, str]:
+    return owner.metadata.namespace, owner.metadata.uid
+
+
+def _owned(groups: "Iterable[PodGroup]") -> "dict[tuple[str, str], PodGroup]":
+    """Namespace and uid of the owner -> PodGroup."""
+    return {
+        (group.metadata.namespace, owner.uid): group for group in groups if (owner := controller_of(group)) is not None
+    }

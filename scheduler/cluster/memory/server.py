@@ -113,9 +113,9 @@ class MemoryServer:
         """All objects of a kind, decoded, the oldest first."""
         return [self._decoded[key] for key in self._keys.get(kind, ())]
 
-    def owned(self, kind: Kind, uid: str) -> list[Json]:
-        """The objects of a kind that have the owner with that uid, the oldest first."""
-        entries = [self._objects[key] for key in self._owned.get(uid, ())]
+    def owned(self, kind: Kind, namespace: str, uid: str) -> list[Json]:
+        """The objects of a kind in a namespace that have the owner with that uid, the oldest first."""
+        entries = [self._objects[key] for key in self._owned.get(uid, ()) if key[1] == namespace]
         return [raw for of, raw in entries if of is kind]
 
     def exists(self, uid: str) -> bool:
@@ -301,7 +301,7 @@ class MemoryServer:
             self._owned.get(owner, {}).pop(key, None)
         for owned in self._owned.pop(uid, {}):
             entry = self._objects.get(owned)
-            if entry is not None and entry[0] is not None:
+            if entry is not None and entry[0] is not None and key[1] in ("", owned[1]):
                 self.delete(entry[0], owned[1], owned[2])
 
     # --- internals ----------------------------------------------------------------------------------------------------

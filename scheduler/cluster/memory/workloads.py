@@ -153,8 +153,9 @@ class Workloads:
     # --- Pods ---------------------------------------------------------------------------------------------------------
     def _controlled(self, kind: Kind, workload: Json) -> Iterator[Json]:
         """The objects of a kind that the workload controls."""
-        uid = workload["metadata"]["uid"]
-        for raw in self._server.owned(kind, uid):
+        meta = workload["metadata"]
+        uid = meta["uid"]
+        for raw in self._server.owned(kind, meta["namespace"], uid):
             controller = controller_of(raw)
             if controller is not None and controller.get("uid") == uid:
                 yield raw

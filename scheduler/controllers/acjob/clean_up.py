@@ -37,7 +37,7 @@ def deletions(store: Store, job: AscendJob, is_deleted: Callable[[Pod], bool]) -
     group = store.get(POD_GROUP, PodGroup, job.metadata.namespace, group_name(job))
     if group is not None:
         effects.append(Delete(POD_GROUP, *key_of(group), group.metadata.uid))
-    pods = store.pods_of(job.metadata.uid).values()
+    pods = store.pods_of(job.metadata.namespace, job.metadata.uid).values()
     found = (each for each in pods if each.metadata.deletion_timestamp is None and is_deleted(each))
     effects += (Delete(POD, *key_of(each), each.metadata.uid) for each in found)
     return effects
@@ -56,7 +56,7 @@ def _unused_service(store: Store, job: AscendJob, effects: list[Effect]) -> list
     found = store.get(SERVICE, Service, job.metadata.namespace, name)
     if found is None or not is_controlled_by(found, job.metadata.uid):
         return []
-    leads = store.pods_of(job.metadata.uid).get(name)
+    leads = store.pods_of(job.metadata.namespace, job.metadata.uid).get(name)
     if leads is not None and Delete(POD, *key_of(leads), leads.metadata.uid) not in effects:
         return []
     return [Delete(SERVICE, *key_of(found), found.metadata.uid)]

@@ -90,7 +90,7 @@ class AscendJobController(Controller):
             if not _concerns(cast("Pod | None", old), cast("Pod | None", new)):
                 return []
             job = self._store.get(ACJOB, AscendJob, *key)
-            is_lost = new is None and not is_switched(cast("Pod", obj), self._store.pods_of(owner.uid))
+            is_lost = new is None and not is_switched(cast("Pod", obj), self._store.pods_of(key[0], owner.uid))
             if is_lost and job is not None and job.metadata.uid == owner.uid:
                 self._lost[key] = max(self._lost.get(key, 0), number_in((obj.metadata.labels or {}).get(VERSION, "")))
         return [key]
@@ -135,7 +135,7 @@ class AscendJobController(Controller):
     def _advance(self, job: AscendJob, roles: JobRoles, manifest: Json, now: float) -> Plan:
         """Creates what is missing, and writes the status."""
         group = self._store.get(POD_GROUP, PodGroup, job.metadata.namespace, group_name(job))
-        pods = self._store.pods_of(job.metadata.uid)
+        pods = self._store.pods_of(job.metadata.namespace, job.metadata.uid)
         existing = places(job, roles, pods)
         plan = Plan()
         if group is None:

@@ -68,7 +68,8 @@ class JobReconciler:
         self._recorder = EventRecorder(job, state)
         self._group = find_group(store, job)
         self._parsed_spec, fresh = state.refresh_spec(job)
-        self._members = members_of(self._parsed_spec, store.pods_of(job.metadata.uid).values(), job.status.version)
+        pods = store.pods_of(job.metadata.namespace, job.metadata.uid)
+        self._members = members_of(self._parsed_spec, pods.values(), job.status.version)
         self._plan = Plan()
         self.obstacles: list[Obstacle] = []
         """The obstacles found."""

@@ -60,8 +60,8 @@ class Communicators:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._replica_sets: dict[str, set[Key]] = {}
-        """By the uid of the Deployment."""
+        self._replica_sets: dict[tuple[str, str], set[Key]] = {}
+        """By the namespace and the uid of the Deployment."""
 
     def observe(self, kind: Kind, old: KubeObject | None, new: KubeObject | None) -> list[Key]:
         """An object of ``KINDS``, a ReplicaSet or a Pod was added, changed or deleted. Returns the keys of the
@@ -100,13 +100,14 @@ class Communicators:
             owner = None if obj is None else _deployment(obj)
             if obj is None or owner is None:
                 continue
+            place = obj.metadata.namespace, owner.uid
             if obj is new:
-                self._replica_sets.setdefault(owner.uid, set()).add(key_of(obj))
+                self._replica_sets.setdefault(place, set()).add(key_of(obj))
             elif new is None:
-                sets = self._replica_sets.get(owner.uid, set())
+                sets = self._replica_sets.get(place, set())
                 sets.discard(key_of(obj))
                 if not sets:
-                    self._replica_sets.pop(owner.uid, None)
+                    self._replica_sets.pop(place, None)
             keys[obj.metadata.namespace, owner.name] = None
         return list(keys)
 
@@ -126,18 +127,21 @@ class Communicators:
                 continue
             owners: list[KubeObject] = [workload]
             if kind is DEPLOYMENT:
-                sets = sorted(self._replica_sets.get(workload.metadata.uid, ()))
+                sets = sorted(self._replica_sets.get((key[0], workload.metadata.uid), ()))
                 found = (self._store.get(REPLICA_SET, Workload, *each) for each in sets)
                 owners = [each for each in found if each is not None]
             replicas = workload.spec.replicas
             yield from self._communicator(kind, workload, 1 if replicas is None else replicas, owners)
+
+    def _pods_of(self, owner: KubeObject) -> Iterable[Pod]:
+        return self._store.pods_of(owner.metadata.namespace, owner.metadata.uid).values()
 
     def _communicator(
         self, kind: Kind, obj: KubeObject, size: int, owners: Iterable[KubeObject]
     ) -> Iterator[Communicator]:
         if obj.metadata.deletion_timestamp is not None:
             return
-        pods = [pod for owner in owners for pod in self._store.pods_of(owner.metadata.uid).values()]
+        pods = [pod for owner in owners for pod in self._pods_of(owner)]
         in_file = any(map(_reads_file, pods[:1]))
         if in_file or kind is ACJOB or _is_labelled(obj):
             counted = (pod for pod in pods if _counts(pod) and not (kind is DEPLOYMENT and has_failed(pod)))

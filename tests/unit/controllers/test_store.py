@@ -96,7 +96,8 @@ def test_pods_are_found_by_the_owner_that_manages_them_and_by_their_group() -> N
     store.upsert(POD, pod("p1", owner="job"))
     store.upsert(POD, pod("p2", group="g"))
 
-    assert set(store.pods_of("job")) == {"p0", "p1"}
+    assert set(store.pods_of("a", "job")) == {"p0", "p1"}
+    assert store.pods_of("b", "job") == {}
     assert set(store.pods_in_group("a", "g")) == {"p0", "p2"}
     assert store.pods_in_group("b", "g") == {}
 
@@ -110,7 +111,7 @@ def test_a_pod_that_changes_its_group_or_goes_is_found_there_no_more() -> None:
     assert set(store.pods_in_group("a", "h")) == {"p0"}
 
     store.delete(POD, "a", "p0")
-    assert store.pods_of("job") == {}
+    assert store.pods_of("a", "job") == {}
     assert store.pods_in_group("a", "h") == {}
 
 

@@ -147,3 +147,24 @@ def test_a_session_counts_the_nodes_on_which_it_tried_to_preempt() -> None:
     }
     world.run(configuration(flags, actions="allocate, preempt"))
     assert (world.evicted, world.decisions.preemption_attempts) == ({"low"}, 1)
+
+
+UID = "0b2e0c5a-3b0f-4f7e-9d55-1c1b6c8b7a10"
+
+
+def test_no_label_of_a_metric_has_a_uid() -> None:
+    names = [f"{name}-{UID}" for name in ("train", "podgroup", "waits")]
+    groups = [group(names[0], "a"), group(names[1], "a"), group(names[2], "a", 9, phase="Inqueue", asks="1c")]
+    members = [*pods("t", 2, "1c", names[0]), *pods("p", 1, "1c", names[1]), *pods("w", 2, "1c", names[2])]
+    value = Scraped(World(*NODES, queue("a"), *groups, *members), "drf", "proportion")
+    outcome = value.world.outcome
+    assert outcome is not None
+    session = outcome.session
+    value.metrics.waiting.update(session.jobs)
+    value.metrics.attempts.count(0, [f"default/{names[2]}"], session.jobs)
+    value.metrics.session.update(session.jobs, session.queues, session.dimensions, dict.fromkeys(session.jobs, 9.0))
+    text = generate_latest(value.metrics.registry).decode()
+    for name in ("job_share", "unschedule_task_count", "job_retry_counts", "e2e_job_scheduling_last_time"):
+        assert f"volcano_{name}{{" in text
+    assert 'job_name="train"' in text and 'job_id="waits"' in text
+    assert UID not in text

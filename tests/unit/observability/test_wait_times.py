@@ -27,6 +27,19 @@ def sums(registry: CollectorRegistry) -> dict[str, float]:
     return found
 
 
+def test_the_exemplar_of_a_pod_group_has_no_uid() -> None:
+    registry = CollectorRegistry()
+    waits = WaitTimes(registry)
+    uid = "0b2e0c5a-3b0f-4f7e-9d55-1c1b6c8b7a10"
+    world = World(node("n", "4c"), group(f"train-{uid}", asks="1c"), pod("p", "1c", f"train-{uid}"))
+    first = world.run(CONF).outcome
+    assert first is not None
+    waits.decided(world.decisions, first.session.jobs, first.session.now)
+    text = generate_latest(registry).decode()  # type: ignore[no-untyped-call]
+    assert 'object="default/train"' in text
+    assert uid not in text
+
+
 def test_each_stage_begins_where_the_one_before_ends() -> None:
     registry = CollectorRegistry()
     waits = WaitTimes(registry)

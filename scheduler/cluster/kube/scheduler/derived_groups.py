@@ -36,7 +36,7 @@ class DerivedGroups:
         self._is_real = is_real
         self._plain_namespaces: set[str] = set()
         """Namespaces that choose no queue for their PodGroups."""
-        self._plain_owners: set[str] = set()
+        self._plain_owners: set[tuple[str, str]] = set()
         """Uids of workloads without annotations that their PodGroups inherit."""
         self._owners: dict[tuple[str, str, str], str] = {}
         """Kind, namespace and name of those workloads -> uid."""
@@ -62,7 +62,7 @@ class DerivedGroups:
             self._forget_owner(kind, meta.namespace, meta.name)
             if not inherited(obj):
                 self._owners[kind, meta.namespace, meta.name] = meta.uid
-                self._plain_owners.add(meta.uid)
+                self._plain_owners.add((meta.namespace, meta.uid))
         self._sink.upsert(kind, obj)
 
     def delete(self, kind: str, namespace: str, name: str) -> None:
@@ -76,7 +76,7 @@ class DerivedGroups:
             self._forget_owner(kind, namespace, name)
 
     def _forget_owner(self, kind: str, namespace: str, name: str) -> None:
-        self._plain_owners.discard(self._owners.pop((kind, namespace, name), ""))
+        self._plain_owners.discard((namespace, self._owners.pop((kind, namespace, name), "")))
 
     def _with_group(self, pod: Pod) -> Pod:
         """Returns the Pod with the name of its PodGroup, if that is known to be what the controller will write.
@@ -107,7 +107,8 @@ class DerivedGroups:
         if meta.namespace not in self._plain_namespaces:
             return None
         for owner in meta.owner_references or ():
-            if find_kind(owner.api_version, owner.kind) in OWNERS and owner.uid not in self._plain_owners:
+            known = (meta.namespace, owner.uid) in self._plain_owners
+            if find_kind(owner.api_version, owner.kind) in OWNERS and not known:
                 return None
         want = wanted(pod, ())
         if not want.plain:

@@ -116,6 +116,19 @@ def test_deleting_an_object_deletes_all_that_it_owns_transitively() -> None:
     ]
 
 
+def test_an_object_of_another_namespace_is_owned_by_nobody_here() -> None:
+    server, _ = server_with_log()
+    server.create(VCJOB, manifest(VCJOB, "j"))
+    job = found(server, VCJOB, "ns", "j")
+    forged = manifest(POD, "p", owner=job, spec={"containers": []})
+    forged["metadata"]["namespace"] = "evil"
+    server.create(POD, forged)
+
+    assert server.owned(POD, "ns", job["metadata"]["uid"]) == []
+    server.delete(VCJOB, "ns", "j")
+    assert server.find(POD, "evil", "p") is not None
+
+
 def test_a_deleted_pod_on_a_node_terminates_and_one_without_a_node_is_removed() -> None:
     server, _ = server_with_log()
     server.create(POD, manifest(POD, "placed", spec={"containers": [], "nodeName": "n1"}))

@@ -234,6 +234,21 @@ def test_a_table_with_a_pod_that_has_failed_does_not_follow_other_changes(world:
     assert world.table()["status"] == "initializing"
 
 
+def test_pods_and_replica_sets_of_another_namespace_have_no_place(world: World) -> None:
+    world.deployment("web-1")
+    forged = owner(REPLICA_SET, "web-2", replicas=1)
+    forged["metadata"] |= {"namespace": "evil", "ownerReferences": [reference(DEPLOYMENT, "web")]}
+    pods = [pod(f"evil-{of}", reference(REPLICA_SET, of), requests=NPUS, nodeName="n9") for of in ("web-1", "web-2")]
+    for raw in pods:
+        raw["metadata"] |= {"namespace": "evil"}
+        raw["metadata"]["annotations"] = {"hccl/rankIndex": "2", ASCEND_910_CONFIGURATION: devices(2)}
+        raw["status"] = {"phase": "Running", "podIP": "10.9.0.9"}
+    world.cluster.create(forged, *pods)
+    world.pods(0, 1, of=reference(REPLICA_SET, "web-1"))
+    table = world.table("web")
+    assert (table["status"], table["server_count"]) == ("completed", "2")
+
+
 def test_the_failed_pod_of_a_deployment_has_no_place(world: World) -> None:
     world.deployment("web-1")
     world.pods(0, 1, of=reference(REPLICA_SET, "web-1"))

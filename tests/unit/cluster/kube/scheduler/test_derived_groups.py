@@ -125,6 +125,16 @@ def test_a_pod_about_whose_pod_group_more_decides_waits_for_the_controller(meta:
     assert (cache.group_of(), cache.names()) == ("", [])
 
 
+def test_the_uid_of_a_workload_in_another_namespace_makes_no_pod_plain() -> None:
+    cache = Cache()
+    cache.create(NAMESPACE, "other")
+    cache.create(REPLICA_SET, "web", {"replicas": 3})
+    pod = read(POD, "p", {"schedulerName": NAME}, ownerReferences=owned_by(REPLICA_SET, "web"))
+    pod.metadata.namespace = "other"
+    cache.groups.upsert(POD.name, pod)
+    assert (cache.group_of(), cache.names()) == ("", [])
+
+
 def test_a_malformed_request_is_left_to_the_controller_which_reports_it() -> None:
     cache = Cache()
     cache.create_pod(spec={"containers": [{"name": "main", "resources": {"requests": {"cpu": "many"}}}]})
