@@ -29,6 +29,7 @@ from scheduler.plugins.ascend.masks import first, ids_of, mask_of
 from scheduler.plugins.ascend.resources import ChipResource
 from scheduler.plugins.ascend.super_pod_plans import ID
 from tests.builders import NAME, Raw, World, configuration, group, manifests, node, pod
+from tests.contradictions import contradictions
 
 CONFIGURATION: Final = configuration(["priority", "gang"], ["ascend", "predicates"])
 POOL: Final = "pool"
@@ -233,6 +234,8 @@ class NpuCluster:
 
     def _check_waiting(self, held: dict[str, int]) -> None:
         """No gang waits for which there is room: what gangs gave back that did not fit is free again."""
+        for text in self.world.waiting.values():
+            assert list(contradictions(text)) == [], text
         for name, job in self._jobs.items():
             raw = self.world.get("Pod", f"{name}-0")
             if not raw["spec"].get("nodeName") and not job.family.super_pods:

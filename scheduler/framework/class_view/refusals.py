@@ -22,22 +22,21 @@ class Refusals:
         self._dims = dims
         self._filters = filters
 
-    def fit_errors(self, names: Sequence[str], rows: Rows, admitted: Rows) -> FitErrors:
-        """Returns why none of the rows takes a task now. ``names``: resource names. ``admitted``: the rows that pass
-        all filters; if there are any, shortages are those on these rows."""
+    def fit_errors(self, names: Sequence[str], rows: Rows) -> FitErrors:
+        """Returns why none of the rows takes a task now. ``names``: resource names. The shortage of a reason is that of
+        the nodes which the reason counts."""
         errors = FitErrors(len(rows))
         refusing = next((condition for condition in self._filters if isinstance(condition, RefusingFilter)), None)
         if refusing is not None:
             errors.reasons.update(dict(refusing.reasons(rows)))
             return errors
         future = self._nodes.future_idle()
-        usable = admitted if len(admitted) else rows
         for d in self._dims:
             short = future[d, rows] < self._request[d]
             number = int(short.sum())
             if number:
                 errors.reasons[f"Insufficient {names[d]}"] += number
-                most = float(future[d, usable].max())
+                most = float(future[d, rows[short]].max())
                 errors.shortages.append(Shortage(names[d], float(self._request[d]), 0.0, most, "Node"))
                 rows = rows[~short]
         for condition in self._filters:

@@ -369,16 +369,11 @@ class ClassView:
         All jobs that need it share the result while nothing is placed: callers must not change it.
         """
         if within is not None:
-            return self._refusals.fit_errors(names, within, self._admitted(within))
+            return self._refusals.fit_errors(names, within)
         if self._errors is None or self._errors[0] != len(self._nodes.log):
             every = np.arange(len(self._nodes))
-            self._errors = (len(self._nodes.log), self._refusals.fit_errors(names, every, self._admitted(every)))
+            self._errors = (len(self._nodes.log), self._refusals.fit_errors(names, every))
         return self._errors[1]
-
-    def _admitted(self, rows: Rows) -> Rows:
-        """Returns the rows that pass the filters of scope STATIC and NODE for one task."""
-        passing = self._rows[np.isin(self._rows, rows, assume_unique=True)]
-        return passing[self._room_by_filters(passing) > 0]
 
     def unresolvable(self) -> Mask:
         """Returns a mask of shape (nodes,): nodes on which evictions cannot make room for this class."""

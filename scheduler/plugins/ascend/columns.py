@@ -65,13 +65,17 @@ class ChipFilter:
             chips = "chip" if request == 1 else "chips"
             return ((f"node(s) had no {family.group_name} with {request} free {chips}", len(rows)),)
         free = np.bitwise_count(self._ledger.usable(rows, self._use.without_faults))
-        needed = "all " if request == family.chips else ""
+        needed = f"{'all ' if request == family.chips else ''}{request} are needed"
         sizes = np.maximum(self._ledger.capacity + self._ledger.broken, request)[rows]
         numbers = Counter(zip(free.tolist(), sizes.tolist(), strict=True))
         return [
-            (f"node(s) had {number} of {size} chips free, {needed}{request} are needed", count)
+            (f"node(s) had {number} of {size} chips free, {needed if number < request else self._apart}", count)
             for (number, size), count in sorted(numbers.items())
         ]
+
+    @property
+    def _apart(self) -> str:
+        return f"but not {self._chips} that one Pod may use together"
 
 
 class ChipScore:

@@ -1,7 +1,8 @@
 """Filters that depend on one node: its labels, its taints, whether it is cordoned, how many Pods it runs, and the host
 ports that they use."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Final
 
 import numpy as np
 
@@ -9,17 +10,20 @@ from scheduler.api.names import PODS, UNSCHEDULABLE_TAINT
 from scheduler.api.node import NodeFacts, Nodes, Rows
 from scheduler.api.objects import PodSpec, Taint, Toleration
 from scheduler.api.pod_amounts import is_sidecar
-from scheduler.api.pod_rules import NO_SCHEDULE, nodes_matching_affinity, tolerated_nodes, tolerates
+from scheduler.api.pod_rules import NO_SCHEDULE, nodes_matching_affinity, tolerates, untolerated
 from scheduler.api.resource import PODS_INDEX
 from scheduler.api.selectors import FieldReporter
 from scheduler.api.task import TaskClass
-from scheduler.framework.columns import Counts, Filter, MaskFilter, Scope
+from scheduler.framework.columns import CodedFilter, Counts, Filter, MaskFilter, Scope
 from scheduler.framework.session import Session
 from scheduler.plugins.support.pod_counts import PodCounts
 
 UNSCHEDULABLE = "node(s) were unschedulable"
 AFFINITY = "node(s) didn't match Pod's node affinity/selector"
-TAINTED = "node(s) had untolerated taint(s)"
+TAINTED = "node(s) had untolerated taint"
+OTHER_TAINTS = "node(s) had other untolerated taints"
+_SHOWN_TAINTS: Final = 5
+"""Most taints that a message names."""
 TOO_MANY_PODS = "node(s) pod number exceeded"
 TAKEN = "node(s) didn't have free ports for the requested pod ports"
 ANY_ADDRESS = "0.0.0.0"
@@ -42,8 +46,27 @@ def node_affinity(facts: NodeFacts, spec: PodSpec, report: FieldReporter) -> lis
 
 def taints(facts: NodeFacts, tolerations: Sequence[Toleration]) -> list[Filter]:
     """Rejects nodes with NoSchedule or NoExecute taints that the Pod does not tolerate."""
-    mask = tolerated_nodes(facts, tolerations)
-    return [] if mask is None else [MaskFilter(mask, TAINTED)]
+    first = [next(untolerated(taints, tolerations), None) for taints in facts.taint_sets]
+    if not any(first):
+        return []
+    reasons = {taint: f"{TAINTED} {{{taint[0]}: {taint[1]}}}" for taint in first if taint is not None}
+    texts = list(dict.fromkeys(reasons.values()))
+    by_set = np.array([-1 if taint is None else texts.index(reasons[taint]) for taint in first], dtype=np.int32)
+    return [TaintFilter(by_set[facts.taint_codes], texts)]
+
+
+class TaintFilter(CodedFilter):
+    """Names the first untolerated taint of each node, as kube-scheduler does; at most the five of most nodes, because
+    each node may have a taint of its own."""
+
+    @property
+    def identity(self) -> Hashable:
+        return (type(self), *self._reasons, self.column.tobytes())
+
+    def reasons(self, rows: Rows) -> Iterable[tuple[str, int]]:
+        found = sorted(super().reasons(rows), key=lambda reason: -reason[1])
+        shown, others = found[:_SHOWN_TAINTS], found[_SHOWN_TAINTS:]
+        return [*shown, (OTHER_TAINTS, sum(number for _, number in others))] if others else shown
 
 
 def pod_count(nodes: Nodes) -> Filter:

@@ -1,4 +1,5 @@
-"""For ``explain``: the taints that keep a Pod off nodes. The reason that the filter gives names none."""
+"""For ``explain``: all taints that keep a Pod off nodes, with their effects. The reason that the filter gives names the
+first taint of each node."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from scheduler.api.task import Task
 from scheduler.framework.remedies.gates import Gate, GateKind
 from scheduler.framework.remedies.registry import pod_details
 from scheduler.framework.session import Session
-from scheduler.plugins.predicates.node_conditions import TAINTED
+from scheduler.plugins.predicates.node_conditions import OTHER_TAINTS, TAINTED
 from scheduler.plugins.predicates.plugin import Predicates
 
 _SHOWN: Final = 5
@@ -22,7 +23,7 @@ _SHOWN: Final = 5
 @pod_details(Predicates)
 def untolerated_taints(session: Session, plugin: Predicates, task: Task, job: Job, reasons: set[str]) -> Iterator[Gate]:
     """Yields a gate for each taint that the Pod does not tolerate, those of most nodes first, with their number."""
-    if TAINTED not in reasons:
+    if not any(reason.startswith((TAINTED, OTHER_TAINTS)) for reason in reasons):
         return
     facts, tolerations = session.nodes.facts, task.cls.spec.tolerations or []
     sizes = np.bincount(facts.taint_codes, minlength=len(facts.taint_sets)).tolist()

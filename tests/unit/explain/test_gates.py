@@ -158,7 +158,7 @@ def test_nodes_with_the_same_reasons_form_one_group_with_numbers() -> None:
         "podgroup", "g", node("n1", "1c+8Gi"), node("n2", "2c+8Gi"), node("n3", "8c+8Gi", **tainted),
         node("n4", "1c+8Gi", **tainted), group("g"), pod("p", "4c", "g"),
     )  # fmt: skip
-    taint = "node(s) had untolerated taint(s)"
+    taint = "node(s) had untolerated taint {dedicated: x}"
     assert [(group.names, group.reasons) for group in it.nodes] == [
         (("n1", "n2"), ("Insufficient cpu",)),
         (("n3",), (taint,)),
@@ -183,7 +183,11 @@ def test_taints_that_a_pod_does_not_tolerate_are_named_with_the_number_of_their_
         "p: 1 node has the taint full:NoSchedule, which it does not tolerate",
         "p: 1 node has the taint team=c:NoSchedule, which it does not tolerate",
     ]
-    assert it.nodes[0].reasons == ("node(s) had untolerated taint(s)",)
+    assert [(group.names, group.reasons) for group in it.nodes] == [
+        (("n1", "n2"), ("node(s) had untolerated taint {team: b}",)),
+        (("n3",), ("node(s) had untolerated taint {team: c}",)),
+        (("n4",), ("node(s) had untolerated taint {full: }",)),
+    ]
 
 
 def test_of_many_taints_the_most_frequent_are_named() -> None:

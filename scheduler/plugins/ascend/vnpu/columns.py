@@ -70,7 +70,7 @@ class PartFilter:
 def _reason(node: Node, request: CoreRequest) -> str:
     cores, model = request.cores, MODELS[node.model]
     if cores % node.size == 0:
-        free = sum(chip.cores == node.size and not chip.divided for chip in node.chips)
+        free = sum(c.cores == node.size and c.cpus == model.cpus and not c.divided for c in node.chips)
         return f"node(s) had {free} of {len(node.chips)} chips free, {cores // node.size} are needed"
     most = max((chip.cores for chip in node.chips), default=0)
     if most < cores:

@@ -179,8 +179,8 @@ class SharedClaimFilter:
             yield from devices.reasons(rows[accessible])
 
     def shortages(self, rows: Rows) -> Iterable[Shortage]:
-        devices = self._device_filter()
-        return devices.shortages(rows) if devices is not None else ()
+        devices, accessible = self._device_filter(), self._accessible()[rows]
+        return devices.shortages(rows[accessible]) if devices is not None and accessible.any() else ()
 
     def _device_filter(self) -> DeviceFilter | None:
         """The filter for the claims that are not allocated yet; None if all are."""

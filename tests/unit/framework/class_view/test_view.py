@@ -344,6 +344,16 @@ def test_why_no_node_takes_a_task_is_counted_per_reason() -> None:
     assert errors.message().startswith("0/4 nodes are unavailable: 2 Insufficient cpu, 2 node(s) were unschedulable.")
 
 
+def test_a_shortage_is_that_of_the_nodes_which_its_reason_counts() -> None:
+    """Node 2 has enough, but is cordoned; node 3 lacks memory only."""
+    nodes = nodes_of([1, 3, 8, 8])
+    nodes.idle[MEMORY_INDEX, 3] = 0
+    mask = MaskFilter(np.array([True, False, False, True]), "node(s) were unschedulable")
+    errors = ClassView(nodes, task_class(4, 1), [mask], []).fit_errors(["cpu", "memory", "pods"])
+    assert dict(errors.reasons) == {"Insufficient cpu": 2, "Insufficient memory": 1, "node(s) were unschedulable": 1}
+    assert [(s.resource, s.asked, s.free) for s in errors.shortages] == [("cpu", 4, 3), ("memory", 1, 0)]
+
+
 def test_only_unresolvable_filters_close_a_node_to_eviction() -> None:
     nodes = nodes_of([4, 4])
     filters: list[Filter] = [PodLimit(nodes, 0), MaskFilter(np.array([True, False]), "taint")]

@@ -86,6 +86,25 @@ def test_a_tainted_node_accepts_only_pods_that_tolerate_the_taint(tolerations: l
     assert world.bound == {"p": {"tainted": "a", "free": "b"}[expected]}
 
 
+def test_a_taint_is_named_by_key_and_value() -> None:
+    yes: Raw = {"key": "gpu", "value": "yes"}
+    tainted = [
+        node("a", "9c", taints=[{"key": "soft", "effect": "PreferNoSchedule"}, yes | {"effect": "NoExecute"}]),
+        node("b", "9c", taints=[yes | {"effect": "NoSchedule"}, {"key": "later", "effect": "NoSchedule"}]),
+        node("c", "9c", taints=[{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]),
+    ]
+    world = place(*tainted, group("g"), pod("p", "1c", "g"))
+    text = "0/3 nodes are unavailable: 1 node(s) had untolerated taint {node.kubernetes.io/not-ready: }, "
+    assert message(world, "p") == text + "2 node(s) had untolerated taint {gpu: yes}."
+
+
+def test_of_many_taints_those_of_most_nodes_are_named() -> None:
+    tainted = [node(f"n{i}", "9c", taints=[{"key": f"own-{i // 2}", "effect": "NoSchedule"}]) for i in range(13)]
+    world = place(*tainted, group("g"), pod("p", "1c", "g"))
+    assert message(world, "p").count("2 node(s) had untolerated taint {own-") == 5
+    assert "3 node(s) had other untolerated taints" in message(world, "p")
+
+
 def test_a_cordoned_node_accepts_only_pods_that_tolerate_the_unschedulable_taint() -> None:
     cordoned = node("a", "4c", unschedulable=True)
     toleration = [{"key": "node.kubernetes.io/unschedulable", "operator": "Exists", "effect": "NoSchedule"}]
