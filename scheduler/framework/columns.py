@@ -198,6 +198,10 @@ class CodedFilter(ColumnAnswer):
         self._reasons = reasons
         self.unresolvable = unresolvable
 
+    @property
+    def identity(self) -> Hashable:
+        return (type(self), *self._reasons, self.unresolvable, self.column.tobytes())
+
     def room(self, rows: Rows) -> Counts:
         return np.where(self.column[rows] < 0, UNBOUNDED, 0)
 

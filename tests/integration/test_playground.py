@@ -9,6 +9,7 @@ import pytest
 
 from controlplane.run import ControlPlane
 from scheduler.playground.families import FAMILIES
+from tests.integration.installation import EXAMPLES
 from tests.integration.playground import playing
 from tests.integration.stage import Namespace, a_control_plane, running
 
@@ -100,6 +101,21 @@ def test_pods_run_with_the_chips_that_the_scheduler_chose_and_faults_take_effect
         assert playground.stop() == 0
     assert not plane.admin.get("/api/v1/nodes")["items"]
     assert not space.pods()
+
+
+def test_the_example_of_an_ascend_job_runs_on_the_default_playground(
+    plane: ControlPlane, space: Namespace, tmp_path: Path
+) -> None:
+    with (
+        playing(plane, tmp_path, "--nodes", "2", "--prefix", "e") as playground,
+        space.scheduled(tmp_path),
+        running("controllers", plane.kubeconfig, tmp_path, "--leader-elect=false"),
+    ):
+        space.wait(lambda: len(plane.admin.get("/api/v1/nodes")["items"]) == 2)
+        plane.kubectl("create", "--namespace", space.name, "-f", EXAMPLES / "acjob.yaml")
+        space.wait(lambda: set(space.bound()) == {"resnet-master-0", "resnet-worker-0"})
+        space.wait(lambda: {phase(space, pod) for pod in space.bound()} == {"Running"})
+        assert playground.stop() == 0
 
 
 def test_pods_use_every_chip_of_a_node_of_every_family(plane: ControlPlane, space: Namespace, tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ class ChangeKind(Enum):
     MINIMUM = "minMember"
     TOPOLOGY = "network topology"
     REVOCABLE = "revocable zone"
+    CHIP_FAMILY = "family of chips"
     QUEUE_OF_JOB = "queue of the job"
     QUEUE = "queue"
     QUEUE_STATE = "queue state"

@@ -1,8 +1,9 @@
 """How jobs use the chips that they request (``npu_requests``): the family of each job, and the constraints of the
 families on jobs."""
 
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from scheduler.api.job import Job
@@ -49,6 +50,8 @@ class Use(NamedTuple):
     """Why no nodes could be chosen for the job in this session, or ""."""
     avoids_sub_health: bool = False
     """The job does not use sub-healthy nodes."""
+    by_policy: bool = False
+    """The annotation ``huawei.com/schedule_policy`` has chosen the family, not the traits of the job."""
 
     def request(self, chips: int) -> Request:
         return Request(chips, self.several)
@@ -100,7 +103,7 @@ class Demand(NpuRequests):
         self._models = models
         self._super_pod_size = super_pod_size
         self._preset_virtual = preset_virtual
-        self._basis = super_pod_size, tuple(sorted(owned)), preset_virtual, self._npus
+        self.basis = super_pod_size, tuple(sorted(owned)), preset_virtual, self._npus
         """All that the use of chips by a job depends on, except the job."""
         self._known: dict[str, Use | CoreUse | ShareUse | Refusal | None] = {}
 
@@ -119,17 +122,28 @@ class Demand(NpuRequests):
         found = self._of(job)
         return found if isinstance(found, ShareUse) else None
 
+    def use_with(self, job: Job, changed: Mapping[str, str]) -> Use | Refusal | None:
+        """Returns how a job would use whole chips with another trait or policy, or why it would be refused; None: it
+        uses none. ``changed``: trait or ``huawei.com/schedule_policy`` -> its value."""
+        found = self._compute_use(job, changed)
+        return found if isinstance(found, Use | Refusal) else None
+
+    def resource(self, job: Job) -> ChipResource | None:
+        """The resource of the whole chips that pending Pods of a job request; None if there are none or several."""
+        asked = {d for d in self._chips if job.pending[d] > 0}
+        return self._chips[asked.pop()] if len(asked) == 1 else None
+
     def check(self, job: Job) -> Refusal | None:
         """Returns a refusal if no free chips could make the job schedulable. Of jobs with no pending request for chips
         only those are refused that request the number 0."""
         if not any(job.pending[d] for d in self._watched):
-            return job.remember("requests for no NPU", self._basis, partial(self._check_zero, job))
+            return job.remember("requests for no NPU", self.basis, partial(self._check_zero, job))
         found = self._of(job)
         return found if isinstance(found, Refusal) else None
 
     def _of(self, job: Job) -> Use | CoreUse | ShareUse | Refusal | None:
         if job.key not in self._known:
-            found = job.remember("use of chips", self._basis, partial(self._compute_use, job))
+            found = job.remember("use of chips", self.basis, partial(self._compute_use, job))
             if isinstance(found, _CoreTasks):
                 self._known[job.key] = self._compute_core_use(job, found)
             elif isinstance(found, Use | ShareUse):
@@ -139,8 +153,11 @@ class Demand(NpuRequests):
         return self._known[job.key]
 
     # --- checking ---
-    def _compute_use(self, job: Job) -> "Use | _CoreTasks | ShareUse | Refusal | None":
-        """Returns how a job uses chips, or why it is refused; None: it requests none."""
+    def _compute_use(
+        self, job: Job, changed: Mapping[str, str] = MappingProxyType({})
+    ) -> "Use | _CoreTasks | ShareUse | Refusal | None":
+        """Returns how a job uses chips, or why it is refused; None: it requests none. ``changed``: as in
+        ``use_with``."""
         if self._asks_for_none(job):
             return None
         tasks = active_tasks(job)
@@ -167,6 +184,8 @@ class Demand(NpuRequests):
             return _CoreTasks(position, asking)
         resource = self._chips[position]
         policies = _policies(job, asking)
+        if SCHEDULE_POLICY in changed:
+            policies[SCHEDULE_POLICY] = changed[SCHEDULE_POLICY]
         if policies.get(SCHEDULE_POLICY) == SHARING and resource.name in SHARED_RESOURCES:
             quota = quota_of(labels_of(job, tasks))
             if isinstance(quota, str):
@@ -175,7 +194,7 @@ class Demand(NpuRequests):
             if refusal is not None:
                 return refusal
             return ShareUse(resource, quota, npu_pods, job.key)
-        traits = _traits(job, asking)
+        traits = _traits(job, asking) | {key: value for key, value in changed.items() if key != SCHEDULE_POLICY}
         family = resolve(resource.name, policies, traits)
         if isinstance(family, Refusal):
             return family
@@ -196,7 +215,7 @@ class Demand(NpuRequests):
         problem = family.check(request)
         if problem:
             return Refusal(REASON_REQUEST, problem)
-        use = Use(family, resource, npu_pods > 1)
+        use = Use(family, resource, npu_pods > 1, by_policy=policies.get(SCHEDULE_POLICY) in family.policies)
         if not family.super_pods:
             return use
         nodes = max(block // family.chips, 1)

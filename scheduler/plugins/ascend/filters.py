@@ -5,14 +5,15 @@ from typing import Final
 
 import numpy as np
 
-from scheduler.api.names import NPU_CORE
-from scheduler.api.node import Rows
+from scheduler.api.names import ACCELERATOR_TYPE, NPU_CORE
+from scheduler.api.node import Mask, Rows
 from scheduler.api.task import TaskClass
 from scheduler.framework.columns import CodedFilter, Filter, MaskFilter, RefusingFilter
 from scheduler.framework.session import Session
 from scheduler.plugins.ascend.columns import ChipFilter
 from scheduler.plugins.ascend.demand import CoreUse, Demand, Use
 from scheduler.plugins.ascend.family import Family
+from scheduler.plugins.ascend.family_choices import selector_of
 from scheduler.plugins.ascend.init_containers import requests_of_init_containers
 from scheduler.plugins.ascend.node_health import REASONS, NodeHealth, SessionHealth
 from scheduler.plugins.ascend.npu_ledgers import NpuLedgers
@@ -44,7 +45,7 @@ class NodeFilters:
         self._health = health
         self._ledgers = ledgers
         self._plans = plans
-        self._family_filters: dict[tuple[Family, ChipResource], list[Filter]] = {}
+        self._family_filters: dict[tuple[Family, ChipResource, bool], list[Filter]] = {}
 
     def of(self, cls: TaskClass, use: Use | CoreUse | ShareUse | None) -> list[Filter]:
         """The filters for the tasks of a class. ``use``: how their job uses chips."""
@@ -61,7 +62,10 @@ class NodeFilters:
             return [RefusingFilter(f"the family of the job has {use.resource.name} only")]
         if not isinstance(use, Use) or chips not in use.family.sizes:
             return [RefusingFilter("node(s) had no chips of a family that fits the job")]
-        filters = [*self._nodes_of(use.family, use.resource), ChipFilter(self._ledgers.whole[use.resource], use, chips)]
+        filters = [
+            *self._nodes_of(use.family, use.resource, use.by_policy),
+            ChipFilter(self._ledgers.whole[use.resource], use, chips),
+        ]
         filters += [*self._whole_nodes(cls, use.resource, chips), *self._sub_health(use)]
         if use.failure and use.failure != NOT_CHOSEN:
             filters.append(RefusingFilter(use.failure))
@@ -69,9 +73,9 @@ class NodeFilters:
             filters.append(self._planned(cls, use))
         return filters
 
-    def _nodes_of(self, family: Family, resource: ChipResource) -> list[Filter]:
-        """The filters of the nodes of a family, whatever their chips."""
-        filters = self._family_filters.get((family, resource))
+    def _nodes_of(self, family: Family, resource: ChipResource, by_policy: bool) -> list[Filter]:
+        """The filters of the nodes of a family, whatever their chips. ``by_policy``: as in ``Use``."""
+        filters = self._family_filters.get((family, resource, by_policy))
         if filters is None:
             ledger = self._ledgers.whole[resource]
             bare = ledger.allocatable < 1
@@ -84,9 +88,9 @@ class NodeFilters:
                 others |= np.isin(codes, [code for code, value in enumerate(found) if value not in values])
                 if "" not in values:
                     others |= codes < 0
-            filters = self._family_filters[family, resource] = [
+            filters = self._family_filters[family, resource, by_policy] = [
                 MaskFilter(~bare, f"node(s) had no {resource.prefix.removesuffix('-')} chips"),
-                MaskFilter(bare | ~others, f"node(s) were not of the family {family.title}"),
+                self._others(family, resource, bare | ~others, by_policy),
                 MaskFilter(bare | others | ~lonely, "node(s) were in no super pod"),
                 *self._open_nodes(resource),
             ]
@@ -104,6 +108,22 @@ class NodeFilters:
             "device plugin serves init containers only if they ask for all chips of the node"
         )
         return [MaskFilter(ledger.capacity + ledger.broken == chips, text)]
+
+    def _others(self, family: Family, resource: ChipResource, passes: Mask, by_policy: bool) -> Filter:
+        """The filter of the nodes of other families. Its reasons name the nodeSelector that chooses their family, if it
+        would count."""
+        reason = f"node(s) were not of the family {family.title}"
+        rows = np.flatnonzero(~passes)
+        if by_policy or not len(rows):
+            return MaskFilter(passes, reason)
+        types, values = self._session.nodes.facts.label_column(ACCELERATOR_TYPE)
+        reasons, codes = [reason], np.where(passes, -1, 0).astype(np.int32)
+        for code in np.unique(types[rows]).tolist():
+            found = selector_of(values[code], resource.name) if code >= 0 else None
+            if found is not None and found[0] is not family:
+                codes[rows[types[rows] == code]] = len(reasons)
+                reasons.append(f"{reason}, but of {found[0].title} ({found[1]})")
+        return CodedFilter(codes, reasons) if len(reasons) > 1 else MaskFilter(passes, reason)
 
     def _open_nodes(self, resource: ChipResource) -> list[Filter]:
         """The filters of the nodes that are healthy, and of which the free chips are known."""

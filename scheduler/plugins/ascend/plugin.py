@@ -7,7 +7,7 @@ builds the annotations for the device plugin. Where no node and no Pod has a res
 nothing.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar, Final
 
 from scheduler.api.decisions import ObjectWrite
@@ -35,6 +35,7 @@ from scheduler.plugins.ascend.chip_counts import chip_counts
 from scheduler.plugins.ascend.chip_states import node_devices
 from scheduler.plugins.ascend.columns import ChipScore
 from scheduler.plugins.ascend.demand import CoreUse, Demand, Use
+from scheduler.plugins.ascend.family_choices import FamilyChoice, NodeKinds, advice, choices, node_kinds
 from scheduler.plugins.ascend.filters import NOT_CHOSEN, NodeFilters
 from scheduler.plugins.ascend.gangs import Gangs
 from scheduler.plugins.ascend.node_health import SessionHealth
@@ -45,6 +46,7 @@ from scheduler.plugins.ascend.rescheduling import graceful_exit, rescheduler
 from scheduler.plugins.ascend.rescheduling.dying_words import dying_words
 from scheduler.plugins.ascend.rescheduling.rescheduler import Rescheduler
 from scheduler.plugins.ascend.rescheduling.state import Restart
+from scheduler.plugins.ascend.resources import ChipResource
 from scheduler.plugins.ascend.settings import ENTRY, settings_of
 from scheduler.plugins.ascend.sharing.columns import ShareScore
 from scheduler.plugins.ascend.sharing.quota import ShareUse
@@ -117,7 +119,8 @@ class Ascend:
         self._gangs = Gangs(session, self._demand)
         self._health = SessionHealth(session, ledgers.whole, self._reports)
         self._plans = SuperPodPlans(session, self._settings, self._ranks_of, self._health.sub_healthy)
-        session.add_job_valid(self._demand.check)
+        self._kinds: dict[ChipResource, NodeKinds] = {}
+        session.add_job_valid(self._valid)
         self.filters = NodeFilters(session, self._demand, self._health, ledgers, self._plans)
         session.add_filter(self.filters.of, per_job=self._shared_use, pin=PinUse.IGNORED)
         session.add_score(self._scores, per_job=self._shared_use)
@@ -175,6 +178,25 @@ class Ascend:
     def use(self, job: Job) -> Use | None:
         """How a job of the session uses chips; None if it uses none, or if it is refused."""
         return self._demand.use(job) if self._has_chips else None
+
+    def family_choices(self, job: Job) -> Sequence[FamilyChoice]:
+        """The other families of nodes in the cluster that the job could have, best first."""
+        resource = self._demand.resource(job) if self._has_chips else None
+        ledger = self.ledgers.whole.get(resource) if resource is not None else None
+        if resource is None or ledger is None:
+            return ()
+        if resource not in self._kinds:
+            self._kinds[resource] = node_kinds(self._session.nodes.facts, ledger)
+        kinds = self._kinds[resource]
+        return job.remember(
+            "family choices", (self._demand.basis, kinds), lambda: tuple(choices(job, self._demand, kinds))
+        )
+
+    def _valid(self, job: Job) -> Refusal | None:
+        """Refuses a job as ``Demand.check`` does, and says which family of the cluster's nodes would accept it."""
+        refusal = self._demand.check(job)
+        text = "" if refusal is None else advice(self.family_choices(job), refusal)
+        return Refusal(refusal.reason, f"{refusal.message}; {text}", refusal.shortages) if refusal and text else refusal
 
     def _shared_use(self, job: Job) -> Use | CoreUse | ShareUse | None:
         """How a job uses chips; equal for jobs with equal filters and scores. Most jobs that wait for nodes in super
@@ -237,7 +259,7 @@ class Ascend:
     def _condition(self, job: Job) -> tuple[str, str] | None:
         """Returns reason and message of this condition, or None. A job may be invalid and request more than the cluster
         has: the message says both."""
-        invalid = self._demand.check(job) or self._gangs.check(job)
+        invalid = self._valid(job) or self._gangs.check(job)
         found = [] if invalid is None else [(REASON_VALIDATE, f"{invalid.reason}: {invalid.message}")]
         found += [(REASON_ENQUEUE, refusal.message) for refusal in job.refusals if refusal.reason == REASON_ENQUEUE][:1]
         if found:

@@ -1,4 +1,4 @@
-"""A remedy for Pods that find no node with enough free chips: the Pods that hold chips would hold fewer."""
+"""Remedies for jobs that get no chips: a job gets another family, or the Pods that hold chips would hold fewer."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from scheduler.api.kinds import CONFIG_MAP, NODE, POD
+from scheduler.api.kinds import CONFIG_MAP, NODE, POD, POD_GROUP
 from scheduler.api.names import (
     DEVICE_INFO_CONFIGMAP_PREFIX,
     DEVICE_INFO_KEY,
@@ -19,13 +19,23 @@ from scheduler.api.names import (
 )
 from scheduler.api.quantity import parse_quantity
 from scheduler.api.task import Task
-from scheduler.framework.remedies.adjustments import Adjustment, ChangeKind, Edit, Plan, Raw, Step, join_names
+from scheduler.framework.remedies.adjustments import (
+    Adjustment,
+    ChangeKind,
+    Edit,
+    Plan,
+    Raw,
+    Step,
+    indivisible,
+    join_names,
+)
 from scheduler.framework.remedies.evidence import Evidence
 from scheduler.framework.remedies.node_amounts import missing_amounts
 from scheduler.framework.remedies.nodes import compared_resources, passing_nodes
 from scheduler.framework.remedies.registry import remedies
 from scheduler.plugins.ascend.columns import ChipFilter
 from scheduler.plugins.ascend.family import Family
+from scheduler.plugins.ascend.family_choices import ANNOTATION, LABEL, NODE_SELECTOR, Setting
 from scheduler.plugins.ascend.masks import first, groups_of, ids_of, lowest
 from scheduler.plugins.ascend.plugin import Ascend
 from scheduler.plugins.ascend.resources import MILLI, ChipResource
@@ -35,6 +45,33 @@ Chip = tuple[int, int]
 """Row of the node, number of the chip."""
 
 
+# --- another family ---
+@remedies(Ascend, ChangeKind.CHIP_FAMILY)
+def choose_family(evidence: Evidence, plugin: Ascend) -> Iterator[Plan]:
+    """Lets the Pods of the job say what chooses the family of nodes in the cluster."""
+    job = evidence.job
+    for choice in plugin.family_choices(job):
+        setting = choice.setting
+        if choice.refusal:
+            continue
+        edits = [Edit(POD, task.namespace, task.name, partial(_with_setting, setting)) for task in job.tasks()]
+        if setting.where == ANNOTATION and setting.key in job.annotations:  # it takes precedence
+            edits.append(Edit(POD_GROUP, job.namespace, job.name, partial(_with_setting, setting)))
+        text = f"which chooses {choice.family.title}" if choice.certain else f"if the nodes are {choice.family.title}"
+        step = Step(f"give its Pods the {setting}, {text}", tuple(edits))
+        yield (indivisible(ChangeKind.CHIP_FAMILY, step, str(setting)),)
+
+
+def _with_setting(setting: Setting, raw: Raw) -> Raw:
+    if setting.where == NODE_SELECTOR:
+        raw["spec"]["nodeSelector"] = {**(raw["spec"].get("nodeSelector") or {}), setting.key: setting.value}
+    else:
+        part = "labels" if setting.where == LABEL else "annotations"
+        raw["metadata"][part] = {**(raw["metadata"].get(part) or {}), setting.key: setting.value}
+    return raw
+
+
+# --- free chips ---
 @remedies(Ascend, ChangeKind.CHIPS)
 def free_chips(evidence: Evidence, plugin: Ascend) -> Iterator[Plan]:
     use = plugin.use(evidence.job)

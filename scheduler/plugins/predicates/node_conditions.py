@@ -1,7 +1,7 @@
 """Filters that depend on one node: its labels, its taints, whether it is cordoned, how many Pods it runs, and the host
 ports that they use."""
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import numpy as np
@@ -58,10 +58,6 @@ def taints(facts: NodeFacts, tolerations: Sequence[Toleration]) -> list[Filter]:
 class TaintFilter(CodedFilter):
     """Names the first untolerated taint of each node, as kube-scheduler does; at most the five of most nodes, because
     each node may have a taint of its own."""
-
-    @property
-    def identity(self) -> Hashable:
-        return (type(self), *self._reasons, self.column.tobytes())
 
     def reasons(self, rows: Rows) -> Iterable[tuple[str, int]]:
         found = sorted(super().reasons(rows), key=lambda reason: -reason[1])

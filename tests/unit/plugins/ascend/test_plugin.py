@@ -81,7 +81,10 @@ def test_nodes_of_other_families_have_their_own_reason() -> None:
     labels = {"accelerator-type": "module-910b-8"}
     world = World(npu_node("b", labels=labels), npu_node("wide", 16), job("train", 4)).run(CONFIGURATION)
     assert world.bound == {}
-    assert "2 node(s) were not of the family Ascend910 module x8" in world.message_of("train-0")
+    assert "1 node(s) were not of the family Ascend910 module x8, " in world.message_of("train-0")
+    assert "1 node(s) were not of the family Ascend910 module x8, but of Ascend910B module x8" in world.message_of(
+        "train-0"
+    )
 
 
 def test_half_a_node_of_eight_chips_is_used_while_no_more_than_four_are_free() -> None:
