@@ -71,19 +71,18 @@ def held_spec(pod: Pod, report: FieldReporter) -> PodSpec:
 
 def _is_settled(containers: list[Container] | None, statuses: list[ContainerStatus] | None) -> bool:
     """Whether all statuses agree with the requests of their containers. Most do, and this is quick to see."""
-    for status in statuses or ():
+    if not statuses:
+        return True
+    by_name = {container.name: container.resources for container in containers or ()}
+    for status in statuses:
         allocated, applied = status.allocated_resources, status.resources
         if allocated is None and applied is None:
             continue
-        for container in containers or ():
-            if container.name == status.name:
-                requests = (container.resources.requests if container.resources is not None else None) or {}
-                if allocated is not None and allocated != requests:
-                    return False
-                if applied is not None and (applied.requests or {}) != requests:
-                    return False
-                break
-        else:
+        resources = by_name.get(status.name)
+        requests = (resources.requests if resources is not None else None) or {}
+        if (allocated is not None and allocated != requests) or (
+            applied is not None and (applied.requests or {}) != requests
+        ):
             return False
     return True
 
