@@ -18,6 +18,7 @@ from scheduler.explain.explanation import (
     QueuePosition,
     RankedNode,
     Ranking,
+    ResizedPod,
 )
 from scheduler.framework.remedies.gates import Gate
 
@@ -38,6 +39,7 @@ def lines(it: Explanation) -> Iterator[str]:
     yield from _summary(it)
     yield from _gates(it.gates)
     yield from _nodes(it.nodes)
+    yield from _resizing(it.resizing)
     yield from _queues(it.queues)
     if it.ranking is not None:
         yield from _ranking(it.ranking)
@@ -113,6 +115,22 @@ _NODES: tuple[Column[NodeGroup], ...] = (
     Column("NAMES", _names),
     Column("WHY", lambda group: "; ".join(group.reasons), elastic=True),
     Column("NUMBERS", lambda group: "; ".join(map(_amounts, group.shortages)), elastic=True),
+)
+
+
+def _resizing(pods: Sequence[ResizedPod]) -> Iterator[str]:
+    if pods:
+        yield ""
+        yield _heading("Pods that hold more than they request, because they are resized")
+        yield from Table(_RESIZING, indent=2).lines(pods)
+
+
+_RESIZING: tuple[Column[ResizedPod], ...] = (
+    Column("POD", lambda it: it.pod),
+    Column("NODE", lambda it: it.node),
+    Column("RESOURCE", lambda it: it.resource),
+    Column("REQUESTED", lambda it: readable(it.resource, it.requested)),
+    Column("HELD", lambda it: readable(it.resource, it.held)),
 )
 
 

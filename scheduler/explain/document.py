@@ -48,6 +48,17 @@ def explanation_document(it: Explanation) -> Raw:
         {"names": list(group.names), "reasons": list(group.reasons), "shortages": list(map(_shortage, group.shortages))}
         for group in it.nodes
     ]
+    if it.resizing:
+        found["resizing"] = [
+            {
+                "pod": each.pod,
+                "node": each.node,
+                "resource": each.resource,
+                "requested": format_amount(each.resource, each.requested),
+                "held": format_amount(each.resource, each.held),
+            }
+            for each in it.resizing
+        ]
     if it.ranking is not None:
         found["ranking"] = _ranking(it.ranking)
     if it.searched:

@@ -19,6 +19,7 @@ from scheduler.explain.gates import gates, placeable, sorted_gates
 from scheduler.explain.nodes import groups
 from scheduler.explain.ordered_tasks import ordered_tasks
 from scheduler.explain.queues import queue_amounts, queue_position
+from scheduler.explain.resized import resized_pods
 from scheduler.explain.scores import rank
 from scheduler.explain.search import smallest_changes
 from scheduler.explain.target import Goal, Target, ended, find_target, goal_of
@@ -220,6 +221,7 @@ def _report(result: Explanation, simulation: Simulation, run: _Run, goal: Goal, 
     with evidence.unplaced_tasks() as unplaced:
         if unplaced:
             result.nodes = groups(session, job, unplaced[0].cls)
+            result.resizing = resized_pods(simulation.cluster.server, result.nodes)
             reasons = {reason for nodes in result.nodes for reason in nodes.reasons}
             result.gates = sorted_gates([*result.gates, *pod_details_of(session, unplaced[0], job, reasons)])
     wanted = evidence.wanted

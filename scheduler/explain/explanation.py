@@ -53,6 +53,18 @@ class NodeGroup(msgspec.Struct, frozen=True):
     """For each resource or device that is short, the numbers of the node of this group that has most of it."""
 
 
+class ResizedPod(msgspec.Struct, frozen=True):
+    """A Pod that holds more of a resource than it requests, because it is resized in place."""
+
+    pod: str
+    """``namespace/name``."""
+    node: str
+    resource: str
+    requested: float
+    """By its spec, in the units of vectors."""
+    held: float
+
+
 class RankedNode(msgspec.Struct, frozen=True):
     """A node that accepts the Pod, with its scores."""
 
@@ -139,6 +151,8 @@ class Explanation(msgspec.Struct):
     gates: list[Gate] = msgspec.field(default_factory=list)
     queues: list[QueueAmounts] = msgspec.field(default_factory=list)
     nodes: list[NodeGroup] = msgspec.field(default_factory=list)
+    resizing: list[ResizedPod] = msgspec.field(default_factory=list)
+    """Pods on these nodes that hold more of what is short than they request."""
     ranking: Ranking | None = None
     changes: list[Change] = msgspec.field(default_factory=list)
     """Changes that would let it run, preferred ones first."""

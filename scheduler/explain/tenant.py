@@ -117,8 +117,8 @@ def hidden_names(objects: Objects, namespace: str, queues: Iterable[str]) -> Hid
 
 
 def for_tenant(found: Explanation, hidden: HiddenNames) -> Explanation:
-    """The explanation for a tenant. Nodes, their scores, and changes of the cluster are left out: their reasons and
-    numbers are in ``gates``."""
+    """The explanation for a tenant. Nodes, their scores and Pods, and changes of the cluster are left out: their
+    reasons and numbers are in ``gates``."""
     position = found.queue_position
     return replace(
         found,
@@ -126,6 +126,7 @@ def for_tenant(found: Explanation, hidden: HiddenNames) -> Explanation:
         queue_position=None if position is None else replace(position, before=()),
         gates=[_gate(gate, hidden) for gate in found.gates],
         nodes=[],
+        resizing=[],
         ranking=None,
         changes=[],
         searched=False,
