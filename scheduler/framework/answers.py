@@ -16,7 +16,7 @@ from scheduler.api.sub_job import SubJob
 from scheduler.api.task import Task, TaskClass
 from scheduler.framework.columns import ColumnAnswer, Filter, Scope, Score
 from scheduler.framework.combining import Function, PluginFunctions
-from scheduler.framework.eviction_candidates import Bound
+from scheduler.framework.eviction_candidates import Bound, Most
 from scheduler.framework.extension import (
     ALLOCATABLE,
     ALLOCATABLE_NOW,
@@ -62,6 +62,7 @@ class Answers(PluginFunctions):
         """``tiers``: the number of tiers in the configuration."""
         super().__init__(tiers)
         self._bounds: dict[Function, Bound] = {}
+        self._most: list[Most] = []
         self._moving: set[ExtensionPoint] = set()
         self._task_order_is_fixed = True
         self._by_task: set[ExtensionPoint] = set()
@@ -183,6 +184,10 @@ class Answers(PluginFunctions):
     def bound(self, function: Function) -> Bound | None:
         """Returns the bound of a victim function; None: it may approve any task."""
         return self._bounds.get(function)
+
+    def most_losses(self) -> Sequence[Most]:
+        """Returns the functions that say what queues can lose at most."""
+        return self._most
 
     def answers_by_demand(self, point: ExtensionPoint) -> bool:
         """Returns whether the functions of a point depend on the demand alone (see ``add_preemptable`` and

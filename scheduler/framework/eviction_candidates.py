@@ -20,6 +20,9 @@ from scheduler.api.task import Task, TaskClass, TaskStatus
 Bound = Callable[[Any, "EvictionCandidates"], Mask]
 """bound(preemptor, candidates): False where the function refuses the task even alone. The preemptor is a task, an
 EvictionContext or a ReclaimContext, as for the function."""
+Most = Callable[[Any, "EvictionCandidates"], Column]
+"""most(context, candidates): what each queue of the candidates can lose at most where a resource lacks, under a
+ReclaimContext; shape (resources, queues), infinity where there is no limit."""
 MAX_EXACT = 2**53
 
 

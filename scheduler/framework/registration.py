@@ -25,7 +25,7 @@ from scheduler.framework.answers import Answers
 from scheduler.framework.columns import Filter, PinUse, Score
 from scheduler.framework.combining import Function
 from scheduler.framework.configuration import PluginOption
-from scheduler.framework.eviction_candidates import Bound
+from scheduler.framework.eviction_candidates import Bound, Most
 from scheduler.framework.extension import EvictionContext, ExtensionPoint, ReclaimContext, Vote
 from scheduler.framework.failures import RegistrationError
 from scheduler.framework.figures import Figures, QueueUsage
@@ -303,13 +303,20 @@ class Registration(Answers):
         self._add_victims(points.UNIFIED_EVICTABLE, evictable, bound, by_demand=True)
 
     def add_keeps_deserved(
-        self, losses: Callable[[ReclaimContext, Sequence[Task]], Sequence[Task]], *, bound: Bound | None = None
+        self,
+        losses: Callable[[ReclaimContext, Sequence[Task]], Sequence[Task]],
+        *,
+        bound: Bound | None = None,
+        most: Most | None = None,
     ) -> None:
         """Registers a function of a plugin that divides the cluster among queues: it returns the candidates whose
         eviction, in this order, leaves their queues what the context says. It is asked before every eviction across
         queues, in whatever tier the plugin stands, and no flag disables it. The answer may depend on the queue of the
-        job, the classes and the request. ``bound``: as above."""
+        job, the classes and the request. ``bound``: as above. ``most``: see ``Most``."""
         self._add_victims(points.KEEPS_DESERVED, losses, bound, by_demand=True)
+        if most is not None:
+            self._most.append(most)
+            self._sources.append((self._option.name, points.KEEPS_DESERVED.name, most))
 
     def add_victim_tasks(self, victims: Callable[[Sequence[Task]], Sequence[Task] | None]) -> None:
         """Registers a function that returns the tasks that shuffle evicts."""

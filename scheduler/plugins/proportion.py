@@ -84,7 +84,7 @@ class Proportion:
         session.add_preemptive(self._preemptive, by_demand=True)
         session.add_reclaimable(self._reclaimable, bound=self._over_share, by_demand=True)
         session.add_unified_evictable(self._evictable)
-        session.add_keeps_deserved(self._losses, bound=self._possible_losses)
+        session.add_keeps_deserved(self._losses, bound=self._possible_losses, most=self._shares.most)
         session.add_job_enqueueable(self._enqueueable)
         session.add_job_enqueued(self._enqueued)
         session.add_deserved(lambda: {name: book.deserved for name, book in self._books.items()})

@@ -6,12 +6,14 @@ from functools import cache
 from itertools import combinations
 from random import Random
 from typing import ClassVar
+from unittest.mock import patch
 
 import msgspec
 import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from scheduler.actions.eviction.deserved import DeservedGuard
 from scheduler.api.names import PREEMPTABLE
 from scheduler.api.resource import PODS_INDEX, SMALLEST, Vector
 from scheduler.api.task import Task, TaskStatus
@@ -193,10 +195,10 @@ def test_no_queue_loses_what_it_deserves_where_pods_are_equal(seed: int, quota: 
 
 
 @SETTINGS
-@given(SEEDS, st.sampled_from(list(QUOTAS)), st.booleans())
-def test_a_queue_falls_below_only_if_no_other_queue_can_give(seed: int, quota: str, first: bool) -> None:
+@given(SEEDS, st.sampled_from(list(QUOTAS)), st.booleans(), st.sampled_from(["reclaim", "gangreclaim"]))
+def test_a_queue_falls_below_only_if_no_other_queue_can_give(seed: int, quota: str, first: bool, action: str) -> None:
     cluster = full_cluster(seed, whole=False)
-    settings = conf(QUOTAS[quota], "reclaim", first=first)
+    settings = conf(QUOTAS[quota], action, first=first)
     shares = opened(cluster, settings, quota)
     session = shares.session
     tasks = {task.name: task for task in running(session)}
@@ -213,6 +215,17 @@ def test_a_queue_falls_below_only_if_no_other_queue_can_give(seed: int, quota: s
             assert not any(shares.keep(found, request) for found in openings(shares, waiting))
 
 
+@SETTINGS
+@given(SEEDS, st.sampled_from(list(QUOTAS)), st.booleans(), st.booleans())
+def test_nodes_that_are_left_out_beforehand_would_make_no_room(seed: int, quota: str, first: bool, whole: bool) -> None:
+    cluster = full_cluster(seed, whole=whole, waiting=1 + seed % 3)
+    settings = conf(QUOTAS[quota], "reclaim", first=first)
+    fast = evictions(cluster, settings)
+    everywhere = lambda self, context, scope, shortfall: np.ones(len(self._session.nodes), dtype=bool)  # noqa: E731
+    with patch.object(DeservedGuard, "enough", everywhere):
+        assert evictions(cluster, settings) == fast
+
+
 def openings(shares: Shares, waiting: Task) -> Iterator[Sequence[Task]]:
     """The sets of tasks on one node whose eviction makes room for a task, and that the plugins alone would allow."""
     session = shares.session
@@ -226,8 +239,12 @@ def openings(shares: Shares, waiting: Task) -> Iterator[Sequence[Task]]:
 
 
 def approved(session: Session, waiting: Task, task: Task) -> bool:
-    """Whether no plugin refuses a victim, in whatever tier it stands."""
-    return all(function(waiting, [task]) for function in session.all_functions(RECLAIMABLE))
+    """Whether no plugin refuses a victim, in whatever tier it stands, and its queue would not take its resources back
+    at once."""
+    loser, winner = (session.queues[session.jobs[each.job].queue] for each in (task, waiting))
+    return session.queue_key(loser) > session.queue_key(winner) and all(
+        function(waiting, [task]) for function in session.all_functions(RECLAIMABLE)
+    )
 
 
 def fits(session: Session, waiting: Task, row: int, victims: Sequence[Task]) -> bool:

@@ -12,7 +12,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from scheduler.actions.eviction.feasibility import Shortfall
 from scheduler.api.node import Mask
+from scheduler.api.resource import SMALLEST
 from scheduler.api.task import Task
 from scheduler.framework.extension import KEEPS_DESERVED, Protection, ReclaimContext
 from scheduler.framework.session import Session
@@ -38,6 +40,30 @@ class DeservedGuard:
             if bound is not None and scope.any():
                 scope = scope & bound(context, self._session.eviction_candidates)
         return scope
+
+    def enough(self, context: ReclaimContext | None, scope: Mask, shortfall: Shortfall) -> Mask:
+        """Returns the nodes, shape (nodes,), where the candidates of a mask hold what the node lacks, as far as their
+        queues can lose it: an upper bound, without which every node would be searched in vain once queues have little
+        more than they deserve."""
+        session, candidates = self._session, self._session.eviction_candidates
+        number = len(session.nodes)
+        result: Mask = np.ones(number, dtype=bool)
+        for most in session.most_losses() if context is not None else ():
+            limits = most(context, candidates)
+            for d, lacking in shortfall.amounts():
+                limited = limits[d] < shortfall.request[d]
+                if not shortfall.request[d] or not limited.any():
+                    continue
+                held = scope & limited[candidates.queue_of]
+                free = np.flatnonzero(scope & ~held)
+                amounts = np.bincount(candidates.rows[free], candidates.requests[d, free], minlength=number)
+                at = np.flatnonzero(held)
+                position = np.cumsum(limited) - 1
+                codes = position[candidates.queue_of[at]] * number + candidates.rows[at]
+                by_queue = np.bincount(codes, candidates.requests[d, at], minlength=int(limited.sum()) * number)
+                capped = np.minimum(by_queue.reshape(-1, number), np.maximum(limits[d][limited], 0)[:, np.newaxis])
+                result &= lacking < amounts + capped.sum(axis=0) + SMALLEST
+        return result
 
     def losses(self, context: ReclaimContext | None, candidates: Sequence[Task]) -> Sequence[Task]:
         """Returns the candidates that may be evicted in this order. The evictions of the session so far count."""

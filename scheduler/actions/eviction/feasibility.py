@@ -4,7 +4,7 @@ A node outside of the bound cannot be opened; a node inside has to be tried. The
 to the next, so only the changes are counted.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -35,7 +35,7 @@ class Shortfall:
 
     def __init__(self, session: Session, request: Vector) -> None:
         self._nodes = session.nodes
-        self._request = request
+        self.request = request
         self.dims = compared_resources(request)
         """Indices of the compared resources."""
         self._amounts: list[Column] = [self._lacking(d, slice(None)) for d in self.dims.tolist()]
@@ -44,7 +44,7 @@ class Shortfall:
 
     def _lacking(self, d: int, rows: slice | Rows) -> Column:
         nodes = self._nodes
-        lacking: Column = self._request[d] - (nodes.idle[d, rows] + nodes.releasing[d, rows] - nodes.pipelined[d, rows])
+        lacking: Column = self.request[d] - (nodes.idle[d, rows] + nodes.releasing[d, rows] - nodes.pipelined[d, rows])
         return lacking
 
     def _covered_at(self, rows: slice | Rows) -> Mask:
@@ -74,10 +74,16 @@ class Shortfall:
         """Returns the resources that each node lacks, shape (resources, nodes). Unlike the other answers, it stays as
         it is."""
         self._follow()
-        result: Mask = np.zeros((len(self._request), len(self._nodes)), dtype=bool)
+        result: Mask = np.zeros((len(self.request), len(self._nodes)), dtype=bool)
         for d, amounts in zip(self.dims.tolist(), self._amounts, strict=True):
             result[d] = amounts > 0
         return result
+
+    def amounts(self) -> Iterator[tuple[int, Column]]:
+        """Yields the compared resources, and how much each node lacks of it; 0 or less: nothing. Callers must not
+        change the columns; they are valid until the next call."""
+        self._follow()
+        return zip(self.dims.tolist(), self._amounts, strict=True)
 
     def none(self) -> Mask:
         """Returns the nodes, shape (nodes,), that lack nothing. Callers must not change the mask; it is valid until the

@@ -87,11 +87,12 @@ class GangEvictor:
         for protection in self._policy.protections:
             for domain in domains:
                 losing = self._losing(job, tasks, need, whole, domain, protection)
-                for possible in self._scopes(losing, scope, whole, domain):
+                for bundles in self._orders(
+                    losing, scope, demand, whole, domain, lambda bundles: ordered(bundles, need)
+                ):
                     slots = demand.current_slots()
                     slots.confine(domain.rows)
                     eviction = DomainEviction(self._policy, job, Nominator(session, job, parts, domain), slots)
-                    bundles = ordered(BundlesByJob(session, possible), need)
                     statement = eviction.plan(self._approved(context, losing, bundles))
                     if statement is not None:
                         return statement
@@ -114,6 +115,23 @@ class GangEvictor:
         classes = tuple(dict.fromkeys(task.cls for task in tasks))
         return ReclaimContext(job, classes, need, lacking, protection, gang=True)
 
+    def _orders(
+        self,
+        losing: ReclaimContext | None,
+        scope: Mask,
+        demand: Demand,
+        whole: Demand,
+        domain: HyperNode,
+        ordered: Callable[[BundlesByJob], Iterator[Bundle]],
+    ) -> Iterator[Iterator[Bundle]]:
+        """Yields the orders of eviction to be tried. ``whole``: the demand of all tasks, ``demand``: of the first
+        part."""
+        for possible in self._scopes(losing, scope, whole, domain):
+            yield ordered(BundlesByJob(self._session, possible))
+            if losing is not None:
+                bundles = ordered(BundlesByJob(self._session, possible))
+                yield self._node_by_node(bundles, demand, losing, possible)
+
     def _scopes(self, losing: ReclaimContext | None, scope: Mask, demand: Demand, domain: HyperNode) -> Iterator[Mask]:
         """Yields the candidates of the domain to be searched: if their queues keep something, first those on nodes that
         the gang could use, so that others do not use up what their queues can lose; then all of them, because evictions
@@ -130,6 +148,28 @@ class GangEvictor:
             yield usable
         if not np.array_equal(usable, possible):
             yield possible
+
+    def _node_by_node(
+        self, bundles: Iterator[Bundle], demand: Demand, losing: ReclaimContext, possible: Mask
+    ) -> Iterator[Bundle]:
+        """Yields the bundles of spare tasks node by node, and then gangs. What queues can lose may be too little to
+        make room if it is spread over many nodes or small tasks. Nodes where few evictions make room for a task come
+        first, and on each node the tasks that hold most of what lacks."""
+        lacking = losing.lacking[:, 0]
+        session = self._session
+        rows = session.eviction_candidates.rows[possible]
+        gained = demand.slots_without(possible).each - demand.current_slots().each
+        evictions = np.bincount(rows, minlength=len(session.nodes))
+        cost = np.divide(evictions, gained, out=np.full(len(gained), np.inf), where=gained > 0)
+
+        def place(bundle: Bundle) -> tuple[bool, float, int, tuple[float, ...]]:
+            if bundle.whole:
+                return (True, 0.0, 0, ())
+            task = bundle.tasks[0]
+            row = session.nodes.index[task.node]
+            return (False, float(cost[row]), row, tuple((-task.cls.request[lacking]).tolist()))
+
+        return iter(sorted(bundles, key=place))
 
     def _domains(self, job: Job, upper_bound: Slots) -> Iterator[HyperNode]:
         """Yields the domains to search. Domains that cannot have enough slots are left out."""

@@ -104,6 +104,12 @@ class Slots:
     def _sums(self, rows: Rows | slice) -> list[int]:
         return [int(each[rows].sum()) for each in self._each]
 
+    @property
+    def each(self) -> Counts:
+        """The number of slots of each node, shape (nodes,)."""
+        result: Counts = np.add.reduce(self._each)
+        return result
+
     def confine(self, rows: Rows) -> None:
         """Count only the slots of these nodes from now on."""
         self._totals = self._sums(rows)

@@ -175,11 +175,16 @@ class _Search:
         rows: Iterable[int] = self._tried(may_open & self._usable)
         if comparison is not None:
             rows = comparison.best(rows, len(self._session.nodes), attempt)
+        enough: Mask | None = None
         for row in rows:
+            if enough is not None and not enough[row]:
+                continue
             found = attempt(row)
             if found is not None:
                 statement.merge(found.statement)
                 return True
+            if enough is None and context is not None:  # the first node is seldom refused
+                enough = self._policy.guard.enough(context, scope, self._shortfall)
         return False
 
     def _tried(self, nodes: Mask) -> Iterator[int]:

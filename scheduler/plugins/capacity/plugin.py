@@ -70,7 +70,7 @@ class Capacity:
         session.add_preemptive(self._preemptive, by_demand=True)
         session.add_reclaimable(self._reclaim.victims, bound=self._reclaim_candidates, by_demand=True)
         session.add_unified_evictable(self._reclaim.evictable)
-        session.add_keeps_deserved(self._reclaim.losses, bound=self._reclaim.possible_losses)
+        session.add_keeps_deserved(self._reclaim.losses, bound=self._reclaim.possible_losses, most=self._reclaim.most)
         session.add_deserved(lambda: {name: book.deserved for name, book in self._books.items()})
         session.add_figures(self._figures)
         session.add_handlers(self._allocated, self._deallocated)

@@ -35,6 +35,7 @@ class Reclaim:
         width = len(next(iter(books.values())).deserved) if books else 0
         self._shares = DeservedShares(width, paths)
         self.changed = self._shares.changed
+        self.most = self._shares.most
 
     def may_reclaim(self, book: QueueBook, request: Vector) -> bool:
         """Whether the queue may reclaim the request: it stays within its limit, and the queue or one of its ancestors

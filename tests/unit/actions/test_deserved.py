@@ -91,6 +91,15 @@ def test_the_reclaimer_takes_where_it_can_run_as_far_as_that_queue_can_give(acti
     assert not lost(World(objects, more).run(tiers("capacity", first=first, action=action)))
 
 
+@pytest.mark.parametrize("action", ["reclaim", "gangreclaim"])
+def test_what_a_queue_can_lose_is_not_spread_over_nodes_where_it_makes_no_room(action: str) -> None:
+    """The queue qb can lose four of eight Pods, and the younger ones are on both nodes in turn."""
+    held = [pod(f"b-{i}", "1c", "b", on=f"n{i % 2}", annotations=EVICTABLE) for i in range(8)]
+    objects = [node("n0", "4c"), node("n1", "4c"), queue("qa", deserved="4c"), queue("qb", deserved="4c")]
+    world = World(objects, group("b", "qb", 0, phase="Running"), held, gang("a", 1, "4c", "qa"))
+    assert world.run(tiers("capacity", first=False, action=action)).evicted == {"b-0", "b-2", "b-4", "b-6"}
+
+
 def test_the_resource_that_lacks_decides_from_whom_it_is_taken() -> None:
     """Both hold more than they deserve: qb of cpu, which no node lacks, and qc of GPUs."""
     waiting = [queue("qa", deserved=f"32c+{GPU}=2"), *gang("a", 1, f"1c+{GPU}=1", "qa")]

@@ -82,15 +82,34 @@ class DeservedShares:
         """Returns ``keeps`` for each candidate as the only one."""
         if not len(candidates.tasks):
             return candidates.present
-        if self._holdings is None:
-            self._holdings = _Holdings(candidates)
-        holdings, reclaimer = self._holdings, context.job.queue if context.job is not None else ""
+        holdings, reclaimer = self._held(candidates), context.job.queue if context.job is not None else ""
         least = self._least_excess(reclaimer, candidates, alone=context.protection is Protection.ABOVE)
         excess = least[:, holdings.queues]
         lacking, of_node = _distinct_columns(context)
         verdicts = np.stack([_verdict(context, holdings.amounts, excess, lacks) for lacks in lacking.T], axis=1)
         result: Mask = verdicts[holdings.of, of_node[candidates.rows]]
         return result
+
+    def most(self, context: ReclaimContext, candidates: EvictionCandidates) -> Column:
+        """Returns what each queue of the candidates can lose of requested resources where they lack, shape (resources,
+        queues)."""
+        reclaimer, above = context.job.queue if context.job is not None else "", Protection.ABOVE
+        excess = self._least_excess(reclaimer, candidates, alone=context.protection is above)
+        if context.protection is not above or context.request is None:
+            return excess
+        # A queue loses tasks while it is above in some resource, and the last one takes it below.
+        lacks = (context.request > 0) & context.lacking.any(axis=1)
+        lacks[PODS_INDEX] = False
+        exceeds = (excess >= SMALLEST) & lacks[:, np.newaxis]
+        only = exceeds.sum(axis=0) == exceeds
+        largest = np.zeros_like(excess)
+        np.maximum.at(largest.T, self._held(candidates).queues, self._held(candidates).amounts.T)
+        return np.where(only, np.where(exceeds, excess - SMALLEST + largest, 0.0), np.inf)
+
+    def _held(self, candidates: EvictionCandidates) -> "_Holdings":
+        if self._holdings is None:
+            self._holdings = _Holdings(candidates)
+        return self._holdings
 
     def _least_excess(self, reclaimer: str, candidates: EvictionCandidates, *, alone: bool) -> Column:
         """Returns the excess of the queues of candidates, shape (resources, queues): with ``alone``, the queue's own,
