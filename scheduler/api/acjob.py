@@ -63,6 +63,8 @@ class AscendJobStatus(Wire):
     completion_time: str | None = None
     restarts: int = 0
     """Restarts before the job was suspended. While it has a PodGroup, that counts them."""
+    uncounted_restarts: int = 0
+    """Those of them that do not count towards the limit."""
 
 
 class AscendJob(KubeObject):

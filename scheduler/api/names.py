@@ -197,6 +197,9 @@ ACJOB_GROUP: Final = "mindxdl.gitee.com"
 ACJOB_API_VERSION: Final = f"{ACJOB_GROUP}/v1"
 ACJOB_RESTARTS: Final = "volcano-py/restarts"
 """Annotation of the PodGroup of an AscendJob: how often the job restarted."""
+ACJOB_UNCOUNTED_RESTARTS: Final = "volcano-py/uncounted-restarts"
+"""Annotation of the PodGroup of an AscendJob: how many of the restarts followed evictions, and do not count towards the
+limit."""
 ACJOB_COMPLETE: Final = "volcano-py/complete"
 """Annotation of the PodGroup of an AscendJob: number of restarts after which the job last had all its Pods, and their
 number, as ``2:8``."""

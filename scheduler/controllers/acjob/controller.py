@@ -26,11 +26,13 @@ from scheduler.controllers.acjob.restarts import (
     backoff_limit,
     completion,
     counted,
+    has_failed,
     is_rescheduled,
     is_torn,
     number_in,
     restarts_of,
     retry_times,
+    uncounted_restarts_of,
 )
 from scheduler.controllers.acjob.retries import RetryRecord
 from scheduler.controllers.acjob.status import (
@@ -68,6 +70,8 @@ class AscendJobController(Controller):
         self._scheduler = scheduler
         self._lost: dict[Key, int] = {}
         """Job -> the newest version of its Pods that were deleted."""
+        self._failed: set[Key] = set()
+        """Jobs that lost a Pod which had failed before, and have not been restarted since."""
         self._due: dict[Key, float] = {}
         """Job that has all its Pods -> when the next plan may be made."""
         self._record: RetryRecord | None = None
@@ -93,6 +97,8 @@ class AscendJobController(Controller):
             is_lost = new is None and not is_switched(cast("Pod", obj), self._store.pods_of(key[0], owner.uid))
             if is_lost and job is not None and job.metadata.uid == owner.uid:
                 self._lost[key] = max(self._lost.get(key, 0), number_in((obj.metadata.labels or {}).get(VERSION, "")))
+                if has_failed(cast("Pod", obj)):
+                    self._failed.add(key)
         return [key]
 
     # --- planning -----------------------------------------------------------------------------------------------------
@@ -100,7 +106,7 @@ class AscendJobController(Controller):
         job = self._store.get(ACJOB, AscendJob, *key)
         if job is None or job.metadata.deletion_timestamp is not None:
             self._due.pop(key, None)
-            self._lost.pop(key, None)
+            self._forget_losses(key)
             return Plan()
         if job.is_finished:
             return clean_up(self._store, job, now)
@@ -127,6 +133,10 @@ class AscendJobController(Controller):
             plan.after = min(deadline, MAX_INTERVAL)
         return plan
 
+    def _forget_losses(self, key: Key) -> None:
+        self._lost.pop(key, None)
+        self._failed.discard(key)
+
     def _check_queue(self, job: AscendJob) -> None:
         policy = job.spec.run_policy.scheduling_policy
         if policy is not None and policy.queue and self._store.get(QUEUE, Queue, "", policy.queue) is None:
@@ -141,7 +151,7 @@ class AscendJobController(Controller):
         if group is None:
             if any(each.metadata.deletion_timestamp is not None for each in pods.values()):
                 return plan  # a resumed job waits for the Pods of before, whose end is no restart
-            self._lost.pop(key_of(job), None)  # Pods of before it was suspended
+            self._forget_losses(key_of(job))  # of Pods of before it was suspended
             plan.then(Create(POD_GROUP, manifest, job.metadata.uid))
         if group is None or group.status.phase in PENDING_PHASES:
             if existing:
@@ -159,7 +169,9 @@ class AscendJobController(Controller):
         lost = self._lost.get(key_of(job))
         if missing and (is_torn(group, len(existing)) if lost is None else lost >= version):
             version += 1
-            stop = self._restart(job, group, version, len(missing), roles.total, plan, now)
+            counts = self._is_after_failure(job, roles, group, existing)
+            text = f"{len(missing)} of {roles.total} Pods are gone."
+            stop = self._restart(job, group, version, text, plan, now, counts=counts)
             if stop is not None:
                 return stop
         addresses = Addresses(address, self._clusterd())
@@ -169,20 +181,36 @@ class AscendJobController(Controller):
 
         plan.then(*(Create(POD, manifest_of(role, i), job.metadata.uid) for _, role, i in missing))
         if not missing:
+            self._forget_losses(key_of(job))  # of Pods that the job no longer asks for, or that have been replaced
             plan = self._report(job, roles, existing, plan.then(*completion(group, existing, roles.total)), now)
         return plan.then(*next_steps(job, roles, existing, pods, manifest_of))
 
+    def _is_after_failure(self, job: AscendJob, roles: JobRoles, group: PodGroup, existing: Mapping[str, Pod]) -> bool:
+        """Whether a restart follows a failure of a Pod or a fault of hardware, and not only evictions. Pods that were
+        deleted while no controller ran have failed if the job restarts already."""
+        key = key_of(job)
+        if key in self._failed or any(map(has_failed, existing.values())):
+            return True
+        if key not in self._lost and job.has(RESTARTING):
+            return True
+        if not is_rescheduled(job, roles):
+            return False
+        record = self._retry_record()
+        return record is None or record.is_under_way(f"{key[0]}/{group.metadata.name}", job.metadata.uid)
+
     def _restart(
-        self, job: AscendJob, group: PodGroup, version: int, missing: int, total: int, plan: Plan, now: float
+        self, job: AscendJob, group: PodGroup, version: int, reason: str, plan: Plan, now: float, *, counts: bool
     ) -> Plan | None:
-        """Counts a restart before its Pods are created. Returns the plan of a job that has no restarts left."""
+        """Counts a restart before its Pods are created. ``counts``: towards the limit. Returns the plan of a job that
+        has no restarts left."""
         where = f"{job.metadata.namespace}/{job.metadata.name}"
-        limit = backoff_limit(job)
-        if 0 < limit < version:
+        limit, uncounted = backoff_limit(job), uncounted_restarts_of(group) + (not counts)
+        if 0 < limit < version - uncounted:
             text = f"Job {where} has failed because it has reached its limit of {limit} restarts."
             return self._conclude(job, now, ConditionChange(FAILED, "JobFailed", text), None)
-        plan.then(counted(group, version))
-        text = f"Job {where} restarts for the {version}. time: {missing} of {total} Pods are gone."
+        plan.then(counted(group, version, uncounted))
+        self._failed.discard(key_of(job))
+        text = f"Job {where} restarts for the {version}. time: {reason}"
         plan.then(*self._status(job, now, [ConditionChange(RESTARTING, "JobRestarting", text)], None))
         return None
 
@@ -207,12 +235,19 @@ class AscendJobController(Controller):
         allowed = retry_times(job)
         if not allowed or not is_rescheduled(job, roles):
             return 0
+        record = self._retry_record()
+        if record is None:
+            return max(allowed - (0 if group is None else restarts_of(group) - uncounted_restarts_of(group)), 0)
+        return record.left(f"{job.metadata.namespace}/{group_name(job)}", job.metadata.uid, allowed)
+
+    def _retry_record(self) -> RetryRecord | None:
+        """The record of the scheduler; None if there is none, or it cannot be read."""
         config_map = self._store.get(CONFIG_MAP, ConfigMap, SYSTEM_NAMESPACE, RESCHEDULING_STATE)
         if config_map is None:
-            return max(allowed - (0 if group is None else restarts_of(group)), 0)
+            return None
         if self._record is None or self._record.source is not config_map:
             self._record = RetryRecord(config_map)
-        return self._record.left(f"{job.metadata.namespace}/{group_name(job)}", job.metadata.uid, allowed)
+        return self._record
 
     def _conclude(self, job: AscendJob, now: float, change: ConditionChange, counts: dict[str, Json] | None) -> Plan:
         changes = [change] if job.has(CREATED) else [created(job), change]
@@ -224,7 +259,7 @@ class AscendJobController(Controller):
         now: float,
         changes: list[ConditionChange],
         counts: dict[str, Json] | None,
-        restarts: int | None = None,
+        restarts: tuple[int, int] | None = None,
     ) -> list[Effect]:
         """The write of the status with an Event for each condition that becomes True; nothing if nothing changes."""
         patch = status_patch(job, changes, counts, now, restarts)
@@ -242,11 +277,14 @@ class AscendJobController(Controller):
         text = f"Job {job.metadata.namespace}/{job.metadata.name} is suspended."
         group = self._store.get(POD_GROUP, PodGroup, job.metadata.namespace, group_name(job))
         counts: dict[str, Json] = {role.type: {} for role in roles.roles}
-        restarts = None if group is None else restarts_of(group)
+        restarts = None if group is None else (restarts_of(group), uncounted_restarts_of(group))
         plan = Plan().then(
             *self._status(job, now, [ConditionChange(SUSPENDED, "JobSuspended", text)], counts, restarts)
         )
-        return plan.then(*deletions(self._store, job, lambda pod: True))
+        effects = deletions(self._store, job, lambda pod: True)
+        # The PodGroup goes first: Pods that are missing while it exists would be a restart of a job that is resumed.
+        plan.then(*(each for each in effects if isinstance(each, Delete) and each.kind is POD_GROUP))
+        return plan.then(*(each for each in effects if isinstance(each, Delete) and each.kind is POD))
 
     # --- reading ------------------------------------------------------------------------------------------------------
     def _service(self, job: AscendJob, leader: str) -> Service | None:

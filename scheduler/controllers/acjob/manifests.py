@@ -12,6 +12,7 @@ from scheduler.api.names import (
     ACJOB_GROUP,
     ACJOB_OPERATOR_NAME,
     ACJOB_RESTARTS,
+    ACJOB_UNCOUNTED_RESTARTS,
     GROUP_NAME,
     HCCL_RANK_INDEX,
     PODS,
@@ -75,12 +76,14 @@ def pod_group(job: AscendJob, roles: JobRoles) -> Json:
         spec["priorityClassName"] = policy.priority_class
     manifest = owned(POD_GROUP, group_name(job), ACJOB, job, spec=spec)
     labels, annotations = dict(job.metadata.labels or {}), dict(job.metadata.annotations or {})
-    for own in (ACJOB_RESTARTS, ACJOB_COMPLETE):
+    for own in (ACJOB_RESTARTS, ACJOB_UNCOUNTED_RESTARTS, ACJOB_COMPLETE):
         annotations.pop(own, None)
     if RECOVER_STRATEGY in annotations:
         labels[PROCESS_RECOVER] = "on"
     if job.status.restarts > 0:
         annotations[ACJOB_RESTARTS] = str(job.status.restarts)
+    if job.status.uncounted_restarts > 0:
+        annotations[ACJOB_UNCOUNTED_RESTARTS] = str(job.status.uncounted_restarts)
     for field, values in (("labels", labels), ("annotations", annotations)):
         if values:
             manifest["metadata"][field] = values

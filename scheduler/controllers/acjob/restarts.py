@@ -1,7 +1,8 @@
 """The restarts of an AscendJob, as annotations of its PodGroup count them, and how many it may have.
 
-A restart is counted before its Pods are created. When the job has all its Pods again, an annotation records that, so
-that controllers that start later see whether Pods were lost while none ran.
+Restarts after evictions do not count towards the limit: the job has not failed. A restart is counted before its Pods
+are created. When the job has all its Pods again, an annotation records that, so that controllers that start later see
+whether Pods were lost while none ran.
 """
 
 from collections.abc import Iterator, Mapping
@@ -9,11 +10,18 @@ from collections.abc import Iterator, Mapping
 from scheduler.api.acjob import RUNNING, AscendJob
 from scheduler.api.acjob_roles import JobRoles
 from scheduler.api.kinds import POD_GROUP
-from scheduler.api.names import ACJOB_COMPLETE, ACJOB_RESTARTS, FAULT_RETRY_TIMES, FAULT_SCHEDULING
-from scheduler.api.objects import Pod
+from scheduler.api.names import (
+    ACJOB_COMPLETE,
+    ACJOB_RESTARTS,
+    ACJOB_UNCOUNTED_RESTARTS,
+    FAULT_RETRY_TIMES,
+    FAULT_SCHEDULING,
+)
+from scheduler.api.objects import ENDED_PHASES, Pod
 from scheduler.api.scheduling import PodGroup
 from scheduler.controllers.acjob.manifests import VERSION
 from scheduler.controllers.effects import Effect, Patch
+from scheduler.controllers.evictions import was_evicted
 from scheduler.controllers.store import key_of
 
 
@@ -22,9 +30,15 @@ def restarts_of(group: PodGroup) -> int:
     return number_in((group.metadata.annotations or {}).get(ACJOB_RESTARTS, ""))
 
 
-def counted(group: PodGroup, restarts: int) -> Effect:
-    """The write of the number of restarts."""
-    return _annotation(group, ACJOB_RESTARTS, str(restarts))
+def uncounted_restarts_of(group: PodGroup) -> int:
+    """How many of the restarts do not count towards the limit."""
+    return number_in((group.metadata.annotations or {}).get(ACJOB_UNCOUNTED_RESTARTS, ""))
+
+
+def counted(group: PodGroup, restarts: int, uncounted: int) -> Effect:
+    """The write of the number of restarts. ``uncounted``: those that do not count towards the limit."""
+    annotations = {ACJOB_RESTARTS: str(restarts)} | ({ACJOB_UNCOUNTED_RESTARTS: str(uncounted)} if uncounted else {})
+    return _annotated(group, annotations)
 
 
 def completion(group: PodGroup, pods: Mapping[str, Pod], total: int) -> Iterator[Effect]:
@@ -36,7 +50,7 @@ def completion(group: PodGroup, pods: Mapping[str, Pod], total: int) -> Iterator
         return
     of_restart = all((pod.metadata.labels or {}).get(VERSION) == str(restarts) for pod in pods.values())
     if of_restart or all(pod.status.phase == RUNNING for pod in pods.values()):
-        yield _annotation(group, ACJOB_COMPLETE, value)
+        yield _annotated(group, {ACJOB_COMPLETE: value})
 
 
 def is_torn(group: PodGroup, existing: int) -> bool:
@@ -46,8 +60,13 @@ def is_torn(group: PodGroup, existing: int) -> bool:
     return restarts == str(restarts_of(group)) and existing < number_in(total)
 
 
-def _annotation(group: PodGroup, name: str, value: str) -> Effect:
-    body = {"metadata": {"annotations": {name: value}}}
+def has_failed(pod: Pod) -> bool:
+    """Whether a Pod ended by itself, and not because it is being deleted. ``pod``: its last version."""
+    return pod.status.phase in ENDED_PHASES and not was_evicted(pod)
+
+
+def _annotated(group: PodGroup, annotations: Mapping[str, str]) -> Effect:
+    body = {"metadata": {"annotations": annotations}}
     return Patch(POD_GROUP, *key_of(group), body, group.metadata.uid)
 
 
@@ -74,6 +93,6 @@ def number_in(text: str) -> int:
 
 
 def backoff_limit(job: AscendJob) -> int:
-    """The largest number of restarts; 0: no limit."""
+    """The largest number of restarts that count; 0: no limit."""
     limit = job.spec.run_policy.backoff_limit
     return retry_times(job) if limit is None else limit

@@ -41,9 +41,14 @@ class RetryRecord:
     def left(self, group: str, job_uid: str, allowed: int) -> int:
         """The restarts that a job has left, at least 1 while one is under way. ``group``: namespace/name of its
         PodGroup; ``allowed``: the number that it asked for, of which none is used until there is an entry."""
-        restart, retries = self._restarts.get(group), self._retries.get(group)
+        retries = self._retries.get(group)
         left = allowed if retries is None else retries.times
-        return max(left, 1) if restart is not None and restart.uid == job_uid and restart.pods else left
+        return max(left, 1) if self.is_under_way(group, job_uid) else left
+
+    def is_under_way(self, group: str, job_uid: str) -> bool:
+        """Whether the scheduler restarts a job after a fault."""
+        restart = self._restarts.get(group)
+        return restart is not None and restart.uid == job_uid and bool(restart.pods)
 
 
 def _decoded(text: str, decoder: "msgspec.json.Decoder[dict[str, T] | None]") -> dict[str, T]:

@@ -101,9 +101,10 @@ def status_patch(
     changes: Iterable[ConditionChange],
     counts: Mapping[str, Json] | None,
     now: float,
-    restarts: int | None = None,
+    restarts: tuple[int, int] | None = None,
 ) -> Json:
-    """The merge patch of the status; empty if nothing changes. ``restarts``: None if their number stays."""
+    """The merge patch of the status; empty if nothing changes. ``restarts``: their number, and the number of those that
+    do not count towards the limit; None if they stay."""
     time = format_timestamp(now)
     old = job.status.conditions or []
     conditions = [each for each in old if each.type != SUSPENDED or job.spec.run_policy.suspend]
@@ -121,8 +122,11 @@ def status_patch(
         }
     elif known is None:
         patch["replicaStatuses"] = {}
-    if restarts not in (None, job.status.restarts):
-        patch["restarts"] = restarts
+    number, uncounted = restarts or (job.status.restarts, job.status.uncounted_restarts)
+    if number != job.status.restarts:
+        patch["restarts"] = number
+    if uncounted != job.status.uncounted_restarts:
+        patch["uncountedRestarts"] = uncounted
     if patch and job.spec.run_policy.suspend:
         patch["startTime"] = None  # the time until the deadline begins again when the job is resumed
     elif patch and job.status.start_time is None:

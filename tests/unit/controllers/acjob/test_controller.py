@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.api.kinds import ACJOB, POD, POD_GROUP, SERVICE
+from scheduler.api.kinds import ACJOB, CONFIG_MAP, POD, POD_GROUP, SERVICE
 from scheduler.controllers.acjob import AscendJobController
 from tests.unit.controllers.acjob.jobs import acjob, role
 from tests.unit.controllers.acjob.killable import KillableControllers
@@ -382,8 +382,12 @@ def test_the_pods_of_another_job_of_this_name_are_no_loss() -> None:
     assert world.pods()["train-worker-2"]["metadata"]["labels"]["version"] == "0"
 
 
+FAULTS = {"fault-scheduling": "force"}
+"""Labels of a job that the scheduler restarts after faults. It has not recorded what it does, so all restarts count."""
+
+
 def test_a_job_fails_when_it_has_no_restarts_left() -> None:
-    world = running(run_policy={"backoffLimit": 1})
+    world = running(run_policy={"backoffLimit": 1}, labels=FAULTS)
     world.delete_pods(PODS[1])
     world.end("Running", PODS[1])
     world.delete_pods(PODS[1])
@@ -399,7 +403,7 @@ def test_the_backoff_limit_is_by_default_the_number_of_retries_and_none_if_it_is
     limit: int | None, retries: str | None, restarts: int
 ) -> None:
     policy = {} if limit is None else {"backoffLimit": limit}
-    world = running(run_policy=policy, labels={} if retries is None else {"fault-retry-times": retries})
+    world = running(run_policy=policy, labels=FAULTS | ({} if retries is None else {"fault-retry-times": retries}))
     for number in range(9):
         world.delete_pods(PODS[1])
         assert (world.state() == ["Failed"]) == (number >= restarts)
@@ -409,12 +413,91 @@ def test_the_backoff_limit_is_by_default_the_number_of_retries_and_none_if_it_is
     assert world.state() == (["Failed"] if restarts < 9 else ["Running"])
 
 
-def test_a_pod_that_fails_while_it_terminates_does_not_fail_the_job() -> None:
+@pytest.mark.parametrize("labels", [{}, FAULTS], ids=["no faults", "no fault"])
+def test_restarts_after_evictions_do_not_count_towards_the_limit(labels: dict[str, str]) -> None:
+    world = running(run_policy={"backoffLimit": 1}, labels=labels)
+    record(world, restarts=restart())
+    for number in range(1, 4):
+        world.delete_pods(PODS[1])
+        world.end("Running", PODS[1])
+        assert world.state() == ["Running"]
+        annotations = world.groups()[GROUP]["metadata"]["annotations"]
+        names = ("volcano-py/restarts", "volcano-py/uncounted-restarts")
+        assert [annotations[name] for name in names] == [str(number)] * 2
+    suspend(world)
+    assert (world.status()["restarts"], world.status()["uncountedRestarts"]) == (3, 3)
+    resume(world)
+
+    fault = json.dumps(restart("some-pod"))
+    assert world.cluster.server.patch(CONFIG_MAP, "volcano-system", "vcjob-fault-npu-cm", {"data": {"restarts": fault}})
+    world.settle()
+    if labels:
+        world.delete_pods(PODS[1])
+        world.end("Running", PODS[1])
+        assert world.state() == ["Running"]
+        world.delete_pods(PODS[1])
+        assert world.state() == ["Failed"]
+
+
+def test_a_restart_after_the_failure_of_a_pod_counts() -> None:
+    """A Pod that a signal ended is replaced, although the job has no retries."""
+    job = acjob({"Master": role(), "Worker": role(2)}, run_policy={"backoffLimit": 1})
+    job["spec"]["replicaSpecs"]["Worker"]["restartPolicy"] = "ExitCode"
+    world = World()
+    world.create(job)
+    world.admit()
+    world.end("Running", *PODS)
+    for state in ("Running", "Failed"):
+        killed = {"name": "ascend", "state": {"terminated": {"exitCode": 137}}}
+        world.patch(POD, PODS[1], {"status": {"phase": "Failed", "containerStatuses": [killed]}})
+        world.wait(3)
+        world.wait(3)
+        if state == "Running":
+            world.end("Running", PODS[1])
+        assert world.state() == [state]
+
+
+def test_a_pod_that_was_lost_before_the_job_grew_is_no_restart() -> None:
+    world = running()
+    world.patch(ACJOB, "train", {"spec": {"replicaSpecs": {"Worker": {"replicas": 1}}}})
+    world.delete_pods(PODS[2])
+    world.patch(ACJOB, "train", {"spec": {"replicaSpecs": {"Worker": {"replicas": 2}}}})
+    world.wait(3)
+    assert world.pods()[PODS[2]]["metadata"]["labels"]["version"] == "0"
+
+
+@pytest.mark.parametrize("phase", ["Failed", "Succeeded"])
+def test_a_pod_that_ends_because_it_is_being_deleted_was_evicted(phase: str) -> None:
     world = running()
     world.patch(POD, PODS[1], {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}})
-    world.end("Failed", PODS[1])
+    world.end(phase, PODS[1])
     assert world.state() == ["Running"]
     assert world.status()["replicaStatuses"]["Worker"] == {"active": 1}
+    world.delete_pods(PODS[1])
+    world.end("Running", PODS[1])
+    assert (world.state(), world.pods()[PODS[1]]["metadata"]["labels"]["version"]) == (["Running"], "1")
+
+
+def test_a_preempted_job_whose_pods_exit_with_0_has_not_succeeded() -> None:
+    world = running()
+    for name in PODS:
+        world.patch(POD, name, {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}})
+    world.end("Succeeded", *PODS)
+    assert world.state() == ["Running"]
+    world.delete_pods(*PODS)
+    assert world.state() == ["Restarting"]
+
+
+@pytest.mark.parametrize(("phase", "state"), [("Failed", "Failed"), ("Succeeded", "Running")])
+def test_a_pod_that_had_ended_before_its_deletion_counts_as_what_it_was(phase: str, state: str) -> None:
+    world = running()
+    ended = {"name": "ascend", "state": {"terminated": {"exitCode": 3, "finishedAt": "2025-12-31T23:00:00Z"}}}
+    deletion = {"deletionTimestamp": "2026-01-01T00:00:30Z", "deletionGracePeriodSeconds": 30}
+    world.patch(POD, PODS[1], {"metadata": deletion})
+    world.patch(POD, PODS[1], {"status": {"phase": phase, "containerStatuses": [ended]}})
+    world.wait(2)
+    assert world.state() == [state]
+    assert world.status()["replicaStatuses"]["Worker"] == {"active": 1, phase.lower(): 1}
 
 
 @pytest.mark.parametrize(
@@ -551,7 +634,7 @@ def resume(world: World) -> None:
 
 
 def test_a_resumed_job_counts_its_restarts_from_where_it_was_suspended() -> None:
-    world = running(run_policy={"backoffLimit": 2})
+    world = running(run_policy={"backoffLimit": 2}, labels=FAULTS)
     world.delete_pods(PODS[1])
     world.end("Running", PODS[1])
     suspend(world)
