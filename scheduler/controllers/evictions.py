@@ -12,6 +12,8 @@ from scheduler.api.times import parse_timestamp
 
 DISRUPTION_TARGET: Final = "DisruptionTarget"
 """The condition that Kubernetes sets on a Pod before its eviction."""
+CLOCK_SKEW: Final = 2.0
+"""Seconds by which the clock of a node may be behind that of the API server, and its timestamps are cut to seconds."""
 _BY_KUBELET: Final = "TerminationByKubelet"
 """The reason where the kubelet ends a Pod on its own, for lack of memory for example. It does not delete the Pod, which
 has failed."""
@@ -21,8 +23,7 @@ def was_evicted(pod: Pod) -> bool:
     """Whether a Pod is being evicted, or ended because of it. ``pod``: its last version.
 
     False for a Pod that is not being deleted, and for one that had ended before its deletion was requested: its
-    containers had finished, or its phase said so. The API server gives no grace period to a Pod that has ended, so a
-    grace period means that the phase did not say so yet.
+    containers had clearly finished, or its phase said so: the API server gives no grace period to a Pod that has ended.
     """
     meta = pod.metadata
     disrupted_at = _disrupted_at(pod)
@@ -37,7 +38,7 @@ def was_evicted(pod: Pod) -> bool:
     finished_at = _finished_at(pod)
     if finished_at is None or requested_at is None:
         return disrupted_at is not None or grace != 0
-    return finished_at >= requested_at
+    return finished_at >= requested_at - CLOCK_SKEW
 
 
 def _disrupted_at(pod: Pod) -> float | None:

@@ -9,7 +9,7 @@ from typing import TypeVar, cast
 
 from scheduler.api.kinds import POD, Kind
 from scheduler.api.names import GROUP_NAME
-from scheduler.api.objects import KubeObject, Pod, controller_of
+from scheduler.api.objects import KubeObject, ObjectMeta, Pod, controller_of
 from scheduler.controllers.pod_parts import PodParts
 
 Key = tuple[str, str]
@@ -76,6 +76,8 @@ class Store:
         if obj.metadata.uid in self._deleted:
             return False, old
         if kind is POD:
+            if old is not None and old.metadata.uid == obj.metadata.uid:
+                _keep_request(old.metadata, obj.metadata)
             pod = self._parts.of(cast("Pod", obj))
             objects[key] = pod
             if old is not None:
@@ -131,6 +133,16 @@ def _drop(index: dict[K, dict[str, Pod]], key: K, name: str) -> None:
         pods.pop(name, None)
         if not pods:
             del index[key]
+
+
+def _keep_request(old: ObjectMeta, new: ObjectMeta) -> None:
+    """Keeps when the deletion of a Pod was requested. When the kubelet confirms that it has stopped the Pod, the API
+    server sets another deletionTimestamp, without a grace period."""
+    if old.deletion_timestamp is not None and (new.deletion_grace_period_seconds or 0) < (
+        old.deletion_grace_period_seconds or 0
+    ):
+        new.deletion_timestamp = old.deletion_timestamp
+        new.deletion_grace_period_seconds = old.deletion_grace_period_seconds
 
 
 def _version(obj: KubeObject) -> int:

@@ -5,12 +5,15 @@ from typing import Any
 import msgspec
 import pytest
 
+from scheduler.api.kinds import POD
 from scheduler.api.objects import Pod
 from scheduler.controllers.evictions import was_evicted
 from scheduler.controllers.pod_parts import PodParts
+from scheduler.controllers.store import Store
 
 NOON = "2026-01-01T12:00:00Z"
-BEFORE = "2026-01-01T11:59:58Z"
+BEFORE = "2026-01-01T11:59:57Z"
+JUST_BEFORE = "2026-01-01T11:59:58Z"
 AFTER = "2026-01-01T12:00:03Z"
 IN_30_SECONDS = "2026-01-01T12:00:30Z"
 
@@ -57,12 +60,14 @@ def test_a_pod_that_is_deleted_before_it_has_ended_is_evicted(phase: str) -> Non
         (IN_30_SECONDS, 30, (NOON,), True),
         (IN_30_SECONDS, 30, (BEFORE, AFTER), True),
         (IN_30_SECONDS, 30, (BEFORE,), False),
+        (IN_30_SECONDS, 30, (JUST_BEFORE,), True),  # by a clock that is behind
         (IN_30_SECONDS, 30, (BEFORE, None), True),
         (IN_30_SECONDS, 30, (), True),
         (IN_30_SECONDS, None, (), True),
         # The kubelet has confirmed the deletion, or the Pod had ended; a finalizer keeps it.
         (NOON, 0, (AFTER,), True),
         (NOON, 0, (BEFORE,), False),
+        (NOON, 0, (JUST_BEFORE,), True),
         (NOON, 0, (), False),
         ("soon", 0, (BEFORE,), False),
     ],
@@ -93,3 +98,21 @@ def test_an_eviction_begins_with_its_condition(
 
 def test_a_pod_that_runs_with_the_condition_is_not_evicted_until_it_is_deleted() -> None:
     assert not was_evicted(pod("Running", condition=("True", "PreemptionByScheduler", NOON)))
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_a_pod_whose_end_the_kubelet_confirms_later_stays_evicted(phase: str) -> None:
+    """The API server then sets another deletionTimestamp, without a grace period."""
+    store = Store()
+    versions = [
+        pod("Running"),
+        pod("Running", IN_30_SECONDS, 30),
+        pod(phase, IN_30_SECONDS, 30, (AFTER,)),
+        pod(phase, "2026-01-01T12:00:20Z", 0, (AFTER,)),
+    ]
+    for number, version in enumerate(versions):
+        version.metadata.uid, version.metadata.resource_version = "u", str(number)
+        assert store.upsert(POD, version)[0]
+    (last,) = store.all(POD, Pod)
+    assert was_evicted(last) and was_evicted(versions[-1])
+    assert (last.metadata.deletion_timestamp, last.metadata.deletion_grace_period_seconds) == (IN_30_SECONDS, 30)
