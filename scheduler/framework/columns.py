@@ -13,7 +13,7 @@ Pods). They are Grouped: a run computes their value for one node of each group.
 
 from collections.abc import Hashable, Iterable, Sequence
 from enum import Enum
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -137,6 +137,22 @@ class GroupedScore(Grouped, Protocol):
 
     def of_groups(self, rows: Rows, sizes: Counts) -> Column:
         """Returns ``values`` for one node of each group; ``sizes`` are the numbers of candidates in the groups."""
+
+
+# These look up attributes: isinstance takes as long for a protocol as some columns.
+def is_grouped_filter(it: Filter) -> TypeGuard[GroupedFilter]:
+    """Whether a Filter is a GroupedFilter."""
+    return hasattr(it, "traits") and hasattr(it, "place") and hasattr(it, "moves")
+
+
+def is_grouped_score(it: Score) -> TypeGuard[GroupedScore]:
+    """Whether a Score is a GroupedScore."""
+    return hasattr(it, "of_groups") and hasattr(it, "traits") and hasattr(it, "place") and hasattr(it, "moves")
+
+
+def is_costly(it: Filter) -> bool:
+    """Whether a Filter is Costly."""
+    return hasattr(it, "costly")
 
 
 class ColumnAnswer:

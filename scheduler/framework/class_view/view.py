@@ -25,14 +25,14 @@ from scheduler.framework.class_view.runs import MAX_RUN, SHALLOW, Run
 from scheduler.framework.columns import (
     GRAIN,
     UNBOUNDED,
-    Costly,
     Counts,
     Filter,
     FutureFilter,
-    GroupedFilter,
-    GroupedScore,
     Scope,
     Score,
+    is_costly,
+    is_grouped_filter,
+    is_grouped_score,
 )
 from scheduler.framework.failures import AnswerError
 
@@ -77,10 +77,10 @@ class ClassView:
         # Not with isinstance, which takes as long for a protocol as some columns.
         self._future_filters = [getattr(f, "future_room", f.room) for f in self._node_filters]
         wide_filters = [f for f in filters if f.scope is Scope.CLUSTER]
-        self._wide_filters = [f for f in wide_filters if not isinstance(f, Costly)]
-        self._costly = [f for f in wide_filters if isinstance(f, Costly)]
-        self._grouped_filters = [f for f in self._wide_filters if isinstance(f, GroupedFilter)]
-        self._grouped_scores = [s for s in self._wide if isinstance(s, GroupedScore)]
+        self._wide_filters = [f for f in wide_filters if not is_costly(f)]
+        self._costly = [f for f in wide_filters if is_costly(f)]
+        self._grouped_filters = [f for f in self._wide_filters if is_grouped_filter(f)]
+        self._grouped_scores = [s for s in self._wide if is_grouped_score(s)]
         grouped = len(self._grouped_filters) + len(self._grouped_scores)
         wide = len(wide_filters) + len(self._wide)
         self._one_at_a_time = bool(wide > grouped or (wide and limit) or chooser)

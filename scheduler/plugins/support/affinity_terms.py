@@ -7,7 +7,7 @@ labels and against the terms that name none. Those are indexed by namespace, so 
 Pods of other namespaces only if it says so.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -37,6 +37,8 @@ class AffinityTerms:
         self._by_label: dict[tuple[str, str], list[AffinityTerm]] = {}
         self._without_label: dict[str | None, list[AffinityTerm]] = {}
         """By the only namespace whose Pods they select; None: they may select those of several."""
+        self._selecting: dict[tuple[object, ...], list[AffinityTerm]] = {}
+        """Namespace and labels of classes -> the terms that select them."""
         namespaces = session.snapshot.namespaces
         for cls in session.snapshot.affinity_classes:
             for term, weight in _terms(cls):
@@ -48,16 +50,20 @@ class AffinityTerms:
                 else:
                     self._without_label.setdefault(selector.only_namespace, []).append(indexed)
 
-    def selecting(self, cls: TaskClass) -> Iterator[AffinityTerm]:
-        """The terms that select the Pods of a class."""
+    def selecting(self, cls: TaskClass) -> Sequence[AffinityTerm]:
+        """The terms that select the Pods of a class. They depend on its namespace and labels only, so they are found
+        once for the classes that differ in something else."""
+        key = (cls.namespace, *cls.labels.items())
+        found = self._selecting.get(key)
+        if found is None:
+            found = self._selecting[key] = [term for term in self._candidates(cls) if term.pods.selects(cls)]
+        return found
+
+    def _candidates(self, cls: TaskClass) -> Iterator[AffinityTerm]:
         for namespace in (None, cls.namespace):
-            for term in self._without_label.get(namespace, ()):
-                if term.pods.selects(cls):
-                    yield term
+            yield from self._without_label.get(namespace, ())
         for label in cls.labels.items():
-            for term in self._by_label.get(label, ()):
-                if term.pods.selects(cls):
-                    yield term
+            yield from self._by_label.get(label, ())
 
 
 def _terms(cls: TaskClass) -> Iterator[tuple[PodAffinityTerm, int]]:

@@ -182,7 +182,9 @@ def test_runs_of_equal_pods_are_placed_in_racks_as_pods_one_by_one(seed: int, mo
         return world.bound
 
     in_runs = decided()
-    monkeypatch.setattr(view, "GroupedFilter", type(None))  # no filter is Grouped: the Pods are placed one by one
+    monkeypatch.setattr(
+        view, "is_grouped_filter", lambda _: False
+    )  # no filter is Grouped: the Pods are placed one by one
     assert decided() == in_runs and in_runs
 
 
