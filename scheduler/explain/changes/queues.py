@@ -20,6 +20,8 @@ from scheduler.framework.remedies.evidence import Evidence
 from scheduler.framework.remedies.gates import GateKind
 
 _RAISED: Final = {"capability": ChangeKind.CAPABILITY, "deserved": ChangeKind.DESERVED}
+_LARGEST_WEIGHT: Final = 65535
+"""The largest weight that the API server accepts."""
 _MAX_FACTOR: Final = 4
 """The maximum amount of an adjustment is this many times the estimate. If that does not help, the limit is not the
 cause."""
@@ -68,7 +70,7 @@ def raise_limits(evidence: Evidence) -> Iterator[Plan]:
 
 def raise_deserved(evidence: Evidence) -> Iterator[Plan]:
     """Raises the deserved amount of the queue, so that it may reclaim from others."""
-    if "capacity" in evidence.plugins() and evidence.session.configuration.has_action("reclaim"):
+    if "capacity" in evidence.plugins() and _reclaims(evidence):
         yield from _raised(evidence, "deserved")
 
 
@@ -145,10 +147,10 @@ def raise_weight(evidence: Evidence) -> Iterator[Plan]:
     session, name = evidence.session, evidence.job.queue
     if "proportion" not in evidence.plugins() or name not in session.queues or len(session.queues) < 2:
         return
-    if not (evidence.has_gate(GateKind.OVERUSED, GateKind.QUOTA) or session.configuration.has_action("reclaim")):
+    if not (evidence.has_gate(GateKind.OVERUSED, GateKind.QUOTA) or _reclaims(evidence)):
         return
     weight = session.queues[name].weight
-    most = 100 * sum(queue.weight for queue in session.queues.values())
+    most = min(100 * sum(queue.weight for queue in session.queues.values()), _LARGEST_WEIGHT - weight)
 
     def at(amount: int) -> Step:
         def heavier(raw: Raw) -> Raw:
@@ -158,7 +160,14 @@ def raise_weight(evidence: Evidence) -> Iterator[Plan]:
         text = f"raise queue {name}'s weight from {weight} to {weight + amount}"
         return Step(text, (Edit(QUEUE, "", name, heavier),))
 
-    yield (Adjustment(ChangeKind.WEIGHT, 1, most, at),)
+    if most > 0:
+        yield (Adjustment(ChangeKind.WEIGHT, 1, most, at),)
+
+
+def _reclaims(evidence: Evidence) -> bool:
+    """Whether an action takes resources from other queues."""
+    configuration = evidence.session.configuration
+    return configuration.has_action("reclaim") or configuration.has_action("gangreclaim")
 
 
 # --- quotas ---

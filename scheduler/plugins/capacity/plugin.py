@@ -63,7 +63,7 @@ class Capacity:
             self._books = flat_books(session)
             session.add_queue_order(self._flat_key)
             level = 0
-        self._reclaim = Reclaim(self._books, session.jobs, session.nodes.index, level)
+        self._reclaim = Reclaim(self._books, session.jobs, session.nodes.index, session.dimensions.width, level)
         session.add_job_enqueueable(self._enqueueable)
         session.add_job_enqueued(self._enqueued)
         session.add_allocatable(self._allocatable, by_demand=True)

@@ -24,15 +24,19 @@ class Reclaim:
     """Decides about reclaim between queues."""
 
     def __init__(
-        self, books: Mapping[str, QueueBook], jobs: Mapping[str, Job], row_of: Mapping[str, int], ancestor_level: int
+        self,
+        books: Mapping[str, QueueBook],
+        jobs: Mapping[str, Job],
+        row_of: Mapping[str, int],
+        width: int,
+        ancestor_level: int,
     ) -> None:
-        """``row_of``: node -> its row."""
+        """``row_of``: node -> its row. ``width``: the number of resources."""
         self._books = books
         self._jobs = jobs
         self._row_of = row_of
         self._level = ancestor_level
         paths = {name: [above for above in book.path if above.name != ROOT_QUEUE] for name, book in books.items()}
-        width = len(next(iter(books.values())).deserved) if books else 0
         self._shares = DeservedShares(width, paths)
         self.changed = self._shares.changed
         self.most = self._shares.most

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
+import pytest
+
 from scheduler.api.task import Task
 from scheduler.framework import registry
 from scheduler.framework.arguments import Arguments
@@ -71,6 +73,16 @@ def test_plugins_name_others_instead_of_tasks_that_stay() -> None:
 def test_a_queue_loses_what_it_deserves_where_no_other_queue_can_give() -> None:
     names(list)
     assert two_queues(here="n2").run(QUOTA).evicted == {"low-0", "low-1", "high-0", "high-1", "high-2"}
+
+
+@pytest.mark.parametrize("quota", ["capacity", "proportion", "capacity-card"])
+def test_pods_of_a_queue_that_does_not_exist_are_evicted_like_others(quota: str) -> None:
+    names(list)
+    world = World(
+        node("n1", "9c"), queue("a"), group("g", "gone", 0, phase="Running"), pods("p", 2, "1c", "g", on="n1")
+    )
+    world.run(configuration([quota], ["namer"], actions="shuffle"))
+    assert world.evicted == {"p-0", "p-1"}
 
 
 def test_without_a_plugin_that_names_victims_no_task_is_evicted() -> None:

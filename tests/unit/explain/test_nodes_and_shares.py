@@ -35,6 +35,22 @@ def test_more_weight_is_proposed_too_and_no_more_than_is_needed() -> None:
     assert found[:2] == ["raise queue default's weight from 1 to 2", "1 node like g more"]
 
 
+@pytest.mark.parametrize("action", ["reclaim", "gangreclaim"])
+def test_weight_is_proposed_where_more_of_it_lets_the_queue_reclaim(action: str) -> None:
+    conf = configuration(["priority", "gang"], ["predicates", "proportion"], actions=f"enqueue, allocate, {action}")
+    held = [group("h", "q1", 0), *pods("h", 4, "1c", "h", on="n", annotations={"volcano.sh/preemptable": "true"})]
+    found = changes("x", node("n", "4c+9Gi"), queue("q1"), queue("q2"), held, gang("x", 3, "1c", "q2"), conf=conf)
+    assert "raise queue q2's weight from 1 to 3" in found
+
+
+def test_no_weight_is_proposed_that_the_api_server_refuses() -> None:
+    found = changes(
+        "x", node("n", "4c+9Gi"), queue("q1", 65535), wanting("q1", 40, "1c"), queue("q2", 65535),
+        gang("x", 3, "1c", "q2"), conf=DEFAULT,
+    )  # fmt: skip
+    assert not any("weight" in text for text in found)
+
+
 def test_several_nodes_are_proposed_where_each_adds_a_part() -> None:
     """The queue has a quarter of the cluster: of 4 cpus one, of 12 three."""
     found = changes(
