@@ -146,6 +146,7 @@ class ResourceClaim(KubeObject):
 class DeviceClassSpec(Wire):
     selectors: list[DeviceSelector] | None = None
     config: list[DeviceConfiguration] | None = None
+    extended_resource_name: str | None = None
 
 
 class DeviceClass(KubeObject):

@@ -350,6 +350,8 @@ STORAGE: Final = "storage"
 # --- Devices ---
 CLAIM_FINALIZER: Final = "resource.kubernetes.io/delete-protection"
 """Finalizer of allocated ResourceClaims."""
+DEVICE_CLASS_RESOURCE_PREFIX: Final = "deviceclass.resource.kubernetes.io/"
+"""Prefix of the extended resource that every DeviceClass stands for; its name follows."""
 POD_CLAIM_NAME: Final = "resource.kubernetes.io/pod-claim-name"
 """Annotation of ResourceClaims made from a template: the entry of the Pod's spec."""
 DEVICE_CLASS_QUOTA: Final = "deviceclass/"

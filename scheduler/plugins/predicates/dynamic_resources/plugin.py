@@ -33,6 +33,7 @@ from scheduler.plugins.predicates.dynamic_resources.columns import (
     SharedClaimFilter,
 )
 from scheduler.plugins.predicates.dynamic_resources.demand import Demand
+from scheduler.plugins.predicates.dynamic_resources.extended_resources import ExtendedResources
 from scheduler.plugins.predicates.dynamic_resources.ledger import DeviceLedger
 from scheduler.plugins.predicates.dynamic_resources.pools import InventoryCache
 from scheduler.plugins.predicates.dynamic_resources.search import may_select
@@ -66,6 +67,11 @@ class DynamicResources:
         return Claims(self._session.snapshot, self._books, self._session.malformed_field)
 
     @cached_property
+    def _extended_resources(self) -> ExtendedResources:
+        session = self._session
+        return ExtendedResources(session.snapshot.device_classes, session.dimensions, session.nodes)
+
+    @cached_property
     def _books(self) -> Books:
         snapshot = self._session.snapshot
         inventory = _inventories.inventory(snapshot.resource_slices, self._session.nodes.facts)
@@ -79,6 +85,9 @@ class DynamicResources:
 
     # --- filters and scores ---
     def filters(self, cls: TaskClass) -> list[Filter]:
+        refusal = self._extended_resources.refusal(cls)
+        if refusal:
+            return [RefusingFilter(refusal)]
         if not cls.device_claims:
             return []
         budget = self._budget(cls)

@@ -99,6 +99,32 @@ def test_a_claim_that_only_an_init_container_uses_is_allocated_and_counted(sidec
     assert "asked 1, most free on one node 0" in waits(ran, "second-0")
 
 
+@pytest.mark.parametrize("where", ["containers", "initContainers"])
+@pytest.mark.parametrize("resource", ["example.com/gpu", "deviceclass.resource.kubernetes.io/gpu"])
+def test_an_extended_resource_that_only_a_device_class_stands_for_is_refused_with_the_reason(
+    where: str, resource: str
+) -> None:
+    amounts = {"cpu": "1", resource: "1"}
+    asks = [{"name": "c", "resources": {"requests": amounts, "limits": amounts}}]
+    standing = device_class(extendedResourceName="example.com/gpu")
+    asking = [group("g"), *pods("g", 1, "1c", "g", **{where: asks})]
+    ran = World(standing, *machines(1), asking).run(CONF)
+
+    assert ran.bound == {}
+    assert waits(ran, "g-0") == (
+        f"0/1 nodes are unavailable: 1 no node reports {resource}, for which DeviceClass gpu stands; its devices are "
+        "assigned to ResourceClaims, which the Pod has to name in spec.resourceClaims."
+    )
+
+
+def test_an_extended_resource_that_nodes_report_needs_no_device_class() -> None:
+    standing = device_class(extendedResourceName="example.com/gpu")
+    asking = [group("g"), *pods("g", 1, "1c+example.com/gpu=1", "g")]
+    ran = World(standing, node("n1", "16c"), node("n2", "16c+example.com/gpu=1"), asking).run(CONF)
+
+    assert ran.bound == {"g-0": "n2"}
+
+
 def test_a_gang_that_does_not_fit_takes_no_devices_and_its_reason_has_the_numbers() -> None:
     ran = world(*machines(2, 2), template("two", request(count=2)), gang(3, 3, templated("two"))).run(CONF)
 
