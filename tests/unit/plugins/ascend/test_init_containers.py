@@ -3,8 +3,11 @@
 import pytest
 
 from scheduler.api.names import ASCEND_910, HUAWEI_PREFIX, NPU_CORE
+from scheduler.plugins.ascend.remedies import _without_chip
+from scheduler.plugins.ascend.rescheduling.faults import tasks_without_chips
+from scheduler.plugins.ascend.resources import ChipResource
 from tests.builders import Raw, World, group
-from tests.unit.plugins.ascend.chips import CONFIGURATION, chips_of, npu_node, npu_pod, refusal_of
+from tests.unit.plugins.ascend.chips import CONFIGURATION, chips_of, names, npu_node, npu_pod, refusal_of
 from tests.unit.plugins.ascend.sharing.shares import POLICY, shared_node
 from tests.unit.plugins.ascend.sharing.shares import sharing as sharing_job
 from tests.unit.plugins.ascend.vnpu.parts import core_info, core_job, core_node, core_pod, cores_of
@@ -113,3 +116,22 @@ def test_an_init_container_gets_a_virtual_npu_that_the_container_after_it_uses_t
     pod["spec"]["containers"][0]["resources"]["requests"] = {"cpu": "1", TWO: "1"}
     world = World(node, group("j"), with_init(pod, TWO, 1, alone=alone)).run(CONFIGURATION)
     assert [bind.annotations.get(TWO) for bind in world.decisions.binds] == [FIRST]
+
+
+# --- what reads the requests of Pods ---
+def test_a_pod_with_chips_in_an_init_container_only_is_no_launcher() -> None:
+    session = World(npu_node("n"), whole(8, alone=True)).run(CONFIGURATION).session(CONFIGURATION)
+    assert tasks_without_chips(session.jobs["default/j"]) == ()
+
+
+@pytest.mark.parametrize(("alone", "sidecar"), [(False, False), (True, False), (True, True)])
+def test_a_pod_with_one_chip_less_requests_one_less_at_once(alone: bool, sidecar: bool) -> None:
+    """As ``explain`` tries it."""
+    pod = with_init(npu_pod("p", 8), ASCEND_910, 8, alone=alone, sidecar=sidecar)
+    pod["metadata"]["annotations"] = {ASCEND_910: names(range(8))}
+    less = _without_chip(ChipResource(ASCEND_910), 3, pod)
+    assert less["metadata"]["annotations"][ASCEND_910] == names([0, 1, 2, 4, 5, 6, 7])
+    less["metadata"]["annotations"]["scheduling.k8s.io/group-name"] = "j"
+    session = World(npu_node("n"), group("j"), less).session(CONFIGURATION)
+    (task,) = session.jobs["default/j"].tasks()
+    assert task.cls.request[session.dimensions.index(ASCEND_910)] == 7000
