@@ -5,7 +5,7 @@ The kubelets of the evicted Pods are the test: they end their containers and del
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -207,10 +207,6 @@ def test_a_step_of_a_flow_that_is_preempted_and_exits_with_0_has_not_completed(l
     wait(lambda: lab.runs("f-then", 1))
 
 
-def _are(found: Callable[[], object], expected: object) -> bool:
-    return found() == expected
-
-
 def test_a_preempted_acjob_whose_pods_exit_with_0_restarts_and_keeps_its_retries(lab: Lab) -> None:
     role = {"replicas": 1, "restartPolicy": "Never", "template": template("ascend")}
     spec = {
@@ -234,7 +230,16 @@ def test_a_preempted_acjob_whose_pods_exit_with_0_restarts_and_keeps_its_retries
         annotations = next(found).get("annotations") or {}
         return [annotations.get(f"volcano-py/{name}") for name in ("restarts", "uncounted-restarts")]
 
+    def run(version: int) -> bool:
+        """Whether all Pods of a restart run."""
+        found = [lab.pod(pod) for pod in pods]
+        return all(
+            each and each["status"]["phase"] == "Running" and each["metadata"]["labels"]["version"] == str(version)
+            for each in found
+        )
+
     for version in range(3):
+        wait(partial(run, version), 60)
         wait(lambda: state() == "Running", 60)
         for pod in pods:
             lab.evict(pod)
@@ -248,8 +253,8 @@ def test_a_preempted_acjob_whose_pods_exit_with_0_restarts_and_keeps_its_retries
             lab.gone(pod)
         if version == 1:
             lab.restart()
-        wait(partial(_are, restarts, [str(version + 1)] * 2), 30, restarts)
-    wait(lambda: state() == "Running", 60)
+        wait(partial(run, version + 1), 60)
+        assert restarts() == [str(version + 1)] * 2
 
 
 def test_a_job_resumes_every_time_and_fails_when_failures_have_used_up_its_retries(lab: Lab) -> None:
