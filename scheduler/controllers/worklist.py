@@ -141,6 +141,12 @@ class Worklist:
         self._missed.discard(item)  # it is retried after the pause
         self._release(item)
 
+    def retry_failed(self, now: float) -> None:
+        """Ends the pauses of all objects that failed."""
+        for item in self._failures:
+            self._not_before.pop(item, None)
+            self._later(item, now)
+
     def retry(self, item: Item, effect: Effect, error: str, now: float) -> None:
         """A deferrable effect failed. The object may be being reconciled."""
         item.controller.failed(item.key, effect, error, now)

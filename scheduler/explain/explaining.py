@@ -19,6 +19,7 @@ from scheduler.explain.gates import gates, placeable, sorted_gates
 from scheduler.explain.nodes import groups
 from scheduler.explain.ordered_tasks import ordered_tasks
 from scheduler.explain.queues import queue_amounts, queue_position
+from scheduler.explain.refused_pods import refused_pods
 from scheduler.explain.resized import resized_pods
 from scheduler.explain.scores import rank
 from scheduler.explain.search import smallest_changes
@@ -99,7 +100,8 @@ def _without_scheduling(
         if group and cluster.server.find(POD_GROUP, namespace, group) is None:
             message = f"its PodGroup {target.job} does not exist"
         return Outlook.WAITS, message, [Gate(GateKind.OWNER, message)]
-    if not job.size and not job.waiting_for_queue:
+    refused = list(refused_pods(cluster.server, target.job))
+    if not job.size and not job.waiting_for_queue and not refused:
         message = "it is admitted to its queue and has no Pods: its owner has not created them"
         return Outlook.WAITS, message, [Gate(GateKind.OWNER, message)]
     return None
@@ -209,7 +211,7 @@ def _report(result: Explanation, simulation: Simulation, run: _Run, goal: Goal, 
     result.needed = max(job.min_member, goal.required)
     result.placeable = placeable(job)
     result.queue_position = queue_position(session, job)
-    result.gates = gates(session, job, goal)
+    result.gates = sorted_gates([*refused_pods(simulation.cluster.server, target.job), *gates(session, job, goal)])
     result.queues = queue_amounts(session, job)
     what = "it has no node" if target.pod else f"{job.ready_count} of the {goal.needed(job)} Pods needed have a node"
     result.pipelined = _is_pipelined(session, job, goal)

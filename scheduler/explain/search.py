@@ -19,7 +19,8 @@ from scheduler.api.kinds import POD_GROUP
 from scheduler.cluster.memory import Simulation
 from scheduler.explain.changes import REDISTRIBUTING, Adjustment, ChangeKind, Evidence, Key, Plan, Step, catalogue
 from scheduler.explain.explanation import Change
-from scheduler.explain.gates import gates
+from scheduler.explain.gates import gates, sorted_gates
+from scheduler.explain.refused_pods import refused_pods
 from scheduler.explain.smallest_amounts import ATTEMPTS, SmallestAmounts, VerifiedChange
 from scheduler.explain.target import Goal
 from scheduler.explain.traced_session import TracedSession
@@ -122,7 +123,8 @@ class _Search:
         job = session.jobs.get(self._goal.job) if session is not None else None
         if job is None or not isinstance(session, TracedSession):
             return None
-        return Evidence(self._settled.cluster.server, session, job, self._goal, gates(session, job, self._goal))
+        found = [*refused_pods(simulation.cluster.server, self._goal.job), *gates(session, job, self._goal)]
+        return Evidence(self._settled.cluster.server, session, job, self._goal, sorted_gates(found))
 
     def _plans(self, evidence: Evidence) -> list[Plan]:
         return list(catalogue(evidence, {error.function for error in self.remedy_errors}))

@@ -74,7 +74,7 @@ class ResourceQuotas:
                     f"limited: {_listed(over, hard)} (ResourceQuota {job.namespace}/{name})"
                 )
                 where = f"{job.namespace}/{name}"
-                shortages = tuple(_shortage(r, minimum[r], in_use[r], hard[r], where) for r in over)
+                shortages = tuple(quota_shortage(r, minimum[r], in_use[r], hard[r], where) for r in over)
                 self._session.refuse(job, Refusal(EVENT_UNSCHEDULABLE, message, shortages))
                 return Vote.REJECT
         return Vote.PERMIT
@@ -87,7 +87,7 @@ class ResourceQuotas:
             reserved[resource] = reserved.get(resource, NOTHING) + amount
 
 
-def _shortage(resource: str, asked: Amount, used: Amount, limit: Amount, where: str) -> Shortage:
+def quota_shortage(resource: str, asked: Amount, used: Amount, limit: Amount, where: str) -> Shortage:
     """The shortage, in the units of resource vectors."""
     unit = 10**9 / scale_of(resource)
     return Shortage(resource, asked.nano / unit, used.nano / unit, limit.nano / unit, "ResourceQuota", where)

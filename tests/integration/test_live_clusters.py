@@ -19,19 +19,20 @@ from scheduler.framework.configuration_file import parse_configuration
 from tests.integration.live.case import Case
 from tests.integration.live.dump import alias, state
 from tests.integration.live.history import History, manifests
-from tests.integration.live.situations import SEED, cases, title
+from tests.integration.live.situations import SEED, SITUATIONS, cases, title
 from tests.integration.stage import a_control_plane, running
 
 pytestmark = pytest.mark.controlplane
 
-NUMBER = 105
+NUMBER = 2 * len(SITUATIONS)
 CONFIGURATION = """
-actions: "enqueue, allocate, backfill"
+actions: "enqueue, allocate, backfill, preempt"
 tiers:
 - plugins:
   - name: priority
   - name: gang
   - name: conformance
+  - name: ascend
 - plugins:
   - name: predicates
   - name: capacity

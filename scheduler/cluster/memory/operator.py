@@ -50,14 +50,22 @@ class MemoryOperator:
                 return written
             plan = item.controller.plan(item.key, self._cluster.now)
             for stage in plan.stages:
-                failure = next((f for effect in stage if (f := self._carry_out(effect))), None)
+                failures = [self._carry_out(effect) for effect in stage]
+                written |= any(
+                    failure is None and not isinstance(effect, RecordEvent)
+                    for effect, failure in zip(stage, failures, strict=True)
+                )
+                failure = next(filter(None, failures), None)
                 if failure is not None:
                     self._worklist.fail(item, *failure, self._cluster.now)
                     break
-                written |= any(not isinstance(effect, RecordEvent) for effect in stage)
             else:
                 self._worklist.finish(item, plan, self._cluster.now)
         raise RuntimeError(f"the controllers do not converge: {MAX_RECONCILIATIONS} reconciliations at one moment")
+
+    def retry_failed(self) -> None:
+        """Has everything retried whose last write was refused, without its pause."""
+        self._worklist.retry_failed(self._cluster.now)
 
     def _carry_out(self, effect: Effect) -> tuple[Effect, str] | None:
         """Carries out an effect. Returns the effect and its error, or None."""

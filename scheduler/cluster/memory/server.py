@@ -13,7 +13,8 @@ from hashlib import sha1
 
 from scheduler.api.kinds import POD, QUEUE, Kind
 from scheduler.api.names import DEFAULT_NAMESPACE
-from scheduler.api.objects import ENDED_PHASES, KubeObject
+from scheduler.api.objects import ENDED_PHASES, KubeObject, Pod, controller_of
+from scheduler.api.reasons import Refusal
 from scheduler.cluster.manifests import Manifest, ManifestError, decode
 from scheduler.cluster.memory.defaults import set_defaults
 from scheduler.cluster.memory.finalizers import ends_now, keeps
@@ -40,6 +41,10 @@ def key_name(key: Key) -> str:
     return f"{key[1]}/{key[2]}" if key[1] else key[2]
 
 
+class ForbiddenError(ManifestError):
+    """A new Pod is refused as it would be by the admission of the API server."""
+
+
 class MemoryServer:
     """Not thread-safe. Time is simulated: objects are created a second apart, and ``tick`` advances it by a second."""
 
@@ -48,6 +53,8 @@ class MemoryServer:
         self.clock = start
         self.terminating: list[Key] = []
         """Deleted Pods with a node, which the kubelet removes."""
+        self.refusals: dict[tuple[str, str], Refusal] = {}
+        """Namespace and name of an owner -> why the last Pod for it was not created."""
         self._objects: dict[Key, tuple[Kind | None, Json]] = {}
         self._keys: dict[Kind | None, dict[Key, int]] = {}
         """Kind -> the keys of its objects with their numbers, the oldest first."""
@@ -68,6 +75,7 @@ class MemoryServer:
         self._versions = ResourceVersions()
         self._sources: dict[Key, str] = {}
         self._pod_defaulter: Callable[[Json], Json] | None = None
+        self._pod_validator: Callable[[Pod], Refusal | None] | None = None
 
     # --- reading ------------------------------------------------------------------------------------------------------
     @property
@@ -150,6 +158,10 @@ class MemoryServer:
         """Sets the function that mutates new Pods, as a webhook does."""
         self._pod_defaulter = defaulter
 
+    def set_pod_validator(self, validator: Callable[[Pod], Refusal | None]) -> None:
+        """Sets the function that returns why a Pod must not be created, or None."""
+        self._pod_validator = validator
+
     # --- writing ------------------------------------------------------------------------------------------------------
     def load(self, manifest: Manifest) -> Key:
         """Stores an object of a manifest. Raises ManifestError.
@@ -195,7 +207,7 @@ class MemoryServer:
         return key
 
     def create(self, kind: Kind, manifest: Json) -> bool:
-        """Creates an object. Returns False if it exists. Raises ManifestError."""
+        """Creates an object. Returns False if it exists. Raises ForbiddenError, ManifestError."""
         meta = manifest["metadata"]
         key = key_of(kind, meta.get("namespace") or "", meta["name"])
         if key in self._objects:
@@ -209,7 +221,10 @@ class MemoryServer:
         self._identify(key, raw)
         set_defaults(kind, raw, self)
         if kind.struct is not None:
-            self._decoded[key] = decode(kind, raw, f"{kind.name} {key_name(key)}")
+            decoded = decode(kind, raw, f"{kind.name} {key_name(key)}")
+            if isinstance(decoded, Pod):
+                self._admit(decoded)
+            self._decoded[key] = decoded
         self._store(key, kind, raw)
         self._notify(key, kind, None, self._decoded.get(key))
         return True
@@ -303,6 +318,16 @@ class MemoryServer:
             entry = self._objects.get(owned)
             if entry is not None and entry[0] is not None and key[1] in ("", owned[1]):
                 self.delete(entry[0], owned[1], owned[2])
+
+    def _admit(self, pod: Pod) -> None:
+        """Raises ForbiddenError if the Pod must not be created."""
+        owner = controller_of(pod)
+        creator = (pod.metadata.namespace, owner.name if owner is not None else "")
+        refusal = self._pod_validator(pod) if self._pod_validator is not None else None
+        if refusal is not None:
+            self.refusals[creator] = refusal
+            raise ForbiddenError(f'pods "{pod.metadata.name}" is forbidden: {refusal.message}')
+        self.refusals.pop(creator, None)
 
     # --- internals ----------------------------------------------------------------------------------------------------
     def _identify(self, key: Key, raw: Json) -> None:

@@ -18,7 +18,7 @@ from scheduler.cluster.memory.cluster import MemoryCluster
 from scheduler.cluster.memory.disruption_budgets import DisruptionBudgets
 from scheduler.cluster.memory.fork import branch, fork
 from scheduler.cluster.memory.operator import MemoryOperator
-from scheduler.cluster.memory.quotas import sync_usage
+from scheduler.cluster.memory.quotas import ResourceQuotas
 from scheduler.cluster.memory.resource_claims import sync_claims
 from scheduler.cluster.memory.unkept_texts import refusing_unkept
 from scheduler.cluster.memory.what_if import apply_changes
@@ -92,9 +92,11 @@ class Simulation:
         self._operator = MemoryOperator(self.cluster, partial(make_controllers, scheduler_names=scheduler_names))
         self._workloads = Workloads(self.cluster.server)
         self._budgets = DisruptionBudgets(self.cluster.server)
+        self._quotas = ResourceQuotas(self.cluster.server)
         self._kubelet = kubelet
         self.cluster.configure(configuration)
         self.cluster.load(manifests, lenient=lenient, more=more)
+        self.cluster.server.set_pod_validator(self._quotas.refusal)
 
     def run_controllers(self) -> bool:
         """Runs all controllers except the scheduler. Returns whether anything changed."""
@@ -102,7 +104,7 @@ class Simulation:
         changed |= self._operator.run()
         changed |= sync_claims(self.cluster.server)
         changed |= self._budgets.run()
-        return sync_usage(self.cluster.server) or changed
+        return self._quotas.sync() or changed
 
     def cycle(
         self, session: Callable[..., Session] = Session, *, stop_when: Callable[[Outcome], bool] | None = None
@@ -161,8 +163,9 @@ class Simulation:
         self.cluster.cache.take_usage({n: replace(u, moment=now + u.moment) for n, u in usages.items()})
 
     def change(self, manifests: Sequence[Manifest]) -> None:
-        """Changes objects as ``what_if`` describes. Raises ManifestError."""
+        """Changes objects as ``what_if`` describes. Controllers retry then what failed. Raises ManifestError."""
         apply_changes(self.cluster, manifests)
+        self._operator.retry_failed()
 
     def fork(self) -> "Simulation":
         """Returns an independent copy in the current state."""

@@ -11,11 +11,11 @@ from typing import Any, Final
 
 import msgspec
 
-from scheduler.api.kinds import BATCH_JOB, CLAIM, DEPLOYMENT, POD, REPLICA_SET, STATEFUL_SET, Kind
+from scheduler.api.kinds import BATCH_JOB, CLAIM, DEPLOYMENT, POD, REPLICA_SET, RESOURCE_QUOTA, STATEFUL_SET, Kind
 from scheduler.api.objects import ENDED_PHASES, KubeObject, LabelSelector, Pod
 from scheduler.api.selectors import matches
 from scheduler.cluster.memory.raw_objects import Json, controller_of
-from scheduler.cluster.memory.server import Key, MemoryServer, key_of
+from scheduler.cluster.memory.server import ForbiddenError, Key, MemoryServer, key_of
 from scheduler.cluster.memory.workload_manifests import (
     COMPLETION_INDEX,
     TEMPLATE_HASH,
@@ -36,6 +36,8 @@ class Workloads:
     def __init__(self, server: MemoryServer) -> None:
         self._server = server
         self._changed: dict[Kind, dict[Key, None]] = {}
+        self._refused: dict[Key, Kind] = {}
+        """Workloads of which a Pod was refused."""
         self._syncs: dict[Kind, Callable[[Json], bool]] = {
             DEPLOYMENT: self._sync_deployment,
             REPLICA_SET: self._sync_replica_set,
@@ -65,6 +67,10 @@ class Workloads:
         if kind is POD:
             if old is not None and new is not None and _relevant_fields(old) == _relevant_fields(new):
                 return
+        elif kind is RESOURCE_QUOTA:
+            for key, refused in self._refused.items():
+                self._changed.setdefault(refused, {})[key] = None
+            self._refused = {}
         elif kind not in self._syncs:
             return
         elif new is not None:
@@ -139,7 +145,7 @@ class Workloads:
             name = f"{meta['name']}-{ordinal}"
             pod = self._server.find(POD, meta["namespace"], name)
             if pod is None:
-                changed |= self._server.create(POD, self._stateful_pod(stateful_set, ordinal, name))
+                changed |= self._create_pod(STATEFUL_SET, stateful_set, self._stateful_pod(stateful_set, ordinal, name))
             elif pod["status"].get("phase") in ENDED_PHASES and not pod["metadata"].get("deletionTimestamp"):
                 changed |= self._server.delete(POD, meta["namespace"], name)
             if is_ordered and (pod is None or pod["status"].get("phase") != "Running"):
@@ -174,10 +180,20 @@ class Workloads:
             if not name:
                 break
             labels = job_labels(kind, workload, index)
-            if not self._server.create(POD, new_pod(kind, workload, name, labels)):
+            if not self._create_pod(kind, workload, new_pod(kind, workload, name, labels)):
                 break
             changed = True
         return changed
+
+    def _create_pod(self, kind: Kind, workload: Json, pod: Json) -> bool:
+        """Returns whether the Pod was created. A workload whose Pod a quota refuses is processed again when one
+        changes."""
+        try:
+            return self._server.create(POD, pod)
+        except ForbiddenError:
+            meta = workload["metadata"]
+            self._refused[key_of(kind, meta["namespace"], meta["name"])] = kind
+            return False
 
     def _free_names(self, workload: Json, indices: Iterator[int] | None) -> Iterator[tuple[str, int | None]]:
         """Unused names for Pods, the same in every simulation, with the index of each Pod of an indexed Job."""

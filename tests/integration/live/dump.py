@@ -14,12 +14,13 @@ from scheduler.api.kinds import (
     KINDS,
     POD,
     POD_GROUP,
+    PRIORITY_CLASS,
     QUEUE,
     REPLICA_SET,
     SECRET,
     VCJOB,
 )
-from scheduler.api.names import DEFAULT_QUEUE, DEVICE_INFO_CONFIGMAP_PREFIX, ROOT_QUEUE
+from scheduler.api.names import ASCEND_910, DEFAULT_QUEUE, DEVICE_INFO_CONFIGMAP_PREFIX, ROOT_QUEUE
 from tests.integration.live.case import POOL
 
 Raw = dict[str, Any]
@@ -42,7 +43,9 @@ def dumps(api: Client, cases: Sequence[str]) -> dict[str, list[Raw]]:
             case = meta["name"].removeprefix(DEVICE_INFO_CONFIGMAP_PREFIX).rpartition("-")[0]
         if case in found:
             found[case].append(raw)
-        elif raw["kind"] == "PriorityClass" or (raw["kind"] == QUEUE.name and case in (ROOT_QUEUE, DEFAULT_QUEUE)):
+        elif (raw["kind"] == PRIORITY_CLASS.name and case.startswith("system-")) or (
+            raw["kind"] == QUEUE.name and case in (ROOT_QUEUE, DEFAULT_QUEUE)
+        ):
             for objects in found.values():
                 objects.append(raw)
     return found
@@ -87,7 +90,8 @@ def _summary(raw: Raw) -> str:
     going = " terminating" if raw["metadata"].get("deletionTimestamp") else ""
     match raw["kind"]:
         case POD.name:
-            return f"{status.get('phase')} on {spec.get('nodeName') or 'no node'}{going}"
+            chips = (raw["metadata"].get("annotations") or {}).get(ASCEND_910, "")
+            return f"{status.get('phase')} on {spec.get('nodeName') or 'no node'} {chips}{going}"
         case POD_GROUP.name:
             return str(status.get("phase")) + going
         case VCJOB.name | JOB_FLOW.name:

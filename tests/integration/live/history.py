@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from controlplane.client import ApiError, Client
-from scheduler.api.kinds import NAMESPACE, POD, find_kind, object_path
+from scheduler.api.kinds import NAMESPACE, NODE, POD, find_kind, object_path
 from scheduler.api.names import DEFAULT_SCHEDULER_NAME
 from scheduler.cluster.manifests import Manifest
 from scheduler.cluster.memory import Simulation
@@ -87,9 +87,11 @@ class History:
 
     def _end_terminating(self, found: dict[str, list[Raw]]) -> None:
         """Does what kubelets do when the containers of a Pod have ended: KWOK lets it run until it is gone."""
-        for raw in (raw for objects in found.values() for raw in objects if raw["kind"] == POD.name):
+        every = [raw for objects in found.values() for raw in objects]
+        silent = {raw["metadata"]["name"] for raw in every if raw["kind"] == NODE.name and not is_ready(raw)}
+        for raw in (raw for raw in every if raw["kind"] == POD.name):
             meta = raw["metadata"]
-            if not meta.get("deletionTimestamp"):
+            if not meta.get("deletionTimestamp") or raw["spec"].get("nodeName") in silent:
                 continue
             path = object_path(POD, meta["namespace"], meta["name"])
             try:
@@ -99,6 +101,11 @@ class History:
                     self._api.delete(f"{path}?gracePeriodSeconds=0")
             except ApiError as error:
                 assert error.status == 404
+
+
+def is_ready(node: Raw) -> bool:
+    """Whether the kubelet of a Node answers."""
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in node["status"].get("conditions") or ())
 
 
 def manifests(objects: Sequence[Raw]) -> list[Manifest]:
