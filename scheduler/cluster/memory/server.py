@@ -177,6 +177,9 @@ class MemoryServer:
         elif kind is not None:
             meta.pop("namespace", None)
         self._versions.take(meta)
+        if kind is POD:
+            for field in ("spec", "status"):  # indices read them before ``publish``
+                raw[field] = raw.get(field) or {}
         decoded = decode(kind, raw, manifest.where) if kind is not None and kind.struct is not None else None
         key = (f"{raw['apiVersion'].rpartition('/')[0]}/{raw['kind']}", meta.get("namespace") or "", meta["name"])
         if key in self._objects:

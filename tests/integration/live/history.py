@@ -5,25 +5,25 @@ from collections.abc import Sequence
 from typing import Any
 
 from controlplane.client import ApiError, Client
-from scheduler.api.kinds import NAMESPACE, NODE, POD, find_kind, object_path
+from scheduler.api.kinds import DEPLOYMENT, NAMESPACE, NODE, POD, POD_GROUP, QUEUE, VCJOB, find_kind, object_path
 from scheduler.api.names import DEFAULT_SCHEDULER_NAME
 from scheduler.cluster.manifests import Manifest
 from scheduler.cluster.memory import Simulation
 from scheduler.explain import explain
 from scheduler.framework.configuration import Configuration
-from tests.integration.live.case import Case
+from tests.integration.live.case import POOL, Case
 from tests.integration.live.documents import apply
 from tests.integration.live.dump import State, dumps, state
 
 Raw = dict[str, Any]
-_QUIET = 2.5
-"""Seconds without a change after which the cluster has settled."""
 
 
 class History:
     """Of all cases, by their names."""
 
-    def __init__(self, api: Client, cases: Sequence[Case], configuration: Configuration) -> None:
+    def __init__(self, api: Client, cases: Sequence[Case], configuration: Configuration, *, quiet: float = 2.5) -> None:
+        """``quiet``: seconds without a change after which the cluster has settled."""
+        self._quiet = quiet
         self._api = api
         self._cases = cases
         self._configuration = configuration
@@ -50,6 +50,14 @@ class History:
         for case in self._cases:
             self._make(self.changes[case.name])
         self.changed = self._settled(ending=True)
+
+    def remove(self) -> None:
+        """Removes the cases and their nodes and queues."""
+        for name in self.dumps:
+            for kind in (VCJOB, DEPLOYMENT, POD_GROUP, POD):
+                self._api.delete(f"{kind.path_in(name)}?propagationPolicy=Background&gracePeriodSeconds=0")
+            self._api.delete(f"{NODE.path}?labelSelector={POOL}%3D{name}")
+            self._api.delete(object_path(QUEUE, "", name))
 
     def simulation(self, case: Case) -> Simulation:
         """The dump of a case, in memory."""
@@ -79,7 +87,7 @@ class History:
                 self._end_terminating(found)
             if states != last:
                 since, last = time.monotonic(), states
-            elif time.monotonic() - since > _QUIET:
+            elif time.monotonic() - since > self._quiet:
                 return states
             if time.monotonic() > deadline:
                 raise AssertionError(f"the cluster does not settle: {last}")

@@ -44,6 +44,15 @@ def test_a_new_object_is_added() -> None:
     assert node_name(simulation, "p") == "n2"
 
 
+@pytest.mark.parametrize("status", [{}, {"status": None}, {"status": {}}])
+def test_a_new_pod_needs_no_status(status: Raw) -> None:
+    simulation = settled(node("n1"), pod("old", "1c"))
+    new = {key: value for key, value in pod("p", "1c").items() if key != "status"}
+    simulation.change(manifests({**new, **status}))
+    simulation.run()
+    assert node_name(simulation, "p") == "n1"
+
+
 def test_an_existing_object_is_replaced_and_keeps_its_identity_and_status() -> None:
     simulation = settled(node("n1"), queue("q", capability="1c"))
     old = get(simulation, "Queue", "q", SCHEDULING)

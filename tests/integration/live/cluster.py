@@ -1,0 +1,25 @@
+"""A control plane with everything that runs on a live cluster."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from controlplane.run import ControlPlane
+from tests.integration.stage import a_control_plane, running
+
+
+@contextmanager
+def live_cluster(directory: Path, configuration: str) -> Iterator[ControlPlane]:
+    """With kubelets, the controllers of Kubernetes, ours, and the scheduler with a configuration."""
+    conf = directory / "scheduler.conf"
+    conf.write_text(configuration)
+    alone = "--leader-elect=false"
+    with a_control_plane() as plane:
+        plane.start_kwok()
+        plane.start_controller_manager()
+        options = ("--schedule-period=200ms", f"--scheduler-conf={conf}", alone)
+        with (
+            running("controllers", plane.kubeconfig, directory, alone),
+            running("scheduler", plane.kubeconfig, directory, *options),
+        ):
+            yield plane
