@@ -19,9 +19,7 @@ def take_requests(
     """Turns requests, and delays that are over, into pending actions. Returns the messages about new delays.
     ``group_uid``: of the PodGroup, "" if there is none."""
     messages = []
-    # An eviction is often the cause of what happens to other Pods at the same time.
-    requests = sorted(state.requests, key=lambda request: request.event is not JobEvent.POD_EVICTED)
-    state.requests = []
+    requests, state.requests = state.requests, []
     for request in requests:
         if request.pod:
             state.delays.superseded(request)
@@ -42,6 +40,8 @@ def take_requests(
         for pending in state.pending_actions
         if pending.request is None or not _is_past(pending.request, job, parsed_spec, members, group_uid)
     ]
+    # An eviction is often the cause of what happens to other Pods at the same time.
+    state.pending_actions.sort(key=lambda pending: not pending.is_no_failure)
     return messages
 
 

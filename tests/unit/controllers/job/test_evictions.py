@@ -198,6 +198,20 @@ def test_an_eviction_goes_before_the_failure_that_it_causes() -> None:
     assert world.phases() == RESTARTED
 
 
+def test_the_delay_of_a_policy_begins_although_the_pod_is_seen_to_run_and_to_be_evicted_at_once() -> None:
+    world = running(two_tasks([{"event": "PodEvicted", "action": "AbortJob", "timeout": "10s"}]))
+    world.lag = True
+    world.patch(POD, "j-a-0", {"status": {"phase": "Pending"}})
+    world.patch(POD, "j-a-0", {"status": {"phase": "Running"}})
+    world.delete(POD, "j-a-0")
+    world.stop_deleted()
+    world.lag = False
+    world.deliver()
+    world.wait(12)
+
+    assert "Aborting" in world.phases()
+
+
 # --- what the controllers delete themselves ---
 def replicas(world: World, *counts: int) -> None:
     tasks = world.find(VCJOB, "j")["spec"]["tasks"]
