@@ -7,7 +7,7 @@ from scheduler.explain.overview import overview
 from scheduler.framework.configuration import Configuration
 from scheduler.observability.cluster_figures import CardDevices
 from scheduler.observability.overview import Overview
-from tests.builders import Raw, World, configuration, group, pods, queue
+from tests.builders import Raw, World, configuration, group, node, pods, queue
 from tests.unit.plugins.ascend.chips import device_info, npu_node
 from tests.unit.plugins.capacity_card.cards import GPU, gpu_node
 
@@ -44,6 +44,7 @@ def example(at: float = 1000.0) -> Overview:
         device_info("npu-2", [0, 1, 2, 4, 6, 7], Unhealthy=[3, 5]),
         device_info("npu-4", list(range(8)), NetworkUnhealthy=[7]),
         [gpu_node(f"gpu-{i}") for i in range(3)],
+        node("cpu-0", "16c+64Gi", taints=[{"key": "example.com/maintenance", "effect": "NoSchedule"}]),
         [raw for i in range(3) for raw in _gang("vision", f"train-{i}", "training", 1, f"16c+64Gi+{ASCEND_910}=8")],
         _gang("vision", "finetune-large", "training", 2, f"16c+64Gi+{ASCEND_910}=8"),
         _gang("speech", "asr", "training", 4, f"8c+64Gi+{ASCEND_910}=8"),
@@ -54,7 +55,8 @@ def example(at: float = 1000.0) -> Overview:
     of(world)
     found = of(world)
     waiting = tuple(msgspec.structs.replace(row, since=int(at) - 700) for row in found.waiting)
-    return msgspec.structs.replace(found, at=at, waiting=waiting)
+    running = tuple(msgspec.structs.replace(row, since=int(at) - 9000) for row in found.running)
+    return msgspec.structs.replace(found, at=at, waiting=waiting, running=running)
 
 
 def _gang(namespace: str, name: str, queue_name: str, number: int, asks: str) -> list[Raw]:

@@ -1,5 +1,7 @@
 """Takes the overview of the web page from a session. The numbers are those of ``queue top`` and ``job list``."""
 
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -7,6 +9,8 @@ from numpy.typing import NDArray
 
 from scheduler.api.device_states import Availability
 from scheduler.api.job import Job
+from scheduler.api.node_conditions import NODE_CONDITIONS, node_conditions
+from scheduler.api.resource import MEMORY_INDEX, PODS_INDEX
 from scheduler.api.written_amounts import readable
 from scheduler.explain.explanation import QueueAmounts
 from scheduler.explain.queues import queue_totals, queues_by_namespace, waiting_in_order
@@ -15,21 +19,27 @@ from scheduler.framework.session import Session
 from scheduler.framework.status import unschedulable_message
 from scheduler.framework.waiting import origin_reason
 from scheduler.observability.cluster_figures import CardDevices
-from scheduler.observability.overview import Amount, NodeRow, Overview, QueueRow, WaitingRow
+from scheduler.observability.overview import Amount, NodeRow, Overview, QueueRow, RunningRow, WaitingRow
 
 REASON: Final = 1000
 """Maximum of characters of a reason."""
 CHIPS: Final = 64
 """Maximum of devices of a node that are listed one by one."""
+USES: Final = 3
+"""Maximum of resources that are named of what a gang holds."""
 _LETTERS: Final = "fdaun"
 """Of the states, in the order of ``Availability``."""
 _NO_DEVICE: Final = "."
+Conditions = Mapping[str, tuple[str, ...]]
+"""Node -> its conditions."""
 _UNUSABLE: Final = [state in (Availability.UNHEALTHY, Availability.UNKNOWN) for state in Availability]
 
 
 def overview(session: Session, cards: CardDevices) -> Overview:
     """The overview of a session whose actions are done."""
     totals = queue_totals(session)
+    conditions = node_conditions(session.nodes.facts)
+    devices = _devices(session, cards)
     return Overview(
         session.now,
         tuple(
@@ -45,8 +55,11 @@ def overview(session: Session, cards: CardDevices) -> Overview:
             for name, queue in sorted(session.queues.items())
         ),
         _waiting(session),
-        tuple(_nodes(session, cards)),
+        tuple(_nodes(devices, conditions)),
         {namespace: tuple(sorted(names)) for namespace, names in queues_by_namespace(session).items()},
+        _running(session),
+        tuple(sorted(_totals(devices).items())),
+        _node_counts(session, conditions),
     )
 
 
@@ -95,10 +108,37 @@ def _waiting(session: Session) -> tuple[WaitingRow, ...]:
             _owner(job),
             int(job.creation),
             _reason(job),
+            _pods(job),
         )
         for (queue, admission), jobs in sorted(waiting_in_order(session).items())
         for position, job in enumerate(jobs, 1)
     )
+
+
+# --- running gangs ----------------------------------------------------------------------------------------------------
+def _running(session: Session) -> tuple[RunningRow, ...]:
+    """The gangs that have their minimum, the newest first."""
+    resources = session.dimensions.names
+    rows = [
+        job.remember("running row", len(resources), lambda job=job: _running_row(job, resources))  # type: ignore[misc]
+        for job in session.jobs.values()
+        if job.ready_count >= max(job.min_member, 1)
+    ]
+    return tuple(sorted(rows, key=lambda row: (-row.since, row.namespace, row.group)))
+
+
+def _running_row(job: Job, resources: Sequence[str]) -> RunningRow:
+    held = [
+        f"{readable(resources[dim], float(job.allocated[dim]))} {resources[dim]}"
+        for dim in np.flatnonzero(job.allocated > 0).tolist()
+        if dim not in (MEMORY_INDEX, PODS_INDEX)
+    ]
+    uses = ", ".join(held[-USES:][::-1])  # extended resources first
+    return RunningRow(job.namespace, job.name, job.queue, _owner(job), int(job.creation), _pods(job), uses)
+
+
+def _pods(job: Job) -> tuple[int, int, int]:
+    return job.ready_count, job.min_member, job.size
 
 
 def _owner(job: Job) -> str:
@@ -114,24 +154,50 @@ def _reason(job: Job) -> str:
 
 
 # --- nodes ------------------------------------------------------------------------------------------------------------
-def _nodes(session: Session, cards: CardDevices) -> list[NodeRow]:
+def _devices(session: Session, cards: CardDevices) -> list[DeviceCounts]:
     """Devices that plugins count, and cards that no plugin counts as devices."""
     devices = [counts for one in session.figures() for counts in one.devices]
     counted = {each.resource for each in devices}
-    devices += [each for each in cards.of(session.nodes, session.dimensions) if each.resource not in counted]
+    return devices + [each for each in cards.of(session.nodes, session.dimensions) if each.resource not in counted]
+
+
+def _totals(devices: Sequence[DeviceCounts]) -> dict[str, tuple[int, ...]]:
+    """Resource -> numbers of devices by state."""
+    totals: dict[str, NDArray[np.int64]] = {}
+    for each in devices:
+        counts = each.counts.sum(axis=0, dtype=np.int64)
+        totals[each.resource] = totals.get(each.resource, 0) + counts
+    return {resource: tuple(total.tolist()) for resource, total in totals.items()}
+
+
+def _node_counts(session: Session, conditions: Conditions) -> dict[str, int]:
+    counts = Counter(word for words in conditions.values() for word in words)
+    return {"": len(session.nodes.facts), **{word: counts[word] for word in NODE_CONDITIONS if counts[word]}}
+
+
+def _nodes(devices: Sequence[DeviceCounts], conditions: Conditions) -> list[NodeRow]:
     found: list[tuple[int, NodeRow]] = []
     for each in devices:
         unusable: list[int] = each.counts[:, _UNUSABLE].sum(axis=1).tolist()
-        found += zip(unusable, _rows(each), strict=True)
-    found.sort(key=lambda it: (it[0] == 0, it[1].node, it[1].resource))
+        found += zip(unusable, _rows(each, conditions), strict=True)
+    shown = {node for each in devices for node in each.nodes}
+    found += [(0, NodeRow(node, conditions=words)) for node, words in conditions.items() if node not in shown]
+    found.sort(key=lambda it: (not it[0] and not it[1].conditions, it[1].node, it[1].resource))
     return [row for _, row in found]
 
 
-def _rows(devices: DeviceCounts) -> list[NodeRow]:
+def _rows(devices: DeviceCounts, conditions: Conditions) -> list[NodeRow]:
     counts: list[list[int]] = devices.counts.tolist()
     numbered = [""] * len(counts) if devices.masks is None else _by_number(devices.masks)
     return [
-        NodeRow(node, devices.resource, chips or _by_state(numbers), tuple(numbers), chips != "")
+        NodeRow(
+            node,
+            devices.resource,
+            chips or _by_state(numbers),
+            tuple(numbers),
+            chips != "",
+            conditions.get(node, ()),
+        )
         for node, chips, numbers in zip(devices.nodes, numbered, counts, strict=True)
     ]
 

@@ -1,17 +1,19 @@
-"""What the web page shows, as plain data: queues, waiting gangs, nodes with their chips; and what a viewer sees of it.
+"""What the web page shows, as plain data: queues, gangs, nodes with their chips; and what a viewer sees of it.
 
 An overview does not change, so it may be read while the next session runs. Texts may come from users.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 from typing import Any, Final
 
 import msgspec
 
 WAITING: Final = 2000
 """Maximum of waiting gangs in a view, those that come first in their queues."""
+RUNNING: Final = 2000
+"""Maximum of running gangs in a view, the newest ones."""
 NODES: Final = 10_000
-"""Maximum of rows of nodes in a view. Nodes with unusable chips come first, then names decide."""
+"""Maximum of rows of nodes in a view. Nodes with conditions or unusable chips come first, then names decide."""
 
 
 class Amount(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -69,13 +71,32 @@ class WaitingRow(msgspec.Struct, frozen=True, omit_defaults=True):
     since: int = 0
     """Unix time of its creation."""
     reason: str = ""
+    pods: tuple[int, int, int] = (0, 0, 0)
+    """As of a RunningRow."""
+
+
+class RunningRow(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A gang (PodGroup) that has its minimum."""
+
+    namespace: str
+    group: str
+    queue: str
+    job: str = ""
+    """As of a WaitingRow."""
+    since: int = 0
+    """As of a WaitingRow."""
+    pods: tuple[int, int, int] = (0, 0, 0)
+    """Pods that have a node or have succeeded, the minimum, and all Pods that exist."""
+    uses: str = ""
+    """What its Pods hold: cpu and extended resources."""
 
 
 class NodeRow(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A node with its devices of one resource."""
+    """A node with its devices of one resource, or a node without devices that has conditions."""
 
     node: str
-    resource: str
+    resource: str = ""
+    """"": the node has no devices."""
     chips: str = ""
     """A letter for each device: the first one of its ``Availability``, except ``n`` for unknown; ``.`` for a number
     without a device. "": there are too many."""
@@ -83,6 +104,8 @@ class NodeRow(msgspec.Struct, frozen=True, omit_defaults=True):
     """Numbers of devices in the order of ``Availability``."""
     numbered: bool = False
     """Whether ``chips`` is in the order of numbers; otherwise it is by state."""
+    conditions: tuple[str, ...] = ()
+    """See ``node_conditions``."""
 
 
 class Overview(msgspec.Struct, frozen=True):
@@ -94,9 +117,15 @@ class Overview(msgspec.Struct, frozen=True):
     waiting: tuple[WaitingRow, ...] = ()
     """In the order of their positions."""
     nodes: tuple[NodeRow, ...] = ()
-    """Those with unusable devices first."""
+    """Those with conditions or unusable devices first."""
     queues_of: dict[str, tuple[str, ...]] = {}
     """Namespace -> the queues that its jobs use."""
+    running: tuple[RunningRow, ...] = ()
+    """The newest first."""
+    devices: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    """Resource -> numbers of devices in the order of ``Availability``."""
+    node_counts: dict[str, int] = {}
+    """Nodes by condition; "": all nodes."""
 
 
 class Rights(msgspec.Struct, frozen=True):
@@ -107,18 +136,34 @@ class Rights(msgspec.Struct, frozen=True):
     nodes: bool = False
 
 
+class Summary(msgspec.Struct, frozen=True):
+    """The numbers at the top of the page; None where the viewer may not see what is counted."""
+
+    queues: int | None
+    running: int | None
+    waiting: int | None
+    """Gangs."""
+    devices: tuple[tuple[str, tuple[int, ...]], ...] | None
+    """As of an Overview."""
+    nodes: Mapping[str, int] | None
+    """As ``node_counts`` of an Overview."""
+
+
 class View(msgspec.Struct, frozen=True, eq=False):
     """What a viewer sees. A section that is None may not be seen. Compared by identity."""
 
     at: float
     queues: Mapping[str, QueueRow] | None = msgspec.field(default_factory=dict)
     waiting: Mapping[str, WaitingRow] | None = msgspec.field(default_factory=dict)
+    running: Mapping[str, RunningRow] | None = msgspec.field(default_factory=dict)
     nodes: Mapping[str, NodeRow] | None = msgspec.field(default_factory=dict)
-    omitted: tuple[int, int] = (0, 0)
-    """Numbers of waiting gangs and of rows of nodes beyond the maximum."""
+    omitted: tuple[int, int, int] = (0, 0, 0)
+    """Numbers of waiting gangs, of running gangs and of rows of nodes beyond the maximum."""
+    summary: Summary = Summary(0, 0, 0, (), {})
 
 
-_SECTIONS: Final = ("queues", "waiting", "nodes")
+_SECTIONS: Final = ("queues", "waiting", "running", "nodes")
+_LIMITED: Final = ("waiting", "running", "nodes")
 
 
 def view(overview: Overview, namespace: str, rights: Rights) -> View:
@@ -127,21 +172,40 @@ def view(overview: Overview, namespace: str, rights: Rights) -> View:
     The viewer of a namespace sees its waiting gangs and the queues that its jobs use; of the queues above those, the
     names and amounts. ``rights`` add the other queues and the nodes. For the whole cluster they decide alone.
     """
-    rows: list[WaitingRow] | None = None
+    waiting: list[WaitingRow] | None = None
+    running: list[RunningRow] | None = None
     if namespace:
-        rows = [row for row in overview.waiting if row.namespace == namespace]
+        waiting = [row for row in overview.waiting if row.namespace == namespace]
+        running = [row for row in overview.running if row.namespace == namespace]
     elif rights.pod_groups:
-        rows = list(overview.waiting)
-    if rows is not None and len(rows) > WAITING:
-        rows.sort(key=lambda row: row.position)
+        waiting, running = list(overview.waiting), list(overview.running)
+    if waiting is not None and len(waiting) > WAITING:
+        waiting.sort(key=lambda row: row.position)
     nodes = overview.nodes if rights.nodes else None
+    queues = _queues(overview, namespace, rights)
     return View(
         overview.at,
-        _queues(overview, namespace, rights),
-        None if rows is None else {f"{row.namespace}/{row.group}": row for row in rows[:WAITING]},
+        queues,
+        None if waiting is None else {f"{row.namespace}/{row.group}": row for row in waiting[:WAITING]},
+        None if running is None else {f"{row.namespace}/{row.group}": row for row in running[:RUNNING]},
         None if nodes is None else {f"{row.node}/{row.resource}": row for row in nodes[:NODES]},
-        (max(0, len(rows or ()) - WAITING), max(0, len(nodes or ()) - NODES)),
+        (
+            max(0, len(waiting or ()) - WAITING),
+            max(0, len(running or ()) - RUNNING),
+            max(0, len(nodes or ()) - NODES),
+        ),
+        Summary(
+            _number(queues),
+            _number(running),
+            _number(waiting),
+            overview.devices if rights.nodes else None,
+            overview.node_counts if rights.nodes else None,
+        ),
     )
+
+
+def _number(rows: Sized | None) -> int | None:
+    return None if rows is None else len(rows)
 
 
 def _queues(overview: Overview, namespace: str, rights: Rights) -> dict[str, QueueRow] | None:
@@ -165,11 +229,13 @@ def changes(before: View | None, after: View) -> dict[str, Any]:
     """What has to be sent to a page that shows ``before`` (None: nothing), so that it shows ``after``.
 
     For each section that differs: ``set``, the rows that are new or have changed, and ``gone``, the keys of those that
-    no longer exist; None for a section that may not be seen.
+    no longer exist; None for a section that may not be seen. The summary is sent as a whole.
     """
     found: dict[str, Any] = {"at": after.at}
+    if before is None or before.summary != after.summary:
+        found["summary"] = after.summary
     if before is None or before.omitted != after.omitted:
-        found["omitted"] = dict(zip(("waiting", "nodes"), after.omitted, strict=True))
+        found["omitted"] = dict(zip(_LIMITED, after.omitted, strict=True))
     for section in _SECTIONS:
         old: Mapping[str, msgspec.Struct] | None = None if before is None else getattr(before, section)
         new: Mapping[str, msgspec.Struct] | None = getattr(after, section)

@@ -11,7 +11,7 @@ from tests.overviews import example
 from tests.page_server import page_server
 
 TARGET = ROOT / "docs" / "images"
-IMAGES = {"wide": (1200, False), "narrow": (360, True)}
+IMAGES = {"wide": (1600, False), "narrow": (360, True)}
 """Name -> width in pixels, and whether the system is dark. Of the dark one, only the window is drawn."""
 
 

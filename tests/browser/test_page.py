@@ -10,13 +10,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from scheduler.observability.overview import Amount, NodeRow, Overview, QueueRow, WaitingRow
+from scheduler.observability.overview import Amount, NodeRow, Overview, QueueRow, RunningRow, WaitingRow
 from tests.browser.chromium import chromium
 from tests.browser.viewer import Viewer
 from tests.overviews import example
 from tests.page_server import page_server
 
-SIZES = ((360, 740), (768, 1024), (1440, 900))
+SIZES = ((360, 740), (1024, 768), (1600, 900))
 HOSTILE = "<img src=x onerror=\"document.title='taken'\"><script>document.title='taken'</script> {} \u202e"
 Scenario = Callable[[], Coroutine[Any, Any, None]]
 
@@ -46,12 +46,106 @@ def test_queues_gangs_and_chips_are_shown() -> None:
             assert "24 of 24 used (100 %), 16 deserved" in await v.text("#queue-tree")
             assert "over what it deserves" in await v.text("#queue-tree")
             assert (await v.texts("#waiting-rows th span:first-child"))[0] == "chat-2"
-            assert "1 of 2" in await v.texts("#waiting-rows td:nth-child(3)")
+            assert "nodes, 1 of 2" in await v.texts("#waiting-rows td:nth-child(4)")
+            assert "0 / 6" in await v.texts("#waiting-rows td:nth-child(2)")
             assert any("Ascend910" in text for text in await v.texts("#waiting-rows td:last-child"))
-            assert len(await v.texts("#chips-rows tr")) == 9
+            assert (await v.texts("#running-rows th span:first-child"))[-1] == "chat"
+            assert (await v.texts("#running-rows td:nth-child(2)"))[-1] == "9 / 9"
+            assert "8 huawei.com/Ascend910, 16 cpu" in await v.texts("#running-rows td:last-child")
+            names = [text.split()[0] for text in await v.texts("#chips-rows th")]
+            assert names[:2] == ["cpu-0", "npu-2"], "nodes with a condition or unusable chips come first"
+            assert len(names) == 10
+            assert await v.texts("#chips-rows .condition") == ["maintenance"]
             npu = "[...document.querySelectorAll('#chips-rows tr')].find(r => r.innerText.startsWith('npu-2'))"
             assert await v.tab.value(f"{npu}.querySelectorAll('.chip.u').length") == 2
             assert "2 unhealthy (chips 3, 5)" in await v.tab.value(f"{npu}.querySelector('.for-readers').textContent")
+
+    run(scenario)
+
+
+def test_the_summary_has_the_numbers_of_the_whole_cluster() -> None:
+    async def scenario() -> None:
+        async with viewer() as v:
+            await v.open(width=1600)
+            await v.show(example())
+
+            tiles = [text.split("\n") for text in await v.texts("#summary-tiles > div")]
+            assert tiles[:-1] == [
+                ["Waiting gangs", "3"],
+                ["Running gangs", "5"],
+                ["Queues", "7"],
+                ["huawei.com/Ascend910", "24 of 48", "1 degraded, 2 unhealthy"],
+                ["nvidia.com/gpu", "9 of 24"],
+                ["Nodes", "10", "1 maintenance"],
+            ]
+            assert tiles[-1][0] == "Last session"
+            alerts = await v.texts("#summary-tiles > .alert dt")
+            assert alerts == ["Waiting gangs", "huawei.com/Ascend910", "Nodes"]
+
+    run(scenario)
+
+
+def test_the_summary_of_a_tenant_has_what_the_tenant_may_see() -> None:
+    async def scenario() -> None:
+        async with viewer() as v:
+            await v.open("/namespaces/research/pages/", "alice")
+            await v.show(Overview(1.0, waiting=(WaitingRow("research", "one", "q", "nodes", 1, 1),)))
+            assert [text.split("\n")[0] for text in await v.texts("#summary-tiles > div")] == [
+                "Waiting gangs", "Running gangs", "Queues", "Last session",
+            ]  # fmt: skip
+
+    run(scenario)
+
+
+def test_running_gangs_are_filtered_and_go_when_they_end() -> None:
+    rows = tuple(RunningRow("ns", f"g{i}", "q", since=i, pods=(2, 1, 3), uses="8 chip") for i in range(30))
+
+    async def scenario() -> None:
+        async with viewer() as v:
+            await v.open()
+            await v.show(Overview(1.0, running=rows))
+            assert (await v.texts("#running-rows th span:first-child"))[:2] == ["g29", "g28"], "the newest first"
+            assert (await v.texts("#running-rows td:nth-child(2)"))[0] == "2 / 1 of 3"
+            assert len(await v.texts("#running-rows tr")) == 20 and "30 gangs" in await v.text("#running-count")
+            await v.tab.value("document.getElementById('running-filter').focus()")
+            await v.tab.write("g17")
+            await v.tab.until("document.querySelectorAll('#running-rows tr').length === 1")
+            await v.show(Overview(2.0, running=rows[:10]))
+            await v.tab.until("document.querySelectorAll('#running-rows tr').length === 0")
+            assert await v.text("#running-empty") == "No running gang matches the filter."
+
+    run(scenario)
+
+
+def test_nodes_with_a_condition_can_be_selected() -> None:
+    nodes = (
+        NodeRow("n1", "chip", "f", (1, 0, 0, 0, 0)),
+        NodeRow("n2", "chip", "f", (1, 0, 0, 0, 0), conditions=("cordoned", "not ready")),
+        NodeRow("n3", conditions=("maintenance",)),
+    )
+
+    async def scenario() -> None:
+        async with viewer() as v:
+            await v.open()
+            await v.show(Overview(1.0, nodes=nodes))
+            assert [text.split()[0] for text in await v.texts("#chips-rows th")] == ["n2", "n3", "n1"]
+            await v.tab.value("document.getElementById('chips-conditions').click()")
+            await v.tab.until("document.querySelectorAll('#chips-rows tr').length === 2")
+            assert await v.texts("#chips-rows .condition") == ["cordoned, not ready", "maintenance"]
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("width", [1600, 1440])
+def test_a_wide_window_shows_gangs_and_queues_beside_each_other(width: int) -> None:
+    async def scenario() -> None:
+        async with viewer() as v:
+            await v.open(width=width)
+            await v.show(example())
+            box = "document.getElementById('{}').getBoundingClientRect()"
+            waiting, queues = box.format("waiting"), box.format("queues")
+            assert await v.tab.value(f"{waiting}.top === {queues}.top && {waiting}.right < {queues}.left")
+            assert await v.tab.value(f"{waiting}.width + {queues}.width > 0.9 * innerWidth")
 
     run(scenario)
 
@@ -104,7 +198,7 @@ def test_changes_are_shown_without_reloading_and_leave_the_rest_as_it_is() -> No
             assert "3 of 4 used (75 %)" in await v.text("#queue-tree")
             await v.tab.until("document.querySelector('#queue-tree .below').innerText.includes('Closed')")
             assert await v.texts("#waiting-rows th span:first-child") == ["two"]
-            assert await v.texts("#waiting-rows td:nth-child(3)") == ["1 of 1"]
+            assert await v.texts("#waiting-rows td:nth-child(4)") == ["nodes, 1 of 1"]
 
     run(scenario)
 
@@ -281,8 +375,9 @@ def test_the_keyboard_reaches_every_control_and_the_focus_is_seen() -> None:
                     break
             names = [name for name, _ in reached]
             assert names[0] == "#main"
-            assert names.index("namespace") < names.index("theme") < names.index("#queues") < names.index("SUMMARY")
-            assert names.index("SUMMARY") < names.index("waiting-filter") < names.index("chips-filter")
+            assert names.index("namespace") < names.index("theme") < names.index("#waiting") < names.index("#queues")
+            assert names.index("#queues") < names.index("waiting-filter") < names.index("running-filter")
+            assert names.index("running-filter") < names.index("SUMMARY") < names.index("chips-filter")
             assert names[-1] == "chips-map"
             assert {outline for _, outline in reached} == {"solid"}
 

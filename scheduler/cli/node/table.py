@@ -35,10 +35,21 @@ _COLUMNS: tuple[Column[Row], ...] = (
 
 
 def node_devices(outcome: "Outcome | None") -> list[Device]:
-    """Returns the devices of nodes after a session."""
+    """Returns the devices of nodes after a session; their notes begin with the conditions of the node."""
+    from scheduler.api.node_conditions import node_conditions
     from scheduler.framework.extension import NODE_DEVICES
 
-    return [] if outcome is None else [device for part in outcome.session.ask(NODE_DEVICES) for device in part]
+    if outcome is None:
+        return []
+    conditions = node_conditions(outcome.session.nodes.facts)
+
+    def note(device: Device) -> str:
+        found = [*conditions.get(device.node, ())]
+        if device.note and device.note not in found:
+            found.append(device.note)
+        return ", ".join(found)
+
+    return [device._replace(note=note(device)) for part in outcome.session.ask(NODE_DEVICES) for device in part]
 
 
 def print_devices(devices: Sequence[Device], output: str, *, detail: bool = False) -> None:

@@ -168,3 +168,45 @@ def test_a_cluster_without_anything_has_an_overview() -> None:
 
     assert [row.name for row in found.queues] == ["default", "root"]
     assert (found.waiting, found.nodes, found.queues_of) == ((), (), {})
+
+
+def test_running_gangs_have_their_pods_and_what_they_use_the_newest_first() -> None:
+    _, found = simulated()
+
+    (row,) = found.running
+    assert (row.namespace, row.group, row.queue, row.pods, row.uses) == ("red", "runs", "training", (1, 1, 1), "3 cpu")
+
+
+def test_of_what_a_gang_uses_extended_resources_come_first_and_memory_is_left_out() -> None:
+    world = World(npu_node("n1"), group("g"), npu_pod("g-0", 4, "g"))
+    of(world)
+
+    assert [row.uses for row in of(world).running] == [f"4 {ASCEND_910}, 1 cpu"]
+
+
+def test_waiting_gangs_have_the_number_of_their_pods() -> None:
+    _, found = simulated()
+
+    pods = {row.group: row.pods for row in found.waiting}
+    assert pods == {"waits": (0, 2, 2), "later": (0, 1, 1), "large": (0, 1, 0)}
+
+
+def test_conditions_of_nodes_are_shown_counted_and_come_first() -> None:
+    not_ready = node("b", "4c")
+    not_ready["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
+    maintained, preferred = npu_node("e"), npu_node("f")
+    maintained["spec"]["taints"] = [{"key": "example.com/Maintenance", "effect": "NoExecute"}]
+    preferred["spec"]["taints"] = [{"key": "example.com/maintenance", "effect": "PreferNoSchedule"}]
+    unused = [node("c", "4c", unschedulable=True), node("d", "4c")]
+    world = World([npu_node("a"), not_ready, *unused, maintained, preferred])
+    found = of(world)
+
+    assert [(row.node, row.conditions, row.resource) for row in found.nodes] == [
+        ("b", ("not ready",), ""),
+        ("c", ("cordoned",), ""),
+        ("e", ("maintenance",), ASCEND_910),
+        ("a", (), ASCEND_910),
+        ("f", (), ASCEND_910),
+    ]
+    assert found.node_counts == {"": 6, "cordoned": 1, "not ready": 1, "maintenance": 1}
+    assert found.devices == ((ASCEND_910, (24, 0, 0, 0, 0)),)

@@ -12,6 +12,8 @@ from scheduler.observability.overview import (
     Overview,
     QueueRow,
     Rights,
+    RunningRow,
+    Summary,
     View,
     WaitingRow,
     changes,
@@ -86,13 +88,17 @@ def test_a_cycle_of_parents_ends() -> None:
 def test_rows_are_limited_and_the_rest_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "WAITING", 2)
     monkeypatch.setattr(module, "NODES", 1)
+    monkeypatch.setattr(module, "RUNNING", 2)
+    running = tuple(RunningRow("ns", f"r{i}", "q") for i in range(6))
     waiting = tuple(WaitingRow("ns", f"g{i}", "q", "nodes", 3 - i, 3) for i in range(3))
     nodes = tuple(NodeRow(f"n{i}", "chip") for i in range(3))
 
-    found = view(Overview(1.0, waiting=waiting, nodes=nodes), "", ALL)
+    found = view(Overview(1.0, waiting=waiting, nodes=nodes, running=running), "", ALL)
     assert found.waiting is not None and set(found.waiting) == {"ns/g2", "ns/g1"}  # the first ones of the queue
     assert found.nodes is not None and set(found.nodes) == {"n0/chip"}
-    assert found.omitted == (1, 2)
+    assert found.running is not None and set(found.running) == {"ns/r0", "ns/r1"}  # the newest ones
+    assert found.omitted == (1, 4, 2)
+    assert (found.summary.waiting, found.summary.running) == (3, 6), "the summary counts all"
 
 
 def test_the_limit_of_gangs_counts_those_of_the_namespace_only(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,7 +107,20 @@ def test_the_limit_of_gangs_counts_those_of_the_namespace_only(monkeypatch: pyte
 
     found = view(Overview(1.0, waiting=waiting), "mine", Rights())
     assert found.waiting is not None and set(found.waiting) == {"mine/b"}
-    assert found.omitted == (0, 0)
+    assert found.omitted == (0, 0, 0)
+
+
+def test_the_summary_counts_what_the_viewer_may_see() -> None:
+    full = msgspec.structs.replace(
+        FOUND,
+        running=(RunningRow("research", "runs", "shared"), RunningRow("secret-team", "other", "shared")),
+        devices=(("chip", (1, 0, 1, 0, 0)),),
+        node_counts={"": 3, "cordoned": 1},
+    )
+
+    assert view(full, "research", Rights()).summary == Summary(2, 1, 1, None, None)
+    assert view(full, "", Rights()).summary == Summary(None, None, None, None, None)
+    assert view(full, "", ALL).summary == Summary(3, 2, 2, full.devices, full.node_counts)
 
 
 # --- changes ----------------------------------------------------------------------------------------------------------
@@ -114,9 +133,11 @@ def test_the_first_message_has_every_section() -> None:
 
     assert found == {
         "at": 1.0,
-        "omitted": {"waiting": 0, "nodes": 0},
+        "summary": Summary(0, 0, 0, (), {}),
+        "omitted": {"waiting": 0, "running": 0, "nodes": 0},
         "queues": {"set": {"a": QueueRow("a")}, "gone": []},
         "waiting": {"set": {}, "gone": []},
+        "running": {"set": {}, "gone": []},
         "nodes": None,
     }
 

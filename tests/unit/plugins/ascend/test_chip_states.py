@@ -228,3 +228,17 @@ def test_a_shared_chip_shows_all_of_its_pods(tmp_path: Path) -> None:
         ("Used", ["default/j-0", "default/j-1", "default/x"]),
         ("Used", ["default/j-2"]),
     ]
+
+
+def test_what_keeps_pods_away_from_a_node_is_shown_beside_its_chips(tmp_path: Path) -> None:
+    cordoned, maintained = npu_node("a"), npu_node("b")
+    cordoned["spec"]["unschedulable"] = True
+    cordoned["status"]["conditions"] = [{"type": "Ready", "status": "Unknown"}]
+    maintained["spec"]["taints"] = [{"key": "example.com/maintenance", "effect": "NoSchedule"}]
+
+    lines = printed(tmp_path, [cordoned, maintained, npu_node("c")], "node", "chips").splitlines()
+
+    ends = {line.split()[0]: line.partition("[")[2] for line in lines if line[:2] in ("a ", "b ", "c ")}
+    assert ends["a"].startswith("cordoned, not ready") and ends["a"].count("not ready") == 1
+    assert ends["b"] == "maintenance]"
+    assert ends["c"] == ""

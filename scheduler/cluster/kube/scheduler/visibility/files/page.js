@@ -2,6 +2,7 @@
 "use strict";
 
 const WAITING_ROWS = 50; // of a page
+const RUNNING_ROWS = 20;
 const NODE_ROWS = 100;
 const OPEN_QUEUES = 100; // with more queues, only the first level of the tree is open at first
 const SILENCE = 45_000; // milliseconds without an event, after which the connection counts as lost
@@ -68,14 +69,22 @@ function arrange(parent, known, keys, make) {
 }
 
 // --- data ------------------------------------------------------------------------------------------------------------
-const data = { at: 0, queues: undefined, waiting: undefined, nodes: undefined, omitted: { waiting: 0, nodes: 0 } };
+const NOTHING = {
+  at: 0, summary: undefined, queues: undefined, waiting: undefined, running: undefined, nodes: undefined,
+  omitted: { waiting: 0, running: 0, nodes: 0 },
+};
+const data = { ...NOTHING };
 // A section is a Map, null if it may not be seen, undefined while nothing is known.
 
 function take(changes, first) {
   const changed = new Set();
   data.at = changes.at;
   if (changes.omitted) data.omitted = changes.omitted;
-  for (const section of ["queues", "waiting", "nodes"]) {
+  if (changes.summary) {
+    data.summary = changes.summary;
+    changed.add("summary");
+  }
+  for (const section of ["queues", "waiting", "running", "nodes"]) {
     const found = changes[section];
     if (found === undefined) continue;
     changed.add(section);
@@ -93,6 +102,46 @@ function take(changes, first) {
     if (found.gone.length) rows.sorted = null;
   }
   return changed;
+}
+
+// --- summary ---------------------------------------------------------------------------------------------------------
+const tiles = new Map();
+
+function drawSummary() {
+  const summary = data.summary;
+  show($("summary"), !!summary);
+  if (!summary) return;
+  const found = new Map();
+  const add = (key, title, value, notes = [], alert = false) => found.set(key, { title, value, notes, alert });
+  if (summary.waiting !== null) add("waiting", "Waiting gangs", number(summary.waiting), [], summary.waiting > 0);
+  if (summary.running !== null) add("running", "Running gangs", number(summary.running));
+  if (summary.queues !== null) add("queues", "Queues", number(summary.queues));
+  for (const [resource, counts] of summary.devices ?? []) {
+    const [, degraded, allocated, unhealthy, unknown] = counts;
+    const all = counts.reduce((sum, count) => sum + count, 0);
+    const notes = [[degraded, "degraded"], [unhealthy, "unhealthy"], [unknown, "unknown"]];
+    add(`device ${resource}`, resource, `${number(allocated)} of ${number(all)}`, notes.filter(([count]) => count).map(([count, word]) => `${number(count)} ${word}`), unhealthy + unknown > 0);
+  }
+  if (summary.nodes !== null) {
+    const { "": all = 0, ...conditions } = summary.nodes;
+    const notes = Object.entries(conditions).map(([word, count]) => `${number(count)} ${word}`);
+    add("nodes", "Nodes", number(all), notes, notes.length > 0);
+  }
+  add("session", "Last session", new Date(data.at * 1000).toLocaleTimeString());
+  arrange($("summary-tiles"), tiles, [...found.keys()], tile);
+  for (const [key, { title, value, notes, alert }] of found) {
+    const line = tiles.get(key);
+    line.className = alert ? "alert" : "";
+    const [term, amount, note] = line.children;
+    setText(term, title);
+    setText(amount, value);
+    setText(note, notes.join(", "));
+    show(note, notes.length > 0);
+  }
+}
+
+function tile() {
+  return element("div", {}, element("dt"), element("dd", { class: "value" }), element("dd", { class: "sub" }));
 }
 
 // --- queues ----------------------------------------------------------------------------------------------------------
@@ -288,7 +337,7 @@ function drawWaiting() {
 
 function matches(row, words) {
   if (!words.length) return true;
-  const text = `${row.namespace}/${row.group} ${row.queue} ${row.reason || ""}`.toLowerCase();
+  const text = `${row.namespace}/${row.group} ${row.queue} ${row.reason || row.uses || ""}`.toLowerCase();
   return words.every((word) => text.includes(word));
 }
 
@@ -297,16 +346,23 @@ function waitingRow() {
   name.append(element("span"), element("span", { class: "sub" }));
   const since = cell("Since");
   since.append(element("time"));
-  return element("tr", { role: "row" }, name, cell("Queue"), cell("Position"), cell("Waits for"), since, cell("Reason"));
+  return element("tr", { role: "row" }, name, cell("Ready / min"), cell("Queue"), cell("Waits for"), since, cell("Reason"));
 }
 
 function drawWaitingRow(line, row) {
-  const [name, queue, position, waits, since, reason] = line.children;
+  const [name, pods, queue, waits, since, reason] = line.children;
+  drawGang(row, name, pods, queue, since);
+  setText(waits, `${row.waits}, ${number(row.position)} of ${number(row.of)}`);
+  setText(reason, row.reason || "no reason was recorded in the last session");
+}
+
+// Draws what waiting and running gangs have in common.
+function drawGang(row, name, pods, queue, since) {
   setText(name.children[0], row.job || row.group);
   setText(name.children[1], `namespace ${row.namespace}`);
+  const [ready, minimum, all] = row.pods ?? [0, 0, 0];
+  setText(pods, `${number(ready)} / ${number(minimum)}${all > minimum ? ` of ${number(all)}` : ""}`);
   setText(queue, row.queue);
-  setText(position, `${number(row.position)} of ${number(row.of)}`);
-  setText(waits, row.waits === "admission" ? "admission to the queue" : "nodes");
   const moment = row.since ? new Date(row.since * 1000) : null;
   const time = since.children[0];
   setText(time, moment ? duration(Date.now() / 1000 - row.since) : "");
@@ -314,7 +370,47 @@ function drawWaitingRow(line, row) {
     time.dateTime = moment.toISOString();
     time.title = moment.toLocaleString();
   }
-  setText(reason, row.reason || "no reason was recorded in the last session");
+}
+
+// --- running gangs ---------------------------------------------------------------------------------------------------
+const runningRows = new Map();
+const runningPages = new Pages($("running-pages"), RUNNING_ROWS, drawRunning);
+
+function drawRunning() {
+  const running = data.running;
+  const some = !!running && running.size > 0;
+  show($("running-tools"), some);
+  const words = $("running-filter").value.toLowerCase().split(/\s+/).filter(Boolean);
+  const rows = !running ? [] : [...running.entries()].filter(([, row]) => matches(row, words));
+  rows.sort(([a, one], [b, other]) => (other.since ?? 0) - (one.since ?? 0) || compare(a, b));
+  const shown = runningPages.of(rows);
+  show($("running-table"), rows.length > 0);
+  show($("running-empty"), rows.length === 0);
+  let empty = nothingYet();
+  if (running === null) empty = "You may not list PodGroups of all namespaces. Choose a namespace.";
+  else if (some) empty = "No running gang matches the filter.";
+  else if (running) empty = "No gang runs.";
+  setText($("running-empty"), empty);
+  if (running) {
+    const omitted = data.omitted.running ? `; ${number(data.omitted.running)} older ones are not sent` : "";
+    setText($("running-count"), `${rows.length === running.size ? "" : `${number(rows.length)} of `}${counted(running.size, "gang")}${omitted}`);
+  }
+  arrange($("running-rows"), runningRows, shown.map(([key]) => key), runningRow);
+  for (const [key, row] of shown) drawRunningRow(runningRows.get(key), row);
+}
+
+function runningRow() {
+  const name = heading();
+  name.append(element("span"), element("span", { class: "sub" }));
+  const since = cell("Since");
+  since.append(element("time"));
+  return element("tr", { role: "row" }, name, cell("Ready / min"), cell("Queue"), since, cell("Uses"));
+}
+
+function drawRunningRow(line, row) {
+  const [name, pods, queue, since, uses] = line.children;
+  drawGang(row, name, pods, queue, since);
+  setText(uses, row.uses || "nothing");
 }
 
 // --- chips -----------------------------------------------------------------------------------------------------------
@@ -350,18 +446,23 @@ function filteredNodes(nodes) {
   const resource = $("chips-resource").value;
   const state = $("chips-state").value;
   const position = STATES.findIndex((each) => each.word === state);
+  const marked = $("chips-conditions").checked;
   nodes.sorted ??= [...nodes.keys()].sort(compare); // ten thousand names take a while to sort
-  return nodes.sorted.map((key) => [key, nodes.get(key)]).filter(
+  const found = nodes.sorted.map((key) => [key, nodes.get(key)]).filter(
     ([, row]) =>
       (!part || row.node.toLowerCase().includes(part)) &&
       (!resource || row.resource === resource) &&
-      (position < 0 || (row.counts?.[position] ?? 0) > 0),
+      (position < 0 || (row.counts?.[position] ?? 0) > 0) &&
+      (!marked || !!row.conditions?.length),
   );
+  const alerts = ([, row]) => !!row.conditions?.length || (row.counts?.[3] ?? 0) + (row.counts?.[4] ?? 0) > 0;
+  return [...found.filter(alerts), ...found.filter((each) => !alerts(each))];
 }
 
 function drawTotals(nodes) {
   const totals = new Map();
   for (const row of nodes.values()) {
+    if (!row.resource) continue;
     const sum = totals.get(row.resource) ?? STATES.map(() => 0);
     (row.counts ?? []).forEach((count, i) => (sum[i] += count));
     totals.set(row.resource, sum);
@@ -397,23 +498,27 @@ function chip(letter, position) {
 function nodeRow() {
   const chips = cell("");
   chips.append(element("div", { class: "row" }), element("span", { class: "for-readers" }));
-  return element("tr", { role: "row" }, heading(), cell(""), chips, cell(""));
+  const name = heading();
+  name.append(element("span"), " ", element("span", { class: "tag condition" }));
+  return element("tr", { role: "row" }, name, cell(""), chips, cell(""));
 }
 
 function drawNode(line, row) {
   const [node, resource, chips, free] = line.children;
   const [squares, text] = chips.children;
-  setText(node, row.node);
-  setText(resource, row.resource);
+  setText(node.children[0], row.node);
+  setText(node.children[1], (row.conditions ?? []).join(", "));
+  show(node.children[1], !!row.conditions?.length);
+  setText(resource, row.resource || "");
   const counts = row.counts ?? [];
   const all = counts.reduce((sum, count) => sum + count, 0);
-  setText(free, `${number(counts[0] ?? 0)} of ${number(all)}`);
+  setText(free, row.resource ? `${number(counts[0] ?? 0)} of ${number(all)} free` : "");
   const letters = row.chips || "";
   const words = STATES.map((state, i) => [state, counts[i] ?? 0]).filter(([, count]) => count > 0);
   const description = words.map(([state, count]) => `${number(count)} ${state.word}${row.numbered ? numbersOf(letters, state) : ""}`).join("; ");
   // Devices that are too many to be drawn, or not known one by one, are described to all.
   text.className = letters ? "for-readers" : "";
-  setText(text, description || "none");
+  setText(text, description || (row.resource ? "none" : ""));
   if (line.letters !== letters) {
     line.letters = letters;
     squares.replaceChildren(...Array.from(letters, (letter, i) => chip(letter, row.numbered ? i : undefined)));
@@ -428,7 +533,7 @@ function numbersOf(letters, state) {
 }
 
 // --- drawing and announcements ---------------------------------------------------------------------------------------
-const drawings = { queues: drawQueues, waiting: drawWaiting, nodes: drawChips };
+const drawings = { summary: drawSummary, queues: drawQueues, waiting: drawWaiting, running: drawRunning, nodes: drawChips };
 const due = new Set();
 
 function draw(sections) {
@@ -496,7 +601,7 @@ function place() {
 }
 
 function forget() {
-  Object.assign(data, { at: 0, queues: undefined, waiting: undefined, nodes: undefined, omitted: { waiting: 0, nodes: 0 } });
+  Object.assign(data, NOTHING);
   announced.waiting = undefined;
   draw(new Set(Object.keys(drawings)));
 }
@@ -574,7 +679,7 @@ async function listen(mine, connected) {
         const event = parse(block);
         if (event.name === "refused") throw new Refused(event.data.code, event.data.message, 5);
         if (event.name !== "changes") continue;
-        draw(take(event.data, first));
+        draw(take(event.data, first).add("summary")); // it shows the time of the session
         first = false;
         announceWaiting();
         showLive();
@@ -666,7 +771,9 @@ try {
 }
 for (const state of STATES) $("chips-state").append(element("option", { value: state.word }, state.word));
 $("waiting-filter").addEventListener("input", later(drawWaiting));
+$("running-filter").addEventListener("input", later(drawRunning));
 $("chips-filter").addEventListener("input", later(drawChips));
+$("chips-conditions").addEventListener("change", drawChips);
 $("chips-resource").addEventListener("change", drawChips);
 $("chips-state").addEventListener("change", drawChips);
 window.addEventListener("popstate", () => {
@@ -674,7 +781,7 @@ window.addEventListener("popstate", () => {
 });
 setInterval(() => {
   if ($("connection").dataset.state === "live" && data.at) showLive();
-  if (!document.hidden && data.waiting) draw(new Set(["waiting"]));
+  if (!document.hidden && data.waiting) draw(new Set(["waiting", "running"]));
 }, 10_000);
 place();
 connect();

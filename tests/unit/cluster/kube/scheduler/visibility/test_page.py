@@ -203,10 +203,9 @@ def test_a_page_is_sent_everything_and_then_what_changes() -> None:
             assert name == "changes" and set(found["queues"]["set"]) == {"shared", "secret"}
             assert found["waiting"]["set"]["research/train"]["reason"] == HOSTILE
             b.server.overviews.publish(SECOND)
-            assert await events.next() == (
-                "changes",
-                {"at": 2.0, "waiting": {"set": {}, "gone": ["secret-team/other"]}},
-            )
+            name, found = await events.next()
+            assert (name, found.pop("summary")["waiting"]) == ("changes", 1)
+            assert found == {"at": 2.0, "waiting": {"set": {}, "gone": ["secret-team/other"]}}
 
     run(scenario)
 
