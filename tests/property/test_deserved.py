@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from scheduler.actions.eviction.deserved import DeservedGuard
 from scheduler.api.names import PREEMPTABLE
+from scheduler.api.node import Mask
 from scheduler.api.resource import PODS_INDEX, SMALLEST, Vector
 from scheduler.api.task import Task, TaskStatus
 from scheduler.framework import registry
@@ -78,8 +79,9 @@ def full_cluster(seed: int, *, whole: bool, waiting: int = 1, gang: bool = False
     number = 0
     for n in range(random.randint(1, 3)):
         room, memory, cards = random.randint(2, 5), random.choice([3, 64]), 0 if whole else random.choice([0, 2])
-        objects.append(node(f"n{n}", f"{room}c+{memory}Gi+110p+{GPU}={cards}", {"pool": random.choice("xy")}))
-        while room > 0 and memory > 0:
+        places = random.choice([110, 110, 3])
+        objects.append(node(f"n{n}", f"{room}c+{memory}Gi+{places}p+{GPU}={cards}", {"pool": random.choice("xy")}))
+        while room > 0 and memory > 0 and places > 0:
             cpu = 1 if whole else random.randint(1, min(room, 3))
             gib, card = random.randint(0, min(memory, 2)), random.randint(0, min(cards, 1))
             job = random.choice(OTHERS)
@@ -87,6 +89,7 @@ def full_cluster(seed: int, *, whole: bool, waiting: int = 1, gang: bool = False
                 pod(f"{job}-{number}", asks(cpu, gib, card), job, on=f"n{n}", annotations={PREEMPTABLE: "true"})
             )
             number, room, memory, cards = number + 1, room - cpu, memory - gib, cards - card
+            places -= 1
     objects += [group(name, name, 0, phase="Running") for name in OTHERS]
     pool = random.choice([{"pool": "x"}, {}])
     for i in range(waiting):
@@ -221,7 +224,6 @@ def test_nodes_that_are_left_out_beforehand_would_make_no_room(seed: int, quota:
     cluster = full_cluster(seed, whole=whole, waiting=1 + seed % 3)
     settings = conf(QUOTAS[quota], "reclaim", first=first)
     fast = evictions(cluster, settings)
-    everywhere = lambda self, context, scope, shortfall: np.ones(len(self._session.nodes), dtype=bool)  # noqa: E731
     with patch.object(DeservedGuard, "enough", everywhere):
         assert evictions(cluster, settings) == fast
 
@@ -270,36 +272,73 @@ def test_preemption_takes_nothing_from_other_queues(seed: int, quota: str, first
     assert {jobs[eviction.task.job].queue for eviction in world.decisions.evictions} <= preemptors
 
 
-@SETTINGS
-@given(SEEDS, st.booleans(), st.sampled_from(["reclaim", "gangreclaim"]), st.booleans())
-def test_no_queue_loses_cards_of_its_quota(seed: int, first: bool, action: str, borrowing: bool) -> None:
+class CardCluster(msgspec.Struct):
+    """A cluster full of Pods with one or two cards each of other queues, where Pods of the queue qa wait."""
+
+    objects: list[Raw]
+    quotas: dict[str, dict[str, int]]
+    """Queue -> card -> quota."""
+    held: dict[str, dict[str, int]]
+
+
+def card_cluster(seed: int, *, gang: bool) -> CardCluster:
     random = Random(seed)
     cards = (H200, H800)
     quotas = {name: {card: random.randint(0, 3) for card in cards} for name in OTHERS}
     objects: list[Raw] = [quota_queue(name, quota) for name, quota in quotas.items()]
-    objects += [quota_queue("qa", dict.fromkeys(cards, 4)), *(card_group(n, n, 0, phase="Running") for n in OTHERS)]
+    objects += [quota_queue("qa", dict.fromkeys(cards, 6)), *(card_group(n, n, 0, phase="Running") for n in OTHERS)]
     held = {name: dict.fromkeys(cards, 0) for name in OTHERS}
     for n in range(random.randint(1, 4)):
-        card, number = random.choice(cards), random.randint(1, 3)
+        card, number, i = random.choice(cards), random.randint(1, 4), 0
         objects.append(gpu_node(f"n{n}", card, number))
-        for i in range(number):
-            owner = random.choice(OTHERS)
-            objects.append(card_pod(f"{owner}-{n}-{i}", owner, card, on=f"n{n}"))
-            objects[-1]["metadata"]["annotations"][PREEMPTABLE] = "true"
-            held[owner][card] += 1
+        while number:
+            owner, each = random.choice(OTHERS), random.randint(1, min(number, 2))
+            raw = card_pod(f"{owner}-{n}-{i}", owner, card, f"1c+{GPU}={each}", on=f"n{n}")
+            raw["metadata"]["annotations"][PREEMPTABLE] = "true"
+            objects.append(raw)
+            held[owner][card] += each
+            number, i = number - each, i + 1
     for i in range(random.randint(1, 4)):
-        job = "wait" if action == "gangreclaim" else f"wait-{i}"
-        objects.append(card_pod(f"wait-{i}", job, "|".join(random.sample(cards, random.randint(1, 2)))))
-        if job != "wait" or not i:
+        job, wanted = "wait" if gang else f"wait-{i}", random.randint(1, 3)
+        accepted = "|".join(random.sample(cards, random.randint(1, 2)))
+        objects.append(card_pod(f"wait-{i}", job, accepted, f"1c+{GPU}={wanted}"))
+        if not gang or not i:
             objects.append(card_group(job, "qa", 1, phase="Inqueue"))
+    return CardCluster(objects, quotas, held)
+
+
+def card_conf(action: str, *, first: bool, borrowing: bool) -> Configuration:
     quota = f"{{name: capacity-card, arguments: {{cardBorrowing: {str(borrowing).lower()}}}}}"
-    nodes = {
-        raw["metadata"]["name"]: raw["metadata"]["labels"][f"{GPU}.product"] for raw in objects if raw["kind"] == "Node"
-    }
-    for eviction in World(objects).run(conf(quota, action, first=first)).decisions.evictions:
-        owner, card = eviction.task.name.split("-")[0], nodes[eviction.task.node]
-        held[owner][card] -= 1  # a Pod of qa itself would be a KeyError
-        assert held[owner][card] >= quotas[owner][card]
+    return conf(quota, action, first=first)
+
+
+@SETTINGS
+@given(SEEDS, st.booleans(), st.sampled_from(["reclaim", "gangreclaim"]), st.booleans())
+def test_no_queue_loses_cards_of_its_quota(seed: int, first: bool, action: str, borrowing: bool) -> None:
+    cluster = card_cluster(seed, gang=action == "gangreclaim")
+    world = World(cluster.objects).run(card_conf(action, first=first, borrowing=borrowing))
+    assert world.outcome is not None
+    for eviction in world.decisions.evictions:
+        task = eviction.task
+        owner, card = task.name.split("-")[0], world.get("Node", task.node)["metadata"]["labels"][f"{GPU}.product"]
+        assert cluster.held[owner][card] > cluster.quotas[owner][card]  # a Pod of qa itself would be a KeyError
+        number = task.cls.request[world.outcome.session.dimensions.names.index(GPU)] / 1000
+        cluster.held[owner][card] -= int(number)
+
+
+@SETTINGS
+@given(SEEDS, st.booleans(), st.booleans())
+def test_nodes_that_are_left_out_because_of_cards_would_make_no_room(seed: int, first: bool, borrowing: bool) -> None:
+    cluster, settings = card_cluster(seed, gang=False), card_conf("reclaim", first=first, borrowing=borrowing)
+    fast = [eviction.task.name for eviction in World(cluster.objects).run(settings).decisions.evictions]
+    with patch.object(DeservedGuard, "enough", everywhere):
+        slow = [eviction.task.name for eviction in World(cluster.objects).run(settings).decisions.evictions]
+    assert fast == slow
+
+
+def everywhere(self: DeservedGuard, context: object, scope: Mask, shortfall: object) -> Mask:
+    every: Mask = np.ones(len(self._session.nodes), dtype=bool)
+    return every
 
 
 class Namer:

@@ -14,7 +14,7 @@ import numpy as np
 
 from scheduler.actions.eviction.feasibility import Shortfall
 from scheduler.api.node import Mask
-from scheduler.api.resource import SMALLEST
+from scheduler.api.resource import PODS_INDEX, SMALLEST
 from scheduler.api.task import Task
 from scheduler.framework.extension import KEEPS_DESERVED, Protection, ReclaimContext
 from scheduler.framework.session import Session
@@ -52,8 +52,8 @@ class DeservedGuard:
             limits = most(context, candidates)
             for d, lacking in shortfall.amounts():
                 limited = limits[d] < shortfall.request[d]
-                if not shortfall.request[d] or not limited.any():
-                    continue
+                if d == PODS_INDEX or not shortfall.request[d] or not limited.any():
+                    continue  # queues deserve no number of Pods
                 held = scope & limited[candidates.queue_of]
                 free = np.flatnonzero(scope & ~held)
                 amounts = np.bincount(candidates.rows[free], candidates.requests[d, free], minlength=number)
@@ -71,6 +71,13 @@ class DeservedGuard:
             return candidates
         left: Sequence[Task] = self._session.ask(KEEPS_DESERVED, context, candidates)
         return left
+
+    def each(self, context: ReclaimContext | None, candidates: Sequence[Task]) -> Sequence[Task]:
+        """Returns the candidates of a mask from ``possible`` that may be evicted if no other one is, also where a
+        plugin has no bound."""
+        if context is None or None not in self._bounds:
+            return candidates
+        return [task for task in candidates if self.allows(context, task)]
 
     def allows(self, context: ReclaimContext | None, task: Task) -> bool:
         """Whether a task may be evicted now."""

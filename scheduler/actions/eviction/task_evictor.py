@@ -24,6 +24,8 @@ from scheduler.framework.statement import Statement
 
 ORDERS: Final = 4
 """Most orders of eviction that are tried on a node."""
+MORE_ORDERS: Final = 64
+"""Most further orders that are tried on all nodes together."""
 DemandKey = tuple[object, ...]
 """The properties of a task and its job that quotas and victim functions may depend on."""
 
@@ -132,6 +134,7 @@ class _Search:
         self._task = task
         self._shortfall = shortfall
         self._ranked = ranked
+        self._more_orders = MORE_ORDERS
 
     @cached_property
     def _view(self) -> ClassView:
@@ -197,15 +200,17 @@ class _Search:
         those that were refused are tried first next time.
         """
         session = self._session
+        here = self._policy.guard.each(context, here)
         candidates = in_eviction_order(session, here, session.queues[self._job.queue]) if here else []
-        for _ in range(1 if context is None else ORDERS):
+        for number in range(1 if context is None else ORDERS):
+            self._more_orders -= number > 0
             found = NodeEviction(self._policy, self._job, self._task, self._view, row, self._shortfall.dims, context)
             found.succeeded = found.evict_enough(candidates) and found.pipeline()
             if found.succeeded:
                 break
             found.statement.discard()
             first = found.refused
-            if candidates[: len(first)] == first or not self._enough(row, candidates):
+            if candidates[: len(first)] == first or not self._more_orders or not self._enough(row, candidates):
                 break
             candidates = [*first, *(task for task in candidates if task not in first)]
         return found

@@ -114,8 +114,9 @@ class CapacityCard:
 
     def _open_reclaim(self) -> None:
         session, demands = self._session, self._demands
-        reclaiming = Reclaiming(self._books, demands, session.jobs, lambda node: session.nodes.index.get(node, UNKNOWN))
-        session.add_keeps_deserved(reclaiming.losses, bound=reclaiming.possible_losses)
+        row_of = lambda node: session.nodes.index.get(node, UNKNOWN)  # noqa: E731
+        reclaiming = Reclaiming(self._books, demands, session.jobs, row_of, session.dimensions.find)
+        session.add_keeps_deserved(reclaiming.losses, bound=reclaiming.possible_losses, most=reclaiming.most)
         if not self._borrowing:
             return
         cards = self._inventory.amounts(session.nodes, session.dimensions)

@@ -6,10 +6,13 @@ more than its quota, whether or not queues borrow.
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
+import numpy as np
+
 from scheduler.api.job import Job
 from scheduler.api.names import CPU, MEMORY
-from scheduler.api.node import Mask
+from scheduler.api.node import Column, Mask
 from scheduler.api.queue import Queue
+from scheduler.api.resource import SMALLEST
 from scheduler.api.task import Task, TaskClass, TaskStatus
 from scheduler.framework.eviction_candidates import EvictionCandidates
 from scheduler.framework.extension import EvictionContext, Protection, ReclaimContext
@@ -27,12 +30,14 @@ class Reclaiming:
         demands: Demands,
         jobs: Mapping[str, Job],
         row_of: Callable[[str], int],
+        position_of: Callable[[str], int | None],
     ) -> None:
-        """``row_of``: returns the row of a node."""
+        """``row_of``: returns the row of a node; ``position_of``: the position of a resource in vectors."""
         self._books = books
         self._demands = demands
         self._jobs = jobs
         self._row_of = row_of
+        self._position_of = position_of
 
     def may_reclaim(self, queue: Queue, tasks: Sequence[Task]) -> bool:
         """Whether the cards of the tasks are within the queue's own quota."""
@@ -147,6 +152,26 @@ class Reclaiming:
             return book is not None and any(_borrowed(book, name) > 0 for name in wanted)
 
         return candidates.of_queues(exceeds) if context.job is not None else candidates.present
+
+    def most(self, context: ReclaimContext, candidates: EvictionCandidates) -> Column:
+        """Returns what each queue of the candidates can lose of the resources whose cards are requested, shape
+        (resources, queues)."""
+        result: Column = np.full((len(candidates.requests), len(candidates.queues)), np.inf)
+        wanted = self._wanted(context)
+        cards: dict[int, set[str]] = {}
+        for request in (request for cls in context.classes for request in self._demands.of(cls).card_requests):
+            d = self._position_of(request.resource)
+            if d is not None and d < len(result):
+                cards.setdefault(d, set()).update(card for card in request.cards if card in wanted)
+        for d, names in cards.items():
+            last = 0.0
+            if context.protection is Protection.ABOVE:  # the last task may take the queue below its quota
+                last = max(float(candidates.requests[d].max(initial=0.0)) - SMALLEST, 0.0)
+            for i, queue in enumerate(candidates.queues):
+                book = self._books.get(queue)
+                borrowed = [_borrowed(book, name) for name in names] if book is not None else []
+                result[d, i] = sum(amount + last for amount in borrowed if amount > 0)
+        return result
 
     def _wanted(self, context: ReclaimContext) -> Collection[str]:
         """The names of cards, or of cpu and memory if no card is requested, that matter for the context."""
