@@ -6,10 +6,12 @@ of the case is made there, too.
 """
 
 from collections.abc import Iterator
+from random import Random
 
 import pytest
 
 from scheduler.framework.configuration_file import parse_configuration
+from tests.integration.live.case import Case
 from tests.integration.live.cluster import live_cluster
 from tests.integration.live.comparison import (
     assert_advice_helped,
@@ -35,6 +37,8 @@ tiers:
   - name: nodeorder
 """
 """Without overcommit and proportion, by which what a queue gets depends on the nodes of other cases."""
+ELSEWHERE = Case("elsewhere", Random()).node("n1", 10_000)
+"""No queue is limited by the sum of all nodes, which is not that of the nodes of one case."""
 CASES = cases(2 * len(SITUATIONS))
 EVERY = [pytest.param(i, id=f"{i:03d}-{title(i)}") for i in range(len(CASES))]
 ADVISED = [pytest.param(i, id=f"{i:03d}-{title(i)}") for i in range(len(CASES)) if CASES[i].advised]
@@ -43,7 +47,7 @@ ADVISED = [pytest.param(i, id=f"{i:03d}-{title(i)}") for i in range(len(CASES)) 
 @pytest.fixture(scope="module")
 def history(tmp_path_factory: pytest.TempPathFactory) -> Iterator[History]:
     with live_cluster(tmp_path_factory.mktemp("logs"), CONFIGURATION) as plane:
-        made = History(plane.admin, CASES, parse_configuration(CONFIGURATION))
+        made = History(plane.admin, CASES, parse_configuration(CONFIGURATION), nodes=[ELSEWHERE])
         made.run()
     yield made
 

@@ -4,7 +4,7 @@ import copy
 from typing import Any
 
 from controlplane.client import Client
-from scheduler.api.kinds import NODE, POD, Kind, find_kind, object_path
+from scheduler.api.kinds import NODE, POD, RESOURCE_QUOTA, Kind, find_kind, object_path
 from scheduler.api.names import WHAT_IF
 
 Raw = dict[str, Any]
@@ -30,6 +30,7 @@ def apply(api: Client, document: Raw) -> None:
 
 
 def _merge(api: Client, kind: Kind, path: str, raw: Raw) -> None:
+    """A quota applies when its controller has copied its limits to its status."""
     status = raw.pop("status", None) if kind in _WITH_STATUS else None
     if status is not None:
         api.patch(f"{path}/status", {"status": status}, "merge")
@@ -37,3 +38,5 @@ def _merge(api: Client, kind: Kind, path: str, raw: Raw) -> None:
     body = {**{k: v for k, v in raw.items() if k not in ("apiVersion", "kind", "metadata")}}
     if meta or body:
         api.patch(path, {**body, **({"metadata": meta} if meta else {})}, "merge")
+    if kind is RESOURCE_QUOTA:
+        api.wait(path, lambda quota: quota["spec"]["hard"] == quota.get("status", {}).get("hard"))

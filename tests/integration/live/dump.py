@@ -12,6 +12,7 @@ from scheduler.api.kinds import (
     EVENT,
     JOB_FLOW,
     KINDS,
+    NODE,
     POD,
     POD_GROUP,
     PRIORITY_CLASS,
@@ -33,8 +34,9 @@ _GENERATING: Final = {(kind.api_version, kind.name) for kind in (REPLICA_SET, BA
 _COUNTS: Final = ("pending", "running", "succeeded", "failed", "terminating", "unknown")
 
 
-def dumps(api: Client, cases: Sequence[str]) -> dict[str, list[Raw]]:
-    """The objects of each case as ``kubectl get -o yaml`` shows them, by the name of the case."""
+def dumps(api: Client, cases: Sequence[str], nodes: Sequence[str] = ()) -> dict[str, list[Raw]]:
+    """The objects of each case as ``kubectl get -o yaml`` shows them, by the name of the case. ``nodes``: the names of
+    nodes that are in all dumps."""
     found: dict[str, list[Raw]] = {name: [] for name in cases}
     for raw in _everything(api):
         meta = raw["metadata"]
@@ -43,12 +45,18 @@ def dumps(api: Client, cases: Sequence[str]) -> dict[str, list[Raw]]:
             case = meta["name"].removeprefix(DEVICE_INFO_CONFIGMAP_PREFIX).rpartition("-")[0]
         if case in found:
             found[case].append(raw)
-        elif (raw["kind"] == PRIORITY_CLASS.name and case.startswith("system-")) or (
-            raw["kind"] == QUEUE.name and case in (ROOT_QUEUE, DEFAULT_QUEUE)
-        ):
+        elif _is_common(raw) or (raw["kind"] == NODE.name and meta["name"] in nodes):
             for objects in found.values():
                 objects.append(raw)
     return found
+
+
+def _is_common(raw: Raw) -> bool:
+    """Whether an object is one that every cluster has."""
+    name = raw["metadata"]["name"]
+    if raw["kind"] == PRIORITY_CLASS.name:
+        return str(name).startswith("system-")
+    return raw["kind"] == QUEUE.name and name in (ROOT_QUEUE, DEFAULT_QUEUE)
 
 
 def _everything(api: Client) -> Iterable[Raw]:

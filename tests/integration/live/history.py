@@ -21,8 +21,18 @@ Raw = dict[str, Any]
 class History:
     """Of all cases, by their names."""
 
-    def __init__(self, api: Client, cases: Sequence[Case], configuration: Configuration, *, quiet: float = 2.5) -> None:
-        """``quiet``: seconds without a change after which the cluster has settled."""
+    def __init__(
+        self,
+        api: Client,
+        cases: Sequence[Case],
+        configuration: Configuration,
+        *,
+        nodes: Sequence[Raw] = (),
+        quiet: float = 2.5,
+    ) -> None:
+        """``nodes``: nodes that are no case's, and in the dumps of all. ``quiet``: seconds without a change after which
+        the cluster has settled."""
+        self._nodes = nodes
         self._quiet = quiet
         self._api = api
         self._cases = cases
@@ -37,6 +47,7 @@ class History:
 
     def run(self) -> None:
         """Makes the cases, and changes them, in steps that all take together."""
+        self._make(self._nodes)
         for case in self._cases:
             self._api.create(NAMESPACE.path, {"metadata": {"name": case.name}})
         for number in range(max(len(case.steps) for case in self._cases)):
@@ -74,7 +85,7 @@ class History:
             apply(self._api, document)
 
     def _dumps(self) -> dict[str, list[Raw]]:
-        return dumps(self._api, [case.name for case in self._cases])
+        return dumps(self._api, [case.name for case in self._cases], [node["metadata"]["name"] for node in self._nodes])
 
     def _settled(self, *, ending: bool, timeout: float = 60.0) -> dict[str, State]:
         """The states of all cases when none changes any more. ``ending``: the Pods that terminate end meanwhile."""

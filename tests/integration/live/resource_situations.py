@@ -151,7 +151,7 @@ def quota_of_the_namespace(case: Case) -> None:
     case.then(case.node("n1", 8), case.vcjob("train", case.task("w", 2, 1)))
     raised = case.merge(RESOURCE_QUOTA, "pods", spec={"hard": {"pods": "4"}})
     # A controller retries after a pause of up to a minute, which a change of the job shortens.
-    touched = case.merge(VCJOB, "train", {"annotations": {"looked-at": "again"}})
+    touched = case.merge(VCJOB, "train", spec={"maxRetry": 5})
     case.changes = [raised, touched]
 
 
