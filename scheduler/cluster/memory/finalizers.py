@@ -21,7 +21,8 @@ _SIMULATED: Final = frozenset(
 
 def keeps(raw: Json) -> bool:
     """Whether a finalizer keeps the object when it is deleted."""
-    return not _SIMULATED.issuperset(map(str, raw["metadata"].get("finalizers") or ()))
+    finalizers = raw["metadata"].get("finalizers")
+    return isinstance(finalizers, list) and not _SIMULATED.issuperset(map(str, finalizers))
 
 
 def ends_now(raw: Json) -> bool:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.api.kinds import CLAIM, POD, POD_GROUP
+from scheduler.api.kinds import CLAIM, POD, POD_GROUP, SECRET
 from scheduler.api.names import WHAT_IF
 from scheduler.cluster.memory import Kubelet, Simulation
 from tests.builders import NAME, Raw, configuration, group, manifests, node, pod
@@ -108,6 +108,14 @@ def test_finalizers_of_kubernetes_keep_nothing_because_its_controllers_are_simul
     server = simulation(node("n"), kept(claim, finalizer)).cluster.server
     server.delete(CLAIM, "default", "c")
     assert server.find(CLAIM, "default", "c") is None
+
+
+@pytest.mark.parametrize("finalizers", [5, "example.com/kept", None, {"a": "b"}])
+def test_malformed_finalizers_of_an_object_that_is_not_decoded_keep_nothing(finalizers: Any) -> None:
+    meta = {"name": "s", "namespace": "default", "finalizers": finalizers}
+    server = simulation(node("n"), {"apiVersion": "v1", "kind": "Secret", "metadata": meta}).cluster.server
+    server.delete(SECRET, "default", "s")
+    assert server.find(SECRET, "default", "s") is None
 
 
 def test_a_pod_that_has_ended_is_removed_at_once() -> None:
