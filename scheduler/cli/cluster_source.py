@@ -39,10 +39,11 @@ class ClusterSource:
     load_plugins: Callable[[], None]
 
     @contextmanager
-    def simulated(self, program: str) -> "Iterator[tuple[str, Simulation]]":
+    def simulated(self, program: str, about: tuple[str, str] | None = None) -> "Iterator[tuple[str, Simulation]]":
         """Yields the namespace that the flags or the context name, and the cluster in memory.
 
-        ``program``: the module that the command needs next; it is imported while the API server answers. Raises
+        ``program``: the module that the command needs next; it is imported while the API server answers. ``about``:
+        kind and name of an object to explain, which is read although the scheduler does not watch its kind. Raises
         CommandError.
         """
 
@@ -54,16 +55,20 @@ class ClusterSource:
 
         with without_garbage_collection(), closing(HttpCalls()) as external_calls:
             try:
-                namespace, simulation = self._simulation(load, external_calls)
+                namespace, simulation = self._simulation(load, external_calls, about)
                 keep(simulation)
                 yield namespace, simulation
             except RecursionError:
                 raise CommandError("an object of the cluster is nested too deeply to be simulated") from None
 
-    def _simulation(self, load: Callable[[], None], external_calls: "ExternalCalls") -> "tuple[str, Simulation]":
+    def _simulation(
+        self, load: Callable[[], None], external_calls: "ExternalCalls", about: tuple[str, str] | None
+    ) -> "tuple[str, Simulation]":
         """Raises CommandError."""
-        read = self._read_files if self.paths else self._read_live
-        namespace, simulation = read(load, external_calls)
+        if self.paths:
+            namespace, simulation = self._read_files(load, external_calls)
+        else:
+            namespace, simulation = self._read_live(load, external_calls, about)
         for refusal in simulation.cluster.undecodable:
             echo(f"warning: {refusal}; left out", err=True)
         usages = query_usage(simulation.configuration.metrics, simulation.cluster.cache.node_names())
@@ -85,7 +90,9 @@ class ClusterSource:
         )
         return self.connection.namespace or DEFAULT_NAMESPACE, simulation
 
-    def _read_live(self, load: Callable[[], None], external_calls: "ExternalCalls") -> "tuple[str, Simulation]":
+    def _read_live(
+        self, load: Callable[[], None], external_calls: "ExternalCalls", about: tuple[str, str] | None
+    ) -> "tuple[str, Simulation]":
         """Raises CommandError."""
         from scheduler.cli.explain_live import LiveCluster, read_cluster
 
@@ -100,7 +107,14 @@ class ClusterSource:
             built.append((live.namespace, simulation))
             return partial(simulation.cluster.load, lenient=True, more=True)
 
-        read_cluster(self.connection, build, with_configuration=self.conf is None, with_names=not self.names, load=load)
+        read_cluster(
+            self.connection,
+            build,
+            with_configuration=self.conf is None,
+            with_names=not self.names,
+            load=load,
+            about=about,
+        )
         namespace, simulation = built[0]
         simulation.cluster.load((), lenient=True)
         return namespace, simulation

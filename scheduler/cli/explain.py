@@ -1,10 +1,13 @@
-"""``volcano-py explain``: why a Pod, PodGroup or job waits, and the smallest change that lets it run."""
+"""``volcano-py explain``: why a Pod, PodGroup or workload waits, and the smallest change that lets it run."""
 
-from typing import Any
+import re
+from difflib import get_close_matches
+from typing import Any, Final
 
 import click
 from click.shell_completion import CompletionItem
 
+from scheduler.api.explained_kinds import EXPLAINED, explained_kind, is_kind
 from scheduler.cli.cluster_source import ClusterSource, cluster_source_options
 from scheduler.cli.completion import names_of
 from scheduler.cli.errors import FORBIDDEN, CommandError
@@ -12,28 +15,70 @@ from scheduler.cli.layout import hanging
 from scheduler.cli.output import JSON, TABLE, YAML, output_option, print_object, terminal_width
 from scheduler.cli.text import echo
 
-_KINDS = {"pod": "POD", "podgroup": "POD_GROUP", "job": "VCJOB"}
+
+class _KindArgument(click.ParamType[str]):
+    """The kind of an object as kubectl names it, also ``KIND/NAME``; or the kind of another owner of Pods."""
+
+    name = "kind"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The kind as ``find_target`` takes it, with ``/NAME`` if there is one. Fails for a kind that owns no Pods."""
+        word, slash, name = value.partition("/")
+        kind = explained_kind(word)
+        if kind is None:
+            kind = word
+            if not _OTHER_KIND.fullmatch(word) or _is_no_owner(word):
+                close = get_close_matches(word.lower(), [*EXPLAINED, *_ALIASES], 1, 0.75)
+                meant = f"; did you mean {close[0]!r}?" if close else ""
+                kinds = ", ".join(map(repr, EXPLAINED))
+                self.fail(f"{word!r} is not one of {kinds}, or the kind of another owner of Pods{meant}", param, ctx)
+        return f"{kind}{slash}{name}"
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        return [CompletionItem(kind) for kind in EXPLAINED if kind.startswith(incomplete)]
+
+
+def _is_no_owner(word: str) -> bool:
+    """Whether a word is nearly the name of a kind, or that of a known kind that owns no Pods, such as ``queue``."""
+    from scheduler.api.kinds import KINDS
+
+    if get_close_matches(word.lower(), [*EXPLAINED, *_ALIASES], 1, 0.75):
+        return True
+    return any(is_kind(word, kind.name) for kind in KINDS)
+
+
+_OTHER_KIND: Final = re.compile(r"[A-Za-z][A-Za-z0-9]*(\.[a-z0-9.-]+)?")
+_ALIASES: Final = tuple(name for entry in EXPLAINED.values() for name in entry.names)
 
 
 def _names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    return names_of(_KINDS.get(str(ctx.params.get("kind")), "POD"))(ctx, param, incomplete)
+    kind = EXPLAINED.get(str(ctx.params.get("kind")))
+    return names_of(*kind.constants)(ctx, param, incomplete) if kind is not None else []
 
 
 @click.command("explain")
-@click.argument("kind", type=click.Choice(list(_KINDS)))
-@click.argument("name", shell_complete=_names)
+@click.argument("kind", type=_KindArgument())
+@click.argument("name", required=False, shell_complete=_names)
 @click.option("--changes/--no-changes", "search", default=True, help="Whether to search for changes that would help.")
 @output_option(TABLE, JSON, YAML)
 @cluster_source_options(namespaced=True)
-def explain_command(source: ClusterSource, kind: str, name: str, search: bool, output: str) -> None:
-    """Explain why a pod, podgroup or job waits, or why a pod has its node.
+def explain_command(source: ClusterSource, kind: str, name: str | None, search: bool, output: str) -> None:
+    """Explain why a pod, podgroup or workload waits, or why a pod has its node.
 
-    Without the right to read nodes, the scheduler is asked instead.
+    KIND is pod, podgroup, job (a vcjob, else a Job of Kubernetes, else an AscendJob), acjob, jobflow, cronjob,
+    deployment, replicaset, statefulset, daemonset, one of kubectl's short names, or the kind of another owner of Pods,
+    such as RayCluster. KIND/NAME, as in the table of `job top`, is the same as KIND NAME. Without the right to read
+    nodes, the scheduler is asked instead.
 
     \b
     volcano-py explain job train -n research
+    volcano-py explain Deployment/web
     volcano-py explain pod train-worker-0 -f cluster.yaml -o json
     """
+    kind, _, given = kind.partition("/")
+    if bool(given) == (name is not None):
+        raise click.UsageError("a kind and one name are expected, such as 'deployment web' or 'deployment/web'")
+    name = name or given
     try:
         _explain(source, kind, name, search, output)
     except CommandError as error:
@@ -45,7 +90,7 @@ def explain_command(source: ClusterSource, kind: str, name: str, search: bool, o
 
 
 def _explain(source: ClusterSource, kind: str, name: str, search: bool, output: str) -> None:
-    with source.simulated("scheduler.cli.explain_text") as (namespace, simulation):
+    with source.simulated("scheduler.cli.explain_text", (kind, name)) as (namespace, simulation):
         from scheduler.cli.explain_text import lines
         from scheduler.explain import NotFoundError, explain
         from scheduler.explain.document import explanation_document

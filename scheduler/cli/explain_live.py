@@ -12,6 +12,7 @@ from scheduler.cli.output import key_in, mapping_in
 from scheduler.cli.text import echo
 
 if TYPE_CHECKING:
+    from scheduler.api.kinds import Kind
     from scheduler.cluster.kube.transport.sources import Source
     from scheduler.cluster.manifests import Manifest
 
@@ -74,14 +75,15 @@ def read_cluster(
     with_configuration: bool,
     with_names: bool,
     load: Callable[[], None],
+    about: tuple[str, str] | None = None,
 ) -> None:
     """Reads the cluster.
 
     ``build``: is called when all objects except Pods are read. It returns the function that gets the Pods, some at a
     time as they arrive: the API server takes as long to send them as ``explain`` to load them. ``with_configuration``,
     ``with_names``: whether to read the configuration, the names of the scheduler. ``load``: loads all plugins and the
-    rest of the program. It runs in a thread while the API server answers, which takes as long. Raises CommandError, and
-    what ``build`` and its function raise.
+    rest of the program. It runs in a thread while the API server answers, which takes as long. ``about``: kind and name
+    of an object to explain. Raises CommandError, and what ``build`` and its function raise.
     """
 
     async def work(cluster: Cluster) -> None:
@@ -90,6 +92,8 @@ def read_cluster(
 
         arrived: asyncio.Queue[list[Manifest] | None] = asyncio.Queue()  # Pods; None: there are no more
         found = [*sources(), Source(VCJOB), Source(ACJOB, optional=True)]
+        if about is not None:
+            found += _more_sources({source.kind for source in found}, cluster.namespace, *about)
 
         async def reports() -> "list[Manifest]":
             await asyncio.to_thread(load)
@@ -124,6 +128,23 @@ def read_cluster(
         await asyncio.gather(pods(), others())
 
     connection.run(work, timeout=_TIMEOUT)
+
+
+def _more_sources(known: "set[Kind]", namespace: str, kind: str, name: str) -> "list[Source]":
+    """What has to be read of an object to explain besides what the scheduler watches.
+
+    Of most kinds that is the object alone, and none where the right lacks: what it owns refers to it. A JobFlow needs
+    its JobTemplates. Of other owners of Pods, the Jobs of Kubernetes that some of them create.
+    """
+    from scheduler.api import kinds
+    from scheduler.api.explained_kinds import EXPLAINED
+    from scheduler.cluster.kube.transport.sources import Source
+
+    if kind not in EXPLAINED:
+        return [Source(kinds.BATCH_JOB, namespace, optional=True)]
+    wanted: list[Kind] = [getattr(kinds, constant) for constant in EXPLAINED[kind].constants]
+    found = [Source(each, namespace, name=name, optional=True) for each in wanted if each not in known]
+    return [*found, Source(kinds.JOB_TEMPLATE, namespace)] if kinds.JOB_FLOW in wanted else found
 
 
 async def _lists(cluster: Cluster, found: "Sequence[Source]") -> "list[Manifest]":

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Final
 
+from scheduler.api.explained_kinds import EXPLAINED
 from scheduler.api.reasons import Shortage
 from scheduler.api.written_amounts import quantity, readable
 from scheduler.cli.layout import hanging
@@ -27,14 +28,14 @@ _COLOURS: Final = {
     Outlook.STARTS: "yellow",
     Outlook.WAITS: "red",
 }
-_TITLES: Final = {"pod": "Pod", "podgroup": "PodGroup", "job": "Job"}
 _SHOWN: Final = 3
 
 
 def lines(it: Explanation) -> Iterator[str]:
     """The lines to print."""
     outlook = styled(it.outlook.value, _COLOURS.get(it.outlook), bold=True)
-    yield f"{_TITLES[it.kind]} {it.namespace}/{it.name}: {outlook}"
+    title = EXPLAINED[it.kind].title if it.kind in EXPLAINED else it.kind
+    yield f"{title} {it.namespace}/{it.name}: {outlook}"
     yield from _sentence(f"  {it.state}")
     yield from _summary(it)
     yield from _gates(it.gates)
@@ -48,6 +49,8 @@ def lines(it: Explanation) -> Iterator[str]:
 
 def _summary(it: Explanation) -> Iterator[str]:
     fields: list[tuple[str, str]] = []
+    if it.subject is not None:
+        fields.append((it.subject[0], f"{it.namespace}/{it.subject[1]}"))
     if it.group and it.kind != "podgroup":
         fields.append(("PodGroup", it.group))
     if it.queue:

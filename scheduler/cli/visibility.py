@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any, Final
 
+from scheduler.api.explained_kinds import EXPLAINED, is_kind
 from scheduler.cli.connection import Cluster, Connection
 from scheduler.cli.errors import FORBIDDEN, NOT_FOUND, CommandError
 from scheduler.cli.output import Column, Table
@@ -12,7 +13,6 @@ if TYPE_CHECKING:
     from scheduler.cluster.kube.transport.errors import ApiError
 
 Raw = dict[str, Any]
-RESOURCES: Final = {"job": "jobs", "podgroup": "podgroups", "pod": "pods"}
 _TIMEOUT: Final = 60.0
 """Seconds; API servers give up after as many."""
 
@@ -20,7 +20,33 @@ _TIMEOUT: Final = 60.0
 def explanation(connection: Connection, kind: str, name: str, forbidden: CommandError) -> Raw:
     """The scheduler's answer why an object waits: ``explanation``, and the ``lines`` of the table. ``forbidden``: the
     refusal of a direct read. Raises CommandError."""
-    return _ask(connection, f"{RESOURCES[kind]}/{name}/explain", forbidden)
+    if kind not in EXPLAINED:  # the scheduler answers about its PodGroup, which the user may read
+        kind, name = "podgroup", _group_of_owner(connection, kind, name)
+    return _ask(connection, f"{EXPLAINED[kind].resource}/{name}/explain", forbidden)
+
+
+def _group_of_owner(connection: Connection, kind: str, name: str) -> str:
+    """The name of a PodGroup that an owner of Pods has, the newest. Raises CommandError."""
+
+    async def work(cluster: Cluster) -> str:
+        from scheduler.api.kinds import POD_GROUP
+        from scheduler.api.objects import controller_of
+        from scheduler.api.reasons import no_such_object
+        from scheduler.cli.view import read_object
+        from scheduler.cluster.kube.transport.sources import Source
+
+        found: list[tuple[str, str]] = []
+        for raw in await cluster.fetch(Source(POD_GROUP, cluster.namespace)):
+            group = read_object(POD_GROUP, raw)
+            owner = controller_of(group) if group is not None else None
+            if owner is not None and owner.name == name and is_kind(kind, owner.kind):
+                found.append((group.metadata.creation_timestamp or "", group.metadata.name))
+        if not found:
+            text = no_such_object(kind, cluster.namespace, name)
+            raise CommandError(f"{text} that owns a PodGroup", NOT_FOUND)
+        return max(found)[1]
+
+    return connection.run(work, timeout=_TIMEOUT)
 
 
 def quotas(connection: Connection, forbidden: CommandError) -> Raw:

@@ -28,7 +28,7 @@ class Question(msgspec.Struct):
     """A question, and where the cluster is."""
 
     kind: str = ""
-    """What to explain: job, podgroup or pod; overview: of the web page. "": the queues of all namespaces."""
+    """What to explain, a key of ``EXPLAINED``; overview: of the web page. "": the queues of all namespaces."""
     namespace: str = ""
     name: str = ""
     kubeconfig: str = ""
@@ -65,7 +65,8 @@ def _answer(question: Question) -> Any:
 
     connection = Connection(kubeconfig=question.kubeconfig, master=question.master, namespace=question.namespace)
     source = ClusterSource(connection, (), question.configuration or None, question.scheduler_names, load)
-    with source.simulated("scheduler.cli.explain_text") as (_, simulation):
+    about = (question.kind, question.name) if question.name else None
+    with source.simulated("scheduler.cli.explain_text", about) as (_, simulation):
         simulation.checks_external_plugins = False  # as in the scheduler, whose decisions are shown
         if question.kind == "overview":
             return _overview(simulation)

@@ -20,6 +20,8 @@ def explanation_document(it: Explanation) -> Raw:
         "outlook": it.outlook.value,
         "state": it.state,
     }
+    if it.subject is not None:
+        found["subject"] = dict(zip(("kind", "name"), it.subject, strict=True))
     if it.group:
         found["podGroup"] = it.group
     if it.queue:

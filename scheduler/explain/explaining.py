@@ -7,7 +7,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from scheduler.api.job import Job
-from scheduler.api.kinds import POD, POD_GROUP
+from scheduler.api.kinds import JOB_FLOW, POD, POD_GROUP
 from scheduler.api.names import TASK_ANNOTATIONS
 from scheduler.api.task import READY_STATUSES, Task, TaskStatus
 from scheduler.cluster.memory import Simulation
@@ -23,7 +23,7 @@ from scheduler.explain.refused_pods import refused_pods
 from scheduler.explain.resized import resized_pods
 from scheduler.explain.scores import rank
 from scheduler.explain.search import smallest_changes
-from scheduler.explain.target import Goal, Target, ended, find_target, goal_of
+from scheduler.explain.target import Goal, Target, asks_for_no_pods, ended, find_target, goal_of
 from scheduler.explain.terminating import gets_nodes_afterwards
 from scheduler.explain.traced_session import TracedSession
 from scheduler.framework.cycle import open_plugins
@@ -36,27 +36,31 @@ _ENDING: Final = frozenset({TaskStatus.SUCCEEDED, TaskStatus.FAILED, TaskStatus.
 
 
 def explain(simulation: Simulation, kind: str, namespace: str, name: str, *, search: bool = True) -> Explanation:
-    """Explains a Pod, PodGroup or job. Runs the simulation until nothing changes any more.
+    """Explains a Pod, PodGroup or workload. Runs the simulation until nothing changes any more.
 
-    ``kind``: pod, podgroup or job. ``search``: whether to search for changes that would let it run. Raises
+    ``kind``: as in ``find_target``. ``search``: whether to search for changes that would let it run. Raises
     NotFoundError.
     """
     simulation.run_controllers()
-    target = find_target(simulation.cluster, kind, namespace, name)
+    target = _target(simulation, kind, namespace, name)
     jobs = simulation.snapshot().jobs
     job = jobs.get(target.job)
     result = Explanation(kind, namespace, name, Outlook.WAITS, "", group=target.job)
+    if target.name != name:
+        result.subject = (target.kind.name, target.name)
     reason = _without_scheduling(simulation, target, job)
     if reason is not None:
         result.outlook, result.state, result.gates = reason
-        if result.outlook is Outlook.WAITS and gets_nodes_afterwards(simulation, target, kind):
+        if result.outlook is Outlook.WAITS and gets_nodes_afterwards(simulation, kind, namespace, name):
             result.pipelined = True
             result.state = f"{result.state}; {_AFTERWARDS}"
+        result.state = "; ".join(filter(None, (result.state, target.others)))
         return result
     assert job is not None
     _describe(result, job)
     raw = simulation.cluster.server.find(target.kind, target.namespace, target.name)
-    others = "" if target.pod or raw is None else ordered_tasks(simulation.cluster, raw)
+    tasks = "" if target.pod or raw is None else ordered_tasks(simulation.cluster, raw)
+    others = "; ".join(filter(None, (tasks, target.others)))
     held = _placed_task(job, target)
     goal = goal_of(simulation.cluster, target, job)
     if held is not None and (target.pod or goal.met_initially(job)):
@@ -66,7 +70,8 @@ def explain(simulation: Simulation, kind: str, namespace: str, name: str, *, sea
         return result
     run = _run_sessions(simulation, target, goal)
     _report(result, simulation, run, goal, target)
-    if result.outlook is Outlook.WAITS and not result.pipelined and gets_nodes_afterwards(simulation, target, kind):
+    waits = result.outlook is Outlook.WAITS and not result.pipelined
+    if waits and gets_nodes_afterwards(simulation, kind, namespace, name):
         result.pipelined = True
         result.state = f"{result.state.partition(',')[0]}; {_AFTERWARDS}"
     result.state = "; ".join(filter(None, (result.state, others)))
@@ -74,6 +79,19 @@ def explain(simulation: Simulation, kind: str, namespace: str, name: str, *, sea
         result.searched = True
         result.changes, result.remedy_errors = smallest_changes(simulation, goal, target.pod)
     return result
+
+
+def _target(simulation: Simulation, kind: str, namespace: str, name: str) -> Target:
+    """The target; of several that wait, the first that still waits when nothing changes any more. Raises
+    NotFoundError."""
+    target = find_target(simulation.cluster, kind, namespace, name)
+    if len(target.waiting) < 2:
+        return target
+    later = simulation.branch()
+    later.run()
+    still = find_target(later.cluster, kind, namespace, name).waiting
+    choice = next((each for each in target.waiting if each in still), "")
+    return find_target(simulation.cluster, kind, namespace, name, choice)
 
 
 # --- reasons outside scheduling ---
@@ -92,10 +110,13 @@ def _without_scheduling(
     if other and (job is None or not job.by_status or target.pod):
         ours = ", ".join(simulation.scheduler_names)
         return Outlook.LEFT_ALONE, f"its schedulerName is {other}, and this scheduler answers to {ours}", []
+    if (job is None or not job.size) and asks_for_no_pods(raw):
+        return Outlook.WAITS, asks_for_no_pods(raw), [Gate(GateKind.OWNER, asks_for_no_pods(raw))]
     if job is None:
         state = ((raw.get("status") or {}).get("state") or {}).get("phase", "")
         what = f"it is {state} and " if state else ""
-        message = f"{what}has no PodGroup, so there is nothing to schedule"
+        none = "job" if target.kind is JOB_FLOW else "PodGroup"
+        message = f"{what}has no {none}, so there is nothing to schedule"
         namespace, _, group = target.job.partition("/")
         if group and cluster.server.find(POD_GROUP, namespace, group) is None:
             message = f"its PodGroup {target.job} does not exist"
@@ -109,7 +130,7 @@ def _without_scheduling(
 
 def _other_scheduler(simulation: Simulation, target: Target, raw: Raw) -> str:
     """The name of another scheduler that is responsible for waiting Pods, or ""."""
-    pods = [raw] if target.pod else simulation.cluster.server.by_index(POD, group_of, target.job)
+    pods = [raw] if target.pod else simulation.cluster.server.by_index(POD, group_of, target.job) or target.pods
     names = {
         str(pod["spec"].get("schedulerName") or "default-scheduler") for pod in pods if not pod["spec"].get("nodeName")
     }

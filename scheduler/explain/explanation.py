@@ -125,9 +125,10 @@ class Change(msgspec.Struct, frozen=True):
 
 
 class Explanation(msgspec.Struct):
-    """The explanation of one Pod, PodGroup or job."""
+    """The explanation of one Pod, PodGroup or workload."""
 
     kind: str
+    """A key of ``EXPLAINED``, or the kind of another owner of Pods."""
     namespace: str
     name: str
     outlook: Outlook
@@ -135,6 +136,8 @@ class Explanation(msgspec.Struct):
     """The outlook in one sentence."""
     group: str = ""
     """``namespace/name`` of its PodGroup."""
+    subject: tuple[str, str] | None = None
+    """Kind and name of the object in its namespace that is explained for it: of a JobFlow, the job of a step."""
     queue: str = ""
     priority: int = 0
     phase: str = ""

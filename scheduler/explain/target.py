@@ -3,33 +3,59 @@
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
+from scheduler.api import kinds
 from scheduler.api.batch import FINISHED_PHASES
+from scheduler.api.explained_kinds import EXPLAINED
 from scheduler.api.job import Job
-from scheduler.api.kinds import ACJOB, BATCH_JOB, POD, POD_GROUP, VCJOB, Kind, find_kind
+from scheduler.api.kinds import (
+    ACJOB,
+    BATCH_JOB,
+    DEPLOYMENT,
+    JOB_FLOW,
+    POD,
+    POD_GROUP,
+    REPLICA_SET,
+    REPLICATION_CONTROLLER,
+    STATEFUL_SET,
+    VCJOB,
+    Kind,
+    find_kind,
+)
 from scheduler.api.names import GROUP_NAME
 from scheduler.api.objects import ENDED_PHASES
 from scheduler.api.reasons import AFTER_ADMISSION, no_such_object
 from scheduler.api.task import READY_STATUSES, Task, TaskStatus
 from scheduler.cluster.memory import MemoryCluster
 from scheduler.explain.explanation import NotFoundError
+from scheduler.explain.flow_steps import ENDED_FLOWS, steps_of
 from scheduler.explain.ordered_tasks import ordered_tasks
+from scheduler.explain.owned_groups import owned_by, references_to, waiting_groups
 from scheduler.framework.session import Session
 
 Raw = dict[str, Any]
 _WAITING: Final = (TaskStatus.PENDING, TaskStatus.PIPELINED)
 _CREATORS: Final = (VCJOB, ACJOB)
-KINDS: Final = {"pod": POD, "podgroup": POD_GROUP, "job": VCJOB}
+_SCALED: Final = {kind.name for kind in (DEPLOYMENT, REPLICA_SET, STATEFUL_SET, REPLICATION_CONTROLLER, BATCH_JOB)}
+_NUMBERS: Final = ("replicas", "parallelism")
 
 
 class Target(msgspec.Struct, frozen=True):
     """The object to explain and the job it belongs to."""
 
     kind: Kind
+    """Of the object that is explained: of a JobFlow, the vcjob of a step."""
     namespace: str
     name: str
     job: str
     """Key of its PodGroup; "": it has none."""
+    waiting: tuple[str, ...] = ()
+    """What waits and could be explained in place of the object asked for: vcjobs of a JobFlow, or PodGroups."""
+    others: str = ""
+    """What else waits that belongs to the object asked for, such as steps of a JobFlow, or ""."""
+    pods: tuple[Raw, ...] = ()
+    """The Pods of a workload without a PodGroup."""
 
     @property
     def key(self) -> str:
@@ -41,20 +67,58 @@ class Target(msgspec.Struct, frozen=True):
         return self.key if self.kind is POD else ""
 
 
-def find_target(cluster: MemoryCluster, kind: str, namespace: str, name: str) -> Target:
-    """Finds the object and its PodGroup. ``kind``: one of ``KINDS``. Raises NotFoundError."""
-    wanted = KINDS[kind]
-    raw = cluster.server.find(wanted, namespace, name)
-    if wanted is VCJOB and raw is None:
-        raw = cluster.server.find(BATCH_JOB, namespace, name)
-    if raw is None:
-        creator = _creator_of(cluster, namespace, name) if wanted is POD else None
-        if creator is None:
-            raise NotFoundError(no_such_object(kind, namespace, name))
-        waits = ordered_tasks(cluster, creator)
-        creates = f"later: {waits}" if waits else AFTER_ADMISSION
-        raise NotFoundError(no_such_object(kind, namespace, name, creator["metadata"]["name"], creates))
-    return Target(wanted, namespace, name, _group_of(cluster, wanted, raw))
+def find_target(cluster: MemoryCluster, kind: str, namespace: str, name: str, choice: str = "") -> Target:
+    """Finds the object, and the PodGroup that says why it waits. Raises NotFoundError.
+
+    ``kind``: one of ``EXPLAINED``, or the kind of another owner of Pods, such as ``RayCluster``. Of a workload with
+    several PodGroups, such as a Deployment during a rollout, the oldest that waits is explained; of a JobFlow, the job
+    of the first step that waits. ``choice``: one of its ``waiting``, to be explained instead.
+    """
+    constants = EXPLAINED[kind].constants if kind in EXPLAINED else ()
+    for wanted in (getattr(kinds, constant) for constant in constants):
+        raw = cluster.server.find(wanted, namespace, name)
+        if raw is not None:
+            return _target_of(cluster, wanted, raw, choice)
+    if kind not in ("pod", "podgroup"):
+        found, uids = references_to(cluster, EXPLAINED[kind].title if kind in EXPLAINED else kind, namespace, name)
+        if found is not None:
+            return _workload(cluster, found, namespace, name, uids, choice)
+    creator = _creator_of(cluster, namespace, name) if kind == "pod" else None
+    if creator is None:
+        raise NotFoundError(no_such_object(kind, namespace, name))
+    waits = ordered_tasks(cluster, creator)
+    creates = f"later: {waits}" if waits else AFTER_ADMISSION
+    raise NotFoundError(no_such_object(kind, namespace, name, creator["metadata"]["name"], creates))
+
+
+def _target_of(cluster: MemoryCluster, kind: Kind, raw: Raw, choice: str) -> Target:
+    """The target for an object of the cluster."""
+    meta = raw["metadata"]
+    namespace, name = meta["namespace"], meta["name"]
+    if kind is POD_GROUP:
+        return Target(kind, namespace, name, f"{namespace}/{name}")
+    if kind is POD:
+        group = (meta.get("annotations") or {}).get(GROUP_NAME)
+        return Target(kind, namespace, name, f"{namespace}/{group}" if group else "")
+    if kind is JOB_FLOW:
+        steps = steps_of(cluster, raw)
+        shown = choice or next(iter((*steps.waiting, *steps.unfinished)), "")
+        job = cluster.server.find(VCJOB, namespace, shown) if shown else None
+        if job is None or ended(raw):
+            return Target(kind, namespace, name, "", others=steps.text)
+        return replace(_target_of(cluster, VCJOB, job, ""), waiting=steps.waiting, others=steps.text)
+    return _workload(cluster, kind, namespace, name, [meta["uid"]], choice)
+
+
+def _workload(cluster: MemoryCluster, kind: Kind, namespace: str, name: str, uids: list[str], choice: str) -> Target:
+    """The target for an owner of PodGroups or Pods. ``uids``: of the owner."""
+    owned = owned_by(cluster, namespace, uids)
+    if not owned.groups:
+        return Target(kind, namespace, name, "", pods=owned.pods)
+    waiting = waiting_groups(cluster, namespace, owned.groups)
+    group = choice or (waiting[0] if waiting else owned.groups[-1])
+    others = f"{len(waiting)} of its {len(owned.groups)} PodGroups wait" if len(waiting) > 1 else ""
+    return Target(kind, namespace, name, f"{namespace}/{group}", waiting, others)
 
 
 def _creator_of(cluster: MemoryCluster, namespace: str, name: str) -> Raw | None:
@@ -68,18 +132,14 @@ def _creator_of(cluster: MemoryCluster, namespace: str, name: str) -> Raw | None
     return None
 
 
-def _group_of(cluster: MemoryCluster, kind: Kind, raw: Raw) -> str:
-    meta = raw["metadata"]
-    namespace = meta["namespace"]
-    if kind is POD_GROUP:
-        return f"{namespace}/{meta['name']}"
-    if kind is POD:
-        group = (meta.get("annotations") or {}).get(GROUP_NAME)
-        return f"{namespace}/{group}" if group else ""
-    for group in cluster.server.of(POD_GROUP):
-        if group["metadata"]["namespace"] == namespace and meta["uid"] in owners(group):
-            return f"{namespace}/{group['metadata']['name']}"
-    return ""
+def asks_for_no_pods(raw: Raw) -> str:
+    """Why a workload has no Pods although nothing is short: it is scaled to none or suspended. "": it asks for some."""
+    spec = raw.get("spec")
+    if not isinstance(spec, dict) or raw.get("kind") not in _SCALED:
+        return ""
+    if spec.get("suspend") is True:
+        return "it is suspended (spec.suspend)"
+    return next((f"it asks for no Pods (spec.{field} is 0)" for field in _NUMBERS if spec.get(field) == 0), "")
 
 
 def owners(raw: Raw) -> list[str]:
@@ -88,11 +148,11 @@ def owners(raw: Raw) -> list[str]:
 
 
 def ended(raw: Raw) -> str:
-    """The phase of a vcjob or Pod that has finished, or ""."""
+    """The phase of a vcjob, JobFlow or Pod that has finished, or ""."""
     status = raw.get("status") or {}
     state = status.get("state")
     phase = state.get("phase") if isinstance(state, dict) else status.get("phase")
-    return str(phase) if phase in (*FINISHED_PHASES, *ENDED_PHASES) else ""
+    return str(phase) if phase in (*FINISHED_PHASES, *ENDED_PHASES, *ENDED_FLOWS) else ""
 
 
 class Goal(msgspec.Struct, frozen=True):

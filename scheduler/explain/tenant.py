@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 import msgspec
 from msgspec.structs import replace
 
-from scheduler.api.kinds import HYPER_NODE, NAMESPACE, NODE, POD, POD_GROUP, QUEUE, VCJOB, VOLUME, Kind
+from scheduler.api.kinds import HYPER_NODE, JOB_TEMPLATE, NAMESPACE, NODE, POD, POD_GROUP, QUEUE, VCJOB, VOLUME, Kind
 from scheduler.api.reasons import Shortage
 from scheduler.explain.explanation import Explanation
 from scheduler.framework.remedies.gates import Gate
@@ -93,7 +93,7 @@ def hidden_names(objects: Objects, namespace: str, queues: Iterable[str]) -> Hid
     nodes_in_use: set[str] = set()
     names: set[str] = set()
     namespaces = {raw["metadata"]["name"] for raw in objects.of(NAMESPACE)} - {namespace}
-    for kind in (POD, POD_GROUP, VCJOB):
+    for kind in (POD, POD_GROUP, VCJOB, JOB_TEMPLATE):
         for raw in objects.of(kind):
             meta = raw["metadata"]
             if meta["namespace"] != namespace:

@@ -5,10 +5,10 @@ Examples are the Pods of a job that restarts, which its controller creates again
 
 from scheduler.cluster.memory import Simulation
 from scheduler.explain.explanation import NotFoundError
-from scheduler.explain.target import Target, find_target, goal_of
+from scheduler.explain.target import find_target, goal_of
 
 
-def gets_nodes_afterwards(simulation: Simulation, target: Target, kind: str) -> bool:
+def gets_nodes_afterwards(simulation: Simulation, kind: str, namespace: str, name: str) -> bool:
     """Runs a copy of the cluster without the Pods that terminate until nothing changes. ``kind``: as in
     ``find_target``."""
     later = simulation.branch()
@@ -17,7 +17,7 @@ def gets_nodes_afterwards(simulation: Simulation, target: Target, kind: str) -> 
         return False
     later.run()
     try:
-        found = find_target(later.cluster, kind, target.namespace, target.name)
+        found = find_target(later.cluster, kind, namespace, name)
     except NotFoundError:
         return False
     job = later.snapshot().jobs.get(found.job)

@@ -26,7 +26,7 @@ from controlplane.credentials import Authority
 from controlplane.manifests import NAMESPACE, RELEASE
 from controlplane.process import Process, free_ports
 from controlplane.run import CONTROLLERS
-from scheduler.api.kinds import QUEUE, VCJOB
+from scheduler.api.kinds import DEPLOYMENT, JOB_FLOW, QUEUE, VCJOB
 from scheduler.api.names import VISIBILITY_API_VERSION
 from scheduler.cli.main import main
 from scheduler.cli.visibility_worker import COMMAND
@@ -184,6 +184,29 @@ def test_the_answer_as_json_has_the_numbers_of_the_queue_and_no_names_of_others(
     assert found["turn"] == {"position": 2, "waiting": 2, "before": []}
     assert {"queue": "gold", "resource": "cpu", "used": "3", "deserved": "3", "capability": "4"} in found["queues"]
     assert_nothing_of_others(result.output)
+
+
+def test_the_tenant_asks_about_workloads_by_their_names(installation: Installation, kubeconfig: Path) -> None:
+    labels = {"app": "web"}
+    pod = {"schedulerName": "volcano-py", "containers": [{"name": "c", "image": "a:1"}]}
+    spec = {
+        "replicas": 0,
+        "selector": {"matchLabels": labels},
+        "template": {"metadata": {"labels": labels}, "spec": pod},
+    }
+    installation.api.create(DEPLOYMENT.path_in("research"), {"metadata": {"name": "web"}, "spec": spec})
+    flow = {"apiVersion": JOB_FLOW.api_version, "kind": "JobFlow", "metadata": {"name": "nightly"}}
+    flow["spec"] = {"flows": [{"name": "prepare"}], "jobRetainPolicy": "retain"}
+    installation.api.create(JOB_FLOW.path_in("research"), flow)
+
+    scaled = run(kubeconfig, "explain", "deploy/web", "-n", "research")
+    steps = run(kubeconfig, "explain", "jobflow", "nightly", "-n", "research")
+    missing = run(kubeconfig, "explain", "sts", "missing", "-n", "research")
+
+    assert "it asks for no Pods (spec.replicas is 0)" in scaled.stdout, scaled.output
+    assert "step prepare waits for JobTemplate research/prepare, which does not exist" in steps.stdout, steps.output
+    assert "there is no statefulset missing in namespace research" in missing.output
+    assert_nothing_of_others(scaled.output + steps.output + missing.output)
 
 
 def test_the_tenant_gets_the_quota_of_the_own_queue_and_sees_no_other_queue(kubeconfig: Path) -> None:

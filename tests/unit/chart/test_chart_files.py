@@ -11,6 +11,7 @@ import yaml
 
 from scheduler import __version__
 from scheduler.api import names
+from scheduler.api.explained_kinds import EXPLAINED
 from scheduler.api.kinds import find_kind
 from scheduler.api.names import DEFAULT_SCHEDULER_NAME
 from scheduler.framework.configuration_file import DEFAULT_CONFIGURATION
@@ -120,6 +121,12 @@ def test_every_value_has_a_schema_and_every_schema_a_value(schema: dict[str, Any
     known = set(names(schema["properties"]))
     prefixes = {f"{name.rpartition('.')[0]}." for name in known}
     assert set(given(load("values.yaml"))) == known - {"global"}
+
+
+def test_users_of_a_namespace_may_ask_about_every_kind_that_is_explained() -> None:
+    wanted = {f"{entry.resource}/explain" for entry in EXPLAINED.values()}
+    for file in (CHART / "templates" / "user-roles.yaml", ROOT / "deploy" / "volcano-py.yaml"):
+        assert set(re.findall(r"[a-z]+/explain", file.read_text(encoding="utf-8"))) == wanted
 
 
 def test_no_image_names_a_registry() -> None:

@@ -107,6 +107,11 @@ def test_a_placed_pod_is_explained_with_the_scores_of_its_node(tmp_path: Path) -
         (["podgroup", "g", "-n", "other"], 1, "there is no podgroup g in namespace other"),
         (["podgroup", "g", "--scheduler-conf", "/nowhere"], 1, "/nowhere"),
         (["queue", "g"], 2, "'queue' is not one of 'pod', 'podgroup', 'job'"),
+        (["node", "n1"], 2, "'node' is not one of"),
+        (["deploymnt", "g"], 2, "did you mean 'deployment'?"),
+        (["podgroup"], 2, "a kind and one name are expected"),
+        (["podgroup/g", "g"], 2, "a kind and one name are expected"),
+        (["RayCluster", "g"], 1, "there is no RayCluster g in namespace default"),
     ],
 )  # fmt: skip
 def test_an_object_that_cannot_be_explained_is_refused(
@@ -249,6 +254,67 @@ def test_names_are_completed_by_kind(cluster: Cluster) -> None:
         return [item.value for item in ShellComplete(main, {}, "volcano-py", "X").get_completions(words, "tr")]
 
     assert (names("pod"), names("podgroup")) == (["train-0"], ["train"])
+
+
+@pytest.mark.parametrize("line", [["pg", "g"], ["PodGroup/g"], ["podgroups/g"], ["PodGroup", "g"]])
+def test_kinds_have_the_names_of_kubectl_and_of_the_table_of_job_top(full_cluster: str, line: list[str]) -> None:
+    assert run("explain", *line, "-f", full_cluster, "--no-changes").stdout.startswith("PodGroup default/g: waits")
+
+
+def test_a_deployment_of_a_cluster_is_read_by_name_and_needs_no_right_to_it(cluster: Cluster) -> None:
+    holding(cluster)
+    owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "d1", "controller": True}
+    replica_set = live(
+        {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "web-1", "namespace": "default"}}, "s1"
+    )
+    replica_set["metadata"]["ownerReferences"] = [owner]
+    theirs = live(group("g", phase="Inqueue"), "u3")
+    theirs["metadata"]["ownerReferences"] = [{**owner, "kind": "ReplicaSet", "name": "web-1", "uid": "s1"}]
+    cluster.holds("/apis/apps/v1/replicasets", replica_set)
+    cluster.holds(CLUSTER_GROUPS, theirs)
+    path = "/apis/apps/v1/namespaces/default/deployments"
+    cluster.api.answer("GET", path, {"kind": "Status", "message": "deployments is forbidden"}, status=403)
+
+    result = cluster.run("explain", "deploy/web", "-n", "default")
+
+    assert result.exit_code == 0, (result.output, result.exception)
+    assert "Deployment default/web: waits" in result.stdout and "PodGroup:  default/g" in result.stdout
+    assert "deployments is forbidden" not in result.stderr
+    assert [call.query.get("fieldSelector") for call in cluster.api.calls if call.path == path] == ["metadata.name=web"]
+
+
+def test_a_job_flow_of_a_cluster_is_explained_with_its_steps(cluster: Cluster) -> None:
+    holding(cluster)
+    flows = "/apis/flow.volcano.sh/v1alpha1/namespaces/default"
+    meta = {"name": "nightly", "namespace": "default"}
+    steps = [{"name": "a"}, {"name": "b", "dependsOn": {"targets": ["a"]}}]
+    cluster.holds(f"{flows}/jobflows", live({"metadata": meta, "spec": {"flows": steps}}, "f1"))
+    container = {"name": "c", "image": "a:1", "resources": {"requests": {"cpu": "9"}}}
+    task = {"name": "w", "replicas": 1, "template": {"spec": {"containers": [container]}}}
+    template = {"metadata": {"name": "a", "namespace": "default"}, "spec": {"minAvailable": 1, "tasks": [task]}}
+    cluster.holds(f"{flows}/jobtemplates", live(template, "t1"))
+
+    result = cluster.run("explain", "jf", "nightly", "-n", "default", "-o", "json")
+
+    assert result.exit_code == 0, (result.output, result.exception)
+    document = json.loads(result.stdout)
+    assert (document["kind"], document["outlook"]) == ("jobflow", "waits")
+    assert document["subject"] == {"kind": "Job", "name": "nightly-a"}
+    assert "step b waits for a (Pending)" in document["state"]
+
+
+def test_kinds_and_names_of_workloads_are_completed(cluster: Cluster) -> None:
+    from click.shell_completion import ShellComplete
+
+    cluster.holds("/apis/apps/v1/namespaces/default/deployments", {"metadata": {"name": "web"}})
+    words = ["explain", "--kubeconfig", str(cluster.kubeconfig), "-n", "default"]
+
+    def completed(*more: str) -> list[str]:
+        return [item.value for item in ShellComplete(main, {}, "volcano-py", "X").get_completions([*words], *more)]
+
+    assert completed("st") == ["statefulset"]
+    words.append("deploy")
+    assert completed("w") == ["web"]
 
 
 # --- simulate --what-if -----------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from aiohttp import web
 from scheduler.cli.errors import CommandError
 from scheduler.cli.visibility_worker import Question, _answer
 from tests.builders import Raw, group, node, pod, queue
-from tests.unit.cli.cluster import JOBS, QUEUES, Cluster
+from tests.unit.cli.cluster import GROUPS, JOBS, QUEUES, Cluster
 from tests.unit.cli.test_explain import CLUSTER_GROUPS, CLUSTER_PODS, NODES, holding, live
 from tests.unit.cluster.kube.fake_api import refusal
 
@@ -82,6 +82,24 @@ def test_nothing_else_is_read_when_nodes_are_forbidden(tenant: Cluster) -> None:
     tenant.run("explain", "job", "train", "-n", "default")
 
     assert [call.path for call in tenant.api.calls] == [NODES, f"{API}/jobs/train/explain"]
+
+
+def test_questions_about_workloads_name_the_resource_of_their_kind(tenant: Cluster) -> None:
+    tenant.api.answer("GET", f"{API}/deployments/web/explain", EXPLANATION)
+
+    assert tenant.run("explain", "Deployment/web", "-n", "default").exit_code == 0
+
+
+def test_of_another_owner_the_scheduler_is_asked_about_the_pod_group(tenant: Cluster) -> None:
+    theirs = live(group("ray"), "u9")
+    theirs["metadata"]["ownerReferences"] = [{"kind": "RayCluster", "name": "llm", "uid": "r1", "controller": True}]
+    tenant.holds(GROUPS, theirs)
+    tenant.api.answer("GET", f"{API}/podgroups/ray/explain", EXPLANATION)
+
+    assert tenant.run("explain", "RayCluster/llm", "-n", "default").exit_code == 0
+    assert "no RayCluster other in namespace default that owns a PodGroup" in tenant.refuses(
+        "explain", "RayCluster/other", "-n", "default"
+    )
 
 
 def test_manifests_are_explained_without_any_question(tenant: Cluster) -> None:

@@ -70,7 +70,7 @@ class Answers:
         self._queues_at = float("-inf")
 
     async def explain(self, kind: str, namespace: str, name: str) -> Answer:
-        """Why a job, PodGroup or Pod waits. Raises BusyError."""
+        """Why a Pod, PodGroup or workload waits. Raises BusyError."""
         return await self._in_turn(namespace, lambda: self._ask({"kind": kind, "namespace": namespace, "name": name}))
 
     async def queues(self, namespace: str, nothing: bytes) -> Answer:

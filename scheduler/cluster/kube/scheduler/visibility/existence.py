@@ -3,20 +3,19 @@
 Objects are listed by name, because the scheduler may list them, but not get each kind.
 """
 
-from collections.abc import Mapping
 from typing import Final
 
 import msgspec
 
-from scheduler.api.kinds import POD, POD_GROUP, VCJOB, Kind
+from scheduler.api import kinds
+from scheduler.api.explained_kinds import EXPLAINED
+from scheduler.api.kinds import VCJOB, Kind
 from scheduler.api.objects import KubeObject
 from scheduler.api.reasons import no_such_object
 from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.errors import ApiError
 from scheduler.cluster.kube.transport.ratelimit import Priority
 
-_KINDS: Final[Mapping[str, Kind]] = {"job": VCJOB, "podgroup": POD_GROUP, "pod": POD}
-"""What is explained, as questions name it."""
 _MOST_JOBS: Final = 500
 """Jobs of a namespace among which the creator of a missing Pod is searched for."""
 _METADATA: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
@@ -32,8 +31,9 @@ async def problem_if_missing(client: ApiClient, kind: str, namespace: str, name:
 
     Raises ApiError, TransportError, and msgspec's errors.
     """
-    if await _names(client, _KINDS[kind], namespace, {"fieldSelector": f"metadata.name={name}"}):
-        return ""
+    for wanted in (getattr(kinds, constant) for constant in EXPLAINED[kind].constants):
+        if await _names(client, wanted, namespace, {"fieldSelector": f"metadata.name={name}"}):
+            return ""
     creator = await _creator_of(client, namespace, name) if kind == "pod" else ""
     return no_such_object(kind, namespace, name, creator)
 

@@ -12,6 +12,7 @@ import msgspec
 import structlog
 from aiohttp import web
 
+from scheduler.api import explained_kinds
 from scheduler.api.names import VISIBILITY_API_VERSION
 from scheduler.cluster.kube.scheduler.visibility.answers import Answer
 from scheduler.cluster.kube.scheduler.visibility.existence import problem_if_missing
@@ -28,7 +29,7 @@ from scheduler.observability.connections import Connections, Limits
 from scheduler.observability.visibility_metrics import VisibilityMetrics
 
 PREFIX: Final = f"/apis/{VISIBILITY_API_VERSION}"
-EXPLAINED: Final = {"jobs": "job", "podgroups": "podgroup", "pods": "pod"}
+EXPLAINED: Final = {entry.resource: kind for kind, entry in explained_kinds.EXPLAINED.items()}
 """Resource -> the kind that is explained."""
 EXPLAIN: Final = "explain"
 QUOTAS: Final = "queuequotas"

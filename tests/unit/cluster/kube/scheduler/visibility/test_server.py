@@ -13,6 +13,7 @@ import pytest
 from aiohttp import web
 from multidict import CIMultiDict, CIMultiDictProxy
 
+from scheduler.api.explained_kinds import EXPLAINED
 from scheduler.cluster.kube.scheduler.visibility.answers import Answer
 from scheduler.cluster.kube.scheduler.visibility.front_proxy import FrontProxy, FrontProxyError, read_front_proxy
 from scheduler.cluster.kube.scheduler.visibility.limits import QuestionRates, RateLimit
@@ -247,6 +248,8 @@ async def _allows_alice_alone(call: Call, request: web.Request) -> Reply:
         ("jobs", "typo", "there is no job typo in namespace research"),
         ("podgroups", "train", "there is no podgroup train in namespace research"),
         ("pods", "other-w-0", "there is no pod other-w-0 in namespace research"),
+        ("deployments", "web", "there is no deployment web in namespace research"),
+        ("jobflows", "nightly", "there is no jobflow nightly in namespace research"),
         (
             "pods",
             "train-w-0",
@@ -327,8 +330,9 @@ def test_discovery_names_the_resources_and_needs_no_rights() -> None:
             status, answer = await w.get(PREFIX, "")
             assert status == 200
             assert {(each["name"], *each["verbs"]) for each in answer["resources"]} == {
-                ("jobs/explain", "get"), ("pods/explain", "get"), ("podgroups/explain", "get"), ("queuequotas", "list"),
-            }  # fmt: skip
+                *((f"{entry.resource}/explain", "get") for entry in EXPLAINED.values()),
+                ("queuequotas", "list"),
+            }
 
     run(scenario)
 
