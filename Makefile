@@ -131,7 +131,7 @@ controlplane: $(READY) ## Build the control plane for the integration tests (nee
 	$(PY) -m controlplane.build
 
 .PHONY: crds
-crds: controlplane ## Make the resource definitions in deploy/crds from those in controlplane/crds
+crds: controlplane ## Make the resource definitions in deploy/crds from those in controlplane/crds, and the known fields
 	$(PY) -m controlplane.crds.generate
 
 .PHONY: manifests

@@ -13,6 +13,7 @@ from typing import Any
 
 import yaml
 
+from controlplane.crds.fields import FIELDS_PATH, known_fields
 from controlplane.run import CRD_DIRECTORY, ControlPlane
 
 Schema = dict[str, Any]
@@ -182,11 +183,13 @@ def _dump(manifest: Schema) -> str:
 
 
 def main() -> int:
-    """Command line entry: write the files of `deploy/crds`."""
+    """Command line entry: write the files of `deploy/crds`, and the fields of all kinds."""
     with ControlPlane() as plane:
         for name, text in definitions(plane.admin.get(OPENAPI_PATH)):
             (CRD_DIRECTORY / name).write_text(text, encoding="utf-8")
             print(f"wrote {name}")
+        FIELDS_PATH.write_text(known_fields(plane.admin.get, CRD_DIRECTORY), encoding="utf-8")
+        print(f"wrote {FIELDS_PATH.name}")
     return 0
 
 

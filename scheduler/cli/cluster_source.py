@@ -79,10 +79,13 @@ class ClusterSource:
         """Raises CommandError."""
         load()
         from scheduler.cluster.memory import ManifestError, read_manifests
+        from scheduler.cluster.mistakes import manifest_warnings
         from scheduler.framework.configuration_file import DEFAULT_CONFIGURATION
 
         try:
             manifests = read_manifests(self.paths)
+            for warning in manifest_warnings(manifests, self.names or (DEFAULT_SCHEDULER_NAME,)):
+                echo(f"warning: {warning}", err=True)
         except ManifestError as error:
             raise CommandError(str(error)) from None
         simulation = self._build(

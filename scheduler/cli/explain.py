@@ -99,6 +99,15 @@ def _explain(source: ClusterSource, kind: str, name: str, search: bool, output: 
             found = explain(simulation, kind, namespace, name, search=search)
         except NotFoundError as error:
             raise CommandError(str(error)) from None
+    if not source.paths:  # of manifests, all mistakes are reported
+        from scheduler.api.kinds import POD_GROUP, QUEUE
+        from scheduler.cluster.mistakes import object_warnings
+        from scheduler.explain.target import KINDS
+
+        group_namespace, _, group = found.group.partition("/")
+        objects = (KINDS[kind], namespace, name), (POD_GROUP, group_namespace, group), (QUEUE, "", found.queue)
+        for warning in object_warnings(simulation.cluster, simulation.scheduler_names, *dict.fromkeys(objects)):
+            echo(f"warning: {warning}", err=True)
     for problem in found.problems:
         echo(f"warning: scheduler configuration: {problem}", err=True)
     for failed in found.remedy_errors:

@@ -70,6 +70,7 @@ def simulate_command(
     from scheduler.cli.what_if import difference_lines
     from scheduler.cluster.external_calls import HttpCalls
     from scheduler.cluster.memory import Kubelet, ManifestError, Simulation, read_manifests
+    from scheduler.cluster.mistakes import manifest_warnings
     from scheduler.explain import cluster_state, compare
     from scheduler.explain.document import difference_document
     from scheduler.framework.configuration_file import (
@@ -88,16 +89,15 @@ def simulate_command(
         configuration = replace(parse_configuration(text, source), features=features)
         manifests, changed = read_manifests(paths), read_manifests(changes)
         check_templates([*manifests, *changed], kubeconfig)
-        for manifest in manifests:
-            if manifest.kind is None:
-                echo(f"warning: {manifest.where}: unknown kind {manifest.raw['kind']} is carried through", err=True)
-        for warning in configuration.warnings:
+        schedulers = names or (DEFAULT_SCHEDULER_NAME,)
+        found = [*manifest_warnings(manifests, schedulers), *manifest_warnings(changed, schedulers, manifests)]
+        for warning in (*found, *configuration.warnings):
             echo(f"warning: {warning}", err=True)
         with closing(HttpCalls()) as external_calls:
             simulation = Simulation(
                 manifests,
                 configuration,
-                names or (DEFAULT_SCHEDULER_NAME,),
+                schedulers,
                 kubelet=Kubelet(kubelet),
                 external_calls=external_calls,
             )

@@ -4,12 +4,14 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from scheduler.api.kinds import EVENT, POD, POD_GROUP, QUEUE, Kind, find_kind
 from scheduler.api.names import CHIP_ANNOTATIONS, GROUP_NAME, POD_SCHEDULED
 from scheduler.api.quantity import format_milli
 from scheduler.api.written_amounts import readable_text
 from scheduler.cli.output import Column, Table
 from scheduler.cli.text import styled
 from scheduler.cluster.memory import Report
+from scheduler.explain.unconsidered import why_unconsidered
 from scheduler.framework.figures import QueueUsage
 from scheduler.framework.session import Session
 
@@ -22,13 +24,14 @@ Raw = dict[str, Any]
 def report_lines(report: Report) -> Iterator[str]:
     """The lines to print."""
     objects = report.cluster.objects()
-    pods = [o for o in objects if o["kind"] == "Pod"]
+    pods = _of(POD, objects)
     bound = [pod for pod in pods if pod["spec"].get("nodeName")]
     yield from _section(f"Bound ({len(bound)})", _BOUND, bound[:_SHOWN_PODS], len(bound) - _SHOWN_PODS)
     unbound = [pod for pod in pods if not pod["spec"].get("nodeName")]
-    yield from _section(f"Waiting ({len(unbound)})", _WAITING, _waiting(unbound))
-    yield from _section("PodGroups", _GROUPS, _groups([o for o in objects if o["kind"] == "PodGroup"], pods))
-    queues = list(_queues([o for o in objects if o["kind"] == "Queue"]))
+    waiting = _waiting(report, unbound, _of(EVENT, objects))
+    yield from _section(f"Waiting ({len(unbound)})", _WAITING, waiting)
+    yield from _section("PodGroups", _GROUPS, _groups(_of(POD_GROUP, objects), pods, waiting))
+    queues = list(_queues(_of(QUEUE, objects)))
     divided = any(row.deserved for row in queues)
     yield from _section("Queues", (*_QUEUES, *((_DESERVED,) if divided else ()), _CAPABILITY), queues)
     if report.last is not None:
@@ -36,6 +39,11 @@ def report_lines(report: Report) -> Iterator[str]:
         borrows = any(row.usage.borrowed is not None for row in cards)
         yield from _section("Cards", (*_CARDS, *(_LOANS if borrows else ())), cards)
     yield f"{report.cycles} cycles"
+
+
+def _of(kind: Kind, objects: Sequence[Raw]) -> list[Raw]:
+    """The objects of a kind; another group may have a kind of the same name."""
+    return [each for each in objects if each["kind"] == kind.name and find_kind(each["apiVersion"], kind.name) is kind]
 
 
 def _section(title: str, columns: Sequence[Column[Any]], rows: Sequence[Any], more: int = 0) -> Iterator[str]:
@@ -100,14 +108,20 @@ class _Waiting(NamedTuple):
     why: str
 
 
-def _waiting(pods: list[Raw]) -> list[_Waiting]:
+def _waiting(report: Report, pods: list[Raw], events: list[Raw]) -> list[_Waiting]:
+    about: dict[tuple[str, str], list[Raw]] = defaultdict(list)
+    for event in events:
+        involved = event["involvedObject"]
+        if involved.get("kind") == POD.name:
+            about[str(involved.get("namespace")), str(involved.get("name"))].append(event)
     lines: dict[tuple[str, str, str], list[str]] = defaultdict(list)
     for pod in pods:
         meta = pod["metadata"]
         condition: Raw = next((c for c in pod["status"].get("conditions") or [] if c.get("type") == POD_SCHEDULED), {})
-        lines[meta["namespace"], _annotations(pod).get(GROUP_NAME, ""), condition.get("message", "")].append(
-            meta["name"]
+        why = condition.get("message") or why_unconsidered(
+            report.cluster, pod, report.scheduler_names, about[meta["namespace"], meta["name"]]
         )
+        lines[meta["namespace"], _annotations(pod).get(GROUP_NAME, ""), why].append(meta["name"])
     return [_Waiting(namespace, group, names, why) for (namespace, group, why), names in lines.items()]
 
 
@@ -126,6 +140,8 @@ class _Group(NamedTuple):
     raw: Raw
     bound: int
     pods: int
+    pods_wait: str
+    """Why a Pod waits; "" if none does."""
 
     @property
     def phase(self) -> str:
@@ -136,17 +152,20 @@ class _Group(NamedTuple):
         conditions = (self.raw.get("status") or {}).get("conditions") or []
         if self.phase in _DONE:
             return ""
-        return next((str(c.get("message", "")) for c in conditions if c["type"] == "Unschedulable"), "")
+        found = next((str(c.get("message", "")) for c in conditions if c["type"] == "Unschedulable"), "")
+        return found or self.pods_wait or ("" if self.pods else "it has no Pods")
 
 
-def _groups(groups: list[Raw], pods: list[Raw]) -> list[_Group]:
+def _groups(groups: list[Raw], pods: list[Raw], waiting: list[_Waiting]) -> list[_Group]:
+    why = {(row.namespace, row.group): row.why for row in reversed(waiting)}
     members: dict[tuple[str, str], list[Raw]] = defaultdict(list)
     for pod in pods:
         members[pod["metadata"]["namespace"], _annotations(pod).get(GROUP_NAME, "")].append(pod)
     rows = []
     for group in groups:
-        own = members[group["metadata"]["namespace"], group["metadata"]["name"]]
-        rows.append(_Group(group, sum(1 for pod in own if pod["spec"].get("nodeName")), len(own)))
+        key = group["metadata"]["namespace"], group["metadata"]["name"]
+        own = members[key]
+        rows.append(_Group(group, sum(1 for pod in own if pod["spec"].get("nodeName")), len(own), why.get(key, "")))
     return rows
 
 

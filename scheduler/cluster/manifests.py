@@ -25,6 +25,8 @@ _SUFFIXES = (".yaml", ".yml", ".json")
 _FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ITEMS: Final = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
 _ANY: Final = msgspec.json.Decoder()
+_EARLIER: Final = re.compile("v[12]((alpha|beta)[1-3])?")
+"""The versions that groups of Kubernetes have had: ``v1beta1`` of policy, ``v2alpha1`` of batch."""
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _FREQUENT_NULLS: Final = (b'"lastProbeTime": null,', b'"lastProbeTime":null,')
 """Each condition of a Pod has it. Within a string the quotes would be escaped."""
@@ -243,7 +245,22 @@ def _unpack(document: object, where: str) -> Iterator[Manifest]:
     for field in ("name", "generateName", "namespace", "uid", "creationTimestamp", "deletionTimestamp"):
         if not isinstance(metadata.get(field, ""), str):
             raise ManifestError(f"{where}: {document['kind']}: metadata.{field}: expected a string")
-    yield Manifest(where, find_kind(document["apiVersion"], document["kind"]), document)
+    kind = find_kind(document["apiVersion"], document["kind"])
+    if (
+        kind is not None
+        and document["apiVersion"] != kind.api_version
+        and not _is_earlier(kind, document["apiVersion"])
+    ):
+        raise ManifestError(
+            f"{where}: no matches for kind {kind.name!r} in version {document['apiVersion']!r}; did you mean "
+            f"{kind.api_version!r}?"
+        )
+    yield Manifest(where, kind, document)
+
+
+def _is_earlier(kind: Kind, api_version: str) -> bool:
+    """Whether a version is one that Kubernetes has had of the kind's group. Ours have one version."""
+    return not kind.custom and _EARLIER.fullmatch(api_version.rpartition("/")[2]) is not None and kind.group != ""
 
 
 def _is_list(document: dict[str, Any]) -> bool:

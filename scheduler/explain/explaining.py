@@ -26,6 +26,7 @@ from scheduler.explain.search import smallest_changes
 from scheduler.explain.target import Goal, Target, asks_for_no_pods, ended, find_target, goal_of
 from scheduler.explain.terminating import gets_nodes_afterwards
 from scheduler.explain.traced_session import TracedSession
+from scheduler.explain.unconsidered import other_scheduler, scheduler_of
 from scheduler.framework.cycle import open_plugins
 from scheduler.framework.remedies.gates import Gate, GateKind
 from scheduler.framework.remedies.registry import pod_details_of
@@ -108,8 +109,7 @@ def _without_scheduling(
         return Outlook.ENDED, "it terminates", []
     other = _other_scheduler(simulation, target, raw)
     if other and (job is None or not job.by_status or target.pod):
-        ours = ", ".join(simulation.scheduler_names)
-        return Outlook.LEFT_ALONE, f"its schedulerName is {other}, and this scheduler answers to {ours}", []
+        return Outlook.LEFT_ALONE, other_scheduler(other, simulation.scheduler_names), []
     if (job is None or not job.size) and asks_for_no_pods(raw):
         return Outlook.WAITS, asks_for_no_pods(raw), [Gate(GateKind.OWNER, asks_for_no_pods(raw))]
     if job is None:
@@ -131,9 +131,7 @@ def _without_scheduling(
 def _other_scheduler(simulation: Simulation, target: Target, raw: Raw) -> str:
     """The name of another scheduler that is responsible for waiting Pods, or ""."""
     pods = [raw] if target.pod else simulation.cluster.server.by_index(POD, group_of, target.job) or target.pods
-    names = {
-        str(pod["spec"].get("schedulerName") or "default-scheduler") for pod in pods if not pod["spec"].get("nodeName")
-    }
+    names = {scheduler_of(pod) for pod in pods if not pod["spec"].get("nodeName")}
     return next(iter(sorted(names - set(simulation.scheduler_names))), "")
 
 

@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from controlplane.client import ApiError, Client
+from controlplane.crds.fields import FIELDS_PATH, known_fields
 from controlplane.crds.generate import OPENAPI_PATH, definitions
 from controlplane.run import CRD_DIRECTORY, ControlPlane
 from scheduler.api import kinds
@@ -170,3 +171,7 @@ def test_the_definitions_can_be_applied_by_a_client_that_remembers_them(control_
 def test_the_committed_definitions_are_what_make_crds_makes(admin: Client) -> None:
     made = dict(definitions(admin.get(OPENAPI_PATH)))
     assert made == {file.name: file.read_text(encoding="utf-8") for file in CRD_DIRECTORY.glob("*.yaml")}
+
+
+def test_the_committed_fields_are_those_of_the_api_server_and_of_the_definitions(admin: Client) -> None:
+    assert FIELDS_PATH.read_text(encoding="utf-8") == known_fields(admin.get, CRD_DIRECTORY)

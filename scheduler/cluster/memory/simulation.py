@@ -52,6 +52,7 @@ class Report:
     last: Outcome | None
     """The outcome of the last cycle, with the reasons why tasks are pending."""
     cycles: int
+    scheduler_names: tuple[str, ...]
 
 
 class Simulation:
@@ -155,7 +156,7 @@ class Simulation:
                 break
         self._workloads.run()
         self._operator.run()
-        return Report(self.cluster, self.last, self.cycles)
+        return Report(self.cluster, self.last, self.cycles, self.scheduler_names)
 
     def take_usage(self, usages: Mapping[str, NodeUsage]) -> None:
         """Sets the usage of nodes by name. Its times are seconds relative to the cluster's clock (0 or negative)."""

@@ -1,0 +1,31 @@
+"""The likely meaning of a misspelt name."""
+
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Final
+
+_MAX_LENGTH: Final = 253
+"""The longest name for which others are sought: the time grows with the square of the length."""
+_MAX_KNOWN: Final = 2000
+"""Names that are compared with one."""
+
+
+def closest(name: str, known: Iterable[str]) -> str:
+    """Returns the known name that resembles a name most; "" if none resembles it."""
+    names = sorted(known)
+    return "" if len(name) > _MAX_LENGTH or len(names) > _MAX_KNOWN else _closest(name, tuple(names))
+
+
+@lru_cache(maxsize=1024)
+def _closest(name: str, known: tuple[str, ...]) -> str:
+    from difflib import get_close_matches
+
+    by_folded = {each.lower(): each for each in known if len(each) <= _MAX_LENGTH}
+    return next((by_folded[each] for each in get_close_matches(name.lower(), by_folded, n=1)), "")
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Returns the end of a message about an unknown name: ``; did you mean 'minAvailable'?``, or "" if no known name
+    resembles it."""
+    found = closest(name, known)
+    return f"; did you mean {found!r}?" if found else ""

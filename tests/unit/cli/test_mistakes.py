@@ -1,0 +1,164 @@
+"""Mistakes in manifests, as ``simulate`` and ``explain`` show them: nothing that a user misspelt is passed over."""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from scheduler.cli.main import main
+from tests.builders import Raw, group, node, pod, queue
+from tests.unit.cli.cluster import Cluster
+
+CARDS = {"nvidia.com/gpu.product": "NVIDIA-H200", "nvidia.com/gpu.count": "8", "nvidia.com/gpu.memory": "143771"}
+CUT = '{"NVIDIA-H200": 4'
+
+
+def written(path: Path, *objects: Raw) -> str:
+    file = path / "cluster.yaml"
+    file.write_text(yaml.safe_dump_all(objects))
+    return str(file)
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, arguments, env={"COLUMNS": "400"})
+
+
+def job(**spec: object) -> Raw:
+    containers = [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}]
+    tasks = [{"name": "t", "replicas": 1, "template": {"spec": {"containers": containers}}}]
+    meta = {"name": "j", "namespace": "default"}
+    return {
+        "apiVersion": "batch.volcano.sh/v1alpha1",
+        "kind": "Job",
+        "metadata": meta,
+        "spec": {"tasks": tasks, **spec},
+    }
+
+
+@pytest.mark.parametrize("command", [("simulate",), ("explain", "pod", "p")])
+def test_what_is_wrong_is_named_with_file_object_and_field(command: tuple[str, ...], tmp_path: Path) -> None:
+    cut = queue("q")
+    cut["metadata"]["annotations"] = {"volcano.sh/card.quota": CUT}
+    path = written(
+        tmp_path,
+        node("n1", "8", CARDS),
+        pod("p", "1", scheduler="vulcano-py", annotations={"volcano.sh/card.name": "NVIDIA-H20O"}),
+        cut,
+        job(minAvalable=1),
+    )
+    result = run(*command, "-f", path)
+    assert result.exit_code == 0
+    for part in (
+        "document 2: Pod default/p: spec.schedulerName: 'vulcano-py' is not a name of this scheduler (volcano-py); did "
+        "you mean 'volcano-py'?",
+        "document 3: Queue q: metadata.annotations[volcano.sh/card.quota]: not JSON: expecting ',' delimiter (line 1, "
+        "column 18); the text ends there",
+        "document 4: Job default/j: spec.minAvalable: unknown field is ignored; did you mean 'minAvailable'?",
+    ):
+        assert f"warning: {path}, {part}\n" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("raw", "problem"),
+    [
+        (pod("x", "1xc"), "Pod default/x: spec.containers[0].resources.requests[cpu]: not a quantity: '1x'"),
+        (job(minAvailable=1) | {"apiVersion": "batch.volcano.sh/v1beta9"}, "no matches for kind 'Job' in version "),
+    ],
+)
+def test_what_no_api_server_accepts_is_an_error(raw: Raw, problem: str, tmp_path: Path) -> None:
+    path = written(tmp_path, node("n1"), pod("p"), raw)
+    for command, code in (("simulate",), 2), (("explain", "pod", "p"), 1):
+        result = run(*command, "-f", path)
+        assert (result.exit_code, result.stdout) == (code, "")
+        assert f"{path}, document 3: {problem}" in result.stderr
+
+
+def test_mistakes_in_a_what_if_change_are_named(tmp_path: Path) -> None:
+    change = tmp_path / "change.yaml"
+    change.write_text(yaml.safe_dump(pod("q", "1c+nvidia.com/gpuu=1")))
+    result = run("simulate", "-f", written(tmp_path, node("n1", "8c+nvidia.com/gpu=8")), "--what-if", str(change))
+    assert result.exit_code == 0
+    assert "spec.containers[0].resources.requests[nvidia.com/gpuu]: no node has this resource; did you mean " in (
+        result.stderr
+    )
+
+
+def reasons(result: Result) -> dict[str, str]:
+    """The reasons in the section of waiting Pods, by Pod."""
+    lines = result.stdout.splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith("Waiting"))
+    title, rows = lines[start + 1], lines[start + 2 : lines.index("", start)]
+    return {row[title.index("PODS") : title.index("WHY")].strip(): row[title.index("WHY") :].strip() for row in rows}
+
+
+def test_every_waiting_pod_has_a_reason(tmp_path: Path) -> None:
+    absent = pod("absent", "1", "nowhere")
+    gated = pod("gated", "1", gated=True)
+    path = written(
+        tmp_path,
+        node("n1", "4c"),
+        pod("large", "8c"),
+        pod("other", "1", scheduler="vulcano-py"),
+        pod("plain", "1", scheduler="default-scheduler"),
+        absent,
+        gated,
+        group("lost", "no-such-queue"),
+        pod("lost-0", "1", "lost"),
+        job(schedulerName="vulcano-py"),
+    )
+    found = reasons(run("simulate", "-f", path))
+    assert set(found) == {"large", "other", "plain", "absent", "gated", "lost-0", "j-t-0"}
+    assert all(found.values()), found
+    hint = "and this scheduler answers to volcano-py; did you mean 'volcano-py'?"
+    assert found["other"] == found["j-t-0"] == f"its schedulerName is vulcano-py, {hint}"
+    assert found["plain"] == "its schedulerName is default-scheduler, and this scheduler answers to volcano-py"
+    assert found["absent"] == "its PodGroup default/nowhere does not exist"
+
+
+def test_a_pod_group_that_waits_has_the_reason_of_its_pods(tmp_path: Path) -> None:
+    output = run("simulate", "-f", written(tmp_path, node("n1"), job(schedulerName="vulcano-py"))).stdout
+    (row,) = [line for line in output.splitlines() if "Inqueue" in line]
+    assert row.endswith(
+        "its schedulerName is vulcano-py, and this scheduler answers to volcano-py; did you mean 'volcano-py'?"
+    )
+
+
+def test_kinds_of_other_groups_with_the_name_of_ours_are_not_shown_as_ours(tmp_path: Path) -> None:
+    others = [
+        {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup", "metadata": {"name": "g"}},
+        {"apiVersion": "example.com/v1", "kind": "Queue", "metadata": {"name": "others"}},
+    ]
+    result = run("simulate", "-f", written(tmp_path, node("n1"), *others))
+    assert result.exit_code == 0, result.exception
+    assert "PodGroups" not in result.stdout
+    assert "others" not in result.stdout
+
+
+def test_explain_names_the_mistakes_of_an_object_in_a_live_cluster(cluster: Cluster) -> None:
+    def live(raw: Raw, uid: str) -> Raw:
+        raw["metadata"] |= {"uid": uid, "resourceVersion": "1"}
+        return raw
+
+    cut = live(queue("default"), "u2")
+    cut["metadata"]["annotations"] = {"volcano.sh/card.quota": CUT}
+    cluster.holds("/api/v1/nodes", live(node("n1", "8", CARDS), "u1"))
+    cluster.holds("/apis/scheduling.volcano.sh/v1beta1/queues", cut)
+    cluster.holds("/apis/scheduling.volcano.sh/v1beta1/podgroups", live(group("g", phase="Inqueue"), "u3"))
+    asked = pod("p", "9c", "g", annotations={"volcano.sh/card.name": "NVIDIA-H20O"})
+    cluster.holds("/api/v1/pods", live(asked, "u4"), live(pod("q", "9c", scheduler="vulcano"), "u5"))
+    result = cluster.run("explain", "pod", "p")
+    assert result.exit_code == 0
+    card, quota = "metadata.annotations[volcano.sh/card.name]", "metadata.annotations[volcano.sh/card.quota]"
+    assert [line for line in result.stderr.splitlines() if "metadata.annotations" in line] == [
+        f"warning: Pod default/p: {card}: no node has the card 'NVIDIA-H20O'; did you mean 'NVIDIA-H200'?",
+        f"warning: Queue default: {quota}: not JSON: expecting ',' delimiter (line 1, column 18); the text ends there",
+    ]
+    assert "vulcano" not in result.stderr
+
+
+def test_a_document_on_standard_output_is_not_mixed_with_warnings(tmp_path: Path) -> None:
+    result = run("simulate", "-f", written(tmp_path, node("n1"), job(minAvalable=1)), "-o", "json")
+    assert json.loads(result.stdout)["kind"] == "List"
+    assert "minAvalable" in result.stderr

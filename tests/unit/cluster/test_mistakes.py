@@ -1,0 +1,304 @@
+"""Likely mistakes in manifests: each is named with its file, object and field."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from scheduler.api.kinds import find_kind
+from scheduler.cluster.known_fields import field_problems
+from scheduler.cluster.manifests import Manifest, ManifestError, parse_manifests
+from scheduler.cluster.mistakes import manifest_warnings
+from tests.builders import Raw, node, pod, queue
+
+OURS = ("volcano-py",)
+CARDS = {"nvidia.com/gpu.product": "NVIDIA-H200", "nvidia.com/gpu.count": "8", "nvidia.com/gpu.memory": "143771"}
+
+
+def gpu_node() -> Raw:
+    raw = node("n1", "8")
+    raw["metadata"]["labels"] = {**(raw["metadata"].get("labels") or {}), **CARDS}
+    raw["status"]["allocatable"]["nvidia.com/gpu"] = "8"
+    return raw
+
+
+def read(*objects: Raw) -> list[Manifest]:
+    return list(parse_manifests(yaml.safe_dump_all(objects).encode(), "x.yaml"))
+
+
+def warnings(*objects: Raw, schedulers: tuple[str, ...] = OURS) -> list[str]:
+    return manifest_warnings(read(*objects), schedulers)
+
+
+def template(requests: Raw | None = None, **spec: object) -> Raw:
+    container = {"name": "c", "image": "i", "resources": {"requests": requests or {"cpu": "1"}}}
+    return {"spec": {"containers": [container], **spec}}
+
+
+def vcjob(tasks: list[Raw] | None = None, **spec: object) -> Raw:
+    return {
+        "apiVersion": "batch.volcano.sh/v1alpha1",
+        "kind": "Job",
+        "metadata": {"name": "train", "namespace": "team"},
+        "spec": {"tasks": tasks or [{"name": "t", "replicas": 1, "template": template()}], **spec},
+    }
+
+
+def workload(api_version: str, kind: str, spec: Raw) -> Raw:
+    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": "w"}, "spec": spec}
+
+
+# --- fields ---
+def test_an_unknown_field_is_named_with_the_one_that_was_meant() -> None:
+    tasks = [{"name": "t", "replcias": 2, "template": template(nodeSelecter={"a": "b"})}]
+    place, text = "x.yaml, document 1: Job team/train: spec", "unknown field is ignored; did you mean"
+    assert sorted(warnings(vcjob(tasks, minAvalable=1))) == [
+        f"{place}.minAvalable: {text} 'minAvailable'?",
+        f"{place}.tasks[0].replcias: {text} 'replicas'?",
+        f"{place}.tasks[0].template.spec.nodeSelecter: {text} 'nodeSelector'?",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("raw", "field", "meant"),
+    [
+        ({**queue("q"), "spec": {"wieght": 2}}, "spec.wieght", "weight"),
+        (workload("scheduling.volcano.sh/v1beta1", "PodGroup", {"minMembers": 2}), "spec.minMembers", "minMember"),
+        (workload("mindxdl.gitee.com/v1", "AscendJob", {"replicaSpec": {}}), "spec.replicaSpec", "replicaSpecs"),
+        (workload("flow.volcano.sh/v1alpha1", "JobFlow", {"flow": []}), "spec.flow", "flows"),
+        (workload("batch.volcano.sh/v1alpha1", "CronJob", {"shedule": "* * * * *"}), "spec.shedule", "schedule"),
+        (workload("topology.volcano.sh/v1alpha1", "HyperNode", {"teir": 1}), "spec.teir", "tier"),
+        (workload("apps/v1", "Deployment", {"replica": 1}), "spec.replica", "replicas"),
+        (workload("v1", "PersistentVolumeClaim", {"storageClass": "s"}), "spec.storageClass", "storageClassName"),
+        ({**node("n"), "status": {"allocateable": {}}}, "status.allocateable", "allocatable"),
+        ({**queue("q"), "sepc": {}}, "sepc", "spec"),
+        ({**queue("q"), "metadata": {"name": "q", "lables": {}}}, "metadata.lables", "labels"),
+    ],
+)  # fmt: skip
+def test_fields_of_every_kind_are_known(raw: Raw, field: str, meant: str) -> None:
+    (found,) = warnings(raw)
+    assert found.endswith(f"{field}: unknown field is ignored; did you mean {meant!r}?")
+
+
+def test_no_field_that_the_definitions_have_is_unknown() -> None:
+    path = Path(__file__).parents[2] / "integration" / "every_field.yaml"
+    for raw in yaml.safe_load(path.read_text(encoding="utf-8"))["items"]:
+        kind = find_kind(raw["apiVersion"], raw["kind"])
+        assert kind is not None
+        assert list(field_problems(kind, raw)) == []
+
+
+def test_an_object_of_a_cluster_has_the_fields_that_its_api_server_knows() -> None:
+    raw = vcjob(minAvalable=1)
+    raw["metadata"]["uid"] = "8f1"
+    assert warnings(raw) == []
+
+
+def test_an_object_with_many_unknown_fields_is_not_reported_without_end() -> None:
+    raw = {**queue("q"), "spec": {f"x{i}": i for i in range(1000)}}
+    assert len(warnings(raw)) == 10
+
+
+# --- quantities ---
+@pytest.mark.parametrize(
+    ("raw", "field"),
+    [
+        (pod("p", "1xc"), "spec.containers[0].resources.requests[cpu]"),
+        (
+            vcjob([{"name": "t", "template": template({"memory": "4Gib"})}]),
+            "spec.tasks[0].template.spec.containers[0].resources.requests[memory]",
+        ),
+        (
+            workload("apps/v1", "StatefulSet", {"template": template({"cpu": "one"})}),
+            "spec.template.spec.containers[0].resources.requests[cpu]",
+        ),
+        (
+            workload(
+                "mindxdl.gitee.com/v1", "AscendJob", {"replicaSpecs": {"Master": {"template": template({"cpu": "1x"})}}}
+            ),
+            "spec.replicaSpecs[Master].template.spec.containers[0].resources.requests[cpu]",
+        ),
+        ({**queue("q"), "spec": {"guarantee": {"resource": {"cpu": "1x"}}}}, "spec.guarantee.resource[cpu]"),
+        (workload("v1", "ResourceQuota", {"hard": {"requests.cpu": "1 0"}}), "spec.hard[requests.cpu]"),
+        ({**node("n"), "status": {"allocatable": {"cpu": "8cores"}}}, "status.allocatable[cpu]"),
+    ],
+)
+def test_a_quantity_that_cannot_be_parsed_is_an_error(raw: Raw, field: str) -> None:
+    with pytest.raises(ManifestError, match="not a quantity") as caught:
+        warnings(raw)
+    assert str(caught.value).startswith("x.yaml, document 1: ")
+    assert f": {field}: not a quantity: " in str(caught.value)
+
+
+# --- kinds and versions ---
+@pytest.mark.parametrize(
+    ("api_version", "kind", "meant"),
+    [
+        ("batch.volcano.sh/v1beta9", "Job", "batch.volcano.sh/v1alpha1"),
+        ("scheduling.volcano.sh/v1", "Queue", "scheduling.volcano.sh/v1beta1"),
+        ("v2", "Pod", "v1"),
+        ("apps/v1beta9", "Deployment", "apps/v1"),
+    ],
+)
+def test_a_version_that_its_kind_does_not_have_is_an_error(api_version: str, kind: str, meant: str) -> None:
+    with pytest.raises(ManifestError) as caught:
+        read(workload(api_version, kind, {}))
+    text = f"x.yaml, document 1: no matches for kind {kind!r} in version {api_version!r}; did you mean {meant!r}?"
+    assert str(caught.value) == text
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind"), [("policy/v1beta1", "PodDisruptionBudget"), ("apps/v1beta2", "Deployment")]
+)
+def test_earlier_versions_of_kubernetes_kinds_are_read(api_version: str, kind: str) -> None:
+    assert warnings(workload(api_version, kind, {})) == []
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind", "hint"),
+    [
+        ("batch.volcano.sh/v1alpha1", "Jobb", "; did you mean Job of batch.volcano.sh/v1alpha1?"),
+        ("scheduling.volcan.sh/v1beta1", "Queue", "; did you mean Queue of scheduling.volcano.sh/v1beta1?"),
+        ("example.com/v1", "Thing", ""),
+    ],
+)
+def test_an_unknown_kind_is_named_with_its_group(api_version: str, kind: str, hint: str) -> None:
+    text = f"x.yaml, document 1: unknown kind {kind} of {api_version} is carried through{hint} (1 more object with it)"
+    assert warnings(*[workload(api_version, kind, {})] * 2) == [text]
+
+
+# --- names ---
+@pytest.mark.parametrize(
+    ("raw", "field"),
+    [
+        (pod("p", scheduler="vulcano-py"), "Pod default/p: spec.schedulerName"),
+        (vcjob(schedulerName="vulcano-py"), "Job team/train: spec.schedulerName"),
+        (
+            vcjob([{"name": "t", "template": template(schedulerName="vulcano-py")}]),
+            "Job team/train: spec.tasks[0].template.spec.schedulerName",
+        ),
+        (
+            workload("apps/v1", "Deployment", {"template": template(schedulerName="vulcano-py")}),
+            "Deployment default/w: spec.template.spec.schedulerName",
+        ),
+        (
+            workload("mindxdl.gitee.com/v1", "AscendJob", {"schedulerName": "vulcano-py"}),
+            "AscendJob default/w: spec.schedulerName",
+        ),
+        (
+            workload(
+                "batch.volcano.sh/v1alpha1", "CronJob", {"jobTemplate": {"spec": {"schedulerName": "vulcano-py"}}}
+            ),
+            "CronJob default/w: spec.jobTemplate.spec.schedulerName",
+        ),
+    ],
+)
+def test_a_scheduler_name_that_is_not_served_is_named(raw: Raw, field: str) -> None:
+    assert warnings(node("n1"), raw) == [
+        f"x.yaml, document 2: {field}: 'vulcano-py' is not a name of this scheduler (volcano-py); "
+        "did you mean 'volcano-py'?"
+    ]
+
+
+def test_pods_of_kube_scheduler_and_pods_on_nodes_are_no_mistakes() -> None:
+    placed = pod("p", scheduler="vulcano")
+    placed["spec"]["nodeName"] = "n1"
+    other = pod("q", scheduler="default-scheduler")
+    other["metadata"]["annotations"] = {}
+    assert warnings(node("n1"), placed, other) == []
+
+
+def test_a_pod_of_a_pod_group_without_a_scheduler_name_is_named() -> None:
+    (found,) = warnings(node("n1"), pod("p", "1", "g", scheduler="default-scheduler"))
+    assert "Pod default/p: spec.schedulerName: 'default-scheduler', though the annotation " in found
+    assert found.endswith("names a PodGroup: kube-scheduler ignores it; write 'volcano-py'")
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("nvidia.com/gpuu", "; did you mean 'nvidia.com/gpu'?"),
+        ("memroy", "; did you mean 'memory'?"),
+        ("example.com/foo", ""),
+    ],
+)
+def test_a_resource_that_no_node_has_is_named(name: str, hint: str) -> None:
+    raw = vcjob([{"name": "t", "template": template({name: "1"})}])
+    field = f"spec.tasks[0].template.spec.containers[0].resources.requests[{name}]"
+    text = f"x.yaml, document 2: Job team/train: {field}: no node has this resource{hint}"
+    assert warnings(gpu_node(), raw) == [text]
+
+
+@pytest.mark.parametrize("name", ["hugepages-2Mi", "nvidia.com/gpumem", "volcano.sh/vgpu-cores", "ephemeral-storage"])
+def test_resources_that_nodes_need_not_offer_are_no_mistakes(name: str) -> None:
+    assert warnings(gpu_node(), vcjob([{"name": "t", "template": template({name: "1"})}])) == []
+
+
+def test_without_nodes_no_resource_is_missing() -> None:
+    assert warnings(vcjob([{"name": "t", "template": template({"nvidia.com/gpu": "1"})}])) == []
+
+
+def test_a_queue_may_limit_resources_of_nodes_to_come_but_not_misspelt_ones() -> None:
+    raw = {**queue("q"), "spec": {"capability": {"nvidia.com/gpuu": 1, "example.com/foo": 1}}}
+    (found,) = warnings(gpu_node(), raw)
+    assert found.endswith(
+        "Queue q: spec.capability[nvidia.com/gpuu]: no node has this resource; did you mean 'nvidia.com/gpu'?"
+    )
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("volcano.sh/card.quota", '{"NVIDIA-H20O": 4}'),
+        ("volcano.sh/card.request", '{"NVIDIA-H200|NVIDIA-H20O": 4}'),
+        ("volcano.sh/card.name", "NVIDIA-H20O"),
+        ("volcano.sh/card.card", "NVIDIA-H20O"),
+    ],
+)
+def test_a_card_that_no_node_has_is_named(key: str, value: str) -> None:
+    raw = vcjob()
+    raw["metadata"]["annotations"] = {key: value}
+    (found,) = warnings(gpu_node(), raw)
+    assert found.endswith(
+        f"Job team/train: metadata.annotations[{key}]: no node has the card 'NVIDIA-H20O'; did you mean 'NVIDIA-H200'?"
+    )
+
+
+def test_shares_of_a_card_on_nodes_are_no_mistakes() -> None:
+    raw = queue("q")
+    raw["metadata"]["annotations"] = {"volcano.sh/card.quota": '{"NVIDIA-H200/mig-1g.18gb-mixed": 4, "NVIDIA-H200": 2}'}
+    assert warnings(gpu_node(), raw) == []
+
+
+# --- annotations ---
+def test_truncated_json_is_named_with_its_position_in_every_kind_of_object_and_template() -> None:
+    text = '{"NVIDIA-H200": 4'
+    problem = "not JSON: expecting ',' delimiter (line 1, column 18); the text ends there"
+    cut = queue("q")
+    cut["metadata"]["annotations"] = {"volcano.sh/card.quota": text}
+    own = template()
+    own["metadata"] = {"annotations": {"volcano.sh/card.request": text}}
+    found = warnings(gpu_node(), cut, vcjob([{"name": "t", "template": own}]))
+    assert found == [
+        f"x.yaml, document 2: Queue q: metadata.annotations[volcano.sh/card.quota]: {problem}",
+        "x.yaml, document 3: Job team/train: spec.tasks[0].template.metadata.annotations[volcano.sh/card.request]: "
+        f"{problem}",
+    ]
+
+
+def test_equal_warnings_are_counted() -> None:
+    raws = [pod(f"p{i}", scheduler="vulcano-py") for i in range(3)]
+    (found,) = warnings(*raws)
+    assert found.startswith("x.yaml, document 1: Pod default/p0: ")
+    assert found.endswith(" (2 more objects with it)")
+
+
+@pytest.mark.parametrize("value", [None, 3, "text", [], [None], {"a": None}, [["x"]]])
+@pytest.mark.parametrize("field", ["spec", "status", "metadata"])
+def test_values_of_wrong_types_are_left_to_the_decoder(field: str, value: object) -> None:
+    for kind, raw in ((each.kind, each.raw) for each in read(vcjob(), pod("p"), node("n"), queue("q"))):
+        changed = {**raw, field: {"name": "x", **value} if field == "metadata" and isinstance(value, dict) else value}
+        if field != "metadata" or isinstance(changed["metadata"], dict):
+            manifest_warnings([Manifest("x", kind, changed)], OURS)
+        tasks = {**raw, "spec": {"tasks": value, "template": value, "containers": value, "schedulerName": value}}
+        manifest_warnings([Manifest("x", kind, tasks)], OURS)
