@@ -10,18 +10,19 @@ _MAX_KNOWN: Final = 2000
 """Names that are compared with one."""
 
 
-def closest(name: str, known: Iterable[str]) -> str:
-    """Returns the known name that resembles a name most; "" if none resembles it."""
+def closest(name: str, known: Iterable[str], likeness: float = 0.6) -> str:
+    """Returns the known name that resembles a name most; "" if none resembles it. ``likeness``: from 0 to 1, the least
+    that counts."""
     names = sorted(known)
-    return "" if len(name) > _MAX_LENGTH or len(names) > _MAX_KNOWN else _closest(name, tuple(names))
+    return "" if len(name) > _MAX_LENGTH or len(names) > _MAX_KNOWN else _closest(name, tuple(names), likeness)
 
 
 @lru_cache(maxsize=1024)
-def _closest(name: str, known: tuple[str, ...]) -> str:
+def _closest(name: str, known: tuple[str, ...], likeness: float) -> str:
     from difflib import get_close_matches
 
     by_folded = {each.lower(): each for each in known if len(each) <= _MAX_LENGTH}
-    return next((by_folded[each] for each in get_close_matches(name.lower(), by_folded, n=1)), "")
+    return next((by_folded[each] for each in get_close_matches(name.lower(), by_folded, 1, likeness)), "")
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

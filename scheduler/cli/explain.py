@@ -1,13 +1,13 @@
 """``volcano-py explain``: why a Pod, PodGroup or workload waits, and the smallest change that lets it run."""
 
 import re
-from difflib import get_close_matches
 from typing import Any, Final
 
 import click
 from click.shell_completion import CompletionItem
 
 from scheduler.api.explained_kinds import EXPLAINED, explained_kind, is_kind
+from scheduler.api.suggestions import closest
 from scheduler.cli.cluster_source import ClusterSource, cluster_source_options
 from scheduler.cli.completion import names_of
 from scheduler.cli.errors import FORBIDDEN, CommandError
@@ -28,8 +28,8 @@ class _KindArgument(click.ParamType[str]):
         if kind is None:
             kind = word
             if not _OTHER_KIND.fullmatch(word) or _is_no_owner(word):
-                close = get_close_matches(word.lower(), [*EXPLAINED, *_ALIASES], 1, 0.75)
-                meant = f"; did you mean {close[0]!r}?" if close else ""
+                close = _meant(word)
+                meant = f"; did you mean {close!r}?" if close else ""
                 kinds = ", ".join(map(repr, EXPLAINED))
                 self.fail(f"{word!r} is not one of {kinds}, or the kind of another owner of Pods{meant}", param, ctx)
         return f"{kind}{slash}{name}"
@@ -38,13 +38,16 @@ class _KindArgument(click.ParamType[str]):
         return [CompletionItem(kind) for kind in EXPLAINED if kind.startswith(incomplete)]
 
 
+def _meant(word: str) -> str:
+    """The name of a kind that resembles a word, or ""."""
+    return closest(word, [*EXPLAINED, *_ALIASES], 0.75)
+
+
 def _is_no_owner(word: str) -> bool:
     """Whether a word is nearly the name of a kind, or that of a known kind that owns no Pods, such as ``queue``."""
     from scheduler.api.kinds import KINDS
 
-    if get_close_matches(word.lower(), [*EXPLAINED, *_ALIASES], 1, 0.75):
-        return True
-    return any(is_kind(word, kind.name) for kind in KINDS)
+    return bool(_meant(word)) or any(is_kind(word, kind.name) for kind in KINDS)
 
 
 _OTHER_KIND: Final = re.compile(r"[A-Za-z][A-Za-z0-9]*(\.[a-z0-9.-]+)?")
@@ -100,13 +103,16 @@ def _explain(source: ClusterSource, kind: str, name: str, search: bool, output: 
         except NotFoundError as error:
             raise CommandError(str(error)) from None
     if not source.paths:  # of manifests, all mistakes are reported
-        from scheduler.api.kinds import POD_GROUP, QUEUE
+        from scheduler.api import kinds
         from scheduler.cluster.mistakes import object_warnings
-        from scheduler.explain.target import KINDS
 
         group_namespace, _, group = found.group.partition("/")
-        objects = (KINDS[kind], namespace, name), (POD_GROUP, group_namespace, group), (QUEUE, "", found.queue)
-        for warning in object_warnings(simulation.cluster, simulation.scheduler_names, *dict.fromkeys(objects)):
+        own = [
+            (getattr(kinds, constant), namespace, name)
+            for constant in (EXPLAINED[kind].constants if kind in EXPLAINED else ())
+        ]
+        others = (kinds.POD_GROUP, group_namespace, group), (kinds.QUEUE, "", found.queue)
+        for warning in object_warnings(simulation.cluster, simulation.scheduler_names, *dict.fromkeys((*own, *others))):
             echo(f"warning: {warning}", err=True)
     for problem in found.problems:
         echo(f"warning: scheduler configuration: {problem}", err=True)
