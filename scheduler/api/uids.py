@@ -1,8 +1,8 @@
 """Names without the uids that controllers put into them.
 
 The PodGroup of a vcjob is called ``<job>-<uid of the job>``, and that of Pods without one ``podgroup-<uid of their
-owner>``. Whoever knows the uid of an object can name it as the owner of objects elsewhere, so metrics, which users of
-all namespaces may read, have no uids.
+owner>``. A user who knows the uid of an object can name it as the owner of objects elsewhere. So metrics, which users
+of all namespaces may read, have no uids.
 """
 
 import re

@@ -32,7 +32,7 @@ class Store:
         self._objects: dict[Kind, dict[Key, KubeObject]] = {}
         self._pods_of: dict[tuple[str, str], dict[str, Pod]] = {}
         """By namespace and the uid of the owner that manages them, then by name. An owner is in the namespace of its
-        Pods: whoever may create Pods may write the uid of any object into them."""
+        Pods: a user who may create Pods may write the uid of any object into them."""
         self._grouped: dict[Key, dict[str, Pod]] = {}
         """By the PodGroup they name, then by name."""
         self._parts = PodParts()

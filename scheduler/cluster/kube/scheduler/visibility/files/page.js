@@ -308,31 +308,62 @@ function heading() {
   return element("th", { role: "rowheader", scope: "row" });
 }
 
-// --- waiting gangs ---------------------------------------------------------------------------------------------------
-const waitingRows = new Map();
-const waitingPages = new Pages($("waiting-pages"), WAITING_ROWS, drawWaiting);
-
-function drawWaiting() {
-  const waiting = data.waiting;
-  const some = !!waiting && waiting.size > 0;
-  show($("waiting-tools"), some);
-  const words = $("waiting-filter").value.toLowerCase().split(/\s+/).filter(Boolean);
-  const rows = !waiting ? [] : [...waiting.entries()].filter(([, row]) => matches(row, words));
-  rows.sort(([, a], [, b]) => compare(a.queue, b.queue) || compare(a.waits, b.waits) || a.position - b.position);
-  const shown = waitingPages.of(rows);
-  show($("waiting-table"), rows.length > 0);
-  show($("waiting-empty"), rows.length === 0);
-  let empty = nothingYet();
-  if (waiting === null) empty = "You may not list PodGroups of all namespaces. Choose a namespace.";
-  else if (some) empty = "No waiting gang matches the filter.";
-  else if (waiting) empty = "No gang waits.";
-  setText($("waiting-empty"), empty);
-  if (waiting) {
-    const omitted = data.omitted.waiting ? `; ${number(data.omitted.waiting)} more are further back in their queues` : "";
-    setText($("waiting-count"), `${rows.length === waiting.size ? "" : `${number(rows.length)} of `}${counted(waiting.size, "gang")}${omitted}`);
+// --- gangs -----------------------------------------------------------------------------------------------------------
+// The table of a section of gangs: a filter, pages, and a row for each gang.
+class GangTable {
+  // `labels`: of the columns after Gang, Ready / min and Queue; `before`: the order of rows; `draw`: shows a row in the
+  // cells of these columns; `words`: what is said where there is nothing to show.
+  constructor(section, size, { labels, before, draw, words }) {
+    this.section = section;
+    this.labels = labels;
+    this.before = before;
+    this.drawRow = draw;
+    this.words = words;
+    this.lines = new Map();
+    this.pages = new Pages($(`${section}-pages`), size, () => this.draw());
+    $(`${section}-filter`).addEventListener("input", later(() => this.draw()));
   }
-  arrange($("waiting-rows"), waitingRows, shown.map(([key]) => key), waitingRow);
-  for (const [key, row] of shown) drawWaitingRow(waitingRows.get(key), row);
+
+  draw() {
+    const part = (name) => $(`${this.section}-${name}`);
+    const gangs = data[this.section];
+    const some = !!gangs && gangs.size > 0;
+    show(part("tools"), some);
+    const words = part("filter").value.toLowerCase().split(/\s+/).filter(Boolean);
+    const rows = !gangs ? [] : [...gangs.entries()].filter(([, row]) => matches(row, words));
+    rows.sort(this.before);
+    const shown = this.pages.of(rows);
+    show(part("table"), rows.length > 0);
+    show(part("empty"), rows.length === 0);
+    let empty = nothingYet();
+    if (gangs === null) empty = "You may not list PodGroups of all namespaces. Choose a namespace.";
+    else if (some) empty = this.words.noMatch;
+    else if (gangs) empty = this.words.none;
+    setText(part("empty"), empty);
+    if (gangs) {
+      const omitted = data.omitted[this.section];
+      const rest = omitted ? `; ${number(omitted)} ${this.words.omitted}` : "";
+      setText(part("count"), `${rows.length === gangs.size ? "" : `${number(rows.length)} of `}${counted(gangs.size, "gang")}${rest}`);
+    }
+    arrange(part("rows"), this.lines, shown.map(([key]) => key), () => this.line());
+    for (const [key, row] of shown) this.show(this.lines.get(key), row);
+  }
+
+  line() {
+    const name = heading();
+    name.append(element("span"), element("span", { class: "sub" }));
+    return element("tr", { role: "row" }, name, cell("Ready / min"), cell("Queue"), ...this.labels.map(cell));
+  }
+
+  show(line, row) {
+    const [name, pods, queue, ...others] = line.children;
+    setText(name.children[0], row.job || row.group);
+    setText(name.children[1], `namespace ${row.namespace}`);
+    const [ready, minimum, all] = row.pods ?? [0, 0, 0];
+    setText(pods, `${number(ready)} / ${number(minimum)}${all > minimum ? ` of ${number(all)}` : ""}`);
+    setText(queue, row.queue);
+    this.drawRow(others, row);
+  }
 }
 
 function matches(row, words) {
@@ -341,30 +372,9 @@ function matches(row, words) {
   return words.every((word) => text.includes(word));
 }
 
-function waitingRow() {
-  const name = heading();
-  name.append(element("span"), element("span", { class: "sub" }));
-  const since = cell("Since");
-  since.append(element("time"));
-  return element("tr", { role: "row" }, name, cell("Ready / min"), cell("Queue"), cell("Waits for"), since, cell("Reason"));
-}
-
-function drawWaitingRow(line, row) {
-  const [name, pods, queue, waits, since, reason] = line.children;
-  drawGang(row, name, pods, queue, since);
-  setText(waits, `${row.waits}, ${number(row.position)} of ${number(row.of)}`);
-  setText(reason, row.reason || "no reason was recorded in the last session");
-}
-
-// Draws what waiting and running gangs have in common.
-function drawGang(row, name, pods, queue, since) {
-  setText(name.children[0], row.job || row.group);
-  setText(name.children[1], `namespace ${row.namespace}`);
-  const [ready, minimum, all] = row.pods ?? [0, 0, 0];
-  setText(pods, `${number(ready)} / ${number(minimum)}${all > minimum ? ` of ${number(all)}` : ""}`);
-  setText(queue, row.queue);
+function drawSince(cell, row) {
+  const time = (cell.firstElementChild ?? cell.appendChild(element("time")));
   const moment = row.since ? new Date(row.since * 1000) : null;
-  const time = since.children[0];
   setText(time, moment ? duration(Date.now() / 1000 - row.since) : "");
   if (moment && time.dateTime !== moment.toISOString()) {
     time.dateTime = moment.toISOString();
@@ -372,46 +382,25 @@ function drawGang(row, name, pods, queue, since) {
   }
 }
 
-// --- running gangs ---------------------------------------------------------------------------------------------------
-const runningRows = new Map();
-const runningPages = new Pages($("running-pages"), RUNNING_ROWS, drawRunning);
-
-function drawRunning() {
-  const running = data.running;
-  const some = !!running && running.size > 0;
-  show($("running-tools"), some);
-  const words = $("running-filter").value.toLowerCase().split(/\s+/).filter(Boolean);
-  const rows = !running ? [] : [...running.entries()].filter(([, row]) => matches(row, words));
-  rows.sort(([a, one], [b, other]) => (other.since ?? 0) - (one.since ?? 0) || compare(a, b));
-  const shown = runningPages.of(rows);
-  show($("running-table"), rows.length > 0);
-  show($("running-empty"), rows.length === 0);
-  let empty = nothingYet();
-  if (running === null) empty = "You may not list PodGroups of all namespaces. Choose a namespace.";
-  else if (some) empty = "No running gang matches the filter.";
-  else if (running) empty = "No gang runs.";
-  setText($("running-empty"), empty);
-  if (running) {
-    const omitted = data.omitted.running ? `; ${number(data.omitted.running)} older ones are not sent` : "";
-    setText($("running-count"), `${rows.length === running.size ? "" : `${number(rows.length)} of `}${counted(running.size, "gang")}${omitted}`);
-  }
-  arrange($("running-rows"), runningRows, shown.map(([key]) => key), runningRow);
-  for (const [key, row] of shown) drawRunningRow(runningRows.get(key), row);
-}
-
-function runningRow() {
-  const name = heading();
-  name.append(element("span"), element("span", { class: "sub" }));
-  const since = cell("Since");
-  since.append(element("time"));
-  return element("tr", { role: "row" }, name, cell("Ready / min"), cell("Queue"), since, cell("Uses"));
-}
-
-function drawRunningRow(line, row) {
-  const [name, pods, queue, since, uses] = line.children;
-  drawGang(row, name, pods, queue, since);
-  setText(uses, row.uses || "nothing");
-}
+const waitingGangs = new GangTable("waiting", WAITING_ROWS, {
+  labels: ["Waits for", "Since", "Reason"],
+  before: ([, a], [, b]) => compare(a.queue, b.queue) || compare(a.waits, b.waits) || a.position - b.position,
+  draw([waits, since, reason], row) {
+    setText(waits, `${row.waits}, ${number(row.position)} of ${number(row.of)}`);
+    drawSince(since, row);
+    setText(reason, row.reason || "no reason was recorded in the last session");
+  },
+  words: { none: "No gang waits.", noMatch: "No waiting gang matches the filter.", omitted: "more are further back in their queues" },
+});
+const runningGangs = new GangTable("running", RUNNING_ROWS, {
+  labels: ["Since", "Uses"],
+  before: ([a, one], [b, other]) => (other.since ?? 0) - (one.since ?? 0) || compare(a, b),
+  draw([since, uses], row) {
+    drawSince(since, row);
+    setText(uses, row.uses || "nothing");
+  },
+  words: { none: "No gang runs.", noMatch: "No running gang matches the filter.", omitted: "older ones are not sent" },
+});
 
 // --- chips -----------------------------------------------------------------------------------------------------------
 const nodeRows = new Map();
@@ -533,7 +522,7 @@ function numbersOf(letters, state) {
 }
 
 // --- drawing and announcements ---------------------------------------------------------------------------------------
-const drawings = { summary: drawSummary, queues: drawQueues, waiting: drawWaiting, running: drawRunning, nodes: drawChips };
+const drawings = { summary: drawSummary, queues: drawQueues, waiting: () => waitingGangs.draw(), running: () => runningGangs.draw(), nodes: drawChips };
 const due = new Set();
 
 function draw(sections) {
@@ -770,8 +759,6 @@ try {
   // as the system
 }
 for (const state of STATES) $("chips-state").append(element("option", { value: state.word }, state.word));
-$("waiting-filter").addEventListener("input", later(drawWaiting));
-$("running-filter").addEventListener("input", later(drawRunning));
 $("chips-filter").addEventListener("input", later(drawChips));
 $("chips-conditions").addEventListener("change", drawChips);
 $("chips-resource").addEventListener("change", drawChips);
