@@ -112,6 +112,8 @@ CRONJOB_SCHEDULED_TIMESTAMP: Final = "volcano.sh/cronjob-scheduled-timestamp"
 
 RUN_LABEL: Final = "job.volcano.sh"
 """Label of the Pods of a vcjob that was created on the command line. Its value is the name of the job."""
+LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+"""Annotation by which ``kubectl apply`` repeats the whole object."""
 DEFAULT_CONTAINER: Final = "kubectl.kubernetes.io/default-container"
 
 # --- Signed records ---

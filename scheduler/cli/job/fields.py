@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from scheduler.api.names import CONDITION_UNSCHEDULABLE
+from scheduler.api.names import CONDITION_UNSCHEDULABLE, LAST_APPLIED
 from scheduler.api.printable import printable
 from scheduler.cli.connection import Raw
 from scheduler.cli.layout import hanging
@@ -35,11 +35,12 @@ def formatted(fields: Iterable[Field]) -> Iterator[str]:
 
 
 def about(metadata: "ObjectMeta", raw: Raw) -> Iterator[Field]:
-    """The name of a job, and what else identifies it."""
+    """The name of a job, and what else identifies it; without the copy of the object that ``kubectl apply`` keeps."""
     yield 0, "Name", metadata.name
     yield 0, "Namespace", metadata.namespace
     yield 0, "Labels", pairs((metadata.labels or {}).items())
-    yield 0, "Annotations", pairs((metadata.annotations or {}).items())
+    shown = [(key, value) for key, value in (metadata.annotations or {}).items() if key != LAST_APPLIED]
+    yield 0, "Annotations", pairs(shown)
     yield 0, "API Version", raw.get("apiVersion", "")
     yield 0, "Kind", raw.get("kind", "")
     yield 0, "Metadata", None

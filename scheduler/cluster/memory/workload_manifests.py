@@ -8,6 +8,7 @@ import hashlib
 from typing import Any, Final
 
 from scheduler.api.kinds import BATCH_JOB, DEPLOYMENT, POD, REPLICA_SET, Kind
+from scheduler.api.names import LAST_APPLIED
 from scheduler.cluster.memory.raw_objects import Json
 
 MAX_PODS: Final = 100_000
@@ -17,7 +18,6 @@ _ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
 _MAX_PREFIX_LENGTH: Final = 58
 """Characters of a name before its generated part."""
 TEMPLATE_HASH: Final = "pod-template-hash"
-_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 _REVISION: Final = "deployment.kubernetes.io/revision"
 COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
 
@@ -32,7 +32,7 @@ def new_replica_set(deployment: Json, template_hash: str | None = None) -> Json:
     labels = template["metadata"]["labels"] = {**as_object(template["metadata"].get("labels"))}
     selector = as_object(spec.get("selector")) or {"matchLabels": dict(labels)}
     labels[TEMPLATE_HASH] = digest
-    annotations = {k: v for k, v in (meta.get("annotations") or {}).items() if k not in (_LAST_APPLIED, _REVISION)}
+    annotations = {k: v for k, v in (meta.get("annotations") or {}).items() if k not in (LAST_APPLIED, _REVISION)}
     return {
         "apiVersion": REPLICA_SET.api_version,
         "kind": REPLICA_SET.name,

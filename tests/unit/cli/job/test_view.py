@@ -355,6 +355,25 @@ def test_an_ascend_job_is_shown_with_its_roles_conditions_and_restarts(cluster: 
     assert json.loads(cluster.prints("job", "view", "train", "-o", "json"))["kind"] == "AscendJob"
 
 
+@pytest.mark.parametrize("others", [{}, {"team": "vision"}])
+def test_the_copy_of_the_object_that_kubectl_apply_keeps_is_not_shown(cluster: Cluster, others: Raw) -> None:
+    annotations = {"kubectl.kubernetes.io/last-applied-configuration": '{"kind":"Job"}', **others}
+    shown = f"Annotations:          {'team=vision' if others else '<none>'}"
+    raw = job("train")
+    raw["metadata"]["annotations"] = annotations
+    cluster.holds(JOBS, raw)
+    cluster.holds(GROUPS)
+    cluster.holds(EVENTS)
+    assert shown in cluster.prints("job", "view", "train").splitlines()
+    assert json.loads(cluster.prints("job", "view", "train", "-o", "json"))["metadata"]["annotations"] == annotations
+
+    ascend_job(cluster)
+    raw = acjob({"Master": role()})
+    raw["metadata"]["annotations"] = annotations
+    cluster.holds(ACJOBS, raw)
+    assert shown in cluster.prints("job", "view", "train").splitlines()
+
+
 def test_an_ascend_job_without_a_status_waits(cluster: Cluster) -> None:
     ascend_job(cluster)
     for path, name in ((STATE, "vcjob-fault-npu-cm"), (HISTORY, "job-reschedule-reason")):
