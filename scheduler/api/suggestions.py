@@ -17,7 +17,7 @@ def closest(name: str, known: Iterable[str], likeness: float = 0.6) -> str:
     return "" if len(name) > _MAX_LENGTH or len(names) > _MAX_KNOWN else _closest(name, tuple(names), likeness)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=256)
 def _closest(name: str, known: tuple[str, ...], likeness: float) -> str:
     from difflib import get_close_matches
 

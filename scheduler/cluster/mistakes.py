@@ -14,7 +14,8 @@ from scheduler.cluster.known_fields import field_problems
 from scheduler.cluster.manifests import Manifest, ManifestError
 from scheduler.cluster.memory.cluster import MemoryCluster
 from scheduler.plugins.capacity_card.card_labels import read_node
-from scheduler.webhooks.mistakes import MAX_WARNINGS, KnownNames, mistakes
+from scheduler.webhooks.known_names import NodeNames
+from scheduler.webhooks.mistakes import MAX_WARNINGS, mistakes
 
 
 def manifest_warnings(
@@ -31,7 +32,7 @@ def manifest_warnings(
     return [f"{first}: {problem}{_others(count - 1)}" for problem, (first, count) in found.items()]
 
 
-def known_names(manifests: Iterable[Manifest], schedulers: Sequence[str]) -> KnownNames:
+def known_names(manifests: Iterable[Manifest], schedulers: Sequence[str]) -> NodeNames:
     """The names of the schedulers, and of the resources and cards of all nodes. Without a node nothing is known."""
     resources: set[str] = set()
     cards: set[str] = set()
@@ -49,10 +50,10 @@ def known_names(manifests: Iterable[Manifest], schedulers: Sequence[str]) -> Kno
         elif manifest.kind is DEVICE_CLASS:
             extended = _mapping(manifest.raw.get("spec")).get("extendedResourceName")
             resources |= {extended} if isinstance(extended, str) else set()
-    return KnownNames(tuple(schedulers), frozenset(resources), frozenset(cards), complete)
+    return NodeNames(tuple(schedulers), frozenset(resources), frozenset(cards), complete)
 
 
-def _problems(manifest: Manifest, known: KnownNames) -> Iterator[str]:
+def _problems(manifest: Manifest, known: NodeNames) -> Iterator[str]:
     """The warnings about a manifest, without the object. Raises ManifestError."""
     kind, raw = manifest.kind, manifest.raw
     if kind is None:

@@ -1,7 +1,9 @@
 """The admission server on a real API server, with the permissions that its documentation lists and no others."""
 
+import json
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -239,6 +241,24 @@ def test_a_vcjob_right_after_its_queue_is_accepted_and_gets_its_defaults(server:
         }
         stored = api.create(jobs, manifest)
         assert (stored["spec"]["minAvailable"], stored["spec"]["tasks"][0]["name"]) == (2, "default0")
+
+
+def test_likely_mistakes_are_warnings_that_kubectl_shows(server: Process, api: Client) -> None:
+    name = f"{server.namespace}-misspelt"
+    api.create(QUEUES, queue(name))
+    tasks = [{"replicas": 1, "template": TEMPLATE}]
+    manifest = {
+        "apiVersion": "batch.volcano.sh/v1alpha1",
+        "kind": "Job",
+        "metadata": {"name": name},
+        "spec": {"queue": name, "schedulerName": "vulcano-py", "minAvalable": 1, "tasks": tasks},
+    }
+    kubectl = [str(server.plane.binaries / "kubectl"), f"--kubeconfig={server.plane.kubeconfig}"]
+    command = [*kubectl, "create", "--validate=warn", "--dry-run=server", "-f", "-"]
+    done = subprocess.run(command, input=json.dumps(manifest), capture_output=True, text=True, check=True)
+    assert 'Warning: unknown field "spec.minAvalable"\n' in done.stderr  # by the API server
+    text = "spec.schedulerName: 'vulcano-py' is not a name of this scheduler (volcano-py); did you mean 'volcano-py'?"
+    assert f"Warning: {text}\n" in done.stderr
 
 
 def test_a_large_vcjob_is_decided_on_in_a_process_of_its_own_which_is_replaced_when_it_is_killed(

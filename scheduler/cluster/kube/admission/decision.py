@@ -15,6 +15,7 @@ from scheduler.cluster.kube.admission.cluster_view import DecisionView
 from scheduler.cluster.kube.admission.review import allowed, read_review
 from scheduler.webhooks.contract import Json, Request, Settings
 from scheduler.webhooks.fields import truncated
+from scheduler.webhooks.mistakes import warnings_of
 from scheduler.webhooks.routes import Route
 from scheduler.webhooks.validation_result import ValidationResult
 
@@ -69,7 +70,8 @@ def decide(route: Route, body: bytes, view: DecisionView, settings: Settings) ->
         if refusal:
             result = Result.DENIED
         else:
-            answer = allowed(review.uid, request.object, new)
+            warnings = warnings_of(request, view, settings) if route.validate else ()
+            answer = allowed(review.uid, request.object, new, warnings)
     except MemoryError:  # the process is out of memory
         raise
     except Exception as error:  # a bug: the write is refused rather than left without an answer

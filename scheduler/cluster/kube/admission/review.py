@@ -1,6 +1,7 @@
 """Decodes AdmissionReviews (v1) and encodes their answers."""
 
 import base64
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
@@ -79,13 +80,15 @@ def read_review(body: bytes, route: Route) -> DecodedReview:
     return DecodedReview(wire.uid, request)
 
 
-def allowed(uid: str, old: Json | None = None, new: Json | None = None) -> bytes:
-    """The answer that allows a write, with the patch from ``old`` to ``new``."""
+def allowed(uid: str, old: Json | None = None, new: Json | None = None, warnings: Sequence[str] = ()) -> bytes:
+    """The answer that allows a write, with the patch from ``old`` to ``new``. ``warnings``: for the client."""
     response: dict[str, Any] = {"uid": uid, "allowed": True}
     patch = list(json_patch(old, new))
     if patch:
         response["patchType"] = "JSONPatch"
         response["patch"] = base64.b64encode(_encode(patch)).decode()
+    if warnings:
+        response["warnings"] = list(warnings)
     return _answer(response)
 
 

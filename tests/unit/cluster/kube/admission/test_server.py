@@ -163,6 +163,18 @@ def test_a_refusal_is_returned_with_its_reason_and_counted() -> None:
     run(scenario)
 
 
+def test_a_write_that_is_allowed_is_answered_with_warnings_by_the_validating_webhook_only() -> None:
+    async def scenario() -> None:
+        async with running_server() as world:
+            obj = {"metadata": {"name": "q"}, "spec": {"weight": 1, "capability": {"nvidia.com/gpuu": 1}}}
+            text = "spec.capability[nvidia.com/gpuu]: unknown resource; did you mean 'nvidia.com/gpu'?"
+            answer = {"uid": "u-1", "allowed": True, "warnings": [text]}
+            assert await world.ask("/queues/validate", obj) == answer
+            assert "warnings" not in await world.ask("/queues/mutate", obj)
+
+    run(scenario)
+
+
 def test_the_deletion_of_a_queue_is_reviewed_by_name() -> None:
     async def scenario() -> None:
         async with running_server() as world:
