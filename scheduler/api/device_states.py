@@ -1,7 +1,10 @@
 """The state of single devices on nodes, as plugins report it to tools."""
 
 from enum import Enum
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from scheduler.api.task import Task
 
 
 class DeviceState(Enum):
@@ -69,3 +72,18 @@ class Device(NamedTuple):
     """The problem of the node as a whole, or ""."""
     reported: float = 0.0
     """Unix time of the report that gives the state of the node's devices; 0 if unknown."""
+
+
+class DeviceFault(NamedTuple):
+    """A device that does not work, and a Pod that uses it."""
+
+    node: str
+    device: str
+    """The name of the device on its node, such as ``Ascend910-3``."""
+    task: "Task"
+    problem: str
+    """What is wrong, after the name of the device: ``is unhealthy``."""
+
+    @property
+    def text(self) -> str:
+        return f"{self.device} of node {self.node} {self.problem} (Pod {self.task.name})"

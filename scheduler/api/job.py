@@ -9,8 +9,10 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
+from scheduler.api.kinds import ACJOB, VCJOB, Kind
 from scheduler.api.names import (
     CARD_REQUEST,
+    CONDITION_DEVICE_UNHEALTHY,
     CONDITION_SCHEDULED,
     CONDITION_UNSCHEDULABLE,
     ORDERED_TASKS,
@@ -33,6 +35,8 @@ PENDING = "Pending"
 PENDING_PHASES = ("", PENDING)
 INQUEUE = "Inqueue"
 RUNNING = "Running"
+_TEMPORARY = (CONDITION_UNSCHEDULABLE, CONDITION_DEVICE_UNHEALTHY)
+"""Conditions that sessions end."""
 
 
 class Condition(NamedTuple):
@@ -57,6 +61,8 @@ class Job(msgspec.Struct, eq=False):
     name: str
     owner_uid: str
     """uid of the object that manages the PodGroup, or ""."""
+    owner_kind: Kind | None
+    """Its kind; None if there is none, or if the kind is not known."""
     queue: str
     priority: int
     creation: float
@@ -258,6 +264,13 @@ class Job(msgspec.Struct, eq=False):
         return found
 
     @property
+    def owner_name(self) -> str:
+        """The name of the vcjob or AscendJob that owns the PodGroup, which has that name and its uid; "": of another
+        owner, or of none."""
+        name = self.name.removesuffix(f"-{self.owner_uid}")
+        return name if self.owner_kind in (VCJOB, ACJOB) and name != self.name else ""
+
+    @property
     def is_settled(self) -> bool:
         """Nothing in the job waits or is to be written: all its Pods run, it holds its minResources, and the status of
         its PodGroup says so. Sessions skip such jobs, except as victims."""
@@ -283,12 +296,12 @@ class Job(msgspec.Struct, eq=False):
         return False
 
     def _conditions_are_final(self) -> bool:
-        """The gang is Scheduled, and not Unschedulable at the same time."""
+        """The gang is Scheduled, and not Unschedulable at the same time; none of its devices is unhealthy."""
         scheduled = False
         for condition in self.conditions:
             if condition.type == CONDITION_SCHEDULED and condition.reason == REASON_GANG_READY:
                 scheduled = True
-            elif condition.type == CONDITION_UNSCHEDULABLE and condition.status == "True":
+            elif condition.type in _TEMPORARY and condition.status == "True":
                 return False
         return scheduled
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from scheduler.api.decisions import PodGroupStatusUpdate
 from scheduler.api.job import INQUEUE, PENDING_PHASES, Job
+from scheduler.api.kinds import Kind
 from scheduler.api.names import CARD_REQUEST, HARD, SOFT
 from scheduler.api.objects import Quantity, ResourceList
 from scheduler.api.resource import Dimensions, Vector
@@ -62,6 +63,7 @@ class JobRecord(msgspec.Struct, eq=False, gc=False):
     labels: dict[str, str] | None = None
     owner_uid: str = ""
     """uid of the object that manages the PodGroup, or ""."""
+    owner_kind: Kind | None = None
     queue: str = ""
     creation: float = 0.0
     min_resources: Vector | None = None
@@ -245,6 +247,7 @@ def _build(
         record.namespace,
         record.name,
         record.owner_uid,
+        record.owner_kind,
         record.queue,
         priority(spec.priority_class_name),
         record.creation,

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from scheduler.api.decisions import PodGroupStatusUpdate
 from scheduler.api.job import Job
+from scheduler.api.kinds import find_kind
 from scheduler.api.names import PODGROUP_PREFIX
 from scheduler.api.objects import controller_of
 from scheduler.api.quantity import QuantityError
@@ -135,6 +136,7 @@ class JobTable:
         record.labels, record.annotations = meta.labels, annotations
         owner = controller_of(group) if meta.owner_references else None
         record.owner_uid = owner.uid if owner is not None else ""
+        record.owner_kind = find_kind(owner.api_version, owner.kind) if owner is not None else None
         record.queue = spec.queue or self._default_queue
         record.creation = seconds_of(meta.creation_timestamp)
         record.min_resources = minimum

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from scheduler.api.device_states import Availability
@@ -14,6 +15,7 @@ from scheduler.api.resource import MEMORY_INDEX, PODS_INDEX
 from scheduler.api.written_amounts import readable
 from scheduler.explain.explanation import QueueAmounts
 from scheduler.explain.queues import queue_totals, queues_by_namespace, waiting_in_order
+from scheduler.framework.device_faults import faults_of
 from scheduler.framework.figures import DeviceCounts
 from scheduler.framework.session import Session
 from scheduler.framework.status import unschedulable_message
@@ -105,7 +107,7 @@ def _waiting(session: Session) -> tuple[WaitingRow, ...]:
             "admission" if admission else "nodes",
             position,
             len(jobs),
-            _owner(job),
+            job.owner_name,
             int(job.creation),
             _reason(job),
             _pods(job),
@@ -117,14 +119,23 @@ def _waiting(session: Session) -> tuple[WaitingRow, ...]:
 
 # --- running gangs ----------------------------------------------------------------------------------------------------
 def _running(session: Session) -> tuple[RunningRow, ...]:
-    """The gangs that have their minimum, the newest first."""
+    """The gangs that have their minimum: those with failed devices first, then the newest ones."""
     resources = session.dimensions.names
     rows = [
-        job.remember("running row", len(resources), lambda job=job: _running_row(job, resources))  # type: ignore[misc]
+        _with_alert(
+            job,
+            job.remember("running row", len(resources), lambda job=job: _running_row(job, resources)),  # type: ignore[misc]
+        )
         for job in session.jobs.values()
         if job.ready_count >= max(job.min_member, 1)
     ]
-    return tuple(sorted(rows, key=lambda row: (-row.since, row.namespace, row.group)))
+    return tuple(sorted(rows, key=lambda row: (not row.alert, -row.since, row.namespace, row.group)))
+
+
+def _with_alert(job: Job, row: RunningRow) -> RunningRow:
+    """The row with the devices that fail under the job now."""
+    faults = faults_of(job)
+    return replace(row, alert=_shortened(faults)) if faults else row
 
 
 def _running_row(job: Job, resources: Sequence[str]) -> RunningRow:
@@ -134,22 +145,19 @@ def _running_row(job: Job, resources: Sequence[str]) -> RunningRow:
         if dim not in (MEMORY_INDEX, PODS_INDEX)
     ]
     uses = ", ".join(held[-USES:][::-1])  # extended resources first
-    return RunningRow(job.namespace, job.name, job.queue, _owner(job), int(job.creation), _pods(job), uses)
+    return RunningRow(job.namespace, job.name, job.queue, job.owner_name, int(job.creation), _pods(job), uses)
 
 
 def _pods(job: Job) -> tuple[int, int, int]:
     return job.ready_count, job.min_member, job.size
 
 
-def _owner(job: Job) -> str:
-    """The vcjob: the PodGroup has its name and its uid."""
-    name = job.name.removesuffix(f"-{job.owner_uid}") if job.owner_uid else job.name
-    return "" if name == job.name else name
-
-
 def _reason(job: Job) -> str:
     """Only what the conditions of the PodGroup and its Pods say, so that their owners may read it."""
-    text = unschedulable_message(job) or origin_reason(job).removeprefix(":").strip()
+    return _shortened(unschedulable_message(job) or origin_reason(job).removeprefix(":").strip())
+
+
+def _shortened(text: str) -> str:
     return text if len(text) <= REASON else f"{text[: REASON - 1]}…"
 
 

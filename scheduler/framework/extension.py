@@ -202,6 +202,8 @@ QUEUE_USAGE = ExtensionPoint("QueueUsage", "", Combine.EACH, ("Queue",), (Mappin
 """usage(queue): name -> (used, limit) of quotas that are not in the queue's spec, for reports."""
 NODE_DEVICES = ExtensionPoint("NodeDevices", "", Combine.EACH, (), (Iterable,))
 """devices(): the Devices of nodes, for reports."""
+DEVICE_FAULTS = ExtensionPoint("DeviceFaults", "", Combine.EACH, (), (Iterable,))
+"""faults(): the DeviceFaults of devices that Pods use."""
 HELD_AMOUNTS = ExtensionPoint("HeldAmounts", "", Combine.EACH, (), (Iterable,))
 """held(): (task, resource -> amount in units of the resource) of tasks that hold other amounts than they request, for
 ``status.allocated`` of queues."""

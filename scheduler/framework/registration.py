@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from contextlib import contextmanager
 from typing import Any, Literal, Protocol, TypeVar, overload
 
-from scheduler.api.device_states import Device
+from scheduler.api.device_states import Device, DeviceFault
 from scheduler.api.hypernode import HyperNode
 from scheduler.api.job import Job
 from scheduler.api.node import Column, Rows
@@ -355,6 +355,11 @@ class Registration(Answers):
     def add_node_devices(self, devices: Callable[[], Iterable[Device]]) -> None:
         """Registers a function that returns the devices of nodes and their state, for reports."""
         self.register(points.NODE_DEVICES, devices)
+
+    def add_device_faults(self, faults: Callable[[], Iterable[DeviceFault]]) -> None:
+        """Registers a function that returns the devices that do not work although Pods use them, for conditions and
+        Events. It is called when the session is closed."""
+        self.register(points.DEVICE_FAULTS, faults)
 
     def add_held_amounts(self, held: Callable[[], Iterable[tuple[Task, Mapping[str, int]]]]) -> None:
         """Registers a function that returns the tasks that hold other amounts than they request, for

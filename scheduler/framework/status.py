@@ -13,6 +13,7 @@ from scheduler.api.decisions import PodGroupStatusUpdate, QueueAllocated, group_
 from scheduler.api.job import INQUEUE, PENDING, RUNNING, Condition, Job
 from scheduler.api.names import (
     CARD_REQUEST,
+    CONDITION_DEVICE_UNHEALTHY,
     CONDITION_SCHEDULED,
     CONDITION_UNSCHEDULABLE,
     EVENT_NORMAL,
@@ -20,6 +21,7 @@ from scheduler.api.names import (
     EVENT_UNSCHEDULABLE,
     EVENT_WARNING,
     ORDERED_TASKS,
+    REASON_DEVICES_HEALTHY,
     REASON_GANG_READY,
     REASON_NOT_ENOUGH_RESOURCES,
     REASON_QUEUE_NOT_FOUND,
@@ -32,6 +34,7 @@ from scheduler.api.scheduling import PodGroupCondition
 from scheduler.api.signed_records import AdmissionRecord
 from scheduler.api.task import ALLOCATED_STATUSES, TaskStatus
 from scheduler.api.times import format_timestamp, seconds_of
+from scheduler.framework.device_faults import faults_of, report_device_faults
 from scheduler.framework.extension import CLOSE, HELD_AMOUNTS
 from scheduler.framework.figures import QueueUsage
 from scheduler.framework.held_devices import held_devices
@@ -42,6 +45,8 @@ UNKNOWN, COMPLETED = "Unknown", "Completed"
 GROUP_READY = "pod group is ready"
 MAX_MESSAGE_LENGTH = 32_768
 """Characters of the message of a condition, as in Kubernetes."""
+_TEMPORARY = (CONDITION_UNSCHEDULABLE, CONDITION_DEVICE_UNHEALTHY)
+"""Conditions that sessions end."""
 _UNSCHEDULABLE_STANDS = 10.0
 """The condition Unschedulable stays True for at least this number of seconds, even if the gang is placed. A gang that
 waits a moment for evicted Pods has both conditions, as in Volcano, and a gang that is placed and evicted in turn does
@@ -51,6 +56,7 @@ not flap."""
 def close_session(session: Session) -> None:
     """Calls the plugins' close functions, then adds status updates and Events to the decisions."""
     session.ask(CLOSE)
+    report_device_faults(session)
     for job in session.active_jobs.values():
         _close_job(session, job)
     _close_queues(session)
@@ -140,7 +146,7 @@ def _runs_as_before(job: Job) -> bool:
         and job.counts == (len(running), 0, 0)
         and len(running) >= job.min_member
         and not (job.new_conditions or job.refusals or job.claimed_phase or job.recorded)
-        and not any(c.type == CONDITION_UNSCHEDULABLE and c.status == "True" for c in job.conditions)
+        and not any(c.type in _TEMPORARY and c.status == "True" for c in job.conditions)
     )
 
 
@@ -199,6 +205,8 @@ def _conditions(session: Session, job: Job, phase: str = "") -> tuple[PodGroupCo
     changes = [("True", *new) for new in _new_conditions(job)]
     if _is_schedulable_again(session, job, phase):
         changes.append(("False", CONDITION_UNSCHEDULABLE, REASON_GANG_READY, ""))
+    if not faults_of(job) and any(c.type == CONDITION_DEVICE_UNHEALTHY and c.status == "True" for c in job.conditions):
+        changes.append(("False", CONDITION_DEVICE_UNHEALTHY, REASON_DEVICES_HEALTHY, ""))
     for status, type_, reason, text in changes:
         message = text[:MAX_MESSAGE_LENGTH]
         old = next((c for c in conditions if c.type == type_), None)

@@ -11,7 +11,7 @@ import msgspec
 WAITING: Final = 2000
 """Maximum of waiting gangs in a view, those that come first in their queues."""
 RUNNING: Final = 2000
-"""Maximum of running gangs in a view, the newest ones."""
+"""Maximum of running gangs in a view: those with failed devices, then the newest ones."""
 NODES: Final = 10_000
 """Maximum of rows of nodes in a view. Nodes with conditions or unusable chips come first, then names decide."""
 
@@ -67,7 +67,7 @@ class WaitingRow(msgspec.Struct, frozen=True, omit_defaults=True):
     of: int
     """Number of jobs that wait in the queue for the same."""
     job: str = ""
-    """Name of the vcjob, if one owns the PodGroup."""
+    """Name of the vcjob or AscendJob, if one owns the PodGroup."""
     since: int = 0
     """Unix time of its creation."""
     reason: str = ""
@@ -89,6 +89,8 @@ class RunningRow(msgspec.Struct, frozen=True, omit_defaults=True):
     """Pods that have a node or have succeeded, the minimum, and all Pods that exist."""
     uses: str = ""
     """What its Pods hold: cpu and extended resources."""
+    alert: str = ""
+    """Devices of its Pods that have failed, or ""."""
 
 
 class NodeRow(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -121,7 +123,7 @@ class Overview(msgspec.Struct, frozen=True):
     queues_of: dict[str, tuple[str, ...]] = {}
     """Namespace -> the queues that its jobs use."""
     running: tuple[RunningRow, ...] = ()
-    """The newest first."""
+    """Those with failed devices first, then the newest ones."""
     devices: tuple[tuple[str, tuple[int, ...]], ...] = ()
     """Resource -> numbers of devices in the order of ``Availability``."""
     node_counts: dict[str, int] = {}

@@ -97,6 +97,23 @@ def test_the_summary_of_a_tenant_has_what_the_tenant_may_see() -> None:
     run(scenario)
 
 
+def test_a_running_gang_whose_device_has_failed_comes_first_and_says_so() -> None:
+    fault = "Ascend910-3 of node a is unhealthy (Pod old-w-0)"
+    rows = (RunningRow("ns", "new", "q", since=9, uses="8 chip"), RunningRow("ns", "old", "q", since=1, alert=fault))
+
+    async def scenario() -> None:
+        async with viewer() as v:
+            await v.open()
+            await v.show(Overview(1.0, running=rows))
+            assert await v.texts("#running-rows th span:first-child") == ["old", "new"]
+            assert fault in (await v.texts("#running-rows td:last-child"))[0]
+            await v.show(Overview(2.0, running=(rows[0], RunningRow("ns", "old", "q", since=1))))
+            await v.tab.until("!document.getElementById('running-rows').innerText.includes('Ascend910-3')")
+            assert await v.texts("#running-rows th span:first-child") == ["new", "old"]
+
+    run(scenario)
+
+
 def test_running_gangs_are_filtered_and_go_when_they_end() -> None:
     rows = tuple(RunningRow("ns", f"g{i}", "q", since=i, pods=(2, 1, 3), uses="8 chip") for i in range(30))
 

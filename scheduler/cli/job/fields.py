@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from scheduler.api.names import CONDITION_UNSCHEDULABLE, LAST_APPLIED
+from scheduler.api.names import CONDITION_DEVICE_UNHEALTHY, CONDITION_UNSCHEDULABLE, LAST_APPLIED
 from scheduler.api.printable import printable
 from scheduler.cli.connection import Raw
 from scheduler.cli.layout import hanging
@@ -74,12 +74,25 @@ def pod_group(group: "PodGroup | None", waits: str) -> Iterator[Field]:
     yield 1, "Min Member", group.spec.min_member
     if waits:
         yield 1, "Waits", waits
+    for fault in device_faults(group).split("; "):
+        if fault:
+            yield 1, "Device Fault", fault
+
+
+def device_faults(group: "PodGroup | None") -> str:
+    """The devices that have failed under Pods of a PodGroup, separated by semicolons, or ""."""
+    return _true_condition(group, CONDITION_DEVICE_UNHEALTHY)
 
 
 def why_it_waits(group: "PodGroup | None") -> str:
     """The message of the condition Unschedulable of a PodGroup, or ""."""
+    return _true_condition(group, CONDITION_UNSCHEDULABLE)
+
+
+def _true_condition(group: "PodGroup | None", type_: str) -> str:
+    """The message of a condition that is True, or ""."""
     for condition in (group.status.conditions if group is not None else None) or ():
-        if condition.type == CONDITION_UNSCHEDULABLE and condition.status == "True":
+        if condition.type == type_ and condition.status == "True":
             return condition.message or condition.reason
     return ""
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from scheduler.api.batch import FINISHED_PHASES, JobPhase
 from scheduler.api.objects import controller_of
-from scheduler.cli.job.fields import why_it_waits
+from scheduler.cli.job.fields import device_faults, why_it_waits
 from scheduler.cli.job.list import replicas
 
 if TYPE_CHECKING:
@@ -51,8 +51,10 @@ class Gang:
 
     @property
     def reason(self) -> str:
-        """Why it waits or has failed, or ""."""
+        """Why it waits or has failed, or what has failed under it, or ""."""
         state = self.job.status.state
+        if state.phase not in FINISHED_PHASES and (faults := device_faults(self.group)):
+            return faults
         if state.phase == JobPhase.PENDING or not state.phase:
             waiting = self.unschedulable_message
             if waiting:

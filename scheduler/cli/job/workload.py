@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from scheduler.api.names import CONDITION_UNSCHEDULABLE, GROUP_NAME, POD_SCHEDULED
+from scheduler.cli.job.fields import device_faults
 
 if TYPE_CHECKING:
     from scheduler.api.objects import ObjectMeta, Pod
@@ -48,7 +49,9 @@ class Workload:
 
     @property
     def reason(self) -> str:
-        """Why Pods wait for a node, or ""."""
+        """Why Pods wait for a node, or what has failed under them, or ""."""
+        if faults := device_faults(self.group):
+            return faults
         waiting = [pod for pod in self.pods if not pod.spec.node_name]
         if not waiting:
             return ""

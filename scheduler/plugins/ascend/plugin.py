@@ -32,6 +32,7 @@ from scheduler.framework.session import Session
 from scheduler.plugins.ascend import cluster_reports
 from scheduler.plugins.ascend.bindings import Bindings
 from scheduler.plugins.ascend.chip_counts import chip_counts
+from scheduler.plugins.ascend.chip_faults import chip_faults
 from scheduler.plugins.ascend.chip_states import node_devices
 from scheduler.plugins.ascend.columns import ChipScore
 from scheduler.plugins.ascend.demand import CoreUse, Demand, Use
@@ -150,6 +151,7 @@ class Ascend:
         for ledger in ledgers:
             session.add_handlers(ledger.allocate, ledger.deallocate)
         session.add_node_devices(self._node_devices)
+        session.add_device_faults(lambda: chip_faults(session, ledgers))
         session.add_figures(self._figures)
         if NPU_CORE in owned and ledgers.parts is not None:
             exclusion = Exclusion(session, ASCEND_310P)

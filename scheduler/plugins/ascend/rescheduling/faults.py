@@ -13,17 +13,18 @@ import msgspec
 import numpy as np
 
 from scheduler.api.job import Job
-from scheduler.api.names import DEVICE_INFO_KEY, FAULT_SUFFIX, HUAWEI_PREFIX, NPU_CORE
+from scheduler.api.names import DEVICE_INFO_KEY, FAULT_SUFFIX, HUAWEI_PREFIX
 from scheduler.api.objects import ConfigMap
 from scheduler.api.reasons import Malformed
 from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import FINISHED_STATUSES, Task, TaskClass, TaskStatus
+from scheduler.plugins.ascend.chip_faults import core_chips
 from scheduler.plugins.ascend.chiplist import format_chips
 from scheduler.plugins.ascend.cluster_reports import ClusterReports, Report
 from scheduler.plugins.ascend.device_lists import device_reports
 from scheduler.plugins.ascend.inventory import NodeChips
 from scheduler.plugins.ascend.ledger import ChipLedger
-from scheduler.plugins.ascend.masks import ALL, NONE, WIDTH, ids_of
+from scheduler.plugins.ascend.masks import ALL, NONE, ids_of
 from scheduler.plugins.ascend.node_health import UNHEALTHY, NodeHealth
 from scheduler.plugins.ascend.rescheduling.decision import (
     CARD_UNHEALTHY,
@@ -164,7 +165,7 @@ def faults_of_nodes(
             continue
         by_uid = chips[snapshot.nodes.index[node.name]].held
         for task in snapshot.chips.get(node.name, ()):
-            used = by_uid.get(task.uid, NONE) | _core_chips(task)
+            used = by_uid.get(task.uid, NONE) | core_chips(task)
             if node.why:
                 yield task, Fault(NODE_UNHEALTHY, f"node {node.name} {node.why}")
             elif used & node.unhealthy:
@@ -230,14 +231,3 @@ def _requests_chips(cls: TaskClass) -> bool:
     amounts = (container.resources for container in containers if container.resources is not None)
     names = (name for each in amounts for name in (*(each.requests or ()), *(each.limits or ())))
     return any(name.startswith(HUAWEI_PREFIX) for name in names)
-
-
-def _core_chips(task: Task) -> int:
-    """The chips of which a Pod uses AI cores (``0-vir02``; ``0,1`` for whole chips)."""
-    mask = NONE
-    text = task.annotations.get(NPU_CORE, "") if task.record is None else task.record.chips.get(NPU_CORE, "")
-    for part in text.split(",") if text else ():
-        number = part.partition("-")[0]
-        if number.isascii() and number.isdecimal() and len(number) < 3 and int(number) < WIDTH:
-            mask |= 1 << int(number)
-    return mask

@@ -355,6 +355,31 @@ def test_an_ascend_job_is_shown_with_its_roles_conditions_and_restarts(cluster: 
     assert json.loads(cluster.prints("job", "view", "train", "-o", "json"))["kind"] == "AscendJob"
 
 
+FAULTS = "Ascend910-3 of node a is unhealthy (Pod train-w-0); Ascend910-5 of node a is unhealthy (Pod train-w-0)"
+
+
+def with_faults(group: Raw, status: str = "True") -> Raw:
+    """The PodGroup with the condition about failed devices."""
+    found = {"type": "DeviceUnhealthy", "status": status, "reason": "DeviceUnhealthy", "message": FAULTS}
+    return {**group, "status": {**group["status"], "phase": "Running", "conditions": [found]}}
+
+
+def test_devices_that_have_failed_are_rows_of_the_job(cluster: Cluster) -> None:
+    cluster.holds(JOBS, job("train", status={"state": {"phase": "Running"}}))
+    cluster.holds(GROUPS, with_faults(pod_group("train-uid", owner="train")))
+    cluster.holds(EVENTS)
+    cluster.holds(PODS)
+
+    lines = cluster.prints("job", "view", "train").splitlines()
+
+    assert [line for line in lines if "Device Fault" in line] == [
+        f"  Device Fault:       {text}" for text in FAULTS.split("; ")
+    ]
+    assert FAULTS in cluster.prints("job", "top", "--no-watch")
+    cluster.holds(GROUPS, with_faults(pod_group("train-uid", owner="train"), "False"))
+    assert "Ascend910-3" not in cluster.prints("job", "view", "train") + cluster.prints("job", "top", "--no-watch")
+
+
 @pytest.mark.parametrize("others", [{}, {"team": "vision"}])
 def test_the_copy_of_the_object_that_kubectl_apply_keeps_is_not_shown(cluster: Cluster, others: Raw) -> None:
     annotations = {"kubectl.kubernetes.io/last-applied-configuration": '{"kind":"Job"}', **others}

@@ -368,7 +368,7 @@ class GangTable {
 
 function matches(row, words) {
   if (!words.length) return true;
-  const text = `${row.namespace}/${row.group} ${row.queue} ${row.reason || row.uses || ""}`.toLowerCase();
+  const text = `${row.namespace}/${row.group} ${row.queue} ${row.reason || row.uses || ""} ${row.alert || ""}`.toLowerCase();
   return words.every((word) => text.includes(word));
 }
 
@@ -394,10 +394,15 @@ const waitingGangs = new GangTable("waiting", WAITING_ROWS, {
 });
 const runningGangs = new GangTable("running", RUNNING_ROWS, {
   labels: ["Since", "Uses"],
-  before: ([a, one], [b, other]) => (other.since ?? 0) - (one.since ?? 0) || compare(a, b),
+  before: ([a, one], [b, other]) =>
+    Boolean(other.alert) - Boolean(one.alert) || (other.since ?? 0) - (one.since ?? 0) || compare(a, b),
   draw([since, uses], row) {
     drawSince(since, row);
-    setText(uses, row.uses || "nothing");
+    if (!uses.firstChild) uses.append(element("span"), element("span", { class: "alert" }));
+    const [held, alert] = uses.children;
+    setText(held, row.uses || "nothing");
+    setText(alert, row.alert ? `⚠ ${row.alert}` : "");
+    show(alert, Boolean(row.alert));
   },
   words: { none: "No gang runs.", noMatch: "No running gang matches the filter.", omitted: "older ones are not sent" },
 });

@@ -1,0 +1,47 @@
+"""Chips that fail under running Pods, whether or not their jobs restart after faults.
+
+A chip counts while the device plugin reports it as unhealthy, and not while it is reset. Pods use chips whole, share
+them, or have AI cores of them.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from scheduler.api.device_states import DeviceFault
+from scheduler.api.names import NPU_CORE
+from scheduler.api.task import FINISHED_STATUSES, Task, TaskStatus
+from scheduler.framework.session import Session
+from scheduler.plugins.ascend.masks import NONE, WIDTH, ids_of
+from scheduler.plugins.ascend.npu_ledgers import NpuLedgers
+
+_PROBLEM = "is unhealthy"
+
+
+def chip_faults(session: Session, ledgers: NpuLedgers) -> Iterator[DeviceFault]:
+    """Yields the chips that do not work, for each Pod on their nodes that uses them. Only nodes with a fault are looked
+    at one by one."""
+    snapshot = session.snapshot
+    for resource, ledger in ledgers.whole.items():
+        exhausted = ledgers.exhausted(resource)
+        chips = {**ledgers.chips[resource], **exhausted} if exhausted else ledgers.chips[resource]
+        for row in sorted({*np.flatnonzero(ledger.faulty).tolist(), *exhausted} & chips.keys()):
+            node, name = chips[row], snapshot.nodes.names[row]
+            unhealthy = node.unusable & ~node.recovering & node.present
+            for task in snapshot.chips.get(name, ()) if unhealthy else ():
+                if task.status is TaskStatus.RELEASING or task.status in FINISHED_STATUSES:
+                    continue
+                used = node.held.get(task.uid, NONE) | core_chips(task)
+                for chip in ids_of(used & unhealthy):
+                    yield DeviceFault(name, f"{resource.prefix}{chip}", task, _PROBLEM)
+
+
+def core_chips(task: Task) -> int:
+    """The mask of the chips of which a Pod uses AI cores (``0-vir02``; ``0,1`` for whole chips)."""
+    mask = NONE
+    text = task.annotations.get(NPU_CORE, "") if task.record is None else task.record.chips.get(NPU_CORE, "")
+    for part in text.split(",") if text else ():
+        number = part.partition("-")[0]
+        if number.isascii() and number.isdecimal() and len(number) < 3 and int(number) < WIDTH:
+            mask |= 1 << int(number)
+    return mask
