@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
+from scheduler.api.json_texts import json_problem
 from scheduler.api.names import CARD_CARD, CARD_NAME, CPU, MEMORY
 from scheduler.api.written_values import type_of
 
@@ -119,7 +120,7 @@ def _parse_counts(text: str, alternatives: bool) -> CardCounts:
     try:
         pairs = json.loads(text, object_pairs_hook=_Pairs)
     except (ValueError, RecursionError):
-        return CardCounts({}, (f"{text[:64]!r} is not JSON",), readable=False)
+        return CardCounts({}, (f"{text[:64]!r} is {json_problem(text) or 'not JSON'}",), readable=False)
     if not isinstance(pairs, _Pairs):
         return CardCounts({}, (f"{text[:64]!r} is not a JSON object of cards and numbers",), readable=False)
     amounts: dict[Names, float] = {}

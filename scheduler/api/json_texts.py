@@ -4,6 +4,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+import msgspec
+
 from scheduler.api.names import (
     ASCEND_910_CONFIGURATION,
     BASE_DEVICE_INFOS,
@@ -34,6 +36,14 @@ def json_problem(text: str) -> str:
     """Returns why a text is not JSON, with the position: ``not JSON: expecting ',' delimiter (line 1, column 20)``;
     "" if it is."""
     try:
+        msgspec.json.decode(text)  # much faster, but with fewer positions
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return _found_by_python(text)
+    return ""
+
+
+def _found_by_python(text: str) -> str:
+    try:
         json.loads(text)
     except json.JSONDecodeError as error:
         problem = f"{error.msg[:1].lower()}{error.msg[1:]} (line {error.lineno}, column {error.colno})"
@@ -43,7 +53,7 @@ def json_problem(text: str) -> str:
         return "not JSON: nested too deeply"
     except ValueError as error:
         return f"not JSON: {error}"
-    return ""
+    return "not JSON"  # such as NaN, which Python accepts
 
 
 def annotation_problems(annotations: Mapping[str, str]) -> Iterator[tuple[str, str]]:

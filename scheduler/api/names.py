@@ -8,6 +8,8 @@ keys, and the card quota design for ``volcano.sh/card.*``.
 from typing import Final
 
 DEFAULT_SCHEDULER_NAME: Final = "volcano-py"
+KUBE_SCHEDULER: Final = "default-scheduler"
+"""The schedulerName of Pods that name none."""
 DEFAULT_QUEUE: Final = "default"
 ROOT_QUEUE: Final = "root"
 DEFAULT_NAMESPACE: Final = "default"

@@ -1,9 +1,11 @@
 """The likely meaning of a misspelt name."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Final
 
+REQUESTED_ONLY: Final = ("mem", "memory", "core", "cores", "-percentage", "-number")
+"""Endings of resources of shared devices, which Pods request and nodes need not offer."""
 _MAX_LENGTH: Final = 253
 """The longest name for which others are sought: the time grows with the square of the length."""
 _MAX_KNOWN: Final = 2000
@@ -30,3 +32,15 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     resembles it."""
     found = closest(name, known)
     return f"; did you mean {found!r}?" if found else ""
+
+
+def similar_resource(name: str, known: Iterable[str], likeness: float = 0.6) -> str:
+    """``closest`` for the name of a resource. Requests for parts of shared devices, such as memory, need not resemble a
+    resource of nodes, so they only resemble each other."""
+    found = closest(name, known, likeness)
+    return found if found.endswith(REQUESTED_ONLY) or not name.endswith(REQUESTED_ONLY) else ""
+
+
+def other_scheduler(name: str, schedulers: Sequence[str]) -> str:
+    """What is wrong with a schedulerName that is none of the scheduler's names."""
+    return f"{name[:253]!r} is not a name of this scheduler ({', '.join(schedulers)}){did_you_mean(name, schedulers)}"

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 
 from scheduler.api.decisions import Bind, Decisions, Evict
+from scheduler.api.json_texts import annotation_problems
 from scheduler.api.kinds import NODE, ORIGINAL_KINDS, POD, RESOURCE_CLAIM, Kind
 from scheduler.api.names import DEFAULT_QUEUE
 from scheduler.api.objects import ConfigMap, KubeObject, Node, PriorityClass
@@ -138,6 +139,8 @@ class ClusterCache:
 
     def _upsert_node(self, node: Node) -> None:
         self._record_result(*self._nodes.upsert(node))
+        for key, problem in annotation_problems(node.metadata.annotations or {}):
+            self._malformed.add(f"metadata.annotations[{key}]", problem)
 
     def _upsert_priority(self, obj: PriorityClass) -> None:
         if self._priorities.upsert(obj):

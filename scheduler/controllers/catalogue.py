@@ -46,7 +46,7 @@ def make_controllers(
     namespace and name of the ConfigMap that configures them. ``head_start``: see PodGroupController. Raises
     SelectionError."""
     everything: list[Controller] = [
-        JobController(store, make_plugins),
+        JobController(store, make_plugins, scheduler_names),
         CronJobController(store),
         JobFlowController(store),
         JobTemplateController(store),

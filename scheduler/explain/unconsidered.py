@@ -4,12 +4,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from scheduler.api.kinds import POD_GROUP
-from scheduler.api.names import EVENT_WARNING, GROUP_NAME
+from scheduler.api.names import EVENT_WARNING, GROUP_NAME, KUBE_SCHEDULER
 from scheduler.api.suggestions import did_you_mean
 from scheduler.cluster.memory import MemoryCluster
 
 Raw = dict[str, Any]
-KUBE_SCHEDULER = "default-scheduler"
 
 
 def scheduler_of(pod: Raw) -> str:

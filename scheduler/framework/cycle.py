@@ -21,6 +21,7 @@ from scheduler.framework.configuration import Configuration
 from scheduler.framework.extension import JOB_ORDER, QUEUE_ORDER, TASK_ORDER, ExtensionPoint
 from scheduler.framework.external_calls import NO_EXTERNAL_CALLS, ExternalCalls
 from scheduler.framework.failures import PluginError, key_error, plugin_error, words_of
+from scheduler.framework.misspelt_resources import report_misspelt_resources
 from scheduler.framework.session import Session
 from scheduler.framework.status import close_session
 
@@ -72,6 +73,7 @@ def run_cycle(
         outcome.action_seconds[name] = time.perf_counter() - begun
     with naming_plugins(session):
         close_session(session)
+    report_misspelt_resources(session)
     outcome.seconds = time.perf_counter() - started
     return outcome
 

@@ -5,7 +5,7 @@ scheduler may be added later, so nothing is refused. ``simulate`` and ``explain`
 the names in queues, and warn of a name if it resembles a known one.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Final
 
@@ -25,20 +25,20 @@ from scheduler.api.names import (
     CPU,
     GROUP_NAME,
     HUAWEI_PREFIX,
+    KUBE_SCHEDULER,
     MEMORY,
     PODS,
     STORAGE,
 )
 from scheduler.api.objects import ENDED_PHASES
 from scheduler.api.printable import printable
-from scheduler.api.suggestions import closest
+from scheduler.api.suggestions import REQUESTED_ONLY, closest, other_scheduler, similar_resource
 from scheduler.webhooks.contract import ClusterView, Json, Request, Settings
 from scheduler.webhooks.known_names import COMMON, KnownNames, QueueNames
 from scheduler.webhooks.pod_templates import items, job_specs, mapping, pod_templates
 
 MAX_WARNINGS: Final = 10
 """Warnings about one object."""
-KUBE_SCHEDULER: Final = "default-scheduler"
 MAX_LENGTH: Final = 512
 """Characters of a warning in an answer."""
 MAX_COMPARED: Final = 32
@@ -50,8 +50,6 @@ _STANDARD: Final = frozenset({CPU, MEMORY, PODS, STORAGE, "ephemeral-storage"})
 _STANDARD_PREFIXES: Final = ("count/", "hugepages-", "attachable-volumes-", "deviceclass.resource.kubernetes.io/")
 _ASCEND: Final = f"{HUAWEI_PREFIX}Ascend"
 """The beginning of resources that have a name for each model of chip."""
-_REQUESTED_ONLY: Final = ("mem", "memory", "core", "cores", "-percentage", "-number")
-"""Endings of resources of shared devices, which Pods request and nodes need not offer."""
 _COUNTS: Final = {
     CARD_QUOTA: parse_quota,
     CARD_BORROWING_LIMIT: parse_quota,
@@ -122,10 +120,8 @@ class _Object:
         known = self._known
         if not isinstance(name, str) or name in ("", KUBE_SCHEDULER, *known.schedulers):
             return
-        meant = self._closest(name, known.schedulers, _LIKENESS)
-        if meant or known.complete or served:
-            names = ", ".join(known.schedulers)
-            yield f"{path}.schedulerName: {name[:253]!r} is not a name of this scheduler ({names}){_hint(meant)}"
+        if known.complete or served or closest(name, known.schedulers):
+            yield f"{path}.schedulerName: {other_scheduler(name, known.schedulers)}"
 
     def _resources(self, value: object, path: str) -> Iterator[str]:
         """The mistakes in requests and limits; a resource that is in both is reported once."""
@@ -146,12 +142,8 @@ class _Object:
                 continue
             if name in self._known.resources:
                 continue
-            meant = self._closest(name, self._known.resources | _STANDARD)
-            if name.endswith(_REQUESTED_ONLY):
-                absent = meant.endswith(_REQUESTED_ONLY)
-            else:
-                absent = bool(meant) or (complete and self._kind is not QUEUE)
-            if absent:
+            meant = self._closest(name, self._known.resources | _STANDARD, similar_resource)
+            if meant or (complete and self._kind is not QUEUE and not name.endswith(REQUESTED_ONLY)):
                 what = "no node has this resource" if complete else "unknown resource"
                 yield f"{path}[{key[:253]}]: {what}{_hint(meant)}"
 
@@ -166,16 +158,15 @@ class _Object:
             return
         for key, name in _cards(annotations):
             if name not in self._known.cards and not _is_share(name, self._known.cards):
-                meant = self._closest(name, self._known.cards)
+                meant = self._closest(name, self._known.cards, closest)
                 if meant or complete:
                     what = "no node has the card" if complete else "no queue has a quota of the card"
                     yield f"{prefix}metadata.annotations[{key}]: {what} {name[:253]!r}{_hint(meant)}"
 
-    def _closest(self, name: str, known: Iterable[str], likeness: float | None = None) -> str:
+    def _closest(self, name: str, known: Iterable[str], find: Callable[[str, Iterable[str], float], str]) -> str:
         """The known name that resembles a name most, or ""; always "" after a number of names."""
         self._left -= 1
-        default = _LIKENESS if self._known.complete else _CLOSE_LIKENESS
-        return closest(name, known, likeness or default) if self._left >= 0 else ""
+        return find(name, known, _LIKENESS if self._known.complete else _CLOSE_LIKENESS) if self._left >= 0 else ""
 
 
 def _hint(meant: str) -> str:

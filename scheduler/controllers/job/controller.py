@@ -1,5 +1,6 @@
 """job-controller: creates the PodGroups and Pods of vcjobs, and moves vcjobs through their phases."""
 
+from collections.abc import Sequence
 from typing import cast
 
 from scheduler.api import batch
@@ -32,9 +33,11 @@ class JobController(Controller):
     name = "job-controller"
     kinds: tuple[Kind, ...] = (VCJOB, POD, POD_GROUP, COMMAND, QUEUE, CLAIM, PRIORITY_CLASS)
 
-    def __init__(self, store: Store, make_plugins: MakePlugins) -> None:
-        """``make_plugins`` creates the plugins that a job names, or raises PluginError."""
+    def __init__(self, store: Store, make_plugins: MakePlugins, schedulers: Sequence[str] = ()) -> None:
+        """``make_plugins`` creates the plugins that a job names, or raises PluginError. ``schedulers``: the names of
+        the schedulers; a job that names another one gets a Warning. Empty: they are not known."""
         self._store = store
+        self._schedulers = tuple(schedulers)
         self._make_plugins = make_plugins
         self._states: dict[Key, ReconcileState] = {}
         self._commands = Commands(store, VCJOB, ACTIONS, EVENT_COMMAND_ISSUED)
@@ -106,7 +109,7 @@ class JobController(Controller):
         if job.metadata.deletion_timestamp is not None:
             return Plan()  # the garbage collector deletes what it owns
         state = self._state_of(key, job.metadata.uid)
-        reconciler = JobReconciler(self._store, self._make_plugins, state, job, now)
+        reconciler = JobReconciler(self._store, self._make_plugins, state, job, now, self._schedulers)
         plan = reconciler.plan(self._commands)
         for obstacle in reconciler.obstacles:
             if obstacle.waits_for is not None:

@@ -4,7 +4,7 @@ The status is written first, after only what follows from the spec alone. Deleti
 status, so the next reconciliation completes one that was interrupted anywhere.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -15,9 +15,12 @@ from scheduler.api.batch import FINISHED_PHASES, Action, Command, JobPhase
 from scheduler.api.names import (
     EVENT_COMMAND_ISSUED,
     EVENT_EXECUTE_ACTION,
+    EVENT_MALFORMED,
     EVENT_POD_GROUP_PENDING,
+    KUBE_SCHEDULER,
     REASON_QUEUE_NOT_FOUND,
 )
+from scheduler.api.suggestions import other_scheduler
 from scheduler.api.times import seconds_of
 from scheduler.controllers.commands import Commands, delete
 from scheduler.controllers.effects import Effect, Plan
@@ -58,13 +61,21 @@ class JobReconciler:
     """Reconciles one job; call ``plan`` once."""
 
     def __init__(
-        self, store: Store, make_plugins: MakePlugins, state: ReconcileState, job: batch.Job, now: float
+        self,
+        store: Store,
+        make_plugins: MakePlugins,
+        state: ReconcileState,
+        job: batch.Job,
+        now: float,
+        schedulers: Sequence[str],
     ) -> None:
+        """``schedulers``: as for JobController."""
         self._store = store
         self._make_plugins = make_plugins
         self._state = state
         self._job = job
         self._now = now
+        self._schedulers = schedulers
         self._recorder = EventRecorder(job, state)
         self._group = find_group(store, job)
         self._parsed_spec, fresh = state.refresh_spec(job)
@@ -86,6 +97,10 @@ class JobReconciler:
         resources, bad = min_resources(self._job, self._parsed_spec, self._store)
         self._state.group_spec = group_spec(self._job, self._parsed_spec, resources)
         self._recorder.malformed(*self._parsed_spec.malformed, *volumes_of(self._job)[1], *bad)
+        named = self._job.spec.scheduler_name
+        foreign = bool(self._schedulers) and named not in ("", KUBE_SCHEDULER, *self._schedulers)
+        problem = f"spec.schedulerName: {other_scheduler(named, self._schedulers)}" if foreign else ""
+        self._recorder.warn("spec.schedulerName", EVENT_MALFORMED, problem)
 
     def _reconcile(self, commands: Commands) -> None:
         parsed_spec, state, plan = self._parsed_spec, self._state, self._plan

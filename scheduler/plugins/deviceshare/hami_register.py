@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from scheduler.api.json_texts import json_problem
 from scheduler.plugins.deviceshare.cards import MAX_CARDS, Card, Cards
 from scheduler.plugins.deviceshare.wire import MAX_LENGTH, WireError
 
@@ -35,7 +36,7 @@ def parse_npus(text: str, linked: bool) -> tuple[Cards, tuple[str, ...]]:
     try:
         npus = msgspec.json.decode(text, type=list[_Npu])
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise WireError(str(error)) from None
+        raise WireError(json_problem(text) or str(error)) from None
     npus.sort(key=lambda npu: npu.index)
     if not npus or len(npus) > MAX_CARDS:
         raise WireError(f"lists {len(npus)} NPUs, 1 to {MAX_CARDS} are looked at")

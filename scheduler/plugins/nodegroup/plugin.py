@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 
 from scheduler.api.job import Job
+from scheduler.api.json_texts import json_problem
 from scheduler.api.names import NODEGROUP_NAME, NODEGROUP_RESOURCE_LIMITS
 from scheduler.api.node import Codes, Rows
 from scheduler.api.objects import ResourceList
@@ -151,7 +152,8 @@ class NodeGroup:
                         limits[group][position] = amount
         except (msgspec.MsgspecError, QuantityError) as error:
             consequence = "the Pods of this queue wait"
-            self._session.malformed_field(Malformed("Queue", "", queue.name, field, str(error), consequence))
+            problem = json_problem(queue.annotations[NODEGROUP_RESOURCE_LIMITS]) or str(error)
+            self._session.malformed_field(Malformed("Queue", "", queue.name, field, problem, consequence))
             return None
         return GroupLimits(limits, {group: dimensions.zeros() for group in limits})
 

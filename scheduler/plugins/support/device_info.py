@@ -6,6 +6,8 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from scheduler.api.json_texts import json_problem
+
 _MAX_ID: Final = 2**31
 _MILLISECONDS: Final = 10**11
 """Update times from this value on are not in seconds and are ignored."""
@@ -79,7 +81,7 @@ def json_object(text: str) -> dict[str, Any]:
     try:
         root = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise DeviceInfoError(f"not JSON: {error}") from None
+        raise DeviceInfoError(json_problem(text) or f"not JSON: {error}") from None
     if not isinstance(root, dict):
         raise DeviceInfoError(f"a JSON object is wanted, not {type(root).__name__}")
     return root

@@ -487,6 +487,16 @@ def test_a_malformed_object_keeps_the_last_good_version_and_is_reported_once() -
     assert snapshot.jobs["default/a"].pending[0] == 1000 and snapshot.queues["q"].weight == 2
 
 
+def test_json_of_a_node_that_is_cut_off_is_reported_before_a_job_needs_it() -> None:
+    cache = small()
+    cut = node("n0", "2c")
+    cut["metadata"]["annotations"] = {"baseDeviceInfos": '{"Ascend910-0": ', "example.com/other": "{"}
+    feed(cache, cut)
+    ((name, field, problem),) = ((m.name, m.field, m.problem) for m in cache.take_malformed())
+    assert (name, field) == ("n0", "metadata.annotations[baseDeviceInfos]")
+    assert problem == "not JSON: expecting value (line 1, column 17); the text ends there"
+
+
 def test_an_object_that_was_always_malformed_is_forgotten_when_it_is_no_longer_listed() -> None:
     cache = small()
     for _ in range(2):

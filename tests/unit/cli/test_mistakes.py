@@ -162,3 +162,31 @@ def test_a_document_on_standard_output_is_not_mixed_with_warnings(tmp_path: Path
     result = run("simulate", "-f", written(tmp_path, node("n1"), job(minAvalable=1)), "-o", "json")
     assert json.loads(result.stdout)["kind"] == "List"
     assert "minAvalable" in result.stderr
+
+
+def test_what_only_the_scheduler_and_the_controllers_see_is_in_events(tmp_path: Path) -> None:
+    npus = node("n1", "8c+nvidia.com/gpu=8")
+    npus["metadata"]["annotations"] = {"baseDeviceInfos": '{"Ascend910-0": {'}
+    path = written(tmp_path, npus, pod("p", "1c+nvidia.com/gpuu=1"), job(schedulerName="vulcano-py"))
+    items = json.loads(run("simulate", "-f", path, "-o", "json").stdout)["items"]
+    events = {(e["involvedObject"]["kind"], e["involvedObject"]["name"], e["message"]) for e in items
+              if e["kind"] == "Event" and e["type"] == "Warning" and e["reason"] == "Malformed"}  # fmt: skip
+    assert events == {
+        (
+            "Job",
+            "j",
+            "spec.schedulerName: 'vulcano-py' is not a name of this scheduler (volcano-py); did you mean 'volcano-py'?",
+        ),
+        (
+            "Node",
+            "n1",
+            "metadata.annotations[baseDeviceInfos]: not JSON: expecting property name enclosed in double quotes "
+            "(line 1, column 18); the text ends there; ignored",
+        ),
+        (
+            "Pod",
+            "p",
+            "spec.containers[].resources[nvidia.com/gpuu]: no node has this resource; did you mean 'nvidia.com/gpu'?; "
+            "the Pod waits until a node has it",
+        ),
+    }

@@ -138,7 +138,7 @@ def test_similar_names_are_sought_for_few_names_of_an_object(monkeypatch: pytest
         sought.append(name)
         return ""
 
-    monkeypatch.setattr(mistakes, "closest", closest)
+    monkeypatch.setattr(mistakes, "similar_resource", closest)
     containers = [{"resources": {"requests": {f"{i}.example/x-{j}": 1 for j in range(50)}}} for i in range(200)]
     assert warned(POD, {"spec": {"containers": containers}}) == []
     assert len(sought) == mistakes.MAX_COMPARED

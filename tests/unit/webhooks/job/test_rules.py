@@ -172,7 +172,7 @@ def test_a_valid_card_request_is_accepted(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("NVIDIA-H200", "'NVIDIA-H200' is not JSON"),
+        ("NVIDIA-H200", "'NVIDIA-H200' is not JSON: expecting value (line 1, column 1)"),
         ("[]", "'[]' is not a JSON object of cards and numbers"),
         ("{}", "no card is named"),
         ('{"A":"2"}', "'A': a string is not a number"),

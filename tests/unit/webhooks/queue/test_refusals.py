@@ -264,7 +264,7 @@ def test_the_default_queue_may_get_a_capability_and_a_parent() -> None:
     [
         ('{"NVIDIA-H200": 3, "NVIDIA-H800/mps-80g*1/2": 2, "NVIDIA-H200/mig-1g.18gb-mixed": 0}', ""),
         ("{}", ""),
-        ("NVIDIA-H200: 3", "'NVIDIA-H200: 3' is not JSON"),
+        ("NVIDIA-H200: 3", "'NVIDIA-H200: 3' is not JSON: expecting value (line 1, column 1)"),
         ('{"NVIDIA-H200": -1}', "'NVIDIA-H200': -1 is not a number of cards from 0 to 1000000000"),
         ('{"cpu": 1}', "'cpu' is not the name of a card"),
         ('{"A|B": 1}', "'A|B' is not the name of a card"),
