@@ -4,8 +4,9 @@ ManifestError, everything else is a warning.
 An object with a uid was accepted by the API server of its cluster, so its fields are not checked.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 from scheduler.api.kinds import DEVICE_CLASS, KINDS, NODE, Kind
 from scheduler.api.names import DEFAULT_NAMESPACE
@@ -17,19 +18,33 @@ from scheduler.plugins.capacity_card.card_labels import read_node
 from scheduler.webhooks.known_names import NodeNames
 from scheduler.webhooks.mistakes import MAX_WARNINGS, mistakes
 
+MAX_OBJECTS: Final = 5
+"""Objects with the same mistake that are named."""
+
 
 def manifest_warnings(
     manifests: Sequence[Manifest], schedulers: Sequence[str], nodes: Iterable[Manifest] = ()
 ) -> list[str]:
-    """The warnings about manifests; equal ones are counted. ``schedulers``: the names of the scheduler; ``nodes``:
-    further manifests with the nodes of the cluster. Raises ManifestError."""
+    """The warnings about manifests. Of the objects with the same mistake, five are named and the others counted.
+
+    ``schedulers``: the names of the scheduler; ``nodes``: further manifests with the nodes of the cluster. Raises
+    ManifestError.
+    """
     known = known_names([*manifests, *nodes], schedulers)
-    found: dict[str, tuple[str, int]] = {}
+    titles: dict[str, list[str]] = {}
+    others: Counter[str] = Counter()
     for manifest in manifests:
         for problem in _problems(manifest, known):
-            first, count = found.get(problem, (_title(manifest), 0))
-            found[problem] = first, count + 1
-    return [f"{first}: {problem}{_others(count - 1)}" for problem, (first, count) in found.items()]
+            named = titles.setdefault(problem, [])
+            if len(named) < MAX_OBJECTS:
+                named.append(_title(manifest))
+            else:
+                others[problem] += 1
+    return [
+        f"{title}: {problem}" + (_others(others[problem]) if title is named[-1] else "")
+        for problem, named in titles.items()
+        for title in named
+    ]
 
 
 def known_names(manifests: Iterable[Manifest], schedulers: Sequence[str]) -> NodeNames:
