@@ -96,17 +96,17 @@ def explained(place: Namespace, kind: str, name: str, *options: str) -> Raw:
 
 
 @pytest.mark.parametrize(
-    ("path", "workload"),
+    ("path", "kind", "workload"),
     [
-        (DEPLOYMENTS, lambda place: deployment(place, 3)),
-        (STATEFUL_SETS, stateful_set),
-        (BATCH_JOBS, job),
-        (VCJOBS, vcjob),
+        (DEPLOYMENTS, "deploy", lambda place: deployment(place, 3)),
+        (STATEFUL_SETS, "StatefulSet", stateful_set),
+        (BATCH_JOBS, "job", job),
+        (VCJOBS, "vj", vcjob),
     ],
     ids=["deployment", "stateful set", "batch job", "vcjob"],
 )
 def test_the_pods_that_a_workload_has_are_explained_and_no_others(
-    place: Namespace, path: str, workload: Callable[[Namespace], Raw]
+    place: Namespace, path: str, kind: str, workload: Callable[[Namespace], Raw]
 ) -> None:
     place.node("n1", cpu="2")
     place.api.create(path.format(place.name), workload(place))
@@ -117,6 +117,8 @@ def test_the_pods_that_a_workload_has_are_explained_and_no_others(
     found = explained(place, "pod", waiting["name"])
     assert (found["pods"]["all"], found["pods"]["placed"]) == (3, 2)
     assert "cpu: asked 1, used 2" in json.dumps(found["heldBy"])
+    named = explained(place, kind, "web", "--no-changes")
+    assert (named["podGroup"], named["pods"], named["outlook"]) == (found["podGroup"], found["pods"], "waits")
 
 
 def test_during_a_rollout_each_replica_set_keeps_its_pods(place: Namespace) -> None:

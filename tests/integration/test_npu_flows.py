@@ -6,6 +6,7 @@ Pods, the scheduler writes the chips of each Pod onto it, and the device plugin 
 """
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from controlplane.run import ControlPlane
 from scheduler.api.names import (
@@ -26,6 +28,7 @@ from scheduler.api.names import (
     NPU_CORE,
     PREDICATE_TIME,
 )
+from scheduler.cli.main import main
 from tests.integration.playground import Playground, playing
 from tests.integration.stage import GROUPS, Namespace, a_control_plane, running
 
@@ -317,6 +320,47 @@ def test_a_vcjob_gets_its_pods_when_there_is_room_and_they_run_with_their_device
         ranks = {pod["metadata"]["name"]: annotations(pod)[HCCL_RANK_INDEX] for pod in flow.pods()}
         assert ranks == {"train-worker-0": "0", "train-worker-1": "1"}
         check_table(flow, "train")
+        check_fault(flow, "train")
+
+
+def check_fault(flow: Flow, job: str) -> None:
+    """A chip breaks under the first Pod of a vcjob, which does not restart after faults: Events and a condition."""
+    pod = flow.pods()[0]
+    prefix = flow.way.chips.partition("/")[2]
+    first = annotations(pod)[ASCEND_REAL].split(",")[0]
+    chip = annotations(pod)[NPU_CORE][0] if flow.way is DYNAMIC else first.rpartition("-")[2]
+    flow.playground.command("fail", flow.nodes[0], "--chip", chip)
+    flow.wait(lambda: "DeviceUnhealthy" in device_condition(flow))
+    name, node = pod["metadata"]["name"], flow.nodes[0]
+    assert f"{prefix}-{chip} of node {node} is unhealthy (Pod {name})" in device_condition(flow)
+
+    def kinds() -> Counter[str]:
+        found = [each for place in (flow.name, "default") for each in events(flow, place)]
+        about = {each["involvedObject"]["uid"]: each["involvedObject"]["kind"] for each in found}
+        ours = {flow.api.get(f"/api/v1/nodes/{node}")["metadata"]["uid"], pod["metadata"]["uid"]}
+        ours |= {group["metadata"]["uid"] for group in flow.groups()}
+        ours |= {owner["uid"] for group in flow.groups() for owner in group["metadata"]["ownerReferences"]}
+        return Counter(kind for uid, kind in about.items() if uid in ours)
+
+    flow.wait(lambda: set(kinds()) == {"Pod", "PodGroup", "Job", "Node"})
+    line = ["job", "view", job, "--kubeconfig", str(flow.plane.kubeconfig), "-n", flow.name]
+    assert f"Device Fault:       {prefix}-{chip}" in CliRunner().invoke(main, line, prog_name="volcano-py").stdout
+    flow.playground.command("recover", node)
+    flow.wait(lambda: "DevicesHealthy" in device_condition(flow))
+    assert all(each["count"] == 1 for each in events(flow, flow.name))
+    assert [pod["metadata"]["uid"]] == [each["metadata"]["uid"] for each in flow.pods()][:1]
+
+
+def device_condition(flow: Flow) -> str:
+    """Reason and message of the condition about failed devices."""
+    conditions = (flow.groups()[0].get("status") or {}).get("conditions") or ()
+    return "".join(f"{c['reason']} {c.get('message', '')}" for c in conditions if c["type"] == "DeviceUnhealthy")
+
+
+def events(flow: Flow, namespace: str) -> list[Raw]:
+    """The Events about failed devices."""
+    items: list[Raw] = flow.api.get(f"/api/v1/namespaces/{namespace}/events")["items"]
+    return [each for each in items if each["reason"] == "DeviceUnhealthy"]
 
 
 @pytest.mark.parametrize("way", WAYS)

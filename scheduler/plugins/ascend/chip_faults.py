@@ -1,7 +1,7 @@
 """Chips that fail under running Pods, whether or not their jobs restart after faults.
 
 A chip counts while the device plugin reports it as unhealthy, and not while it is reset. Pods use chips whole, share
-them, or have AI cores of them.
+them, or have virtual NPUs on them.
 """
 
 from collections.abc import Iterator
@@ -12,6 +12,7 @@ from scheduler.api.device_states import DeviceFault
 from scheduler.api.names import NPU_CORE
 from scheduler.api.task import FINISHED_STATUSES, Task, TaskStatus
 from scheduler.framework.session import Session
+from scheduler.plugins.ascend.chip_states import shares_of
 from scheduler.plugins.ascend.masks import NONE, WIDTH, ids_of
 from scheduler.plugins.ascend.npu_ledgers import NpuLedgers
 
@@ -23,16 +24,21 @@ def chip_faults(session: Session, ledgers: NpuLedgers) -> Iterator[DeviceFault]:
     at one by one."""
     snapshot = session.snapshot
     for resource, ledger in ledgers.whole.items():
-        exhausted = ledgers.exhausted(resource)
+        exhausted = ledgers.exhausted(resource, with_virtual=True)
         chips = {**ledgers.chips[resource], **exhausted} if exhausted else ledgers.chips[resource]
-        for row in sorted({*np.flatnonzero(ledger.faulty).tolist(), *exhausted} & chips.keys()):
-            node, name = chips[row], snapshot.nodes.names[row]
-            unhealthy = node.unusable & ~node.recovering & node.present
-            for task in snapshot.chips.get(name, ()) if unhealthy else ():
+        unhealthy = {
+            row: mask
+            for row in sorted({*np.flatnonzero(ledger.faulty).tolist(), *exhausted} & chips.keys())
+            if (mask := chips[row].unusable & ~chips[row].recovering & chips[row].present)
+        }
+        shares = shares_of(resource, ledgers, ()) if unhealthy else {}
+        for row, mask in unhealthy.items():
+            name, held, shared = snapshot.nodes.names[row], chips[row].held, shares.get(row, {})
+            for task in snapshot.chips.get(name, ()):
                 if task.status is TaskStatus.RELEASING or task.status in FINISHED_STATUSES:
                     continue
-                used = node.held.get(task.uid, NONE) | core_chips(task)
-                for chip in ids_of(used & unhealthy):
+                used = held.get(task.uid, NONE) | shared.get(task.uid, NONE) | core_chips(task)
+                for chip in ids_of(used & mask):
                     yield DeviceFault(name, f"{resource.prefix}{chip}", task, _PROBLEM)
 
 

@@ -36,7 +36,7 @@ def node_devices(session: Session, ledgers: NpuLedgers, health: SessionHealth) -
     placed = [(tasks[uid], row) for job in session.jobs.values() for uid, row in job.placed.items()]
     for resource, ledger in ledgers.whole.items():
         chips = dict(sorted({**ledgers.chips[resource], **ledgers.exhausted(resource, with_pods=False)}.items()))
-        shares = _shares_of(resource, ledgers, placed)
+        shares = shares_of(resource, ledgers, placed)
         yield from _chip_states(ledger, session.nodes.facts.objects, health.of(resource), chips, shares, tasks)
 
 
@@ -81,13 +81,13 @@ def _note(row: int, node: NodeChips, health: NodeHealth) -> str:
     return "sub-healthy" if health.sub_healthy[row] or node.sub_healthy else ""
 
 
-def _shares_of(resource: ChipResource, ledgers: NpuLedgers, placed: Iterable[tuple[Task, int]]) -> Shares:
+def shares_of(resource: ChipResource, ledgers: NpuLedgers, placed: Iterable[tuple[Task, int]]) -> Shares:
     """Returns who has parts of the chips of a resource: virtual NPUs that are created on demand or were created
     beforehand, or shares that this session gave. ``placed``: the tasks that the session placed, and the rows of their
     nodes."""
     parts, sharing = ledgers.parts, ledgers.shares.get(resource)
     found: dict[int, dict[str, int]] = defaultdict(dict)
-    own = [ledger for ledger in ledgers.devices if ledger.resource.name.startswith(f"{resource.name}-")]
+    own = ledgers.devices_on(resource)
     for ledger in own:
         for row, node in ledger.nodes.items():
             held = {uid: parse_devices(",".join(names), ledger.resource)[1] for uid, names in node.held.items()}

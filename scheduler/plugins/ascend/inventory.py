@@ -24,6 +24,7 @@ from scheduler.api.objects import ConfigMap, Node
 from scheduler.api.reasons import Malformed
 from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import Task, TaskStatus
+from scheduler.framework.readings import Readings
 from scheduler.plugins.ascend.chiplist import ChipListError, format_chips, parse_chips
 from scheduler.plugins.ascend.cluster_reports import ClusterReports, Report
 from scheduler.plugins.ascend.device_lists import device_reports, reported_lists
@@ -93,6 +94,10 @@ class NodeChips(NamedTuple):
         return mask
 
 
+_exhausted: Final[dict[tuple[str, int], Readings[int, NodeChips]]] = {}
+"""Keyed by the name of the resource, and the number of resources of which Pods count."""
+
+
 def read_exhausted(
     snapshot: Snapshot,
     resource: ChipResource,
@@ -100,27 +105,30 @@ def read_exhausted(
     reports: ClusterReports,
     *,
     self_maintain: bool,
-    with_pods: bool = True,
+    requested: Sequence[int] | None,
 ) -> dict[int, NodeChips]:
-    """Returns row -> chips of the nodes on which no chip is allocatable, because none is healthy. Their problems are
-    not reported. ``position``: that of the resource in resource vectors; ``with_pods``: only nodes with Pods that
-    request it, which are few."""
+    """Returns row -> chips of the nodes on which no chip is allocatable, because none is healthy, or because virtual
+    NPUs were created on all of them. Their problems are not reported. ``position``: that of the resource in resource
+    vectors; ``requested``: only nodes with Pods that request a resource at one of these positions, which are few."""
     nodes, requests = snapshot.nodes, ChipRequests(resource, snapshot.dimensions)
     exhausted = whole_chips(nodes.allocatable[position]) <= 0
-    rows = np.flatnonzero(exhausted & (nodes.used[position] > 0) if with_pods else exhausted)
-    return {
-        row: read_node(
-            resource,
-            nodes.facts.objects[row],
-            *device_reports(nodes.names[row], snapshot.config_maps, reports),
-            snapshot.chips.get(nodes.names[row], ()),
-            snapshot.signed_since,
-            self_maintain,
-            requests,
-            0,
-        )
-        for row in rows.tolist()
-    }
+    if requested is not None:
+        exhausted &= (nodes.used[list(requested)] > 0).any(axis=0)
+
+    def sources(row: int) -> tuple[Node, ConfigMap | None, Report | None, Sequence[Task]]:
+        name = nodes.names[row]
+        found = device_reports(name, snapshot.config_maps, reports)
+        return (nodes.facts.objects[row], *found, snapshot.chips.get(name, ()))
+
+    def read(row: int) -> NodeChips:
+        return read_node(resource, *sources(row), snapshot.signed_since, self_maintain, requests, 0)
+
+    rows: list[int] = np.flatnonzero(exhausted).tolist()
+    if requested is None:  # for reports
+        return {row: read(row) for row in rows}
+    kept = _exhausted.setdefault((resource.name, len(requested)), Readings())
+    others = (snapshot.signed_since, self_maintain, snapshot.dimensions)
+    return kept.of(((row, (*sources(row), *others)) for row in rows), read)
 
 
 def read_node(

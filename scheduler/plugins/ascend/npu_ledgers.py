@@ -54,12 +54,29 @@ class NpuLedgers:
         parts = () if self.parts is None else (self.parts,)
         return chain(self.whole.values(), self.shares.values(), self.devices, parts)
 
-    def exhausted(self, resource: ChipResource, *, with_pods: bool = True) -> Mapping[int, NodeChips]:
+    def exhausted(
+        self, resource: ChipResource, *, with_pods: bool = True, with_virtual: bool = False
+    ) -> Mapping[int, NodeChips]:
         """Row -> chips of the nodes of which no chip is allocatable. ``with_pods``: only those with Pods that request
-        the resource."""
-        position, snapshot = self._session.dimensions.index(resource.name), self._session.snapshot
-        own = self._self_maintain
-        return read_exhausted(snapshot, resource, position, self._reports, self_maintain=own, with_pods=with_pods)
+        the resource; ``with_virtual``: or virtual NPUs that were created on its chips."""
+        dimensions = self._session.dimensions
+        position, requested = dimensions.index(resource.name), None
+        if with_pods:
+            requested = [position]
+        if requested is not None and with_virtual:
+            requested += [dimensions.index(each.resource.name) for each in self.devices_on(resource)]
+        return read_exhausted(
+            self._session.snapshot,
+            resource,
+            position,
+            self._reports,
+            self_maintain=self._self_maintain,
+            requested=requested,
+        )
+
+    def devices_on(self, resource: ChipResource) -> list[DeviceLedger]:
+        """The virtual NPUs that were created beforehand on chips of a resource."""
+        return [each for each in self.devices if each.resource.name.startswith(f"{resource.name}-")]
 
     def _read_chips(self, resource: ChipResource, position: int) -> None:
         session = self._session
