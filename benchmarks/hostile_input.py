@@ -320,6 +320,47 @@ ATTACKS: Final[dict[str, Callable[[], list[Raw]]]] = {
     "2,000 Pods, each with a request of its own": lambda: many(
         2_000, lambda i: requests({"cpu": f"{1000 + i}m", "memory": "9999Gi"})
     ),
+    "2,000 such Pods in one PodGroup": lambda: [
+        group("evil"),
+        *(
+            pod(
+                f"evil-{i}",
+                meta={"annotations": {GROUP_NAME: "evil"}},
+                **requests({"cpu": f"{1000 + i}m", "memory": "9999Gi"}),
+            )
+            for i in range(2_000)
+        ),
+    ],
+    "20 gangs of 100 different Pods, of which 97 fit and 98 are needed": lambda: [
+        made
+        for i in range(20)
+        for made in (
+            group(f"evil-{i}", minMember=98),
+            *(
+                pod(
+                    f"evil-{i}-{j}",
+                    meta={"annotations": {GROUP_NAME: f"evil-{i}"}},
+                    **requests({"cpu": f"{100 + i * 100 + j}m", "memory": "1Gi" if j < 97 else "9999Gi"}),
+                )
+                for j in range(100)
+            ),
+        )
+    ],
+    "1,000 gangs of a Pod that fits and one that does not, all different": lambda: [
+        made
+        for i in range(1_000)
+        for made in (
+            group(f"evil-{i}", minMember=2),
+            *(
+                pod(
+                    f"evil-{i}-{j}",
+                    meta={"annotations": {GROUP_NAME: f"evil-{i}"}},
+                    **requests({"cpu": f"{1000 + i}m", "memory": memory}),
+                )
+                for j, memory in enumerate(("1Gi", "9999Gi"))
+            ),
+        )
+    ],
     "1,000 Pods, each with a node affinity of its own": lambda: many(
         1_000,
         lambda i: affinity("nodeAffinity", [{"matchExpressions": [term(i), {"key": "no", "operator": "Exists"}]}]),

@@ -22,6 +22,7 @@ from scheduler.api.task import Task, TaskStatus
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.extension import ALLOCATABLE, ALLOCATABLE_NOW, NODE_ASSIGNMENT
 from scheduler.framework.registry import register_action
+from scheduler.framework.search_limit import FIRST_COST, SearchLimit
 from scheduler.framework.session import Session
 from scheduler.framework.statement import Statement
 
@@ -107,6 +108,8 @@ class Allocate:
         comparable = self._is_comparable(job, tasks)
         if comparable and self._failed and self._failed.repeat(self._failed.demand(job, tasks), job, tasks):
             return
+        if self._is_left_out(job, work):
+            return
         statement = self._place(queue, job)
         if statement is None:
             return
@@ -116,11 +119,36 @@ class Allocate:
                 worklist.put_job(job)
         elif not session.job_pipelined(job):
             statement.discard()
+            self._count_failure(job, tasks)
             if comparable:
                 self._remember_failure(job, tasks)
             return
         # The statement of a pipelined job stays open: its nodes are reserved for this session, and nothing is written.
         self._failed = None
+
+    def _is_left_out(self, job: Job, work: PendingBySubJob) -> bool:
+        """Returns whether the whole job waits for its turn in a later session. For a job that can start with any of its
+        tasks, the placer decides about each class."""
+        tasks = (task for pending in work.values() for task in pending.remaining())
+        classes = {task.cls.id: task.cls for task in tasks if not task.gated}.values()
+        if len(classes) > 1 and not self._needs_all(job, len(classes)):
+            return False
+        limit = self._session.once(SearchLimit)
+        if limit.admits(job, classes):
+            return False
+        limit.leave_out_job(job, classes)
+        return True
+
+    def _needs_all(self, job: Job, classes: int) -> bool:
+        """Whether a job may need tasks of all its classes to become ready. If it can do without some, the search goes
+        on after a failure, so only a few classes are tried at once."""
+        return job.min_member >= job.size or (classes <= FIRST_COST and self._session.job_missing(job) > 1)
+
+    def _count_failure(self, job: Job, tasks: Sequence[Task]) -> None:
+        """Counts the tasks whose nodes a failed job gave back: these searches were in vain, too."""
+        limit = self._session.once(SearchLimit)
+        for cls in {task.cls.id: task.cls for task in tasks if task.uid in job.transaction}.values():
+            limit.failed(job, cls)
 
     def _is_comparable(self, job: Job, tasks: Sequence[Task]) -> bool:
         """Returns whether an equal job would fail in the same way: this job removes no gates, and nothing was recorded

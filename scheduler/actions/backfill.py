@@ -12,6 +12,7 @@ from scheduler.api.job import Job
 from scheduler.api.reasons import FitErrors
 from scheduler.api.task import Task, TaskStatus
 from scheduler.framework.registry import register_action
+from scheduler.framework.search_limit import SearchLimit
 from scheduler.framework.session import Session
 from scheduler.framework.statement import AllocationError
 
@@ -49,9 +50,14 @@ class Backfill:
 
     @staticmethod
     def _place_task(session: Session, job: Job, task: Task) -> None:
+        limit = session.once(SearchLimit)
+        if not limit.admits(job, (task.cls,)):
+            limit.leave_out(job, task.cls)
+            return
         rows = session.choose(task.cls, job, 1)
         if not rows:
             job.fit_errors[task.cls.id] = session.view(task.cls, job).fit_errors(session.dimensions.names)
+            limit.failed(job, task.cls)
             return
         try:
             session.statement().allocate(job, (task,), rows)

@@ -1,4 +1,4 @@
-"""What plugins keep from one session of a cluster to the next."""
+"""What plugins, and the limit of searches, keep from one session of a cluster to the next."""
 
 from typing import Any, TypeVar
 
@@ -6,7 +6,7 @@ T = TypeVar("T")
 
 
 class PluginMemory:
-    """Objects of plugins, one of each type. A cache has one memory and passes it on in every snapshot.
+    """Objects, one of each type. A cache has one memory and passes it on in every snapshot.
 
     Decisions may depend on its content, as long as this follows from the sessions since it was empty: it is emptied
     when a file of a recording begins, and a replay begins with an empty one.

@@ -38,6 +38,7 @@ from scheduler.framework.device_faults import faults_of, report_device_faults
 from scheduler.framework.extension import CLOSE, HELD_AMOUNTS
 from scheduler.framework.figures import QueueUsage
 from scheduler.framework.held_devices import held_devices
+from scheduler.framework.search_limit import SearchLimit
 from scheduler.framework.session import Session
 from scheduler.framework.waiting import report_tasks
 
@@ -55,6 +56,7 @@ not flap."""
 
 def close_session(session: Session) -> None:
     """Calls the plugins' close functions, then adds status updates and Events to the decisions."""
+    session.once(SearchLimit).close()
     session.ask(CLOSE)
     report_device_faults(session)
     for job in session.active_jobs.values():

@@ -13,6 +13,7 @@ from controlplane.client import ApiError
 from controlplane.process import free_ports
 from controlplane.run import ControlPlane
 from scheduler.api.names import CARD_REQUEST, GROUP_NAME
+from scheduler.framework.search_limit import FIRST_COST, TURN_COST
 from tests.device_builders import claim, device_class, gpus, request, resource_slice
 from tests.integration.stage import GROUPS, Namespace, Role, emptied, running, wait
 from tests.integration.tenant import tenant
@@ -248,4 +249,22 @@ def test_the_pods_of_others_are_bound_beside_many_pods_that_avoid_everything(
         )
         attacker.group(f"evil-{i}", 1)
 
+    assert cluster.binds_others()
+
+
+def test_the_pods_of_others_are_bound_beside_many_different_pods_that_fit_nowhere(
+    cluster: Cluster, attacker: Namespace
+) -> None:
+    number = FIRST_COST + TURN_COST + 20
+    for i in range(number):
+        attacker.group(f"evil-{i}", 1)
+        attacker.pod(f"evil-{i}", f"evil-{i}", {"cpu": f"{1 + i}m"}, nodeSelector={"no": "node"})
+
+    assert cluster.binds_others()
+
+    def reason(name: str) -> str:
+        message: str = attacker.condition(name)["message"]
+        return message
+
+    wait(lambda: all("node affinity/selector" in reason(f"evil-{i}") for i in (0, number // 2, number - 1)))
     assert cluster.binds_others()

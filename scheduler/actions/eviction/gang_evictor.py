@@ -22,6 +22,7 @@ from scheduler.api.resource import Vector
 from scheduler.api.task import Task
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.extension import EvictionContext, Protection, ReclaimContext
+from scheduler.framework.search_limit import SearchLimit
 from scheduler.framework.statement import Statement
 
 DEFAULT_MAX_DOMAINS = 8
@@ -58,6 +59,9 @@ class GangEvictor:
             return
         if self._policy.across_queues and not session.preemptive(session.queues[job.queue], tasks):
             return
+        limit, classes = session.once(SearchLimit), {task.cls.id: task.cls for task in tasks}.values()
+        if not limit.admits(job, classes):
+            return
         demand_key = _demand_key(job, tasks)
         if demand_key in self._failed:
             return
@@ -67,6 +71,8 @@ class GangEvictor:
                 statement.discard()  # no eviction is needed: the job is left to allocate
         if statement is None:
             self._failed.add(demand_key)
+            for cls in classes:
+                limit.failed(job, cls)
         elif statement:
             statement.commit()
             self._failed.clear()

@@ -20,6 +20,7 @@ from scheduler.api.node import Mask
 from scheduler.api.task import Task, TaskStatus
 from scheduler.framework.class_view.view import ClassView
 from scheduler.framework.extension import Protection, ReclaimContext
+from scheduler.framework.search_limit import SearchLimit
 from scheduler.framework.statement import Statement
 
 ORDERS: Final = 4
@@ -79,6 +80,9 @@ class TaskEvictor:
         session = self._session
         if task.cls.spec.preemption_policy == NEVER or can_wait_for_nominated_nodes(session, (task,)):
             return False
+        limit = session.once(SearchLimit)
+        if not limit.admits(job, (task.cls,)):
+            return False
         demand = _demand_key(job, task, by_demand=self._by_demand)
         if (demand, task.cls.id) in self._failed:
             return False
@@ -88,6 +92,7 @@ class TaskEvictor:
             self.forget_failures()
         else:
             self._failed.add((demand, task.cls.id))
+            limit.failed(job, task.cls)
         return done
 
     def forget_failures(self) -> None:

@@ -17,6 +17,7 @@ from scheduler.api.reasons import FitErrors
 from scheduler.api.sub_job import SubJob
 from scheduler.api.task import READY_STATUSES, Task, TaskStatus
 from scheduler.framework.extension import ALLOCATABLE, ALLOCATABLE_NOW
+from scheduler.framework.search_limit import SearchLimit
 from scheduler.framework.session import Session
 from scheduler.framework.statement import AllocationError, Statement
 
@@ -110,7 +111,7 @@ class Placer:
         session, job, sub_job = self._session, scope.job, scope.sub_job
         failed: Task | None = None
         session.placing = sub_job
-        within = scope.rows()
+        within, limit = scope.rows(), session.once(SearchLimit)
         while pending:
             run = pending.run()
             task = run[0]
@@ -120,6 +121,14 @@ class Placer:
                 continue
             if self._remember_failures and task.role and task.role in pending.failed_roles:
                 pending.take(len(run))
+                continue
+            if not limit.admits(job, (task.cls,)):
+                limit.leave_out(job, task.cls)
+                failed = failed or task
+                pending.take(len(run))
+                pending.failed_roles.add(task.role)
+                if not _can_still_become_ready(job, sub_job, pending):
+                    break
                 continue
             wanted = min(len(run), max(session.sub_job_missing(job, sub_job), 1))
             wanted = session.allocatable(scope.queue, job, task.cls, wanted)
@@ -136,6 +145,7 @@ class Placer:
                     session.refuse_without_reason(ALLOCATABLE_NOW, scope.queue, job, task.cls)
             pending.take(placed or len(run))  # if one task of a run fits on no node, none does
             if not placed:
+                limit.failed(job, task.cls)
                 failed = failed or task
                 pending.failed_roles.add(task.role)
                 if not _can_still_become_ready(job, sub_job, pending):

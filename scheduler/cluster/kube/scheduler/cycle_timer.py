@@ -22,6 +22,7 @@ from scheduler.api.task import TaskClass, TaskStatus
 from scheduler.cluster.kube.scheduler.session_timing import Changes, SessionResult, SessionTiming
 from scheduler.framework.configuration import Configuration
 from scheduler.framework.cycle import Outcome
+from scheduler.framework.search_limit import SearchLimit
 from scheduler.framework.session import Session
 
 IDLE_CYCLE = 5.0
@@ -160,7 +161,8 @@ class CycleTimer:
         now = _now()
         session = outcome.session
         timeless = not session.active_jobs and not session.read_time and not unreported
-        self._idle = None if outcome.decisions or unwritten else _Idle(version, timeless, now)
+        done = not (outcome.decisions or unwritten or session.once(SearchLimit).left_out)
+        self._idle = _Idle(version, timeless, now) if done else None
         seconds = outcome.seconds if self._began is None else process_time() - self._began
         self._timing.end(now, seconds, result_of(outcome))
         brief = outcome.seconds < BRIEF_SECONDS and not session.used_external_calls

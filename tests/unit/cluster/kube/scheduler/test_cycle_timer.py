@@ -21,6 +21,7 @@ from scheduler.cluster.kube.scheduler.cycle_timer import (
 from scheduler.cluster.kube.scheduler.session_timing import SessionResult
 from scheduler.framework.configuration_file import DEFAULT_CONFIGURATION, parse_configuration
 from scheduler.framework.cycle import Outcome
+from scheduler.framework.search_limit import SearchLimit
 from tests.builders import Raw, World, configuration, group, node, pod, pods
 from tests.unit import virtual_time
 
@@ -211,6 +212,15 @@ def test_a_session_is_needed_after_a_change_or_if_it_may_decide_something_else_l
         return now, timer.is_needed(version)
 
     assert virtual_time.run(scenario()) == (at_once, later)
+
+
+def test_a_session_is_needed_while_pods_wait_for_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def is_needed() -> bool:
+        return ended(idle(), Nodes()).is_needed(7)
+
+    monkeypatch.setattr(SearchLimit, "left_out", True)
+
+    assert virtual_time.run(is_needed())
 
 
 def test_the_first_session_is_needed_and_one_that_is_required() -> None:
