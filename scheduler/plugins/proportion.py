@@ -77,14 +77,15 @@ class Proportion:
         self._session = session
         self._books = self._open_books(session)
         divide(session.total, list(self._books.values()))
-        self._shares = DeservedShares(session.dimensions.width, {name: (book,) for name, book in self._books.items()})
+        paths = {name: (book,) for name, book in self._books.items()}
+        self._shares = DeservedShares(session.dimensions.width, paths, self._over)
         session.add_queue_order(self._queue_key)
         session.add_overused(self._overused)
         session.add_allocatable(self._allocatable, by_demand=True)
         session.add_preemptive(self._preemptive, by_demand=True)
         session.add_reclaimable(self._reclaimable, bound=self._over_share, by_demand=True)
         session.add_unified_evictable(self._evictable)
-        session.add_keeps_deserved(self._losses, bound=self._possible_losses, most=self._shares.most)
+        session.add_keeps_deserved(self._losses, bound=self._shares.possible, most=self._shares.most)
         session.add_job_enqueueable(self._enqueueable)
         session.add_job_enqueued(self._enqueued)
         session.add_deserved(lambda: {name: book.deserved for name, book in self._books.items()})
@@ -211,12 +212,8 @@ class Proportion:
                 found.append(task)
         return found
 
-    def _possible_losses(self, context: ReclaimContext, candidates: EvictionCandidates) -> Mask:
-        possible = self._shares.possible(context, candidates)
-        return possible if context.job is None else possible & candidates.of_queues(self._over)
-
     def _over_share(self, reclaimer: Task, candidates: EvictionCandidates) -> Mask:
-        return candidates.of_queues(self._over)
+        return self._shares.giving(candidates)
 
     def _over(self, queue: str) -> bool:
         book = self._books.get(queue)

@@ -10,7 +10,7 @@ from functools import cache
 from random import Random
 from unittest.mock import patch
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from scheduler.actions.eviction.slots import Slots
@@ -178,6 +178,7 @@ def trace(world: World) -> list[object]:
 
 @SETTINGS
 @given(FULL_CLUSTERS, st.sampled_from(list(QUEUES)))
+@example(full_cluster(Random(35256)), "proportion")
 def test_checking_columns_first_changes_no_decision(objects: list[Raw], queues: str) -> None:
     fast = World(objects).run(conf(queues)).decisions
     with patch.object(Slots, "enough_on", lambda self, rows: True), patch.object(Session, "bound", lambda *_: None):

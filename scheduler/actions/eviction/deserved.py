@@ -79,6 +79,15 @@ class DeservedGuard:
             return candidates
         return [task for task in candidates if self.allows(context, task)]
 
+    def each_of(self, context: ReclaimContext | None, scope: Mask) -> Mask:
+        """Returns ``each`` for the candidates of a mask."""
+        if context is None or None not in self._bounds:
+            return scope
+        result: Mask = np.zeros(len(scope), dtype=bool)
+        tasks = self._session.eviction_candidates.tasks
+        result[[i for i in np.flatnonzero(scope).tolist() if self.allows(context, tasks[i])]] = True
+        return result
+
     def allows(self, context: ReclaimContext | None, task: Task) -> bool:
         """Whether a task may be evicted now."""
         return context is None or bool(self.losses(context, (task,)))

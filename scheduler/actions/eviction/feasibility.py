@@ -38,18 +38,18 @@ class Shortfall:
         self.request = request
         self.dims = compared_resources(request)
         """Indices of the compared resources."""
-        self._amounts: list[Column] = [self._lacking(d, slice(None)) for d in self.dims.tolist()]
-        self._nothing: Mask = self._covered_at(slice(None))
+        self._amounts: Column = self._lacking_at(np.arange(len(self._nodes)))
+        """Shape (compared resources, nodes)."""
+        self._nothing: Mask = np.logical_and.reduce(self._amounts <= 0)
+        self._lacks: Mask | None = None
         self._seen = len(self._nodes.log)
 
-    def _lacking(self, d: int, rows: slice | Rows) -> Column:
-        nodes = self._nodes
-        lacking: Column = self.request[d] - (nodes.idle[d, rows] + nodes.releasing[d, rows] - nodes.pipelined[d, rows])
+    def _lacking_at(self, rows: Rows) -> Column:
+        nodes, at = self._nodes, (self.dims[:, np.newaxis], rows)
+        lacking: Column = self.request[self.dims, np.newaxis] - (
+            nodes.idle[at] + nodes.releasing[at] - nodes.pipelined[at]
+        )
         return lacking
-
-    def _covered_at(self, rows: slice | Rows) -> Mask:
-        covered: Mask = np.logical_and.reduce([amounts[rows] <= 0 for amounts in self._amounts])
-        return covered
 
     def _follow(self) -> None:
         """Updates the rows that the session changed since the last call."""
@@ -58,26 +58,30 @@ class Shortfall:
             return
         rows = np.array(list({row for row, _, _ in log[self._seen :]}), dtype=np.intp)
         self._seen = len(log)
-        for d, amounts in zip(self.dims.tolist(), self._amounts, strict=True):
-            amounts[rows] = self._lacking(d, rows)
-        self._nothing[rows] = self._covered_at(rows)
+        self._amounts[:, rows] = lacking = self._lacking_at(rows)
+        self._nothing[rows] = np.logical_and.reduce(lacking <= 0)
+        if self._lacks is not None:
+            at, lacks = (self.dims[:, np.newaxis], rows), lacking > 0
+            if (self._lacks[at] != lacks).any():
+                self._lacks = self._lacks.copy()
+                self._lacks[at] = lacks
 
     def covered_by(self, amounts: Column) -> Mask:
         """Returns the nodes, shape (nodes,), that have enough with additional amounts, shape (resources, nodes)."""
         self._follow()
-        enough: Mask = np.ones(len(self._nodes), dtype=bool)
-        for d, lacking in zip(self.dims.tolist(), self._amounts, strict=True):
-            enough &= lacking <= amounts[d]
+        enough: Mask = np.logical_and.reduce(
+            [lacking <= amounts[d] for d, lacking in zip(self.dims.tolist(), self._amounts, strict=True)]
+        )
         return enough
 
     def lacking(self) -> Mask:
         """Returns the resources that each node lacks, shape (resources, nodes). Unlike the other answers, it stays as
-        it is."""
+        it is: the same array is returned until a node lacks others. Callers must not change it."""
         self._follow()
-        result: Mask = np.zeros((len(self.request), len(self._nodes)), dtype=bool)
-        for d, amounts in zip(self.dims.tolist(), self._amounts, strict=True):
-            result[d] = amounts > 0
-        return result
+        if self._lacks is None:
+            self._lacks = np.zeros((len(self.request), len(self._nodes)), dtype=bool)
+            self._lacks[self.dims] = self._amounts > 0
+        return self._lacks
 
     def amounts(self) -> Iterator[tuple[int, Column]]:
         """Yields the compared resources, and how much each node lacks of it; 0 or less: nothing. Callers must not

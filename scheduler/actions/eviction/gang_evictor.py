@@ -145,7 +145,8 @@ class GangEvictor:
         rows = self._session.eviction_candidates.rows
         inside = np.zeros(len(self._session.nodes), dtype=bool)
         inside[domain.rows] = True
-        possible = self._policy.guard.possible(losing, scope & inside[rows])
+        guard = self._policy.guard
+        possible = guard.each_of(losing, guard.possible(losing, scope & inside[rows]))
         if losing is None:
             yield possible
             return

@@ -16,6 +16,7 @@ from scheduler.framework.extension import ALLOCATABLE, ExtensionPoint, Protectio
 from scheduler.framework.session import Session
 from scheduler.framework.statement import Statement
 
+PROTECTIONS = tuple(Protection)
 MAX_EVICTIONS = 1500
 """Evictions that an action decides in one session before it leaves the other jobs to the next session."""
 
@@ -50,7 +51,7 @@ class EvictionPolicy(msgspec.Struct, frozen=True):
     def protections(self) -> tuple[Protection | None, ...]:
         """How much other queues keep, the strictest first; None: nothing, because victims belong to the same queue, or
         no plugin divides the cluster among queues."""
-        return tuple(Protection) if self.across_queues and self.guard.active else (None,)
+        return PROTECTIONS if self.across_queues and self.guard.active else (None,)
 
     @property
     def guard(self) -> DeservedGuard:

@@ -120,7 +120,12 @@ class TaskEvictor:
             if protection is not None and lacking is not None:
                 context = ReclaimContext(job, (task.cls,), task.cls.request, lacking, protection)
             within = self._policy.guard.possible(context, scope)
-            impossible = self._impossible.setdefault((demand, protection), np.zeros(len(session.nodes), dtype=bool))
+            if context is not None and not within.any():
+                continue
+            impossible = self._impossible.get((demand, protection))
+            if impossible is None:
+                impossible = np.zeros(len(session.nodes), dtype=bool)
+                self._impossible[demand, protection] = impossible
             may_open = self._feasibility.nodes_for(task, shortfall, within) & ~impossible
             if may_open.any() and search.with_evictions(
                 may_open, within, context, impossible, self._comparison, statement

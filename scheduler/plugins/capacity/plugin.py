@@ -204,7 +204,7 @@ class Capacity:
         return queue.open and self._reclaim.may_reclaim(self._books[queue.name], request)
 
     def _reclaim_candidates(self, reclaimer: Task, candidates: EvictionCandidates) -> Mask:
-        return candidates.of_queues(self._reclaim.may_be_reclaimed)
+        return self._reclaim.giving(candidates)
 
     # --- books ---
     def _allocated(self, job: Job, tasks: Sequence[Task], rows: Sequence[int], pipelined: bool) -> None:

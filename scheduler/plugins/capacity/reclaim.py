@@ -11,10 +11,8 @@ import numpy as np
 
 from scheduler.api.job import Job
 from scheduler.api.names import ROOT_QUEUE
-from scheduler.api.node import Mask
 from scheduler.api.resource import PODS_INDEX, SMALLEST, Vector, less_equal
 from scheduler.api.task import Task
-from scheduler.framework.eviction_candidates import EvictionCandidates
 from scheduler.framework.extension import EvictionContext, ReclaimContext
 from scheduler.plugins.capacity.books import QueueBook
 from scheduler.plugins.support.queues.deserved import DeservedShares, take
@@ -37,8 +35,10 @@ class Reclaim:
         self._row_of = row_of
         self._level = ancestor_level
         paths = {name: [above for above in book.path if above.name != ROOT_QUEUE] for name, book in books.items()}
-        self._shares = DeservedShares(width, paths)
+        self._shares = DeservedShares(width, paths, self.may_be_reclaimed)
         self.changed = self._shares.changed
+        self.giving = self._shares.giving
+        self.possible_losses = self._shares.possible
         self.most = self._shares.most
 
     def may_reclaim(self, book: QueueBook, request: Vector) -> bool:
@@ -96,11 +96,6 @@ class Reclaim:
             take(left, [*path, *checked], amount)
             found.append(task)
         return found
-
-    def possible_losses(self, context: ReclaimContext, candidates: EvictionCandidates) -> Mask:
-        """The bound of ``losses``."""
-        possible = self._shares.possible(context, candidates)
-        return possible if context.job is None else possible & candidates.of_queues(self.may_be_reclaimed)
 
     def may_be_reclaimed(self, queue: str) -> bool:
         """Whether any task of the queue can be reclaimed."""

@@ -5,9 +5,14 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+import numpy as np
 import pytest
 
+from scheduler.api.resource import Vector
 from scheduler.framework.configuration import Configuration
+from scheduler.framework.extension import Protection, ReclaimContext
+from scheduler.plugins.support.queues.deserved import DeservedShares
 from tests.builders import Raw, World, configuration, gang, group, node, pod, pods, queue
 from tests.unit.plugins.capacity_card.cards import H200, H800, card_group, card_pod, gpu_node, quota_queue
 
@@ -191,3 +196,20 @@ def test_quotas_of_cards_give_no_claim_to_cpu() -> None:
     ]
     for first in (True, False):
         assert not lost(World(objects).run(tiers("capacity-card", first=first, cardBorrowing=True)))
+
+
+class QueueAmounts(msgspec.Struct):
+    name: str
+    allocated: Vector
+    deserved: Vector
+
+
+@pytest.mark.parametrize("protection", list(Protection))
+def test_what_a_queue_shares_with_the_reclaimer_is_not_kept(protection: Protection) -> None:
+    """A job in a parent queue loses tasks to a child: nothing leaves the parent."""
+    amount, two = np.array([1.0, 0.0, 1.0]), np.array([2.0, 0.0, 1.0])
+    parent, child = (QueueAmounts(name, allocated=two, deserved=two) for name in ("parent", "child"))
+    shares = DeservedShares(3, {"parent": [parent], "child": [child, parent]}, lambda queue: True)
+    context = ReclaimContext(None, (), amount, np.ones((3, 1), dtype=bool), protection)
+    assert shares.keeps(context, shares.path("parent", "child"), amount, 0, {})
+    assert not shares.keeps(context, shares.path("parent", "other"), amount, 0, {})

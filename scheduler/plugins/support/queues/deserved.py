@@ -7,7 +7,8 @@ Which resources matter: those that are requested and lack on the node, or all re
 the candidate holds. If there are none (a candidate that is in the way for another reason), all resources that it holds.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Final, Protocol
 
 import numpy as np
@@ -39,10 +40,12 @@ class Book(Protocol):
 class DeservedShares:
     """The excesses of the queues of one session: allocated less deserved amounts. They follow the session."""
 
-    def __init__(self, width: int, paths: Mapping[str, Sequence[Book]]) -> None:
+    def __init__(self, width: int, paths: Mapping[str, Sequence[Book]], gives: Callable[[str], bool]) -> None:
         """``width``: the number of resources. ``paths``: queue -> its book and those of its ancestors, nearest first,
-        without the root."""
+        without the root. ``gives``: whether any task of a queue may be evicted for another queue; called again for
+        queues whose allocated amounts have changed."""
         self._paths = paths
+        self._gives = gives
         books = {book.name: book for path in paths.values() for book in path}
         self._books: list[Book] = list(books.values())
         self._column = {name: i for i, name in enumerate(books, start=1)}
@@ -50,12 +53,18 @@ class DeservedShares:
         """Shape (resources, books + 1)."""
         self._stale: set[str] = set(books)
         self._holdings: _Holdings | None = None
+        self._giving: _Giving | None = None
+        self._lacking: _Lacking | None = None
+        """What lacks where, of the last context."""
         self._columns: dict[str, tuple[Rows, ...]] = {}
         """Reclaiming queue -> for each height in the hierarchy, the column of the book of each candidate's queue."""
 
     def changed(self, queue: str) -> None:
         """To be called when the allocated amounts of a queue, and of its ancestors, change."""
-        self._stale.update(book.name for book in self._paths.get(queue, ()))
+        names = [book.name for book in self._paths.get(queue, ())]
+        self._stale.update(names)
+        if self._giving is not None:
+            self._giving.stale.update(names)
 
     def path(self, queue: str, reclaimer: str) -> list[Book]:
         """Returns the book of a queue and those of the ancestors that it does not share with the reclaimer."""
@@ -71,7 +80,7 @@ class DeservedShares:
         ``path``: as ``path`` returns it. ``taken``: book -> what the evictions before leave of it.
         """
         matters = _resources(context, amount, row)
-        if not matters.any():
+        if not path or not matters.any():
             return True
         if context.protection is Protection.ABOVE:
             return bool((_left(path[0], taken) >= path[0].deserved + SMALLEST)[matters].any())
@@ -79,16 +88,40 @@ class DeservedShares:
 
     # --- all candidates ---
     def possible(self, context: ReclaimContext, candidates: EvictionCandidates) -> Mask:
-        """Returns ``keeps`` for each candidate as the only one."""
+        """Returns ``keeps`` for each candidate as the only one; if the context has a job, only candidates of queues
+        that give. Callers must not change the mask."""
         if not len(candidates.tasks):
             return candidates.present
         holdings, reclaimer = self._held(candidates), context.job.queue if context.job is not None else ""
         least = self._least_excess(reclaimer, candidates, alone=context.protection is Protection.ABOVE)
         excess = least[:, holdings.queues]
-        lacking, of_node = _distinct_columns(context)
-        verdicts = np.stack([_verdict(context, holdings.amounts, excess, lacks) for lacks in lacking.T], axis=1)
-        result: Mask = verdicts[holdings.of, of_node[candidates.rows]]
-        return result
+        where = holdings.everywhere if context.protection is Protection.REQUESTED else self._lacking_of(context)
+        matters = where.matters(context.request)
+        if context.protection is Protection.ABOVE:
+            above = np.logical_or.reduce(matters & (excess >= SMALLEST)[:, :, np.newaxis])
+            verdicts: Mask = above | ~np.logical_or.reduce(matters)
+        else:
+            beyond = holdings.amounts >= excess + SMALLEST
+            verdicts = ~np.logical_or.reduce(matters & beyond[:, :, np.newaxis])
+        if context.job is not None:
+            verdicts &= self._given(candidates).by_queue[holdings.queues, np.newaxis]
+        return where.spread(verdicts)
+
+    def giving(self, candidates: EvictionCandidates) -> Mask:
+        """Returns the candidates of queues that give. Callers must not change the mask."""
+        return self._given(candidates).mask
+
+    def _given(self, candidates: EvictionCandidates) -> "_Giving":
+        if self._giving is None:
+            self._giving = _Giving(candidates, self._gives, self._column)
+        self._giving.follow()
+        return self._giving
+
+    def _lacking_of(self, context: ReclaimContext) -> "_Lacking":
+        if self._lacking is None or self._lacking.source is not context.lacking:
+            assert self._holdings is not None
+            self._lacking = _Lacking(context.lacking, self._holdings)
+        return self._lacking
 
     def most(self, context: ReclaimContext, candidates: EvictionCandidates) -> Column:
         """Returns what each queue of the candidates can lose of requested resources where they lack, shape (resources,
@@ -144,6 +177,7 @@ class _Holdings:
 
     def __init__(self, candidates: EvictionCandidates) -> None:
         """``candidates``: at least one."""
+        self.candidates = candidates
         known: dict[bytes, int] = {}
         requests = [known.setdefault(cls.request.tobytes(), len(known)) for cls in candidates.classes]
         codes = candidates.queue_of * len(known) + np.array(requests, dtype=np.intp)[candidates.class_of]
@@ -154,13 +188,81 @@ class _Holdings:
         self.amounts: Column = candidates.requests[:, first]
         """Shape (resources, holdings)."""
 
+    @cached_property
+    def everywhere(self) -> "_Lacking":
+        """Nothing lacks on any node."""
+        return _Lacking(np.broadcast_to(False, (len(self.amounts), len(self.of))), self)
 
-def _distinct_columns(context: ReclaimContext) -> tuple[Mask, Rows]:
-    """Returns the different columns of ``context.lacking``, and for each node the position of its column."""
-    lacking = context.lacking
+
+class _Giving:
+    """Which candidates are of queues that give."""
+
+    def __init__(self, candidates: EvictionCandidates, gives: Callable[[str], bool], books: Mapping[str, int]) -> None:
+        """``books``: the queues that have a book."""
+        self._candidates = candidates
+        self._gives = gives
+        self._position = {name: i for i, name in enumerate(candidates.queues)}
+        self._without_book = {name for name in candidates.queues if name not in books}
+        self.stale = set(candidates.queues)
+        self.by_queue: Mask = np.zeros(len(candidates.queues), dtype=bool)
+        self.mask: Mask = np.zeros(len(candidates.tasks), dtype=bool)
+
+    def follow(self) -> None:
+        """Asks again about the queues that have changed, and about those without a book."""
+        changed = False
+        for name in (*self.stale, *self._without_book):
+            position = self._position.get(name)
+            if position is not None and self.by_queue[position] != (gives := self._gives(name)):
+                self.by_queue[position] = gives
+                changed = True
+        self.stale.clear()
+        if changed:
+            self.mask = self.by_queue[self._candidates.queue_of]
+
+
+class _Lacking:
+    """The different sets of resources that lack on nodes."""
+
+    def __init__(self, source: Mask, holdings: _Holdings) -> None:
+        """``source``: the resources that lack on each node, shape (resources, nodes); it must not change."""
+        self.source = source
+        self._sets, of_node = _distinct_columns(source)
+        """Shape (resources, sets)."""
+        self._held: Mask = holdings.amounts > 0
+        self._held[PODS_INDEX] = False
+        self._matters: tuple[bytes, Mask] | None = None
+        self._at: Rows = holdings.of
+        if self._sets.shape[1] > 1:
+            self._at = holdings.of * self._sets.shape[1] + of_node[holdings.candidates.rows]
+        self._last: tuple[bytes, Mask] = (b"", np.zeros(len(holdings.of), dtype=bool))
+
+    def matters(self, request: Vector | None) -> Mask:
+        """Returns the resources that matter for a holding where a set of resources lacks, shape (resources, holdings,
+        sets)."""
+        key = b"" if request is None else request.tobytes()
+        if self._matters is not None and self._matters[0] == key:
+            return self._matters[1]
+        held = self._held[:, :, np.newaxis]
+        requested: Mask = held if request is None else held & (request > 0)[:, np.newaxis, np.newaxis]
+        lacking: Mask = requested & self._sets[:, np.newaxis, :]
+        some = np.where(np.logical_or.reduce(requested), requested, held)
+        matters: Mask = np.where(np.logical_or.reduce(lacking), lacking, some)
+        self._matters = (key, matters)
+        return matters
+
+    def spread(self, verdicts: Mask) -> Mask:
+        """Returns the verdict for each candidate, given those for holdings and sets, shape (holdings, sets)."""
+        key = verdicts.tobytes()
+        if key != self._last[0]:
+            self._last = (key, verdicts.ravel()[self._at])
+        return self._last[1]
+
+
+def _distinct_columns(lacking: Mask) -> tuple[Mask, Rows]:
+    """Returns the different columns of a matrix, and for each column its position among them."""
     codes: Rows = np.zeros(lacking.shape[1], dtype=np.intp)
-    if context.protection is Protection.REQUESTED:
-        return np.zeros((len(lacking), 1), dtype=bool), codes
+    if lacking.strides[1] == 0:  # one column stands for all
+        return lacking[:, :1], codes
     for bit, d in enumerate(np.flatnonzero(lacking.any(axis=1))[:_MOST_BITS].tolist()):
         codes |= lacking[d].astype(np.intp) << bit
     different = np.flatnonzero(np.bincount(codes))
@@ -170,21 +272,6 @@ def _distinct_columns(context: ReclaimContext) -> tuple[Mask, Rows]:
     examples = np.zeros(len(different), dtype=np.intp)
     examples[of_node] = np.arange(len(codes))
     return lacking[:, examples], of_node
-
-
-def _verdict(context: ReclaimContext, amounts: Column, excess: Column, lacks: Mask) -> Mask:
-    """Returns which holdings a queue may lose on a node. ``amounts``, ``excess`` (of their queues): shape (resources,
-    holdings). ``lacks``: what the node lacks, shape (resources,)."""
-    held: Mask = amounts > 0
-    held[PODS_INDEX] = False
-    requested: Mask = held if context.request is None else held & (context.request > 0)[:, np.newaxis]
-    lacking: Mask = requested & lacks[:, np.newaxis]
-    matters: Mask = np.where(lacking.any(axis=0), lacking, np.where(requested.any(axis=0), requested, held))
-    if context.protection is Protection.ABOVE:
-        above: Mask = np.logical_or.reduce(matters & (excess >= SMALLEST)) | ~np.logical_or.reduce(matters)
-        return above
-    allowed: Mask = np.logical_and.reduce(~matters | (amounts < excess + SMALLEST))
-    return allowed
 
 
 def _resources(context: ReclaimContext, amount: Vector, row: int) -> Mask:
