@@ -4,8 +4,10 @@ The cache builds a Job for a snapshot, and reuses it for the next one unless the
 session moves tasks between statuses with ``move``, which marks the Job as changed.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from hashlib import blake2b
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
@@ -16,6 +18,7 @@ from scheduler.api.names import (
     CONDITION_SCHEDULED,
     CONDITION_UNSCHEDULABLE,
     ORDERED_TASKS,
+    PODGROUP_PREFIX,
     PREEMPTABLE,
     REASON_GANG_READY,
     TRUE,
@@ -37,6 +40,25 @@ INQUEUE = "Inqueue"
 RUNNING = "Running"
 _TEMPORARY = (CONDITION_UNSCHEDULABLE, CONDITION_DEVICE_UNHEALTHY)
 """Conditions that sessions end."""
+_HASH_DIGITS: Final = 12
+_UID: Final = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_UID_LENGTH: Final = 36
+
+
+def without_uid(name: str) -> str:
+    """The name of a PodGroup without the uid at its end: that of the vcjob, or ``podgroup-`` with a short hash.
+
+    The PodGroup of a vcjob is called ``<job>-<uid of the job>``, and that of Pods without one ``podgroup-<uid of their
+    owner>``. A user who knows the uid of an object can name it as the owner of objects elsewhere. So metrics, which
+    users of all namespaces may read, have no uids.
+    """
+    uid = name[-_UID_LENGTH:]
+    rest = name[:-_UID_LENGTH]
+    if not rest.endswith("-") or _UID.fullmatch(uid) is None:
+        return name
+    if rest == PODGROUP_PREFIX:
+        return rest + blake2b(uid.encode(), digest_size=_HASH_DIGITS // 2).hexdigest()
+    return rest[:-1]
 
 
 class Condition(NamedTuple):

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -13,7 +13,6 @@ from scheduler.api.hypernode import HyperNodes
 from scheduler.api.job import Job
 from scheduler.api.node import Nodes
 from scheduler.api.objects import ConfigMap, Namespace, PodDisruptionBudget, ResourceQuota
-from scheduler.api.plugin_memory import PluginMemory
 from scheduler.api.queue import Queue
 from scheduler.api.resource import Dimensions, Vector
 from scheduler.api.scheduling import Numatopology
@@ -59,6 +58,20 @@ class JobChanges(NamedTuple):
     follows: object | None
     """The identity of the jobs that they are compared with in ``keys``; None: all may differ."""
     keys: Collection[str]
+
+
+class PluginMemory(dict[type, Any]):
+    """What plugins, and the limit of searches, keep from one session of a cluster to the next: type -> its only object,
+    which is made without arguments when it is first asked for. A cache has one memory and passes it on in every
+    snapshot.
+
+    Decisions may depend on its content, as long as this follows from the sessions since it was empty: it is emptied
+    when a file of a recording begins, and a replay begins with an empty one.
+    """
+
+    def __missing__(self, kind: type) -> Any:
+        made = self[kind] = kind()
+        return made
 
 
 @dataclass(slots=True, eq=False)

@@ -16,12 +16,11 @@ from scheduler.api.json_texts import annotation_problems
 from scheduler.api.kinds import NODE, ORIGINAL_KINDS, POD, RESOURCE_CLAIM, Kind
 from scheduler.api.names import DEFAULT_QUEUE
 from scheduler.api.objects import ConfigMap, KubeObject, Node, PriorityClass
-from scheduler.api.plugin_memory import PluginMemory
 from scheduler.api.reasons import Malformed
 from scheduler.api.resource import Dimensions
 from scheduler.api.scheduling import HyperNode, NodeShard
 from scheduler.api.signed_records import BindingRecord, SigningKey
-from scheduler.api.snapshot import Snapshot
+from scheduler.api.snapshot import PluginMemory, Snapshot
 from scheduler.api.task import Task
 from scheduler.api.usage import NodeUsage
 from scheduler.cache.admissions import Admitted

@@ -33,7 +33,7 @@ class NamedLabels:
         self._everywhere: dict[str, _Values] = {}
         self._in: dict[str, dict[str, _Values]] = {}
         """By namespace."""
-        self._new: dict[str | None, dict[str, _Values]] = {}
+        self.new: dict[str | None, dict[str, _Values]] = {}
         """What was added since ``take_new``, by namespace; None: everywhere."""
         self.read(keys)
 
@@ -74,7 +74,7 @@ class NamedLabels:
     def take_new(self) -> dict[str | None, dict[str, set[str] | None]]:
         """Returns what was added since the last call: by namespace (None: everywhere), the keys, and the values; None:
         Pods with any value are concerned."""
-        new, self._new = self._new, {}
+        new, self.new = self.new, {}
         return new
 
     @staticmethod
@@ -106,7 +106,7 @@ class NamedLabels:
         known = self._everywhere if namespace is None else self._in.setdefault(namespace, {})
         if key not in known or (values is None and known[key] is not None):
             known[key] = None if values is None else set(values)
-            self._new.setdefault(namespace, {})[key] = None
+            self.new.setdefault(namespace, {})[key] = None
             return
         told_apart = known[key]
         if told_apart is None or values is None:
@@ -114,7 +114,7 @@ class NamedLabels:
         added = set(values) - told_apart
         if added:
             told_apart |= added
-            new = self._new.setdefault(namespace, {})
+            new = self.new.setdefault(namespace, {})
             before = new.get(key, set())
             new[key] = None if before is None else before | added
 

@@ -73,7 +73,7 @@ class ClassTable:
         """Returns the class of a Pod. ``report``: receives malformed amounts of its status, which are ignored. Raises
         QuantityError if its requests are malformed."""
         spec = msgspec.structs.replace(
-            without_variables(held_spec(pod, report)),
+            without_variables(held_spec(pod, report) if pod.spec.node_name else pod.spec),
             node_name="",
             scheduler_name="",
             scheduling_gates=_queue_gate(pod.spec.scheduling_gates),
@@ -149,7 +149,7 @@ class ClassTable:
             self.labels.name_own(namespace, spec, labels)
         selections = self._selections.of(namespace)
         selected = NO_KEYS if selections is NOTHING_SELECTED else selections.keys(labels)
-        kept = self.labels.kept(namespace, labels, selected)
+        kept = self.labels.kept(namespace, labels, selected) if labels else ()
         shape = (namespace, encoded, kept, annotations, device_claims, workload)
         key = (shape, claims)
         cls = self._classes.get(key)
@@ -177,7 +177,8 @@ class ClassTable:
             if spec.affinity is not None and (spec.affinity.pod_affinity or spec.affinity.pod_anti_affinity):
                 self._affinity_classes[cls.id] = cls
             self._specs[cls.id] = encoded
-            self.labels.name(namespace, spec)
+            if spec.affinity is not None or spec.topology_spread_constraints:
+                self.labels.name(namespace, spec)
         return cls
 
     def _pin_id(self, shape: _Shape, pin: Pin) -> int:

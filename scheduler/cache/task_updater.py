@@ -170,7 +170,8 @@ class TaskUpdater:
         """Updates the classes of tasks whose relevant labels have changed: a selector has named a label for the first
         time, or selectors of Services or workloads have changed. Must be called before a snapshot."""
         affected: list[Task] = []
-        if new := self._classes.labels.take_new():
+        if self._classes.labels.new:
+            new = self._classes.labels.take_new()
             everywhere = new.pop(None, {})
             for task in self._tasks.values():
                 here = new.get(task.namespace)

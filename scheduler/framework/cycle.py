@@ -14,7 +14,7 @@ from scheduler.api.job import Job
 from scheduler.api.queue import Queue
 from scheduler.api.reasons import Malformed
 from scheduler.api.snapshot import Snapshot
-from scheduler.api.task import Task
+from scheduler.api.task import Task, TaskStatus
 from scheduler.framework import registry
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.configuration import Configuration
@@ -73,7 +73,8 @@ def run_cycle(
         outcome.action_seconds[name] = time.perf_counter() - begun
     with naming_plugins(session):
         close_session(session)
-    report_misspelt_resources(session)
+    if any(job.of(TaskStatus.PENDING) or not job.size for job in session.active_jobs.values()):
+        report_misspelt_resources(session)
     outcome.seconds = time.perf_counter() - started
     return outcome
 

@@ -35,7 +35,7 @@ from scheduler.api.signed_records import AdmissionRecord
 from scheduler.api.task import ALLOCATED_STATUSES, TaskStatus
 from scheduler.api.times import format_timestamp, seconds_of
 from scheduler.framework.device_faults import faults_of, report_device_faults
-from scheduler.framework.extension import CLOSE, HELD_AMOUNTS
+from scheduler.framework.extension import CLOSE, DEVICE_FAULTS, HELD_AMOUNTS
 from scheduler.framework.figures import QueueUsage
 from scheduler.framework.held_devices import held_devices
 from scheduler.framework.search_limit import SearchLimit
@@ -58,7 +58,8 @@ def close_session(session: Session) -> None:
     """Calls the plugins' close functions, then adds status updates and Events to the decisions."""
     session.once(SearchLimit).close()
     session.ask(CLOSE)
-    report_device_faults(session)
+    if session.all_functions(DEVICE_FAULTS):
+        report_device_faults(session)
     for job in session.active_jobs.values():
         _close_job(session, job)
     _close_queues(session)
@@ -207,7 +208,7 @@ def _conditions(session: Session, job: Job, phase: str = "") -> tuple[PodGroupCo
     changes = [("True", *new) for new in _new_conditions(job)]
     if _is_schedulable_again(session, job, phase):
         changes.append(("False", CONDITION_UNSCHEDULABLE, REASON_GANG_READY, ""))
-    if not faults_of(job) and any(c.type == CONDITION_DEVICE_UNHEALTHY and c.status == "True" for c in job.conditions):
+    if any(c.type == CONDITION_DEVICE_UNHEALTHY and c.status == "True" for c in conditions) and not faults_of(job):
         changes.append(("False", CONDITION_DEVICE_UNHEALTHY, REASON_DEVICES_HEALTHY, ""))
     for status, type_, reason, text in changes:
         message = text[:MAX_MESSAGE_LENGTH]

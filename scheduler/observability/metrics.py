@@ -18,9 +18,8 @@ from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
 from scheduler.api.decisions import Decisions
-from scheduler.api.job import Job
+from scheduler.api.job import Job, without_uid
 from scheduler.api.task import Task
-from scheduler.api.uids import without_uid
 from scheduler.observability.chip_figures import ChipFigures
 from scheduler.observability.cluster_figures import ClusterFigures
 from scheduler.observability.role_metrics import RoleMetrics, exponential_buckets
@@ -92,7 +91,7 @@ class WaitTimes:
         for group in decisions.pod_groups:
             key = f"{group.namespace}/{group.name}"
             if group.admits and key in jobs:
-                self._observe("enqueued", now - jobs[key].creation, key)
+                self._observe("enqueued", now - jobs[key].creation, without_uid(key))
                 self._admitted[key] = now
         for bind in decisions.binds:
             task = bind.task
@@ -110,7 +109,7 @@ class WaitTimes:
             self._observe("running", now - task.scheduled_at, task.key)
 
     def _observe(self, stage: str, seconds: float, key: str) -> None:
-        self._stages[stage].observe(max(seconds, 0.0), exemplar={"object": without_uid(key)[:_MAX_NAME_LENGTH]})
+        self._stages[stage].observe(max(seconds, 0.0), exemplar={"object": key[:_MAX_NAME_LENGTH]})
 
 
 PLACING_STAGES: Final = ("Predicate", "Scoring", "PreBind", "Bind")

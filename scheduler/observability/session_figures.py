@@ -15,12 +15,11 @@ from numpy.typing import NDArray
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from scheduler.api.job import RUNNING, Job
+from scheduler.api.job import RUNNING, Job, without_uid
 from scheduler.api.queue import COUNTED_PHASE, QUEUE_PHASES, Queue
 from scheduler.api.resource import Dimensions, Vector
 from scheduler.api.snapshot import SettledJobs
 from scheduler.api.task import TaskStatus
-from scheduler.api.uids import without_uid
 from scheduler.framework.figures import Figures, UsageByQueue
 from scheduler.observability.metric_families import amount_families, gauge
 

@@ -7,9 +7,9 @@ from typing import NamedTuple
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from scheduler.api.job import without_uid
 from scheduler.api.queue import Queue
 from scheduler.api.resource import Dimensions, Vector
-from scheduler.api.uids import without_uid
 from scheduler.framework.figures import Figures, UsageByQueue
 from scheduler.framework.session import Session
 from scheduler.observability.metric_families import amount_families, gauge

@@ -10,9 +10,8 @@ import msgspec
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from scheduler.api.job import PENDING_PHASES, Job
+from scheduler.api.job import PENDING_PHASES, Job, without_uid
 from scheduler.api.task import TaskStatus
-from scheduler.api.uids import without_uid
 
 REASON_CLASSES: Final = ("not_admitted", "refused", "no_node", "gang", "other")
 MAX_JOBS: Final = 20

@@ -6,12 +6,13 @@ remainder is divided among the other queues. A queue that has its deserved share
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 
 from scheduler.api.job import Job
-from scheduler.api.node import Mask
+from scheduler.api.node import Column, Mask
 from scheduler.api.queue import Queue
 from scheduler.api.reasons import Refusal
 from scheduler.api.resource import (
@@ -77,20 +78,30 @@ class Proportion:
         self._session = session
         self._books = self._open_books(session)
         divide(session.total, list(self._books.values()))
-        paths = {name: (book,) for name, book in self._books.items()}
-        self._shares = DeservedShares(session.dimensions.width, paths, self._over)
         session.add_queue_order(self._queue_key)
         session.add_overused(self._overused)
         session.add_allocatable(self._allocatable, by_demand=True)
         session.add_preemptive(self._preemptive, by_demand=True)
         session.add_reclaimable(self._reclaimable, bound=self._over_share, by_demand=True)
         session.add_unified_evictable(self._evictable)
-        session.add_keeps_deserved(self._losses, bound=self._shares.possible, most=self._shares.most)
+        session.add_keeps_deserved(self._losses, bound=self._possible_losses, most=self._most)
         session.add_job_enqueueable(self._enqueueable)
         session.add_job_enqueued(self._enqueued)
         session.add_deserved(lambda: {name: book.deserved for name, book in self._books.items()})
         session.add_figures(self._figures)
         session.add_handlers(self._allocated, self._deallocated)
+
+    @cached_property
+    def _shares(self) -> DeservedShares:
+        """Made when an action asks what queues can lose for another one."""
+        paths = {name: (book,) for name, book in self._books.items()}
+        return DeservedShares(self._session.dimensions.width, paths, self._over)
+
+    def _possible_losses(self, context: ReclaimContext, candidates: EvictionCandidates) -> Mask:
+        return self._shares.possible(context, candidates)
+
+    def _most(self, context: ReclaimContext, candidates: EvictionCandidates) -> Column:
+        return self._shares.most(context, candidates)
 
     @staticmethod
     def _open_books(session: Session) -> dict[str, QueueShare]:
@@ -255,14 +266,16 @@ class Proportion:
         if book is None:  # the queue does not exist; tasks placed while it did may still be evicted
             return
         book.allocated = book.allocated + tasks[0].cls.request * len(tasks)
-        self._shares.changed(job.queue)
+        if "_shares" in self.__dict__:
+            self._shares.changed(job.queue)
 
     def _deallocated(self, job: Job, tasks: Sequence[Task], rows: Sequence[int]) -> None:
         book = self._books.get(job.queue)
         if book is None:
             return
         book.allocated = book.allocated - tasks[0].cls.request * len(tasks)
-        self._shares.changed(job.queue)
+        if "_shares" in self.__dict__:
+            self._shares.changed(job.queue)
 
 
 def within(allocated: Vector, deserved: Vector) -> bool:

@@ -20,9 +20,8 @@ import numpy as np
 
 from scheduler.api.job import Job
 from scheduler.api.node import NodeFacts, Nodes
-from scheduler.api.plugin_memory import PluginMemory
 from scheduler.api.resource import Dimensions
-from scheduler.api.snapshot import PlacedClass
+from scheduler.api.snapshot import PlacedClass, PluginMemory
 from scheduler.api.task import Task, TaskClass, TaskStatus
 from scheduler.cache.job_records import JobRecord
 from scheduler.cache.job_table import JobTable

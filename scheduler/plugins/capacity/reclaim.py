@@ -6,13 +6,16 @@ applies to the ancestors of the victim's queue up to this level that are not anc
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 
 import numpy as np
 
 from scheduler.api.job import Job
 from scheduler.api.names import ROOT_QUEUE
+from scheduler.api.node import Column, Mask
 from scheduler.api.resource import PODS_INDEX, SMALLEST, Vector, less_equal
 from scheduler.api.task import Task
+from scheduler.framework.eviction_candidates import EvictionCandidates
 from scheduler.framework.extension import EvictionContext, ReclaimContext
 from scheduler.plugins.capacity.books import QueueBook
 from scheduler.plugins.support.queues.deserved import DeservedShares, take
@@ -34,12 +37,30 @@ class Reclaim:
         self._jobs = jobs
         self._row_of = row_of
         self._level = ancestor_level
-        paths = {name: [above for above in book.path if above.name != ROOT_QUEUE] for name, book in books.items()}
-        self._shares = DeservedShares(width, paths, self.may_be_reclaimed)
-        self.changed = self._shares.changed
-        self.giving = self._shares.giving
-        self.possible_losses = self._shares.possible
-        self.most = self._shares.most
+        self._width = width
+
+    @cached_property
+    def _shares(self) -> DeservedShares:
+        """Made when an action asks what queues can lose for another one."""
+        paths = {name: [above for above in book.path if above.name != ROOT_QUEUE] for name, book in self._books.items()}
+        return DeservedShares(self._width, paths, self.may_be_reclaimed)
+
+    def changed(self, queue: str) -> None:
+        """To be called when the allocated amounts of a queue, and of its ancestors, change."""
+        if "_shares" in self.__dict__:
+            self._shares.changed(queue)
+
+    def giving(self, candidates: EvictionCandidates) -> Mask:
+        """See DeservedShares."""
+        return self._shares.giving(candidates)
+
+    def possible_losses(self, context: ReclaimContext, candidates: EvictionCandidates) -> Mask:
+        """See DeservedShares."""
+        return self._shares.possible(context, candidates)
+
+    def most(self, context: ReclaimContext, candidates: EvictionCandidates) -> Column:
+        """See DeservedShares."""
+        return self._shares.most(context, candidates)
 
     def may_reclaim(self, book: QueueBook, request: Vector) -> bool:
         """Whether the queue may reclaim the request: it stays within its limit, and the queue or one of its ancestors

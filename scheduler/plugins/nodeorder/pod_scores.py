@@ -14,7 +14,6 @@ from scheduler.api.objects import (
     TopologySpreadConstraint,
     WeightedPodAffinityTerm,
 )
-from scheduler.api.selections import NOTHING_SELECTED
 from scheduler.api.selectors import FieldReporter, PodSelector, ignore_field, is_valid, selector_of_term
 from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import TaskClass
@@ -140,7 +139,9 @@ def topology_spread(
 def default_selector(snapshot: Snapshot, cls: TaskClass) -> PodSelector | None:
     """Selects the Pods that the default constraints of a class spread: those that match the selectors of all Services
     and the workload that select the class. None if there are no such selectors."""
-    selections = snapshot.selections.get(cls.namespace, NOTHING_SELECTED)
+    selections = snapshot.selections.get(cls.namespace)
+    if selections is None:
+        return None
     labels: dict[str, str] = {}
     for selector in selections.services(cls.labels):
         labels.update(selector)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.api.uids import without_uid
+from scheduler.api.job import without_uid
 
 UID = "0b2e0c5a-3b0f-4f7e-9d55-1c1b6c8b7a10"
 

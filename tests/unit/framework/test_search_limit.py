@@ -266,7 +266,7 @@ def test_reasons_that_are_no_lack_of_nodes_are_kept_too() -> None:
 
 def test_nothing_is_kept_for_namespaces_within_the_limit() -> None:
     sessions = Sessions(node("n", "8c+8Gi"), misfits(LIMIT)).run()
-    kept = sessions.cache.memory.get(PastSearches)
+    kept = sessions.cache.memory[PastSearches]
 
     assert (kept.turns, kept.reasons) == ({}, {})
     assert not sessions.left_out

@@ -293,7 +293,8 @@ class Daemon:
 
     async def _run_cycle(self) -> None:
         self._cycle_timer.cycle_began()
-        for problem in first_fields(self._cache.take_malformed()):
+        malformed = self._cache.take_malformed()
+        for problem in first_fields(malformed) if malformed else ():
             self._recorder.malformed(problem)
         if self._writer.overloaded:
             return

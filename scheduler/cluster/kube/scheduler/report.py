@@ -123,7 +123,7 @@ class CycleReport:
         """Reports malformed fields and wrong arguments once, not in every cycle."""
         malformed = frozenset(outcome.malformed)
         new = sorted(malformed - self._reported, key=lambda p: (p.kind, p.namespace, p.name, p.field))
-        for problem in first_fields(new):
+        for problem in first_fields(new) if new else ():
             self._recorder.malformed(problem)
         self._reported = malformed
         problems = tuple(outcome.session.problems)

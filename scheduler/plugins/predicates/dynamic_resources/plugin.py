@@ -53,14 +53,25 @@ class DynamicResources:
         """``filter_seconds``: the time limit for finding devices for one class of Pods; 0 for no limit."""
         self._session = session
         self._choices = filter_seconds * CHOICES_PER_SECOND if filter_seconds > 0 else None
-        memory = session.snapshot.memory
-        self.selectors = memory.get(Selectors)
-        self._attempts = memory.get(Attempts)
-        self._session_budget = SessionBudget()
         self._budgets: dict[int, Budget] = {}
         self._nodes_by_allocation: dict[int, tuple[dra.Allocation, Mask]] = {}
         session.add_handlers(self._allocate, self._deallocate)
         session.add_preparations(self._preparations)
+
+    @cached_property
+    def selectors(self) -> Selectors:
+        """The compiled selectors, kept across sessions."""
+        kept: Selectors = self._session.snapshot.memory[Selectors]
+        return kept
+
+    @cached_property
+    def _attempts(self) -> Attempts:
+        kept: Attempts = self._session.snapshot.memory[Attempts]
+        return kept
+
+    @cached_property
+    def _session_budget(self) -> SessionBudget:
+        return SessionBudget()
 
     @cached_property
     def _claims(self) -> Claims:
@@ -85,7 +96,7 @@ class DynamicResources:
 
     # --- filters and scores ---
     def filters(self, cls: TaskClass) -> list[Filter]:
-        refusal = self._extended_resources.refusal(cls)
+        refusal = self._extended_resources.refusal(cls) if self._session.snapshot.device_classes else ""
         if refusal:
             return [RefusingFilter(refusal)]
         if not cls.device_claims:

@@ -68,7 +68,8 @@ class _DeviceDemand:
 
     def __init__(self, evidence: Evidence, tasks: Sequence[Task]) -> None:
         snapshot = evidence.session.snapshot
-        self._selectors, self._budget = snapshot.memory.get(Selectors), Budget(None, SessionBudget(), "")
+        self._selectors: Selectors = snapshot.memory[Selectors]
+        self._budget = Budget(None, SessionBudget(), "")
         self._inventory = Inventory(snapshot.resource_slices, snapshot.nodes.facts, None)
         self._books = Books(self._inventory)
         claims = Claims(snapshot, self._books, evidence.session.malformed_field)

@@ -115,10 +115,10 @@ def test_the_pause_between_attempts_doubles_up_to_a_limit() -> None:
     for pause in (1, 2, 4, 8, 16, 16):
         reason = sessions.reasons["costly-0"]
         assert reason.endswith(f"next attempt after {pause} s.")
-        kept = len(sessions.cache.memory.get(Selectors))
+        kept = len(sessions.cache.memory[Selectors])
 
         sessions.run(pause - 0.5)
-        assert (sessions.reasons["costly-0"], len(sessions.cache.memory.get(Selectors))) == (reason, kept)
+        assert (sessions.reasons["costly-0"], len(sessions.cache.memory[Selectors])) == (reason, kept)
 
         sessions.run(1)
 
