@@ -65,6 +65,11 @@ class _Namespace:
             self._failed.add(key)
             self._costs[key in self._in_turn] += 1
 
+    def placed(self, key: Hashable) -> None:
+        if key in self._failed:
+            self._failed.remove(key)
+            self._costs[key in self._in_turn] -= 1
+
     def waits_for_turn(self) -> bool:
         """Whether a class was left out that had no turn yet."""
         return any(not tried and key not in self.turns for key, tried in self.admitted.items())
@@ -111,6 +116,11 @@ class SearchLimit:
     def failed(self, job: Job, cls: TaskClass) -> None:
         """Counts that a class was tried and that its job got nothing by that. Once in a session for each class."""
         self._namespace(job).failed(_key(cls))
+
+    def placed(self, job: Job, cls: TaskClass) -> None:
+        """Takes back that a class failed, because evictions have made room for it. So another class may be tried, also
+        one that an action before has left out."""
+        self._namespace(job).placed(_key(cls))
 
     def leave_out(self, job: Job, cls: TaskClass) -> None:
         """Records on the job why tasks of a class are not tried: the reason of the last attempt, which is not written

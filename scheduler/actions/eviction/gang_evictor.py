@@ -76,6 +76,8 @@ class GangEvictor:
         elif statement:
             statement.commit()
             self._failed.clear()
+            for cls in classes:
+                limit.placed(job, cls)
 
     def _search(
         self, job: Job, parts: Sequence[Part], tasks: Sequence[Task], scope: Mask, ordered: EvictionOrder

@@ -90,6 +90,7 @@ class TaskEvictor:
             done = self._search(job, task, scope, statement, demand)
         if done:
             self.forget_failures()
+            limit.placed(job, task.cls)
         else:
             self._failed.add((demand, task.cls.id))
             limit.failed(job, task.cls)

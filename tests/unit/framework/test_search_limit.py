@@ -234,6 +234,20 @@ def test_pods_that_must_reclaim_have_turns(plan: Configuration) -> None:
     assert sessions.until(lambda: bool(sessions.evicted)) > 1
 
 
+@pytest.mark.parametrize("plan", [EVICTING, GANGS], ids=["reclaim", "gangreclaim"])
+def test_different_pods_for_which_evictions_make_room_cost_nothing(plan: Configuration) -> None:
+    number = LIMIT + 20
+    running = [
+        each
+        for i in range(2 * number)
+        for each in (group(f"low-{i}", "a", phase="Running"), pod(f"low-{i}", "1c", f"low-{i}", on="n"))
+    ]
+    waiting = [each for i in range(number) for each in lone(f"r{i:04d}", f"1c+{i + 1}Mi", queue="b")]
+    sessions = Sessions(queue("a"), queue("b"), roomy(f"{2 * number}c+100Gi"), running, *waiting, plan=plan)
+
+    assert len(sessions.run().evicted) == number
+
+
 def test_best_effort_pods_have_turns() -> None:
     def best_effort(name: str, selector: dict[str, str]) -> list[Raw]:
         return within(group(name, phase="Inqueue"), pod(name, "", name, nodeSelector=selector))
