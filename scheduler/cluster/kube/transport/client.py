@@ -27,6 +27,8 @@ from scheduler.observability.role_metrics import RoleMetrics
 JSON: Final = "application/json"
 JSON_PATCH: Final = "application/json-patch+json"
 MERGE_PATCH: Final = "application/merge-patch+json"
+METADATA_LIST: Final = f"application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{JSON}"
+"""Requests the metadata of a list only, from a server that can leave out the rest."""
 STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
 _TOKEN_SECONDS: Final = 30.0
 _RELOAD_SECONDS: Final = 5.0

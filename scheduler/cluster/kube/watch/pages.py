@@ -24,7 +24,7 @@ import msgspec
 from scheduler.api.objects import Wire
 from scheduler.cluster.decoding import DECODE_ERRORS, decode
 from scheduler.cluster.kube.process.waiting import cancel
-from scheduler.cluster.kube.transport.client import JSON, ApiClient
+from scheduler.cluster.kube.transport.client import JSON, METADATA_LIST, ApiClient
 from scheduler.cluster.kube.transport.compression import GZIP, GZIP_FORMAT, inflated
 from scheduler.cluster.kube.transport.errors import ApiError, TransportError
 from scheduler.cluster.kube.transport.ratelimit import Priority
@@ -40,7 +40,6 @@ AHEAD: Final = 8
 memory."""
 DECODED: Final = 1
 """Pages of a list that are decoded, or wait decoded, at most."""
-_METADATA_ONLY: Final = f"application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{JSON}"
 _PLAIN_HEADER: Final = b"\x1f\x8b\x08\x00"
 """The beginning of the header of a compressed answer that has neither a file name nor other optional fields."""
 _REST_OF_HEADER: Final = 6
@@ -122,13 +121,13 @@ def pages_of_objects(
 
 def pages_of_heads(client: ApiClient, source: Source, size: int) -> AsyncGenerator[Page[Headed], None]:
     """As ``pages_of_objects``, but names and versions only, which costs a fraction."""
-    return _pages(client, source, size, lambda body: decode(_heads, body), _METADATA_ONLY)
+    return _pages(client, source, size, lambda body: decode(_heads, body), METADATA_LIST)
 
 
 async def present_version(client: ApiClient, source: Source) -> str:
     """The resource version that a list has now. Raises ApiError, TransportError, DECODE_ERRORS."""
     params = {"limit": "1", **source.selection}
-    body = await client.request("GET", source.path, params=params, priority=Priority.READ, accept=_METADATA_ONLY)
+    body = await client.request("GET", source.path, params=params, priority=Priority.READ, accept=METADATA_LIST)
     return decode(_heads, body).metadata.resource_version
 
 

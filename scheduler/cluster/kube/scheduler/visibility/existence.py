@@ -12,13 +12,12 @@ from scheduler.api.explained_kinds import EXPLAINED
 from scheduler.api.kinds import VCJOB, Kind
 from scheduler.api.objects import KubeObject
 from scheduler.api.reasons import no_such_object
-from scheduler.cluster.kube.transport.client import ApiClient
+from scheduler.cluster.kube.transport.client import METADATA_LIST, ApiClient
 from scheduler.cluster.kube.transport.errors import ApiError
 from scheduler.cluster.kube.transport.ratelimit import Priority
 
 _MOST_JOBS: Final = 500
 """Jobs of a namespace among which the creator of a missing Pod is searched for."""
-_METADATA: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 
 
 class _List(msgspec.Struct):
@@ -52,7 +51,7 @@ async def _names(client: ApiClient, kind: Kind, namespace: str, selection: dict[
     because explanations do not see those either."""
     try:
         body = await client.request(
-            "GET", kind.path_in(namespace), params=selection, accept=_METADATA, priority=Priority.READ
+            "GET", kind.path_in(namespace), params=selection, accept=METADATA_LIST, priority=Priority.READ
         )
     except ApiError as error:
         if error.status in (403, 404):

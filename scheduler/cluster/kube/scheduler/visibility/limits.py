@@ -51,7 +51,7 @@ class Concurrency:
     """A limit of questions at a time, for each key."""
 
     def __init__(self, most: int, what: str, retry_after: float) -> None:
-        """``what``: of the refusal, such as "questions of user"; ``retry_after``: seconds."""
+        """``what``: the refusal behind the number, with the key at ``{!r}``; ``retry_after``: seconds."""
         self._most = most
         self._what = what
         self._retry_after = retry_after
@@ -75,7 +75,7 @@ class Allowance:
     """The limits at a time of one sort of requests: per user, per namespace of ServiceAccounts, per subject."""
 
     def __init__(self, what: str, of_user: int, of_namespace: int, retry_after: float) -> None:
-        """``what``: the requests and their state, with the user or namespace at ``{}``."""
+        """``what``: the refusal behind the number, with the words for user or namespace at ``{}``."""
         self._users = Concurrency(of_user, what.format("of user {!r}"), retry_after)
         self._accounts = Concurrency(of_namespace, what.format("of accounts of namespace {!r}"), retry_after)
         self._subjects = Concurrency(of_namespace, what.format("about namespace {!r}"), retry_after)
