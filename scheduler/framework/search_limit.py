@@ -148,6 +148,11 @@ class SearchLimit:
 
     @property
     def left_out(self) -> bool:
+        """Whether the session has left out classes of a namespace."""
+        return any(not all(searches.admitted.values()) for searches in self._namespaces.values())
+
+    @property
+    def has_more_turns(self) -> bool:
         """Whether the next session has to try classes that had no turn yet."""
         return any(searches.waits_for_turn() for searches in self._namespaces.values())
 

@@ -90,7 +90,13 @@ def result_of(outcome: Outcome) -> SessionResult:
     decisions = outcome.decisions
     admits = any(update.admits for update in decisions.pod_groups)
     placed = bool(decisions.binds or decisions.evictions or decisions.ungates or admits)
-    return SessionResult(waits, gang_waits, placed, limited=len(decisions.evictions) >= MAX_EVICTIONS)
+    return SessionResult(
+        waits,
+        gang_waits,
+        placed,
+        limited=len(decisions.evictions) >= MAX_EVICTIONS,
+        left_out=session.once(SearchLimit).left_out,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +167,7 @@ class CycleTimer:
         now = _now()
         session = outcome.session
         timeless = not session.active_jobs and not session.read_time and not unreported
-        done = not (outcome.decisions or unwritten or session.once(SearchLimit).left_out)
+        done = not (outcome.decisions or unwritten or session.once(SearchLimit).has_more_turns)
         self._idle = _Idle(version, timeless, now) if done else None
         seconds = outcome.seconds if self._began is None else process_time() - self._began
         self._timing.end(now, seconds, result_of(outcome))

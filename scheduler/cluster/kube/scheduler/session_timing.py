@@ -14,7 +14,9 @@ Two rules limit early sessions:
   cluster do not wait, and under load the share is kept. After a session that an opening has started and that placed
   nothing, the pause before the next opening counts doubles, up to the period: reports about nodes that arrive all the
   time do not cost a session each. After a session that stopped at a limit, the next one goes on with its work and may
-  owe more: the API server should not run out of it meanwhile.
+  owe more: the API server should not run out of it meanwhile. After a session that left out some of the different Pods
+  of a namespace (``framework/search_limit.py``), the pause is as long as its processor time only: one user made the
+  session long, and the Pods of others should not wait for that.
 - While a gang waits, no session starts early after an opening. What ends within a period is free for the gang at once,
   as with sessions that start every period; otherwise small arrivals would take it piece by piece. Before the first
   opening, an arrival can only take what was not enough for the gang in the last session.
@@ -27,6 +29,8 @@ import msgspec
 
 REST: Final = 3.0
 """Seconds of pause before an early session, per second of processor time that the last one took."""
+REST_OF_OTHERS: Final = 1.0
+"""The same after a session that left out Pods of a namespace."""
 CREDIT: Final = 0.1
 """Seconds of pauses that sessions may owe."""
 LIMITED_CREDIT: Final = 1.0
@@ -61,6 +65,8 @@ class SessionResult(msgspec.Struct, frozen=True):
     """The session decided to bind, evict or admit."""
     limited: bool = False
     """It stopped at a limit, and has left work to the next session."""
+    left_out: bool = False
+    """It tried only some of the different Pods of a namespace."""
 
 
 class SessionTiming:
@@ -104,8 +110,9 @@ class SessionTiming:
 
     def end(self, now: float, seconds: float, result: SessionResult) -> None:
         """The session has ended. ``seconds``: its processor time, with all work on its decisions."""
-        rested = max(self._rested, now - seconds) + (1 + REST) * seconds
-        self._rested = min(rested, now + REST * seconds + CREDIT)
+        rest = REST_OF_OTHERS if result.left_out else REST
+        rested = max(self._rested, now - seconds) + (1 + rest) * seconds
+        self._rested = min(rested, now + rest * seconds + CREDIT)
         self._ended, self._result, self._limited = now, result, result.limited
         if result.placed or not self._opened:
             self._opening_pause = 0.0

@@ -21,7 +21,7 @@ from scheduler.cluster.kube.scheduler.cycle_timer import (
 from scheduler.cluster.kube.scheduler.session_timing import SessionResult
 from scheduler.framework.configuration_file import DEFAULT_CONFIGURATION, parse_configuration
 from scheduler.framework.cycle import Outcome
-from scheduler.framework.search_limit import SearchLimit
+from scheduler.framework.search_limit import FIRST_COST, TURN_COST, SearchLimit
 from tests.builders import Raw, World, configuration, group, node, pod, pods
 from tests.unit import virtual_time
 
@@ -218,7 +218,7 @@ def test_a_session_is_needed_while_pods_wait_for_their_turn(monkeypatch: pytest.
     async def is_needed() -> bool:
         return ended(idle(), Nodes()).is_needed(7)
 
-    monkeypatch.setattr(SearchLimit, "left_out", True)
+    monkeypatch.setattr(SearchLimit, "has_more_turns", True)
 
     assert virtual_time.run(is_needed())
 
@@ -284,6 +284,14 @@ def test_an_opening_ends_the_rest_if_a_job_waits() -> None:
 )
 def test_the_result_of_a_session(objects: list[Raw], result: SessionResult) -> None:
     assert result_of(outcome(*objects)) == result
+
+
+def test_the_result_of_a_session_says_that_it_left_out_different_pods_of_a_namespace() -> None:
+    names = [(f"g{i}", f"{100 + i}c") for i in range(FIRST_COST + TURN_COST + 1)]
+    objects = [each for name, asks in names for each in (group(name, phase="Inqueue"), pod(name, asks, name))]
+
+    assert result_of(outcome(*objects[:-2])) == SessionResult(waits=True)
+    assert result_of(outcome(*objects)) == SessionResult(waits=True, left_out=True)
 
 
 def test_with_the_built_in_configuration_a_session_without_waiting_jobs_does_not_read_the_time() -> None:

@@ -11,6 +11,7 @@ from scheduler.cluster.kube.scheduler.session_timing import (
     FIRST_PAUSE,
     LIMITED_CREDIT,
     REST,
+    REST_OF_OTHERS,
     SessionResult,
     SessionTiming,
 )
@@ -73,6 +74,12 @@ def test_an_arrival_starts_a_session_after_a_pause_that_follows_the_last_session
     timing, counts = after_session(result, seconds=0.1)
     counts.arrivals += 1
     assert timing.due() == pytest.approx(10.0 + REST * 0.1 - CREDIT)
+
+
+def test_after_a_session_that_left_out_pods_of_a_namespace_the_pods_of_others_wait_for_a_shorter_pause() -> None:
+    timing, counts = after_session(SessionResult(waits=True, left_out=True), seconds=0.4)
+    counts.arrivals += 1
+    assert timing.due() == pytest.approx(10.0 + REST_OF_OTHERS * 0.4 - CREDIT)
 
 
 def test_on_a_quiet_cluster_a_few_short_sessions_follow_each_other_without_a_pause() -> None:
