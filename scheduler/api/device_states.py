@@ -74,6 +74,10 @@ class Device(NamedTuple):
     """Unix time of the report that gives the state of the node's devices; 0 if unknown."""
 
 
+IS_UNHEALTHY: Final = "is unhealthy"
+"""The problem of a device that its device plugin reports as unhealthy."""
+
+
 class DeviceFault(NamedTuple):
     """A device that does not work, and a Pod that uses it."""
 

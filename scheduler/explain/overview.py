@@ -111,6 +111,7 @@ def _waiting(session: Session) -> tuple[WaitingRow, ...]:
             int(job.creation),
             _reason(job),
             _pods(job),
+            _shortened(faults_of(job)),
         )
         for (queue, admission), jobs in sorted(waiting_in_order(session).items())
         for position, job in enumerate(jobs, 1)

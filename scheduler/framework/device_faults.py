@@ -27,7 +27,8 @@ def report_device_faults(session: Session) -> None:
             if fault.task.job in session.jobs:
                 by_job.setdefault(fault.task.job, []).append(fault)
     for key, found in by_job.items():
-        _report(session, session.jobs[key], sorted(found, key=lambda fault: fault.text))
+        by_text = {fault.text: fault for fault in found}  # two plugins may report the same chip
+        _report(session, session.jobs[key], [by_text[text] for text in sorted(by_text)])
 
 
 def faults_of(job: Job) -> str:
@@ -37,7 +38,7 @@ def faults_of(job: Job) -> str:
 
 def _report(session: Session, job: Job, faults: list[DeviceFault]) -> None:
     listed, more = faults[:_LISTED], len(faults) - _LISTED
-    text = _SEPARATOR.join(dict.fromkeys(fault.text for fault in listed))
+    text = _SEPARATOR.join(fault.text for fault in listed)
     session.touch(job)
     message = f"{text}{_SEPARATOR}and {more} more" if more > 0 else text
     job.new_conditions += (Condition(CONDITION_DEVICE_UNHEALTHY, EVENT_DEVICE_UNHEALTHY, message),)

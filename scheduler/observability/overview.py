@@ -73,6 +73,8 @@ class WaitingRow(msgspec.Struct, frozen=True, omit_defaults=True):
     reason: str = ""
     pods: tuple[int, int, int] = (0, 0, 0)
     """As of a RunningRow."""
+    alert: str = ""
+    """As of a RunningRow: some of its Pods may run."""
 
 
 class RunningRow(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from scheduler.observability.overview import Amount, NodeRow, Overview, QueueRow, RunningRow, WaitingRow
 from tests.browser.chromium import chromium
@@ -110,6 +111,22 @@ def test_a_running_gang_whose_device_has_failed_comes_first_and_says_so() -> Non
             await v.show(Overview(2.0, running=(rows[0], RunningRow("ns", "old", "q", since=1))))
             await v.tab.until("!document.getElementById('running-rows').innerText.includes('Ascend910-3')")
             assert await v.texts("#running-rows th span:first-child") == ["new", "old"]
+
+    run(scenario)
+
+
+def test_a_waiting_gang_shows_the_fault_of_a_device_of_its_running_pods_below_the_reason() -> None:
+    fault = "GPU n-1 of node n is unhealthy (Pod p)"
+    row = WaitingRow("ns", "one", "q", "nodes", 1, 1, reason="1 Insufficient cpu")
+
+    async def scenario() -> None:
+        async with viewer() as v:
+            await v.open()
+            await v.show(Overview(1.0, waiting=(replace(row, alert=fault),)))
+            assert await v.texts("#waiting-rows td:last-child > span:not([hidden])") == [row.reason, f"⚠ {fault}"]
+            await v.show(Overview(2.0, waiting=(row,)))
+            await v.tab.until("!document.getElementById('waiting-rows').innerText.includes('GPU')")
+            assert await v.texts("#waiting-rows td:last-child > span:not([hidden])") == [row.reason]
 
     run(scenario)
 

@@ -8,15 +8,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from scheduler.api.device_states import DeviceFault
+from scheduler.api.device_states import IS_UNHEALTHY, DeviceFault
 from scheduler.api.names import NPU_CORE
 from scheduler.api.task import FINISHED_STATUSES, Task, TaskStatus
 from scheduler.framework.session import Session
 from scheduler.plugins.ascend.chip_states import shares_of
 from scheduler.plugins.ascend.masks import NONE, WIDTH, ids_of
 from scheduler.plugins.ascend.npu_ledgers import NpuLedgers
-
-_PROBLEM = "is unhealthy"
 
 
 def chip_faults(session: Session, ledgers: NpuLedgers) -> Iterator[DeviceFault]:
@@ -39,7 +37,7 @@ def chip_faults(session: Session, ledgers: NpuLedgers) -> Iterator[DeviceFault]:
                     continue
                 used = held.get(task.uid, NONE) | shared.get(task.uid, NONE) | core_chips(task)
                 for chip in ids_of(used & mask):
-                    yield DeviceFault(name, f"{resource.prefix}{chip}", task, _PROBLEM)
+                    yield DeviceFault(name, f"{resource.prefix}{chip}", task, IS_UNHEALTHY)
 
 
 def core_chips(task: Task) -> int:

@@ -45,6 +45,8 @@ class Inventory(msgspec.Struct, frozen=True):
     """The models of the cards, for families in which Pods can select by model."""
     mode: str = ""
     """How the node shares its cards, for families in which Pods can select by it."""
+    unhealthy: Mapping[int, str] = msgspec.field(default_factory=dict)
+    """Position of a card that the device plugin reports as unhealthy -> its name in messages."""
 
 
 class Family(Protocol[C]):

@@ -98,7 +98,13 @@ class GpuShare:
         cards = tuple(card._replace(slots=0) if i in broken else card for i in range(number))
         grants = {task.uid: self._held(task, number, problems) for task in tasks}
         names = tuple(map(str, range(number)))
-        return Inventory(cards, names, {uid: grant for uid, grant in grants.items() if grant}, tuple(problems))
+        return Inventory(
+            cards,
+            names,
+            {uid: grant for uid, grant in grants.items() if grant},
+            tuple(problems),
+            unhealthy={i: f"GPU {i}" for i in sorted(broken) if i < number},
+        )
 
     def _held(self, task: Task, number: int, problems: list[Malformed]) -> Grant:
         text = task.annotations.get(GPU_INDEX)

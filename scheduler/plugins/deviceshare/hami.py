@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Any, ClassVar, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from scheduler.api.names import (
     BIND_ALLOCATING,
@@ -189,11 +190,11 @@ class HamiNpu:
         text = annotations.get(self._register_key, "")
         problems: list[Malformed] = []
         try:
-            cards, names = parse_npus(text, self.name.startswith(LINKED_PREFIX))
+            register = parse_npus(text, self.name, self.name.startswith(LINKED_PREFIX))
         except WireError as error:
             problems.append(node_problem(node, self._register_key, str(error)))
             return Inventory((), (), problems=tuple(problems))
-        places = {name: i for i, name in enumerate(names)}
+        places = {name: i for i, name in enumerate(register.names)}
         grants: dict[str, Grant] = {}
         for task in tasks:
             if self._held_key in task.annotations:
@@ -207,7 +208,7 @@ class HamiNpu:
                     for uses in listed
                 )
         soft = annotations[HAMI_CORE_NODE] == "true" if HAMI_CORE_NODE in annotations else self._soft
-        return Inventory(cards, names, grants, tuple(problems), mode=HAMI_CORE if soft else "")
+        return replace(register, grants=grants, problems=tuple(problems), mode=HAMI_CORE if soft else "")
 
     def upper_bounds(self, claim: NpuClaim, card: Card) -> CardRequests:
         return tuple(request._replace(memory=request.memory_of(card)) for request in claim.containers)

@@ -6,7 +6,8 @@ from typing import Any
 import msgspec
 
 from scheduler.api.json_texts import json_problem
-from scheduler.plugins.deviceshare.cards import MAX_CARDS, Card, Cards
+from scheduler.plugins.deviceshare.cards import MAX_CARDS, Card
+from scheduler.plugins.deviceshare.family import Inventory
 from scheduler.plugins.deviceshare.wire import MAX_LENGTH, WireError
 
 
@@ -28,8 +29,8 @@ class _Npu(msgspec.Struct):
 
 
 @lru_cache(maxsize=8192)
-def parse_npus(text: str, linked: bool) -> tuple[Cards, tuple[str, ...]]:
-    """Returns the NPUs of a register, sorted by index, and their ids. Networks are read if ``linked``. Raises
+def parse_npus(text: str, model: str, linked: bool) -> Inventory:
+    """Returns the NPUs of a register without any usage, sorted by index. Networks are read if ``linked``. Raises
     WireError."""
     if len(text) > MAX_LENGTH:
         raise WireError(f"{len(text)} characters, at most {MAX_LENGTH} are looked at")
@@ -47,4 +48,5 @@ def parse_npus(text: str, linked: bool) -> tuple[Cards, tuple[str, ...]]:
     cards = tuple(
         Card(npu.count if npu.health else 0, npu.devmem, npu.devcore, link=npu.link if linked else -1) for npu in npus
     )
-    return cards, tuple(npu.id for npu in npus)
+    unhealthy = {i: f"{model} {npu.id}" for i, npu in enumerate(npus) if not npu.health}
+    return Inventory(cards, tuple(npu.id for npu in npus), unhealthy=unhealthy)

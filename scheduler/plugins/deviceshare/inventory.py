@@ -42,6 +42,8 @@ class FamilyNodes(msgspec.Struct, frozen=True):
     """Shape (nodes,)."""
     in_use: frozenset[int]
     """The rows of the nodes of whose devices Pods hold a part."""
+    unhealthy: frozenset[int]
+    """The rows of the nodes with cards that are reported as unhealthy."""
     problems: tuple[Malformed, ...]
     kinds: tuple[NodeState, ...]
     """A node of each kind. Nodes are of one kind if they are equal but for the ids of their cards and their Pods."""
@@ -110,6 +112,7 @@ def _nodes(values: NodeValues[NodeState], number: int, before: FamilyNodes | Non
         changed = {rows[i]: states[i] for i in values.changed}
         found, has_devices, kind = {**before.states, **changed}, before.has_devices, before.kind.copy()
         in_use = before.in_use - changed.keys() | {row for row, state in changed.items() if state.holders}
+        unhealthy = before.unhealthy - changed.keys()
         kinds = {_kind(state): (i, state) for i, state in enumerate(before.kinds)}
     else:
         changed = found = dict(zip(rows, states, strict=True))
@@ -117,14 +120,16 @@ def _nodes(values: NodeValues[NodeState], number: int, before: FamilyNodes | Non
         has_devices[values.rows] = True
         has_devices.flags.writeable = False
         in_use = frozenset(row for row in rows if found[row].holders)
+        unhealthy = frozenset()
         kinds = {}
+    unhealthy |= {row for row, state in changed.items() if state.inventory.unhealthy}
     for row, state in changed.items():
         kind[row], _ = kinds.setdefault(_kind(state), (len(kinds), state))
     examples = tuple(state for _, state in kinds.values())
     if len(examples) > _FEW:
         used, kind[values.rows] = np.unique(kind[values.rows], return_inverse=True)
         examples = tuple(examples[i] for i in used.tolist())
-    return FamilyNodes(found, has_devices, in_use, problems, examples, kind)
+    return FamilyNodes(found, has_devices, in_use, unhealthy, problems, examples, kind)
 
 
 def _kind(state: NodeState) -> Hashable:

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Any
 
+from scheduler.api.device_states import IS_UNHEALTHY, DeviceFault
 from scheduler.api.job import Job
-from scheduler.api.task import Task, TaskClass, TaskStatus
+from scheduler.api.task import FINISHED_STATUSES, Task, TaskClass, TaskStatus
 from scheduler.framework.ledger import Ledger
 from scheduler.framework.session import Session
 from scheduler.framework.statement import AllocationError
@@ -92,6 +93,17 @@ class CardLedger(Ledger[Grant]):
         """All Pods that hold a part of a card, with what they hold."""
         for row in sorted(self._in_use | self._holders.keys()):
             yield from self._holders_on(row).values()
+
+    def faults(self) -> Iterator[DeviceFault]:
+        """The cards that the device plugin reports as unhealthy, for each Pod that held a part of one at the start of
+        the session."""
+        for row in sorted(self.nodes.unhealthy & self._in_use):
+            state = self.node_states[row]
+            unhealthy = state.inventory.unhealthy
+            for task, grant in state.holders.values():
+                if task.status is not TaskStatus.RELEASING and task.status not in FINISHED_STATUSES:
+                    for card in sorted({use.card for uses in grant for use in uses} & unhealthy.keys()):
+                        yield DeviceFault(self._names[row], unhealthy[card], task, IS_UNHEALTHY)
 
     def _pipelined_on(self, row: int) -> list[tuple[Task, Grant]]:
         return [(task, grant) for task, grant, at in self._pipelined.values() if at == row]

@@ -145,6 +145,7 @@ class MindClusterNpu:
                 for uid, uses in held.items()
             },
             tuple(problems),
+            unhealthy={places[number]: f"{KIND}-{number}" for number in sorted(broken & places.keys())},
         )
 
     def upper_bounds(self, claim: CoreClaim, card: Card) -> CardRequests:

@@ -7,6 +7,7 @@ builds the annotations for its device plugin. ``ledger`` keeps the allocations, 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
+from itertools import chain
 from typing import Any, ClassVar, Final
 
 from scheduler.api.job import Job
@@ -95,6 +96,7 @@ class DeviceShare:
         session.add_job_enqueueable(self._enqueueable)
         session.add_bind_annotations(self._annotations)
         session.add_held_amounts(self._held_amounts)
+        session.add_device_faults(lambda: chain.from_iterable(ledger.faults() for ledger in self.ledgers))
         if self._settings.node_lock:
             session.add_preparations(self._locks)
         session.shared[DEVICE_USAGE] = [

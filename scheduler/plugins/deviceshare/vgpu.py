@@ -12,6 +12,7 @@ from collections.abc import Hashable, Sequence
 from operator import add
 
 import msgspec
+from msgspec.structs import replace
 
 from scheduler.api.names import (
     BIND_ALLOCATING,
@@ -199,7 +200,7 @@ class Vgpu:
                     grants[task.uid] = self._held(task.annotations[VGPU_IDS], register)
                 except WireError as error:
                     problems.append(pod_problem(task, VGPU_IDS, str(error)))
-        return Inventory(register.cards, register.names, grants, tuple(problems), register.models, register.mode)
+        return replace(register, grants=grants, problems=tuple(problems))
 
     def _held(self, text: str, register: Inventory) -> Grant:
         """Parses an annotation; GPUs that the node does not have are ignored. Raises WireError."""

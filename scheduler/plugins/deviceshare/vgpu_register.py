@@ -30,6 +30,7 @@ def parse_register(text: str, config: VgpuConfig) -> Inventory:
     models: list[str] = []
     mode = HAMI_CORE
     layouts = []
+    unhealthy: dict[int, str] = {}
     for entry in filter(None, text.split(":")):
         fields = entry.split(",")
         if len(fields) < _FIELDS:
@@ -38,6 +39,8 @@ def parse_register(text: str, config: VgpuConfig) -> Inventory:
         known = config.layouts(model) if shared == MIG else None
         mode = HAMI_CORE if known is None else MIG
         usable = healthy in _HEALTHY and VENDOR in model
+        if healthy not in _HEALTHY:
+            unhealthy[len(cards)] = f"GPU {uuid}"
         cards.append(Card(number(count) if usable else 0, number(memory), ALL_CORES))
         names.append(uuid)
         models.append(model)
@@ -53,4 +56,4 @@ def parse_register(text: str, config: VgpuConfig) -> Inventory:
             card._replace(layouts=known, slots=card.slots if known is not None else 0)
             for card, known in zip(cards, layouts, strict=True)
         ]
-    return Inventory(tuple(cards), tuple(names), models=tuple(models), mode=mode)
+    return Inventory(tuple(cards), tuple(names), models=tuple(models), mode=mode, unhealthy=unhealthy)

@@ -382,13 +382,21 @@ function drawSince(cell, row) {
   }
 }
 
+function drawWithAlert(cell, text, alert) {
+  if (!cell.firstChild) cell.append(element("span"), element("span", { class: "alert" }));
+  const [plain, marked] = cell.children;
+  setText(plain, text);
+  setText(marked, alert ? `⚠ ${alert}` : "");
+  show(marked, Boolean(alert));
+}
+
 const waitingGangs = new GangTable("waiting", WAITING_ROWS, {
   labels: ["Waits for", "Since", "Reason"],
   before: ([, a], [, b]) => compare(a.queue, b.queue) || compare(a.waits, b.waits) || a.position - b.position,
   draw([waits, since, reason], row) {
     setText(waits, `${row.waits}, ${number(row.position)} of ${number(row.of)}`);
     drawSince(since, row);
-    setText(reason, row.reason || "no reason was recorded in the last session");
+    drawWithAlert(reason, row.reason || "no reason was recorded in the last session", row.alert);
   },
   words: { none: "No gang waits.", noMatch: "No waiting gang matches the filter.", omitted: "more are further back in their queues" },
 });
@@ -398,11 +406,7 @@ const runningGangs = new GangTable("running", RUNNING_ROWS, {
     Boolean(other.alert) - Boolean(one.alert) || (other.since ?? 0) - (one.since ?? 0) || compare(a, b),
   draw([since, uses], row) {
     drawSince(since, row);
-    if (!uses.firstChild) uses.append(element("span"), element("span", { class: "alert" }));
-    const [held, alert] = uses.children;
-    setText(held, row.uses || "nothing");
-    setText(alert, row.alert ? `⚠ ${row.alert}` : "");
-    show(alert, Boolean(row.alert));
+    drawWithAlert(uses, row.uses || "nothing", row.alert);
   },
   words: { none: "No gang runs.", noMatch: "No running gang matches the filter.", omitted: "older ones are not sent" },
 });
