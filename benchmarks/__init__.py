@@ -1,1 +1,1 @@
-"""What the performance figures of the README come from, and what to profile."""
+"""The benchmarks behind the figures of the README and of ``docs/performance.md``, and what to profile."""

@@ -174,8 +174,8 @@ async def run(workload: Workload, contender: str, gang: int, patience: float) ->
     return result
 
 
-COLUMNS = ("workload", "nodes", "Pods", KUBE, OURS, "ratio", "asked", "of asked", "while binding")
-"""``asked``: Kubernetes' threshold. ``while binding``: of both, in the order of the columns."""
+COLUMNS = ("workload", "nodes", "Pods", KUBE, OURS, "ratio", "threshold", "of threshold", "while binding")
+"""``threshold``: that of Kubernetes. ``while binding``: the figures of both, in the order of the columns."""
 
 
 def rows(results: Sequence[Result]) -> Iterator[list[str]]:

@@ -34,7 +34,8 @@ def headings(page: Path) -> set[str]:
 @pytest.mark.parametrize(
     ("page", "beginning", "command", "width"),
     [
-        ("README.md", "Bound (13)\n", "simulate", 120),
+        ("README.md", "PodGroup vision/segment: waits\n", "explain podgroup segment -n vision", 0),
+        ("docs/cli.md", "Bound (13)\n", "simulate", 120),
         ("docs/cli.md", "PodGroup weather/reanalysis: waits\n", "explain podgroup reanalysis -n weather", 0),
     ],
 )
@@ -88,12 +89,14 @@ def test_every_command_has_a_section_with_an_entry_in_the_contents(path: tuple[s
 
 
 def test_the_configuration_shown_is_the_built_in_one() -> None:
-    shown = [yaml.safe_load(block) for block in blocks("README.md", "yaml") if block.startswith("actions:")]
+    shown = [yaml.safe_load(block) for block in blocks("docs/configuration.md", "yaml") if block.startswith("actions:")]
     assert shown == [yaml.safe_load(DEFAULT_CONFIGURATION)]
 
 
-def test_the_manifests_shown_are_yaml() -> None:
-    for block in blocks("README.md", "yaml"):
+@pytest.mark.parametrize("page", ["README.md", "docs/ascend.md", "docs/cards.md", "docs/configuration.md"])
+def test_the_manifests_shown_are_yaml(page: str) -> None:
+    assert blocks(page, "yaml")
+    for block in blocks(page, "yaml"):
         assert all(isinstance(document, dict) for document in yaml.safe_load_all(block))
 
 
@@ -104,3 +107,42 @@ def test_links_lead_somewhere(page: Path) -> None:
         other = page.parent / target if target else page
         assert other.exists(), target
         assert not heading or heading in headings(other), f"{target}#{heading}"
+
+
+def test_the_readme_has_at_most_1000_words() -> None:
+    assert len(read("README.md").split()) <= 1000
+
+
+def test_the_ci_runs_the_test_command_of_the_readme() -> None:
+    two = [line.split("#")[0].strip() for line in blocks("README.md", "console")[0].splitlines()]
+    assert two == ["$ make run", "$ make test"]
+    assert "make test" in read(".ci/run").splitlines()
+
+
+def test_the_figures_of_the_readme_are_those_of_the_page_on_performance() -> None:
+    _, _, performance = read("README.md").partition("\n## Performance\n")
+    table = [line.split("|")[2:-1] for line in performance.partition("\n## ")[0].splitlines() if line.startswith("| ")]
+    figures = {figure for row in table for cell in row for figure in re.split(r", (?=\d+ )", cell.strip())}
+    rows = {cell.strip() for line in read("docs/performance.md").splitlines() for cell in line.split("|")}
+    assert len(figures) > 10
+    assert figures - rows <= {"kube-scheduler", "volcano-py"}
+
+
+def test_every_document_is_in_the_index() -> None:
+    listed = set(re.findall(r"\]\(([^)#:]+)\)", read("docs/README.md")))
+    documents = {str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs").rglob("*.md")} - {"README.md"}
+    assert documents - listed == set()
+
+
+EXAMPLES = {"scheduler/plugins/node_label.py", "tests/unit/plugins/test_node_label.py"}
+"""Files that readers of a guide create."""
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_files_that_a_page_names_exist(page: Path) -> None:
+    if page.name == "CHANGELOG.md":
+        return  # it is about the past, too
+    folders = "benchmarks|charts|controlplane|deploy|docs|examples|scheduler|tests"
+    named = set(re.findall(rf"`((?:{folders})/[\w./-]+)`", page.read_text(encoding="utf-8")))
+    missing = {name for name in named - EXAMPLES if not (ROOT / name).exists()}
+    assert not missing
