@@ -1,8 +1,10 @@
 """The likely meaning of a misspelt name."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable
 from functools import lru_cache
 from typing import Final
+
+from scheduler.api.names import KUBE_SCHEDULER
 
 REQUESTED_ONLY: Final = ("mem", "memory", "core", "cores", "-percentage", "-number")
 """Endings of resources of shared devices, which Pods request and nodes need not offer."""
@@ -41,6 +43,11 @@ def similar_resource(name: str, known: Iterable[str], likeness: float = 0.6) -> 
     return found if found.endswith(REQUESTED_ONLY) or not name.endswith(REQUESTED_ONLY) else ""
 
 
-def other_scheduler(name: str, schedulers: Sequence[str]) -> str:
-    """What is wrong with a schedulerName that is none of the scheduler's names."""
+def other_scheduler(name: str, schedulers: Collection[str], *, similar: bool = False) -> str:
+    """What is wrong with a schedulerName, or "": it is the name of another scheduler than ``schedulers`` and
+    kube-scheduler. ``similar``: only if it resembles one of them."""
+    if not schedulers or name in ("", KUBE_SCHEDULER) or name in schedulers:
+        return ""
+    if similar and not closest(name, schedulers):
+        return ""
     return f"{name[:253]!r} is not a name of this scheduler ({', '.join(schedulers)}){did_you_mean(name, schedulers)}"

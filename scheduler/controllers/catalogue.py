@@ -54,7 +54,7 @@ def make_controllers(
         PodGroupController(store, scheduler_names, head_start),
         QueueController(store),
         HyperNodeController(store, configuration),
-        AscendJobController(store, scheduler_names[0]),
+        AscendJobController(store, scheduler_names),
         RankTableController(store),
     ]
     wanted = [text.strip() for text in selection if text.strip()]

@@ -118,10 +118,10 @@ class _Object:
     def _scheduler(self, name: object, path: str, *, served: bool = False) -> Iterator[str]:
         """``served``: whether only the known schedulers serve objects of the kind."""
         known = self._known
-        if not isinstance(name, str) or name in ("", KUBE_SCHEDULER, *known.schedulers):
-            return
-        if known.complete or served or closest(name, known.schedulers):
-            yield f"{path}.schedulerName: {other_scheduler(name, known.schedulers)}"
+        if isinstance(name, str):
+            problem = other_scheduler(name, known.schedulers, similar=not (known.complete or served))
+            if problem:
+                yield f"{path}.schedulerName: {problem}"
 
     def _resources(self, value: object, path: str) -> Iterator[str]:
         """The mistakes in requests and limits; a resource that is in both is reported once."""

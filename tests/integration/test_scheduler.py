@@ -275,6 +275,41 @@ def test_bad_annotations_and_config_maps_are_set_aside_with_a_warning(cluster: N
     cluster.api.delete(f"/api/v1/namespaces/kube-system/configmaps/mindx-dl-deviceinfo-{node}")
 
 
+def test_pods_with_a_misspelt_scheduler_name_cause_one_warning_for_each_workload(
+    cluster: Namespace, tmp_path: Path
+) -> None:
+    def warnings() -> dict[str, str]:
+        """Pod -> its Warning."""
+        return {e["involvedObject"]["name"]: e["message"] for e in cluster.events() if e["reason"] == "Malformed"}
+
+    workload = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u-web", "controller": True}
+
+    def create(name: str, scheduler: str, *owners: dict[str, Any]) -> None:
+        container = {"name": "c", "image": "registry.example/serve:1"}
+        spec = {"schedulerName": scheduler, "containers": [container]}
+        cluster.api.create(
+            f"{cluster.path}/pods", {"metadata": {"name": name, "ownerReferences": owners}, "spec": spec}
+        )
+
+    served = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    with cluster.scheduled(tmp_path):
+        create("other", "volcano")
+        cluster.api.patch(f"{cluster.path}/pods/other/status", {"status": {"conditions": [served]}})
+        create("same", "volcano")
+        create("kube", "default-scheduler")
+        for name in ("web-a", "web-b"):
+            create(name, "vulcano", workload)
+        create("plain", "volcano-pi")
+        cluster.wait(lambda: {"web-a", "plain"} <= warnings().keys())
+        found = warnings()
+    assert found == {
+        "web-a": "spec.schedulerName: 'vulcano' is not a name of this scheduler (volcano-py); did you mean "
+        "'volcano-py'?; no scheduler has placed a Pod with this name, so the Pod waits: 2 Pods of ReplicaSet web",
+        "plain": "spec.schedulerName: 'volcano-pi' is not a name of this scheduler (volcano-py); did you mean "
+        "'volcano-py'?; no scheduler has placed a Pod with this name, so the Pod waits",
+    }
+
+
 def test_an_invalid_configuration_stops_the_start_but_not_a_running_scheduler(
     cluster: Namespace, tmp_path: Path
 ) -> None:

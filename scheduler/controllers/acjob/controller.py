@@ -3,17 +3,14 @@
 As with vcjobs, Pods are created once the PodGroup is admitted to its queue. A key is an AscendJob.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, cast
 
-from scheduler.api.acjob import CREATED, FAILED, RESTARTING, RUNNING, SUSPENDED, AscendJob
+from scheduler.api.acjob import CREATED, FAILED, RESTARTING, RUNNING, SUSPENDED, AscendJob, AscendJobSpec
 from scheduler.api.acjob_roles import InvalidJobError, JobRoles, Role, roles_of
 from scheduler.api.job import PENDING_PHASES
 from scheduler.api.kinds import ACJOB, CONFIG_MAP, POD, POD_GROUP, QUEUE, SERVICE, Kind, find_kind
-from scheduler.api.names import (
-    RESCHEDULING_STATE,
-    SYSTEM_NAMESPACE,
-)
+from scheduler.api.names import EVENT_MALFORMED, RESCHEDULING_STATE, SYSTEM_NAMESPACE
 from scheduler.api.objects import ConfigMap, KubeObject, Pod, Service, controller_of
 from scheduler.api.quantity import QuantityError
 from scheduler.api.scheduling import PodGroup, Queue
@@ -46,6 +43,7 @@ from scheduler.controllers.acjob.status import (
 )
 from scheduler.controllers.controller import Controller
 from scheduler.controllers.effects import Create, Delete, Effect, Patch, Plan, normal, warning
+from scheduler.controllers.scheduler_names import scheduler_problems
 from scheduler.controllers.store import Key, Store, key_of
 
 _PAUSE: Final = 1.0
@@ -64,10 +62,13 @@ class AscendJobController(Controller):
     name = "acjob-controller"
     kinds: tuple[Kind, ...] = (ACJOB, POD, POD_GROUP, SERVICE, QUEUE, CONFIG_MAP)
 
-    def __init__(self, store: Store, scheduler: str) -> None:
-        """``scheduler``: the schedulerName of Pods whose job names none."""
+    def __init__(self, store: Store, schedulers: Sequence[str]) -> None:
+        """``schedulers``: the names of the schedulers; the first is the schedulerName of Pods whose job names none. A
+        job that names another one gets a Warning."""
         self._store = store
-        self._scheduler = scheduler
+        self._schedulers = tuple(schedulers)
+        self._checked: dict[Key, AscendJobSpec] = {}
+        """Job -> the spec whose schedulerNames have been checked."""
         self._lost: dict[Key, int] = {}
         """Job -> the newest version of its Pods that were deleted."""
         self._failed: set[Key] = set()
@@ -106,8 +107,33 @@ class AscendJobController(Controller):
         job = self._store.get(ACJOB, AscendJob, *key)
         if job is None or job.metadata.deletion_timestamp is not None:
             self._due.pop(key, None)
+            self._checked.pop(key, None)
             self._forget_losses(key)
             return Plan()
+        warnings = self._scheduler_warnings(job)
+        plan = self._plan(job, now)
+        if warnings:
+            plan.stages.insert(0, warnings)
+        return plan
+
+    def _scheduler_warnings(self, job: AscendJob) -> list[Effect]:
+        """Warnings about schedulerNames of a new or changed spec."""
+        key, spec = key_of(job), job.spec
+        before, self._checked[key] = self._checked.get(key), spec
+        if before is spec or before == spec or job.is_finished:
+            return []
+        pod_specs = (
+            (f"spec.replicaSpecs[{name[:64]}].template.spec", role.template.get("spec"))
+            for name, role in (spec.replica_specs or {}).items()
+        )
+        valid = ((path, each) for path, each in pod_specs if isinstance(each, dict))
+        return [
+            warning(ACJOB, job, EVENT_MALFORMED, f"{field}: {problem}")
+            for field, problem in scheduler_problems(spec.scheduler_name, valid, self._schedulers)
+        ]
+
+    def _plan(self, job: AscendJob, now: float) -> Plan:
+        key = key_of(job)
         if job.is_finished:
             return clean_up(self._store, job, now)
         if now < self._due.get(key, 0.0):
@@ -177,7 +203,7 @@ class AscendJobController(Controller):
         addresses = Addresses(address, self._clusterd())
 
         def manifest_of(role: Role, index: int) -> Json:
-            return pod(job, roles, role, index, addresses, version, self._scheduler)
+            return pod(job, roles, role, index, addresses, version, self._schedulers[0])
 
         plan.then(*(Create(POD, manifest_of(role, i), job.metadata.uid) for _, role, i in missing))
         if not missing:

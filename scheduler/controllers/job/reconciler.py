@@ -17,10 +17,8 @@ from scheduler.api.names import (
     EVENT_EXECUTE_ACTION,
     EVENT_MALFORMED,
     EVENT_POD_GROUP_PENDING,
-    KUBE_SCHEDULER,
     REASON_QUEUE_NOT_FOUND,
 )
-from scheduler.api.suggestions import other_scheduler
 from scheduler.api.times import seconds_of
 from scheduler.controllers.commands import Commands, delete
 from scheduler.controllers.effects import Effect, Plan
@@ -48,6 +46,7 @@ from scheduler.controllers.job.sync import (
     plugin_obstacle,
 )
 from scheduler.controllers.job.volumes import volumes_of
+from scheduler.controllers.scheduler_names import scheduler_problems
 from scheduler.controllers.store import Store
 
 MakePlugins = Callable[[batch.Job], Mapping[str, JobPlugin]]
@@ -97,10 +96,10 @@ class JobReconciler:
         resources, bad = min_resources(self._job, self._parsed_spec, self._store)
         self._state.group_spec = group_spec(self._job, self._parsed_spec, resources)
         self._recorder.malformed(*self._parsed_spec.malformed, *volumes_of(self._job)[1], *bad)
-        named = self._job.spec.scheduler_name
-        foreign = bool(self._schedulers) and named not in ("", KUBE_SCHEDULER, *self._schedulers)
-        problem = f"spec.schedulerName: {other_scheduler(named, self._schedulers)}" if foreign else ""
-        self._recorder.warn("spec.schedulerName", EVENT_MALFORMED, problem)
+        tasks = enumerate(self._parsed_spec.tasks.values())
+        pod_specs = ((f"spec.tasks[{i}].template.spec", task.template_spec()) for i, task in tasks)
+        for field, problem in scheduler_problems(self._job.spec.scheduler_name, pod_specs, self._schedulers):
+            self._recorder.warn(field, EVENT_MALFORMED, f"{field}: {problem}")
 
     def _reconcile(self, commands: Commands) -> None:
         parsed_spec, state, plan = self._parsed_spec, self._state, self._plan

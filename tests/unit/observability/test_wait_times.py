@@ -11,6 +11,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from scheduler.api.objects import Pod
 from scheduler.cache import ClusterCache
 from scheduler.cluster.kube.scheduler.report import CycleReport, WatchedPods
+from scheduler.cluster.kube.scheduler.unserved_pods import UnservedPods
 from scheduler.cluster.kube.write.events import EventRecorder
 from scheduler.observability.metrics import Metrics, WaitTimes
 from tests.builders import NAME, World, configuration, feed, group, node, pod, pods
@@ -62,7 +63,7 @@ def test_each_stage_begins_where_the_one_before_ends() -> None:
 
 def test_the_start_of_a_bound_pod_is_measured_once_on_its_way_to_the_cache() -> None:
     metrics, cache = Metrics(), ClusterCache([NAME])
-    starts, registry = WatchedPods(cache, metrics), metrics.registry
+    starts, registry = WatchedPods(cache, metrics, UnservedPods([NAME])), metrics.registry
     bound = {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2020-01-01T00:00:00Z"}
     feed(cache, group("g"))
     for phase in ("Pending", "Running", "Running"):
@@ -90,7 +91,7 @@ def test_openmetrics_has_the_object_of_each_bucket_as_exemplar() -> None:
 
 def test_pods_are_measured_when_the_watch_delivers_them_without_a_node_under_the_name_of_the_stage() -> None:
     metrics, cache = Metrics(), ClusterCache([NAME])
-    watched = WatchedPods(cache, metrics)
+    watched = WatchedPods(cache, metrics, UnservedPods([NAME]))
     feed(cache, group("g"))
     others = pod("other", "1c", scheduler="default-scheduler")
     for raw in (

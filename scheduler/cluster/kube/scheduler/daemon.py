@@ -39,6 +39,7 @@ from scheduler.cluster.kube.scheduler.settings import Settings
 from scheduler.cluster.kube.scheduler.shard_member import Cache as ShardCache
 from scheduler.cluster.kube.scheduler.shard_member import ShardMember
 from scheduler.cluster.kube.scheduler.status_throttle import StatusThrottle
+from scheduler.cluster.kube.scheduler.unserved_pods import UnservedPods
 from scheduler.cluster.kube.transport.client import CredentialSource
 from scheduler.cluster.kube.transport.sources import sources
 from scheduler.cluster.kube.watch.informer import Informer, OriginalStore, Sink
@@ -59,6 +60,8 @@ from scheduler.observability.metrics import Metrics
 
 STANDBY_PERIOD = 30.0
 """Seconds between two preparations of a standby's cache for its first session."""
+UNSERVED_PERIOD = 5.0
+"""Seconds that another scheduler has, at least, to consider a Pod whose schedulerName resembles one of ours."""
 FLUSH = 10.0
 """Seconds that writes in flight have to finish when stopping."""
 PREPARATION = 3.0
@@ -140,7 +143,8 @@ class Daemon:
         self._writer = Writer(
             self._client, cache, self._lanes, self._recorder, self._metrics, self._fence, name, self._signing
         )
-        pods: Sink = WatchedPods(cache, self._metrics)
+        self._unserved = UnservedPods(settings.scheduler_names)
+        pods: Sink = WatchedPods(cache, self._metrics, self._unserved)
         if not settings.shard:  # which scheduler a job belongs to is decided for PodGroups that exist
             pods = DerivedGroups(pods, settings.scheduler_names, lambda key: bool(cache.group_uid(key)))
         self._informers = InformerSet(
@@ -282,6 +286,7 @@ class Daemon:
     async def _schedule(self, lost: "asyncio.Task[str]") -> None:
         """Runs cycles until stopped or no longer the leader."""
         stopping = asyncio.create_task(self._stop.wait())
+        reporting = asyncio.create_task(self._report_unserved_pods())
         try:
             log.info("Open Session: the first of this process")
             while not (self._stop.is_set() or lost.done()):
@@ -290,6 +295,15 @@ class Daemon:
                 await self._cycle_timer.wait((stopping, lost))
         finally:
             stopping.cancel()
+            await cancel(reporting)
+
+    async def _report_unserved_pods(self) -> None:
+        """Records the Warnings about Pods with misspelt schedulerNames; of several schedulers with shards, one does."""
+        while True:
+            await asyncio.sleep(UNSERVED_PERIOD)
+            if self._cache.writes_queue(self._settings.default_queue):
+                for problem in self._unserved.take():
+                    self._recorder.malformed(problem)
 
     async def _run_cycle(self) -> None:
         self._cycle_timer.cycle_began()

@@ -13,10 +13,12 @@ import structlog
 from scheduler.actions.gang_preempt import GangPreempt
 from scheduler.actions.preempt import Preempt
 from scheduler.api.decisions import EventRecord
+from scheduler.api.kinds import POD
 from scheduler.api.names import EVENT_PLUGIN_ERROR, EVENT_WARNING, REASON_NOT_ENOUGH_RESOURCES
 from scheduler.api.objects import KubeObject, Pod
 from scheduler.api.reasons import Malformed, first_fields
 from scheduler.api.task import Task, TaskStatus
+from scheduler.cluster.kube.scheduler.unserved_pods import UnservedPods
 from scheduler.cluster.kube.watch.informer import Sink
 from scheduler.cluster.kube.write.events import EventRecorder
 from scheduler.framework.cycle import Outcome, naming_plugins
@@ -168,12 +170,13 @@ class _Tasks(Sink, Protocol):
 
 
 class WatchedPods:
-    """Passes watched Pods on to the cache, and measures how long they take to arrive, and to run after they are
-    bound."""
+    """Passes watched Pods on to the cache, and those of other schedulers to ``UnservedPods``. Measures how long Pods
+    take to arrive, and to run after they are bound."""
 
-    def __init__(self, cache: _Tasks, metrics: Metrics) -> None:
+    def __init__(self, cache: _Tasks, metrics: Metrics, unserved: UnservedPods) -> None:
         self._cache = cache
         self._metrics = metrics
+        self._unserved = unserved
 
     def upsert(self, kind: str, obj: KubeObject) -> None:
         if not isinstance(obj, Pod):
@@ -183,10 +186,15 @@ class WatchedPods:
         before = self._cache.find_task(namespace, name)
         self._cache.upsert(kind, obj)
         if before is None:
-            if not obj.spec.node_name and (task := self._cache.find_task(namespace, name)) is not None and task.ours:
+            task = self._cache.find_task(namespace, name)
+            if task is None or not task.ours:
+                self._unserved.observe(obj)
+            elif not obj.spec.node_name:
                 self._metrics.watched(time.time() - task.creation)
         elif obj.status.phase == TaskStatus.RUNNING.value and before.ours and before.status is TaskStatus.BOUND:
             self._metrics.waits.runs(before, time.time())
 
     def delete(self, kind: str, namespace: str, name: str) -> None:
         self._cache.delete(kind, namespace, name)
+        if kind == POD.name:
+            self._unserved.delete(namespace, name)

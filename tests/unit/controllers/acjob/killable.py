@@ -16,7 +16,7 @@ class KilledOperator(MemoryOperator):
     """Controllers that know what the API server has, and are killed after some writes; never if it is None."""
 
     def __init__(self, cluster: MemoryCluster, writes: int | None) -> None:
-        super().__init__(cluster, lambda store: [AscendJobController(store, "volcano")])
+        super().__init__(cluster, lambda store: [AscendJobController(store, ("volcano",))])
         self.writes = writes
         for kind in KINDS:
             for obj in cluster.server.structs(kind):

@@ -19,7 +19,7 @@ PODS = ["train-master-0", "train-worker-0", "train-worker-1"]
 
 class World(Controlled):
     def __init__(self) -> None:
-        super().__init__(lambda store: [AscendJobController(store, "volcano")])
+        super().__init__(lambda store: [AscendJobController(store, ("volcano",))])
 
     def admit(self) -> None:
         self.patch(POD_GROUP, GROUP, {"status": {"phase": "Inqueue"}})
@@ -721,3 +721,54 @@ def test_a_queue_that_does_not_exist_is_named() -> None:
     world.create(acjob({"Master": role()}, run_policy={"schedulingPolicy": {"queue": "nowhere"}}))
     world.wait(6)
     assert world.status()["conditions"][-1]["message"] == "InvalidQueue: queue nowhere does not exist"
+
+
+# --- schedulerNames ---
+def warnings(world: World) -> list[str]:
+    return [text for kind, _, type, reason, text in world.events() if (kind, type, reason) == (
+        "AscendJob", "Warning", "Malformed")]  # fmt: skip
+
+
+def test_a_misspelt_scheduler_name_is_one_warning_on_the_job() -> None:
+    world = World()
+    world.create(acjob({"Master": role(), "Worker": role(2)}, schedulerName="vulcano"))
+    world.admit()
+    expected = ["spec.schedulerName: 'vulcano' is not a name of this scheduler (volcano); did you mean 'volcano'?"]
+    assert warnings(world) == expected
+    world.end("Running", *PODS)
+    (event,) = [each for each in world.cluster.objects() if each["kind"] == "Event" and each["reason"] == "Malformed"]
+    assert event["count"] == 1
+
+
+def test_a_misspelt_scheduler_name_of_a_template_is_a_warning_that_names_it() -> None:
+    world = World()
+    roles = {"Master": role(), "Worker": role(2, schedulerName="volcno")}
+    world.create(acjob(roles, schedulerName="volcano"))
+    assert warnings(world) == [
+        "spec.replicaSpecs[Worker].template.spec.schedulerName: 'volcno' is not a name of this scheduler (volcano); "
+        "did you mean 'volcano'?"
+    ]
+
+
+@pytest.mark.parametrize("name", ["volcano", "default-scheduler", "", "other-vendor"])
+def test_a_template_may_name_another_scheduler(name: str) -> None:
+    world = World()
+    world.create(acjob({"Master": role(), "Worker": role(2, schedulerName=name)}, schedulerName=""))
+    assert warnings(world) == []
+
+
+def test_a_changed_scheduler_name_is_checked_again() -> None:
+    world = World()
+    world.create(acjob({"Master": role()}, schedulerName="volcano"))
+    world.patch(ACJOB, "train", {"spec": {"schedulerName": "vulcano"}})
+    assert len(warnings(world)) == 1
+    world.delete(ACJOB, "train")
+    world.create(acjob({"Master": role()}, schedulerName="vulcan"))
+    assert len(warnings(world)) == 2
+
+
+def test_a_job_that_is_invalid_has_its_scheduler_name_checked_too() -> None:
+    world = World()
+    world.create(acjob({"Master": role()}, "keras", schedulerName="vulcano"))
+    assert len(warnings(world)) == 1
+    assert world.state() == ["Failed"]

@@ -32,7 +32,7 @@ class World(Controlled):
     """A running job of a master and two workers."""
 
     def __init__(self) -> None:
-        super().__init__(lambda store: [AscendJobController(store, "volcano"), RankTableController(store)])
+        super().__init__(lambda store: [AscendJobController(store, ("volcano",)), RankTableController(store)])
         self.create(acjob({"Master": role(), "Worker": role(2)}, labels=HOT))
         self.patch(POD_GROUP, GROUP, {"status": {"phase": "Inqueue"}})
         for number, name in enumerate(sorted(self.pods())):
