@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from scheduler.cli.errors import CommandError, Interrupted
+from scheduler.cli.text import echo
 
 if TYPE_CHECKING:
     from scheduler.api.kinds import Kind
@@ -21,6 +22,8 @@ Raw = dict[str, Any]
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 PAGE: Final = 500
 """Objects per page of a list."""
+MAX_WARNINGS: Final = 1000
+"""Different warnings that a command prints."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,7 @@ class Connection:
         from scheduler.observability.role_metrics import RoleMetrics
 
         credentials = Credentials(kubeconfig=self.kubeconfig, master=self.master, context=self.context)
-        client = ApiClient(credentials, RoleMetrics(), qps=0, timeout=timeout)
+        client = ApiClient(credentials, RoleMetrics(), qps=0, timeout=timeout, warn=_Warnings().print)
         try:
             await client.start()
             namespace = self.namespace or await asyncio.to_thread(credentials.namespace)
@@ -76,6 +79,18 @@ class Connection:
             ) from None
         finally:
             await client.close()
+
+
+class _Warnings:
+    """Prints the warnings of the API server on standard error as kubectl does, equal ones once."""
+
+    def __init__(self) -> None:
+        self._printed: set[str] = set()
+
+    def print(self, text: str) -> None:
+        if text not in self._printed and len(self._printed) < MAX_WARNINGS:
+            self._printed.add(text)
+            echo(f"Warning: {text}", err=True)
 
 
 class Cluster:

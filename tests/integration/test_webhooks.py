@@ -20,7 +20,7 @@ from scheduler.api.names import CARD_QUOTA
 from scheduler.webhooks.configurations import collection_of, configuration, name_of
 from scheduler.webhooks.routes import Route, routes
 from tests.integration.crds import TEMPLATE
-from tests.integration.programs import Program
+from tests.integration.programs import Program, run
 
 pytestmark = pytest.mark.controlplane
 
@@ -243,7 +243,9 @@ def test_a_vcjob_right_after_its_queue_is_accepted_and_gets_its_defaults(server:
         assert (stored["spec"]["minAvailable"], stored["spec"]["tasks"][0]["name"]) == (2, "default0")
 
 
-def test_likely_mistakes_are_warnings_that_kubectl_shows(server: Process, api: Client) -> None:
+def test_likely_mistakes_are_warnings_that_kubectl_and_job_run_show(
+    server: Process, api: Client, tmp_path: Path
+) -> None:
     name = f"{server.namespace}-misspelt"
     api.create(QUEUES, queue(name))
     tasks = [{"replicas": 1, "template": TEMPLATE}]
@@ -259,6 +261,11 @@ def test_likely_mistakes_are_warnings_that_kubectl_shows(server: Process, api: C
     assert 'Warning: unknown field "spec.minAvalable"\n' in done.stderr  # by the API server
     text = "spec.schedulerName: 'vulcano-py' is not a name of this scheduler (volcano-py); did you mean 'volcano-py'?"
     assert f"Warning: {text}\n" in done.stderr
+    ours = tmp_path / "job.json"
+    ours.write_text(json.dumps(manifest), encoding="utf-8")
+    done = run(["job", "run", f"--kubeconfig={server.plane.kubeconfig}", "-f", str(ours)])
+    assert done.stdout == f"run job {name} successfully\n"
+    assert done.stderr.splitlines() == ['Warning: unknown field "spec.minAvalable"', f"Warning: {text}"]
 
 
 def test_a_large_vcjob_is_decided_on_in_a_process_of_its_own_which_is_replaced_when_it_is_killed(

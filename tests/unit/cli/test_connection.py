@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+import yaml
 from aiohttp import web
 from click.testing import CliRunner
 
@@ -10,7 +11,7 @@ from scheduler.cli.connection import Connection
 from scheduler.cli.main import main
 from scheduler.cluster.kube.transport import plain_credentials
 from scheduler.cluster.kube.transport.credentials import Credentials
-from tests.unit.cli.cluster import JOBS, Cluster, write_kubeconfig
+from tests.unit.cli.cluster import COMMANDS, JOBS, QUEUES, Cluster, Raw, job, write_kubeconfig
 from tests.unit.cluster.kube.fake_api import Answer, Call, refusal
 
 ASKED = "Failed to job list: list jobs.batch.volcano.sh in namespace default: "
@@ -148,3 +149,53 @@ def test_the_result_of_a_command_is_not_converted_to_text(cluster: Cluster) -> N
 
     assert isinstance(Connection(kubeconfig=str(cluster.kubeconfig)).run(work), Large)
     assert not shown
+
+
+# --- warnings ---
+def warns(cluster: Cluster, method: str, path: str, body: Raw, *texts: str, status: int = 200) -> None:
+    """Answers with a header for each text."""
+
+    async def answer(call: Call, request: object) -> Answer:
+        response = web.json_response(body, status=status)
+        for text in texts:
+            response.headers.add("Warning", f'299 - "{text}"')
+        return response
+
+    cluster.api.on(method, path, answer)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "method", "path", "body"),
+    [
+        (["job", "run", "-N", "train"], "POST", JOBS, job("train")),
+        (["job", "suspend", "train"], "POST", COMMANDS, {"metadata": {"name": "c"}}),
+        (["queue", "create", "q"], "POST", QUEUES, {"metadata": {"name": "q"}}),
+        (["queue", "operate", "q", "-a", "update", "-w", "2"], "PATCH", f"{QUEUES}/q", {"metadata": {"name": "q"}}),
+        (["job", "delete", "train"], "DELETE", f"{JOBS}/train", {}),
+        (["job", "list"], "GET", JOBS, {"metadata": {}, "items": [job("train")]}),
+    ],
+)
+def test_warnings_of_the_api_server_are_printed_on_standard_error(
+    cluster: Cluster, arguments: list[str], method: str, path: str, body: Raw
+) -> None:
+    cluster.holds(JOBS, job("train"))
+    cluster.holds(QUEUES, {"metadata": {"name": "q"}})
+    cluster.api.answer("PATCH", f"{QUEUES}/q/status", {"metadata": {"name": "q"}})
+    warns(cluster, method, path, body, "unknown field, ignored", "\u202earen\u2019t", "unknown field, ignored")
+    result = cluster.run(*arguments)
+    assert result.exit_code == 0, result.stderr
+    assert result.stderr == "Warning: unknown field, ignored\nWarning: \\u202earen\u2019t\n"
+    assert "Warning" not in result.stdout
+
+
+def test_equal_warnings_about_several_objects_are_printed_once(cluster: Cluster, tmp_path: Path) -> None:
+    file = tmp_path / "jobs.yaml"
+    file.write_text(yaml.safe_dump_all([job("a"), job("b")]))
+    warns(cluster, "POST", JOBS, job("a"), "no such scheduler")
+    assert cluster.run("job", "run", "-f", str(file)).stderr == "Warning: no such scheduler\n"
+
+
+def test_warnings_of_a_refusal_precede_the_error(cluster: Cluster) -> None:
+    warns(cluster, "POST", JOBS, {"message": "no", "reason": "Invalid"}, "unknown field", status=422)
+    first, second = cluster.refuses("job", "run", "-N", "train").splitlines()
+    assert first == "Warning: unknown field" and second.endswith(": no")

@@ -110,7 +110,8 @@ async def _whole(response: aiohttp.ClientResponse, seconds: float | None) -> Ans
 
 
 def _answer(response: aiohttp.ClientResponse, body: bytes) -> Answer:
-    return Answer(response.status, response.headers.get("Retry-After"), body)
+    warning = ", ".join(response.headers.getall("Warning", ())) or None
+    return Answer(response.status, response.headers.get("Retry-After"), body, warning)
 
 
 @lru_cache(256)

@@ -22,6 +22,7 @@ from scheduler.cluster.kube.transport.http1_transport import Http1Transport
 from scheduler.cluster.kube.transport.http_transport import Answer, Head, HttpTransport, Request
 from scheduler.cluster.kube.transport.lines import LineError, LineSplitter
 from scheduler.cluster.kube.transport.ratelimit import Priority, RateLimiter
+from scheduler.cluster.kube.transport.warnings import warning_texts
 from scheduler.observability.role_metrics import RoleMetrics
 
 JSON: Final = "application/json"
@@ -54,14 +55,17 @@ class ApiClient:
         qps: float = 2000,
         burst: int = 2000,
         timeout: float = 30.0,
+        warn: Callable[[str], object] | None = None,
     ) -> None:
-        """``timeout``: seconds for a request from its sending to its whole answer."""
+        """``timeout``: seconds for a request from its sending to its whole answer. ``warn`` is called with the warnings
+        in answers."""
         self._credentials = credentials
         self._metrics = metrics
         self._recorders: dict[tuple[str, Priority, str], tuple[Callable[[], None], Callable[[float], None]]] = {}
         """The two metrics of a request, by verb, class and status."""
         self._limiter = RateLimiter(qps, burst)
         self._timeout = timeout
+        self._warn = warn
         self._access = Access("", None, None, None)
         self._transport: HttpTransport | None = None
         """None: not started, or closed."""
@@ -164,6 +168,8 @@ class ApiClient:
                 inflater.finish()
             elif inflate and answer.status < 300:
                 answer = answer._replace(body=inflated(answer.body))
+            if answer.warning is not None:
+                self._report_warnings(answer.warning)
             return answer
         except ConnectError as error:
             if error.tls:  # the server may have a certificate of another authority now
@@ -173,6 +179,11 @@ class ApiClient:
             raise TransportError(f"{request}: {error}", sent=error.sent) from None
         except zlib.error as error:
             raise TransportError(f"{request}: the compressed answer is malformed: {error}", sent=True) from None
+
+    def _report_warnings(self, header: str) -> None:
+        if self._warn is not None:
+            for text in warning_texts(header):
+                self._warn(text)
 
     def _open_transport(self) -> HttpTransport:
         """Raises TransportError if the client is closed."""
@@ -236,6 +247,8 @@ class ApiClient:
             request = Request("GET", _with_query(path, params), Head(await self._current_authorization(), JSON))
             async with self._open_transport().stream(request, longest) as (answer, parts):
                 code = str(answer.status)
+                if answer.warning is not None:
+                    self._report_warnings(answer.warning)
                 await self._check(answer)
                 splitter = LineSplitter()
                 async for part in parts:

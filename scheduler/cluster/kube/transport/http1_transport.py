@@ -94,5 +94,10 @@ class Http1Transport:
 
 
 def _answer(response: Response) -> Answer:
-    retry_after = response.headers.get(b"retry-after")
-    return Answer(response.status, None if retry_after is None else retry_after.decode("latin-1"), response.body)
+    retry_after, warning = _field(response, b"retry-after"), _field(response, b"warning")
+    return Answer(response.status, retry_after, response.body, warning)
+
+
+def _field(response: Response, name: bytes) -> str | None:
+    value = response.headers.get(name)
+    return None if value is None else value.decode("utf-8", "replace")

@@ -59,6 +59,8 @@ class Answer(NamedTuple):
     retry_after: str | None
     """The header of that name."""
     body: bytes
+    warning: str | None = None
+    """The header of that name, with the values of all fields, separated by commas."""
 
 
 class HttpTransport(Protocol):
