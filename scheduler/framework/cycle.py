@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Protocol
 
 from scheduler.api.decisions import Decisions
 from scheduler.api.job import Job
@@ -37,6 +39,39 @@ class Outcome:
     open_seconds: float = 0.0
     action_seconds: dict[str, float] = field(default_factory=dict)
     seconds: float = 0.0
+
+
+class Demand(IntEnum):
+    """Whether a session is needed, from the weakest answer to the one that prevails."""
+
+    NONE = 0
+    """No session is needed before the cache changes."""
+    LATER = 1
+    """No session is needed now, but one may be after a period although the cache has not changed."""
+    NOW = 2
+    FORBIDDEN = 3
+    """No session may be held now."""
+
+
+class SessionObserver(Protocol):
+    """What accompanies the sessions of a scheduler without deciding, such as a record or a report. The driver calls the
+    methods in this order; each does nothing by default."""
+
+    async def demand(self) -> Demand:
+        """Whether a session is needed now, as far as the observer can tell."""
+        return Demand.NONE
+
+    def opened(self, snapshot: Snapshot, configuration: Configuration, nodes_limit: int) -> None:
+        """A session begins."""
+        return
+
+    def decided(self, decisions: Decisions) -> None:
+        """The session has ended; its decisions are not carried out yet, and some may be left out."""
+        return
+
+    async def ended(self, outcome: Outcome) -> None:
+        """The decisions are being carried out. The session is released after this."""
+        return
 
 
 def run_cycle(

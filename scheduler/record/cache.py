@@ -20,6 +20,7 @@ from scheduler.api.usage import NodeUsage
 from scheduler.cache import ClusterCache
 from scheduler.cache.admissions import Admitted
 from scheduler.framework.configuration import Configuration
+from scheduler.framework.cycle import SessionObserver
 from scheduler.framework.external_calls import ExternalCalls
 from scheduler.record.decisions import recorded_decisions
 from scheduler.record.external_calls import RecordedExternalCalls
@@ -47,8 +48,8 @@ from scheduler.record.frames import (
 from scheduler.record.journal import Journal
 
 
-class RecordedCache(ClusterCache):
-    """A ClusterCache with a journal. ``opened`` and ``decided`` mark the sessions."""
+class RecordedCache(ClusterCache, SessionObserver):
+    """A ClusterCache with a journal, which also observes the sessions."""
 
     def __init__(
         self,
@@ -143,7 +144,6 @@ class RecordedCache(ClusterCache):
 
     # --- sessions ---
     def opened(self, snapshot: Snapshot, configuration: Configuration, nodes_limit: int) -> None:
-        """A session begins with the last snapshot."""
         self._add_replies()  # of a failed session
         if self._journal.full and not snapshot.preparing:  # the preparations of bindings are in no object
             self._journal.begin(self._from_the_beginning())
@@ -157,7 +157,6 @@ class RecordedCache(ClusterCache):
         return RecordedExternalCalls(external_calls, self._answered)
 
     def decided(self, decisions: Decisions) -> None:
-        """A session has ended; its decisions are not carried out yet."""
         self._add_replies()
         self._add_frame(Decided(recorded_decisions(decisions)))
 

@@ -21,7 +21,7 @@ from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import TaskClass, TaskStatus
 from scheduler.cluster.kube.scheduler.session_timing import Changes, SessionResult, SessionTiming
 from scheduler.framework.configuration import Configuration
-from scheduler.framework.cycle import Outcome
+from scheduler.framework.cycle import Demand, Outcome, SessionObserver
 from scheduler.framework.search_limit import SearchLimit
 from scheduler.framework.session import Session
 
@@ -52,6 +52,9 @@ class CacheChanges(Changes, Protocol):
 
 class Cache(Protocol):
     """The part of the cache that the timer uses."""
+
+    @property
+    def version(self) -> int: ...
 
     @property
     def changes(self) -> CacheChanges: ...
@@ -112,12 +115,24 @@ class _Idle:
     """When it ended."""
 
 
-class CycleTimer:
+class CycleTimer(SessionObserver):
     """Times the pauses between sessions."""
 
-    def __init__(self, period: float, cache: Cache) -> None:
-        """``period``: the longest pause in seconds."""
+    def __init__(
+        self,
+        period: float,
+        cache: Cache,
+        *,
+        unwritten: Callable[[], bool] = lambda: False,
+        unreported: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """``period``: the longest pause in seconds. ``unwritten``: whether statuses of the last session wait to be
+        written. ``unreported``: whether its figures wait to be computed."""
         self._cache = cache
+        self._unwritten = unwritten
+        self._unreported = unreported
+        self._version = -1
+        """The version of the cache when the need for the session in progress was decided."""
         self._timing = SessionTiming(period, cache.changes)
         self._began: float | None = None
         """The processor time of the process when the session in progress began; None: it has ended, or was not
@@ -131,7 +146,7 @@ class CycleTimer:
         """When the next session is due once a job waits for no more terminating Pods."""
 
     def cycle_began(self) -> None:
-        """A session begins. Unless ``cycle_ended`` or ``cycle_skipped`` follows before ``wait``, it has failed."""
+        """A cycle begins. Unless ``ended`` or ``cycle_skipped`` follows before ``wait``, it has failed."""
         self._timing.begin()
         self._began = process_time()
         self._awaited = ()
@@ -150,25 +165,23 @@ class CycleTimer:
             and _are_small({task.cls for job in jobs.values() for task in job.of(TaskStatus.PENDING).values()})
         )
 
-    def is_needed(self, version: int) -> bool:
-        """Whether a session with this version of the cache may decide something, unlike the last one."""
-        idle = self._idle
-        if idle is None or idle.version != version:
-            return True
-        return not idle.timeless and _now() - idle.at >= IDLE_CYCLE
+    async def demand(self) -> Demand:
+        """A session is needed if it may decide something, unlike the last one."""
+        idle, self._version = self._idle, self._cache.version
+        if idle is None or idle.version != self._version:
+            return Demand.NOW
+        return Demand.NONE if idle.timeless or _now() - idle.at < IDLE_CYCLE else Demand.NOW
 
     def require_cycle(self) -> None:
         """Makes the next session needed whatever the last one has decided."""
         self._idle = None
 
-    def cycle_ended(self, outcome: Outcome, version: int, *, unwritten: bool = False, unreported: bool = False) -> None:
-        """Notes the outcome of a session whose decisions are being carried out. ``version``: that of the cache before
-        it. ``unwritten``: statuses wait to be written. ``unreported``: figures wait to be computed."""
+    async def ended(self, outcome: Outcome) -> None:
         now = _now()
         session = outcome.session
-        timeless = not session.active_jobs and not session.read_time and not unreported
-        done = not (outcome.decisions or unwritten or session.once(SearchLimit).has_more_turns)
-        self._idle = _Idle(version, timeless, now) if done else None
+        timeless = not session.active_jobs and not session.read_time and not self._unreported()
+        done = not (outcome.decisions or self._unwritten() or session.once(SearchLimit).has_more_turns)
+        self._idle = _Idle(self._version, timeless, now) if done else None
         seconds = outcome.seconds if self._began is None else process_time() - self._began
         self._timing.end(now, seconds, result_of(outcome))
         brief = outcome.seconds < BRIEF_SECONDS and not session.used_external_calls

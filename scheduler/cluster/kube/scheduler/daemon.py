@@ -52,7 +52,7 @@ from scheduler.cluster.kube.write.signing_key import SharedKey
 from scheduler.cluster.kube.write.writer import Writer
 from scheduler.cluster.usage import UsagePoller
 from scheduler.framework.configuration import Configuration
-from scheduler.framework.cycle import Outcome, run_cycle
+from scheduler.framework.cycle import Demand, Outcome, SessionObserver, run_cycle
 from scheduler.framework.external_calls import ExternalCalls
 from scheduler.framework.failures import PluginError
 from scheduler.framework.session import Session
@@ -72,9 +72,6 @@ log = structlog.get_logger(__name__)
 
 class Cache(Sink, OriginalStore, WriterCache, TimerCache, ShardCache, Protocol):
     """The part of the cache that the daemon uses."""
-
-    @property
-    def version(self) -> int: ...
 
     def prepare(self) -> None: ...
 
@@ -101,14 +98,10 @@ class Cache(Sink, OriginalStore, WriterCache, TimerCache, ShardCache, Protocol):
     def writes_queue(self, name: str) -> bool: ...
 
 
-class SessionRecorder(Protocol):
+class SessionRecorder(SessionObserver, Protocol):
     """Records sessions."""
 
-    def opened(self, snapshot: Snapshot, configuration: Configuration, nodes_limit: int) -> None: ...
-
     def recording(self, external_calls: ExternalCalls) -> ExternalCalls: ...
-
-    def decided(self, decisions: Decisions) -> None: ...
 
 
 class Daemon:
@@ -126,7 +119,6 @@ class Daemon:
     ) -> None:
         """``sessions`` records every session. ``ahead``: lists that have begun, with the credentials."""
         self._settings = settings
-        self._sessions = sessions
         self._configuration = configuration
         self._cache = cache
         self._metrics = metrics or Metrics(settings.shard)
@@ -182,10 +174,19 @@ class Daemon:
             )
         self._session: weakref.ref[Session] | None = None
         """The session in progress, or the last one."""
-        self._cycle_timer = CycleTimer(settings.schedule_period, cache)
         self._reload_at = 0.0
         """When the configuration file is read again."""
-        self._throttle = StatusThrottle(period=settings.schedule_period)
+        self._throttle = throttle = StatusThrottle(period=settings.schedule_period)
+        self._cycle_timer = CycleTimer(
+            settings.schedule_period,
+            cache,
+            unwritten=lambda: throttle.waits,
+            unreported=lambda: self._report.figures_wait,
+        )
+        # The shard decides what the cache uses, before the timer looks for changes; the timer counts the time of the
+        # report, and not that of the web page.
+        observers = (sessions, self._shard, self._report, self._cycle_timer, self._visibility)
+        self._observers: list[SessionObserver] = [observer for observer in observers if observer is not None]
 
     # --- running ------------------------------------------------------------------------------------------------------
     async def run(self) -> int:
@@ -306,6 +307,8 @@ class Daemon:
                     self._recorder.malformed(problem)
 
     async def _run_cycle(self) -> None:
+        """Runs one cycle, unless none is needed or possible now. Decides nothing if code of a plugin fails."""
+        # 1. Report what was malformed in objects that have arrived; leave the API server time if it is behind.
         self._cycle_timer.cycle_began()
         malformed = self._cache.take_malformed()
         for problem in first_fields(malformed) if malformed else ():
@@ -313,32 +316,23 @@ class Daemon:
         if self._writer.overloaded:
             return
         try:
+            # 2. Read the configuration file.
             if self._reload_configuration():
                 self._cycle_timer.require_cycle()
                 self._usage.set_source(self._configuration.current.metrics)
                 await self._watch_plugin_config_maps()
-            if self._shard is not None and not await self._shard.update():
-                self._cycle_timer.cycle_skipped()
+            # 3. Decide whether a session is needed.
+            demand = max([await observer.demand() for observer in self._observers])
+            if demand is not Demand.NOW:
+                if demand is not Demand.FORBIDDEN:
+                    self._metrics.cycles_skipped.inc()
+                self._cycle_timer.cycle_skipped(rests=demand is Demand.NONE)
                 return
-            version = self._cache.version
-            if not self._is_needed(version):
-                self._metrics.cycles_skipped.inc()
-                # Pages are opened, and claims of shards change, without a change of the cache.
-                self._cycle_timer.cycle_skipped(rests=self._visibility is None and self._shard is None)
-                return
+            # 4. Take a snapshot of a cache that has all that the plugins require.
             if not self._configure():
                 return
-            snapshot = self._cache.snapshot(time.time())
-            configuration, limit = self._configuration.current, self._nodes_limit(snapshot)
-            if self._sessions is not None:
-                self._sessions.opened(snapshot, configuration, limit)
-            if self._cycle_timer.is_brief(snapshot, configuration):
-                outcome = self._decide(snapshot, configuration, limit)
-            else:
-                async with self._liveness.watching(self._searches):
-                    outcome = await asyncio.to_thread(self._decide, snapshot, configuration, limit)
-            if self._sessions is not None:
-                self._sessions.decided(outcome.decisions)
+            # 5. Hold the session.
+            outcome = await self._hold_session(self._cache.snapshot(time.time()))
         except PluginError as error:
             self._metrics.cycle_errors.inc()
             self._report.plugin_failed(error)
@@ -347,17 +341,33 @@ class Daemon:
             self._metrics.cycle_errors.inc()
             log.exception("cycle failed; nothing was decided")
             return
+        # 6. Leave out what this process may not write, and statuses that need not be written now.
         if not self._fence.is_open:
             log.warning("decisions dropped: no longer the leader")
             return
-        outcome.decisions.queues[:] = [q for q in outcome.decisions.queues if self._cache.writes_queue(q.name)]
-        statuses_wait = self._throttle.throttle(outcome.decisions, time.monotonic(), outcome.session.active_jobs)
-        await self._carry_out(outcome)
-        await self._report.report_figures(outcome, snapshot.now)
-        self._cycle_timer.cycle_ended(outcome, version, unwritten=statuses_wait, unreported=self._report.figures_wait)
-        if self._visibility is not None:
-            await self._visibility.session_ended(outcome.session)
+        decisions = outcome.decisions
+        decisions.queues[:] = [update for update in decisions.queues if self._cache.writes_queue(update.name)]
+        self._throttle.throttle(decisions, time.monotonic(), outcome.session.active_jobs)
+        # 7. Carry the decisions out. Observers follow once requests have been sent: a Pod does not wait for a report.
+        self._writer.submit(decisions)
+        self._cache.assume(decisions)
+        await self._writer.started()
+        for observer in self._observers:
+            await observer.ended(outcome)
         outcome.session.release()
+
+    async def _hold_session(self, snapshot: Snapshot) -> Outcome:
+        configuration, limit = self._configuration.current, self._nodes_limit(snapshot)
+        for observer in self._observers:
+            observer.opened(snapshot, configuration, limit)
+        if self._cycle_timer.is_brief(snapshot, configuration):
+            outcome = self._decide(snapshot, configuration, limit)
+        else:
+            async with self._liveness.watching(self._searches):
+                outcome = await asyncio.to_thread(self._decide, snapshot, configuration, limit)
+        for observer in self._observers:
+            observer.decided(outcome.decisions)
+        return outcome
 
     async def _watch_plugin_config_maps(self) -> None:
         """Starts to watch what the plugins of the configuration want."""
@@ -379,11 +389,6 @@ class Daemon:
             return False
         self._reload_at = now + self._settings.schedule_period / 2  # sessions may begin a little early
         return self._configuration.poll(self._metrics)
-
-    def _is_needed(self, version: int) -> bool:
-        """Whether a cycle with this version of the cache may decide something, or a page waits for a session."""
-        awaited = self._visibility is not None and self._visibility.awaits_session
-        return awaited or self._cycle_timer.is_needed(version)
 
     def _nodes_limit(self, snapshot: Snapshot) -> int:
         return nodes_to_find(len(snapshot.nodes.names), self._settings.percentage_nodes, self._settings.minimum_nodes)
@@ -415,13 +420,6 @@ class Daemon:
         """How much the session in progress has done."""
         session = None if self._session is None else self._session()
         return -1 if session is None else session.searches
-
-    async def _carry_out(self, outcome: Outcome) -> None:
-        decisions = outcome.decisions
-        self._writer.submit(decisions)
-        self._cache.assume(decisions)
-        await self._writer.started()  # a Pod does not wait for the report
-        self._report.report(outcome)
 
 
 def nodes_to_find(nodes: int, percentage: int, minimum: int) -> int:

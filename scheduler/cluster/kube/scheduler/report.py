@@ -21,7 +21,7 @@ from scheduler.api.task import Task, TaskStatus
 from scheduler.cluster.kube.scheduler.unserved_pods import UnservedPods
 from scheduler.cluster.kube.watch.informer import Sink
 from scheduler.cluster.kube.write.events import EventRecorder
-from scheduler.framework.cycle import Outcome, naming_plugins
+from scheduler.framework.cycle import Outcome, SessionObserver, naming_plugins
 from scheduler.framework.failures import PluginError
 from scheduler.observability.metrics import Metrics
 from scheduler.plugins.deviceshare.usage import DEVICE_USAGE
@@ -30,7 +30,7 @@ _PREEMPTIONS = frozenset({Preempt.name, GangPreempt.name})
 log = structlog.get_logger(__name__)
 
 
-class CycleReport:
+class CycleReport(SessionObserver):
     """The reports of one scheduler."""
 
     def __init__(self, metrics: Metrics, recorder: EventRecorder, period: float = 0.0) -> None:
@@ -51,12 +51,13 @@ class CycleReport:
         """Whether the figures of the last session were left to a later one."""
         return self._figures_wait
 
-    async def report_figures(self, outcome: Outcome, now: float) -> None:
-        """Updates the figures of a session whose decisions are being carried out, on another thread: no decision waits
-        for them. An error is reported, and has no other effect. ``now``: time of the session."""
+    async def ended(self, outcome: Outcome) -> None:
+        """Reports the cycle, and updates its figures on another thread: no decision waits for them. An error of the
+        figures is reported, and has no other effect."""
+        self.report(outcome)
         try:
             with naming_plugins(outcome.session):
-                await asyncio.to_thread(self.update_figures, outcome, now)
+                await asyncio.to_thread(self.update_figures, outcome, outcome.session.snapshot.now)
         except PluginError as error:
             self._metrics.cycle_errors.inc()
             self._plugin_failed(error, "figures of the cycle failed", "metrics of queues and jobs are not up to date")

@@ -23,6 +23,7 @@ from scheduler.cluster.kube.transport.client import MERGE_PATCH, ApiClient
 from scheduler.cluster.kube.transport.errors import ApiError, TransportError
 from scheduler.cluster.kube.transport.fence import Fence, Fenced
 from scheduler.cluster.kube.transport.ratelimit import Priority
+from scheduler.framework.cycle import Demand, SessionObserver
 
 log = structlog.get_logger(__name__)
 
@@ -35,8 +36,8 @@ class Cache(Protocol):
     def use_shard(self, claims: ShardClaims) -> None: ...
 
 
-class ShardMember:
-    """One of several schedulers. ``update`` before each session."""
+class ShardMember(SessionObserver):
+    """One of several schedulers."""
 
     def __init__(
         self,
@@ -64,12 +65,12 @@ class ShardMember:
         self._problem = ""
         self._complete = False
 
-    async def update(self) -> bool:
-        """Brings what the cache uses, and then the claims, in line with the NodeShards. Returns whether a session may
-        be held: before all that is free has been claimed for the first time, Pods would be refused without reason."""
+    async def demand(self) -> Demand:
+        """Brings what the cache uses, and then the claims, in line with the NodeShards. No session may be held before
+        all that is free has been claimed for the first time: Pods would be refused without reason."""
         if await self._update():
             self._complete = True
-        return self._complete
+        return Demand.LATER if self._complete else Demand.FORBIDDEN
 
     async def _update(self) -> bool:
         """Returns whether all claims that are due are published, and what they permit is used."""

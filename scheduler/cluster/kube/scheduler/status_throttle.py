@@ -57,6 +57,8 @@ class StatusThrottle:
 
     def __init__(self, hold: float = HOLD_SECONDS, limit: int = LIMIT, period: float = 0.0) -> None:
         """``period``: seconds in which ``limit`` applies; 0: it applies to each session."""
+        self.waits = False
+        """Whether statuses of queues, or of jobs that have further steps, are due soon even if nothing changes."""
         self._hold = hold
         self._limit = limit
         self._period = period
@@ -75,7 +77,7 @@ class StatusThrottle:
     def throttle(self, decisions: Decisions, now: float, jobs: Mapping[str, Job] | None = None) -> bool:
         """Removes from the decisions the statuses that say nothing new, those that the next step of their job replaces,
         and those beyond the limit. ``now``: seconds of a monotonic clock; ``jobs``: by key, as the session left them.
-        Returns whether statuses of queues, or of jobs that have further steps, are due soon even if nothing changes."""
+        Returns ``waits``."""
         self._forget(now)
         has_steps = self._leave_out_steps(decisions, now, jobs or {})
         queues = decisions.queues
@@ -102,7 +104,8 @@ class StatusThrottle:
             decisions.pod_groups = groups
             events = decisions.events
             decisions.events = [e for e in events if e.reason not in _WITH_STATUS or e.about.uid not in held]
-        return has_steps or len(decisions.queues) < len(queues)
+        self.waits = has_steps or len(decisions.queues) < len(queues)
+        return self.waits
 
     def _leave_out_steps(self, decisions: Decisions, now: float, jobs: Mapping[str, Job]) -> bool:
         """Removes the statuses of admitted jobs that are being created or bound, with the Events that say the same.

@@ -28,6 +28,7 @@ from scheduler.cluster.kube.transport.backoff import Backoff
 from scheduler.cluster.kube.transport.client import MERGE_PATCH, ApiClient
 from scheduler.cluster.kube.transport.errors import ApiError, TransportError
 from scheduler.cluster.kube.transport.ratelimit import Priority
+from scheduler.framework.cycle import Demand, Outcome, SessionObserver
 from scheduler.framework.session import Session
 from scheduler.observability.overview import Overview
 from scheduler.observability.role_metrics import RoleMetrics
@@ -91,7 +92,7 @@ class ApiServiceBundle:
         return not problem
 
 
-class Visibility:
+class Visibility(SessionObserver):
     """Belongs to one event loop. Call ``start``, then ``close``."""
 
     def __init__(
@@ -123,15 +124,13 @@ class Visibility:
         await self._server.start(self._settings.host, self._settings.port, self._tls)
         self._maintaining = asyncio.create_task(self._maintain())
 
-    @property
-    def awaits_session(self) -> bool:
-        """Whether a session is wanted although nothing has changed: a web page was opened and shows nothing yet."""
-        return self._overviews is not None and self._overviews.awaited
+    async def demand(self) -> Demand:
+        """A session is needed once a web page is opened that shows nothing yet."""
+        return Demand.NOW if self._overviews is not None and self._overviews.awaited else Demand.LATER
 
-    async def session_ended(self, session: Session) -> None:
-        """Call it after each session, before the session is released."""
+    async def ended(self, outcome: Outcome) -> None:
         if self._overviews is not None:
-            await self._overviews.session_ended(session)
+            await self._overviews.session_ended(outcome.session)
 
     async def _list_cluster(self) -> Overview | None:
         answer = await self._answers.overview()

@@ -20,7 +20,7 @@ from scheduler.cluster.kube.scheduler.cycle_timer import (
 )
 from scheduler.cluster.kube.scheduler.session_timing import SessionResult
 from scheduler.framework.configuration_file import DEFAULT_CONFIGURATION, parse_configuration
-from scheduler.framework.cycle import Outcome
+from scheduler.framework.cycle import Demand, Outcome
 from scheduler.framework.search_limit import FIRST_COST, TURN_COST, SearchLimit
 from tests.builders import Raw, World, configuration, group, node, pod, pods
 from tests.unit import virtual_time
@@ -34,6 +34,7 @@ class Nodes:
 
     def __init__(self, *busy: str) -> None:
         self.busy = set(busy)
+        self.version = 7
         self.changes = Version()
 
     def terminates_on(self, node: str) -> bool:
@@ -74,7 +75,7 @@ def pauses(
         timer.cycle_began()
         await asyncio.sleep(seconds)
         if last is not None:
-            timer.cycle_ended(last, 1)
+            await timer.ended(last)
         resting = asyncio.create_task(timer.wait([end]))
         await asyncio.wait([resting], timeout=0.3)
         meanwhile()
@@ -134,14 +135,19 @@ def idle(*, reads_time: bool = False) -> Outcome:
     return last
 
 
-def ended(
+async def ended(
     last: Outcome, nodes: Nodes, *, period: float = 1.0, unwritten: bool = False, unreported: bool = False
 ) -> CycleTimer:
-    """A timer after a session with version 7 of the cache."""
-    timer = CycleTimer(period, nodes)
+    """A timer after a session."""
+    timer = CycleTimer(period, nodes, unwritten=lambda: unwritten, unreported=lambda: unreported)
     timer.cycle_began()
-    timer.cycle_ended(last, 7, unwritten=unwritten, unreported=unreported)
+    assert await is_needed(timer), "the first one"
+    await timer.ended(last)
     return timer
+
+
+async def is_needed(timer: CycleTimer) -> bool:
+    return await timer.demand() is Demand.NOW
 
 
 async def rest_of(timer: CycleTimer) -> float:
@@ -158,7 +164,7 @@ def test_any_change_ends_a_rest_that_is_longer_than_the_period() -> None:
     nodes = Nodes()
 
     async def scenario() -> tuple[float, float]:
-        timer = ended(idle(), nodes)
+        timer = await ended(idle(), nodes)
         asyncio.get_running_loop().call_later(5.0, nodes.changes.increment)
         return await rest_of(timer), await rest_of(timer)
 
@@ -168,10 +174,10 @@ def test_any_change_ends_a_rest_that_is_longer_than_the_period() -> None:
 
 def test_the_rest_after_a_session_that_has_read_the_time_ends_when_the_next_one_is_needed() -> None:
     async def scenario() -> float:
-        timer = ended(idle(reads_time=True), Nodes())
+        timer = await ended(idle(reads_time=True), Nodes())
         await asyncio.sleep(2.0)
         seconds = await rest_of(timer)
-        assert timer.is_needed(7)
+        assert await is_needed(timer)
         return seconds
 
     assert virtual_time.run(scenario()) == pytest.approx(IDLE_CYCLE - 2.0, abs=0.5)
@@ -180,7 +186,7 @@ def test_the_rest_after_a_session_that_has_read_the_time_ends_when_the_next_one_
 def test_without_a_rest_the_period_passes_after_a_session_that_was_skipped() -> None:
     async def scenario() -> float:
         loop = asyncio.get_running_loop()
-        timer = ended(idle(), Nodes(), period=2.0)
+        timer = await ended(idle(), Nodes(), period=2.0)
         began = loop.time()
         timer.cycle_began()
         timer.cycle_skipped()
@@ -206,30 +212,31 @@ def test_a_session_is_needed_after_a_change_or_if_it_may_decide_something_else_l
     last: Callable[[], Outcome], waiting: dict[str, bool], version: int, at_once: bool, later: bool
 ) -> None:
     async def scenario() -> tuple[bool, bool]:
-        timer = ended(last(), Nodes(), **waiting)
-        now = timer.is_needed(version)
+        nodes = Nodes()
+        timer = await ended(last(), nodes, **waiting)
+        nodes.version = version
+        now = await is_needed(timer)
         await asyncio.sleep(IDLE_CYCLE + 1)
-        return now, timer.is_needed(version)
+        return now, await is_needed(timer)
 
     assert virtual_time.run(scenario()) == (at_once, later)
 
 
 def test_a_session_is_needed_while_pods_wait_for_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def is_needed() -> bool:
-        return ended(idle(), Nodes()).is_needed(7)
+    async def scenario() -> bool:
+        return await is_needed(await ended(idle(), Nodes()))
 
     monkeypatch.setattr(SearchLimit, "has_more_turns", True)
 
-    assert virtual_time.run(is_needed())
+    assert virtual_time.run(scenario())
 
 
 def test_the_first_session_is_needed_and_one_that_is_required() -> None:
     async def scenario() -> None:
-        assert CycleTimer(LONG, Nodes()).is_needed(0)
-        timer = ended(idle(), Nodes())
-        assert not timer.is_needed(7)
+        timer = await ended(idle(), Nodes())
+        assert not await is_needed(timer)
         timer.require_cycle()
-        assert timer.is_needed(7)
+        assert await is_needed(timer)
 
     virtual_time.run(scenario())
 
@@ -315,7 +322,7 @@ def is_brief(last: Outcome, this: Outcome, *, pause: float = 1.0, fails: bool = 
         for _ in range(sessions):
             timer.cycle_began()
             await asyncio.sleep(last.seconds)
-            timer.cycle_ended(last, 1)
+            await timer.ended(last)
         if fails:
             timer.cycle_began()
             end: asyncio.Future[object] = asyncio.get_running_loop().create_future()

@@ -31,9 +31,8 @@ from scheduler.cluster.kube.scheduler.settings import Settings
 from scheduler.cluster.kube.scheduler.visibility.role import Visibility
 from scheduler.framework.cache_requirements import CacheRequirements
 from scheduler.framework.configuration_file import DEFAULT_CONFIGURATION
-from scheduler.framework.cycle import Outcome, run_cycle
+from scheduler.framework.cycle import Demand, Outcome, run_cycle
 from scheduler.framework.failures import PluginError
-from scheduler.framework.session import Session
 from scheduler.observability.metrics import Metrics
 from tests.builders import feed, group, node, pod, queue
 from tests.unit.cache.test_shards import shard as node_shard
@@ -464,7 +463,7 @@ class OpenPage(Visibility):
     """The API for tenants with a web page that a test opens."""
 
     def __init__(self) -> None:
-        self.opened = False
+        self.is_open = False
         self.sessions: list[list[str]] = []
         """The queues of each session."""
 
@@ -474,12 +473,11 @@ class OpenPage(Visibility):
     async def close(self) -> None:
         pass
 
-    @property
-    def awaits_session(self) -> bool:
-        return self.opened
+    async def demand(self) -> Demand:
+        return Demand.NOW if self.is_open else Demand.LATER
 
-    async def session_ended(self, session: Session) -> None:
-        self.sessions.append(sorted(session.queues))  # fails if the session has been released
+    async def ended(self, outcome: Outcome) -> None:
+        self.sessions.append(sorted(outcome.session.queues))  # fails if the session has been released
 
 
 def test_a_web_page_gets_every_session_and_one_at_once_although_nothing_changes(
@@ -490,12 +488,13 @@ def test_a_web_page_gets_every_session_and_one_at_once_although_nothing_changes(
     async def scenario() -> None:
         async with started(tmp_path / "scheduler.conf") as w:
             page = w.daemon._visibility = OpenPage()
+            w.daemon._observers.append(page)
             feed(w.cache, queue("gold"))
             running = asyncio.create_task(w.daemon.run())
             await until(lambda: w.value("volcano_py_cycles_skipped_total") > 3)
             before = len(page.sessions)
             assert before > 0 and all("gold" in queues for queues in page.sessions)
-            page.opened = True
+            page.is_open = True
             await until(lambda: len(page.sessions) > before)
             w.daemon.process.stop()
             assert await running == 0

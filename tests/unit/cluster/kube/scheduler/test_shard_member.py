@@ -14,6 +14,7 @@ from scheduler.cluster.kube.scheduler.shard_member import ShardMember, due_patch
 from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.errors import ApiError, TransportError
 from scheduler.cluster.kube.transport.fence import Fence
+from scheduler.framework.cycle import Demand
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 HELD = (SHARD_FINALIZER,)
@@ -69,7 +70,7 @@ class Cluster:
     def update(self, version: str, nodes: Claims, **more: Any) -> bool:
         """The watch shows these claims."""
         self.claims = ShardClaims(version, nodes=nodes, **{"finalizers": HELD, **more})
-        return asyncio.run(self.member.update())
+        return asyncio.run(self.member.demand()) is not Demand.FORBIDDEN
 
 
 def test_queues_and_the_finalizer_are_claimed_before_nodes() -> None:
@@ -172,7 +173,7 @@ def test_without_its_node_shard_it_uses_nothing_and_says_so(capsys: pytest.Captu
     cluster = Cluster()
     cluster.update("1", some("n", "n"))
     cluster.claims = ShardClaims()
-    assert asyncio.run(cluster.member.update())
+    assert asyncio.run(cluster.member.demand()) is Demand.LATER
     assert cluster.used[-1] == ""
     assert "NodeShard s does not exist" in capsys.readouterr().out
 
