@@ -43,8 +43,14 @@ class Nodes:
 
 @pytest.fixture(autouse=True)
 def _busy_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sessions use the processor as long as they last."""
-    monkeypatch.setattr(cycle_timer, "process_time", lambda: asyncio.get_running_loop().time())
+    """Sessions use the processor as long as they last in virtual time, however busy the machine is."""
+
+    def process_time() -> float:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, virtual_time.VirtualTimeLoop)
+        return loop.skipped
+
+    monkeypatch.setattr(cycle_timer, "process_time", process_time)
 
 
 def leaving(name: str, on: str) -> Raw:
