@@ -8,10 +8,10 @@ from scheduler.api.names import DEFAULT_QUEUE, GROUP_NAME
 from scheduler.api.objects import ENDED_PHASES, Namespace, Pod
 from scheduler.api.scheduling import PodGroup, Queue
 from scheduler.cluster.memory.raw_objects import Json
-from scheduler.cluster.memory.server import MemoryServer
+from scheduler.cluster.memory.server import ForbiddenError, MemoryServer
 from scheduler.controllers.job.plugins import PLUGIN_NAMES
 from scheduler.webhooks.contract import Operation, Request, Settings
-from scheduler.webhooks.routes import admit, routes
+from scheduler.webhooks.routes import Decision, admit, routes
 
 _MUTATING: Final = ("/jobs/mutate", "/queues/mutate", "/podgroups/mutate")
 _QUEUE_GATES: Final = ("/pods/mutate",)
@@ -27,7 +27,8 @@ PodGroup in a closed queue or a queue without its parent, and the simulation sho
 
 
 class MemoryAdmission:
-    """Admits every loaded object without a uid as a new one; an object with a uid was admitted by its cluster."""
+    """Admits every new object: those that controllers create, and loaded ones without a uid. A loaded object with a uid
+    was admitted by its cluster."""
 
     def __init__(self, server: MemoryServer, scheduler_names: Sequence[str], *, queue_gates: bool) -> None:
         self._view = MemoryView(server)
@@ -43,11 +44,24 @@ class MemoryAdmission:
             return raw
         return admit(_creation(kind, raw), self._view, self._settings, self._mutating).object
 
+    def admit(self, kind: Kind, raw: Json) -> Json:
+        """Returns an object that a controller creates, after mutation. Raises ForbiddenError if it is refused."""
+        raw = self.with_defaults(kind, raw)
+        decision = self._decide(kind, raw)
+        if decision is not None and decision.refusal:
+            raise ForbiddenError(f'admission webhook "{decision.webhook}" denied the request: {decision.refusal}')
+        return raw
+
     def refusal(self, kind: Kind, raw: Json) -> str:
         """The refusal of the validating webhooks, or "". Call it when all objects are loaded."""
+        decision = self._decide(kind, raw)
+        return "" if decision is None else decision.refusal
+
+    def _decide(self, kind: Kind, raw: Json) -> Decision | None:
+        """The decision of the validating webhooks; None if there are none of the kind."""
         if kind not in self._validated:
-            return ""
-        return admit(_creation(kind, raw), self._view, self._settings, _VALIDATING).refusal
+            return None
+        return admit(_creation(kind, raw), self._view, self._settings, _VALIDATING)
 
 
 def _kinds(paths: Collection[str]) -> frozenset[Kind]:

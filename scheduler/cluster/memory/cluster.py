@@ -2,10 +2,9 @@
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from functools import partial
 
 from scheduler.api.decisions import Decisions, EventRecord, ObjectRef
-from scheduler.api.kinds import KINDS, NAMESPACE, POD, QUEUE, SCHEDULER_KINDS, Kind, find_kind
+from scheduler.api.kinds import KINDS, NAMESPACE, QUEUE, SCHEDULER_KINDS, Kind, find_kind
 from scheduler.api.names import (
     DEFAULT_NAMESPACE,
     DEFAULT_QUEUE,
@@ -57,7 +56,7 @@ class MemoryCluster:
         self._kubelet = SimulatedKubelet(self.server)
         self._writer = DecisionWriter(self.server, cache, self.record)
         self.server.watch(self._update_cache)
-        self.server.set_pod_defaulter(partial(self._admission.with_defaults, POD))
+        self.server.set_admission(self._admission.admit)
 
     # --- loading manifests ---
     def load(self, manifests: Iterable[Manifest], *, lenient: bool = False, more: bool = False) -> None:
@@ -99,6 +98,10 @@ class MemoryCluster:
         if not more:
             sync_volumes(self.server)
             self.tick()
+
+    def with_defaults(self, kind: Kind, raw: Json) -> Json:
+        """The object with the defaults that mutating webhooks set."""
+        return self._admission.with_defaults(kind, raw)
 
     def refuse_malformed(self, where: str, *, lenient: bool = False) -> None:
         """Refuses the fields of loaded objects that the API server would refuse, such as invalid quantities.

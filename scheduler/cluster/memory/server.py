@@ -42,7 +42,7 @@ def key_name(key: Key) -> str:
 
 
 class ForbiddenError(ManifestError):
-    """A new Pod is refused as it would be by the admission of the API server."""
+    """A new object is refused as it would be by the admission of the API server or by a webhook."""
 
 
 class MemoryServer:
@@ -74,7 +74,7 @@ class MemoryServer:
         self._created = start
         self._versions = ResourceVersions()
         self._sources: dict[Key, str] = {}
-        self._pod_defaulter: Callable[[Json], Json] | None = None
+        self._admission: Callable[[Kind, Json], Json] | None = None
         self._pod_validator: Callable[[Pod], Refusal | None] | None = None
 
     # --- reading ------------------------------------------------------------------------------------------------------
@@ -154,9 +154,10 @@ class MemoryServer:
             self._flush()
             self._changed = None
 
-    def set_pod_defaulter(self, defaulter: Callable[[Json], Json]) -> None:
-        """Sets the function that mutates new Pods, as a webhook does."""
-        self._pod_defaulter = defaulter
+    def set_admission(self, admission: Callable[[Kind, Json], Json]) -> None:
+        """Sets the function that every new object passes, as it passes webhooks: it returns the object to store, or
+        raises ForbiddenError."""
+        self._admission = admission
 
     def set_pod_validator(self, validator: Callable[[Pod], Refusal | None]) -> None:
         """Sets the function that returns why a Pod must not be created, or None."""
@@ -215,8 +216,8 @@ class MemoryServer:
         key = key_of(kind, meta.get("namespace") or "", meta["name"])
         if key in self._objects:
             return False
-        if kind is POD and self._pod_defaulter is not None:
-            manifest = self._pod_defaulter(manifest)
+        if self._admission is not None:
+            manifest = self._admission(kind, manifest)
         raw = mutable_copy(manifest)
         meta = raw["metadata"]
         meta["creationTimestamp"] = format_time(self.clock)

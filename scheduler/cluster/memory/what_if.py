@@ -77,6 +77,7 @@ def _change(cluster: MemoryCluster, manifest: Manifest) -> bool:
                 meta[field] = stored["metadata"][field]
         if "status" in stored:
             raw.setdefault("status", dict(stored["status"]))
+        raw = cluster.with_defaults(kind, raw)
         set_defaults(kind, raw, cluster.server)
         cluster.server.update(kind, namespace, name, raw)
     cluster.refuse_malformed(where)

@@ -16,10 +16,11 @@ Raw = dict[str, Any]
 
 
 class Controlled:
-    """Controllers over a cluster in memory; every change is worked off at once."""
+    """Controllers over a cluster in memory without webhooks; every change is worked off at once."""
 
     def __init__(self, make_controllers: Callable[[Store], Sequence[Controller]]) -> None:
         self.cluster = MemoryCluster(ClusterCache(["volcano"]), ["volcano"])
+        self.cluster.server.set_admission(lambda kind, raw: raw)
         self._operator = MemoryOperator(self.cluster, make_controllers)
         self.cluster.load([])
         self.settle()
