@@ -6,8 +6,10 @@ from typing import Any, Final
 import msgspec
 
 from scheduler.api.batch import FINISHED_PHASES, Job, JobFlow, JobPhase
+from scheduler.api.flow_order import order_problem
 from scheduler.api.kinds import JOB_TEMPLATE, VCJOB
 from scheduler.cluster.memory import MemoryCluster
+from scheduler.controllers.jobflow.reports import order_text
 from scheduler.controllers.jobflow.status import FAILED, SUCCEED, gone_completed, read_status
 from scheduler.controllers.jobflow.steps import job_name
 from scheduler.controllers.owners import manages
@@ -60,7 +62,9 @@ def steps_of(cluster: MemoryCluster, raw: Raw) -> Steps:
             blocked.append(f"step {step.name} waits for {_listed(_target(flow, jobs, target) for target in missing)}")
         elif cluster.server.find(JOB_TEMPLATE, namespace, step.name) is None:
             blocked.append(f"step {step.name} waits for JobTemplate {namespace}/{step.name}, which does not exist")
-    return Steps(tuple(waits), tuple(unfinished), _limited(blocked, "; ", "steps wait"))
+    problem = order_problem(flow.spec.flows or ())
+    text = _limited(blocked, "; ", "steps wait") if problem is None else order_text(problem)
+    return Steps(tuple(waits), tuple(unfinished), text)
 
 
 def _belongs(job: Raw, flow: Raw) -> bool:

@@ -1,6 +1,7 @@
 """The properties of JobFlows and JobTemplates that their commands use."""
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -31,9 +32,14 @@ class FlowKind:
         return kind
 
 
-def _phase(flow: Any) -> str:
-    state = flow.status.get("state")
-    return str(state.get("phase", "")) if isinstance(state, dict) else ""
+def _state(field: str) -> Callable[[Any], str]:
+    """The cell with a field of a JobFlow's ``status.state``."""
+
+    def cell(flow: Any) -> str:
+        state = flow.status.get("state")
+        return str(state.get(field, "")) if isinstance(state, dict) else ""
+
+    return cell
 
 
 def _jobs(field: str) -> Column[Any]:
@@ -59,9 +65,10 @@ JOB_FLOW = FlowKind(
     "jobflow",
     (
         *_NAMES,
-        Column("Phase", _phase, gap=_GAP, phase=True),
+        Column("Phase", _state("phase"), gap=_GAP, phase=True),
         _AGE,
         *(_jobs(field) for field in ("pending", "running", "completed", "failed", "terminated")),
+        Column("Message", _state("message"), wide=True),
     ),
 )
 JOB_TEMPLATE = FlowKind("JOB_TEMPLATE", "jobtemplate", "JobTemplates", "job template", _NAMES)

@@ -3,7 +3,8 @@
 from functools import partial
 from typing import Final, cast
 
-from scheduler.api.batch import MAX_FLOW_STEPS, Job, JobFlow, JobTemplate
+from scheduler.api.batch import MAX_FLOW_STEPS, Job, JobFlow, JobFlowSpec, JobTemplate
+from scheduler.api.flow_order import order_problem
 from scheduler.api.kinds import JOB_FLOW, JOB_TEMPLATE, VCJOB, Kind
 from scheduler.api.objects import KubeObject
 from scheduler.controllers.controller import Controller
@@ -11,6 +12,9 @@ from scheduler.controllers.effects import Create, Delete, Effect, Json, Patch, P
 from scheduler.controllers.jobflow.reports import (
     created,
     foreign_jobs,
+    no_order,
+    not_found,
+    order_text,
     sync_failure,
     templates_missing,
     too_many_steps,
@@ -52,6 +56,10 @@ class JobFlowController(Controller):
         """When a JobFlow without a status was first seen."""
         self._begun: dict[Key, set[str]] = {}
         """Jobs that were planned and have not been observed yet."""
+        self._orders: dict[Key, tuple[JobFlowSpec, str]] = {}
+        """The last spec of each JobFlow, and why its steps cannot be ordered, or ""."""
+        self._messages: dict[Key, str] = {}
+        """The messages that were written last. An API server with Volcano's resource definition does not store them."""
         self._failures: dict[Key, RecordEvent] = {}
         """Events about last writes that failed."""
 
@@ -74,6 +82,8 @@ class JobFlowController(Controller):
     def _forget(self, key: Key) -> None:
         self._first_seen.pop(key, None)
         self._begun.pop(key, None)
+        self._orders.pop(key, None)
+        self._messages.pop(key, None)
         self._failures.pop(key, None)
         for template in [template for template, flows in self._waiting.items() if key in flows]:
             self._waiting[template].discard(key)
@@ -93,7 +103,23 @@ class JobFlowController(Controller):
             return plan
         if status.state.phase == SUCCEED and flow.spec.job_retain_policy == _DELETE:
             return plan.then(*(_delete(job) for job in jobs if job.metadata.deletion_timestamp is None))
+        order, fresh = self._order(flow)
+        if order:
+            self._write_status(flow, status, jobs, order, now, plan)
+            return plan.then(no_order(flow, order)) if fresh else plan
         return self._advance(flow, status, jobs, now, plan)
+
+    def _order(self, flow: JobFlow) -> tuple[str, bool]:
+        """Why the steps of a flow cannot be ordered ("" if they can), and whether that is a new finding."""
+        key, spec = key_of(flow), flow.spec
+        known = self._orders.get(key)
+        if known is not None and (known[0] is spec or known[0] == spec):
+            self._orders[key] = spec, known[1]  # so that the next comparison is one of two references
+            return known[1], False
+        problem = order_problem(spec.flows or ())
+        text = "" if problem is None else order_text(problem)
+        self._orders[key] = spec, text
+        return text, known is None or known[1] != text
 
     def _advance(self, flow: JobFlow, status: FlowStatus, jobs: list[Job], now: float, plan: Plan) -> Plan:
         key = key_of(flow)
@@ -103,13 +129,7 @@ class JobFlowController(Controller):
             partial(self._store.get, VCJOB, Job, key[0]),
             partial(self._store.get, JOB_TEMPLATE, JobTemplate, key[0]),
         )
-        made = make_status(status, jobs, job_names(flow), now)
-        change = diff(flow.status, made)
-        pause = self._settles_in(flow, made, now)
-        if pause > 0:
-            plan.after = pause
-        elif change:
-            plan.then(Patch(JOB_FLOW, *key, {"status": change}, flow.metadata.uid, subresource="status"))
+        self._write_status(flow, status, jobs, not_found(steps.missing), now, plan)
         missing = [name for name in steps.missing if self._waits(key, name)]
         foreign = foreign_jobs(flow, steps.foreign)
         unused = [*unused_patches(flow, steps.patches), *unused_probes(flow, steps.probes)]
@@ -119,6 +139,22 @@ class JobFlowController(Controller):
         if foreign:
             plan.problem = foreign[0].event.message
         return plan
+
+    def _write_status(
+        self, flow: JobFlow, status: FlowStatus, jobs: list[Job], message: str, now: float, plan: Plan
+    ) -> None:
+        """Adds the write of the status to the plan, if it is due. ``message``: see State."""
+        key = key_of(flow)
+        made = make_status(status, jobs, job_names(flow), now, message)
+        change = diff(flow.status, made)
+        written = made["state"].get("message", "")
+        repeated = change == {"state": {"message": written}} and self._messages.get(key) == written
+        pause = self._settles_in(flow, made, now)
+        if pause > 0:
+            plan.after = pause
+        elif change and not repeated:
+            self._messages[key] = written
+            plan.then(Patch(JOB_FLOW, *key, {"status": change}, flow.metadata.uid, subresource="status"))
 
     def _settles_in(self, flow: JobFlow, status: Json, now: float) -> float:
         """Seconds until the first status is written; 0 if it is time."""

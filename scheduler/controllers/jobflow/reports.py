@@ -7,8 +7,9 @@ with many steps does not cause as many Events.
 from collections.abc import Sequence
 
 from scheduler.api.batch import MAX_FLOW_STEPS, Job, JobFlow
+from scheduler.api.flow_order import OrderProblem
 from scheduler.api.kinds import JOB_FLOW
-from scheduler.api.names import EVENT_CREATED, EVENT_FOREIGN_JOB, EVENT_SYNC_JOB_FLOW
+from scheduler.api.names import EVENT_CREATED, EVENT_FOREIGN_JOB, EVENT_MALFORMED, EVENT_SYNC_JOB_FLOW
 from scheduler.controllers.effects import RecordEvent, malformed, normal, warning
 from scheduler.controllers.owners import foreign_job
 from scheduler.framework.remedies.adjustments import join_names
@@ -35,12 +36,17 @@ def sync_failure(flow: JobFlow, error: str) -> RecordEvent:
 
 def templates_missing(flow: JobFlow, templates: Sequence[str]) -> list[RecordEvent]:
     """The Event about JobTemplates that do not exist."""
+    return [sync_failure(flow, not_found(templates))] if templates else []
+
+
+def not_found(templates: Sequence[str]) -> str:
+    """Which JobTemplates do not exist; "" if there are none. The text about a single one is Volcano's."""
     if not templates:
-        return []
+        return ""
     quoted = [f'"{name}"' for name in templates]
     what = "jobtemplate" if len(quoted) == 1 else f"{len(quoted)} jobtemplates"
     where = "" if len(quoted) == 1 else ":"
-    return [sync_failure(flow, f"{what}.flow.volcano.sh{where} {join_names(quoted)} not found")]
+    return f"{what}.flow.volcano.sh{where} {join_names(quoted)} not found"
 
 
 def foreign_jobs(flow: JobFlow, jobs: Sequence[Job]) -> list[RecordEvent]:
@@ -75,6 +81,22 @@ def too_many_steps(flow: JobFlow) -> RecordEvent:
     """The Event about a flow that is too large, of which no job is created."""
     problem = f"{len(flow.spec.flows or ())} steps, at most {MAX_FLOW_STEPS} are run for one flow"
     return malformed(JOB_FLOW, flow, "spec.flows", problem)
+
+
+def order_text(problem: OrderProblem) -> str:
+    """Why steps can never start."""
+    if problem.cycle:
+        names = join_names([*problem.cycle[1:]])
+        if len(problem.cycle) == 2:
+            return f"spec.flows: step {names} waits for itself"
+        return f"spec.flows: steps {names} wait for each other, so none of them can start"
+    step, target = problem.undefined
+    return f'spec.flows: step {step} waits for "{target}", which is no step of the flow'
+
+
+def no_order(flow: JobFlow, text: str) -> RecordEvent:
+    """The Event about a flow whose steps cannot be ordered. ``text``: why."""
+    return warning(JOB_FLOW, flow, EVENT_MALFORMED, f"{text}; no more jobs are created")
 
 
 def _number(steps: Sequence[tuple[int, str]]) -> str:

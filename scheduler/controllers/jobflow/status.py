@@ -18,6 +18,8 @@ TERMINATING: Final = "Terminating"
 _UNKNOWN: Final = ""
 MAX_HISTORY: Final = 100
 """Phases in the history of a job; earlier ones are left out."""
+MAX_MESSAGE: Final = 1024
+"""Characters of a message."""
 _LISTED: Final = frozenset(
     {JobPhase.PENDING, JobPhase.RUNNING, JobPhase.FAILED, JobPhase.COMPLETED, JobPhase.TERMINATED}
 )
@@ -55,6 +57,8 @@ class Condition(Wire):
 
 class State(Wire):
     phase: str = ""
+    message: str = ""
+    """What steps wait for that is no job, or why the flow cannot go on. Volcano has no such field."""
 
 
 class FlowStatus(Wire):
@@ -86,7 +90,7 @@ def gone_completed(status: FlowStatus, jobs: Sequence[Job]) -> list[str]:
     return [r.name for r in records if r.state == JobPhase.COMPLETED and r.name not in there]
 
 
-def make_status(old: FlowStatus, jobs: Sequence[Job], expected: Collection[str], now: float) -> Json:
+def make_status(old: FlowStatus, jobs: Sequence[Job], expected: Collection[str], now: float, message: str = "") -> Json:
     """The status for the current jobs. ``expected``: the names of all jobs of the flow."""
     lists: dict[str, list[str]] = {}
     for name in gone_completed(old, jobs):
@@ -106,6 +110,7 @@ def make_status(old: FlowStatus, jobs: Sequence[Job], expected: Collection[str],
         conditions={job.metadata.name: _condition(job) for job in jobs} or None,
     )
     status.state.phase = _phase(old.state.phase, status, expected)
+    status.state.message = message if len(message) <= MAX_MESSAGE else f"{message[: MAX_MESSAGE - 3]}..."
     written: Json = msgspec.to_builtins(status)
     return written
 

@@ -155,7 +155,10 @@ OBJECTS: dict[str, Raw] = {
     },
     "nodes": node("n1", "4c"),
     "events": EVENT,
-    "jobflows": {"metadata": {"name": "flow", "namespace": "default"}, "status": {"state": {"phase": "Running"}}},
+    "jobflows": {
+        "metadata": {"name": "flow", "namespace": "default"},
+        "status": {"state": {"phase": "Running", "message": "waits"}},
+    },
     "jobtemplates": {"metadata": {"name": "template", "namespace": "default"}, "spec": {"queue": "q"}},
 }
 

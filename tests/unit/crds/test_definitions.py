@@ -143,7 +143,14 @@ def test_the_short_names_are_those_of_volcano(file: str, names: list[str] | None
                 "AGE": ".metadata.creationTimestamp",
             },
         ),
-        ("flow.volcano.sh_jobflows.yaml", {"Status": ".status.state.phase", "Age": ".metadata.creationTimestamp"}),
+        (
+            "flow.volcano.sh_jobflows.yaml",
+            {
+                "Status": ".status.state.phase",
+                "Message": ".status.state.message",
+                "Age": ".metadata.creationTimestamp",
+            },
+        ),
         (
             "topology.volcano.sh_hypernodes.yaml",
             {
@@ -159,11 +166,15 @@ def test_the_short_names_are_those_of_volcano(file: str, names: list[str] | None
         ("nodeinfo.volcano.sh_numatopologies.yaml", {}),
     ],
 )
-def test_the_columns_are_those_of_volcano_and_the_message_of_a_job(file: str, columns: dict[str, str]) -> None:
+def test_the_columns_are_those_of_volcano_and_the_messages_of_jobs_and_job_flows(
+    file: str, columns: dict[str, str]
+) -> None:
     shown = version(file).get("additionalPrinterColumns", ())
     assert {each["name"]: each["jsonPath"] for each in shown} == columns
     wide = [each["name"] for each in shown if each.get("priority")]
-    assert wide == [name for name in ("QUEUE", "DESERVED CPU", "DESERVED MEMORY", "CARDS") if name in columns]
+    assert wide == [
+        name for name in ("QUEUE", "DESERVED CPU", "DESERVED MEMORY", "CARDS", "Message") if name in columns
+    ]
 
 
 def test_status_is_a_subresource_of_what_is_reported_on_and_not_of_podgroups() -> None:

@@ -226,6 +226,20 @@ def test_a_step_without_its_template_is_named() -> None:
     )
 
 
+def test_of_a_job_flow_whose_steps_wait_for_each_other_that_is_the_reason() -> None:
+    """Admission refuses such a flow; without it, the flow is stored."""
+    stored = flow(("a", ("b",)), ("b", ("a",)))
+    stored["metadata"]["uid"] = "u"
+
+    it = explained("jobflow", "nightly", node("n1"), job_template("a"), job_template("b"), stored)
+
+    assert it.outlook is Outlook.WAITS
+    assert it.state == (
+        "has no job, so there is nothing to schedule; "
+        "spec.flows: steps b, a wait for each other, so none of them can start"
+    )
+
+
 def test_of_many_steps_the_first_are_named() -> None:
     steps = flow(("first", ()), *((f"s{i}", ("first",)) for i in range(9)))
 

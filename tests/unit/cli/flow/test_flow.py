@@ -20,7 +20,8 @@ def item(kind: str, name: str, **more: object) -> Raw:
 
 
 def test_job_flows_are_listed_with_phase_and_age(cluster: Cluster) -> None:
-    status = {"state": {"phase": "Running"}, "completedJobs": ["a", "b"], "runningJobs": ["c"]}
+    state = {"phase": "Running", "message": "waits"}
+    status = {"state": state, "completedJobs": ["a", "b"], "runningJobs": ["c"]}
     cluster.holds(FLOWS, item("JobFlow", "nightly", status=status), item("JobFlow", "new"))
 
     assert cluster.prints("jobflow", "list") == (
@@ -29,8 +30,8 @@ def test_job_flows_are_listed_with_phase_and_age(cluster: Cluster) -> None:
         "new        default                 5d\n"
     )
     titles, row, _ = cluster.prints("jobflow", "list", "-o", "wide").splitlines()
-    assert titles.split()[4:] == ["Pending", "Running", "Completed", "Failed", "Terminated"]
-    assert row.split()[4:] == ["0", "1", "2", "0", "0"]
+    assert titles.split()[4:] == ["Pending", "Running", "Completed", "Failed", "Terminated", "Message"]
+    assert row.split()[4:] == ["0", "1", "2", "0", "0", "waits"]
 
 
 def test_job_templates_are_listed_by_name_and_namespace(cluster: Cluster) -> None:

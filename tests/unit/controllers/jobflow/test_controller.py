@@ -252,6 +252,92 @@ def test_patches_and_probes_which_volcano_does_not_act_on_are_reported() -> None
     }
 
 
+def test_the_status_names_the_templates_that_are_not_there_until_they_come() -> None:
+    cluster = controlled(template("a"), flow(a=[], b=["a"], x=[], y=[], z=["x"]))
+    cluster.wait(2)
+    assert status(cluster)["state"] == {
+        "phase": "Pending",
+        "message": '2 jobtemplates.flow.volcano.sh: "x", "y" not found',
+    }
+    cluster.create(template("x"))
+    assert status(cluster)["state"]["message"] == 'jobtemplate.flow.volcano.sh "y" not found'
+    set_phase(cluster, "f-a", "Running", "Completed")
+    assert status(cluster)["state"] == {
+        "phase": "Running",
+        "message": '2 jobtemplates.flow.volcano.sh: "b", "y" not found',
+    }
+    cluster.create(template("y"), template("b"))
+    assert status(cluster)["state"] == {"phase": "Running"}
+
+
+def test_a_message_is_not_written_again_where_the_api_server_does_not_store_it() -> None:
+    """Volcano's resource definition has no such field."""
+    raw = flow(a=[])
+    raw["status"] = {"state": {"phase": "Pending"}}
+    controller, plan = look(raw)
+    (patch,) = written(plan)
+    assert isinstance(patch, Patch)
+    assert patch.body == {"status": {"state": {"message": 'jobtemplate.flow.volcano.sh "a" not found'}}}
+
+    assert written(controller.plan(("default", "f"), 3)) == []
+
+
+def test_a_long_message_is_cut() -> None:
+    steps: dict[str, Any] = {letter * 253: [] for letter in "abcdef"}
+    cluster = controlled(flow(**steps))
+    cluster.wait(2)
+    message = status(cluster)["state"]["message"]
+    assert len(message) == 1024 and message.endswith("...")
+
+
+# --- steps that cannot be ordered, of flows that no webhook has refused ---
+IMPOSSIBLE = [
+    ({"a": ["b"], "b": ["c"], "c": ["a"], "d": []}, "steps c, b, a wait for each other, so none of them can start"),
+    ({"a": ["a"], "d": []}, "step a waits for itself"),
+    ({"d": [], "a": ["d", "x"]}, 'step a waits for "x", which is no step of the flow'),
+]
+
+
+@pytest.mark.parametrize(("steps", "why"), IMPOSSIBLE)
+def test_of_a_flow_whose_steps_cannot_be_ordered_event_and_status_say_so_and_no_job_is_created(
+    steps: Any, why: str
+) -> None:
+    cluster = controlled(*map(template, "abcd"), flow(**steps))
+    cluster.wait(2)
+    for number in range(3):
+        cluster.patch(JOB_FLOW, "f", {"metadata": {"labels": {"number": str(number)}}})
+        cluster.wait(60)
+
+    assert jobs(cluster) == []
+    assert status(cluster) == {"state": {"phase": "Pending", "message": f"spec.flows: {why}"}}
+    assert events(cluster) == {("Warning", "Malformed", f"spec.flows: {why}; no more jobs are created")}
+    assert [raw["count"] for raw in cluster.cluster.objects() if raw["kind"] == "Event"] == [1]
+
+
+def test_a_flow_goes_on_when_its_steps_can_be_ordered_again() -> None:
+    cluster = controlled(*map(template, "ab"), flow(a=[]))
+    set_phase(cluster, "f-a", "Running")
+    cluster.patch(JOB_FLOW, "f", {"spec": {"flows": [{"name": "a"}, {"name": "b", **depends("a", "c")}]}})
+    set_phase(cluster, "f-a", "Completed")
+    assert jobs(cluster) == ["f-a"]
+    assert status(cluster)["completedJobs"] == ["f-a"]
+    assert status(cluster)["state"] == {
+        "phase": "Running",
+        "message": 'spec.flows: step b waits for "c", which is no step of the flow',
+    }
+
+    cluster.patch(JOB_FLOW, "f", {"spec": {"flows": [{"name": "a"}, {"name": "b", **depends("a")}]}})
+    assert jobs(cluster) == ["f-a", "f-b"]
+    assert status(cluster)["state"] == {"phase": "Running"}
+
+
+def test_the_same_mistake_made_again_is_reported_again() -> None:
+    cluster = controlled(*map(template, "ab"), flow(a=["b"], b=["a"]))
+    for targets in ({}, depends("b")):
+        cluster.patch(JOB_FLOW, "f", {"spec": {"flows": [{"name": "a", **targets}, {"name": "b", **depends("a")}]}})
+    assert [raw["count"] for raw in cluster.cluster.objects() if raw.get("reason") == "Malformed"] == [2]
+
+
 # --- flows with many steps ---
 def test_steps_to_which_the_same_happens_are_one_event_with_the_first_names_and_their_number() -> None:
     names = [f"s{number:04}" for number in range(1000)]
