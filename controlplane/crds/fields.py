@@ -17,7 +17,7 @@ from typing import Any, Final
 import yaml
 
 from scheduler.api.kinds import KINDS
-from scheduler.cluster.known_fields import ANY, EVERY_KEY, QUANTITY
+from scheduler.cluster.mistakes import ANY, EVERY_KEY, QUANTITY
 
 FIELDS_PATH: Final = Path(__file__).resolve().parents[2] / "scheduler" / "cluster" / "known_fields.json"
 _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"

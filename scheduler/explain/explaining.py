@@ -16,17 +16,13 @@ from scheduler.cluster.memory.simulation import MAX_CYCLES
 from scheduler.explain.changes import Evidence
 from scheduler.explain.explanation import Explanation, Outlook, Ranking
 from scheduler.explain.gates import gates, placeable, sorted_gates
-from scheduler.explain.nodes import groups
-from scheduler.explain.ordered_tasks import ordered_tasks
+from scheduler.explain.nodes import groups, resized_pods
 from scheduler.explain.queues import queue_amounts, queue_position
-from scheduler.explain.refused_pods import refused_pods
-from scheduler.explain.resized import resized_pods
 from scheduler.explain.scores import rank
 from scheduler.explain.search import smallest_changes
-from scheduler.explain.target import Goal, Target, asks_for_no_pods, ended, find_target, goal_of
-from scheduler.explain.terminating import gets_nodes_afterwards
+from scheduler.explain.target import Goal, Target, asks_for_no_pods, ended, find_target, gets_nodes_afterwards, goal_of
 from scheduler.explain.traced_session import TracedSession
-from scheduler.explain.unconsidered import other_scheduler, scheduler_of
+from scheduler.explain.unconsidered import ordered_tasks, other_scheduler, refused_pods, scheduler_of
 from scheduler.framework.cycle import open_plugins
 from scheduler.framework.remedies.gates import Gate, GateKind
 from scheduler.framework.remedies.registry import pod_details_of

@@ -20,11 +20,11 @@ from scheduler.cluster.memory import Simulation
 from scheduler.explain.changes import REDISTRIBUTING, Adjustment, ChangeKind, Evidence, Key, Plan, Step, catalogue
 from scheduler.explain.explanation import Change
 from scheduler.explain.gates import gates, sorted_gates
-from scheduler.explain.refused_pods import refused_pods
 from scheduler.explain.smallest_amounts import ATTEMPTS, SmallestAmounts, VerifiedChange
 from scheduler.explain.target import Goal
 from scheduler.explain.traced_session import TracedSession
 from scheduler.explain.trials import OutOfTrialsError, TrialRunner
+from scheduler.explain.unconsidered import refused_pods
 from scheduler.framework.remedies.adjustments import Edit, Raw
 from scheduler.framework.remedies.registry import RemedyError
 

@@ -1,4 +1,5 @@
-"""The target of an explanation: the object, the job it belongs to, and when its goal is reached."""
+"""The target of an explanation: the object, the job it belongs to, and when its goal is reached, also after the Pods
+that terminate are gone."""
 
 from typing import Any, Final
 
@@ -27,11 +28,11 @@ from scheduler.api.names import GROUP_NAME
 from scheduler.api.objects import ENDED_PHASES
 from scheduler.api.reasons import AFTER_ADMISSION, no_such_object
 from scheduler.api.task import READY_STATUSES, Task, TaskStatus
-from scheduler.cluster.memory import MemoryCluster
+from scheduler.cluster.memory import MemoryCluster, Simulation
 from scheduler.explain.explanation import NotFoundError
 from scheduler.explain.flow_steps import ENDED_FLOWS, steps_of
-from scheduler.explain.ordered_tasks import ordered_tasks
 from scheduler.explain.owned_groups import owned_by, references_to, waiting_groups
+from scheduler.explain.unconsidered import ordered_tasks
 from scheduler.framework.session import Session
 
 Raw = dict[str, Any]
@@ -240,3 +241,19 @@ def _has_creator(cluster: MemoryCluster, job: Job) -> bool:
         if raw is not None and raw["metadata"]["uid"] == owner.get("uid"):
             return True
     return False
+
+
+def gets_nodes_afterwards(simulation: Simulation, kind: str, namespace: str, name: str) -> bool:
+    """Runs a copy of the cluster without the Pods that terminate until nothing changes. ``kind``: as in
+    ``find_target``."""
+    later = simulation.branch()
+    later.cluster.end_terminating_pods()
+    if not later.cluster.has_terminating_pods:
+        return False
+    later.run()
+    try:
+        found = find_target(later.cluster, kind, namespace, name)
+    except NotFoundError:
+        return False
+    job = later.snapshot().jobs.get(found.job)
+    return job is not None and goal_of(later.cluster, found, job).met_now(job)

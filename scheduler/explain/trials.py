@@ -1,24 +1,26 @@
 """Trials: sessions over a copy of the settled cluster with a change, which show whether the job gets its nodes."""
 
+import copy
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
 import msgspec
 from msgspec.structs import replace
 
-from scheduler.api.kinds import find_kind
+from scheduler.api.kinds import Kind, find_kind
+from scheduler.api.names import WHAT_IF
 from scheduler.api.task import TaskStatus
 from scheduler.cluster.manifests import Manifest, ManifestError
-from scheduler.cluster.memory import Simulation
+from scheduler.cluster.memory import MemoryCluster, Simulation
 from scheduler.cluster.memory.simulation import MAX_CYCLES
-from scheduler.explain.changes.what_if import what_if_documents
+from scheduler.cluster.memory.what_if import DELETE, MERGE
 from scheduler.explain.target import Goal
 from scheduler.explain.traced_session import TracedSession
 from scheduler.framework.configuration import Configuration
 from scheduler.framework.cycle import Outcome
-from scheduler.framework.remedies.adjustments import Raw, Step
+from scheduler.framework.remedies.adjustments import Edit, Raw, Step
 
 MAX_TRIALS: Final = 120
 """The search ends after this many trials with what it has found."""
@@ -159,3 +161,53 @@ def _merged(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
         k: _merged(old[k], v) for k, v in new.items() if isinstance(v, Mapping) and isinstance(old.get(k), Mapping)
     }
     return {**old, **new, **inner}
+
+
+def what_if_documents(cluster: MemoryCluster, edits: Iterable[Edit]) -> list[Raw]:
+    """The documents of the edits, applied in order."""
+    before: dict[tuple[str, str, str], tuple[Kind, Raw | None]] = {}
+    after: dict[tuple[str, str, str], Raw | None] = {}
+    for edit in edits:
+        key = (str(edit.kind), edit.namespace, edit.name)
+        if key not in before:
+            before[key] = (edit.kind, cluster.server.find(edit.kind, edit.namespace, edit.name))
+            after[key] = before[key][1]
+        now = after[key]
+        if now is not None or edit.creates:
+            blank = {"metadata": {"name": edit.name, **({"namespace": edit.namespace} if edit.namespace else {})}}
+            after[key] = edit.transform(copy.deepcopy(now) if now is not None else blank)
+    found = []
+    for (_, namespace, name), (kind, old) in before.items():
+        new = after[str(kind), namespace, name]
+        if new != old:
+            found.append(_document(kind, namespace, name, old, new))
+    return found
+
+
+def _document(kind: Kind, namespace: str, name: str, old: Raw | None, new: Raw | None) -> Raw:
+    head: Raw = {"apiVersion": kind.api_version, "kind": kind.name}
+    meta: Raw = {"name": name, **({"namespace": namespace} if namespace else {})}
+    if old is None:
+        whole = new or {}
+        return {**head, **whole, "metadata": {**whole["metadata"], **meta}}
+    if new is None:
+        return {**head, "metadata": {**meta, "annotations": {WHAT_IF: DELETE}}}
+    patch = _patch(old, new)
+    patched = patch.pop("metadata", {})
+    annotations = {**patched.pop("annotations", {}), WHAT_IF: MERGE}
+    return {**head, "metadata": {**meta, **patched, "annotations": annotations}, **patch}
+
+
+def _patch(old: Raw, new: Raw) -> Raw:
+    """The JSON merge patch that turns ``old`` into ``new``. Edits remove only items of lists, so it deletes no
+    field."""
+    result: dict[str, Any] = {}
+    for key, value in new.items():
+        was = old.get(key)
+        if isinstance(value, dict) and isinstance(was, dict):
+            inner = _patch(was, value)
+            if inner:
+                result[key] = inner
+        elif key not in old or value != was:
+            result[key] = value
+    return result

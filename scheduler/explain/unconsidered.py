@@ -1,12 +1,22 @@
-"""Why a Pod waits that no session has considered, so that it has no condition with a reason."""
+"""Why Pods wait that no session has considered: they are left to another scheduler, the API server refuses to create
+them, or their tasks wait for other tasks (``dependsOn``)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from scheduler.api.kinds import POD_GROUP
+import msgspec
+
+from scheduler.api.batch import Job
+from scheduler.api.kinds import POD, POD_GROUP, VCJOB
 from scheduler.api.names import EVENT_WARNING, GROUP_NAME, KUBE_SCHEDULER
+from scheduler.api.objects import Pod
 from scheduler.api.suggestions import did_you_mean
 from scheduler.cluster.memory import MemoryCluster
+from scheduler.cluster.memory.server import MemoryServer
+from scheduler.controllers.job.dependencies import why_waiting
+from scheduler.controllers.job.parsed_spec import ParsedSpec
+from scheduler.controllers.job.pods import members_of
+from scheduler.framework.remedies.gates import Gate, GateKind
 
 Raw = dict[str, Any]
 
@@ -40,3 +50,37 @@ def why_unconsidered(cluster: MemoryCluster, pod: Raw, schedulers: Sequence[str]
     conditions = ((stored or {}).get("status") or {}).get("conditions") or ()
     message = next((str(each.get("message") or "") for each in reversed(conditions)), "")
     return message or "no session has considered it"
+
+
+def refused_pods(server: MemoryServer, job: str) -> Iterator[Gate]:
+    """The reasons why the owners of a job's PodGroup cannot create more Pods. ``job``: its key."""
+    namespace, _, group = job.partition("/")
+    raw = server.find(POD_GROUP, namespace, group)
+    for owner in (raw["metadata"].get("ownerReferences") or ()) if raw is not None else ():
+        refusal = server.refusals.get((namespace, str(owner.get("name"))))
+        if refusal is not None:
+            yield Gate(GateKind.OWNER, f"more Pods cannot be created: {refusal.message}", shortages=refusal.shortages)
+
+
+def ordered_tasks(cluster: MemoryCluster, raw: dict[str, Any]) -> str:
+    """What the waiting tasks of a vcjob wait for, or "". ``raw``: the vcjob, or a PodGroup of one."""
+    if raw.get("kind") == POD_GROUP.name:
+        owners = _owners(raw)
+        found = next((each for each in cluster.server.of(VCJOB) if each["metadata"]["uid"] in owners), None)
+        return "" if found is None else ordered_tasks(cluster, found)
+    if (raw.get("apiVersion"), raw.get("kind")) != (VCJOB.api_version, VCJOB.name):
+        return ""
+    try:
+        job = msgspec.convert(raw, Job)
+        pods = [msgspec.convert(pod, Pod) for pod in cluster.server.of(POD) if job.metadata.uid in _owners(pod)]
+    except msgspec.ValidationError:
+        return ""  # an Event says what is malformed
+    parsed_spec = ParsedSpec(job)
+    if parsed_spec.refusal:
+        return parsed_spec.refusal
+    return why_waiting(parsed_spec, members_of(parsed_spec, pods, job.status.version))
+
+
+def _owners(raw: dict[str, Any]) -> list[Any]:
+    """The uids of the owners of an object."""
+    return [owner.get("uid") for owner in raw["metadata"].get("ownerReferences") or ()]

@@ -1,8 +1,14 @@
-"""The HTTP endpoints of a role: ``/healthz`` and ``/readyz`` for the kubelet, and ``/metrics`` for Prometheus."""
+"""The HTTP endpoints of a role: ``/healthz`` and ``/readyz`` for the kubelet, and ``/metrics`` for Prometheus.
+
+A role serves them on a thread of its own, because a session or a reconciliation may take long. If ``/healthz`` did not
+answer meanwhile, the kubelet would restart the process, and the next one would do the same work again. ``/healthz``
+answers whether the role makes progress (``cluster/kube/process/liveness.py``), not whether its event loop is free.
+"""
 
 import asyncio
-from collections.abc import Callable
-from typing import Final
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, TypeVar
 
 import structlog
 from aiohttp import web
@@ -84,3 +90,41 @@ class Server:
 
 def _well(problem: str) -> web.Response:
     return web.Response(text=problem or "ok", status=503 if problem else 200)
+
+
+T = TypeVar("T")
+
+
+class ServerThread:
+    """Runs a server. Its health functions are called in the thread, so they only read."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    @property
+    def ports(self) -> dict[str, int]:
+        """Path -> port in use."""
+        return self._server.ports
+
+    async def start(self) -> None:
+        """Listens. Raises OSError when an address cannot be had."""
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="health", daemon=True)
+        self._thread.start()
+        await self._run(self._server.start())
+
+    async def stop(self) -> None:
+        """Stops listening, and ends the thread."""
+        if self._loop is None or self._thread is None:
+            return
+        await self._run(self._server.stop())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        await asyncio.to_thread(self._thread.join)
+        self._loop.close()
+        self._loop = self._thread = None
+
+    async def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        assert self._loop is not None
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))

@@ -7,14 +7,24 @@ the names in queues, and warn of a name if it resembles a known one.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
-from typing import Final
+from typing import Any, Final
 
 from scheduler.api.cards import cards_of_pod, parse_quota, parse_request
 from scheduler.api.device_amounts import device_class_of
 from scheduler.api.json_texts import annotation_problems
 from scheduler.api.kinds import (
+    ACJOB,
+    BATCH_JOB,
+    CRON_JOB,
+    DAEMON_SET,
+    DEPLOYMENT,
+    JOB_TEMPLATE,
     POD,
     QUEUE,
+    REPLICA_SET,
+    REPLICATION_CONTROLLER,
+    STATEFUL_SET,
+    VCJOB,
     Kind,
 )
 from scheduler.api.names import (
@@ -35,7 +45,6 @@ from scheduler.api.printable import printable
 from scheduler.api.suggestions import REQUESTED_ONLY, closest, other_scheduler, similar_resource
 from scheduler.webhooks.contract import ClusterView, Json, Request, Settings
 from scheduler.webhooks.known_names import COMMON, KnownNames, QueueNames
-from scheduler.webhooks.pod_templates import items, job_specs, mapping, pod_templates
 
 MAX_WARNINGS: Final = 10
 """Warnings about one object."""
@@ -192,3 +201,35 @@ def _is_share(name: str, cards: frozenset[str]) -> bool:
 
 def _annotations_of(raw: Json) -> object:
     return mapping(raw.get("metadata")).get("annotations")
+
+
+_WORKLOADS: Final = frozenset({DEPLOYMENT, REPLICA_SET, STATEFUL_SET, DAEMON_SET, REPLICATION_CONTROLLER, BATCH_JOB})
+
+
+def job_specs(kind: Kind, spec: Json) -> Iterator[tuple[str, Json]]:
+    """The spec of each job in an object, with its path."""
+    if kind is CRON_JOB:
+        yield "spec.jobTemplate.spec", mapping(mapping(spec.get("jobTemplate")).get("spec"))
+    elif kind.custom:
+        yield "spec", spec
+
+
+def pod_templates(kind: Kind, spec: Json) -> Iterator[tuple[str, Json]]:
+    """The Pod templates of an object, each with its path."""
+    if kind in _WORKLOADS:
+        yield "spec.template", mapping(spec.get("template"))
+    elif kind is ACJOB:
+        for name, role in mapping(spec.get("replicaSpecs")).items():
+            yield f"spec.replicaSpecs[{name[:64]}].template", mapping(mapping(role).get("template"))
+    elif kind in (VCJOB, JOB_TEMPLATE, CRON_JOB):
+        for path, part in job_specs(kind, spec):
+            for i, task in enumerate(items(part.get("tasks"))):
+                yield f"{path}.tasks[{i}].template", mapping(mapping(task).get("template"))
+
+
+def mapping(value: Any) -> Json:
+    return value if isinstance(value, dict) else {}
+
+
+def items(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []

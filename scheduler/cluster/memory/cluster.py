@@ -2,16 +2,23 @@
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from typing import Final
 
 from scheduler.api.decisions import Decisions, EventRecord, ObjectRef
-from scheduler.api.kinds import KINDS, NAMESPACE, QUEUE, SCHEDULER_KINDS, Kind, find_kind
+from scheduler.api.kinds import KINDS, NAMESPACE, NODE, POD, QUEUE, SCHEDULER_KINDS, Kind, find_kind
 from scheduler.api.names import (
     DEFAULT_NAMESPACE,
     DEFAULT_QUEUE,
     EVENT_NORMAL,
     EVENT_WARNING,
+    GPU_INDEX,
+    GPU_NODE_LOCK,
+    HAMI_BIND_PHASE,
+    HAMI_NODE_LOCK,
     ROOT_QUEUE,
     SCHEDULING_GATES_QUEUE_ADMISSION,
+    VGPU_BIND_PHASE,
+    VGPU_NODE_LOCK,
 )
 from scheduler.api.objects import KubeObject
 from scheduler.api.reasons import Malformed
@@ -19,8 +26,8 @@ from scheduler.cache import ClusterCache
 from scheduler.cluster.manifests import Manifest, ManifestError
 from scheduler.cluster.memory.admission import MemoryAdmission
 from scheduler.cluster.memory.decision_writer import DecisionWriter
-from scheduler.cluster.memory.device_plugin import release_node_locks
 from scheduler.cluster.memory.event_log import EventLog, malformed_event
+from scheduler.cluster.memory.index import node_of
 from scheduler.cluster.memory.kubelet import SimulatedKubelet
 from scheduler.cluster.memory.playground import run_playground
 from scheduler.cluster.memory.raw_objects import Json, ref_of
@@ -217,3 +224,30 @@ class MemoryCluster:
         kind, meta = warning.kind, warning.metadata
         about = ObjectRef(kind.api_version, kind.name, meta.namespace, meta.name, meta.uid)
         self.record(EventRecord(about, EVENT_WARNING, warning.reason, warning.message))
+
+
+_LOCKS: Final = {GPU_NODE_LOCK: GPU_INDEX, VGPU_NODE_LOCK: VGPU_BIND_PHASE, HAMI_NODE_LOCK: HAMI_BIND_PHASE}
+"""Lock annotation of nodes -> annotation of the Pods with devices that were allocated under the lock."""
+
+
+def release_node_locks(server: MemoryServer) -> bool:
+    """Removes node locks. Returns whether there were any to remove."""
+    changed = False
+    for node in server.by_index(NODE, _is_locked):
+        name = node["metadata"]["name"]
+        for lock in _LOCKS.keys() & node["metadata"]["annotations"].keys():
+            if _has_running_pod(server, name, _LOCKS[lock]):
+                changed |= server.patch(NODE, "", name, {"metadata": {"annotations": {lock: None}}})
+    return changed
+
+
+def _is_locked(node: Json) -> bool | None:
+    return not _LOCKS.keys().isdisjoint(node["metadata"].get("annotations") or ()) or None
+
+
+def _has_running_pod(server: MemoryServer, node: str, annotation: str) -> bool:
+    """Whether a Pod with the annotation runs on the node."""
+    return any(
+        pod["status"].get("phase") == "Running" and annotation in (pod["metadata"].get("annotations") or {})
+        for pod in server.by_index(POD, node_of, node)
+    )

@@ -6,9 +6,8 @@ import pytest
 import yaml
 
 from scheduler.api.kinds import find_kind
-from scheduler.cluster.known_fields import field_problems
 from scheduler.cluster.manifests import Manifest, ManifestError, parse_manifests
-from scheduler.cluster.mistakes import manifest_warnings
+from scheduler.cluster.mistakes import field_problems, manifest_warnings
 from tests.builders import Raw, node, pod, queue
 
 OURS = ("volcano-py",)

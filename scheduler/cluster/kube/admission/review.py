@@ -1,13 +1,12 @@
 """Decodes AdmissionReviews (v1) and encodes their answers."""
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
 
 from scheduler.api.objects import Wire
-from scheduler.cluster.kube.admission.jsonpatch import json_patch
 from scheduler.webhooks.contract import Json, Operation, Request
 from scheduler.webhooks.routes import Route
 
@@ -99,3 +98,38 @@ def refused(uid: str, message: str, code: int = DENIED) -> bytes:
 
 def _answer(response: dict[str, Any]) -> bytes:
     return _encode({"apiVersion": API_VERSION, "kind": KIND, "response": response})
+
+
+def json_patch(old: Any, new: Any, path: str = "") -> Iterator[Json]:
+    """The operations that turn ``old`` into ``new``, in order.
+
+    Equal members are not patched, so that the patch of another webhook is not undone. Lists are compared item by item.
+    """
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in old:
+            if key not in new:
+                yield {"op": "remove", "path": f"{path}/{_escaped(key)}"}
+        for key, value in new.items():
+            where = f"{path}/{_escaped(key)}"
+            if key in old:
+                yield from json_patch(old[key], value, where)
+            else:
+                yield {"op": "add", "path": where, "value": value}
+    elif isinstance(old, list) and isinstance(new, list):
+        for index, (before, after) in enumerate(zip(old, new, strict=False)):
+            yield from json_patch(before, after, f"{path}/{index}")
+        for index in range(len(old) - 1, len(new) - 1, -1):  # from the end, so that the indices stay valid
+            yield {"op": "remove", "path": f"{path}/{index}"}
+        for value in new[len(old) :]:
+            yield {"op": "add", "path": f"{path}/-", "value": value}
+    elif not _equal(old, new):
+        yield {"op": "replace", "path": path, "value": new}
+
+
+def _equal(old: Any, new: Any) -> bool:
+    """Whether two values are equal in JSON, where true is not 1."""
+    return bool(old == new) and isinstance(old, bool) == isinstance(new, bool)
+
+
+def _escaped(key: str) -> str:
+    return key.replace("~", "~0").replace("/", "~1")

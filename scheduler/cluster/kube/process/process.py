@@ -25,8 +25,7 @@ from scheduler.cluster.kube.transport.fence import Fence
 from scheduler.observability.role_metrics import RoleMetrics
 
 if TYPE_CHECKING:
-    from scheduler.observability.server import Health
-    from scheduler.observability.server_thread import ServerThread
+    from scheduler.observability.server import Health, ServerThread
 
 CatchUp = Callable[[], Awaitable[bool]]
 """Waits until all that another leader has written has arrived; returns False if stopped before."""
@@ -69,8 +68,7 @@ class Process:
     @cached_property
     def server(self) -> "ServerThread":
         """The endpoints of health and metrics. It loads a web server, which takes a twentieth of a start."""
-        from scheduler.observability.server import Server
-        from scheduler.observability.server_thread import ServerThread
+        from scheduler.observability.server import Server, ServerThread
 
         return ServerThread(
             Server(

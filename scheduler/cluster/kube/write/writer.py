@@ -5,16 +5,19 @@ Nothing here decides. A write that fails temporarily is retried; one that fails 
 the next session decides again. ``placements`` and ``status_writer`` make the requests.
 """
 
+import asyncio
+import heapq
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import chain
+from itertools import chain, count
+from typing import Final
 
 from scheduler.api.decisions import Bind, Decisions
 from scheduler.api.kinds import POD_GROUP
+from scheduler.api.names import GPU_PREDICATE_TIME, PREDICATE_TIME
 from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.fence import Fence
-from scheduler.cluster.kube.write.binding_order import PREDICATE_TIMES, BindingOrder
 from scheduler.cluster.kube.write.events import EventRecorder
 from scheduler.cluster.kube.write.lanes import URGENT, Lanes, Urgency, Work
 from scheduler.cluster.kube.write.object_writer import ObjectWriter
@@ -25,8 +28,68 @@ from scheduler.cluster.kube.write.signing_key import SharedKey
 from scheduler.cluster.kube.write.status_writer import StatusWriter
 from scheduler.observability.metrics import Metrics
 
+PREDICATE_TIMES: Final = frozenset({PREDICATE_TIME, GPU_PREDICATE_TIME})
+"""Annotations of the Pods whose bindings have an order."""
+
+
 BACKLOG = 10_000
 """Unfinished bindings and evictions above which no session is run."""
+
+
+class BindingOrder:
+    """Carries out the bindings of each node with a device plugin one after the other. Belongs to one event loop.
+
+    The kubelet does not tell a device plugin which Pod it starts. The plugin takes the Pod with the smallest predicate
+    time of those on the node that request as many devices. Two bindings in flight at once can reach the kubelet in
+    either order, and the Pods would get each other's devices. A binding starts when the first attempt of the one before
+    it is over: one that has to be repeated does not hold up the others.
+    """
+
+    def __init__(self, submit: Callable[[Bind, Work], None]) -> None:
+        """``submit`` is called with each binding when it is its turn."""
+        self._submit = submit
+        self._waiting: dict[str, list[tuple[int, int, Bind, Work]]] = {}
+        """By node the bindings that wait for their turn, as a heap. A node without a binding in flight has no entry."""
+        self._numbers = count()
+        self.size = 0
+        """The number of bindings that wait."""
+
+    def add(self, bind: Bind, work: Work) -> None:
+        """Submits a binding with a predicate time, at once if no other one of its node is in flight."""
+        time = next(bind.annotations[key] for key in PREDICATE_TIMES if key in bind.annotations)
+        if (waiting := self._waiting.get(bind.node)) is None:
+            self._waiting[bind.node] = []
+            self._start(bind, work)
+        else:
+            number = int(time) if time.isascii() and time.isdecimal() else 0
+            heapq.heappush(waiting, (number, next(self._numbers), bind, work))
+            self.size += 1
+
+    def _start(self, bind: Bind, work: Work) -> None:
+        holds_up_others = True
+
+        async def attempt() -> float | None:
+            nonlocal holds_up_others
+            try:
+                return await work()
+            except asyncio.CancelledError:  # the process ends: nothing more is started
+                holds_up_others = False
+                raise
+            finally:
+                if holds_up_others:
+                    holds_up_others = False
+                    self._next(bind.node)
+
+        self._submit(bind, attempt)
+
+    def _next(self, node: str) -> None:
+        waiting = self._waiting[node]
+        if not waiting:
+            del self._waiting[node]
+            return
+        _, _, bind, work = heapq.heappop(waiting)
+        self.size -= 1
+        self._start(bind, work)
 
 
 class Writer:

@@ -16,8 +16,7 @@ from scheduler.api.task import Task, TaskClass, TaskStatus
 from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.credentials import Access
 from scheduler.observability.metrics import Metrics
-from scheduler.observability.server import Server
-from scheduler.observability.server_thread import ServerThread
+from scheduler.observability.server import Server, ServerThread
 
 PODS = "/api/v1/namespaces/ns/pods"
 

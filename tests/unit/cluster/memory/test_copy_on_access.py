@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.cluster.memory.copy_on_access import CopyOnAccess
+from scheduler.cluster.memory.fork import CopyOnAccess
 
 Nested = dict[str, dict[str, int]]
 

@@ -12,10 +12,12 @@ import msgspec
 import structlog
 from aiohttp import web
 
-from scheduler.api import explained_kinds
+from scheduler.api import explained_kinds, kinds
+from scheduler.api.kinds import VCJOB, Kind
 from scheduler.api.names import VISIBILITY_API_VERSION
+from scheduler.api.objects import KubeObject
+from scheduler.api.reasons import no_such_object
 from scheduler.cluster.kube.scheduler.visibility.answers import Answer
-from scheduler.cluster.kube.scheduler.visibility.existence import problem_if_missing
 from scheduler.cluster.kube.scheduler.visibility.front_proxy import FrontProxy
 from scheduler.cluster.kube.scheduler.visibility.limits import Allowance, QuestionRates, RateLimit
 from scheduler.cluster.kube.scheduler.visibility.page import PAGES, Page
@@ -23,8 +25,9 @@ from scheduler.cluster.kube.scheduler.visibility.refusals import RefusedError, n
 from scheduler.cluster.kube.scheduler.visibility.turns import BusyError
 from scheduler.cluster.kube.scheduler.visibility.user import UnauthenticatedError, User, is_allowed, user_of_token
 from scheduler.cluster.kube.serving.tls import ServingContext
-from scheduler.cluster.kube.transport.client import ApiClient
+from scheduler.cluster.kube.transport.client import METADATA_LIST, ApiClient
 from scheduler.cluster.kube.transport.errors import ApiError, TransportError
+from scheduler.cluster.kube.transport.ratelimit import Priority
 from scheduler.observability.connections import Connections, Limits
 from scheduler.observability.visibility_metrics import VisibilityMetrics
 
@@ -207,3 +210,47 @@ def _resources(*, page: bool) -> bytes:
         "resources": [*explained, quotas, *([pages] if page else [])],
     }  # fmt: skip
     return msgspec.json.encode(document)
+
+
+_MOST_JOBS: Final = 500
+"""Jobs of a namespace among which the creator of a missing Pod is searched for."""
+
+
+class _List(msgspec.Struct):
+    items: list[KubeObject] | None = None
+    """None instead of an empty list."""
+
+
+async def problem_if_missing(client: ApiClient, kind: str, namespace: str, name: str) -> str:
+    """Why a question about an object cannot be answered: it does not exist. "": it exists.
+
+    Raises ApiError, TransportError, and msgspec's errors.
+    """
+    for wanted in (getattr(kinds, constant) for constant in explained_kinds.EXPLAINED[kind].constants):
+        if await _names(client, wanted, namespace, {"fieldSelector": f"metadata.name={name}"}):
+            return ""
+    creator = await _creator_of(client, namespace, name) if kind == "pod" else ""
+    return no_such_object(kind, namespace, name, creator)
+
+
+async def _creator_of(client: ApiClient, namespace: str, pod: str) -> str:
+    """The vcjob whose Pods have such names, or ""."""
+    start, _, number = pod.rpartition("-")
+    if not number.isdecimal():
+        return ""
+    jobs = await _names(client, VCJOB, namespace, {"limit": str(_MOST_JOBS)})
+    return max((job for job in jobs if start.startswith(f"{job}-")), key=len, default="")
+
+
+async def _names(client: ApiClient, kind: Kind, namespace: str, selection: dict[str, str]) -> list[str]:
+    """The names of the selected objects; none of a kind that the cluster does not have or the scheduler may not list,
+    because explanations do not see those either."""
+    try:
+        body = await client.request(
+            "GET", kind.path_in(namespace), params=selection, accept=METADATA_LIST, priority=Priority.READ
+        )
+    except ApiError as error:
+        if error.status in (403, 404):
+            return []
+        raise
+    return [each.metadata.name for each in msgspec.json.decode(body, type=_List).items or ()]

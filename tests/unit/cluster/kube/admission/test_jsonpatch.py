@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.cluster.kube.admission.jsonpatch import json_patch
+from scheduler.cluster.kube.admission.review import json_patch
 
 KEYS = st.sampled_from(("a", "b", "a/b", "m~n", "~1", ""))
 JSON = st.recursive(

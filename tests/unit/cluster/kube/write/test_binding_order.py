@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from scheduler.api.decisions import Bind
 from scheduler.api.names import PREDICATE_TIME
-from scheduler.cluster.kube.write.binding_order import BindingOrder
 from scheduler.cluster.kube.write.lanes import Work
+from scheduler.cluster.kube.write.writer import BindingOrder
 from tests.unit.cluster.kube.fake_api import a_task
 
 
