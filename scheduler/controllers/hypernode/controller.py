@@ -1,18 +1,22 @@
 """hyperNode-controller: the number of nodes in the status of each HyperNode, and HyperNodes made from labels of Nodes
 where the configuration asks for that."""
 
-from typing import Final, cast
+from collections.abc import Iterable
+from typing import Any, Final, cast
+
+import re2
 
 from scheduler.api.kinds import CONFIG_MAP, HYPER_NODE, NODE, Kind
 from scheduler.api.names import CONTROLLER_CONFIGURATION
-from scheduler.api.objects import ConfigMap, KubeObject, Node
+from scheduler.api.objects import ConfigMap, KubeObject, LabelSelector, Node
 from scheduler.api.scheduling import HyperNode
+from scheduler.api.selectors import ignore_field, is_valid, matches
 from scheduler.controllers.controller import Controller
 from scheduler.controllers.effects import Create, Delete, Effect, Patch, Plan, malformed
 from scheduler.controllers.hypernode.configuration import Discovery, DiscoveryError, parse_discovery
 from scheduler.controllers.hypernode.discovery import discover, discovered_by_label
-from scheduler.controllers.hypernode.members import Members
 from scheduler.controllers.store import Key, Store, key_of
+from scheduler.framework.patterns import options, pattern_fault
 
 DISCOVERY: Final[Key] = ("", "*")
 """The key of all HyperNodes that are created from labels; no object can have this name."""
@@ -131,3 +135,49 @@ def _same_members(old: HyperNode | None, new: HyperNode | None) -> bool:
     if old is None or new is None:
         return False
     return (old.spec, old.metadata.labels, old.metadata.uid) == (new.spec, new.metadata.labels, new.metadata.uid)
+
+
+class Members:
+    """The Nodes that one version of a HyperNode selects; ``count`` is what its status says (Volcano's actualNodeCnt).
+
+    A selector that cannot be used selects nothing.
+    """
+
+    def __init__(self, obj: HyperNode, nodes: Iterable[Node]) -> None:
+        self.spec = obj.spec
+        self._exact: set[str] = set()
+        self._patterns: list[Any] = []
+        self._selectors: list[LabelSelector] = []
+        for member in obj.spec.members or ():
+            selector = member.selector
+            if selector.exact_match is not None:
+                self._exact.add(selector.exact_match.name)
+            if selector.regex_match is not None and not pattern_fault(selector.regex_match.pattern):
+                self._patterns.append(re2.compile(selector.regex_match.pattern, options()))
+            labels = selector.label_match
+            if labels is None or not (labels.match_labels or labels.match_expressions):
+                continue
+            if is_valid(labels, ignore_field):
+                self._selectors.append(labels)
+        self._names = {node.metadata.name for node in nodes if self._holds(node)}
+
+    @property
+    def count(self) -> int:
+        return len(self._names)
+
+    def update(self, name: str, node: Node | None) -> bool:
+        """A Node was added, changed or deleted (None). Returns whether the count has changed."""
+        before = len(self._names)
+        if node is not None and self._holds(node):
+            self._names.add(name)
+        else:
+            self._names.discard(name)
+        return len(self._names) != before
+
+    def _holds(self, node: Node) -> bool:
+        name = node.metadata.name
+        return (
+            name in self._exact
+            or any(pattern.search(name) for pattern in self._patterns)
+            or any(matches(selector, node.metadata.labels or {}) for selector in self._selectors)
+        )

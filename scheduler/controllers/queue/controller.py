@@ -1,11 +1,16 @@
 """queue-controller: every Queue has a parent and a state; Commands close and open it.
 
 PodGroups are counted per Queue incrementally, as they are added and removed.
+
+Whether a Queue is open also depends on its parent (as in Volcano's queue controller). A Queue that is closed because
+its parent is closed carries an annotation, and opens again with it; a Queue that was closed for itself stays closed,
+also if it was closed already when its owner closed it.
 """
 
 from collections.abc import Mapping
 from typing import Final, cast
 
+import msgspec
 from msgspec.structs import replace
 
 from scheduler.api.batch import Action, Command
@@ -19,13 +24,52 @@ from scheduler.api.names import (
     ROOT_QUEUE,
 )
 from scheduler.api.objects import KubeObject
-from scheduler.api.queue import OPEN
+from scheduler.api.queue import CLOSED, CLOSING, OPEN, UNKNOWN
 from scheduler.api.scheduling import PodGroup, Queue
 from scheduler.controllers.commands import Commands, delete
 from scheduler.controllers.controller import Controller
 from scheduler.controllers.effects import Effect, Json, Patch, Plan, RecordEvent, event, normal, warning
-from scheduler.controllers.queue.state import SHUT, DesiredState, decide
 from scheduler.controllers.store import Key, Store
+
+SHUT = (CLOSING, CLOSED)
+
+
+class DesiredState(msgspec.Struct, frozen=True):
+    """The desired state of a Queue."""
+
+    state: str
+    closed_by_parent: bool | None = None
+    """The desired annotation; None: unchanged."""
+    refusal: str = ""
+    """Why a Command was refused, or ""."""
+
+
+def decide(queue: Queue, above: str, action: Action | None, populated: bool) -> DesiredState:
+    """``above``: the state of the Queue above, "" if that is not known. ``action``: what a Command asks.
+    ``populated``: whether it has PodGroups."""
+    if queue.metadata.name == ROOT_QUEUE:
+        return DesiredState(OPEN, refusal="the root queue cannot be closed" if action == Action.CLOSE_QUEUE else "")
+    state = queue.status.state or OPEN
+    inherited = (queue.metadata.annotations or {}).get(CLOSED_BY_PARENT) == "true"
+    shut = CLOSING if populated else CLOSED
+    refusal = ""
+    if action == Action.OPEN_QUEUE and above in SHUT:
+        refusal = (
+            f"Failed to open queue {queue.metadata.name} because its parent queue {queue.spec.parent} is closing or "
+            "closed. Open the parent queue first."
+        )
+    elif action == Action.OPEN_QUEUE and state != OPEN:
+        return DesiredState(OPEN, False)
+    elif action == Action.CLOSE_QUEUE and (inherited or state not in SHUT):
+        return DesiredState(CLOSED if state == CLOSED else shut, False if inherited else None)
+    if state in SHUT:
+        if inherited and above == OPEN:
+            return DesiredState(OPEN, False)
+        return DesiredState(CLOSED if state == CLOSED else shut, refusal=refusal)
+    if above in SHUT:
+        return DesiredState(shut, True, refusal)
+    return DesiredState(OPEN if state == OPEN else UNKNOWN, False if inherited else None)
+
 
 _ACTIONS: Final = (Action.OPEN_QUEUE, Action.CLOSE_QUEUE, Action.SYNC_QUEUE)
 _NO_COUNTS: Final[Mapping[str, int]] = {}

@@ -4,14 +4,17 @@ Outside the hours, ``shuffle`` evicts the Pods that still run there, a few of ea
 revocable nodes come first in the order of jobs, and may preempt preemptable Pods on ordinary nodes.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import ClassVar, Final
 
 import numpy as np
 
-from scheduler.api.names import REVOCABLE_ZONE
+from scheduler.api.job import Job
+from scheduler.api.names import JDB_MAX_UNAVAILABLE, JDB_MIN_AVAILABLE, REVOCABLE_ZONE
 from scheduler.api.node import Codes, Mask
-from scheduler.api.task import Task, TaskClass, TaskStatus, revocable
+from scheduler.api.reasons import Malformed
+from scheduler.api.task import FINISHED_STATUSES, Task, TaskClass, TaskStatus, revocable
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.columns import CodedFilter, Filter, PinUse, Score, StaticScore
 from scheduler.framework.eviction_candidates import EvictionCandidates
@@ -21,7 +24,6 @@ from scheduler.framework.extension import (
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
 from scheduler.plugins.support.periodic import Periodic
-from scheduler.plugins.tdm.budget import max_victims
 from scheduler.plugins.tdm.zones import Hours, HoursError, Zones, parse_hours
 
 ZONE: Final = "tdm.revocable-zone."
@@ -140,3 +142,34 @@ def _by_reason(codes: Codes, reasons: Sequence[str]) -> CodedFilter:
     texts = [reason for reason in dict.fromkeys(reasons) if reason]
     place = np.array([texts.index(reason) if reason else -1 for reason in reasons] + [-1], dtype=np.int32)
     return CodedFilter(place[codes], texts)
+
+
+DEFAULT: Final = 1
+"""The number of victims without a budget."""
+_NUMBER: Final = re.compile(r"([0-9]{1,9})(%?)")
+
+
+def max_victims(session: Session, job: Job) -> int:
+    """Returns the number of victims that leaves ``jdb-min-available`` Pods running or, without this annotation, makes
+    at most ``jdb-max-unavailable`` Pods unavailable. Percentages are of all Pods, rounded up. An invalid value is
+    reported and replaced by the default."""
+    running = job.count(TaskStatus.RUNNING)
+    minimum, maximum = job.annotations.get(JDB_MIN_AVAILABLE), job.annotations.get(JDB_MAX_UNAVAILABLE)
+    if minimum is not None:
+        keep = _number(session, job, JDB_MIN_AVAILABLE, minimum)
+        return DEFAULT if keep is None or running < keep else running - keep
+    if maximum is not None:
+        away = _number(session, job, JDB_MAX_UNAVAILABLE, maximum)
+        already = job.size - job.count(*FINISHED_STATUSES) - running
+        return DEFAULT if away is None else max(away - already, 0)
+    return DEFAULT
+
+
+def _number(session: Session, job: Job, key: str, text: str) -> int | None:
+    match = _NUMBER.fullmatch(text)
+    if match is None:
+        problem = f"not a number or a percentage: {text!r:.66}"
+        session.malformed_field(Malformed("PodGroup", job.namespace, job.name, f"metadata.annotations[{key}]", problem))
+        return None
+    number = int(match[1])
+    return -(-number * job.size // 100) if match[2] else number

@@ -1,6 +1,6 @@
 """The filters, the score and the handlers for device claims in one session. Claims and slices are read on first use."""
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from typing import Final
 
@@ -8,9 +8,11 @@ import numpy as np
 
 from scheduler.api import dra
 from scheduler.api.job import Job
-from scheduler.api.node import Mask
+from scheduler.api.names import DEVICE_CLASS_RESOURCE_PREFIX
+from scheduler.api.node import Mask, Nodes
 from scheduler.api.preparation import Preparation
 from scheduler.api.reasons import Malformed
+from scheduler.api.resource import Dimensions
 from scheduler.api.selectors import nodes_of_terms
 from scheduler.api.task import Task, TaskClass
 from scheduler.framework.columns import Filter, MaskFilter, RefusingFilter, Score
@@ -33,10 +35,42 @@ from scheduler.plugins.predicates.dynamic_resources.columns import (
     SharedClaimFilter,
 )
 from scheduler.plugins.predicates.dynamic_resources.demand import Demand
-from scheduler.plugins.predicates.dynamic_resources.extended_resources import ExtendedResources
 from scheduler.plugins.predicates.dynamic_resources.ledger import DeviceLedger
 from scheduler.plugins.predicates.dynamic_resources.pools import InventoryCache
 from scheduler.plugins.predicates.dynamic_resources.search import may_select
+
+
+class ExtendedResources:
+    """The resources of one session that a DeviceClass stands for (``spec.extendedResourceName``) and no node reports.
+
+    kube-scheduler creates a ResourceClaim for a Pod that requests such a resource. This scheduler assigns devices to
+    ResourceClaims that exist only, so that a Pod which requests the resource finds it only on nodes that report it.
+    """
+
+    def __init__(self, classes: Mapping[str, dra.DeviceClass], dimensions: Dimensions, nodes: Nodes) -> None:
+        names: dict[str, str] = {}
+        for name, device_class in sorted(classes.items()):
+            extended = device_class.spec.extended_resource_name
+            for resource in (*([extended] if extended else ()), f"{DEVICE_CLASS_RESOURCE_PREFIX}{name}"):
+                names.setdefault(resource, name)
+        positions = {resource: dimensions.find(resource) for resource in names}
+        self._classes = {
+            position: (resource, names[resource])
+            for resource, position in positions.items()
+            if position is not None and not np.any(nodes.allocatable[position] > 0)
+        }
+        """Position in resource vectors -> (the resource, its DeviceClass)."""
+
+    def refusal(self, cls: TaskClass) -> str:
+        """Why no node takes the Pods of a class, which request such a resource in any container; "": they do not."""
+        for position, (resource, device_class) in self._classes.items():
+            if position < len(cls.request) and cls.request[position] > 0:
+                return (
+                    f"no node reports {resource}, for which DeviceClass {device_class} stands; its devices are "
+                    "assigned to ResourceClaims, which the Pod has to name in spec.resourceClaims"
+                )
+        return ""
+
 
 CHOICES_PER_SECOND: Final = 100_000
 """Converts the time limit to a number of choices, because a session does not read the clock."""

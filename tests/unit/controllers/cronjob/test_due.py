@@ -5,7 +5,7 @@ from datetime import datetime
 import pytest
 
 from scheduler.api.cron import CronError, parse_cron
-from scheduler.controllers.cronjob.due import find_due
+from scheduler.controllers.cronjob.start import find_due
 
 NEVER = float("-inf")
 

@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from scheduler.api.kinds import JOB_FLOW, POD, VCJOB, Kind
 from scheduler.cluster.kube.operator.change_receiver import ChangeReceiver
-from scheduler.cluster.kube.operator.job_observer import JobObserver
+from scheduler.cluster.kube.operator.role import JobObserver
 from scheduler.controllers.store import Store
 from scheduler.controllers.worklist import Worklist
 from scheduler.observability.controller_metrics import ControllerMetrics
