@@ -64,7 +64,7 @@ class AscendJobStatus(Wire):
     restarts: int = 0
     """Restarts before the job was suspended. While it has a PodGroup, that counts them."""
     uncounted_restarts: int = 0
-    """Those of them that do not count towards the limit."""
+    """The restarts among them that do not count towards the limit."""
 
 
 class AscendJob(KubeObject):

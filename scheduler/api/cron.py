@@ -42,7 +42,7 @@ class CronSchedule(msgspec.Struct, frozen=True):
     minutes: frozenset[int] = frozenset()
     hours: frozenset[int] = frozenset()
     days: frozenset[int] = frozenset()
-    """Of the month."""
+    """The days of the month."""
     months: frozenset[int] = frozenset()
     weekdays: frozenset[int] = frozenset()
     """0 is Sunday."""

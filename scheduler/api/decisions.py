@@ -66,7 +66,7 @@ class ObjectWrite(msgspec.Struct, frozen=True):
     new: bool = False
     """The object does not exist, and is created. If it exists by then, the write is dropped."""
     create: bool = False
-    """If the object does not exist, it is created."""
+    """Whether the object is created if it does not exist."""
     about: "tuple[ObjectRef, ...]" = ()
     """The objects whose owners are warned by an Event if the API server refuses the write."""
     consequence: str = ""
@@ -190,7 +190,7 @@ class Decisions:
     pods: list[PodsUnschedulable] = field(default_factory=list)
     queues: list[QueueAllocated] = field(default_factory=list)
     events: list[EventRecord] = field(default_factory=list)
-    """Without those of ``pods``."""
+    """The Events, without those of ``pods``."""
     eviction_transactions: Counter[str] = field(default_factory=Counter)
     """Action -> number of its committed statements with evictions, for metrics."""
     preemption_attempts: int = 0

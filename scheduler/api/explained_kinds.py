@@ -35,7 +35,7 @@ EXPLAINED: Final[dict[str, ExplainedKind]] = {
         "ReplicationController", "replicationcontrollers", ("REPLICATION_CONTROLLER",), ("rc",)
     ),
 }
-"""By the name that is shown. A job is a vcjob, else a Job of Kubernetes, else an AscendJob, as for ``job view``."""
+"""Name that is shown -> the kind. A job is a vcjob, else a Job of Kubernetes, else an AscendJob, as in ``job view``."""
 _BY_NAME: Final = {name: kind for kind, entry in EXPLAINED.items() for name in (kind, *entry.names)}
 
 

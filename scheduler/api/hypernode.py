@@ -29,7 +29,7 @@ class HyperNode:
     """Rows of all nodes below it, ascending."""
     parent: "HyperNode | None" = None
     children: "tuple[HyperNode, ...]" = ()
-    """By name."""
+    """The HyperNodes within it, sorted by name."""
     index: int = 0
     """Position in ``HyperNodes.ordered``."""
 

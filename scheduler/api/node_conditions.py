@@ -11,10 +11,10 @@ CORDONED: Final = "cordoned"
 NOT_READY: Final = "not ready"
 MAINTENANCE: Final = "maintenance"
 NODE_CONDITIONS: Final = (CORDONED, NOT_READY, MAINTENANCE)
-"""In the order in which they are shown."""
+"""All conditions, in the order in which they are shown."""
 _REPELLING: Final = ("NoSchedule", "NoExecute")
 _WORD: Final = "maintenance"
-"""In the key of a taint by which an operator keeps Pods away during maintenance."""
+"""A taint with this word in its key keeps Pods away during maintenance."""
 
 
 def node_conditions(facts: NodeFacts) -> Mapping[str, tuple[str, ...]]:

@@ -46,7 +46,7 @@ class Shortage(msgspec.Struct, frozen=True):
     """Name of the resource or the card."""
     asked: float
     used: float
-    """In use or reserved."""
+    """The amount that is in use or reserved."""
     limit: float
     kind: str
     """Kind of the object that sets the limit; "Cluster" for the sum of all nodes."""
@@ -74,7 +74,7 @@ class FitErrors:
     reasons: Counter[str] = field(default_factory=Counter)
     """Reason -> number of nodes with it. A node may have several reasons."""
     shortages: list[Shortage] = field(default_factory=list)
-    """For each insufficient resource, the free amount of the node that has the most."""
+    """The free amount of the node that has the most, for each insufficient resource."""
     note: str = ""
     """A refusal of the task regardless of nodes (quota, a missing claim). It precedes the counts in the message."""
     note_shortages: tuple[Shortage, ...] = ()
@@ -141,8 +141,8 @@ MAX_FIELDS: Final = 10
 
 
 def first_fields(problems: Iterable[Malformed]) -> list[Malformed]:
-    """At most ten problems of each object, in their order. The last of more names the number of the others, so that an
-    object with thousands of malformed fields does not cause as many Events."""
+    """Returns at most ten problems of each object, in their order. The last of more names the number of the others, so
+    that an object with thousands of malformed fields does not cause as many Events."""
     by_object: dict[tuple[str, str, str], list[Malformed]] = {}
     for problem in problems:
         by_object.setdefault((problem.kind, problem.namespace, problem.name), []).append(problem)

@@ -54,7 +54,7 @@ class JobChanges(NamedTuple):
     """The jobs that differ from the previous snapshot."""
 
     identity: object
-    """Of the jobs of the snapshot; another one if any job differs."""
+    """The identity of the jobs of the snapshot: another one if any job differs."""
     follows: object | None
     """The identity of the jobs that they are compared with in ``keys``; None: all may differ."""
     keys: Collection[str]
@@ -87,7 +87,7 @@ class Snapshot:
     """Key -> job, with PodGroups that have no tasks. Snapshots share it, so it must not be changed."""
     job_changes: JobChanges
     active_jobs: dict[str, Job]
-    """Those that are not settled (``Job.is_settled``), or whose queue does not exist."""
+    """The jobs that are not settled (``Job.is_settled``), or whose queue does not exist."""
     settled_jobs: Mapping[str, SettledJobs]
     """Queue -> sums over the other jobs."""
     touched: dict[Job, Vector]

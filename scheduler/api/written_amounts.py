@@ -5,7 +5,7 @@ from scheduler.api.resource import format_amount, scale_of
 
 _BINARY = ((40, "Ti"), (30, "Gi"), (20, "Mi"), (10, "Ki"))
 _PRECISION = 0.01
-"""By which part an amount that is written to be read may differ from the exact one."""
+"""The part by which an amount that is written to be read may differ from the exact one."""
 
 
 def unit_of(resource: str) -> float:

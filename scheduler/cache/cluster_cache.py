@@ -292,12 +292,12 @@ class ClusterCache:
 
     # --- admissions ---
     def verify_admissions(self, key: SigningKey, now: float) -> None:
-        """From now on, only PodGroups with a record signed with the key, and those that sessions admit, count as
-        admitted. A new leader calls it once all PodGroups are stored. Without it the phase of each PodGroup counts."""
+        """Counts only PodGroups with a record signed with the key, and those that sessions admit, as admitted from now
+        on. A new leader calls it once all PodGroups are stored. Without it the phase of each PodGroup counts."""
         self.enforce_admissions(self._jobs.proven_admissions(key, now))
 
     def enforce_admissions(self, admitted: Sequence[Admitted]) -> None:
-        """From now on, only PodGroups in ``admitted``, and those that sessions admit, count as admitted."""
+        """Counts only PodGroups in ``admitted``, and those that sessions admit, as admitted from now on."""
         self._jobs.enforce_admissions(admitted)
 
     def admissions(self) -> list[Admitted] | None:

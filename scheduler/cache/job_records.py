@@ -31,7 +31,7 @@ from scheduler.cache.admissions import Admission, Admitted, apply_admission
 _CLASS: Final = attrgetter("cls")
 _BEST_EFFORT: Final = attrgetter("cls.best_effort")
 NOTHING: Final[dict[str, Any]] = {}
-"""In place of an empty dictionary that does not change: most jobs have many of them."""
+"""Stands for each empty dictionary that does not change: most jobs have many of them."""
 MAX_PREVIOUS: Final = 16384
 """Limit of the nodes of removed Pods that are kept for a job."""
 _MAX_MINIMUMS: Final = 4096
@@ -51,7 +51,7 @@ class JobRecord(msgspec.Struct, eq=False, gc=False):
     tasks: dict[str, Task]
     """uid -> task."""
     annotations: Mapping[str, str]
-    """Without the admission record."""
+    """The annotations without the admission record."""
     previous_nodes: dict[str, str]
     """Rank -> name of the node of a Pod that was removed."""
     admission: Admission = msgspec.field(default_factory=Admission)

@@ -197,7 +197,7 @@ class JobTable:
         return [admitted for admitted in found if admitted is not None]
 
     def enforce_admissions(self, admitted: Iterable[Admitted]) -> None:
-        """From now on, only PodGroups in ``admitted`` and those that sessions admit count as admitted."""
+        """Counts only PodGroups in ``admitted``, and those that sessions admit, as admitted from now on."""
         self._enforce_admissions = True
         for known in admitted:
             record = self._existing(known.key)
@@ -220,7 +220,7 @@ class JobTable:
         self._drop_view(record)
 
     def messages_changed(self, key: str) -> None:
-        """To be called when the message of a task of a job was changed in place."""
+        """Notes that the message of a task of a job was changed in place."""
         record = self._existing(key)
         if record is not None:
             self._drop_view(record)

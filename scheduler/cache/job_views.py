@@ -16,7 +16,7 @@ from scheduler.api.resource import Vector
 from scheduler.api.snapshot import JobChanges, SettledJobs
 
 _MANY: Final = 16
-"""If one of so many jobs has changed, the jobs of the last snapshot are not kept for the next one."""
+"""If more than one of so many jobs has changed, the jobs of the last snapshot are not kept for the next one."""
 _ONE_REFERENCE: Final = 2
 """What ``sys.getrefcount`` returns for an object to which one attribute refers, and its own argument."""
 
@@ -42,7 +42,7 @@ class JobViews:
         self._changed: dict[str, None] | None = None
         """Keys of the views that differ from those of the last snapshot; None: all may differ."""
         self._changes = JobChanges(object(), None, ())
-        """Of the last snapshot."""
+        """The changes up to the last snapshot."""
         self._active: dict[str, Job | None] = {}
         self._settled: dict[str, SettledJobs] = {}
         """Queue -> sums, without ``_not_summed``."""

@@ -32,7 +32,7 @@ class NamedLabels:
         """``keys``: labels that plugins read."""
         self._everywhere: dict[str, _Values] = {}
         self._in: dict[str, dict[str, _Values]] = {}
-        """By namespace."""
+        """Namespace -> label -> the values that selectors name there."""
         self.new: dict[str | None, dict[str, _Values]] = {}
         """What was added since ``take_new``, by namespace; None: everywhere."""
         self.read(keys)

@@ -24,9 +24,9 @@ class ShardClaims(msgspec.Struct, frozen=True):
     """What a scheduler has claimed, may use and should claim next. Without its NodeShard: nothing."""
 
     resource_version: str = ""
-    """Of its NodeShard; "": there is none."""
+    """The resource version of its NodeShard; "": there is none."""
     finalizers: tuple[str, ...] = ()
-    """Of its NodeShard."""
+    """The finalizers of its NodeShard."""
     deleted: bool = False
     """Whether its NodeShard is to be deleted."""
     nodes: Claims = NO_CLAIMS

@@ -43,7 +43,7 @@ class Manifest:
     where: str
     """File and document, for messages."""
     kind: Kind | None
-    """None for a kind that the program does not know."""
+    """The kind; None if the program does not know it."""
     raw: dict[str, Any]
 
 

@@ -14,7 +14,7 @@ class Controller(Protocol):
     default nothing happens after a plan."""
 
     name: str
-    """As Volcano's ``--controllers`` flag calls it."""
+    """Its name in Volcano's flag ``--controllers``."""
     kinds: tuple[Kind, ...]
     """The kinds that it observes."""
 

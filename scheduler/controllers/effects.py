@@ -42,7 +42,7 @@ class BuildAndCreate(msgspec.Struct, frozen=True):
     build: Callable[[], Json]
     """Returns the whole manifest, and may be called in another thread. It returns an equal one when called again."""
     owner: str = ""
-    """As of Create."""
+    """The owner, as in Create."""
 
 
 class Patch(msgspec.Struct, frozen=True):

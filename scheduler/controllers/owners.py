@@ -57,7 +57,7 @@ class OwnedJobs:
     def __init__(self, owner: Kind) -> None:
         self._kind = owner
         self._jobs: dict[Key, dict[str, Job]] = {}
-        """By namespace and the owner's uid, then by name."""
+        """Namespace and uid of the owner -> name -> job."""
 
     def of(self, owner: KubeObject) -> list[Job]:
         """The jobs an object manages, the oldest first."""

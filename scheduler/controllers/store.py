@@ -31,10 +31,10 @@ class Store:
     def __init__(self) -> None:
         self._objects: dict[Kind, dict[Key, KubeObject]] = {}
         self._pods_of: dict[tuple[str, str], dict[str, Pod]] = {}
-        """By namespace and the uid of the owner that manages them, then by name. An owner is in the namespace of its
+        """Namespace and uid of the owner that manages them -> name -> Pod. An owner is in the namespace of its
         Pods: a user who may create Pods may write the uid of any object into them."""
         self._grouped: dict[Key, dict[str, Pod]] = {}
-        """By the PodGroup they name, then by name."""
+        """PodGroup that they name -> name -> Pod."""
         self._parts = PodParts()
         self._deleted: dict[str, None] = {}
         """Uids of deleted objects, the oldest first: late versions of them are ignored."""

@@ -46,7 +46,7 @@ class Worklist:
         self._ready: FairQueue[Item] = FairQueue()
         self._busy: set[Item] = set()
         self._missed: set[Item] = set()
-        """Those that changed while they were being reconciled."""
+        """The items that changed while they were being reconciled."""
         self._due: dict[Item, float] = {}
         self._timers: list[tuple[float, int, Item]] = []
         """A heap; entries that ``_due`` does not confirm are void."""

@@ -38,7 +38,7 @@ class QueuePosition(msgspec.Struct, frozen=True):
 
     queue: str
     position: int
-    """From 1."""
+    """The position in the queue, from 1."""
     waiting: int
     before: tuple[str, ...]
     """PodGroups (``namespace/name``) that the scheduler considers earlier, in that order."""
@@ -50,7 +50,7 @@ class NodeGroup(msgspec.Struct, frozen=True):
     names: tuple[str, ...]
     reasons: tuple[str, ...]
     shortages: tuple[Shortage, ...] = ()
-    """For each resource or device that is short, the numbers of the node of this group that has most of it."""
+    """The numbers of the node of this group that has most of it, for each resource or device that is short."""
 
 
 class ResizedPod(msgspec.Struct, frozen=True):
@@ -61,7 +61,7 @@ class ResizedPod(msgspec.Struct, frozen=True):
     node: str
     resource: str
     requested: float
-    """By its spec, in the units of vectors."""
+    """The amount in its spec, in the units of vectors."""
     held: float
 
 

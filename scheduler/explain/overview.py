@@ -30,7 +30,7 @@ CHIPS: Final = 64
 USES: Final = 3
 """Maximum of resources that are named of what a gang holds."""
 _LETTERS: Final = "fdaun"
-"""Of the states, in the order of ``Availability``."""
+"""The letters of the states, in the order of ``Availability``."""
 _NO_DEVICE: Final = "."
 Conditions = Mapping[str, tuple[str, ...]]
 """Node -> its conditions."""

@@ -69,8 +69,8 @@ class QueueTotal(msgspec.Struct, frozen=True):
     """A queue with the queues below it."""
 
     amounts: list[QueueAmounts]
-    """Of the resources that are used or limited. The deserved amount is what the plugin that divides the cluster has
-    computed, if there is one."""
+    """The amounts of the resources that are used or limited. The deserved amount is what the plugin that divides the
+    cluster has computed, if there is one."""
     running: int
     """Jobs that have their minimum of Pods."""
     waiting: int
@@ -114,7 +114,7 @@ class _Computed(NamedTuple):
     deserved: Mapping[str, Vector]
     """Queue -> the amounts that it deserves, as in ``Session``."""
     counted: Mapping[str, Mapping[str, float]]
-    """As in ``Figures``."""
+    """Queue -> resource -> the part of its usage that counts against its capability, as in ``Figures``."""
 
 
 def _computed(session: Session) -> _Computed:

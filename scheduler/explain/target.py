@@ -46,7 +46,7 @@ class Target(msgspec.Struct, frozen=True):
     """The object to explain and the job it belongs to."""
 
     kind: Kind
-    """Of the object that is explained: of a JobFlow, the vcjob of a step."""
+    """The kind of the object that is explained; for a JobFlow, this is the vcjob of a step."""
     namespace: str
     name: str
     job: str
@@ -163,7 +163,7 @@ class Goal(msgspec.Struct, frozen=True):
     pod: str
     """Key of the Pod that must get a node; "": the gang must start."""
     waiting: int
-    """For a gang that has its minimum: how many of its Pods wait. The goal is that fewer wait. 0: the goal is the
+    """The number of Pods that wait in a gang that has its minimum. The goal is that fewer wait. 0: the goal is the
     minimum."""
     required: int = 0
     """The least number of Pods with a node for which plugins let the gang start. They may require more than its

@@ -2,7 +2,7 @@
 
 
 class AddressError(ValueError):
-    """Not an address to listen on."""
+    """A text is not an address to listen on."""
 
 
 def parse_address(text: str) -> tuple[str | None, int]:

@@ -37,19 +37,19 @@ class Limits(msgspec.Struct, frozen=True):
 
     connections: int = 256
     handshake: float = 5.0
-    """For the TLS handshake, and for the end of a TLS connection."""
+    """The seconds that a TLS handshake may take, and the end of a TLS connection."""
     headers: float = 10.0
-    """From the first byte of a request, or the beginning of the connection, to the end of the headers."""
+    """The seconds from the first byte of a request, or the beginning of the connection, to the end of the headers."""
     body: float = 10.0
-    """From there to the end of the body."""
+    """The seconds from the end of the headers to the end of the body."""
     idle: float = 120.0
-    """Between two requests; API servers close theirs after 90."""
+    """The seconds between two requests. API servers close their connections after 90."""
     fetching: float = 30.0
-    """For the client to fetch an answer."""
+    """The seconds that a client may take to fetch an answer."""
     largest: int = 64 * 1024
-    """Of a body."""
+    """The largest request body, in bytes."""
     held: int = 64 * 1024 * 1024
-    """Of all bodies that are read or worked on at a time."""
+    """The bytes of all bodies that are read or worked on at a time."""
 
 
 class Connections:
@@ -58,7 +58,8 @@ class Connections:
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self._open: dict[_Connection, None] = {}
-        """In the order of their last requests; a connection without a request stands where it was accepted."""
+        """The open connections in the order of their last requests. A connection without a request stands where it was
+        accepted."""
         self._by_handler: dict[Any, _Connection] = {}
         self._held = 0
         self._turn = asyncio.Lock()

@@ -23,7 +23,7 @@ class Accepted(asyncio.Protocol, ABC):
     """A connection that was accepted. Its TLS handshake follows."""
 
     address: str
-    """That of the client."""
+    """The address of the client."""
 
     @abstractmethod
     def not_established(self) -> None:
@@ -31,7 +31,7 @@ class Accepted(asyncio.Protocol, ABC):
 
 
 class Site(web.BaseSite):
-    """Like ``web.TCPSite``, which reports a connection only after its TLS handshake."""
+    """Listens as ``web.TCPSite`` does, but reports a connection before its TLS handshake."""
 
     def __init__(
         self,

@@ -127,7 +127,7 @@ class StageDurations(Collector):
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._counts = {stage: [0] * len(_PLACING_TITLES) for stage in PLACING_STAGES}
-        """By bucket, in the order of the bounds."""
+        """Stage -> the counts of its buckets, in the order of the bounds."""
         self._sums = dict.fromkeys(PLACING_STAGES, 0.0)
 
     def observe(self, stage: str, seconds: float) -> None:

@@ -62,7 +62,7 @@ class WaitingRow(msgspec.Struct, frozen=True, omit_defaults=True):
     """Name of the PodGroup."""
     queue: str
     waits: str
-    """For ``admission`` to the queue, or for ``nodes``."""
+    """What the gang waits for: ``admission`` to the queue, or ``nodes``."""
     position: int
     of: int
     """Number of jobs that wait in the queue for the same."""
@@ -72,9 +72,9 @@ class WaitingRow(msgspec.Struct, frozen=True, omit_defaults=True):
     """Unix time of its creation."""
     reason: str = ""
     pods: tuple[int, int, int] = (0, 0, 0)
-    """As of a RunningRow."""
+    """The counts of its Pods, as in a RunningRow."""
     alert: str = ""
-    """As of a RunningRow: some of its Pods may run."""
+    """Devices that have failed under those of its Pods that run, or ""."""
 
 
 class RunningRow(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -84,9 +84,9 @@ class RunningRow(msgspec.Struct, frozen=True, omit_defaults=True):
     group: str
     queue: str
     job: str = ""
-    """As of a WaitingRow."""
+    """Name of the vcjob or AscendJob, if one owns the PodGroup."""
     since: int = 0
-    """As of a WaitingRow."""
+    """Unix time of its creation."""
     pods: tuple[int, int, int] = (0, 0, 0)
     """Pods that have a node or have succeeded, the minimum, and all Pods that exist."""
     uses: str = ""
@@ -109,7 +109,7 @@ class NodeRow(msgspec.Struct, frozen=True, omit_defaults=True):
     numbered: bool = False
     """Whether ``chips`` is in the order of numbers; otherwise it is by state."""
     conditions: tuple[str, ...] = ()
-    """See ``node_conditions``."""
+    """The conditions of the node that ``node_conditions`` finds."""
 
 
 class Overview(msgspec.Struct, frozen=True):
@@ -119,13 +119,13 @@ class Overview(msgspec.Struct, frozen=True):
     """Unix time of the session."""
     queues: tuple[QueueRow, ...] = ()
     waiting: tuple[WaitingRow, ...] = ()
-    """In the order of their positions."""
+    """The gangs that wait, in the order of their positions."""
     nodes: tuple[NodeRow, ...] = ()
-    """Those with conditions or unusable devices first."""
+    """The nodes; those with conditions or unusable devices come first."""
     queues_of: dict[str, tuple[str, ...]] = {}
     """Namespace -> the queues that its jobs use."""
     running: tuple[RunningRow, ...] = ()
-    """Those with failed devices first, then the newest ones."""
+    """The gangs that run; those with failed devices come first, then the newest ones."""
     devices: tuple[tuple[str, tuple[int, ...]], ...] = ()
     """Resource -> numbers of devices in the order of ``Availability``."""
     node_counts: dict[str, int] = {}
@@ -148,9 +148,9 @@ class Summary(msgspec.Struct, frozen=True):
     waiting: int | None
     """Gangs."""
     devices: tuple[tuple[str, tuple[int, ...]], ...] | None
-    """As of an Overview."""
+    """The numbers of devices by state, as in an Overview."""
     nodes: Mapping[str, int] | None
-    """As ``node_counts`` of an Overview."""
+    """The numbers of nodes by condition, as ``node_counts`` of an Overview."""
 
 
 class View(msgspec.Struct, frozen=True, eq=False):

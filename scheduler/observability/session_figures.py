@@ -43,16 +43,17 @@ class _Session(msgspec.Struct, frozen=True):
     queues: dict[str, Queue]
     dimensions: Dimensions
     allocated: dict[str, Vector]
-    """By queue, from the plugin that divides the cluster among queues; without one, of the queue's own jobs."""
+    """Queue -> the amounts that it holds, from the plugin that divides the cluster; without such a plugin, the sums
+    over the queue's own jobs."""
     requested: dict[str, Vector]
-    """By queue, from the same source."""
+    """Queue -> the amounts that it requests, from the same source."""
     usage: UsageByQueue
     phases: Counter[tuple[str, str]]
     """(queue, phase) -> number of PodGroups."""
     unplaced: Counter[str]
     """Name of a job -> its Pods that found no place. Jobs of one name in several namespaces are as one."""
     scheduled: Mapping[str, _Scheduled]
-    """By key of the job."""
+    """Key of a job -> its Pods that were scheduled."""
 
 
 class SessionFigures(Collector):

@@ -22,10 +22,10 @@ class _Shares(NamedTuple):
     """The reports of the plugins of one session."""
 
     figures: Sequence[Figures]
-    """Of all plugins; later ones override earlier ones."""
+    """The figures of all plugins; later ones override earlier ones."""
     queues: Mapping[str, Queue]
     deserved: Mapping[str, Vector]
-    """By queue, as in ``Session``."""
+    """Queue -> the amounts that it deserves, as in ``Session``."""
     dimensions: Dimensions
     usage: UsageByQueue
     """What plugins limit by name."""

@@ -45,7 +45,7 @@ class NodeHealth(Enum):
     PRE_SEPARATE = "PreSeparate"
     """NodeD only: Pods go on, new ones avoid the node."""
     SUB_HEALTHY = "SubHealthy"
-    """Of the switch only."""
+    """A state that only a switch has."""
     UNHEALTHY = "UnHealthy"
 
 

@@ -24,7 +24,7 @@ class Holdings:
     chips: dict[int, str] = field(default_factory=dict)
     """Whole chips, with the Pod that has each."""
     parts: dict[int, list[tuple[str, int, int]]] = field(default_factory=dict)
-    """By chip its virtual NPUs that Pods have: suffix, number and group."""
+    """Chip -> its virtual NPUs that Pods have: suffix, number and group."""
     devices: dict[str, str] = field(default_factory=dict)
     """Names of mounted devices, with the Pod that has each."""
     kubelet: set[str] = field(default_factory=set)

@@ -124,7 +124,7 @@ class Step:
     """What a node does next."""
 
     writes: list[Write] = field(default_factory=list)
-    """In this order; if one fails, those after it are left out."""
+    """The writes, in this order; if one fails, those after it are left out."""
     news: list[str] = field(default_factory=list)
     """What happened, for people."""
     after: float | None = None

@@ -43,7 +43,7 @@ class ReplayedExternalCalls:
         for question, reply in zip(answered.questions, replies, strict=False):
             self._to.setdefault(question, deque()).append(reply)
         self._in_order = iter([] if answered.questions else replies)
-        """Of a recording made before requests were recorded."""
+        """The replies of a recording that was made before requests were recorded."""
 
     def post(self, requests: Sequence[Request]) -> Sequence[Reply]:
         return [self._reply(request) for request in requests]

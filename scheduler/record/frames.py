@@ -74,7 +74,7 @@ class RecordsExpected(Frame, tag="Since"):
 
 
 class AdmissionsEnforced(Frame, tag="Guarded"):
-    """From here on, only these PodGroups, and those that sessions admit, count as admitted."""
+    """Only these PodGroups, and those that sessions admit, count as admitted from here on."""
 
     admitted: list[Admitted]
 
@@ -170,7 +170,7 @@ class Assumed(Frame):
 
 
 class PresentAssumptions(Frame, tag="Standing"):
-    """At the beginning of a file: assumed decisions that the watch has not confirmed yet."""
+    """The assumed decisions that the watch has not confirmed yet, at the beginning of a file."""
 
     decisions: RecordedDecisions
 

@@ -13,7 +13,7 @@ from scheduler.record.frames import AnyFrame, joined
 
 SUFFIX: Final = ".record"
 FILES: Final = 16
-"""Into how many files the space is divided."""
+"""The number of files into which the space is divided."""
 _LEVEL: Final = 1
 """Compression: fast; text that repeats itself shrinks well all the same."""
 

@@ -51,7 +51,7 @@ class Replayed:
     """One replayed session."""
 
     number: int
-    """From 1, within its file."""
+    """The number of the session within its file, from 1."""
     now: float
     """When it was, in seconds since the epoch."""
     outcome: Outcome | None

@@ -1,4 +1,4 @@
-"""For tests of plugins and actions: objects of a cluster in a few words, and a World that schedules them.
+"""Builds clusters for tests of plugins and actions: objects in a few words, and a World that schedules them.
 
     from scheduler.testing import World, configuration, gang, node, queue
 

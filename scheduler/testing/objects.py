@@ -13,7 +13,7 @@ from scheduler.cluster.manifests import Manifest
 
 Raw = dict[str, Any]
 NAME = "volcano-py"
-"""Of the scheduler."""
+"""The name of the scheduler."""
 
 
 def amounts(text: str) -> dict[str, str]:

@@ -134,7 +134,7 @@ class World:
         return [change.text for change in found.changes]
 
     def phase(self, name: str) -> str:
-        """Of a PodGroup."""
+        """Returns the phase of a PodGroup."""
         return str((self.get("PodGroup", name).get("status") or {}).get("phase", ""))
 
     def events(self, reason: str) -> list[str]:

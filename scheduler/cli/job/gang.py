@@ -21,7 +21,7 @@ class Gang:
 
     job: "Job"
     group: "PodGroup | None"
-    """None before the job controller creates it, and after it deletes it."""
+    """The PodGroup; None before the job controller creates it, and after it deletes it."""
 
     @property
     def metadata(self) -> "ObjectMeta":

@@ -19,7 +19,7 @@ PHASES: Final = (
     "Pending", "Running", "Restarting", "Aborting", "Aborted", "Completing", "Completed", "Terminating", "Terminated",
     "Failed",
 )  # fmt: skip
-"""Those of ``JobPhase``, which takes long to import."""
+"""The phases of ``JobPhase``, which takes long to import."""
 
 
 def replicas(job: "Job") -> int:

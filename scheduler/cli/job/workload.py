@@ -23,7 +23,7 @@ class Workload:
     """The name is that of the owner after its kind, ``Deployment/web``."""
     group: "PodGroup"
     pods: "tuple[Pod, ...]"
-    """Those that are not deleted and have not failed."""
+    """The Pods that are not deleted and have not failed."""
 
     @property
     def queue(self) -> str:

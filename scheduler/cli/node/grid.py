@@ -19,7 +19,7 @@ class _Sign(NamedTuple):
     """How the chips of one state are shown."""
 
     text: str
-    """Of a chip without a Pod; a mark after the letter of a Pod."""
+    """The letter of a chip without a Pod, or a mark after the letter of a Pod."""
     meaning: str
     colour: str | None
     marks_pod: bool = False

@@ -19,7 +19,7 @@ class _Line(NamedTuple):
 
     cells: tuple[object, object, object, object, object]
     colour: str | None = None
-    """Of the second cell: a state, or a bar."""
+    """The colour of the second cell, which is a state or a bar."""
 
 
 _TITLES: Final = _Line(("  Resource", "Use", "Used", "Deserved", "Capability"))

@@ -102,7 +102,7 @@ def next_steps(
 
 
 def _of_backup(backup: Pod, source: Pod) -> Iterator[Effect]:
-    """For the backup of a Pod that exists."""
+    """Yields the effects on the backup of a Pod that exists."""
     marks = _marks(source)
     is_named = marks.get(BACKUP_NEW_POD) == backup.metadata.name
     if is_named and not _is_usable(backup):
@@ -112,7 +112,7 @@ def _of_backup(backup: Pod, source: Pod) -> Iterator[Effect]:
 
 
 def _of_source(pod: Pod, backup: Pod) -> Iterator[Effect]:
-    """For a Pod whose backup was requested, and exists."""
+    """Yields the effects on a Pod whose backup was requested, and exists."""
     if _is_usable(backup):  # else it has to be gone first
         yield _annotated(pod, {NEED_OPERATOR_OPE: None, IN_HOT_SWITCH: _ON, BACKUP_NEW_POD: backup.metadata.name})
 
@@ -176,5 +176,5 @@ def _annotated(pod: Pod, annotations: Mapping[str, str | None]) -> Patch:
 
 
 def _deleted(pod: Pod) -> Delete:
-    """Without a grace period, as the operator deletes it: it takes part in no training."""
+    """Deletes a Pod without a grace period, as the operator does: it takes part in no training."""
     return Delete(POD, *key_of(pod), pod.metadata.uid, grace_period=0)

@@ -77,7 +77,7 @@ def _annotation(job: AscendJob) -> str:
 
 
 def _strategies(job: AscendJob, known: Mapping[str, _Strategy]) -> Iterator[_Strategy]:
-    """Those of the annotation; unknown words are ignored, as by the operator."""
+    """Yields the strategies of the annotation. Unknown words are ignored, as by the operator."""
     for word in _annotation(job).split(","):
         if word.strip() in known:
             yield known[word.strip()]

@@ -63,7 +63,7 @@ def retryable(job: AscendJob, roles: JobRoles, pods: Mapping[str, Pod]) -> Itera
 
 
 def _exit_code(pod: Pod) -> int:
-    """Of the container ``ascend``; 0 while it is unknown."""
+    """Returns the exit code of the container ``ascend``; 0 while it is unknown."""
     for status in pod.status.container_statuses or ():
         if status.name == CONTAINER and status.state is not None and status.state.terminated is not None:
             return status.state.terminated.exit_code

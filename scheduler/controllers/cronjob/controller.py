@@ -21,7 +21,7 @@ from scheduler.controllers.owners import OwnedJobs
 from scheduler.controllers.store import Key, Store, key_of
 
 _TERMINATING = "because it is being terminated"
-"""As the API server says it of a namespace."""
+"""The words of the API server about a namespace that terminates."""
 
 
 class CronJobController(Controller):

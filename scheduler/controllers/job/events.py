@@ -43,7 +43,7 @@ class Request(msgspec.Struct, frozen=True):
     pod_uid: str = ""
     partition: str = ""
     version: int | None = None
-    """Of the job, when the Pod was made; None: it is not about a Pod."""
+    """The version of the job when the Pod was created; None: the Event is not about a Pod."""
     group_uid: str = ""
     exit_code: int = 0
     since: float = 0.0
@@ -138,7 +138,7 @@ def _request(event: JobEvent, owner: OwnerReference, pod: Pod, now: float) -> Re
 
 
 def _exit_code(pod: Pod) -> int:
-    """Of the first container; 0 where it has none."""
+    """Returns the exit code of the first container; 0 if it has none."""
     statuses = pod.status.container_statuses
     state = statuses[0].state if statuses else None
     return state.terminated.exit_code if state is not None and state.terminated is not None else 0

@@ -94,7 +94,7 @@ class ParsedSpec:
         self.ordered = any(task.depends for task in self.tasks.values())
         """Whether some task waits for another."""
         self.slots: dict[str, Slot] = {}
-        """By the names of the Pods that the spec asks for."""
+        """Name of a Pod that the spec requests -> its slot."""
         self.malformed: list[tuple[str, str]] = []
         """Field and problem of everything that is ignored."""
         self.refusal = self._refuse()

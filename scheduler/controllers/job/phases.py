@@ -73,13 +73,13 @@ class PhaseInputs(msgspec.Struct, frozen=True):
     """The inputs of ``next_phase``: numbers of Pods unless noted otherwise."""
 
     replicas: int
-    """Of all tasks together."""
+    """The replicas of all tasks together."""
     min_available: int
     min_success: int | None
     minimums: Mapping[str, int | None]
     """Task -> its minAvailable, if it has one."""
     minimum: int
-    """Of all tasks together; a task without minAvailable needs all its replicas."""
+    """The sum over all tasks; a task without minAvailable needs all its replicas."""
     retries: int
     """Restarts after failures."""
     max_retries: int
@@ -88,9 +88,9 @@ class PhaseInputs(msgspec.Struct, frozen=True):
     succeeded: int
     failed: int
     terminating: int
-    """Those that are to be deleted included."""
+    """The Pods that terminate, and those that are to be deleted."""
     to_delete: int
-    """Those to be deleted that were not terminating when the reconciliation began."""
+    """The Pods to be deleted that were not terminating when the reconciliation began."""
     succeeded_of: Mapping[str, int]
     """Task -> Pods that succeeded; a task without any Pod is missing."""
 

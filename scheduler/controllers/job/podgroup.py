@@ -145,7 +145,7 @@ def _first_pods(tasks: list[Task], wanted: int, minimum: int, store: Store) -> l
 
 
 def _priority(task: Task, store: Store) -> int:
-    """Of the template's class; 0 where there is none."""
+    """Returns the value of the template's priority class; 0 if there is none."""
     name = task.template_spec().get("priorityClassName")
     found = store.get(PRIORITY_CLASS, PriorityClass, "", name) if isinstance(name, str) else None
     return 0 if found is None else found.value

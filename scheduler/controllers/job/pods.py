@@ -13,7 +13,7 @@ from scheduler.controllers.job.parsed_spec import ParsedSpec
 
 PENDING, RUNNING, SUCCEEDED, FAILED = "Pending", "Running", "Succeeded", "Failed"
 TERMINATING: Final = "Terminating"
-"""In ``taskStatusCount``: Pods that are being evicted."""
+"""Pods that are being evicted, in ``taskStatusCount``."""
 
 
 class Member(msgspec.Struct, frozen=True):
@@ -22,7 +22,7 @@ class Member(msgspec.Struct, frozen=True):
     pod: Pod
     task: str
     version: int
-    """Of the job, when the Pod was made."""
+    """The version of the job when the Pod was created."""
     phase: str
     deleting: bool
     """It is being deleted, and had not ended before, or the job no longer needs it."""

@@ -33,7 +33,7 @@ class Delays:
 
     def __init__(self) -> None:
         self._waiting: dict[tuple[str, Action], Delayed] = {}
-        """By the uid of the Pod concerned ("" for the job) and the action."""
+        """Uid of the Pod concerned ("" for the job) and action -> what waits."""
 
     def add(self, action: Action, request: Request, due: float) -> bool:
         """Adds an action. Returns whether it is new: an action for a Pod waits only once."""
@@ -111,7 +111,7 @@ class ReconcileState:
     delays: Delays = field(default_factory=Delays)
     parsed_spec: ParsedSpec | None = None
     plugins: Mapping[str, JobPlugin] | None = None
-    """For this version of the spec; None: not made yet."""
+    """The plugins for this version of the spec; None: they are not created yet."""
     group_spec: Json = field(default_factory=dict)
     """The PodGroup's, for this version of the spec."""
     refreshed: bool = False

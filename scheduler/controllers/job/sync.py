@@ -44,7 +44,7 @@ class Obstacle(NamedTuple):
     """Why an object cannot be created now."""
 
     reason: str
-    """Of the Warning Event; "": temporary, so there is no Event."""
+    """The reason of the Warning Event; "": the problem is temporary, so there is no Event."""
     message: str
     waits_for: tuple[Kind, Key] | None = None
     """The object whose creation or deletion would remove the obstacle."""

@@ -24,7 +24,7 @@ class Volume(msgspec.Struct, frozen=True):
     claim: str
     """Name of the PersistentVolumeClaim."""
     spec: Json | None
-    """Of a claim that the job creates; None: it must exist."""
+    """The spec of a claim that the job creates; None: it must exist."""
 
 
 def volumes_of(job: batch.Job) -> tuple[list[Volume], list[tuple[str, str]]]:

@@ -37,8 +37,7 @@ from scheduler.controllers.store import Key, Store, key_of
 
 _DELETE: Final = "delete"
 _SETTLES: Final = 2.0
-"""For this number of seconds, a new JobFlow without a running job has no status, so that its creator can update it at
-once."""
+"""Seconds for which a new JobFlow without a running job has no status, so that its creator can update it at once."""
 
 
 class JobFlowController(Controller):

@@ -69,7 +69,7 @@ def unused_patches(flow: JobFlow, steps: Sequence[tuple[int, str]]) -> list[Reco
 
 
 def unused_probes(flow: JobFlow, steps: Sequence[tuple[int, str]]) -> list[RecordEvent]:
-    """As ``unused_patches``, about probes."""
+    """Returns Events about probes that have no effect, as ``unused_patches`` does about patches."""
     if len(steps) == 1:
         problem = f"job {steps[0][1]} waits for its targets alone"
     else:

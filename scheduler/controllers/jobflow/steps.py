@@ -19,7 +19,7 @@ class Steps:
     """What to do for the steps of a JobFlow."""
 
     creates: dict[str, Create] = field(default_factory=dict)
-    """By the name of the job."""
+    """Name of the job -> its creation."""
     foreign: list[Job] = field(default_factory=list)
     """Jobs that have the name of one of the flow's and another owner."""
     missing: list[str] = field(default_factory=list)
@@ -49,7 +49,7 @@ def plan_steps(
     """``gone``: jobs that completed and were deleted since. The callables find by name in the flow's namespace."""
     steps = Steps()
     completed: dict[str, bool] = {}
-    """Of each step that others depend on; a step may be the target of thousands."""
+    """Step that others depend on -> whether it is completed. Thousands may depend on one step."""
 
     def is_completed(step: str) -> bool:
         known = completed.get(step)

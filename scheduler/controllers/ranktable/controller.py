@@ -51,7 +51,7 @@ class _Written(NamedTuple):
     """What was written last."""
 
     text: str
-    """Of the file, and of the ConfigMap if it fits."""
+    """The content of the file, and of the ConfigMap if it fits."""
     in_map: str
     version: str
 
@@ -70,7 +70,7 @@ class _Entry(NamedTuple):
     pod: Pod
     has_chips: bool
     server: Server | None
-    """None while something is missing, or if something is malformed."""
+    """The server of the Pod; None while something is missing, or if something is malformed."""
     problem: RecordEvent | None
 
 
@@ -85,7 +85,7 @@ class RankTableController(Controller):
         self._communicators = Communicators(store)
         self._written: dict[Key, _Written] = {}
         self._entries: dict[Key, dict[str, _Entry]] = {}
-        """By the uid of the Pod. A Pod is read again when it has changed."""
+        """Job -> uid of a Pod -> what was read. A Pod is read again when it has changed."""
         self._planned: dict[Key, float] = {}
         """When the last plan for a workload was made."""
         self._changed: dict[Key, float] = {}

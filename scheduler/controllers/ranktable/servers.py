@@ -51,7 +51,7 @@ class NetLevel(msgspec.Struct):
 
     level: int
     info: dict[str, NetElement]
-    """By the type of the ports: ROCE, UBOE, UBG ..."""
+    """Type of the ports (ROCE, UBOE, UBG ...) -> the network element."""
 
 
 class Chip(NamedTuple):
@@ -74,7 +74,7 @@ class Server(NamedTuple):
     host_ip: str
     pod_ip: str
     chips: tuple[Chip, ...]
-    """In the order of the annotation."""
+    """The chips in the order of the annotation."""
     super_pod_rank: str
     """Number of the logical super pod that the scheduler assigned, or ""."""
     super_pod_id: str = ""

@@ -12,7 +12,7 @@ from scheduler.controllers.ranktable.servers import requested_chips
 from scheduler.controllers.store import Key, Store, key_of
 
 KINDS: Final[tuple[Kind, ...]] = (VCJOB, ACJOB, DEPLOYMENT, STATEFUL_SET)
-"""In the order of precedence, if two have one name: they share one ConfigMap."""
+"""The kinds in their order of precedence: two workloads with one name share one ConfigMap."""
 
 
 class Communicator(NamedTuple):
@@ -23,8 +23,8 @@ class Communicator(NamedTuple):
     size: int
     """Number of Pods that it should have."""
     pods: tuple[Pod, ...]
-    """Those that it has, without terminating ones and backups. Of a Deployment also without failed ones, which others
-    replace; failed Pods of other workloads keep their names and their places."""
+    """The Pods that it has, without terminating ones and backups. Failed Pods of a Deployment do not count, because
+    others replace them; failed Pods of other workloads keep their names and their places."""
     in_file: bool
     """Its Pods read the table from a file."""
 
@@ -61,7 +61,7 @@ class Communicators:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._replica_sets: dict[tuple[str, str], set[Key]] = {}
-        """By the namespace and the uid of the Deployment."""
+        """Namespace and uid of the Deployment -> the keys of its ReplicaSets."""
 
     def observe(self, kind: Kind, old: KubeObject | None, new: KubeObject | None) -> list[Key]:
         """An object of ``KINDS``, a ReplicaSet or a Pod was added, changed or deleted. Returns the keys of the

@@ -18,7 +18,7 @@ class Workload(msgspec.Struct, frozen=True):
     """What created the Pods of a job; the PodGroup, if nothing did."""
 
     kind: str
-    """As messages name it."""
+    """The kind as messages name it."""
     name: str
     deletion: tuple[Edit, ...]
     """Deletes it, with its Pods and its PodGroup."""

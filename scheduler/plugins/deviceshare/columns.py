@@ -34,7 +34,7 @@ class Runs:
         self._column = np.zeros(1, dtype=np.int64)
         self._scores: list[list[float]] = [[]]
         self._heads: list[tuple[Cards, int, bool]] = [((), 0, False)]
-        """By code: the state after the tasks whose scores are known."""
+        """Code -> the state after the tasks whose scores are known."""
 
     def code(self, cards: Cards, eligible: int, exclusive: bool) -> int:
         """Returns the code of a state and the mask of eligible cards; 0 is the code of a node without devices.

@@ -37,7 +37,7 @@ class FamilyNodes(msgspec.Struct, frozen=True):
     """The nodes that have devices of a family at the start of a session. Sessions share it."""
 
     states: Mapping[int, NodeState]
-    """By row."""
+    """Row -> the state of the node."""
     has_devices: Mask
     """Shape (nodes,)."""
     in_use: frozenset[int]

@@ -39,7 +39,7 @@ class CardLedger(Ledger[Grant]):
         self._now: dict[int, Cards] = {}
         self._later: dict[int, Cards] = {}
         self._holders: dict[int, Holders] = {}
-        """Of the nodes that changed in this session."""
+        """Row -> the Pods that hold cards there, for the nodes that changed in this session."""
         self._taken: dict[str, Grant] = {}
         self._pipelined: dict[str, tuple[Task, Grant, int]] = {}
         """uid -> what this session allocated (``_taken``) or pipelined to a task."""

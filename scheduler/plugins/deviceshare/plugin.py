@@ -42,7 +42,7 @@ REASON_UNSERVED: Final = "UnservedDevices"
 
 @register_plugin
 class DeviceShare:
-    """For the arguments see ``settings.Settings``."""
+    """Assigns shared cards. ``settings.Settings`` describes the arguments."""
 
     name: ClassVar[str] = "deviceshare"
 
@@ -82,7 +82,7 @@ class DeviceShare:
             for family in self._families()
         ]
         self._locked: dict[str, LockFilter] = {}
-        """By the name of the family."""
+        """Name of a family -> the filter of the nodes that its device plugin holds locked."""
         for ledger in self.ledgers:
             for problem in ledger.problems:
                 session.malformed_field(problem)

@@ -1,5 +1,5 @@
-"""For ``explain``: all taints that keep a Pod off nodes, with their effects. The reason that the filter gives names the
-first taint of each node."""
+"""Lists all taints that keep a Pod off nodes, with their effects, for ``explain``. The reason that the filter gives
+names the first taint of each node."""
 
 from collections import Counter
 from collections.abc import Iterator

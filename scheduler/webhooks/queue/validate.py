@@ -16,7 +16,7 @@ from scheduler.webhooks.queue.hierarchy import amounts_problem, children_of, nam
 
 _BODY: Final = "requestBody"
 _STATES: Final = ("", OPEN, CLOSED, CLOSING, UNKNOWN)
-"""Those that a user requests, and those that the controllers write."""
+"""The states that a user requests, and those that the controllers write."""
 
 
 def validate(request: Request, cluster: ClusterView, settings: Settings) -> str:

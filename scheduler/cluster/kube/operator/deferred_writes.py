@@ -37,7 +37,7 @@ class DeferredWrites:
         self._ended = ended
         self._waiting: dict[Place, tuple[Item, Patch]] = {}
         self._running: dict[Place, list[Callable[[], None]]] = {}
-        """With what is called after the write."""
+        """Place -> what is called after the write that is under way."""
 
     @property
     def running(self) -> int:

@@ -45,7 +45,7 @@ class WriteWorkers:
         self._waiting: dict[Urgency, FairQueue[Write]] = {urgency: FairQueue() for urgency in Urgency}
         new_pods, others, self._deferrable = self._waiting.values()
         self._turns = cycle([(new_pods, others)] * _NEW_PODS_IN_A_ROW + [(others, new_pods)])
-        """In which order the queues of urgent writes are searched for the next one."""
+        """The orders in which the queues of urgent writes are searched for the next one."""
         self._urgent = 0
         """Urgent writes in flight."""
         self._hold: asyncio.TimerHandle | None = None

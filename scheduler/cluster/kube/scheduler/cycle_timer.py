@@ -40,7 +40,7 @@ BRIEF_TASKS: Final = 16
 BRIEF_BYTES: Final = 16 * 1024
 """Size of the specs of these tasks, as JSON: users may write thousands of terms into one."""
 Awaited = tuple[frozenset[str], ...]
-"""For each pipelined job, the nodes on which Pods have to terminate first."""
+"""The nodes of each pipelined job on which Pods have to terminate first."""
 
 
 class CacheChanges(Changes, Protocol):

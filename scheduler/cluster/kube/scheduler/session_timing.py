@@ -50,7 +50,7 @@ class Changes(Protocol):
 
     @property
     def number(self) -> int:
-        """Of all changes, also those that start no early session."""
+        """The count of all changes, also of those that start no early session."""
         ...
 
 

@@ -34,7 +34,7 @@ class Head(msgspec.Struct, frozen=True, gc=False):
         return {name: value for name, value in fields.items() if value}
 
     def __repr__(self) -> str:
-        """Without the token, which must not be in a log."""
+        """Leaves out the token, which must not be in a log."""
         return f"Head(accept={self.accept!r}, content_type={self.content_type!r}, gzip={self.gzip})"
 
 
@@ -48,7 +48,7 @@ class Request(msgspec.Struct, frozen=True, gc=False):
     body: bytes | None = None
 
     def __repr__(self) -> str:
-        """For messages: without query, token and body."""
+        """Names the request in messages, without query, token and body."""
         return f"{self.method} {self.target.partition('?')[0]}"
 
 

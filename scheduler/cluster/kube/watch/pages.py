@@ -120,7 +120,7 @@ def pages_of_objects(
 
 
 def pages_of_heads(client: ApiClient, source: Source, size: int) -> AsyncGenerator[Page[Headed], None]:
-    """As ``pages_of_objects``, but names and versions only, which costs a fraction."""
+    """Lists names and versions only, which costs a fraction of ``pages_of_objects``."""
     return _pages(client, source, size, lambda body: decode(_heads, body), METADATA_LIST)
 
 

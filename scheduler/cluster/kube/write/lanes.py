@@ -34,7 +34,7 @@ class Urgency(IntEnum):
     """Goes before evictions: it ends a wait, an eviction begins one."""
     EVICTION = 1
     ADMISSION = 2
-    """Of jobs and Pods that wait for it."""
+    """The admission of jobs and Pods that wait for it."""
     STATUS = 3
     EVENT = 4
 

@@ -120,7 +120,7 @@ class Binding(_Placement):
         self.runs = runs
         self.remaining = [run for run in runs if run.at_binding]
         self.preparing = preparing
-        """None as soon as it is reported."""
+        """The preparation under way; None as soon as it is reported."""
         self.began = 0.0
         """When the deferred preparations began, by ``time.perf_counter``."""
         self.unresolved: ApiError | TransportError | None = None

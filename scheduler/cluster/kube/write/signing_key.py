@@ -26,9 +26,9 @@ from scheduler.cluster.kube.transport.fence import Fence, Fenced
 from scheduler.cluster.kube.transport.ratelimit import Priority
 
 KEY: Final = "key"
-"""In the Secret's data: the key."""
+"""The entry of the Secret's data with the key."""
 IN_USE_SINCE: Final = "in-use-since"
-"""In the Secret's data: Unix time since which every binding is signed with it, in whole seconds."""
+"""The entry of the Secret's data with the Unix time, in whole seconds, since which the key signs every binding."""
 LENGTH: Final = 32
 MIN_LENGTH: Final = 16
 """Bytes of a key."""

@@ -22,7 +22,7 @@ class Wanted(msgspec.Struct, frozen=True):
 
     kind: Kind
     name: str
-    """In the job's namespace."""
+    """The name of the object, which is in the job's namespace."""
     build: Callable[[], Json]
     """Builds the whole manifest with the job as owner."""
     refresh: bool = False

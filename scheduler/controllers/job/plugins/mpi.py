@@ -29,7 +29,7 @@ class Mpi(JobPlugin):
 
     @cached_property
     def _env(self) -> list[Json]:
-        """Of the master; made when the first Pod needs it."""
+        """The variables of the master, built when the first Pod needs them."""
         workers = find_task(self._job, self._options.worker)
         if workers is None:  # a master alone is a job, too
             return []

@@ -42,7 +42,7 @@ class Pytorch(JobPlugin):
         self._options = options = parse(Options, arguments)
         master = find_task(job, options.master)
         self._env: list[Json] | None = None
-        """Of every Pod; None without a master: nothing is distributed, as in Volcano."""
+        """The variables of every Pod; None without a master: nothing is distributed, as in Volcano."""
         if master is not None:
             world = replicas(job, options.master) + replicas(job, options.worker)
             self._env = [

@@ -25,7 +25,7 @@ from scheduler.controllers.owners import owned
 
 ROOT_DIRECTORY = "/root/.ssh"
 PRIVATE_KEY, PUBLIC_KEY, AUTHORIZED_KEYS, CONFIG = "id_rsa", "id_rsa.pub", "authorized_keys", "config"
-"""As Volcano names them, whatever the type of the key: programs read the type from the content."""
+"""The names that Volcano gives these files, whatever the type of the key: programs read the type from the content."""
 ED25519: Final = "ed25519"
 RSA: Final = "rsa"
 KEY_TYPES: Final = (ED25519, RSA)
@@ -37,7 +37,8 @@ class Options:
     private_key: str = option("", "ssh-private-key")
     public_key: str = option("", "ssh-public-key")
     key_type: str = option(ED25519, "ssh-key-type")
-    """Of a generated key. RSA is for images whose ssh does not know Ed25519, or whose programs read RSA keys only."""
+    """The type of a generated key. RSA is for images whose ssh does not know Ed25519, or whose programs read RSA keys
+    only."""
     port: int = option(22, "ssh-port")
     no_root: bool = False
     """No effect. Older versions of Volcano had the flag, and manifests still set it."""

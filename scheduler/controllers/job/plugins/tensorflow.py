@@ -35,7 +35,7 @@ class Tensorflow(JobPlugin):
             options.worker: "worker",
             options.ps: "ps",
         }
-        """By task; of roles that name the same task, the last one here has it."""
+        """Task -> its role. If several roles name one task, it has the last of them."""
 
     @cached_property
     def _cluster(self) -> str:

@@ -111,7 +111,7 @@ class _Node:
         self.children: list[_Node] = []
         self.kind, body = next((entry for entry in _fields(message) if entry[0] >= _CONST), (_CONST, memoryview(b"")))
         self.name = ""
-        """Of an identifier, a selected field, or a function."""
+        """The name of an identifier, a selected field, or a function."""
         self.text: str | None = None
         """The value of a string literal."""
         self.parts: list[tuple[int, memoryview]] = []

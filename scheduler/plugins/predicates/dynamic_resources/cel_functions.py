@@ -142,7 +142,7 @@ def _of_patterns() -> list[cel.FunctionDecl]:
 
 
 def _find_all(text: str, pattern: str, limit: int) -> list[str]:
-    """At most ``limit`` matches; all if ``limit`` is negative."""
+    """Returns at most ``limit`` matches; all if ``limit`` is negative."""
     return list(islice(_matches(text, pattern), limit if limit >= 0 else None))
 
 

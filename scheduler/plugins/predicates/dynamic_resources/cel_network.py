@@ -47,7 +47,7 @@ def is_link_local_unicast(value: bytes) -> bool:
 
 
 def is_global_unicast(value: bytes) -> bool:
-    """As in Go, private addresses are global unicast addresses."""
+    """Whether an address is a global unicast address. Private addresses are, as in Go."""
     parsed = of_address(value)
     special = parsed.is_unspecified, parsed.is_loopback, parsed.is_multicast, parsed.is_link_local, parsed == _BROADCAST
     return not any(special)

@@ -44,7 +44,7 @@ class Capacity(msgspec.Struct, frozen=True):
     minimum: int = 0
     maximum: int | None = None
     step: int = 0
-    """If not 0, amounts are rounded up to ``minimum`` plus a multiple of it."""
+    """Amounts are rounded up to ``minimum`` plus a multiple of the step; 0: they are not rounded."""
 
     def consumed(self, requested: int | None) -> int | None:
         """The amount that a request consumes. ``requested``: None if the request does not name the dimension. Returns

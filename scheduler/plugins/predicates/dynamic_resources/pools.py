@@ -32,7 +32,7 @@ class NodePools:
     """The pools of one node, or of several nodes with exactly the same devices."""
 
     devices: tuple[Device, ...]
-    """In the order in which a search tries them."""
+    """The devices in the order in which a search tries them."""
     keys: tuple[PoolKey, ...]
     """The pools of the devices."""
     incomplete: str = ""

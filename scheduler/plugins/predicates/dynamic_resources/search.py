@@ -73,7 +73,7 @@ class Selected(msgspec.Struct, frozen=True, eq=False):
     """The devices on a node that the selectors of a request select."""
 
     devices: tuple[Device, ...]
-    """Those that are selected, and those for which a selector fails."""
+    """The devices that are selected, and those for which a selector fails."""
     errors: dict[Device, str]
     """Device -> the error of the selector that fails for it. A search that takes the device ends with it."""
 

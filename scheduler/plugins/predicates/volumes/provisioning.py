@@ -66,7 +66,7 @@ class Provisioning:
         return free
 
     def _read_capacities(self, request: ClaimRequest) -> Column:
-        """For each node, the amount of the first CSIStorageCapacity, by name, that is large enough."""
+        """Returns the amount of the first CSIStorageCapacity, by name, that is large enough, for each node."""
         if self._capacities is None:
             self._capacities = {}
             for _, capacity in sorted(self._snapshot.storage_capacities.items(), reverse=True):

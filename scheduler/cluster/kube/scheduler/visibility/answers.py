@@ -38,7 +38,7 @@ class Answer(msgspec.Struct):
     """The answer of a process."""
 
     status: int = 500
-    """As in HTTP."""
+    """The HTTP status code."""
     message: str = ""
     """Why there is no body."""
     body: msgspec.Raw = msgspec.Raw(b"{}")

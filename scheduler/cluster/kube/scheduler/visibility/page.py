@@ -90,7 +90,7 @@ class Page:
         """User and scope -> since when these are the user's rights."""
         self._version = 0
         self._messages: dict[tuple[str, Rights, View | None], asyncio.Future[tuple[View, bytes]]] = {}
-        """Of this version of the overview: scope, rights, and what a page shows -> what it is sent."""
+        """Scope, rights, and what a page shows -> what the page is sent of this version of the overview."""
 
     def add_routes(self, app: web.Application, prefix: str, known: Known, counted: Counted) -> None:
         """``prefix``: the path of the API group."""

@@ -48,7 +48,7 @@ class VisibilitySettings(msgspec.Struct, frozen=True):
     """The address to listen on; None: all."""
     port: int
     namespace: str
-    """Of the Service and of the Secret."""
+    """The namespace of the Service and of the Secret."""
     service: str
     """Name of the Service through which API servers reach this process."""
     secret: str

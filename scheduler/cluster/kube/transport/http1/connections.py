@@ -59,7 +59,7 @@ class Connection(asyncio.Protocol):
         """None: no request is under way."""
         self._answer: asyncio.Future[Response] | None = None
         self._stream: Stream | None = None
-        """That of the request under way, if its response is streamed."""
+        """The stream of the request under way, if its response is streamed."""
         self._timer: asyncio.TimerHandle | None = None
         """Ends a streamed response that takes too long."""
         self._received = False
@@ -260,8 +260,8 @@ class Pool:
 
     @asynccontextmanager
     async def stream(self, method: str, request: bytes, seconds: float | None) -> AsyncIterator[Stream]:
-        """As ``request``, but the response is taken within the context as it arrives. ``seconds``: until its end, or
-        None."""
+        """Sends a request whose response is read within the context as it arrives. ``seconds``: the time limit; None:
+        there is none."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         connect = _CONNECT if seconds is None else min(_CONNECT, seconds)

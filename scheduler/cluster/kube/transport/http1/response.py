@@ -36,7 +36,7 @@ class Response:
 
     status: int
     headers: dict[bytes, bytes]
-    """By name in lower case. Values of fields that occur more than once are joined by ", "."""
+    """Name in lower case -> value. The values of a field that occurs more than once are joined by ", "."""
     body: bytes
 
 
@@ -51,7 +51,7 @@ class ResponseParser:
         self.reusable = False
         """Whether another response may follow on the same connection, once this one is complete."""
         self.status = 0
-        """Of the final response; 0: its head has not arrived."""
+        """The status code of the final response; 0: its head has not arrived."""
         self._limit = limit
         self._receive = receive
         self._hand_out: Callable[[bytes], object] | None = None
