@@ -122,12 +122,15 @@ def roles_of(job: AscendJob) -> JobRoles:
 def _check_name(name: str, leader: Role | None) -> None:
     """Pods have the name of the job in a label, and the Service of the leader has it in its own name."""
     end = "" if leader is None else f"-{leader.label}-0"
-    what = "a label of its Pods" if leader is None else f"its Service {name[:64]}{end}"
-    if len(name) + len(end) > _LONGEST_LABEL:
-        text = f"metadata.name has {len(name)} characters; for {what} it can have {_LONGEST_LABEL - len(end)}"
+    service, most = f"{name[:64]}{end}", _LONGEST_LABEL - len(end)
+    if len(name) > most:
+        text = f"metadata.name has {len(name)} characters; for its Service {service} it can have {most}"
+        if leader is None:
+            text = f"metadata.name has {len(name)} characters; for a label of its Pods it can have {most}"
         raise InvalidJobError("InvalidSpecs", text)
     if leader is not None and name and not _SERVICE.fullmatch(name):
-        text = f"metadata.name is {name}: {what} needs a name of lower-case letters, digits and -, from a letter on"
+        needs = "needs a name of lower-case letters, digits and -, from a letter on"
+        text = f"metadata.name is {name}: its Service {service} {needs}"
         raise InvalidJobError("InvalidSpecs", text)
 
 

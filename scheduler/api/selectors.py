@@ -122,8 +122,10 @@ def is_valid(selector: LabelSelector | None, report: FieldReporter) -> bool:
     for requirement in (selector.match_expressions if selector else None) or ():
         if requirement.operator not in ("In", "NotIn", "Exists", "DoesNotExist"):
             report(requirement.key, f"operator {requirement.operator[:32]!r} is not known")
-        elif (requirement.operator in ("In", "NotIn")) != bool(requirement.values):
-            report(requirement.key, f"{requirement.operator} needs {'no ' if requirement.values else ''}values")
+        elif requirement.operator in ("In", "NotIn") and not requirement.values:
+            report(requirement.key, f"{requirement.operator} needs values")
+        elif requirement.operator not in ("In", "NotIn") and requirement.values:
+            report(requirement.key, f"{requirement.operator} needs no values")
         else:
             continue
         valid = False

@@ -204,7 +204,10 @@ def _changes(it: Explanation) -> Iterator[str]:
             "  (tried: what can be changed of the job, its queue, quotas, nodes, volumes, devices, and arguments)"
         )
         return
-    yield _heading("Smallest change found that would let it run" + (" sooner" if it.pipelined else ""))
+    if it.pipelined:
+        yield _heading("Smallest change found that would let it run sooner")
+    else:
+        yield _heading("Smallest change found that would let it run")
     for i, change in enumerate(it.changes):
         before = "  or " if i else "  "
         yield from (styled(line, "green") for line in _sentence(before + change.text + _evicted(change.evicted)))

@@ -96,7 +96,7 @@ def _outcome(report: dict[str, Any]) -> str:
     differs = report["differs"]
     if not differs:
         return "same"
-    return f"session {differs['session']} " + ("fails" if differs["error"] else "differs")
+    return f"session {differs['session']} fails" if differs["error"] else f"session {differs['session']} differs"
 
 
 _COLUMNS: list[Column[dict[str, Any]]] = [

@@ -8,7 +8,7 @@ from collections.abc import Collection
 from typing import Final
 
 from scheduler.api.batch import Action, Command
-from scheduler.api.kinds import COMMAND, Kind, find_kind
+from scheduler.api.kinds import COMMAND, QUEUE, Kind, find_kind
 from scheduler.api.objects import KubeObject
 from scheduler.controllers.effects import Delete, Plan, RecordEvent, malformed, warning
 from scheduler.controllers.store import Key, Store, key_of
@@ -74,7 +74,8 @@ class Commands:
             return None, self._missing(command, f"{kind} {meta.name} ({uid}) is not there any more")
         if command.action in self._actions:
             return Action(command.action), None
-        problem = f"{command.action[:64]!r} is nothing a {kind} can do: {', '.join(sorted(self._actions))}"
+        template = "{!r} is nothing a queue can do: {}" if self._target is QUEUE else "{!r} is nothing a job can do: {}"
+        problem = template.format(command.action[:64], ", ".join(sorted(self._actions)))
         return None, malformed(COMMAND, command, "action", problem)
 
     def _missing(self, command: Command, message: str) -> RecordEvent:

@@ -110,9 +110,11 @@ def _without_scheduling(
         return Outlook.WAITS, asks_for_no_pods(raw), [Gate(GateKind.OWNER, asks_for_no_pods(raw))]
     if job is None:
         state = ((raw.get("status") or {}).get("state") or {}).get("phase", "")
-        what = f"it is {state} and " if state else ""
-        none = "job" if target.kind is JOB_FLOW else "PodGroup"
-        message = f"{what}has no {none}, so there is nothing to schedule"
+        message = "has no PodGroup, so there is nothing to schedule"
+        if target.kind is JOB_FLOW:
+            message = "has no job, so there is nothing to schedule"
+        if state:
+            message = f"it is {state} and {message}"
         namespace, _, group = target.job.partition("/")
         if group and cluster.server.find(POD_GROUP, namespace, group) is None:
             message = f"its PodGroup {target.job} does not exist"
@@ -209,9 +211,11 @@ def _report(result: Explanation, simulation: Simulation, run: _Run, goal: Goal, 
     if run.reached:
         result.outlook = Outlook.STARTS
         result.ranking = run.ranking
-        when = "the next session" if run.reached == 1 else f"the session after {run.reached - 1} more"
-        gets = f"gets its node{'s' * (not target.pod)}" if job is None or job.size else "is admitted to its queue"
-        result.state = f"it {gets} in {when}"
+        gets = "it is admitted to its queue"
+        if job is None or job.size:
+            gets = "it gets its node" if target.pod else "it gets its nodes"
+        more = run.reached - 1
+        result.state = f"{gets} in the session after {more} more" if more else f"{gets} in the next session"
         before = run.first.jobs.get(target.job)
         if run.reached > 1 and before is not None:
             result.gates = gates(run.first, before, goal)

@@ -162,6 +162,6 @@ def division_problem(family: Family, division: str) -> str:
     if not division or (division == DYNAMIC and family.cores) or family.template(division):
         return ""
     known = [DYNAMIC, *(template.suffix for template in family.templates)]
-    return f"chips of {family.name} cannot be divided" + (
-        f" into {division}: {', '.join(known)}" if family.cores else ""
-    )
+    if not family.cores:
+        return f"chips of {family.name} cannot be divided"
+    return f"chips of {family.name} cannot be divided into {division}: {', '.join(known)}"

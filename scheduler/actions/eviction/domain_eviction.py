@@ -220,10 +220,13 @@ class _Plan:
         nodes = self._session.nodes
         for victim in bundle.tasks:
             placed = self._placed.get(nodes.index[victim.node], [])
-            if placed:
-                whom = f"Pod {placed[0].key}" if len(placed) == 1 else f"{len(placed)} Pods"
-                message = f"Makes room on node {victim.node} for {whom} of {describe(self._job)}"
+            job = describe(self._job)
+            if len(placed) == 1:
+                message = f"Makes room on node {victim.node} for Pod {placed[0].key} of {job}"
+            elif placed:
+                message = f"Makes room on node {victim.node} for {len(placed)} Pods of {job}"
+            elif bundle.whole:
+                message = f"Goes with its gang, which makes room for {job}"
             else:
-                makes = "Goes with its gang, which makes" if bundle.whole else "Makes"
-                message = f"{makes} room for {describe(self._job)}"
+                message = f"Makes room for {job}"
             self._policy.evict(self._statement, victim, message)

@@ -81,8 +81,10 @@ class HyperNodeAttempts:
         short = _shortages(self._session, self._requested(tasks), hyper_nodes, limit)
         if job.refusals and not short:
             return  # a plugin refused the job, and there is room
-        whom = "the Pod that waits" if len(tasks) == 1 else f"the {len(tasks)} Pods that wait"
-        text = f"no HyperNode up to tier {limit} has room for {whom}"
+        if len(tasks) == 1:
+            text = f"no HyperNode up to tier {limit} has room for the Pod that waits"
+        else:
+            text = f"no HyperNode up to tier {limit} has room for the {len(tasks)} Pods that wait"
         around = self._covering_hyper_node()
         if around is not None and around.tier > limit:
             text += f": the others are in HyperNode {around.name} of tier {around.tier} already"

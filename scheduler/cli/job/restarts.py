@@ -72,10 +72,11 @@ async def _config_map(cluster: Cluster, namespace: str, name: str) -> "ConfigMap
 
 
 def _progress(restart: "Restart") -> str:
-    what = "all Pods" if restart.whole else "Pods"
     names = ", ".join(entry.name for entry in restart.pods[:3])
     more = f" and {len(restart.pods) - 3} more" if len(restart.pods) > 3 else ""
-    return f"restart {restart.number}: {what} are deleted and replaced ({names}{more})"
+    if restart.whole:
+        return f"restart {restart.number}: all Pods are deleted and replaced ({names}{more})"
+    return f"restart {restart.number}: Pods are deleted and replaced ({names}{more})"
 
 
 def _texts(record: "Record", extent: "Extent | None", external: bool, now: float) -> Iterator[str]:
@@ -88,14 +89,17 @@ def _texts(record: "Record", extent: "Extent | None", external: bool, now: float
         rank = f" (rank {reason.node_rank_index})" if reason.node_rank_index else ""
         yield f"{when} ago: {reason.reschedule_reason} of Pod {reason.pod_name}{where}{rank}"
     if extent is not None:
-        yield f"{when} ago: {_concerned(extent)} {'marked' if external else 'replaced'}"
+        yield f"{when} ago: {_outcome(extent, 'marked' if external else 'replaced')}"
     elif not record.reason_of_task:
         yield f"{when} ago"
 
 
-def _concerned(extent: "Extent") -> str:
+def _outcome(extent: "Extent", done: str) -> str:
+    """``done``: ``replaced``, or ``marked``."""
     if extent.whole:
-        return "the only Pod was" if extent.pods == 1 else f"all {extent.pods} Pods were"
+        return f"the only Pod was {done}" if extent.pods == 1 else f"all {extent.pods} Pods were {done}"
     names = ", ".join(extent.names)
+    if extent.pods == 1:
+        return f"Pod {names} was {done}"
     more = f" and {extent.pods - len(extent.names)} more" if extent.pods > len(extent.names) else ""
-    return f"Pod {names} was" if extent.pods == 1 else f"{extent.pods} Pods ({names}{more}) were"
+    return f"{extent.pods} Pods ({names}{more}) were {done}"

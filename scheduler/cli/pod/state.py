@@ -89,7 +89,7 @@ def why_no_logs(pod: ListedPod, container: str) -> str:
     unscheduled = next((c for c in conditions if c.type == POD_SCHEDULED and c.status == "False"), None)
     if not pod.spec.node_name:
         why = unscheduled.message or unscheduled.reason if unscheduled is not None else ""
-        return f"{phase}, and it has no node" + (f": {why}" if why else "")
+        return f"{phase}, and it has no node: {why}" if why else f"{phase}, and it has no node"
     statuses = [*(pod.status.init_container_statuses or ()), *(pod.status.container_statuses or ())]
     own = next((status.state for status in statuses if status.name == container and status.state is not None), None)
     if own is not None and (own.running is not None or own.terminated is not None):

@@ -43,10 +43,10 @@ def not_found(templates: Sequence[str]) -> str:
     """Which JobTemplates do not exist; "" if there are none. The text about a single one is Volcano's."""
     if not templates:
         return ""
-    quoted = [f'"{name}"' for name in templates]
-    what = "jobtemplate" if len(quoted) == 1 else f"{len(quoted)} jobtemplates"
-    where = "" if len(quoted) == 1 else ":"
-    return f"{what}.flow.volcano.sh{where} {join_names(quoted)} not found"
+    if len(templates) == 1:
+        return f'jobtemplate.flow.volcano.sh "{templates[0]}" not found'
+    names = join_names([f'"{name}"' for name in templates])
+    return f"{len(templates)} jobtemplates.flow.volcano.sh: {names} not found"
 
 
 def foreign_jobs(flow: JobFlow, jobs: Sequence[Job]) -> list[RecordEvent]:

@@ -222,8 +222,9 @@ def _carried_out(queue: Queue, desired: DesiredState, action: Action | None) -> 
     if desired.state in SHUT and (now not in SHUT or closed_for_itself):
         last_stage.append(normal(QUEUE, queue, Action.CLOSE_QUEUE, "Close queue succeed"))
     if desired.refusal and action is not None:
-        prefix = "Close queue failed for " if action is Action.CLOSE_QUEUE else ""
-        last_stage.append(warning(QUEUE, queue, action, prefix + desired.refusal))
+        closing = action is Action.CLOSE_QUEUE
+        text = f"Close queue failed for {desired.refusal}" if closing else desired.refusal
+        last_stage.append(warning(QUEUE, queue, action, text))
     if last:
         last_stage.append(Patch(QUEUE, "", name, last, uid))
     return plan.then(*last_stage)

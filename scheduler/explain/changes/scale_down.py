@@ -69,10 +69,10 @@ def _without_pods(evidence: Evidence, removable: Sequence[tuple[Job, Task]], amo
     texts: list[str] = []
     edits: list[Edit] = []
     for job, tasks in removed.values():
-        what = "1 Pod" if len(tasks) == 1 else f"{len(tasks)} Pods"
+        fewer = "1 Pod fewer" if len(tasks) == 1 else f"{len(tasks)} Pods fewer"
         workload = workload_of(evidence, job)
         names, least = ", ".join(task.name for task in tasks), max(job.min_member, 1)
-        texts.append(f"{what} fewer of {workload.kind} {job.namespace}/{workload.name}, which needs {least}: {names}")
+        texts.append(f"{fewer} of {workload.kind} {job.namespace}/{workload.name}, which needs {least}: {names}")
         for task in tasks:
             edits += _scaled_down(evidence, task)
             edits.append(Edit(POD, task.namespace, task.name, lambda raw: None))

@@ -62,20 +62,21 @@ class ChipFilter:
                 text = f"node(s) had more free chips than the {family.chips} of a node of the family {family.title}"
                 return [(text, number), *(self.reasons(rows) if len(rows) else ())]
         if request <= family.group:
-            chips = "chip" if request == 1 else "chips"
-            return ((f"node(s) had no {family.group_name} with {request} free {chips}", len(rows)),)
+            chips = "1 free chip" if request == 1 else f"{request} free chips"
+            return ((family.no_group.format(free=chips), len(rows)),)
         free = np.bitwise_count(self._ledger.usable(rows, self._use.without_faults))
-        needed = f"{'all ' if request == family.chips else ''}{request} are needed"
         sizes = np.maximum(self._ledger.capacity + self._ledger.broken, request)[rows]
         numbers = Counter(zip(free.tolist(), sizes.tolist(), strict=True))
-        return [
-            (f"node(s) had {number} of {size} chips free, {needed if number < request else self._apart}", count)
-            for (number, size), count in sorted(numbers.items())
-        ]
+        return [(self._reason(number, size), count) for (number, size), count in sorted(numbers.items())]
 
-    @property
-    def _apart(self) -> str:
-        return f"but not {self._chips} that one Pod may use together"
+    def _reason(self, number: int, size: int) -> str:
+        """Why nodes with ``number`` free chips of ``size`` are refused."""
+        request = self._chips
+        if number >= request:
+            return f"node(s) had {number} of {size} chips free, but not {request} that one Pod may use together"
+        if request == self._use.family.chips:
+            return f"node(s) had {number} of {size} chips free, all {request} are needed"
+        return f"node(s) had {number} of {size} chips free, {request} are needed"
 
 
 class ChipScore:

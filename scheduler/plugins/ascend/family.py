@@ -103,6 +103,8 @@ class Family(msgspec.Struct, frozen=True, eq=False):
     group: int = 0
     """Number of chips of a group, if a Pod that requests no more has to stay in one."""
     group_name: str = "card"
+    no_group: str = "node(s) had no card with {free}"
+    """The reason of nodes without a group that has room. ``{free}``: ``4 free chips``."""
 
     def sizes_text(self) -> str:
         """The valid requests, for messages: ``1, 2, 4 or 8``, ``1 to 8, 10 or 12``."""

@@ -100,9 +100,9 @@ def free_chips(evidence: Evidence, plugin: Ascend) -> Iterator[Plan]:
         )
     if chips and other_adjustments is not None:
         whole = int(asking[0].cls.request[position]) // MILLI
-        where = f" in one {use.family.group_name}" if whole <= use.family.group else ""
+        group = use.family.group_name if whole <= use.family.group else ""
         yield (
-            Adjustment(ChangeKind.CHIPS, len(chips), len(chips), partial(_freed, evidence, resource, chips, where)),
+            Adjustment(ChangeKind.CHIPS, len(chips), len(chips), partial(_freed, evidence, resource, chips, group)),
             *other_adjustments,
         )
 
@@ -131,8 +131,8 @@ def _nearest(
     return None if best is None else best[2:]
 
 
-def _freed(evidence: Evidence, resource: ChipResource, chips: list[Chip], where: str, amount: int) -> Step:
-    """``where``: in what part of the node, for the text."""
+def _freed(evidence: Evidence, resource: ChipResource, chips: list[Chip], group: str, amount: int) -> Step:
+    """``group``: what the chips of a node have to be in, such as an HCCS ring; "": anywhere on it."""
     names = evidence.session.nodes.names
     by_node: dict[str, list[int]] = {}
     for row, chip in chips[:amount]:
@@ -143,9 +143,12 @@ def _freed(evidence: Evidence, resource: ChipResource, chips: list[Chip], where:
         holders = _holders(evidence, resource, node)
         edits += _edits(resource, node, freed_chips, holders)
         held = dict.fromkeys(pod for chip, pod in holders.items() if chip in freed_chips)
-        by = f" (held by {join_names([f'{namespace}/{name}' for namespace, name in held])})" if held else ""
         number = len(freed_chips)
-        texts.append(f"{number} more free chip{'s' * (number > 1)}{where} on node {node}{by}")
+        more = "1 more free chip" if number == 1 else f"{number} more free chips"
+        text = f"{more} in one {group} on node {node}" if group else f"{more} on node {node}"
+        if held:
+            text += f" (held by {join_names([f'{namespace}/{name}' for namespace, name in held])})"
+        texts.append(text)
     return Step(" and ".join(texts), tuple(edits))
 
 

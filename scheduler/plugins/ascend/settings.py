@@ -65,8 +65,8 @@ def _number(arguments: Arguments, key: str, default: int, *, least: int, most: i
         return default
     text = str(value)
     if not (text.isascii() and text.isdecimal() and len(text) < 10 and least <= int(text) <= most):
-        limits = f"of at least {least}" if most == 10**9 else f"from {least} to {most}"
-        return arguments.set_aside(key, value, f"not a number {limits}", default)
+        problem = f"not a number of at least {least}" if most == 10**9 else f"not a number from {least} to {most}"
+        return arguments.set_aside(key, value, problem, default)
     return int(text)
 
 

@@ -76,10 +76,9 @@ def _return(session: Session) -> str:
     """How the cards come back."""
     configured = session.configuration.has_action
     if configured(_GANG_RECLAIM):
-        actions = (
-            f"the actions {_RECLAIM} and {_GANG_RECLAIM}" if configured(_RECLAIM) else f"the action {_GANG_RECLAIM}"
-        )
-        return f"{actions} can take them back"
+        if configured(_RECLAIM):
+            return f"the actions {_RECLAIM} and {_GANG_RECLAIM} can take them back"
+        return f"the action {_GANG_RECLAIM} can take them back"
     if configured(_RECLAIM):
         return (
             f"the action {_RECLAIM} can take them back from jobs that can spare Pods; whole gangs give them back only "

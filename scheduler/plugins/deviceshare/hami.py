@@ -90,10 +90,15 @@ class NpuClaim(msgspec.Struct, frozen=True):
         return self.problem or description_of(self.containers, self._description)
 
     def _description(self, request: CardRequest) -> str:
-        number, owner = (self.title, "its") if request.number == 1 else (f"{request.number} {self.title}s", "their")
-        memory = "all" if request.percent >= 0 else request.memory
-        cores = f" and {request.cores} of {owner} cores" if request.cores else ""
-        return f"{number} with {memory} of {owner} memory{cores} free"
+        number, cores = request.number, request.cores
+        memory = "all" if request.percent >= 0 else f"{request.memory}"
+        if number == 1 and cores:
+            return f"{self.title} with {memory} of its memory and {cores} of its cores free"
+        if number == 1:
+            return f"{self.title} with {memory} of its memory free"
+        if cores:
+            return f"{number} {self.title}s with {memory} of their memory and {cores} of their cores free"
+        return f"{number} {self.title}s with {memory} of their memory free"
 
 
 class HamiNpu:

@@ -80,9 +80,9 @@ class CoreClaim(msgspec.Struct, frozen=True):
 
     @property
     def description(self) -> str:
-        return self.problem or f"{KIND} chips with {self.cores} AI cores free" + (
-            f" for template {self.template}" if self.template else ""
-        )
+        if self.problem or not self.template:
+            return self.problem or f"{KIND} chips with {self.cores} AI cores free"
+        return f"{KIND} chips with {self.cores} AI cores free for template {self.template}"
 
 
 class MindClusterNpu:

@@ -261,9 +261,10 @@ class Vgpu:
 
 
 def _description(request: CardRequest) -> str:
-    number, owner = ("GPU", "its") if request.number == 1 else (f"{request.number} GPUs", "their")
-    memory = f"{request.memory} of" if request.percent < 0 else f"{request.percent}% of"
-    return f"{number} with {memory} {owner} memory and {request.cores}% of the cores free"
+    memory = f"{request.memory}" if request.percent < 0 else f"{request.percent}%"
+    if request.number == 1:
+        return f"GPU with {memory} of its memory and {request.cores}% of the cores free"
+    return f"{request.number} GPUs with {memory} of their memory and {request.cores}% of the cores free"
 
 
 def _listed(text: str) -> frozenset[str]:

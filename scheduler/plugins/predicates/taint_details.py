@@ -33,8 +33,9 @@ def untolerated_taints(session: Session, plugin: Predicates, task: Task, job: Jo
             found[taint] += number
     ordered = sorted((-number, taint) for taint, number in found.items() if number)
     for number, taint in ordered[:_SHOWN]:
-        nodes = "1 node has" if number == -1 else f"{-number} nodes have"
-        text = f"{task.name}: {nodes} the taint {taint_text(*taint)}, which it does not tolerate"
+        text = f"{task.name}: {-number} nodes have the taint {taint_text(*taint)}, which it does not tolerate"
+        if number == -1:
+            text = f"{task.name}: 1 node has the taint {taint_text(*taint)}, which it does not tolerate"
         yield Gate(GateKind.NODES, text, Predicates.name)
     if len(ordered) > _SHOWN:
         text = f"{task.name}: nodes have {len(ordered) - _SHOWN} other taints, which it does not tolerate"

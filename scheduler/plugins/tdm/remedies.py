@@ -41,10 +41,12 @@ def zones(session: Session, plugin: Tdm, task: Task, job: Job, reasons: set[str]
         codes, _ = session.nodes.facts.label_column(REVOCABLE_ZONE)
         number = int((codes >= 0).sum())
         clock = datetime.fromtimestamp(session.now).strftime("%H:%M")
-        who = "may use them" if revocable(task.cls.annotations) else f"may not, without annotation {REVOCABLE_ZONE}"
-        yield Gate(
-            GateKind.NODES, f"{number} of {len(codes)} nodes are on loan, {task.name} {who}; it is {clock}", Tdm.name
-        )
+        lent = f"{number} of {len(codes)} nodes are on loan"
+        if revocable(task.cls.annotations):
+            text = f"{lent}, {task.name} may use them; it is {clock}"
+        else:
+            text = f"{lent}, {task.name} may not, without annotation {REVOCABLE_ZONE}; it is {clock}"
+        yield Gate(GateKind.NODES, text, Tdm.name)
 
 
 @remedies(Tdm, ChangeKind.REVOCABLE)
@@ -99,8 +101,10 @@ def _widened(zone: str, key: str, hours: Hours, now: float) -> Adjustment:
     def at(amount: int) -> Step:
         first, last = (start - amount, end) if earlier else (start, end + amount)
         text = f"{_clock(first)}-{_clock(last)}"
-        what = f"begin {amount} min earlier" if earlier else f"end {amount} min later"
-        text_of_change = f"let revocable zone {zone} {what}: {text} rather than {hours.text} (it is {_clock(minute)})"
+        rather = f"{text} rather than {hours.text} (it is {_clock(minute)})"
+        text_of_change = f"let revocable zone {zone} end {amount} min later: {rather}"
+        if earlier:
+            text_of_change = f"let revocable zone {zone} begin {amount} min earlier: {rather}"
         return Step(text_of_change, arguments=_hours(key, text))
 
     return Adjustment(ChangeKind.HOURS, min(before, after), _DAY - (end - start) % _DAY, at, zone)

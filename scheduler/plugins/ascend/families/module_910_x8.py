@@ -63,5 +63,6 @@ FAMILIES: Final = (
         missing_is_broken=True,
         group=RING_SIZE,
         group_name="HCCS ring",
+        no_group="node(s) had no HCCS ring with {free}",
     ),
 )

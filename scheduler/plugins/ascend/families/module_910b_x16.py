@@ -21,5 +21,6 @@ FAMILIES: Final = (
         missing_is_broken=True,
         group=HALF,
         group_name="half",
+        no_group="node(s) had no half with {free}",
     ),
 )

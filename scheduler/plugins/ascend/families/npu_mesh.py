@@ -22,6 +22,7 @@ FAMILIES: Final = tuple(
         npu_configuration=True,
         group=MESH,
         group_name="mesh",
+        no_group="node(s) had no mesh with {free}",
     )
     for chips in (8, 16)
 )

@@ -79,9 +79,16 @@ class PodDeletions:
                 session.decisions.evictions.append(Evict(task, reason, grace_period))
 
     def _report(self, job: Job, restart: Restart) -> None:
-        what = f"{len(restart.pods)} Pods are" if len(restart.pods) != 1 else f"Pod {restart.pods[0].name} is"
-        how = "deleted without a grace period" if restart.force else "deleted"
-        text = f"restart {restart.number} of the job: {what} {how} ({restart.why})"
+        names = [entry.name for entry in restart.pods]
+        restarts = f"restart {restart.number} of the job"
+        if len(names) == 1 and restart.force:
+            text = f"{restarts}: Pod {names[0]} is deleted without a grace period ({restart.why})"
+        elif len(names) == 1:
+            text = f"{restarts}: Pod {names[0]} is deleted ({restart.why})"
+        elif restart.force:
+            text = f"{restarts}: {len(names)} Pods are deleted without a grace period ({restart.why})"
+        else:
+            text = f"{restarts}: {len(names)} Pods are deleted ({restart.why})"
         self._session.event(group_ref(job), EVENT_WARNING, EVENT_RESCHEDULED, text)
 
     def _is_reachable(self, node: str) -> bool:

@@ -56,8 +56,8 @@ def _describe(session: Session, claim: PersistentVolumeClaim) -> str:
         size = quantity(MEMORY, request_of(claim).size)
     except QuantityError:
         return "asks for no amount"
-    of_class = f"of class {name}" if name else "without a class"
-    return f"asks for {size} {of_class}: {_free(session, name)}, {_provisioning(session, name)}"
+    found = f"{_free(session, name)}, {_provisioning(session, name)}"
+    return f"asks for {size} of class {name}: {found}" if name else f"asks for {size} without a class: {found}"
 
 
 def _free(session: Session, storage_class: str) -> str:
@@ -70,8 +70,10 @@ def _free(session: Session, storage_class: str) -> str:
                 continue  # the filter reports it
     if not sizes:
         return "no such volume is free"
-    number = "1 such volume is" if len(sizes) == 1 else f"{len(sizes)} such volumes are"
-    return f"{number} free, the largest of {quantity(MEMORY, max(sizes))}"
+    most = quantity(MEMORY, max(sizes))
+    if len(sizes) == 1:
+        return f"1 such volume is free, the largest of {most}"
+    return f"{len(sizes)} such volumes are free, the largest of {most}"
 
 
 def _provisioning(session: Session, name: str) -> str:

@@ -122,9 +122,10 @@ def _with_volumes(
         return {**blank, "metadata": {**blank["metadata"], "labels": labels}, "spec": spec}
 
     names = [request.prebound or evidence.unused_name(VOLUME, f"volume-for-{key.replace('/', '-')}") for key in chosen]
-    of_class = f" of class {request.storage_class}" if request.storage_class else " without a class"
-    text = f"{amount} volume{'s' * (amount > 1)} more of {size}{of_class}, {', '.join(spec['accessModes'])}"
-    text += f" (for claim{'s' * (amount > 1)} {join_names(chosen)})"
+    volumes = "1 volume more" if amount == 1 else f"{amount} volumes more"
+    of_class = f"of class {request.storage_class}" if request.storage_class else "without a class"
+    claimants = f"for claim {chosen[0]}" if amount == 1 else f"for claims {join_names(chosen)}"
+    text = f"{volumes} of {size} {of_class}, {', '.join(spec['accessModes'])} ({claimants})"
     return Step(text, tuple(Edit(VOLUME, "", name, created, creates=True) for name in names))
 
 
