@@ -441,7 +441,7 @@ def take_in(cache: ClusterCache, objects: Iterable[Raw]) -> float:
         assert kind is not None and kind.struct is not None
         data = msgspec.json.encode(raw)
         begun = time.process_time()
-        cache.upsert(kind.name, msgspec.json.decode(data, type=kind.struct))
+        cache.upsert(kind, msgspec.json.decode(data, type=kind.struct))
         seconds += time.process_time() - begun
     return seconds
 

@@ -26,6 +26,7 @@ import scheduler.plugins  # noqa: F401
 from benchmarks.figures import report, report_time
 from benchmarks.memory import CONFIGURATION, START, device_info, nodes, queues
 from scheduler.api import objects, scheduling
+from scheduler.api.kinds import CONFIG_MAP, NODE, POD, POD_GROUP, QUEUE, Kind
 from scheduler.api.names import GROUP_NAME
 from scheduler.cache import ClusterCache
 from scheduler.cli.process import COLLECTION
@@ -37,7 +38,7 @@ CONFIGURATIONS = {"proportion": DEFAULT_CONFIGURATION, "capacity-card": CONFIGUR
 WARM_UP, ROUNDS = 5, 21
 
 
-def job(name: str, node: str = "") -> Iterator[tuple[str, objects.KubeObject]]:
+def job(name: str, node: str = "") -> Iterator[tuple[Kind, objects.KubeObject]]:
     """A PodGroup of one member and its Pod, which runs on ``node``, or waits without one."""
     group: dict[str, Any] = {
         "metadata": {"name": name, "namespace": "default", "uid": f"g-{name}", "creationTimestamp": START},
@@ -45,7 +46,7 @@ def job(name: str, node: str = "") -> Iterator[tuple[str, objects.KubeObject]]:
     }
     if node:
         group["status"] = {"phase": "Running", "running": 1}
-    yield "PodGroup", msgspec.convert(group, scheduling.PodGroup)
+    yield POD_GROUP, msgspec.convert(group, scheduling.PodGroup)
     pod: dict[str, Any] = {
         "metadata": {
             "name": name,
@@ -61,7 +62,7 @@ def job(name: str, node: str = "") -> Iterator[tuple[str, objects.KubeObject]]:
         },
         "status": {"phase": "Running" if node else "Pending"},
     }
-    yield "Pod", msgspec.convert(pod, objects.Pod)
+    yield POD, msgspec.convert(pod, objects.Pod)
 
 
 class Sessions:
@@ -70,9 +71,12 @@ class Sessions:
     def __init__(self, node_number: int, job_number: int, plugin: str) -> None:
         self._configuration = parse_configuration(CONFIGURATIONS[plugin])
         cache = self._cache = ClusterCache(["volcano-py"])
-        cache.replace("Queue", queues())
-        cache.replace("Node", nodes(node_number))
-        cache.replace("ConfigMap", device_info(node_number))
+        for queue in queues():
+            cache.upsert(QUEUE, queue)
+        for node in nodes(node_number):
+            cache.upsert(NODE, node)
+        for info in device_info(node_number):
+            cache.upsert(CONFIG_MAP, info)
         for i in range(job_number):
             for kind, obj in job(f"running-{i:06d}", f"node-{i % node_number:05d}"):
                 cache.upsert(kind, obj)
@@ -90,7 +94,7 @@ class Sessions:
         """Confirms the bindings of a session: their Pods run."""
         for bind in outcome.decisions.binds:
             for kind, obj in job(bind.task.name, bind.node):
-                if kind == "Pod":
+                if kind is POD:
                     self._cache.upsert(kind, obj)
 
     def lone(self, number: int) -> tuple[float, float]:

@@ -22,6 +22,7 @@ import scheduler.actions
 import scheduler.plugins  # noqa: F401
 from benchmarks.figures import report, report_time
 from scheduler.api import objects, scheduling
+from scheduler.api.kinds import CONFIG_MAP, NODE, POD, POD_GROUP, QUEUE, Kind
 from scheduler.api.names import ASCEND_910, CARD_NAME, CARD_QUOTA, GROUP_NAME
 from scheduler.cache import ClusterCache
 from scheduler.framework.configuration_file import DEFAULT_CONFIGURATION, parse_configuration
@@ -98,7 +99,7 @@ class Mix:
         return "cpu", {"cpu": "1", "memory": "4Gi"}, {}
 
 
-def workload(node_number: int, pod_number: int) -> Iterator[tuple[str, objects.KubeObject]]:
+def workload(node_number: int, pod_number: int) -> Iterator[tuple[Kind, objects.KubeObject]]:
     mix = Mix.of(node_number, pod_number)
     for i in range(mix.gangs):
         queue, requests, annotations = mix.gang(i)
@@ -107,7 +108,7 @@ def workload(node_number: int, pod_number: int) -> Iterator[tuple[str, objects.K
             "metadata": {"name": name, "namespace": "default", "uid": f"g{i}", "creationTimestamp": START},
             "spec": {"minMember": GANG, "queue": queue},
         }
-        yield "PodGroup", msgspec.convert(group, scheduling.PodGroup)
+        yield POD_GROUP, msgspec.convert(group, scheduling.PodGroup)
         for j in range(GANG):
             pod = {
                 "metadata": {
@@ -124,7 +125,7 @@ def workload(node_number: int, pod_number: int) -> Iterator[tuple[str, objects.K
                 },
                 "status": {"phase": "Pending"},
             }
-            yield "Pod", msgspec.convert(pod, objects.Pod)
+            yield POD, msgspec.convert(pod, objects.Pod)
 
 
 def queues() -> Iterator[scheduling.Queue]:
@@ -140,9 +141,12 @@ def measure(node_number: int, pod_number: int) -> dict[str, float]:
     configuration = parse_configuration(CONFIGURATION)
     cache = ClusterCache(["volcano-py"])
     begun = time.perf_counter()
-    cache.replace("Queue", queues())
-    cache.replace("Node", nodes(node_number))
-    cache.replace("ConfigMap", device_info(node_number))
+    for queue in queues():
+        cache.upsert(QUEUE, queue)
+    for node in nodes(node_number):
+        cache.upsert(NODE, node)
+    for info in device_info(node_number):
+        cache.upsert(CONFIG_MAP, info)
     pods: dict[str, objects.Pod] = {}
     for kind, obj in workload(node_number, pod_number):
         cache.upsert(kind, obj)
@@ -159,7 +163,7 @@ def measure(node_number: int, pod_number: int) -> dict[str, float]:
         pod.spec.node_name = bind.node
         pod.status.phase = "Running"
         pod.metadata.annotations = {**(pod.metadata.annotations or {}), **bind.annotations}
-        cache.upsert("Pod", pod)
+        cache.upsert(POD, pod)
     confirmed = time.perf_counter()
     del outcome
     for _ in range(3):

@@ -20,6 +20,7 @@ import scheduler.plugins  # noqa: F401
 from benchmarks.figures import report, report_time
 from scheduler.api import objects, scheduling
 from scheduler.api.decisions import Bind
+from scheduler.api.kinds import NODE, POD, POD_GROUP, QUEUE, Kind
 from scheduler.api.names import ACCELERATOR_TYPE, GROUP_NAME, HUAWEI_PREFIX, PREDICATE_TIME, SCHEDULE_POLICY
 from scheduler.cache import ClusterCache
 from scheduler.cli.process import COLLECTION
@@ -59,7 +60,7 @@ def nodes(number: int) -> Iterator[objects.Node]:
         yield msgspec.convert({"metadata": metadata, "status": {"allocatable": allocatable}}, objects.Node)
 
 
-def job(random: Random, number: int) -> Iterator[tuple[str, objects.KubeObject]]:
+def job(random: Random, number: int) -> Iterator[tuple[Kind, objects.KubeObject]]:
     """A gang of one to twelve Pods."""
     family = FAMILIES[number % len(FAMILIES)]
     whole = CHIPS[family.name]
@@ -75,7 +76,7 @@ def job(random: Random, number: int) -> Iterator[tuple[str, objects.KubeObject]]
         "metadata": {**metadata, "name": name, "uid": name, "annotations": policy},
         "spec": {"minMember": pods, "queue": "default"},
     }
-    yield "PodGroup", msgspec.convert(group, scheduling.PodGroup)
+    yield POD_GROUP, msgspec.convert(group, scheduling.PodGroup)
     requests = {"cpu": "4", "memory": "16Gi", family.resources[0]: str(chips)}
     for i in range(pods):
         own = {"name": f"{name}-{i}", "uid": f"{name}-{i}", "labels": labels}
@@ -88,7 +89,7 @@ def job(random: Random, number: int) -> Iterator[tuple[str, objects.KubeObject]]
             },
             "status": {"phase": "Pending"},
         }
-        yield "Pod", msgspec.convert(pod, objects.Pod)
+        yield POD, msgspec.convert(pod, objects.Pod)
 
 
 class Cluster:
@@ -99,8 +100,9 @@ class Cluster:
         self._configuration = parse_configuration(DEFAULT_CONFIGURATION)
         self._cache = ClusterCache(["volcano-py"])
         queue = {"metadata": {"name": "default"}, "spec": {"weight": 1}, "status": {"state": "Open"}}
-        self._cache.upsert("Queue", msgspec.convert(queue, scheduling.Queue))
-        self._cache.replace("Node", nodes(node_number))
+        self._cache.upsert(QUEUE, msgspec.convert(queue, scheduling.Queue))
+        for node in nodes(node_number):
+            self._cache.upsert(NODE, node)
         self.pods: dict[str, objects.Pod] = {}
         for kind, obj in (each for number in range(job_number) for each in job(random, number)):
             self._cache.upsert(kind, obj)
@@ -125,7 +127,7 @@ class Cluster:
             pod.spec.node_name = bind.node
             pod.status.phase = "Running"
             pod.metadata.annotations = {**(pod.metadata.annotations or {}), **bind.annotations}
-            self._cache.upsert("Pod", pod)
+            self._cache.upsert(POD, pod)
         return seconds, len(outcome.decisions.binds)
 
     def _take(self, bind: Bind) -> None:
@@ -145,12 +147,12 @@ class Cluster:
         found = [self.pods[name] for name in self._chips if int(name.split("-")[1]) % share == 0]
         for pod in found:
             pod.metadata.deletion_timestamp = START
-            self._cache.upsert("Pod", pod)
+            self._cache.upsert(POD, pod)
         return found
 
     def delete(self, pods: list[objects.Pod]) -> None:
         for pod in pods:
-            self._cache.delete("Pod", pod.metadata.namespace, pod.metadata.name)
+            self._cache.delete(POD, pod.metadata.namespace, pod.metadata.name)
             self.held[pod.spec.node_name or ""] ^= self._chips.pop(pod.metadata.name)
 
 

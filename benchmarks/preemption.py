@@ -21,6 +21,7 @@ import scheduler.actions
 import scheduler.plugins  # noqa: F401
 from benchmarks.figures import report_time
 from scheduler.api import objects, scheduling
+from scheduler.api.kinds import NODE, POD, POD_GROUP, PRIORITY_CLASS, QUEUE
 from scheduler.api.names import GROUP_NAME
 from scheduler.cache import ClusterCache
 from scheduler.cli.process import COLLECTION
@@ -93,24 +94,24 @@ def cluster(kind: str, number: int, running: int, preemptors: int) -> ClusterCac
     grouping, priority, cpu, queue = KINDS[kind]
     cache = ClusterCache(["volcano-py"])
     for node in nodes(number):
-        cache.upsert("Node", node)
+        cache.upsert(NODE, node)
     for name, value in ((LOW, 10), (HIGH, 1000)):
         cache.upsert(
-            "PriorityClass", msgspec.convert({"metadata": {"name": name}, "value": value}, objects.PriorityClass)
+            PRIORITY_CLASS, msgspec.convert({"metadata": {"name": name}, "value": value}, objects.PriorityClass)
         )
     for name, spec in (("default", {}), ("other", {}), ("narrow", {"capability": {"cpu": "32"}})):
         body = {"metadata": {"name": name}, "spec": {"weight": 1, **spec}, "status": {"state": "Open"}}
-        cache.upsert("Queue", msgspec.convert(body, scheduling.Queue))
+        cache.upsert(QUEUE, msgspec.convert(body, scheduling.Queue))
     held = "narrow" if queue == "narrow" else "default"
     for i in range(running):
-        cache.upsert("PodGroup", group(f"low-{i:05d}", 1, LOW, held))
-        cache.upsert("Pod", pod(f"low-{i:05d}", f"low-{i:05d}", "4", f"node-{i % number:05d}"))
+        cache.upsert(POD_GROUP, group(f"low-{i:05d}", 1, LOW, held))
+        cache.upsert(POD, pod(f"low-{i:05d}", f"low-{i:05d}", "4", f"node-{i % number:05d}"))
     jobs, size = {SINGLE: (preemptors, 1), ONE_GANG: (1, preemptors), GANGS: (preemptors, 8)}[grouping]
     for i in range(jobs):
         name = f"high-{i:05d}"
-        cache.upsert("PodGroup", group(name, size, priority, queue))
+        cache.upsert(POD_GROUP, group(name, size, priority, queue))
         for j in range(size):
-            cache.upsert("Pod", pod(f"{name}-{j}", name, cpu))
+            cache.upsert(POD, pod(f"{name}-{j}", name, cpu))
     return cache
 
 

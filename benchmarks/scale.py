@@ -28,6 +28,7 @@ from benchmarks.figures import report, report_time
 from benchmarks.memory import CONFIGURATION, GANG, Mix, device_info, nodes, queues
 from benchmarks.scale_plot import draw
 from scheduler.api import objects, scheduling
+from scheduler.api.kinds import CONFIG_MAP, NODE, POD, POD_GROUP, QUEUE, Kind
 from scheduler.api.names import GROUP_NAME
 from scheduler.cache import ClusterCache
 from scheduler.cli.process import COLLECTION
@@ -164,16 +165,19 @@ def measure(pod_number: int) -> Measured:
     mix = Mix.of(node_number, pod_number)
     work = Work(mix)
     empty = _peak_memory()
-    cache.replace("Queue", queues())
-    cache.replace("Node", nodes(node_number))
-    cache.replace("ConfigMap", device_info(node_number))
+    for queue in queues():
+        cache.upsert(QUEUE, queue)
+    for node in nodes(node_number):
+        cache.upsert(NODE, node)
+    for info in device_info(node_number):
+        cache.upsert(CONFIG_MAP, info)
     store = 0.0
     for i in range(mix.gangs):
         group, pods = work.group(i), list(work.pods(i))
         begun = time.process_time()
-        cache.upsert("PodGroup", decode_group(group))
+        cache.upsert(POD_GROUP, decode_group(group))
         for text in pods:
-            cache.upsert("Pod", decode_pod(text))
+            cache.upsert(POD, decode_pod(text))
         store += time.process_time() - begun
 
     begun, begun_cpu = time.perf_counter(), time.process_time()
@@ -190,7 +194,7 @@ def measure(pod_number: int) -> Measured:
         pods = [work.running_pod(*bind) for bind in binds[start : start + GANG]]
         begun = time.process_time()
         for text in pods:
-            cache.upsert("Pod", decode_pod(text))
+            cache.upsert(POD, decode_pod(text))
         confirm += time.process_time() - begun
 
     def session() -> tuple[float, int]:
@@ -231,7 +235,7 @@ def measure(pod_number: int) -> Measured:
     )
 
 
-def lone_pod(i: int) -> Iterator[tuple[str, objects.KubeObject]]:
+def lone_pod(i: int) -> Iterator[tuple[Kind, objects.KubeObject]]:
     """A PodGroup with one Pod."""
     metadata: dict[str, Any] = {
         "name": f"lone-{i}",
@@ -240,11 +244,11 @@ def lone_pod(i: int) -> Iterator[tuple[str, objects.KubeObject]]:
         "creationTimestamp": STARTED,
     }
     spec = {"minMember": 1, "queue": "cpu"}
-    yield "PodGroup", msgspec.convert({"metadata": metadata, "spec": spec}, scheduling.PodGroup)
+    yield POD_GROUP, msgspec.convert({"metadata": metadata, "spec": spec}, scheduling.PodGroup)
     metadata |= {"uid": f"lone-pod-{i}", "annotations": {GROUP_NAME: f"lone-{i}"}}
     container = {"name": "main", "image": "train", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}
     pod = {"metadata": metadata, "spec": {"schedulerName": "volcano-py", "containers": [container]}}
-    yield "Pod", msgspec.convert(pod | {"status": {"phase": "Pending"}}, objects.Pod)
+    yield POD, msgspec.convert(pod | {"status": {"phase": "Pending"}}, objects.Pod)
 
 
 def _peak_memory() -> float:

@@ -65,7 +65,7 @@ class Cluster:
             **(meta or {}),
         }
         assert kind.struct is not None
-        self.cache.upsert(kind.name, msgspec.convert({"metadata": metadata, **parts}, kind.struct))
+        self.cache.upsert(kind, msgspec.convert({"metadata": metadata, **parts}, kind.struct))
 
     def fill(self, nodes: int, pods: int) -> None:
         amounts = {"cpu": "32", "memory": "256Gi", "pods": "110"}

@@ -23,6 +23,7 @@ import scheduler.actions
 import scheduler.plugins  # noqa: F401
 from benchmarks.figures import report, report_time
 from scheduler.api import objects, scheduling
+from scheduler.api.kinds import CONFIG_MAP, NODE, POD, POD_GROUP, QUEUE, Kind
 from scheduler.api.names import (
     ACCELERATOR_TYPE,
     ASCEND_910,
@@ -89,7 +90,7 @@ def nodes(number: int) -> Iterator[tuple[objects.Node, objects.ConfigMap]]:
         yield msgspec.convert(node, objects.Node), msgspec.convert(info, objects.ConfigMap)
 
 
-def job(name: str, pods: int, block: int) -> Iterator[tuple[str, objects.KubeObject]]:
+def job(name: str, pods: int, block: int) -> Iterator[tuple[Kind, objects.KubeObject]]:
     requests = {"cpu": "8", "memory": "64Gi", ASCEND_910: str(CHIPS)}
     group: dict[str, Any] = {
         "metadata": {
@@ -102,7 +103,7 @@ def job(name: str, pods: int, block: int) -> Iterator[tuple[str, objects.KubeObj
         "spec": {"minMember": pods, "queue": "default", "minResources": {ASCEND_910: str(pods * CHIPS)}},
         "status": {"phase": "Inqueue"},
     }
-    yield "PodGroup", msgspec.convert(group, scheduling.PodGroup)
+    yield POD_GROUP, msgspec.convert(group, scheduling.PodGroup)
     for i in range(pods):
         metadata = {
             "name": f"{name}-{i}",
@@ -117,20 +118,20 @@ def job(name: str, pods: int, block: int) -> Iterator[tuple[str, objects.KubeObj
             "nodeSelector": SELECTOR,
             "containers": [{"name": "main", "image": "train", "resources": {"requests": requests}}],
         }
-        yield "Pod", msgspec.convert({"metadata": metadata, "spec": spec, "status": {"phase": "Pending"}}, objects.Pod)
+        yield POD, msgspec.convert({"metadata": metadata, "spec": spec, "status": {"phase": "Pending"}}, objects.Pod)
 
 
 def filled(number: int, kind: str) -> ClusterCache:
     waiting, size = KINDS[kind]
     cache = ClusterCache(["volcano-py"])
     queue = {"metadata": {"name": "default"}, "spec": {"weight": 1}, "status": {"state": "Open"}}
-    cache.upsert("Queue", msgspec.convert(queue, scheduling.Queue))
+    cache.upsert(QUEUE, msgspec.convert(queue, scheduling.Queue))
     for node, info in nodes(number):
-        cache.upsert("Node", node)
-        cache.upsert("ConfigMap", info)
+        cache.upsert(NODE, node)
+        cache.upsert(CONFIG_MAP, info)
     for i in range(waiting):
-        for name, obj in job(f"wait-{i:02d}", size, TOO_LARGE):
-            cache.upsert(name, obj)
+        for kind_of, obj in job(f"wait-{i:02d}", size, TOO_LARGE):
+            cache.upsert(kind_of, obj)
     return cache
 
 
@@ -140,8 +141,8 @@ def measure(number: int, pods: int, kind: str, profile: cProfile.Profile | None 
     cache = filled(number, kind)
     for _ in range(3):
         cache.assume(run_cycle(cache.snapshot(time.time()), configuration).decisions)
-    for name, obj in job("train", pods, BLOCK):
-        cache.upsert(name, obj)
+    for kind_of, obj in job("train", pods, BLOCK):
+        cache.upsert(kind_of, obj)
     gc.collect()
     if profile is not None:
         profile.enable()

@@ -22,7 +22,7 @@ import scheduler.actions
 import scheduler.plugins  # noqa: F401
 from benchmarks.figures import report_time
 from benchmarks.scheduler_perf import CHURN_INTERVAL, CONFIGURATION, WORKLOADS, Manifest, Workload
-from scheduler.api.kinds import SCHEDULER_KINDS
+from scheduler.api.kinds import POD, SCHEDULER_KINDS
 from scheduler.cache import ClusterCache
 from scheduler.cli.process import COLLECTION
 from scheduler.framework.configuration_file import parse_configuration
@@ -30,7 +30,7 @@ from scheduler.framework.cycle import run_cycle
 
 START = "2026-01-01T00:00:00Z"
 NAME = "volcano-py"
-STRUCTS = {kind.name: kind.struct for kind in SCHEDULER_KINDS}
+KINDS = {kind.name: kind for kind in SCHEDULER_KINDS}
 
 
 class Memory:
@@ -41,10 +41,10 @@ class Memory:
 
     def put(self, manifests: Iterable[Manifest]) -> None:
         for manifest in manifests:
-            kind, meta = manifest["kind"], manifest["metadata"]
-            uid = f"{kind}/{meta.get('namespace', '')}/{meta['name']}"
+            kind, meta = KINDS[manifest["kind"]], manifest["metadata"]
+            uid = f"{kind.name}/{meta.get('namespace', '')}/{meta['name']}"
             full = {**manifest, "metadata": {**meta, "uid": uid, "creationTimestamp": START}}
-            self.cache.upsert(kind, msgspec.convert(full, STRUCTS[kind]))
+            self.cache.upsert(kind, msgspec.convert(full, kind.struct))
 
 
 def _with_status(manifests: Iterable[Manifest], phase: str) -> Iterable[Manifest]:
@@ -90,7 +90,7 @@ def measure(workload: Workload, gang: int, profile: cProfile.Profile | None = No
         sessions += 1
         cache.assume(decisions)
         for eviction in decisions.evictions:
-            cache.delete("Pod", eviction.task.namespace, eviction.task.name)
+            cache.delete(POD, eviction.task.namespace, eviction.task.name)
         bound += sum(bind.task.name.startswith("pod-") for bind in decisions.binds)
         if not (decisions.binds or decisions.evictions):
             break

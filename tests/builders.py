@@ -33,7 +33,7 @@ def feed(cache: ClusterCache, *objects: Raw | Sequence[Raw]) -> None:
         assert manifest.kind is not None
         meta = manifest.raw["metadata"]
         raw = {**manifest.raw, "metadata": {"uid": f"uid-{manifest.raw['kind']}-{meta['name']}", **meta}}
-        cache.upsert(manifest.kind.name, decode(manifest.kind, raw, manifest.where))
+        cache.upsert(manifest.kind, decode(manifest.kind, raw, manifest.where))
 
 
 class World(PluginWorld):

@@ -1,6 +1,9 @@
-"""The kinds of objects that the program handles: their names on the wire and their structs."""
+"""The kinds of objects that the program handles, each declared once: its names on the wire, its struct, and whether the
+cache of the scheduler keeps its objects. A function that takes a ``Kind[T]`` returns its objects as ``T``."""
 
 from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from scheduler.api import acjob, batch, dra, objects, scheduling, storage
 from scheduler.api.names import (
@@ -15,17 +18,39 @@ from scheduler.api.names import (
     TOPOLOGY_API_VERSION,
 )
 
+if TYPE_CHECKING:  # only Python 3.13 and newer have type parameters with a default at run time
+    import typing_extensions
+
+    T_co = typing_extensions.TypeVar("T_co", bound=objects.KubeObject, covariant=True, default=objects.KubeObject)
+else:
+    T_co = TypeVar("T_co", covariant=True)
+T = TypeVar("T", bound=objects.KubeObject)
+
+
+class Cached(Enum):
+    """Whether the cache of the scheduler keeps the objects of a kind."""
+
+    NO = 0
+    WHOLE = 1
+    """As received. Snapshots have them."""
+    TABLE = 2
+    """A table of ``ClusterCache`` keeps what sessions need of them."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Kind:
-    """A kind of object. Compared by identity, because dictionaries by kind are read for every object."""
+class Kind(Generic[T_co]):
+    """A kind of object. Compared by identity, because dictionaries by kind are read for every object. ``Kind`` without
+    a parameter is one whose struct does not matter."""
 
     name: str
     api_version: str
     plural: str
     namespaced: bool
-    struct: type[objects.KubeObject] | None = None
+    struct: type[T_co] | None = None
     """The struct that objects are decoded into; None: the program passes objects on undecoded."""
+    cached: Cached = Cached.NO
+    optional: bool = False
+    """An API server may lack the kind."""
     group: str = field(init=False)
     """The API group; "" is the core group."""
 
@@ -43,6 +68,14 @@ class Kind:
         prefix = "/api/v1" if self.api_version == "v1" else f"/apis/{self.api_version}"
         return f"{prefix}/{self.plural}"
 
+    def key(self, namespace: str, name: str) -> str:
+        """The key of an object: ``namespace/name``, or its name if the kind is cluster-scoped."""
+        return f"{namespace}/{name}" if self.namespaced else name
+
+    def decoded_as(self, struct: type[T]) -> "Kind[T]":
+        """The kind, decoded into another struct. Its name and paths are the same, but it is another key."""
+        return Kind(self.name, self.api_version, self.plural, self.namespaced, struct)
+
     def path_in(self, namespace: str) -> str:
         """The API path of the collection in a namespace; over all namespaces if ``namespace`` is empty."""
         if not namespace:
@@ -59,38 +92,68 @@ def object_path(kind: Kind, namespace: str, name: str) -> str:
     return f"{kind.path_in(namespace if kind.namespaced else '')}/{name}"
 
 
-NODE = Kind("Node", "v1", "nodes", False, objects.Node)
-NAMESPACE = Kind("Namespace", "v1", "namespaces", False, objects.Namespace)
-PRIORITY_CLASS = Kind("PriorityClass", "scheduling.k8s.io/v1", "priorityclasses", False, objects.PriorityClass)
-QUEUE = Kind("Queue", SCHEDULING_API_VERSION, "queues", False, scheduling.Queue)
-POD_GROUP = Kind("PodGroup", SCHEDULING_API_VERSION, "podgroups", True, scheduling.PodGroup)
-CONFIG_MAP = Kind("ConfigMap", "v1", "configmaps", True, objects.ConfigMap)
-CLAIM = Kind("PersistentVolumeClaim", "v1", "persistentvolumeclaims", True, storage.PersistentVolumeClaim)
-VOLUME = Kind("PersistentVolume", "v1", "persistentvolumes", False, storage.PersistentVolume)
-STORAGE_CLASS = Kind("StorageClass", "storage.k8s.io/v1", "storageclasses", False, storage.StorageClass)
-CSI_NODE = Kind("CSINode", "storage.k8s.io/v1", "csinodes", False, storage.CsiNode)
-CSI_DRIVER = Kind("CSIDriver", "storage.k8s.io/v1", "csidrivers", False, storage.CsiDriver)
-STORAGE_CAPACITY = Kind(
-    "CSIStorageCapacity", "storage.k8s.io/v1", "csistoragecapacities", True, storage.CsiStorageCapacity
+NODE = Kind("Node", "v1", "nodes", False, objects.Node, cached=Cached.TABLE)
+NAMESPACE = Kind("Namespace", "v1", "namespaces", False, objects.Namespace, cached=Cached.WHOLE)
+PRIORITY_CLASS = Kind(
+    "PriorityClass", "scheduling.k8s.io/v1", "priorityclasses", False, objects.PriorityClass, cached=Cached.TABLE
 )
-ATTACHMENT = Kind("VolumeAttachment", "storage.k8s.io/v1", "volumeattachments", False, storage.VolumeAttachment)
-DEVICE_CLASS = Kind("DeviceClass", RESOURCE_API_VERSION, "deviceclasses", False, dra.DeviceClass)
-RESOURCE_SLICE = Kind("ResourceSlice", RESOURCE_API_VERSION, "resourceslices", False, dra.ResourceSlice)
-RESOURCE_CLAIM = Kind("ResourceClaim", RESOURCE_API_VERSION, "resourceclaims", True, dra.ResourceClaim)
+QUEUE = Kind("Queue", SCHEDULING_API_VERSION, "queues", False, scheduling.Queue, cached=Cached.TABLE)
+POD_GROUP = Kind("PodGroup", SCHEDULING_API_VERSION, "podgroups", True, scheduling.PodGroup, cached=Cached.TABLE)
+CONFIG_MAP = Kind("ConfigMap", "v1", "configmaps", True, objects.ConfigMap, cached=Cached.WHOLE)
+CLAIM = Kind(
+    "PersistentVolumeClaim", "v1", "persistentvolumeclaims", True, storage.PersistentVolumeClaim, cached=Cached.WHOLE
+)
+VOLUME = Kind("PersistentVolume", "v1", "persistentvolumes", False, storage.PersistentVolume, cached=Cached.WHOLE)
+STORAGE_CLASS = Kind(
+    "StorageClass", "storage.k8s.io/v1", "storageclasses", False, storage.StorageClass, cached=Cached.WHOLE
+)
+CSI_NODE = Kind("CSINode", "storage.k8s.io/v1", "csinodes", False, storage.CsiNode, cached=Cached.WHOLE)
+CSI_DRIVER = Kind("CSIDriver", "storage.k8s.io/v1", "csidrivers", False, storage.CsiDriver, cached=Cached.WHOLE)
+STORAGE_CAPACITY = Kind(
+    "CSIStorageCapacity",
+    "storage.k8s.io/v1",
+    "csistoragecapacities",
+    True,
+    storage.CsiStorageCapacity,
+    cached=Cached.WHOLE,
+)
+ATTACHMENT = Kind(
+    "VolumeAttachment", "storage.k8s.io/v1", "volumeattachments", False, storage.VolumeAttachment, cached=Cached.WHOLE
+)
+DEVICE_CLASS = Kind(
+    "DeviceClass", RESOURCE_API_VERSION, "deviceclasses", False, dra.DeviceClass, cached=Cached.WHOLE, optional=True
+)
+RESOURCE_SLICE = Kind(
+    "ResourceSlice",
+    RESOURCE_API_VERSION,
+    "resourceslices",
+    False,
+    dra.ResourceSlice,
+    cached=Cached.WHOLE,
+    optional=True,
+)
+RESOURCE_CLAIM = Kind(
+    "ResourceClaim", RESOURCE_API_VERSION, "resourceclaims", True, dra.ResourceClaim, cached=Cached.WHOLE, optional=True
+)
 RESOURCE_CLAIM_TEMPLATE = Kind(
     "ResourceClaimTemplate", RESOURCE_API_VERSION, "resourceclaimtemplates", True, dra.ResourceClaimTemplate
 )
-POD = Kind("Pod", "v1", "pods", True, objects.Pod)
-RESOURCE_QUOTA = Kind("ResourceQuota", "v1", "resourcequotas", True, objects.ResourceQuota)
-DISRUPTION_BUDGET = Kind("PodDisruptionBudget", "policy/v1", "poddisruptionbudgets", True, objects.PodDisruptionBudget)
+POD = Kind("Pod", "v1", "pods", True, objects.Pod, cached=Cached.TABLE)
 SECRET = Kind("Secret", "v1", "secrets", True)
-SERVICE = Kind("Service", "v1", "services", True, objects.Service)
+SERVICE = Kind("Service", "v1", "services", True, objects.Service, cached=Cached.TABLE)
+RESOURCE_QUOTA = Kind("ResourceQuota", "v1", "resourcequotas", True, objects.ResourceQuota, cached=Cached.WHOLE)
+LIMIT_RANGE = Kind("LimitRange", "v1", "limitranges", True)
 EVENT = Kind("Event", "v1", "events", True)
+DISRUPTION_BUDGET = Kind(
+    "PodDisruptionBudget", "policy/v1", "poddisruptionbudgets", True, objects.PodDisruptionBudget, cached=Cached.WHOLE
+)
 NETWORK_POLICY = Kind("NetworkPolicy", "networking.k8s.io/v1", "networkpolicies", True)
 DEPLOYMENT = Kind("Deployment", "apps/v1", "deployments", True, batch.Workload)
-REPLICATION_CONTROLLER = Kind("ReplicationController", "v1", "replicationcontrollers", True, objects.Service)
-REPLICA_SET = Kind("ReplicaSet", "apps/v1", "replicasets", True, batch.Workload)
-STATEFUL_SET = Kind("StatefulSet", "apps/v1", "statefulsets", True, batch.Workload)
+REPLICATION_CONTROLLER = Kind(
+    "ReplicationController", "v1", "replicationcontrollers", True, objects.Service, cached=Cached.TABLE
+)
+REPLICA_SET = Kind("ReplicaSet", "apps/v1", "replicasets", True, batch.Workload, cached=Cached.TABLE)
+STATEFUL_SET = Kind("StatefulSet", "apps/v1", "statefulsets", True, batch.Workload, cached=Cached.TABLE)
 DAEMON_SET = Kind("DaemonSet", "apps/v1", "daemonsets", True, batch.Workload)
 BATCH_JOB = Kind("Job", "batch/v1", "jobs", True, batch.Workload)
 VCJOB = Kind("Job", BATCH_API_VERSION, "jobs", True, batch.Job)
@@ -98,88 +161,29 @@ CRON_JOB = Kind("CronJob", BATCH_API_VERSION, "cronjobs", True, batch.CronJob)
 COMMAND = Kind("Command", BUS_API_VERSION, "commands", True, batch.Command)
 JOB_FLOW = Kind("JobFlow", FLOW_API_VERSION, "jobflows", True, batch.JobFlow)
 JOB_TEMPLATE = Kind("JobTemplate", FLOW_API_VERSION, "jobtemplates", True, batch.JobTemplate)
-ACJOB = Kind("AscendJob", ACJOB_API_VERSION, "ascendjobs", True, acjob.AscendJob)
-HYPER_NODE = Kind("HyperNode", TOPOLOGY_API_VERSION, "hypernodes", False, scheduling.HyperNode)
-NUMATOPOLOGY = Kind("Numatopology", NODEINFO_API_VERSION, "numatopologies", False, scheduling.Numatopology)
+ACJOB = Kind("AscendJob", ACJOB_API_VERSION, "ascendjobs", True, acjob.AscendJob, optional=True)
+HYPER_NODE = Kind(
+    "HyperNode", TOPOLOGY_API_VERSION, "hypernodes", False, scheduling.HyperNode, cached=Cached.TABLE, optional=True
+)
+NUMATOPOLOGY = Kind(
+    "Numatopology",
+    NODEINFO_API_VERSION,
+    "numatopologies",
+    False,
+    scheduling.Numatopology,
+    cached=Cached.WHOLE,
+    optional=True,
+)
 NODE_SHARD = Kind("NodeShard", SHARD_API_VERSION, "nodeshards", False, scheduling.NodeShard)
 
-KINDS: tuple[Kind, ...] = (
-    NODE,
-    NAMESPACE,
-    PRIORITY_CLASS,
-    QUEUE,
-    POD_GROUP,
-    CONFIG_MAP,
-    CLAIM,
-    VOLUME,
-    STORAGE_CLASS,
-    CSI_NODE,
-    CSI_DRIVER,
-    STORAGE_CAPACITY,
-    ATTACHMENT,
-    DEVICE_CLASS,
-    RESOURCE_SLICE,
-    RESOURCE_CLAIM,
-    RESOURCE_CLAIM_TEMPLATE,
-    POD,
-    SECRET,
-    SERVICE,
-    RESOURCE_QUOTA,
-    Kind("LimitRange", "v1", "limitranges", True),
-    EVENT,
-    DISRUPTION_BUDGET,
-    NETWORK_POLICY,
-    DEPLOYMENT,
-    REPLICATION_CONTROLLER,
-    REPLICA_SET,
-    STATEFUL_SET,
-    DAEMON_SET,
-    BATCH_JOB,
-    VCJOB,
-    CRON_JOB,
-    COMMAND,
-    JOB_FLOW,
-    JOB_TEMPLATE,
-    ACJOB,
-    HYPER_NODE,
-    NUMATOPOLOGY,
-    NODE_SHARD,
-)
+KINDS: tuple[Kind, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Kind))
+"""All kinds above, in the order in which a simulation creates objects."""
 
-SCHEDULER_KINDS: tuple[Kind, ...] = (
-    NODE,
-    NAMESPACE,
-    PRIORITY_CLASS,
-    QUEUE,
-    POD_GROUP,
-    CONFIG_MAP,
-    CLAIM,
-    VOLUME,
-    STORAGE_CLASS,
-    CSI_NODE,
-    CSI_DRIVER,
-    STORAGE_CAPACITY,
-    ATTACHMENT,
-    RESOURCE_QUOTA,
-    DISRUPTION_BUDGET,
-    NUMATOPOLOGY,
-    HYPER_NODE,
-    DEVICE_CLASS,
-    RESOURCE_SLICE,
-    RESOURCE_CLAIM,
-    SERVICE,
-    REPLICATION_CONTROLLER,
-    REPLICA_SET,
-    STATEFUL_SET,
-    POD,
-)
-"""The kinds that the cache of the scheduler stores. A kind comes after those that it refers to."""
+SCHEDULER_KINDS: tuple[Kind, ...] = (*(kind for kind in KINDS if kind.cached is not Cached.NO and kind is not POD), POD)
+"""The kinds that the cache of the scheduler keeps. Pods come last, because they refer to the others."""
 
 ORIGINAL_KINDS: tuple[Kind, ...] = (NODE, QUEUE, POD_GROUP, POD)
 """The kinds whose original objects plugins may send to other programs."""
-
-OPTIONAL: frozenset[Kind] = frozenset({NUMATOPOLOGY, HYPER_NODE, DEVICE_CLASS, RESOURCE_SLICE, RESOURCE_CLAIM, ACJOB})
-"""Kinds that an API server may lack."""
 
 _BY_GROUP_AND_NAME = {(kind.group, kind.name): kind for kind in KINDS}
 

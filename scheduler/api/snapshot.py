@@ -3,31 +3,23 @@
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
 from scheduler.api.decisions import Bind
-from scheduler.api.dra import DeviceClass, ResourceClaim, ResourceSlice
 from scheduler.api.hypernode import HyperNodes
 from scheduler.api.job import Job
+from scheduler.api.kinds import Kind
 from scheduler.api.node import Nodes
-from scheduler.api.objects import ConfigMap, Namespace, PodDisruptionBudget, ResourceQuota
+from scheduler.api.objects import ConfigMap, KubeObject
 from scheduler.api.queue import Queue
 from scheduler.api.resource import Dimensions, Vector
-from scheduler.api.scheduling import Numatopology
 from scheduler.api.selections import Selections
-from scheduler.api.storage import (
-    CsiDriver,
-    CsiNode,
-    CsiStorageCapacity,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    StorageClass,
-    VolumeAttachment,
-)
 from scheduler.api.task import Task, TaskClass
 from scheduler.api.usage import UsageColumns
+
+T = TypeVar("T", bound=KubeObject)
 
 
 @dataclass(slots=True, eq=False)
@@ -58,6 +50,12 @@ class JobChanges(NamedTuple):
     follows: object | None
     """The identity of the jobs that they are compared with in ``keys``; None: all may differ."""
     keys: Collection[str]
+
+
+class ObjectsByKind(Protocol):
+    """Kind -> ``namespace/name``, or name if the kind is cluster-scoped -> object."""
+
+    def __getitem__(self, kind: Kind[T], /) -> Mapping[str, T]: ...
 
 
 class PluginMemory(dict[type, Any]):
@@ -95,6 +93,9 @@ class Snapshot:
     queues: dict[str, Queue]
     hyper_nodes: HyperNodes
     """The tree of HyperNodes over the rows of ``nodes``; without HyperNodes only the virtual root."""
+    objects: ObjectsByKind
+    """The objects of the kinds that the cache keeps whole (``Kind.cached``). Until one of them changes, all snapshots
+    have the same mapping for a kind."""
     placed: list[PlacedClass] = field(default_factory=list)
     """Classes with Pods on nodes, for affinity, topology spreading and host ports."""
     affinity_classes: Sequence[TaskClass] = ()
@@ -103,22 +104,7 @@ class Snapshot:
     """Node name -> unfinished tasks on it that hold accelerator chips (annotation or binding record) or request
     them."""
     config_maps: Mapping[str, ConfigMap] = field(default_factory=dict)
-    """``namespace/name`` -> the device and node info ConfigMaps."""
-    namespaces: Mapping[str, Namespace] = field(default_factory=dict)
-    claims: Mapping[str, PersistentVolumeClaim] = field(default_factory=dict)
-    volumes: Mapping[str, PersistentVolume] = field(default_factory=dict)
-    storage_classes: Mapping[str, StorageClass] = field(default_factory=dict)
-    csi_nodes: Mapping[str, CsiNode] = field(default_factory=dict)
-    csi_drivers: Mapping[str, CsiDriver] = field(default_factory=dict)
-    storage_capacities: Mapping[str, CsiStorageCapacity] = field(default_factory=dict)
-    attachments: Mapping[str, VolumeAttachment] = field(default_factory=dict)
-    device_classes: Mapping[str, DeviceClass] = field(default_factory=dict)
-    resource_slices: Mapping[str, ResourceSlice] = field(default_factory=dict)
-    resource_claims: Mapping[str, ResourceClaim] = field(default_factory=dict)
-    quotas: Mapping[str, ResourceQuota] = field(default_factory=dict)
-    budgets: Mapping[str, PodDisruptionBudget] = field(default_factory=dict)
-    numa: Mapping[str, Numatopology] = field(default_factory=dict)
-    """Node name -> its NUMA topology."""
+    """``objects[CONFIG_MAP]``: the ConfigMaps of devices and nodes, and those that plugins require."""
     selections: Mapping[str, Selections] = field(default_factory=dict)
     """Namespace -> selectors of its Services and workloads; namespaces without any are left out."""
     replicas: Mapping[str, int] = field(default_factory=dict)

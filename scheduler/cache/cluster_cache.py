@@ -8,12 +8,28 @@ cache keeps the last good version of the object, if there was one.
 """
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
+from typing import Any, Generic, Protocol, TypeVar
 
 from scheduler.api.decisions import Bind, Decisions, Evict
+from scheduler.api.dra import ResourceClaim
 from scheduler.api.json_texts import annotation_problems
-from scheduler.api.kinds import NODE, ORIGINAL_KINDS, POD, RESOURCE_CLAIM, Kind
+from scheduler.api.kinds import (
+    CONFIG_MAP,
+    HYPER_NODE,
+    NODE,
+    NODE_SHARD,
+    ORIGINAL_KINDS,
+    POD,
+    POD_GROUP,
+    PRIORITY_CLASS,
+    QUEUE,
+    RESOURCE_CLAIM,
+    SCHEDULER_KINDS,
+    Cached,
+    Kind,
+)
 from scheduler.api.names import DEFAULT_QUEUE
 from scheduler.api.objects import ConfigMap, KubeObject, Node, PriorityClass
 from scheduler.api.reasons import Malformed
@@ -29,7 +45,7 @@ from scheduler.cache.hypernode_table import HyperNodeTable
 from scheduler.cache.job_table import JobTable
 from scheduler.cache.malformed_fields import MalformedFields
 from scheduler.cache.node_table import NodeTable
-from scheduler.cache.object_stores import ObjectStores, OriginalObjects, UsageTable, key_of
+from scheduler.cache.object_stores import ObjectTable, OriginalObjects, UsageTable
 from scheduler.cache.queue_table import PriorityClasses, QueueTable
 from scheduler.cache.selection_table import SELECTING, SelectionTable
 from scheduler.cache.shard_filter import ShardFilter
@@ -40,6 +56,28 @@ from scheduler.cache.task_updater import TaskUpdater
 from scheduler.cache.versioning import Version
 from scheduler.framework.cache_requirements import cache_requirements_of
 from scheduler.framework.configuration import Configuration
+
+T = TypeVar("T", bound=KubeObject)
+T_contra = TypeVar("T_contra", bound=KubeObject, contravariant=True)
+V = TypeVar("V")
+
+
+class Table(Protocol[T_contra]):
+    """Keeps the objects of one kind."""
+
+    def upsert(self, obj: T_contra, /) -> object: ...
+
+    def delete(self, key: str, /) -> object: ...
+
+
+class FunctionTable(Generic[T]):
+    """A table that consists of two functions."""
+
+    __slots__ = ("delete", "upsert")
+
+    def __init__(self, upsert: Callable[[T], None], delete: Callable[[str], None]) -> None:
+        self.upsert = upsert
+        self.delete = delete
 
 
 class ClusterCache:
@@ -60,7 +98,9 @@ class ClusterCache:
         self._signed_since = math.inf
         self._dimensions = Dimensions()
         self._malformed = MalformedFields()
-        self._stores = ObjectStores()
+        self._whole: dict[Kind, ObjectTable[Any]] = {
+            kind: ObjectTable(kind, self._version) for kind in SCHEDULER_KINDS if kind.cached is Cached.WHOLE
+        }
         self._originals = OriginalObjects()
         self._usage = UsageTable()
         self._hyper_nodes = HyperNodeTable()
@@ -73,7 +113,7 @@ class ClusterCache:
             self._shard = ShardFilter(shard, self._nodes, self._queues, self._jobs, self._malformed, self._version)
         self._configured_with: tuple[Configuration | None, dict[str, ConfigMap] | None] = None, None
         """The configuration and the ConfigMaps whose requirements are applied."""
-        claims, self._in_flight = DeviceClaims(self._stores.resource_claims), InFlightWrites()
+        claims, self._in_flight = DeviceClaims(self._whole_of(RESOURCE_CLAIM)), InFlightWrites()
         self._tasks = TaskTable(self._version, self._nodes, self._jobs, claims, self._in_flight)
         self._selections = SelectionTable(self._tasks.may_have)
         self._classes = ClassTable(self._dimensions, self._selections)
@@ -89,26 +129,23 @@ class ClusterCache:
             self._version,
         )
         self._assumptions = Assumptions(self._tasks, self._pods, self._jobs, self._queues, self._in_flight)
-        self._handlers: dict[str, Callable[..., None]] = {
-            "Pod": self._pods.upsert,
-            "Node": self._upsert_node,
-            "PodGroup": self._jobs.upsert,
-            "Queue": self._queues.upsert,
-            "PriorityClass": self._upsert_priority,
-            "HyperNode": self._upsert_hyper_node,
-            "NodeShard": self._upsert_shard,
-            **{kind: partial(self._upsert_selecting, kind) for kind in SELECTING},
-        }
-        self._keys: dict[str, Callable[[], list[str]]] = {
-            "Pod": self._tasks.keys,
-            "Node": self._nodes.all_names,
-            "PodGroup": self._jobs.keys,
-            "Queue": self._queues.names,
-            "PriorityClass": self._priorities.names,
-            "HyperNode": self._hyper_nodes.names,
-            "NodeShard": lambda: [] if self._shard is None else self._shard.shards.names(),
-            **{kind: partial(self._selections.keys, kind) for kind in SELECTING},
-        }
+        self._tables: dict[Kind, Table[Any]] = {**self._whole}
+        """All kinds that the cache keeps; it ignores objects of others."""
+        self._add(POD, self._pods)
+        self._add(POD_GROUP, self._jobs)
+        self._add(QUEUE, self._queues)
+        self._add(NODE, FunctionTable(self._upsert_node, partial(self._count, self._nodes.delete)))
+        self._add(PRIORITY_CLASS, FunctionTable(self._upsert_priority, self._delete_priority))
+        self._add(HYPER_NODE, FunctionTable(self._upsert_hyper_node, partial(self._count, self._hyper_nodes.delete)))
+        self._add(RESOURCE_CLAIM, FunctionTable(self._upsert_claim, self._delete_claim))
+        if self._shard is not None:
+            self._add(NODE_SHARD, FunctionTable(self._upsert_shard, partial(self._count, self._shard.shards.delete)))
+        for kind in SELECTING:
+            upsert, delete = partial(self._selections.upsert, kind), partial(self._selections.delete, kind)
+            self._tables[kind] = FunctionTable(partial(self._count, upsert), partial(self._count, delete))
+
+    def _add(self, kind: Kind[T], table: Table[T]) -> None:
+        self._tables[kind] = table
 
     @property
     def version(self) -> int:
@@ -121,20 +158,22 @@ class ClusterCache:
         return self._version
 
     # --- events in ---
-    def upsert(self, kind: str, obj: KubeObject) -> None:
+    def upsert(self, kind: Kind, obj: KubeObject) -> None:
         """Stores an object that was added or changed. Kinds that the scheduler does not use are ignored."""
-        handler = self._handlers.get(kind)
-        if handler is not None:
+        table = self._tables.get(kind)
+        if table is not None:
             self._malformed.begin()
-            handler(obj)
-            self._malformed.end(kind, obj.metadata.namespace, obj.metadata.name)
-        elif kind in self._stores:
-            self._upsert_stored(kind, obj)
+            table.upsert(obj)
+            self._malformed.end(kind.name, obj.metadata.namespace, obj.metadata.name)
 
-    def _upsert_stored(self, kind: str, obj: KubeObject) -> None:
-        self._increment_if(self._stores.upsert(kind, obj))
-        if kind == RESOURCE_CLAIM.name:
-            self._pods.claim_changed(key_of(obj.metadata))
+    def delete(self, kind: Kind, namespace: str, name: str) -> None:
+        """Removes a deleted object."""
+        key = kind.key(namespace, name)
+        self._malformed.forget(kind.name, namespace, name)
+        self._originals.delete(kind, key)
+        table = self._tables.get(kind)
+        if table is not None:
+            table.delete(key)
 
     def _upsert_node(self, node: Node) -> None:
         self._record_result(*self._nodes.upsert(node))
@@ -143,6 +182,11 @@ class ClusterCache:
 
     def _upsert_priority(self, obj: PriorityClass) -> None:
         if self._priorities.upsert(obj):
+            self._jobs.update_priorities()
+            self._version.opened()
+
+    def _delete_priority(self, name: str) -> None:
+        if self._priorities.delete(name):
             self._jobs.update_priorities()
             self._version.opened()
 
@@ -159,74 +203,37 @@ class ClusterCache:
         for field, problem in faults.items():
             self._malformed.add(field, problem)
 
-    def _upsert_selecting(self, kind: str, obj: KubeObject) -> None:
-        self._increment_if(self._selections.upsert(kind, obj))
+    def _upsert_claim(self, obj: ResourceClaim) -> None:
+        self._whole_of(RESOURCE_CLAIM).upsert(obj)
+        self._pods.claim_changed(RESOURCE_CLAIM.key(obj.metadata.namespace, obj.metadata.name))
+
+    def _delete_claim(self, key: str) -> None:
+        if self._whole_of(RESOURCE_CLAIM).delete(key):
+            self._pods.claim_changed(key)
+
+    def _count(self, change: Callable[[V], bool], given: V) -> None:
+        """Makes a change, and counts it as an opening if there was anything to change."""
+        self._increment_if(change(given))
 
     def _increment_if(self, changed: bool) -> None:
         if changed:
             self._version.increment()
             self._version.opened()
 
-    def delete(self, kind: str, namespace: str, name: str) -> None:
-        """Removes a deleted object."""
-        key = f"{namespace}/{name}" if namespace else name
-        self._malformed.forget(kind, namespace, name)
-        self._originals.delete(kind, key)
-        match kind:
-            case "Pod":
-                self._pods.remove(namespace, name)
-            case "Node":
-                self._increment_if(self._nodes.delete(name))
-            case "PodGroup":
-                self._jobs.delete(f"{namespace}/{name}")
-            case "Queue":
-                self._queues.delete(name)
-            case "PriorityClass":
-                if self._priorities.delete(name):
-                    self._jobs.update_priorities()
-                    self._version.opened()
-            case "HyperNode":
-                self._increment_if(self._hyper_nodes.delete(name))
-            case "NodeShard":
-                self._increment_if(self._shard is not None and self._shard.shards.delete(name))
-            case _ if kind in SELECTING:
-                self._increment_if(self._selections.delete(kind, namespace, name))
-            case _ if self._stores.delete(kind, key):
-                self._increment_if(True)
-                if kind == RESOURCE_CLAIM.name:
-                    self._pods.claim_changed(key)
-
-    def replace(self, kind: str, objects: Iterable[KubeObject]) -> None:
-        """Replaces all objects of a kind: those that are not in the list were deleted."""
-        listed = list(objects)
-        present = {(obj.metadata.namespace, obj.metadata.name) for obj in listed}
-        self._malformed.forget_others(kind, present)
-        for key in self._keys_of(kind):
-            namespace, _, name = key.rpartition("/")
-            if (namespace, name) not in present:
-                self.delete(kind, namespace, name)
-        for obj in listed:
-            self.upsert(kind, obj)
-
-    def _keys_of(self, kind: str) -> list[str]:
-        """``namespace/name`` or name of all objects of a kind."""
-        keys = self._keys.get(kind)
-        return keys() if keys is not None else self._stores.keys(kind)
-
     def take_malformed(self) -> list[Malformed]:
         """Returns the malformed fields found since the last call."""
         return self._malformed.take()
 
     # --- original objects ---
-    def wants_original(self, kind: str) -> bool:
+    def wants_original(self, kind: Kind) -> bool:
         """Whether a plugin sends objects of the kind to other programs. Objects stored before that is the case have no
         original until they are stored again."""
         return kind in self._originals
 
-    def keep_original(self, kind: str, namespace: str, name: str, original: object) -> None:
+    def keep_original(self, kind: Kind, namespace: str, name: str, original: object) -> None:
         """Stores the original of the object that was just upserted: JSON, or a dictionary that never changes."""
-        if kind != POD.name or self._tasks.get(namespace, name) is not None:
-            self._originals.keep(kind, f"{namespace}/{name}" if namespace else name, original)
+        if kind is not POD or self._tasks.get(namespace, name) is not None:
+            self._originals.keep(kind, kind.key(namespace, name), original)
 
     # --- usage of nodes ---
     def node_names(self) -> list[str]:
@@ -247,7 +254,7 @@ class ClusterCache:
         all that plugins now require of them.
 
         If a plugin raises, so does every further call, so that no session runs without the requirements."""
-        config_maps = self._stores.config_maps.read()
+        config_maps = self._whole_of(CONFIG_MAP).read()
         if configuration is self._configured_with[0] and config_maps is self._configured_with[1]:
             return ()
         requirements = cache_requirements_of(configuration, config_maps)
@@ -313,7 +320,7 @@ class ClusterCache:
         """Uses what these claims permit from now on. All that their former users wrote must be in the cache."""
         if self._shard is not None:
             for node in self._shard.use(claims):
-                self.upsert(NODE.name, node)
+                self.upsert(NODE, node)
 
     def writes_queue(self, name: str) -> bool:
         """Whether this scheduler writes the status of a queue."""
@@ -355,21 +362,8 @@ class ClusterCache:
             placed=self._nodes.placed(),
             affinity_classes=self._classes.affinity_classes(),
             chips=self._nodes.chips(),
-            config_maps=self._stores.config_maps.read(),
-            namespaces=self._stores.namespaces.read(),
-            claims=self._stores.claims.read(),
-            volumes=self._stores.volumes.read(),
-            storage_classes=self._stores.storage_classes.read(),
-            csi_nodes=self._stores.csi_nodes.read(),
-            csi_drivers=self._stores.csi_drivers.read(),
-            storage_capacities=self._stores.storage_capacities.read(),
-            attachments=self._stores.attachments.read(),
-            device_classes=self._stores.device_classes.read(),
-            resource_slices=self._stores.resource_slices.read(),
-            resource_claims=self._stores.resource_claims.read(),
-            quotas=self._stores.quotas.read(),
-            budgets=self._stores.budgets.read(),
-            numa=self._stores.numa.read(),
+            config_maps=self._whole_of(CONFIG_MAP).read(),
+            objects={kind: table.read() for kind, table in self._whole.items()},
             hyper_nodes=hyper_nodes,
             usage=self._usage.columns(nodes.facts),
             selections=self._selections.read(),
@@ -407,17 +401,20 @@ class ClusterCache:
         return self._assumptions.assumed_decisions()
 
     # --- lookups for the writer ---
+    def _whole_of(self, kind: Kind[T]) -> ObjectTable[T]:
+        return self._whole[kind]
+
     def stores(self, kind: Kind) -> bool:
         """Whether ``find`` returns the objects of a kind."""
-        return kind.name in self._stores
+        return kind in self._whole
 
-    def find(self, kind: Kind, namespace: str, name: str) -> KubeObject | None:
-        """Returns an object of a stored kind, or None."""
-        return self._stores.find(kind.name, f"{namespace}/{name}" if namespace else name)
+    def find(self, kind: Kind[T], namespace: str, name: str) -> T | None:
+        """Returns an object of a kind that is kept whole, or None."""
+        return self._whole_of(kind).get(kind.key(namespace, name))
 
     def confirm(self, kind: Kind, obj: KubeObject) -> None:
         """Stores the version of an object that the API server returned, until the watch delivers it or a newer one."""
-        if self._stores.confirm(kind.name, obj):
+        if kind in self._whole and self._whole[kind].confirm(obj):
             self._version.increment()
 
     def terminates_on(self, node: str) -> bool:

@@ -52,9 +52,6 @@ class HyperNodeTable:
         self._conflicts: dict[str, Faults] = {}
         """HyperNode -> members and tier names that the last tree left out."""
 
-    def names(self) -> list[str]:
-        return list(self._entries)
-
     # --- objects in ---
     def upsert(self, obj: HyperNode) -> tuple[bool, Faults]:
         """Stores an object. Returns whether anything changed, and the malformed fields."""

@@ -161,10 +161,6 @@ class JobTable:
         self._version.increment()
         self._version.opened()
 
-    def keys(self) -> list[str]:
-        """The keys of all PodGroups."""
-        return [key for key, record in self._records.items() if record.spec is not None]
-
     def is_complete(self, key: str) -> bool:
         """Whether a PodGroup exists and has as many Pods as its minMember asks for, in whatever status."""
         record = self._records.get(key)

@@ -1,6 +1,6 @@
 """The fields of watched objects that cannot be used. Each object, field and problem is reported once."""
 
-from collections.abc import Container, Iterable
+from collections.abc import Iterable
 
 from scheduler.api.reasons import Malformed
 
@@ -49,12 +49,6 @@ class MalformedFields:
         """Forgets a deleted object. A new object with its name is reported again."""
         self._reported.pop((kind, namespace, name), None)
         self._pending.pop((kind, namespace, name), None)
-
-    def forget_others(self, kind: str, present: Container[tuple[str, str]]) -> None:
-        """Forgets all objects of a kind except ``present``, as (namespace, name)."""
-        for reported_kind, namespace, name in list(self._reported):
-            if reported_kind == kind and (namespace, name) not in present:
-                self.forget(kind, namespace, name)
 
     def take(self) -> list[Malformed]:
         """Returns the reports since the last call."""

@@ -93,10 +93,6 @@ class NodeTable:
         """The names of the nodes that are used."""
         return list(self._objects)
 
-    def all_names(self) -> list[str]:
-        """The names of all nodes, whether or not they are used."""
-        return [*self._objects, *self._others]
-
     # --- Node objects ---
     def upsert(self, node: Node) -> tuple[bool, Faults]:
         """Stores a Node object. Returns whether anything that matters to scheduling has changed (heartbeats do not),

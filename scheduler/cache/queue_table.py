@@ -95,9 +95,6 @@ class QueueTable:
             new.allocated, new.groups, new.cards = old.allocated, old.groups, old.cards
             new.shown_deserved = old.shown_deserved
 
-    def names(self) -> list[str]:
-        return list(self._queues)
-
     def parents(self) -> dict[str, str]:
         """Queue -> its parent, or ""."""
         return {name: queue.parent for name, queue in self._queues.items()}
@@ -160,9 +157,6 @@ class PriorityClasses:
     def delete(self, name: str) -> bool:
         """Removes a deleted PriorityClass. Returns whether it was there."""
         return self._classes.pop(name, None) is not None
-
-    def names(self) -> list[str]:
-        return list(self._classes)
 
     def value(self, name: str) -> int:
         """The value of a priority class; if it does not exist, the value of the default class of the cluster (the

@@ -2,14 +2,15 @@
 kept."""
 
 from collections.abc import Callable, Collection, Mapping
+from typing import Final
 
 from scheduler.api.batch import Workload
-from scheduler.api.kinds import REPLICA_SET, REPLICATION_CONTROLLER, SERVICE, STATEFUL_SET
+from scheduler.api.kinds import REPLICA_SET, REPLICATION_CONTROLLER, SERVICE, STATEFUL_SET, Kind
 from scheduler.api.objects import KubeObject, LabelSelector, OwnerReference, Service
 from scheduler.api.selections import NOTHING_SELECTED, Label, Selections
 from scheduler.cache.versioning import SnapshotDict
 
-SELECTING = frozenset(kind.name for kind in (SERVICE, REPLICATION_CONTROLLER, REPLICA_SET, STATEFUL_SET))
+SELECTING: Final = (SERVICE, REPLICATION_CONTROLLER, REPLICA_SET, STATEFUL_SET)
 _WORKLOADS = {(kind.name, kind.api_version) for kind in (REPLICATION_CONTROLLER, REPLICA_SET, STATEFUL_SET)}
 
 
@@ -26,10 +27,10 @@ class SelectionTable:
         self._replicas: SnapshotDict[int] = SnapshotDict()
         """``namespace/name`` -> spec.replicas of ReplicaSets with more than one."""
 
-    def upsert(self, kind: str, obj: KubeObject) -> bool:
+    def upsert(self, kind: Kind, obj: KubeObject) -> bool:
         """Stores what is kept of an object. Returns whether it has changed."""
-        resized = kind == REPLICA_SET.name and isinstance(obj, Workload) and self._resize(obj)
-        return self._select(kind, obj) or resized
+        resized = kind is REPLICA_SET and isinstance(obj, Workload) and self._resize(obj)
+        return self._select(kind.name, obj) or resized
 
     def _resize(self, replica_set: Workload) -> bool:
         """Stores the replicas of a ReplicaSet. Returns whether they have changed."""
@@ -56,9 +57,11 @@ class SelectionTable:
         self._build(namespace)
         return True
 
-    def delete(self, kind: str, namespace: str, name: str) -> bool:
-        resized = kind == REPLICA_SET.name and self._replicas.pop(f"{namespace}/{name}") is not None
-        return self._deselect(kind, namespace, name) or resized
+    def delete(self, kind: Kind, key: str) -> bool:
+        """Forgets a deleted object. Returns whether anything was kept of it."""
+        namespace, _, name = key.partition("/")
+        resized = kind is REPLICA_SET and self._replicas.pop(key) is not None
+        return self._deselect(kind.name, namespace, name) or resized
 
     def _deselect(self, kind: str, namespace: str, name: str) -> bool:
         selectors = self._selectors.get(namespace, {})
@@ -68,15 +71,6 @@ class SelectionTable:
         self._add_change(namespace, old)
         self._build(namespace)
         return True
-
-    def keys(self, kind: str) -> list[str]:
-        """``namespace/name`` of the objects of a kind."""
-        return [
-            f"{namespace}/{name}"
-            for namespace, selectors in self._selectors.items()
-            for of, name in selectors
-            if of == kind
-        ]
 
     def of(self, namespace: str) -> Selections:
         return self._read.get(namespace) or NOTHING_SELECTED

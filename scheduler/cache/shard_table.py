@@ -87,9 +87,6 @@ class ShardTable:
         self.version += 1
         return True
 
-    def names(self) -> list[str]:
-        return list(self._shards)
-
     def _labels(self, text: str) -> tuple[tuple[str, str], ...]:
         """Returns (key, value) pairs; none if one is malformed."""
         pairs = []

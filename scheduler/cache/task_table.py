@@ -135,10 +135,6 @@ class TaskTable:
         current = self.get(task.namespace, task.name)
         return current if current is not None and current.uid == task.uid else None
 
-    def keys(self) -> list[str]:
-        """``namespace/name`` of all Pods."""
-        return [f"{namespace}/{name}" for namespace, tasks in self._tasks.items() for name in tasks]
-
     def values(self) -> list[Task]:
         return [task for tasks in self._tasks.values() for task in tasks.values()]
 

@@ -102,8 +102,13 @@ class TaskUpdater:
         elif old is not None and holds_node(old) and (not holds_node(task) or _holds_less(task.cls, old.cls)):
             self._version.opened()
 
+    def delete(self, key: str) -> None:
+        """Removes the task of a deleted Pod, by ``namespace/name``."""
+        namespace, _, name = key.partition("/")
+        self.remove(namespace, name)
+
     def remove(self, namespace: str, name: str) -> None:
-        """Removes the task of a Pod that was deleted or no longer matters, if there is one."""
+        """Removes the task of a Pod that no longer matters, if there is one."""
         task = self._tasks.get(namespace, name)
         if task is not None:
             self._tasks.replace(task, None)

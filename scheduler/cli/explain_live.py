@@ -156,7 +156,7 @@ async def _lists(cluster: Cluster, found: "Sequence[Source]") -> "list[Manifest]
 
 async def _list(cluster: Cluster, source: "Source", take: "Callable[[list[Manifest]], object]") -> None:
     """Passes the objects of a source to ``take``; none, with a warning, if an optional kind cannot be listed."""
-    from scheduler.api.kinds import NODE, OPTIONAL, POD, POD_GROUP, QUEUE
+    from scheduler.api.kinds import NODE, POD, POD_GROUP, QUEUE
     from scheduler.cluster.manifests import Manifest
 
     kind = source.kind
@@ -172,7 +172,7 @@ async def _list(cluster: Cluster, source: "Source", take: "Callable[[list[Manife
     except CommandError as failed:
         if kind in (NODE, POD, POD_GROUP, QUEUE) or failed.status not in (NOT_FOUND, FORBIDDEN):
             raise
-        if not source.optional and (failed.status != NOT_FOUND or kind not in OPTIONAL):
+        if not source.optional and (failed.status != NOT_FOUND or not kind.optional):
             echo(f"warning: {failed.message}; explained without", err=True)
 
 

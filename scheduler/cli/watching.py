@@ -26,18 +26,18 @@ class WatchedObjects:
 
     def __init__(self) -> None:
         self.changed = asyncio.Event()
-        self._objects: dict[str, dict[Key, Any]] = {}
+        self._objects: dict[Kind, dict[Key, Any]] = {}
 
-    def upsert(self, kind: str, obj: KubeObject) -> None:
+    def upsert(self, kind: Kind, obj: KubeObject) -> None:
         self._objects.setdefault(kind, {})[key_of(obj)] = obj
         self.changed.set()
 
-    def delete(self, kind: str, namespace: str, name: str) -> None:
+    def delete(self, kind: Kind, namespace: str, name: str) -> None:
         self._objects.get(kind, {}).pop((namespace, name), None)
         self.changed.set()
 
     def objects(self, sources: Sequence[Source]) -> Objects:
-        return {source.kind.name: list(self._objects.get(source.kind.name, {}).values()) for source in sources}
+        return {source.kind.name: list(self._objects.get(source.kind, {}).values()) for source in sources}
 
 
 @asynccontextmanager

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -27,6 +27,7 @@ _ITEMS: Final = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
 _ANY: Final = msgspec.json.Decoder()
 _EARLIER: Final = re.compile("v[12]((alpha|beta)[1-3])?")
 """The versions that groups of Kubernetes have had: ``v1beta1`` of policy, ``v2alpha1`` of batch."""
+T = TypeVar("T", bound=KubeObject)
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _FREQUENT_NULLS: Final = (b'"lastProbeTime": null,', b'"lastProbeTime":null,')
 """Each condition of a Pod has it. Within a string the quotes would be escaped."""
@@ -47,7 +48,7 @@ class Manifest:
     raw: dict[str, Any]
 
 
-def decode(kind: Kind, raw: dict[str, Any], where: str) -> KubeObject:
+def decode(kind: Kind[T], raw: dict[str, Any], where: str) -> T:
     """Decodes an object. Raises ManifestError that names a field of a wrong type."""
     if kind.struct is None:
         raise TypeError(f"{kind.name} is not decoded")

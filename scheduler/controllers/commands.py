@@ -44,7 +44,7 @@ class Commands:
 
     def of(self, key: Key) -> list[Command]:
         """The Commands for an object, the oldest first; within a second, resource versions decide."""
-        found = [self._store.get(COMMAND, Command, *each) for each in self._seen.get(key, ())]
+        found = [self._store.get(COMMAND, *each) for each in self._seen.get(key, ())]
         return sorted((command for command in found if command is not None), key=_age)
 
     def next(self, key: Key) -> Command | None:

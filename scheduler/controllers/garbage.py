@@ -33,7 +33,7 @@ class GarbageController(Controller):
         return [key_of(job)]
 
     def plan(self, key: Key, now: float) -> Plan:
-        job = self._store.get(VCJOB, Job, *key)
+        job = self._store.get(VCJOB, *key)
         if job is None or not _expires(job):
             return Plan()
         finished = parse_timestamp(job.status.state.last_transition_time)

@@ -5,9 +5,9 @@ version never replaces a newer one.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TypeVar, cast
+from typing import Any, Final, TypeVar
 
-from scheduler.api.kinds import POD, Kind
+from scheduler.api.kinds import Kind
 from scheduler.api.names import GROUP_NAME
 from scheduler.api.objects import KubeObject, ObjectMeta, Pod, controller_of
 from scheduler.controllers.pod_parts import PodParts
@@ -18,6 +18,7 @@ T = TypeVar("T", bound=KubeObject)
 REMEMBERED = 50_000
 """Deleted objects that are remembered, so that late versions of them are ignored."""
 _NO_PODS: Mapping[str, Pod] = {}
+_NO_OBJECTS: Final[dict[Key, Any]] = {}
 
 
 def key_of(obj: KubeObject) -> Key:
@@ -29,7 +30,7 @@ class Store:
     """Belongs to one thread."""
 
     def __init__(self) -> None:
-        self._objects: dict[Kind, dict[Key, KubeObject]] = {}
+        self._objects: dict[Kind, dict[Key, Any]] = {}
         self._pods_of: dict[tuple[str, str], dict[str, Pod]] = {}
         """Namespace and uid of the owner that manages them -> name -> Pod. An owner is in the namespace of its
         Pods: a user who may create Pods may write the uid of any object into them."""
@@ -39,13 +40,15 @@ class Store:
         self._deleted: dict[str, None] = {}
         """Uids of deleted objects, the oldest first: late versions of them are ignored."""
 
-    def get(self, kind: Kind, struct: type[T], namespace: str, name: str) -> T | None:
-        """Returns an object, or None. ``struct``: that of the kind, for the type checker."""
-        return cast("T | None", self._objects.get(kind, {}).get((namespace, name)))
+    def get(self, kind: Kind[T], namespace: str, name: str) -> T | None:
+        """Returns an object, or None."""
+        found: T | None = self._objects.get(kind, _NO_OBJECTS).get((namespace, name))
+        return found
 
-    def all(self, kind: Kind, struct: type[T]) -> Iterable[T]:
+    def all(self, kind: Kind[T]) -> Iterable[T]:
         """All objects of a kind, in no order. The result must not be kept while the store changes."""
-        return cast("Iterable[T]", self._objects.get(kind, {}).values())
+        found: Iterable[T] = self._objects.get(kind, _NO_OBJECTS).values()
+        return found
 
     def count(self, kind: Kind) -> int:
         return len(self._objects.get(kind, ()))
@@ -64,41 +67,40 @@ class Store:
                 yield kind, obj
 
     # --- updates ------------------------------------------------------------------------------------------------------
-    def upsert(self, kind: Kind, obj: KubeObject) -> tuple[bool, KubeObject | None]:
+    def upsert(self, kind: Kind[T], obj: T) -> tuple[bool, T | None]:
         """Stores a version of an object, unless a newer one is known or the object was deleted. Returns whether it was
         stored, and the version before."""
         key = key_of(obj)
         objects = self._objects.setdefault(kind, {})
-        old = objects.get(key)
+        old: T | None = objects.get(key)
         version = _version(obj)
         if old is not None and version <= _version(old) and version >= 0 and obj.metadata.uid == old.metadata.uid:
             return False, old
         if obj.metadata.uid in self._deleted:
             return False, old
-        if kind is POD:
+        if isinstance(obj, Pod):
             if old is not None and old.metadata.uid == obj.metadata.uid:
                 _keep_request(old.metadata, obj.metadata)
-            pod = self._parts.of(cast("Pod", obj))
-            objects[key] = pod
-            if old is not None:
-                self._unlink(cast("Pod", old))
+            pod = objects[key] = self._parts.of(obj)
+            if isinstance(old, Pod):
+                self._unlink(old)
             self._link(pod)
         else:
             objects[key] = obj
         return True, old
 
-    def delete(self, kind: Kind, namespace: str, name: str, uid: str = "") -> KubeObject | None:
+    def delete(self, kind: Kind[T], namespace: str, name: str, uid: str = "") -> T | None:
         """Removes a deleted object and returns its last version, or None if it was not there. ``uid``: that of the
         object that was deleted; "": the one with the name."""
         self._mark_deleted(uid)
         objects = self._objects.get(kind, {})
-        old = objects.get((namespace, name))
+        old: T | None = objects.get((namespace, name))
         if old is None or uid not in ("", old.metadata.uid):
             return None
         del objects[namespace, name]
         self._mark_deleted(old.metadata.uid)
-        if kind is POD:
-            self._unlink(cast("Pod", old))
+        if isinstance(old, Pod):
+            self._unlink(old)
         return old
 
     def _mark_deleted(self, uid: str) -> None:

@@ -5,7 +5,7 @@ nodes do not add up.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Final, cast
+from typing import Final
 
 import numpy as np
 
@@ -94,7 +94,7 @@ def resized_pods(server: MemoryServer, groups: Iterable[NodeGroup]) -> list[Resi
     if not lacking:
         return []
     dimensions, found = Dimensions(), list[ResizedPod]()
-    for pod in cast("list[Pod]", server.structs(POD)):
+    for pod in server.structs(POD):
         resources = lacking.get(pod.spec.node_name)
         if resources is not None and pod.status.phase not in ENDED_PHASES:
             found += _of(pod, sorted(resources), dimensions)

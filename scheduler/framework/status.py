@@ -11,6 +11,7 @@ import numpy as np
 
 from scheduler.api.decisions import PodGroupStatusUpdate, QueueAllocated, group_ref
 from scheduler.api.job import INQUEUE, PENDING, RUNNING, Condition, Job
+from scheduler.api.kinds import RESOURCE_CLAIM
 from scheduler.api.names import (
     CARD_REQUEST,
     CONDITION_DEVICE_UNHEALTHY,
@@ -281,7 +282,7 @@ def _close_queues(session: Session) -> None:
         for ancestor in ancestors(queues, name):
             sums[ancestor] += total
     devices: dict[str, dict[str, str]] = {}
-    if claims := session.snapshot.resource_claims:
+    if claims := session.snapshot.objects[RESOURCE_CLAIM]:
         devices = held_devices(session.jobs.values(), claims, lambda name: (name, *ancestors(queues, name)))
     groups = _groups_by_phase(session)
     usage = session.usage_by_queue()

@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from scheduler.api import kinds
 from scheduler.api.kinds import Kind
 from scheduler.api.objects import KubeObject, ObjectMeta, ResourceList, Wire
 
@@ -68,8 +69,8 @@ class SimulatedPod(KubeObject):
         return self.status.phase in ("Succeeded", "Failed")
 
 
-NODE = Kind("Node", "v1", "nodes", False, SimulatedNode)
-POD = Kind("Pod", "v1", "pods", True, SimulatedPod)
+NODE = kinds.NODE.decoded_as(SimulatedNode)
+POD = kinds.POD.decoded_as(SimulatedPod)
 LEASE = Kind("Lease", "coordination.k8s.io/v1", "leases", True)
 
 

@@ -10,6 +10,7 @@ from functools import partial
 from typing import ClassVar
 
 from scheduler.api.job import Job
+from scheduler.api.kinds import DISRUPTION_BUDGET
 from scheduler.api.node import Mask
 from scheduler.api.objects import PodDisruptionBudget
 from scheduler.api.reasons import Malformed
@@ -29,8 +30,8 @@ class Pdb:
     def open(self, session: Session) -> None:
         self._session = session
         self._by_namespace: dict[str, list[PodDisruptionBudget]] = {}
-        for key in sorted(session.snapshot.budgets):
-            budget = session.snapshot.budgets[key]
+        for key in sorted(session.snapshot.objects[DISRUPTION_BUDGET]):
+            budget = session.snapshot.objects[DISRUPTION_BUDGET][key]
             if self._selects(budget):
                 self._by_namespace.setdefault(budget.metadata.namespace, []).append(budget)
         self._evicted: Counter[str] = Counter()

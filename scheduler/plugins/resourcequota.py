@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import ClassVar
 
 from scheduler.api.job import Job
+from scheduler.api.kinds import RESOURCE_QUOTA
 from scheduler.api.names import EVENT_UNSCHEDULABLE
 from scheduler.api.objects import ResourceList, ResourceQuota
 from scheduler.api.quantity import Amount, QuantityError, parse_amount
@@ -31,8 +32,8 @@ class ResourceQuotas:
         self._session = session
         self._quotas: dict[str, list[tuple[str, Amounts, Amounts]]] = {}
         """Namespace -> (name, hard limits, used amounts)."""
-        for key in sorted(session.snapshot.quotas):
-            quota = session.snapshot.quotas[key]
+        for key in sorted(session.snapshot.objects[RESOURCE_QUOTA]):
+            quota = session.snapshot.objects[RESOURCE_QUOTA][key]
             entry = (quota.metadata.name, self._read(quota, "hard"), self._read(quota, "used"))
             self._quotas.setdefault(quota.metadata.namespace, []).append(entry)
         self._reserved: dict[str, dict[str, Amount]] = {}

@@ -62,9 +62,9 @@ class RecordedCache(ClusterCache, SessionObserver):
         super().__init__(scheduler_names, default_queue=default_queue, node_selector=node_selector)
         self._journal = journal
         self._begin = Begin(FORMAT, __version__, list(scheduler_names), default_queue, list(node_selector))
-        self._objects: dict[tuple[str, str, str], Put] = {}
+        self._objects: dict[tuple[Kind, str, str], Put] = {}
         """Kind, namespace and name -> the latest version of every object."""
-        self._original_frames: dict[tuple[str, str, str], Original] = {}
+        self._original_frames: dict[tuple[Kind, str, str], Original] = {}
         """Kind, namespace and name -> the original of every object that other programs receive whole."""
         self._recorded_usage: dict[str, NodeUsage] = {}
         self._annotations: set[str] = set()
@@ -75,11 +75,11 @@ class RecordedCache(ClusterCache, SessionObserver):
         """The replies of other programs in the current session."""
 
     # --- inputs ---
-    def upsert(self, kind: str, obj: KubeObject) -> None:
-        frame, meta = Put(kind, packed(obj)), obj.metadata
+    def upsert(self, kind: Kind, obj: KubeObject) -> None:
+        frame, meta = Put(kind.name, packed(obj)), obj.metadata
         self._objects[kind, meta.namespace, meta.name] = frame
         self._add_frame(frame)
-        if kind != POD.name:
+        if kind is not POD:
             super().upsert(kind, obj)
             return
         before = self.task(f"{meta.namespace}/{meta.name}")
@@ -88,21 +88,21 @@ class RecordedCache(ClusterCache, SessionObserver):
         if after is not None and after.record is not None and (before is None or before.record != after.record):
             self._add_frame(_binding_proof(after))
 
-    def delete(self, kind: str, namespace: str, name: str) -> None:
+    def delete(self, kind: Kind, namespace: str, name: str) -> None:
         self._objects.pop((kind, namespace, name), None)
         self._original_frames.pop((kind, namespace, name), None)
-        self._add_frame(Dropped(kind, namespace, name))
+        self._add_frame(Dropped(kind.name, namespace, name))
         super().delete(kind, namespace, name)
 
-    def keep_original(self, kind: str, namespace: str, name: str, original: object) -> None:
-        frame = Original(kind, namespace, name, msgspec.json.encode(original))
+    def keep_original(self, kind: Kind, namespace: str, name: str, original: object) -> None:
+        frame = Original(kind.name, namespace, name, msgspec.json.encode(original))
         self._original_frames[kind, namespace, name] = frame
         self._add_frame(frame)
         super().keep_original(kind, namespace, name, original)
 
     def configure(self, configuration: Configuration) -> Collection[Kind]:
         again = super().configure(configuration)
-        if not self.wants_original(POD.name):
+        if not self.wants_original(POD):
             self._original_frames.clear()
         return again
 
@@ -118,7 +118,7 @@ class RecordedCache(ClusterCache, SessionObserver):
         self._add_frame(Confirmed(kind.name, data))
         super().confirm(kind, obj)
         if self.stores(kind) and self.find(kind, meta.namespace, meta.name) is obj:  # otherwise the watch was faster
-            self._objects[kind.name, meta.namespace, meta.name] = Put(kind.name, data)
+            self._objects[kind, meta.namespace, meta.name] = Put(kind.name, data)
 
     def take_usage(self, usages: Mapping[str, NodeUsage]) -> None:
         self._recorded_usage.update(usages)

@@ -8,7 +8,8 @@ from pathlib import Path
 import msgspec
 
 from scheduler.api.decisions import Bind, Decisions, Evict, PodGroupStatusUpdate, PodsUnschedulable, QueueAllocated
-from scheduler.api.kinds import SCHEDULER_KINDS
+from scheduler.api.kinds import SCHEDULER_KINDS, Kind
+from scheduler.api.objects import KubeObject
 from scheduler.api.scheduling import PodGroupCondition
 from scheduler.api.signed_records import BindingRecord
 from scheduler.api.snapshot import Snapshot
@@ -42,8 +43,14 @@ from scheduler.record.frames import (
     read_frames,
 )
 
-_STRUCTS = {kind.name: kind.struct for kind in SCHEDULER_KINDS if kind.struct is not None}
 _KINDS = {kind.name: kind for kind in SCHEDULER_KINDS}
+
+
+def _decoded(kind: Kind, data: bytes) -> KubeObject:
+    """Raises DecodeError, and KeyError if objects of the kind are not recorded."""
+    if kind.struct is None:
+        raise KeyError(kind.name)
+    return msgspec.msgpack.decode(data, type=kind.struct)
 
 
 @dataclass(slots=True)
@@ -116,9 +123,9 @@ class _Replayer:
         cache = self._cache
         match frame:
             case Put(kind, data):
-                obj = msgspec.msgpack.decode(data, type=_STRUCTS[kind])
+                obj = _decoded(_KINDS[kind], data)
                 with suppress(Exception):  # as an informer continues when the cache cannot process an object
-                    cache.upsert(kind, obj)
+                    cache.upsert(_KINDS[kind], obj)
             case PodAnnotations(keys):
                 cache.keep_annotations(keys)
             case RecordsExpected(moment):
@@ -128,11 +135,11 @@ class _Replayer:
             case Original(kind, namespace, name, json):
                 self._originals[kind, namespace, name] = json
             case Confirmed(kind, data):
-                cache.confirm(_KINDS[kind], msgspec.msgpack.decode(data, type=_STRUCTS[kind]))
+                cache.confirm(_KINDS[kind], _decoded(_KINDS[kind], data))
             case Dropped(kind, namespace, name):
                 self._originals.pop((kind, namespace, name), None)
                 with suppress(Exception):
-                    cache.delete(kind, namespace, name)
+                    cache.delete(_KINDS[kind], namespace, name)
             case Usage(data):
                 cache.take_usage(msgspec.msgpack.decode(data, type=dict[str, NodeUsage]))
             case Failed():
@@ -178,8 +185,8 @@ class _Replayer:
     def _keep_originals(self) -> None:
         """Keeps the originals that the configuration needs."""
         for (kind, namespace, name), json in self._originals.items():
-            if self._cache.wants_original(kind):
-                self._cache.keep_original(kind, namespace, name, msgspec.Raw(json))
+            if self._cache.wants_original(_KINDS[kind]):
+                self._cache.keep_original(_KINDS[kind], namespace, name, msgspec.Raw(json))
         self._originals.clear()
 
     def _assume(self, frame: Assumed) -> None:

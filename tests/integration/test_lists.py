@@ -87,10 +87,10 @@ class Names:
     def __init__(self) -> None:
         self.there: set[str] = set()
 
-    def upsert(self, kind: str, obj: KubeObject) -> None:
+    def upsert(self, kind: Kind, obj: KubeObject) -> None:
         self.there.add(obj.metadata.name)
 
-    def delete(self, kind: str, namespace: str, name: str) -> None:
+    def delete(self, kind: Kind, namespace: str, name: str) -> None:
         self.there.discard(name)
 
 

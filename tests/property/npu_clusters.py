@@ -143,7 +143,7 @@ class NpuCluster:
             if kind is not None and kind.struct is not None:
                 decoded = server.decoded(kind, raw["metadata"].get("namespace") or "", raw["metadata"]["name"])
                 assert decoded is not None
-                cache.upsert(kind.name, decoded)
+                cache.upsert(kind, decoded)
         self.world.cluster.cache = cache
 
     # --- one session and its checks ---

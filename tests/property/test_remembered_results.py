@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from scheduler.api.kinds import POD
 from scheduler.cache import ClusterCache
 from scheduler.framework.cycle import run_cycle
 from scheduler.record.decisions import recorded_decisions
@@ -66,7 +67,7 @@ class Cluster:
                 job = self.random.choice(sorted(self.jobs))
                 number = self.random.randrange(self.jobs[job])
                 for cache in (self.keeping, self.forgetting):
-                    cache.delete("Pod", "default", f"{job}-{number}")
+                    cache.delete(POD, "default", f"{job}-{number}")
             case 4 if self.jobs:
                 job = self.random.choice(sorted(self.jobs))
                 self.put(group(job, "q", minimum=self.random.randint(1, 4), phase="Inqueue"))

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from scheduler.api.job import Job
+from scheduler.api.kinds import POD, POD_GROUP, QUEUE, Kind
 from scheduler.api.names import CARD_NAME
 from scheduler.api.reasons import Refusal
 from scheduler.api.snapshot import Snapshot
@@ -74,7 +75,7 @@ class Cluster:
         for cache in (self.keeping, self.computing):
             feed(cache, *objects)
 
-    def delete(self, kind: str, namespace: str, name: str) -> None:
+    def delete(self, kind: Kind, namespace: str, name: str) -> None:
         for cache in (self.keeping, self.computing):
             cache.delete(kind, namespace, name)
 
@@ -124,11 +125,11 @@ class Cluster:
             case 3 | 4 | 5 | 6:
                 self.put_pod(f"p{self.random.randrange(8)}")
             case 7:
-                self.delete("Pod", "default", f"p{self.random.randrange(8)}")
+                self.delete(POD, "default", f"p{self.random.randrange(8)}")
             case 8:
-                self.delete("PodGroup", "default", self.random.choice("abcd"))
+                self.delete(POD_GROUP, "default", self.random.choice("abcd"))
             case 9:
-                self.put(queue("s")) if self.random.random() < 0.5 else self.delete("Queue", "", "s")
+                self.put(queue("s")) if self.random.random() < 0.5 else self.delete(QUEUE, "", "s")
             case 10:
                 high = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}}
                 self.put(high | {"value": self.random.randrange(5)})
@@ -295,7 +296,7 @@ def test_a_value_of_a_job_is_computed_again_only_when_the_job_has_changed() -> N
     assert len(read) == len(first) == 41
     assert readings.read(cache.snapshot(1), name_of) is first and len(read) == 41
     feed(cache, group("c", "q"))
-    cache.delete("Pod", "default", "a-0")
+    cache.delete(POD, "default", "a-0")
     assert len(readings.read(cache.snapshot(2), name_of)) == 42 and sorted(read[41:]) == ["a", "c"]
 
 
@@ -335,7 +336,7 @@ def test_an_eviction_from_a_settled_job_counts_in_the_status_of_its_queue(plan: 
 
 def test_a_settled_job_whose_queue_is_deleted_is_refused() -> None:
     cache = settled_world()
-    cache.delete("Queue", "", "q")
+    cache.delete(QUEUE, "", "q")
     outcome = run_cycle(cache.snapshot(100), PLANS[0])
     assert [event.message for event in outcome.decisions.events] == ["queue q does not exist"]
     feed(cache, queue("q"))

@@ -13,7 +13,7 @@ from typing import Any, cast
 import pytest
 
 from scheduler.api.decisions import Bind
-from scheduler.api.kinds import NODE_SHARD
+from scheduler.api.kinds import NODE_SHARD, POD, POD_GROUP
 from scheduler.cache import ClusterCache
 from scheduler.cluster.kube.scheduler.shard_member import ShardMember
 from scheduler.cluster.kube.transport.client import ApiClient
@@ -94,7 +94,7 @@ class Scheduler:
         for kind, name, obj in self._server.log[self._seen[watch] : end]:
             if (kind == "NodeShard") == (watch == "NodeShard"):
                 if obj is None:
-                    self._cache.delete(kind, "default", name)
+                    self._cache.delete(POD if kind == "Pod" else POD_GROUP, "default", name)
                 else:
                     feed(self._cache, obj)
         self._seen[watch] = end

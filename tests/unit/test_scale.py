@@ -21,6 +21,7 @@ from benchmarks.memory import CONFIGURATION, GANG, Mix, nodes, queues
 from benchmarks.scale import Measured, Work, lone_pod, measure, row
 from benchmarks.scale_plot import draw
 from scheduler.api.job import Job
+from scheduler.api.kinds import NODE, POD, POD_GROUP, QUEUE
 from scheduler.api.objects import Pod
 from scheduler.api.scheduling import PodGroup
 from scheduler.cache import ClusterCache
@@ -40,16 +41,18 @@ def filled(pod_number: int) -> tuple[ClusterCache, Work, Mix]:
     """A cache with nodes and queues, and the work to store."""
     cache = ClusterCache(["volcano-py"])
     mix = Mix.of(pod_number // 20, pod_number)
-    cache.replace("Queue", queues())
-    cache.replace("Node", nodes(pod_number // 20))
+    for queue in queues():
+        cache.upsert(QUEUE, queue)
+    for node in nodes(pod_number // 20):
+        cache.upsert(NODE, node)
     return cache, Work(mix), mix
 
 
 def store(cache: ClusterCache, work: Work, mix: Mix) -> None:
     for i in range(mix.gangs):
-        cache.upsert("PodGroup", msgspec.json.decode(work.group(i), type=PodGroup))
+        cache.upsert(POD_GROUP, msgspec.json.decode(work.group(i), type=PodGroup))
         for text in work.pods(i):
-            cache.upsert("Pod", msgspec.json.decode(text, type=Pod))
+            cache.upsert(POD, msgspec.json.decode(text, type=Pod))
 
 
 @contextmanager

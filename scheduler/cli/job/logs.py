@@ -71,15 +71,13 @@ def logs_command(
 
 async def _pods(cluster: Cluster, name: str, task: str, index: int | None) -> "list[ListedPod]":
     """Returns the Pods, sorted by task and index. Raises CommandError if there are none."""
-    from dataclasses import replace
-
     from scheduler.api.kinds import POD, VCJOB
     from scheduler.cli.pod.state import ListedPod
     from scheduler.cluster.kube.transport.sources import Source
 
     labels = {JOB_NAME: name, TASK_SPEC: task, TASK_INDEX: "" if index is None else str(index)}
     selector = ",".join(f"{key}={value}" for key, value in labels.items() if value)
-    kind = replace(POD, struct=ListedPod)
+    kind = POD.decoded_as(ListedPod)
     found = await cluster.fetch(Source(kind, cluster.namespace, labels=selector))
     pods: list[ListedPod] = read_objects(kind, found)
     if not pods:

@@ -58,13 +58,11 @@ def list_command(connection: Connection, flags: ListFlags, job: str, queue: str)
 
     With -q, Pods without a vcjob are listed as well.
     """
-    from dataclasses import replace
-
     from scheduler.api.kinds import POD
     from scheduler.cli.pod.state import ListedPod
     from scheduler.cluster.kube.transport.sources import Source
 
-    kind = replace(POD, struct=ListedPod)
+    kind = POD.decoded_as(ListedPod)
     of_jobs = f"{JOB_NAME}={job}" if job else "" if queue else JOB_NAME
     labels = ",".join(selector for selector in (of_jobs, flags.labels) if selector)
 

@@ -1,12 +1,12 @@
 """Admission for a cluster in memory: calls the functions of the webhooks on the objects of the simulation."""
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import Final, cast
+from typing import Final
 
 from scheduler.api.kinds import NAMESPACE, POD, POD_GROUP, QUEUE, Kind
 from scheduler.api.names import DEFAULT_QUEUE, GROUP_NAME
-from scheduler.api.objects import ENDED_PHASES, Namespace, Pod
-from scheduler.api.scheduling import PodGroup, Queue
+from scheduler.api.objects import ENDED_PHASES, Namespace
+from scheduler.api.scheduling import Queue
 from scheduler.cluster.memory.raw_objects import Json
 from scheduler.cluster.memory.server import ForbiddenError, MemoryServer
 from scheduler.controllers.job.plugins import PLUGIN_NAMES
@@ -80,23 +80,23 @@ class MemoryView:
         self._server = server
 
     def queue(self, name: str) -> Queue | None:
-        return cast("Queue | None", self._server.decoded(QUEUE, "", name))
+        return self._server.decoded(QUEUE, "", name)
 
     def queues(self) -> Iterable[Queue]:
-        return cast("list[Queue]", self._server.structs(QUEUE))
+        return self._server.structs(QUEUE)
 
     def namespace(self, name: str) -> Namespace | None:
-        return cast("Namespace | None", self._server.decoded(NAMESPACE, "", name))
+        return self._server.decoded(NAMESPACE, "", name)
 
     def bound_pods(self, queue: str) -> int:
         groups = {
             (group.metadata.namespace, group.metadata.name)
-            for group in cast("list[PodGroup]", self._server.structs(POD_GROUP))
+            for group in self._server.structs(POD_GROUP)
             if (group.spec.queue or DEFAULT_QUEUE) == queue
         }
         return sum(
             1
-            for pod in cast("list[Pod]", self._server.structs(POD))
+            for pod in self._server.structs(POD)
             if pod.spec.node_name
             and pod.status.phase not in ENDED_PHASES
             and (pod.metadata.namespace, (pod.metadata.annotations or {}).get(GROUP_NAME, "")) in groups

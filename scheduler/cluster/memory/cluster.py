@@ -136,12 +136,12 @@ class MemoryCluster:
         if kind not in _CACHED:
             return
         if new is not None:
-            self.cache.upsert(kind.name, new)
-            if self.cache.wants_original(kind.name):
+            self.cache.upsert(kind, new)
+            if self.cache.wants_original(kind):
                 namespace, name = new.metadata.namespace, new.metadata.name
-                self.cache.keep_original(kind.name, namespace, name, self.server.find(kind, namespace, name))
+                self.cache.keep_original(kind, namespace, name, self.server.find(kind, namespace, name))
         elif old is not None:
-            self.cache.delete(kind.name, old.metadata.namespace, old.metadata.name)
+            self.cache.delete(kind, old.metadata.namespace, old.metadata.name)
 
     # --- the state ---
     @property

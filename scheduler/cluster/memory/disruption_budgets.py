@@ -40,9 +40,7 @@ class DisruptionBudgets:
         """Updates the status of the budgets. Returns whether any changed."""
         namespaces, self._changed = self._changed, {}
         budgets = [
-            budget
-            for budget in self._server.structs(DISRUPTION_BUDGET)
-            if isinstance(budget, PodDisruptionBudget) and budget.metadata.namespace in namespaces
+            budget for budget in self._server.structs(DISRUPTION_BUDGET) if budget.metadata.namespace in namespaces
         ]
         pods: dict[str, list[Json]] = {budget.metadata.namespace: [] for budget in budgets}
         for pod in self._server.of(POD) if budgets else ():

@@ -4,7 +4,7 @@ import msgspec
 
 from scheduler.api.kinds import NODE, POD
 from scheduler.api.node import not_ready_since
-from scheduler.api.objects import Node, Pod, Taint
+from scheduler.api.objects import Taint
 from scheduler.api.pod_rules import NO_EXECUTE, tolerates
 from scheduler.cluster.memory.finalizers import keeps
 from scheduler.cluster.memory.index import node_of
@@ -74,7 +74,7 @@ class SimulatedKubelet:
     def _has_kubelet(self, pod: Json) -> bool:
         """Whether the node of a Pod is ready, or unknown to the simulation."""
         node = self._server.decoded(NODE, "", pod["spec"].get("nodeName") or "")
-        return not isinstance(node, Node) or not_ready_since(node) is None
+        return node is None or not_ready_since(node) is None
 
     def _tainted(self) -> dict[str, list[Taint]]:
         """The NoExecute taints by node."""
@@ -88,7 +88,7 @@ class SimulatedKubelet:
 
     def _tolerates_all(self, raw: Json, taints: list[Taint]) -> bool:
         pod = self._server.decoded(POD, raw["metadata"]["namespace"], raw["metadata"]["name"])
-        tolerations = (pod.spec.tolerations if isinstance(pod, Pod) else None) or ()
+        tolerations = (pod.spec.tolerations if pod is not None else None) or ()
         return all(tolerates(tolerations, taint) for taint in taints)
 
 

@@ -4,7 +4,6 @@ Quotas with scopes, which count only some of the Pods, are neither computed nor 
 """
 
 from collections.abc import Iterator
-from typing import cast
 
 from scheduler.api.kinds import POD, RESOURCE_QUOTA, Kind
 from scheduler.api.objects import ENDED_PHASES, KubeObject, Pod
@@ -81,7 +80,7 @@ class ResourceQuotas:
     def _total(self, namespace: str) -> Amounts:
         if namespace not in self._used:
             self._used[namespace] = {}
-            for pod in cast("list[Pod]", self._server.structs(POD)):
+            for pod in self._server.structs(POD):
                 if pod.metadata.namespace == namespace:
                     self._count(pod)
         if namespace not in self._totals:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from hashlib import sha1
+from typing import Any, TypeVar
 
 from scheduler.api.kinds import POD, QUEUE, Kind
 from scheduler.api.names import DEFAULT_NAMESPACE
@@ -24,6 +25,7 @@ from scheduler.cluster.memory.resource_versions import ResourceVersions
 
 Key = tuple[str, str, str]
 """Group and kind, namespace, name."""
+T = TypeVar("T", bound=KubeObject)
 Watcher = Callable[[Kind, KubeObject | None, KubeObject | None], None]
 """Called with the kind, the old object (None if it is new) and the new object (None if it was deleted)."""
 EPOCH = datetime(2020, 1, 1, tzinfo=UTC)
@@ -59,7 +61,7 @@ class MemoryServer:
         self._keys: dict[Kind | None, dict[Key, int]] = {}
         """Kind -> the keys of its objects with their numbers, the oldest first."""
         self._next_number = 0
-        self._decoded: dict[Key, KubeObject] = {}
+        self._decoded: dict[Key, Any] = {}
         self._loaded: dict[Key, KubeObject] = {}
         """Loaded objects that are not published yet, decoded; without those that ``load`` completed."""
         self._indices: dict[Kind | None, dict[IndexFunction, Index]] = {}
@@ -96,9 +98,10 @@ class MemoryServer:
         """A stored object by its key; it must not be modified. Raises KeyError."""
         return self._objects[key][1]
 
-    def decoded(self, kind: Kind, namespace: str, name: str) -> KubeObject | None:
+    def decoded(self, kind: Kind[T], namespace: str, name: str) -> T | None:
         """A stored object, decoded; None also for kinds that are not decoded."""
-        return self._decoded.get(key_of(kind, namespace, name))
+        found: T | None = self._decoded.get(key_of(kind, namespace, name))
+        return found
 
     def of(self, kind: Kind) -> list[Json]:
         """All objects of a kind, the oldest first."""
@@ -117,7 +120,7 @@ class MemoryServer:
                 index.put(key, number, self._objects[key][1])
         return [self._objects[key][1] for key in index.keys(value)]
 
-    def structs(self, kind: Kind) -> list[KubeObject]:
+    def structs(self, kind: Kind[T]) -> list[T]:
         """All objects of a kind, decoded, the oldest first."""
         return [self._decoded[key] for key in self._keys.get(kind, ())]
 

@@ -4,7 +4,6 @@ They bind claims to volumes, create the claims of ephemeral volumes, and create 
 Volumes are not resized, reclaimed or deleted.
 """
 
-from collections.abc import Iterator
 from contextlib import suppress
 
 from scheduler.api.kinds import CLAIM, CSI_NODE, NODE, POD, STORAGE_CLASS, VOLUME
@@ -17,9 +16,8 @@ from scheduler.api.names import (
     VOLUME_AVAILABLE,
     WAIT_FOR_FIRST_CONSUMER,
 )
-from scheduler.api.objects import Node
 from scheduler.api.quantity import QuantityError
-from scheduler.api.storage import CsiNode, PersistentVolume, PersistentVolumeClaim, StorageClass
+from scheduler.api.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from scheduler.cluster.manifests import ManifestError
 from scheduler.cluster.memory.raw_objects import Json
 from scheduler.cluster.memory.server import MemoryServer
@@ -40,10 +38,10 @@ BOUND, PENDING, RELEASED = "Bound", "Pending", "Released"
 def sync_volumes(server: MemoryServer) -> bool:
     """Creates the claims of ephemeral volumes, and binds claims to volumes. Returns whether anything changed."""
     changed = _create_ephemeral_claims(server)
-    for volume in _volumes(server):
+    for volume in server.structs(VOLUME):
         changed |= _volume_phase(server, volume)
     available = _AvailableVolumes(server)
-    for claim in _claims(server):
+    for claim in server.structs(CLAIM):
         if is_bound(claim):
             if server.find(VOLUME, "", claim.spec.volume_name) is None:
                 changed |= _claim_phase(server, claim, CLAIM_LOST)
@@ -58,9 +56,9 @@ def sync_volumes(server: MemoryServer) -> bool:
 def provision(server: MemoryServer) -> bool:
     """Creates the volumes of claims with a provisioner. Returns whether there were any."""
     changed = False
-    for claim in _claims(server):
+    for claim in server.structs(CLAIM):
         storage = server.decoded(STORAGE_CLASS, "", class_of(claim))
-        if is_bound(claim) or not isinstance(storage, StorageClass) or storage.provisioner in ("", NO_PROVISIONER):
+        if is_bound(claim) or storage is None or storage.provisioner in ("", NO_PROVISIONER):
             continue
         if _waits_for_consumer(server, claim) and not selected_node(claim):
             continue
@@ -76,7 +74,7 @@ class _AvailableVolumes:
         self._server = server
         self._reserved: dict[tuple[str, str], list[PersistentVolume]] = {}
         self._free: dict[str, list[tuple[int, str, PersistentVolume]]] = {}
-        for volume in _volumes(server):
+        for volume in server.structs(VOLUME):
             claim_ref = volume.spec.claim_ref
             if claim_ref is not None:
                 self._reserved.setdefault((claim_ref.namespace, claim_ref.name), []).append(volume)
@@ -93,8 +91,8 @@ class _AvailableVolumes:
         """Returns the volume for a claim and makes it unavailable to other claims; None if there is none."""
         if claim.spec.volume_name:
             named = self._server.decoded(VOLUME, "", claim.spec.volume_name)
-            free = isinstance(named, PersistentVolume) and (named.spec.claim_ref is None or is_prebound(named, claim))
-            return named if isinstance(named, PersistentVolume) and free else None
+            free = named is not None and (named.spec.claim_ref is None or is_prebound(named, claim))
+            return named if free else None
         for volume in self._reserved.get((claim.metadata.namespace, claim.metadata.name), ()):
             if is_prebound(volume, claim):
                 return volume
@@ -112,17 +110,9 @@ class _AvailableVolumes:
         return None
 
 
-def _claims(server: MemoryServer) -> Iterator[PersistentVolumeClaim]:
-    return (claim for claim in server.structs(CLAIM) if isinstance(claim, PersistentVolumeClaim))
-
-
-def _volumes(server: MemoryServer) -> Iterator[PersistentVolume]:
-    return (volume for volume in server.structs(VOLUME) if isinstance(volume, PersistentVolume))
-
-
 def _waits_for_consumer(server: MemoryServer, claim: PersistentVolumeClaim) -> bool:
     storage = server.decoded(STORAGE_CLASS, "", class_of(claim))
-    return isinstance(storage, StorageClass) and storage.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
+    return storage is not None and storage.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
 
 
 def _bind(server: MemoryServer, claim: PersistentVolumeClaim, volume: PersistentVolume) -> None:
@@ -199,7 +189,7 @@ def _provisioned_volume(server: MemoryServer, claim: PersistentVolumeClaim, stor
 def _topology(server: MemoryServer, node_name: str, driver: str) -> Json | None:
     """The node affinity of a volume provisioned for a node: the node's labels with the driver's topology keys."""
     node, csi_node = server.decoded(NODE, "", node_name), server.decoded(CSI_NODE, "", node_name)
-    if not isinstance(node, Node) or not isinstance(csi_node, CsiNode):
+    if node is None or csi_node is None:
         return None
     entry = next((d for d in csi_node.spec.drivers or () if d.name == driver), None)
     labels = node.metadata.labels or {}

@@ -6,8 +6,7 @@ from typing import Final
 from scheduler.api.acjob import AscendJob
 from scheduler.api.acjob_roles import FRAMEWORK, LEADERS
 from scheduler.api.kinds import ACJOB, POD, POD_GROUP, SERVICE
-from scheduler.api.objects import ENDED_PHASES, Pod, Service, is_controlled_by
-from scheduler.api.scheduling import PodGroup
+from scheduler.api.objects import ENDED_PHASES, Pod, is_controlled_by
 from scheduler.api.times import parse_timestamp
 from scheduler.controllers.acjob.manifests import group_name
 from scheduler.controllers.effects import Delete, Effect, Plan
@@ -34,7 +33,7 @@ def clean_up(store: Store, job: AscendJob, now: float) -> Plan:
 def deletions(store: Store, job: AscendJob, is_deleted: Callable[[Pod], bool]) -> list[Effect]:
     """Returns the deletions of the PodGroup of a job, and of some of its Pods."""
     effects: list[Effect] = []
-    group = store.get(POD_GROUP, PodGroup, job.metadata.namespace, group_name(job))
+    group = store.get(POD_GROUP, job.metadata.namespace, group_name(job))
     if group is not None:
         effects.append(Delete(POD_GROUP, *key_of(group), group.metadata.uid))
     pods = store.pods_of(job.metadata.namespace, job.metadata.uid).values()
@@ -53,7 +52,7 @@ def _unused_service(store: Store, job: AscendJob, effects: list[Effect]) -> list
     """Returns the deletion of the leader's Service, if its Pod is gone or is deleted by one of the effects."""
     leader = LEADERS.get((job.metadata.labels or {}).get(FRAMEWORK, ""), "")
     name = f"{job.metadata.name}-{leader.lower()}-0"
-    found = store.get(SERVICE, Service, job.metadata.namespace, name)
+    found = store.get(SERVICE, job.metadata.namespace, name)
     if found is None or not is_controlled_by(found, job.metadata.uid):
         return []
     leads = store.pods_of(job.metadata.namespace, job.metadata.uid).get(name)

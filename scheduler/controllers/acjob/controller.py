@@ -11,9 +11,9 @@ from scheduler.api.acjob_roles import InvalidJobError, JobRoles, Role, roles_of
 from scheduler.api.job import PENDING_PHASES
 from scheduler.api.kinds import ACJOB, CONFIG_MAP, POD, POD_GROUP, QUEUE, SERVICE, Kind, find_kind
 from scheduler.api.names import EVENT_MALFORMED, RESCHEDULING_STATE, SYSTEM_NAMESPACE
-from scheduler.api.objects import ConfigMap, KubeObject, Pod, Service, controller_of
+from scheduler.api.objects import KubeObject, Pod, Service, controller_of
 from scheduler.api.quantity import QuantityError
-from scheduler.api.scheduling import PodGroup, Queue
+from scheduler.api.scheduling import PodGroup
 from scheduler.controllers.acjob.clean_up import MAX_INTERVAL, clean_up, deletions, seconds_left
 from scheduler.controllers.acjob.environment import CLUSTERD, CLUSTERD_DOMAIN, CLUSTERD_NAMESPACE, Addresses
 from scheduler.controllers.acjob.hot_switch import is_switched, marks_differ, next_steps, places
@@ -86,7 +86,7 @@ class AscendJobController(Controller):
             return [key_of(obj)]
         if kind is CONFIG_MAP:
             is_record = key_of(obj) == (SYSTEM_NAMESPACE, RESCHEDULING_STATE)
-            return [key_of(job) for job in self._store.all(ACJOB, AscendJob) if retry_times(job)] if is_record else []
+            return [key_of(job) for job in self._store.all(ACJOB) if retry_times(job)] if is_record else []
         owner = controller_of(obj)
         if owner is None or find_kind(owner.api_version, owner.kind) is not ACJOB:
             return []
@@ -94,7 +94,7 @@ class AscendJobController(Controller):
         if kind is POD:
             if not _concerns(cast("Pod | None", old), cast("Pod | None", new)):
                 return []
-            job = self._store.get(ACJOB, AscendJob, *key)
+            job = self._store.get(ACJOB, *key)
             is_lost = new is None and not is_switched(cast("Pod", obj), self._store.pods_of(key[0], owner.uid))
             if is_lost and job is not None and job.metadata.uid == owner.uid:
                 self._lost[key] = max(self._lost.get(key, 0), number_in((obj.metadata.labels or {}).get(VERSION, "")))
@@ -104,7 +104,7 @@ class AscendJobController(Controller):
 
     # --- planning -----------------------------------------------------------------------------------------------------
     def plan(self, key: Key, now: float) -> Plan:
-        job = self._store.get(ACJOB, AscendJob, *key)
+        job = self._store.get(ACJOB, *key)
         if job is None or job.metadata.deletion_timestamp is not None:
             self._due.pop(key, None)
             self._checked.pop(key, None)
@@ -165,12 +165,12 @@ class AscendJobController(Controller):
 
     def _check_queue(self, job: AscendJob) -> None:
         policy = job.spec.run_policy.scheduling_policy
-        if policy is not None and policy.queue and self._store.get(QUEUE, Queue, "", policy.queue) is None:
+        if policy is not None and policy.queue and self._store.get(QUEUE, "", policy.queue) is None:
             raise InvalidJobError(_NO_QUEUE, f"queue {policy.queue[:64]} does not exist")
 
     def _advance(self, job: AscendJob, roles: JobRoles, manifest: Json, now: float) -> Plan:
         """Creates what is missing, and writes the status."""
-        group = self._store.get(POD_GROUP, PodGroup, job.metadata.namespace, group_name(job))
+        group = self._store.get(POD_GROUP, job.metadata.namespace, group_name(job))
         pods = self._store.pods_of(job.metadata.namespace, job.metadata.uid)
         existing = places(job, roles, pods)
         plan = Plan()
@@ -248,7 +248,7 @@ class AscendJobController(Controller):
             plan.then(*self._status(job, now, [ConditionChange(RESTARTING, "JobRestarting", text)], None))
             return plan.then(*(Delete(POD, *key_of(each), each.metadata.uid) for each in ended))
         counts = replica_statuses(job, roles, pods)
-        group = self._store.get(POD_GROUP, PodGroup, job.metadata.namespace, group_name(job))
+        group = self._store.get(POD_GROUP, job.metadata.namespace, group_name(job))
         found = change_by_pods(job, roles, counts, self._retries(job, roles, group))
         if found is not None and found.type == RUNNING and job.has(RESTARTING) and any_terminates(pods):
             found = None  # the Pods of before the restart are not gone yet
@@ -268,7 +268,7 @@ class AscendJobController(Controller):
 
     def _retry_record(self) -> RetryRecord | None:
         """The record of the scheduler; None if there is none, or it cannot be read."""
-        config_map = self._store.get(CONFIG_MAP, ConfigMap, SYSTEM_NAMESPACE, RESCHEDULING_STATE)
+        config_map = self._store.get(CONFIG_MAP, SYSTEM_NAMESPACE, RESCHEDULING_STATE)
         if config_map is None:
             return None
         if self._record is None or self._record.source is not config_map:
@@ -301,7 +301,7 @@ class AscendJobController(Controller):
     def _suspend(self, job: AscendJob, roles: JobRoles, now: float) -> Plan:
         """Writes the number of restarts into the status, then deletes the Pods and the PodGroup, which counts them."""
         text = f"Job {job.metadata.namespace}/{job.metadata.name} is suspended."
-        group = self._store.get(POD_GROUP, PodGroup, job.metadata.namespace, group_name(job))
+        group = self._store.get(POD_GROUP, job.metadata.namespace, group_name(job))
         counts: dict[str, Json] = {role.type: {} for role in roles.roles}
         restarts = None if group is None else (restarts_of(group), uncounted_restarts_of(group))
         plan = Plan().then(
@@ -315,10 +315,10 @@ class AscendJobController(Controller):
     # --- reading ------------------------------------------------------------------------------------------------------
     def _service(self, job: AscendJob, leader: str) -> Service | None:
         """The Service of a leader."""
-        return self._store.get(SERVICE, Service, job.metadata.namespace, leader)
+        return self._store.get(SERVICE, job.metadata.namespace, leader)
 
     def _clusterd(self) -> str:
-        found = self._store.get(SERVICE, Service, CLUSTERD_NAMESPACE, CLUSTERD)
+        found = self._store.get(SERVICE, CLUSTERD_NAMESPACE, CLUSTERD)
         return found.spec.cluster_ip if found is not None and found.spec.cluster_ip else CLUSTERD_DOMAIN
 
 

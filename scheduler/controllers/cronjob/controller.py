@@ -58,10 +58,10 @@ class CronJobController(Controller):
 
     def plan(self, key: Key, now: float) -> Plan:
         failure = self._failures.pop(key, None)
-        cron = self._store.get(CRON_JOB, CronJob, *key)
+        cron = self._store.get(CRON_JOB, *key)
         if cron is None or cron.metadata.deletion_timestamp is not None:
             return Plan()
-        find = partial(self._store.get, VCJOB, Job, key[0])
+        find = partial(self._store.get, VCJOB, key[0])
         summary = summarize_jobs(cron, self._jobs.of(cron), find, now)
         start = decide_start(cron, summary, find, self._changed.get(key), now)
         summary.active = [reference for reference in summary.active if reference not in start.replaced]
@@ -81,7 +81,7 @@ class CronJobController(Controller):
         return plan.then(*(_deleted(cron, job.metadata.name) for job in summary.history))
 
     def failed(self, key: Key, effect: Effect, error: str, now: float) -> None:
-        cron = self._store.get(CRON_JOB, CronJob, *key)
+        cron = self._store.get(CRON_JOB, *key)
         if cron is None:
             return
         if isinstance(effect, Create) and _TERMINATING in error:

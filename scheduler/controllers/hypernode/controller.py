@@ -66,7 +66,7 @@ class HyperNodeController(Controller):
         name = new.metadata.name
         counted = self._members.get(name)
         if counted is None or counted.spec != new.spec:
-            self._members[name] = Members(new, self._store.all(NODE, Node))
+            self._members[name] = Members(new, self._store.all(NODE))
         keys: list[Key] = [("", name)]
         if any(obj is not None and discovered_by_label(obj) for obj in (old, new)) and not _same_members(old, new):
             keys.append(DISCOVERY)
@@ -88,7 +88,7 @@ class HyperNodeController(Controller):
         return self._discover() if key == DISCOVERY else self._count(key[1])
 
     def _count(self, name: str) -> Plan:
-        obj = self._store.get(HYPER_NODE, HyperNode, "", name)
+        obj = self._store.get(HYPER_NODE, "", name)
         members = self._members.get(name)
         if obj is None or members is None or obj.status.node_count == members.count:
             return Plan()
@@ -99,8 +99,8 @@ class HyperNodeController(Controller):
         plan = Plan().then(*self._configuration_events())
         if self._discovery.topologies is None:
             return plan
-        existing = {obj.metadata.name: obj for obj in self._store.all(HYPER_NODE, HyperNode)}
-        wanted = discover(self._store.all(NODE, Node), self._discovery.topologies, existing.values())
+        existing = {obj.metadata.name: obj for obj in self._store.all(HYPER_NODE)}
+        wanted = discover(self._store.all(NODE), self._discovery.topologies, existing.values())
         tiers: dict[int, list[Effect]] = {}
         for one in wanted:
             obj = existing.get(one.name)
@@ -123,7 +123,7 @@ class HyperNodeController(Controller):
     def _configuration_events(self) -> list[Effect]:
         """Events about the configuration, once for each version of it."""
         problems, self._problems = self._problems, {}
-        obj = self._store.get(CONFIG_MAP, ConfigMap, *self._place)
+        obj = self._store.get(CONFIG_MAP, *self._place)
         field = f"data[{CONTROLLER_CONFIGURATION}]"
         if obj is None:
             return []

@@ -87,7 +87,7 @@ class JobController(Controller):
         if not seen.matters:
             return []
         key = (obj.metadata.namespace, owner.name)
-        job = self._store.get(VCJOB, batch.Job, *key)
+        job = self._store.get(VCJOB, *key)
         if seen.requests and (job is None or job.metadata.uid == owner.uid):  # not of a deleted namesake
             self._state_of(key, owner.uid).requests += seen.requests
         return [key]
@@ -101,7 +101,7 @@ class JobController(Controller):
 
     # --- planning -----------------------------------------------------------------------------------------------------
     def plan(self, key: Key, now: float) -> Plan:
-        job = self._store.get(VCJOB, batch.Job, *key)
+        job = self._store.get(VCJOB, *key)
         if job is None:
             self._states.pop(key, None)
             self._unblock(key)
@@ -132,7 +132,7 @@ class JobController(Controller):
 
     def failed(self, key: Key, effect: Effect, error: str, now: float) -> None:
         state = self._states.get(key)
-        job = self._store.get(VCJOB, batch.Job, *key)
+        job = self._store.get(VCJOB, *key)
         if state is None or job is None:
             return
         state.failures += 1

@@ -7,7 +7,6 @@ import msgspec
 from scheduler.api import batch
 from scheduler.api.kinds import POD_GROUP, PRIORITY_CLASS, VCJOB
 from scheduler.api.names import ORDERED_TASKS, PARTITION_ID, TASK_SPEC
-from scheduler.api.objects import PriorityClass
 from scheduler.api.pod_amounts import summed
 from scheduler.api.quantity import QuantityError
 from scheduler.api.scheduling import PodGroup
@@ -29,10 +28,10 @@ def group_name(job: batch.Job) -> str:
 
 def find_group(store: Store, job: batch.Job) -> PodGroup | None:
     """The PodGroup of a job, under its name or the one that older versions of Volcano gave it."""
-    group = store.get(POD_GROUP, PodGroup, job.metadata.namespace, group_name(job))
+    group = store.get(POD_GROUP, job.metadata.namespace, group_name(job))
     if group is not None:
         return group
-    older = store.get(POD_GROUP, PodGroup, job.metadata.namespace, job.metadata.name)
+    older = store.get(POD_GROUP, job.metadata.namespace, job.metadata.name)
     owner = None if older is None else job_of(older)
     return older if owner is not None and owner.uid == job.metadata.uid else None
 
@@ -147,5 +146,5 @@ def _first_pods(tasks: list[Task], wanted: int, minimum: int, store: Store) -> l
 def _priority(task: Task, store: Store) -> int:
     """Returns the value of the template's priority class; 0 if there is none."""
     name = task.template_spec().get("priorityClassName")
-    found = store.get(PRIORITY_CLASS, PriorityClass, "", name) if isinstance(name, str) else None
+    found = store.get(PRIORITY_CLASS, "", name) if isinstance(name, str) else None
     return 0 if found is None else found.value

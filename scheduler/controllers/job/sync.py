@@ -16,8 +16,7 @@ from scheduler.api.names import (
     REASON_QUEUE_NOT_FOUND,
 )
 from scheduler.api.objects import Pod
-from scheduler.api.scheduling import PodGroup, Queue
-from scheduler.api.storage import PersistentVolumeClaim
+from scheduler.api.scheduling import PodGroup
 from scheduler.controllers.effects import BuildAndCreate, Create, Delete, Effect, Patch
 from scheduler.controllers.job.dependencies import Gang, waiting_tasks
 from scheduler.controllers.job.parsed_spec import ParsedSpec
@@ -112,7 +111,7 @@ def find_missing(context: Context, surplus: bool) -> MissingObjects:
 def no_queue(store: Store, parsed_spec: ParsedSpec) -> Obstacle | None:
     """An obstacle if the job's Queue does not exist, else None."""
     name = parsed_spec.queue
-    if store.get(QUEUE, Queue, "", name) is not None:
+    if store.get(QUEUE, "", name) is not None:
         return None
     return Obstacle(REASON_QUEUE_NOT_FOUND, f"queue {name} is not there; the job waits for it", (QUEUE, ("", name)))
 
@@ -125,7 +124,7 @@ def _objects(context: Context, volumes: list[Volume], missing: MissingObjects) -
         name = f"volume-pvc-{volume.claim}"
         if name in missing.resources:
             continue
-        there = context.store.get(CLAIM, PersistentVolumeClaim, namespace, volume.claim) is not None
+        there = context.store.get(CLAIM, namespace, volume.claim) is not None
         if volume.spec is None and not there:
             message = (
                 f"Failed to create PVC, err: pvc {volume.claim} is not found, the job will be in the Pending state "
@@ -175,7 +174,7 @@ def plugin_deletions(job: batch.Job, plugins: Mapping[str, JobPlugin]) -> list[E
 def _forward(context: Context, missing: MissingObjects) -> None:
     """Annotates a job whose queue extends to other clusters."""
     meta = context.job.metadata
-    queue = context.store.get(QUEUE, Queue, "", context.parsed_spec.queue)
+    queue = context.store.get(QUEUE, "", context.parsed_spec.queue)
     if queue is not None and queue.spec.extend_clusters and JOB_FORWARDING not in (meta.annotations or {}):
         body = {"metadata": {"annotations": {JOB_FORWARDING: "true"}}}
         missing.objects.append(Patch(VCJOB, meta.namespace, meta.name, body, meta.uid))
@@ -206,7 +205,7 @@ def _pods(context: Context, group: PodGroup, volumes: list[Volume], missing: Mis
     for name, slot in parsed_spec.slots.items():
         if name in context.members or slot.task.name in waiting:
             continue
-        existing = context.store.get(POD, Pod, context.job.metadata.namespace, name)
+        existing = context.store.get(POD, context.job.metadata.namespace, name)
         if existing is not None:
             missing.obstacles.append(_name_conflict(existing))
             continue

@@ -3,7 +3,7 @@
 from functools import partial
 from typing import Final, cast
 
-from scheduler.api.batch import MAX_FLOW_STEPS, Job, JobFlow, JobFlowSpec, JobTemplate
+from scheduler.api.batch import MAX_FLOW_STEPS, Job, JobFlow, JobFlowSpec
 from scheduler.api.flow_order import order_problem
 from scheduler.api.kinds import JOB_FLOW, JOB_TEMPLATE, VCJOB, Kind
 from scheduler.api.objects import KubeObject
@@ -91,7 +91,7 @@ class JobFlowController(Controller):
 
     # --- planning -----------------------------------------------------------------------------------------------------
     def plan(self, key: Key, now: float) -> Plan:
-        flow = self._store.get(JOB_FLOW, JobFlow, *key)
+        flow = self._store.get(JOB_FLOW, *key)
         if flow is None or flow.metadata.deletion_timestamp is not None:
             return Plan()
         if len(flow.spec.flows or ()) > MAX_FLOW_STEPS:
@@ -125,8 +125,8 @@ class JobFlowController(Controller):
         steps = plan_steps(
             flow,
             frozenset(gone_completed(status, jobs)),
-            partial(self._store.get, VCJOB, Job, key[0]),
-            partial(self._store.get, JOB_TEMPLATE, JobTemplate, key[0]),
+            partial(self._store.get, VCJOB, key[0]),
+            partial(self._store.get, JOB_TEMPLATE, key[0]),
         )
         self._write_status(flow, status, jobs, not_found(steps.missing), now, plan)
         missing = [name for name in steps.missing if self._waits(key, name)]
@@ -176,13 +176,13 @@ class JobFlowController(Controller):
         failure = self._failures.pop(key, None)
         events = [] if failure is None else [failure]
         begun = self._begun.get(key, set())
-        found = {name: job for name in sorted(begun) if (job := self._store.get(VCJOB, Job, key[0], name)) is not None}
+        found = {name: job for name in sorted(begun) if (job := self._store.get(VCJOB, key[0], name)) is not None}
         begun -= found.keys()
         return [*events, *created(flow, [name for name, job in found.items() if manages(flow, job)])]
 
     # --- results ------------------------------------------------------------------------------------------------------
     def failed(self, key: Key, effect: Effect, error: str, now: float) -> None:
-        flow = self._store.get(JOB_FLOW, JobFlow, *key)
+        flow = self._store.get(JOB_FLOW, *key)
         if flow is not None and isinstance(effect, Create | Delete):
             self._failures[key] = sync_failure(flow, error)
 

@@ -6,7 +6,7 @@ JobFlow made and took away again.
 
 from typing import cast
 
-from scheduler.api.batch import Job, JobTemplate
+from scheduler.api.batch import Job
 from scheduler.api.kinds import JOB_TEMPLATE, VCJOB, Kind
 from scheduler.api.names import CREATED_BY_JOB_TEMPLATE
 from scheduler.api.objects import KubeObject
@@ -43,7 +43,7 @@ class JobTemplateController(Controller):
         return [after]
 
     def plan(self, key: Key, now: float) -> Plan:
-        template = self._store.get(JOB_TEMPLATE, JobTemplate, *key)
+        template = self._store.get(JOB_TEMPLATE, *key)
         jobs = sorted(self._jobs.get(key, ()))
         if template is None or not jobs or template.status.get("jobDependsOnList") == jobs:
             return Plan()

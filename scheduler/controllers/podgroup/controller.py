@@ -83,7 +83,7 @@ class PodGroupController(Controller):
         key = (pod.metadata.namespace, group_name(pod))
         if (pod.metadata.annotations or {}).get(GROUP_NAME) != key[1] or not self._concerns(pod):
             return []
-        return [key] if self._store.get(POD_GROUP, PodGroup, *key) is None else []
+        return [key] if self._store.get(POD_GROUP, *key) is None else []
 
     def _resized(self, old: Pod, new: Pod) -> list[Key]:
         """The key of the PodGroup of a Pod whose requests have changed: its minResources follow from them."""
@@ -114,12 +114,12 @@ class PodGroupController(Controller):
             return [key]
         if old is not None and (_idle(old), inherited(old)) == (_idle(new), inherited(new)):
             return []
-        return [key] if self._store.get(POD_GROUP, PodGroup, *key) is not None else []
+        return [key] if self._store.get(POD_GROUP, *key) is not None else []
 
     # --- planning -----------------------------------------------------------------------------------------------------
     def plan(self, key: Key, now: float) -> Plan:
-        group = self._store.get(POD_GROUP, PodGroup, *key)
-        waiting = [self._store.get(POD, Pod, key[0], name) for name in self._waiting.get(key, ())]
+        group = self._store.get(POD_GROUP, *key)
+        waiting = [self._store.get(POD, key[0], name) for name in self._waiting.get(key, ())]
         pods = [pod for pod in waiting if pod is not None]
         if pods:
             return self._admit(key, group, pods, now)
@@ -171,8 +171,8 @@ class PodGroupController(Controller):
             kind = find_kind(reference.api_version, reference.kind)
             if kind not in OWNERS:
                 continue
-            owner = self._store.get(kind, Workload, obj.metadata.namespace, reference.name)
-            if owner is None or owner.metadata.uid != reference.uid:
+            owner = self._store.get(kind, obj.metadata.namespace, reference.name)
+            if not isinstance(owner, Workload) or owner.metadata.uid != reference.uid:
                 return owners, f"{reference.kind} {reference.name} ({reference.uid}) is not there"
             owners.append((kind, owner))
         return owners, ""

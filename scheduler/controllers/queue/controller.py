@@ -92,7 +92,7 @@ class QueueController(Controller):
 
     def counts(self) -> Mapping[str, Mapping[str, int]]:
         """PodGroups per Queue and phase; a Queue without any is listed too, one that does not exist is not."""
-        queues = self._store.all(QUEUE, Queue)
+        queues = self._store.all(QUEUE)
         return {q.metadata.name: dict(self._groups.get(q.metadata.name, _NO_COUNTS)) for q in queues}
 
     # --- observing ----------------------------------------------------------------------------------------------------
@@ -151,7 +151,7 @@ class QueueController(Controller):
     # --- planning -----------------------------------------------------------------------------------------------------
     def plan(self, key: Key, now: float) -> Plan:
         name = key[1]
-        queue = self._store.get(QUEUE, Queue, "", name)
+        queue = self._store.get(QUEUE, "", name)
         if queue is None:
             self._failures.pop(key, None)
             return self._commands.without_target(key, now)
@@ -183,12 +183,12 @@ class QueueController(Controller):
         name = _parent(queue)
         if name in (ROOT_QUEUE, queue.metadata.name):
             return OPEN
-        parent = self._store.get(QUEUE, Queue, "", name)
+        parent = self._store.get(QUEUE, "", name)
         return "" if parent is None else parent.status.state
 
     # --- results ------------------------------------------------------------------------------------------------------
     def failed(self, key: Key, effect: Effect, error: str, now: float) -> None:
-        queue = self._store.get(QUEUE, Queue, *key)
+        queue = self._store.get(QUEUE, *key)
         if queue is None or not isinstance(effect, Patch) or effect.subresource != "status":
             return
         then = effect.body["status"]["state"]

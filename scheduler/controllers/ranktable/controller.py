@@ -178,7 +178,7 @@ class RankTableController(Controller):
 
     def _config_map(self, key: Key) -> ConfigMap | None:
         """The ConfigMap, if it is known: only those with the label are watched."""
-        return self._store.get(CONFIG_MAP, ConfigMap, key[0], _name(key))
+        return self._store.get(CONFIG_MAP, key[0], _name(key))
 
     def _last(self, key: Key) -> _Written | None:
         """The table as it stands: in the ConfigMap if it is known, otherwise as it was written last."""

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple, cast
 
-from scheduler.api.acjob import AscendJob, is_backup
-from scheduler.api.batch import FINISHED_PHASES, Job, Workload
+from scheduler.api.acjob import is_backup
+from scheduler.api.batch import FINISHED_PHASES
 from scheduler.api.kinds import ACJOB, DEPLOYMENT, POD, REPLICA_SET, STATEFUL_SET, VCJOB, Kind, find_kind
 from scheduler.api.names import ACCELERATOR_TYPE, NPU_JOB_KIND, RANK_TABLE_VOLUME
 from scheduler.api.objects import KubeObject, OwnerReference, Pod, controller_of
@@ -81,14 +81,14 @@ class Communicators:
         namespace, kind = pod.metadata.namespace, find_kind(owner.api_version, owner.kind)
         name = owner.name
         if kind is REPLICA_SET:
-            replica_set = self._store.get(REPLICA_SET, Workload, namespace, name)
+            replica_set = self._store.get(REPLICA_SET, namespace, name)
             deployment = None if replica_set is None else _deployment(replica_set)
             if deployment is None:
                 return []
             kind, name = DEPLOYMENT, deployment.name
         if kind not in KINDS:
             return []
-        workload = self._store.get(kind, KubeObject, namespace, name)
+        workload = self._store.get(kind, namespace, name)
         if workload is None or not (kind is ACJOB or _is_labelled(workload) or _reads_file(pod)):
             return []
         same = old is not None and new is not None and _relevant(old) == _relevant(new)
@@ -113,22 +113,22 @@ class Communicators:
 
     def of(self, key: Key) -> Iterator[Communicator]:
         """The communicators of a name, in the order of precedence."""
-        job = self._store.get(VCJOB, Job, *key)
+        job = self._store.get(VCJOB, *key)
         if job is not None and job.status.state.phase not in FINISHED_PHASES:
             yield from self._communicator(VCJOB, job, sum(max(task.replicas, 0) for task in job.spec.tasks), [job])
-        acjob = self._store.get(ACJOB, AscendJob, *key)
+        acjob = self._store.get(ACJOB, *key)
         if acjob is not None and not acjob.is_finished:
             specs = (acjob.spec.replica_specs or {}).values()
             size = sum(1 if spec.replicas is None else max(spec.replicas, 0) for spec in specs)
             yield from self._communicator(ACJOB, acjob, size, [acjob])
         for kind in (DEPLOYMENT, STATEFUL_SET):
-            workload = self._store.get(kind, Workload, *key)
+            workload = self._store.get(kind, *key)
             if workload is None:
                 continue
             owners: list[KubeObject] = [workload]
             if kind is DEPLOYMENT:
                 sets = sorted(self._replica_sets.get((key[0], workload.metadata.uid), ()))
-                found = (self._store.get(REPLICA_SET, Workload, *each) for each in sets)
+                found = (self._store.get(REPLICA_SET, *each) for each in sets)
                 owners = [each for each in found if each is not None]
             replicas = workload.spec.replicas
             yield from self._communicator(kind, workload, 1 if replicas is None else replicas, owners)

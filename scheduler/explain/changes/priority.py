@@ -7,7 +7,6 @@ from typing import Final
 from msgspec.structs import replace
 
 from scheduler.api.kinds import POD_GROUP, PRIORITY_CLASS, VCJOB
-from scheduler.api.objects import PriorityClass
 from scheduler.explain.changes.jobs import delete_others
 from scheduler.explain.changes.new_nodes import add_nodes
 from scheduler.explain.changes.queues import raise_limits
@@ -59,7 +58,7 @@ def _adjustment(evidence: Evidence) -> Adjustment | None:
 def _with_priority(evidence: Evidence, steps: list[int], amount: int) -> Step:
     job, value = evidence.job, steps[amount - 1]
     classes = evidence.objects.structs(PRIORITY_CLASS)
-    known = next((c.metadata.name for c in classes if isinstance(c, PriorityClass) and c.value == value), None)
+    known = next((c.metadata.name for c in classes if c.value == value), None)
     name = known or evidence.unused_name(PRIORITY_CLASS, f"priority-{value}")
     vcjob = vcjob_of(evidence, job)
     kind, owner = (POD_GROUP, job.name) if vcjob is None else (VCJOB, vcjob)

@@ -5,13 +5,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 
 from scheduler.api.job import Job
 from scheduler.api.kinds import NODE, Kind
 from scheduler.api.node import Rows
+from scheduler.api.objects import KubeObject
 from scheduler.api.reasons import Shortage
 from scheduler.api.resource import Vector
 from scheduler.api.task import Task, TaskStatus
@@ -21,6 +22,8 @@ from scheduler.framework.remedies.nodes import compared_resources
 from scheduler.framework.session import Session
 from scheduler.framework.statement import AllocationError, Statement
 
+T = TypeVar("T", bound=KubeObject)
+
 
 class Objects(Protocol):
     """The objects of a cluster, without any change."""
@@ -29,7 +32,7 @@ class Objects(Protocol):
 
     def of(self, kind: Kind, /) -> Iterable[Raw]: ...
 
-    def structs(self, kind: Kind, /) -> Iterable[object]: ...
+    def structs(self, kind: Kind[T], /) -> Iterable[T]: ...
 
 
 class Goal(Protocol):

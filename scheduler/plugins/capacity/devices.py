@@ -12,6 +12,7 @@ import msgspec
 from scheduler.api.device_amounts import Amounts, add, claims_of, device_amounts, device_class_of
 from scheduler.api.dra import ResourceClaim
 from scheduler.api.job import Job
+from scheduler.api.kinds import RESOURCE_CLAIM
 from scheduler.api.names import DEVICE_CAPACITY_QUOTA, EVENT_UNSCHEDULABLE
 from scheduler.api.quantity import Amount, QuantityError
 from scheduler.api.queue import Queue
@@ -132,7 +133,7 @@ class DeviceQuota:
         """Returns the amounts of a claim; nothing if it does not exist."""
         amounts = self._amounts.get(key)
         if amounts is None:
-            claim = self._session.snapshot.resource_claims.get(key)
+            claim = self._session.snapshot.objects[RESOURCE_CLAIM].get(key)
             amounts = self._amounts[key] = self._read(key, claim) if claim is not None else {}
         return amounts
 

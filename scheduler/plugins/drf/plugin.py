@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
 from scheduler.api.job import Job
+from scheduler.api.kinds import RESOURCE_QUOTA
 from scheduler.api.names import NAMESPACE_WEIGHT
 from scheduler.api.node import Mask
 from scheduler.api.objects import ResourceQuota
@@ -42,7 +43,7 @@ class Drf:
     def open(self, session: Session) -> None:
         self._session = session
         self._shares = Shares(session.total)
-        if quotas := session.snapshot.quotas:
+        if quotas := session.snapshot.objects[RESOURCE_QUOTA]:
             weighted = weights(quotas.values(), session)
             if weighted and session.option(ENABLE_NAMESPACE_ORDER):
                 self._namespaces = Namespaces(session, self._shares, weighted)

@@ -3,7 +3,7 @@
 import msgspec
 
 from scheduler.api.job import Job
-from scheduler.api.kinds import QUEUE
+from scheduler.api.kinds import QUEUE, RESOURCE_QUOTA
 from scheduler.api.names import HIERARCHY, HIERARCHY_WEIGHTS, REVOCABLE_ZONE
 from scheduler.api.queue import Queue
 from scheduler.api.task import Task, TaskStatus
@@ -52,7 +52,7 @@ class Wire:
         session = self._session
         rows = range(len(session.nodes))
         quotas: dict[str, Json] = {}
-        for quota in session.snapshot.quotas.values():
+        for quota in session.snapshot.objects[RESOURCE_QUOTA].values():
             namespace = quotas.setdefault(
                 quota.metadata.namespace, {"Name": quota.metadata.namespace, "QuotaStatus": {}}
             )

@@ -5,6 +5,7 @@ from typing import Final
 
 import numpy as np
 
+from scheduler.api.kinds import NAMESPACE
 from scheduler.api.names import HOSTNAME_LABEL, ZONE_LABELS
 from scheduler.api.node import Column, Mask, Rows
 from scheduler.api.objects import (
@@ -61,7 +62,7 @@ def pod_affinity(
     the Pods that they select, and terms that select this class with the Pods that have them."""
     if not session.snapshot.affinity_classes:
         return []
-    namespaces = session.snapshot.namespaces
+    namespaces = session.snapshot.objects[NAMESPACE]
     found: list[DomainCounts] = []
     for term, signed_weight in _signed_terms(cls):
         selector = selector_of_term(term.pod_affinity_term, cls, namespaces, report)

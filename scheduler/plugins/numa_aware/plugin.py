@@ -12,6 +12,7 @@ from typing import ClassVar, Final
 import numpy as np
 
 from scheduler.api.job import Job
+from scheduler.api.kinds import NUMATOPOLOGY
 from scheduler.api.reasons import Malformed
 from scheduler.api.task import ALLOCATED_STATUSES, Task, TaskClass
 from scheduler.framework.arguments import Arguments
@@ -53,7 +54,7 @@ class NumaAware:
     def _read_topologies(self) -> dict[int, CpuTopology]:
         index = self._session.nodes.index
         result = {}
-        for name, numatopology in self._session.snapshot.numa.items():
+        for name, numatopology in self._session.snapshot.objects[NUMATOPOLOGY].items():
             if name not in index:
                 continue
             try:
@@ -76,7 +77,7 @@ class NumaAware:
             self.ledger.take(row, task.cls)
 
     def _reported(self, task: Task) -> bool:
-        listed = self._session.snapshot.numa[task.node].spec.pod_allocations or ()
+        listed = self._session.snapshot.objects[NUMATOPOLOGY][task.node].spec.pod_allocations or ()
         return any(p.uid == task.uid or (p.namespace, p.name) == (task.namespace, task.name) for p in listed)
 
     # --- nodes ---

@@ -9,6 +9,7 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
+from scheduler.api.kinds import NAMESPACE
 from scheduler.api.node import Rows
 from scheduler.api.objects import PodAffinity, PodAffinityTerm
 from scheduler.api.selectors import FieldReporter, selector_of_term
@@ -31,7 +32,7 @@ def inter_pod_affinity(session: Session, counts: PodCounts, cls: TaskClass, repo
     """Returns the filters of a class; most classes have none."""
     affinity = cls.affinity
     filters: list[Filter] = []
-    namespaces = session.snapshot.namespaces
+    namespaces = session.snapshot.objects[NAMESPACE]
     affinity_terms = required_terms(affinity.pod_affinity if affinity else None)
     if affinity_terms:
         selectors = [selector_of_term(term, cls, namespaces, report) for term in affinity_terms]

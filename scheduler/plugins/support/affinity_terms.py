@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from scheduler.api.kinds import NAMESPACE
 from scheduler.api.objects import PodAffinityTerm
 from scheduler.api.selectors import PodSelector, ignore_field, selector_of_term
 from scheduler.api.task import TaskClass
@@ -39,7 +40,7 @@ class AffinityTerms:
         """By the only namespace whose Pods they select; None: they may select those of several."""
         self._selecting: dict[tuple[object, ...], list[AffinityTerm]] = {}
         """Namespace and labels of classes -> the terms that select them."""
-        namespaces = session.snapshot.namespaces
+        namespaces = session.snapshot.objects[NAMESPACE]
         for cls in session.snapshot.affinity_classes:
             for term, weight in _terms(cls):
                 selector = selector_of_term(term, cls, namespaces, ignore_field)

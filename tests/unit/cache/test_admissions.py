@@ -9,6 +9,7 @@ import pytest
 
 from scheduler.api.decisions import Decisions, PodGroupStatusUpdate
 from scheduler.api.job import Job
+from scheduler.api.kinds import POD
 from scheduler.api.names import ADMISSION_RECORD, CARD_REQUEST
 from scheduler.api.reasons import Malformed
 from scheduler.api.signed_records import SigningKey
@@ -260,7 +261,7 @@ def test_an_admission_ends_with_the_phase_pending() -> None:
     world = Scheduler(no_pods("a", "1c"), pod("p", "1c", "a")).run()
     world.create(pod("p", "1c", "a", on="n1"))
     assert world.run().phase("a") == "Running"
-    world.cache.delete("Pod", "default", "p")
+    world.cache.delete(POD, "default", "p")
     world.write("a", minResources={"cpu": "1000"})
     assert world.run(2).phase("a") == "Pending" and world.reserved("a") == 0
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from scheduler.api.decisions import Decisions
+from scheduler.api.kinds import NODE, POD, POD_GROUP, QUEUE, Kind
 from scheduler.cache import ClusterCache
 from scheduler.framework.cycle import run_cycle
 from tests.builders import Raw, configuration, feed, group, node, pod, queue
@@ -68,15 +69,15 @@ def test_a_pod_group_that_replaces_a_derived_one_arrives_if_it_differs_and_its_p
 @pytest.mark.parametrize(
     ("kind", "namespace", "name", "expected"),
     [
-        ("Pod", "default", "runs", OPENING),
-        ("Pod", "default", "first", NEITHER),
-        ("PodGroup", "default", "half", OPENING),
-        ("Node", "", "n", OPENING),
-        ("Node", "", "absent", NEITHER),
-        ("Queue", "", "default", OPENING),
+        (POD, "default", "runs", OPENING),
+        (POD, "default", "first", NEITHER),
+        (POD_GROUP, "default", "half", OPENING),
+        (NODE, "", "n", OPENING),
+        (NODE, "", "absent", NEITHER),
+        (QUEUE, "", "default", OPENING),
     ],
 )
-def test_what_a_deleted_object_makes_room_for(kind: str, namespace: str, name: str, expected: tuple[int, int]) -> None:
+def test_what_a_deleted_object_makes_room_for(kind: Kind, namespace: str, name: str, expected: tuple[int, int]) -> None:
     cache = filled()
     assert counted(cache, lambda: cache.delete(kind, namespace, name)) == expected
 

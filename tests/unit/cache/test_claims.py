@@ -99,7 +99,7 @@ def test_a_binding_that_failed_or_whose_pod_was_deleted_is_not_in_snapshots() ->
     assert cache.snapshot(0).preparing == ()
 
     bind = waiting(cache)
-    cache.delete("Pod", "default", "p")
+    cache.delete(POD, "default", "p")
     assert cache.snapshot(0).preparing == () and not cache.is_binding(bind)
 
 
@@ -118,28 +118,28 @@ def a_claim(version: int, volume: str = "", uid: str = "u") -> Any:
 
 
 def volume_of(cache: ClusterCache) -> str:
-    return cache.snapshot(0).claims["default/c"].spec.volume_name
+    return cache.snapshot(0).objects[CLAIM]["default/c"].spec.volume_name
 
 
 def test_a_confirmed_version_counts_until_the_watch_delivers_it() -> None:
     cache = ClusterCache([NAME])
-    cache.upsert("PersistentVolumeClaim", a_claim(5))
+    cache.upsert(CLAIM, a_claim(5))
     cache.confirm(CLAIM, a_claim(9, "answered"))
     assert volume_of(cache) == "answered"
 
-    cache.upsert("PersistentVolumeClaim", a_claim(7, "late"))
+    cache.upsert(CLAIM, a_claim(7, "late"))
     assert volume_of(cache) == "answered"
-    cache.upsert("PersistentVolumeClaim", a_claim(9, "answered"))
-    cache.upsert("PersistentVolumeClaim", a_claim(8, "restored from a backup"))
+    cache.upsert(CLAIM, a_claim(9, "answered"))
+    cache.upsert(CLAIM, a_claim(8, "restored from a backup"))
     assert volume_of(cache) == "restored from a backup"
 
 
 def test_a_confirmed_version_of_a_deleted_or_newer_object_is_ignored() -> None:
     cache = ClusterCache([NAME])
     cache.confirm(CLAIM, a_claim(9, "answered"))
-    assert not cache.snapshot(0).claims
+    assert not cache.snapshot(0).objects[CLAIM]
 
-    cache.upsert("PersistentVolumeClaim", a_claim(12, "newer"))
+    cache.upsert(CLAIM, a_claim(12, "newer"))
     cache.confirm(CLAIM, a_claim(9, "answered"))
     cache.confirm(CLAIM, a_claim(99, "of a namesake", uid="another"))
     assert volume_of(cache) == "newer"
@@ -147,7 +147,7 @@ def test_a_confirmed_version_of_a_deleted_or_newer_object_is_ignored() -> None:
 
 def test_objects_of_stored_kinds_are_found() -> None:
     cache = ClusterCache([NAME])
-    cache.upsert("PersistentVolumeClaim", a_claim(1, "v"))
+    cache.upsert(CLAIM, a_claim(1, "v"))
 
     assert cache.stores(CLAIM) and not cache.stores(NODE) and not cache.stores(POD)
     assert cache.find(CLAIM, "default", "c") is not None

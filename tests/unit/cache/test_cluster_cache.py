@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from scheduler.api.decisions import Bind, Decisions, Evict, PodGroupStatusUpdate
 from scheduler.api.job import Condition
-from scheduler.api.kinds import POD
+from scheduler.api.kinds import NODE, POD, POD_GROUP, PRIORITY_CLASS, Kind
 from scheduler.api.names import ASCEND_REAL
 from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import Task, TaskStatus
@@ -89,6 +89,9 @@ EVENTS = st.lists(
 )
 
 
+KINDS: dict[str, Kind] = {"Pod": POD, "Node": NODE, "PodGroup": POD_GROUP}
+
+
 def name_of(kind: str, which: int) -> str:
     names = {"Pod": PODS, "Node": NODES, "PodGroup": GROUPS}[kind]
     return names[which % len(names)]
@@ -105,7 +108,7 @@ def apply(cache: ClusterCache, there: dict[tuple[str, str], Raw], event: tuple[s
         return
     name = name_of(kind, which)
     if deleted and n % 3 == 0:
-        cache.delete(kind, "" if kind == "Node" else "default", name)
+        cache.delete(KINDS[kind], "" if kind == "Node" else "default", name)
         there.pop((kind, name), None)
     else:
         there[kind, name] = make(kind, name, n)
@@ -203,25 +206,6 @@ def test_a_snapshot_does_not_change(
         if event[0] != "snapshot":
             apply(cache, there, event)
     assert picture(snapshot) == taken
-
-
-@settings(max_examples=examples(30), deadline=None)
-@given(EVENTS)
-def test_a_relist_leads_to_the_same_state_as_the_missed_events(events: list[tuple[str, int, int, bool]]) -> None:
-    cache = ClusterCache([NAME])
-    feed(cache, *QUEUES)
-    there: dict[tuple[str, str], Raw] = {}
-    for event in events[:10]:
-        apply(cache, there, event)
-    for event in events[10:]:
-        apply(ClusterCache([NAME]), there, event)
-    listing = ClusterCache([NAME])
-    seen: dict[str, list[Any]] = {"Node": [], "PodGroup": [], "Pod": []}
-    listing.upsert = lambda kind, obj: seen[kind].append(obj)  # type: ignore[method-assign]
-    feed(listing, *there.values())
-    for kind, objects in seen.items():
-        cache.replace(kind, objects)
-    assert picture(cache.snapshot(0)) == picture(from_scratch(there, cache))
 
 
 # --- sessions and snapshots ---
@@ -352,7 +336,7 @@ def test_decisions_for_replaced_or_deleted_pods_are_ignored() -> None:
     feed(cache, newer)
     cache.assume(Decisions(binds=[Bind(old, "n1", {})], evictions=[Evict(old, "x")]))
     assert task_of(cache, "p0").status is TaskStatus.PENDING and used(cache) == [0, 0]
-    cache.delete("Pod", "default", "p0")
+    cache.delete(POD, "default", "p0")
     cache.assume(Decisions(binds=[Bind(old, "n1", {})]))
     cache.bind_failed(Bind(old, "n1", {}))
     assert cache.task("default/p0") is None and used(cache) == [0, 0]
@@ -384,7 +368,7 @@ def test_an_evicted_task_is_releasing_and_keeps_its_node_until_it_is_deleted() -
     cache.assume(Decisions(evictions=[Evict(task_of(cache, "p0"), "preempt")]))
     nodes = cache.snapshot(0).nodes
     assert (nodes.used[0, 0], nodes.releasing[0, 0], nodes.future_idle()[0, 0]) == (1000, 1000, 4000)
-    cache.delete("Pod", "default", "p0")
+    cache.delete(POD, "default", "p0")
     nodes = cache.snapshot(0).nodes
     assert (nodes.used[0, 0], nodes.releasing[0, 0]) == (0, 0)
 
@@ -409,7 +393,7 @@ def test_a_node_has_a_terminating_pod_until_the_last_one_is_deleted() -> None:
     cache.assume(Decisions(evictions=[Evict(task_of(cache, "evicted"), "preempt")]))
     for name in ("leaving", "evicted"):
         assert cache.terminates_on("n1")
-        cache.delete("Pod", "default", name)
+        cache.delete(POD, "default", name)
     assert not cache.terminates_on("n1") and not cache.terminates_on("n2")
 
 
@@ -497,12 +481,12 @@ def test_json_of_a_node_that_is_cut_off_is_reported_before_a_job_needs_it() -> N
     assert problem == "not JSON: expecting value (line 1, column 17); the text ends there"
 
 
-def test_an_object_that_was_always_malformed_is_forgotten_when_it_is_no_longer_listed() -> None:
+def test_an_object_that_was_always_malformed_is_forgotten_when_it_is_deleted() -> None:
     cache = small()
     for _ in range(2):
         feed(cache, pod("odd", "lotsc", "a"))
         assert [m.name for m in cache.take_malformed()] == ["odd"]
-        cache.replace("Pod", [])
+        cache.delete(POD, "default", "odd")
 
 
 def test_a_malformed_amount_of_a_node_counts_as_zero_and_is_reported_once() -> None:
@@ -666,7 +650,7 @@ def test_a_priority_class_changes_only_the_jobs_that_use_it() -> None:
     after = cache.snapshot(1).jobs
     assert (b.priority, after["default/b"].priority, cache.version > version) == (0, 7, True)
     assert after["default/a"] is a
-    cache.delete("PriorityClass", "", "high")
+    cache.delete(PRIORITY_CLASS, "", "high")
     assert cache.snapshot(2).jobs["default/b"].priority == 0
 
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 from scheduler.api.decisions import Bind, Decisions
+from scheduler.api.kinds import DEVICE_CLASS, RESOURCE_CLAIM, RESOURCE_SLICE
 from scheduler.api.task import PodClaim, Task, TaskStatus
 from scheduler.cache import ClusterCache
 from tests.builders import NAME, Raw, feed, group, node, pod
@@ -62,7 +63,7 @@ def test_a_pod_is_classified_again_when_its_claim_is_created_changed_or_deleted(
     feed(made, {**own("c1", "p1"), "status": allocated("n1", "gpu-0")})
     assert known(made, "p1") == PodClaim("gpu", claim="c1")
 
-    made.delete("ResourceClaim", "default", "c1")
+    made.delete(RESOURCE_CLAIM, "default", "c1")
     assert known(made, "p1").problem == "ResourceClaim not found"
 
 
@@ -111,5 +112,5 @@ def test_slices_classes_and_claims_are_in_the_snapshot() -> None:
 
     snapshot = made.snapshot(0.0)
 
-    assert list(snapshot.resource_claims) == ["default/c1"]
-    assert (snapshot.resource_slices, snapshot.device_classes) == ({}, {})
+    assert list(snapshot.objects[RESOURCE_CLAIM]) == ["default/c1"]
+    assert (snapshot.objects[RESOURCE_SLICE], snapshot.objects[DEVICE_CLASS]) == ({}, {})

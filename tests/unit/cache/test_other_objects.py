@@ -1,5 +1,14 @@
-"""Other objects that the cache stores for plugins: quotas, disruption budgets, affinity of queues."""
+"""Other objects that the cache stores for plugins: quotas, disruption budgets, affinity of queues. What a kind declares
+is what the cache does with it."""
 
+from collections.abc import Mapping
+from typing import assert_type
+
+import msgspec
+import pytest
+
+from scheduler.api.kinds import CLAIM, DISRUPTION_BUDGET, KINDS, RESOURCE_QUOTA, SCHEDULER_KINDS, Cached, Kind
+from scheduler.api.storage import PersistentVolumeClaim
 from scheduler.cache import ClusterCache
 from tests.builders import NAME, Raw, feed, group, node, pod, queue
 
@@ -23,13 +32,13 @@ def test_quotas_and_budgets_are_added_and_removed() -> None:
     }
     feed(live, quota("q", cpu="1"), budget)
     before = live.snapshot(0.0)
-    assert before.quotas["default/q"].status.used == {"cpu": "1"}
-    assert before.budgets["default/b"].status.disruptions_allowed == 2
-    live.delete("ResourceQuota", "default", "q")
-    live.replace("PodDisruptionBudget", [])
+    assert before.objects[RESOURCE_QUOTA]["default/q"].status.used == {"cpu": "1"}
+    assert before.objects[DISRUPTION_BUDGET]["default/b"].status.disruptions_allowed == 2
+    live.delete(RESOURCE_QUOTA, "default", "q")
+    live.delete(DISRUPTION_BUDGET, "default", "b")
     after = live.snapshot(0.0)
-    assert (after.quotas, after.budgets) == ({}, {})
-    assert before.quotas, "an older snapshot keeps what it had"
+    assert (after.objects[RESOURCE_QUOTA], after.objects[DISRUPTION_BUDGET]) == ({}, {})
+    assert before.objects[RESOURCE_QUOTA], "an older snapshot keeps what it had"
     assert after.version > before.version
 
 
@@ -68,3 +77,29 @@ def test_a_job_keeps_min_resources_as_written() -> None:
     raw["spec"]["minResources"] = {"cpu": "1", "requests.cpu": "1", "count/pods": "2"}
     feed(live, raw)
     assert live.snapshot(0.0).jobs["default/a"].min_resource_list == raw["spec"]["minResources"]
+
+
+# --- what a kind declares ---
+WHOLE = [kind for kind in KINDS if kind.cached is Cached.WHOLE]
+
+
+@pytest.mark.parametrize("kind", WHOLE, ids=str)
+def test_a_kind_that_is_kept_whole_is_in_snapshots_until_it_is_deleted(kind: Kind) -> None:
+    live, key = cache(), kind.key("default", "x")
+    metadata = {"name": "x", **({"namespace": "default"} if kind.namespaced else {})}
+    live.upsert(kind, msgspec.convert({"metadata": metadata}, kind.struct))
+    before = live.snapshot(0.0)
+    live.delete(kind, "default" if kind.namespaced else "", "x")
+    assert list(before.objects[kind]) == [key] and not live.snapshot(0.0).objects[kind]
+    assert live.stores(kind) and live.find(kind, "default", "x") is None
+
+
+def test_every_kind_that_the_scheduler_watches_is_kept_whole_or_has_a_table() -> None:
+    tables = cache()._tables
+    assert set(tables) == set(SCHEDULER_KINDS)
+
+
+def test_the_objects_of_a_snapshot_have_the_type_of_their_kind() -> None:
+    claims = cache().snapshot(0.0).objects[CLAIM]
+    assert_type(claims, Mapping[str, PersistentVolumeClaim])
+    assert claims == {}

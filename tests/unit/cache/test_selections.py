@@ -4,6 +4,7 @@ from random import Random
 
 import pytest
 
+from scheduler.api.kinds import POD, REPLICA_SET, SERVICE
 from scheduler.cache import ClusterCache, task_table
 from scheduler.cache.task_table import TaskTable
 from tests.builders import NAME, Raw, feed, group, pod
@@ -59,10 +60,9 @@ def test_pods_share_a_class_again_after_the_service_is_deleted() -> None:
     feed(cache, service("s", {"app": "x"}))
     assert len(set(classes(cache).values())) == 2
 
-    cache.delete("Service", "default", "s")
+    cache.delete(SERVICE, "default", "s")
 
     assert len(set(classes(cache).values())) == 1
-    cache.replace("Service", [])
     assert not cache.snapshot(0).selections
 
 
@@ -110,7 +110,7 @@ def test_the_replicas_of_replica_sets_with_more_than_one_are_kept() -> None:
         feed(cache, replica_set("r", {"matchLabels": {"app": "x"}}, replicas=replicas))
         assert cache.version > before
         assert cache.snapshot(0.0).replicas == kept
-    cache.delete("ReplicaSet", "default", "r")
+    cache.delete(REPLICA_SET, "default", "r")
     assert cache.snapshot(0.0).replicas == {}
     feed(cache, replica_set("r", {"matchLabels": {"app": "y"}}))
     assert cache.version > before
@@ -140,7 +140,7 @@ def test_selectors_that_come_after_many_pods_came_and_went_split_as_those_that_c
         changed = pod(name, group="g", labels={"app": str(random.randrange(5)), "step": str(step)})
         for cache in (late, early):
             if random.random() < 0.3:
-                cache.delete("Pod", "default", name)
+                cache.delete(POD, "default", name)
             feed(cache, changed)
     feed(late, selector)
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from scheduler.api.decisions import Bind
+from scheduler.api.kinds import NODE, NODE_SHARD
 from scheduler.api.snapshot import Snapshot
 from scheduler.cache import ClusterCache
 from scheduler.cache.shard_table import top_queue
@@ -155,7 +156,7 @@ def test_nodes_and_queues_come_and_go_with_the_claims() -> None:
     assert snapshot.jobs.keys() == {"default/theirs"}
     assert snapshot.queues.keys() == {"root", "y"}
 
-    cache.delete("NodeShard", "", "b")
+    cache.delete(NODE_SHARD, "", "b")
     snapshot = using(cache)
     assert (snapshot.nodes.names, snapshot.jobs) == ([], {})
 
@@ -183,7 +184,7 @@ def test_nodes_that_come_later_and_heartbeats_of_others_change_nothing() -> None
     feed(cache, [node("n3", "4c+1Gi", labels={"pool": "b"}), node("n4", "4c+1Gi")])
     assert cache.version == version
     assert using(cache).nodes.names == ["n1", "n2"]
-    cache.delete("Node", "", "n1")
+    cache.delete(NODE, "", "n1")
     assert using(cache).nodes.names == ["n2"]
 
 

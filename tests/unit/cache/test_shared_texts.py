@@ -4,6 +4,7 @@ import sys
 
 import msgspec
 
+from scheduler.api.kinds import POD_GROUP
 from scheduler.api.scheduling import PodGroup
 from scheduler.cache import ClusterCache
 from tests.builders import NAME, feed, group, node, pods
@@ -35,7 +36,7 @@ def test_podgroups_share_the_texts_and_amounts_that_they_have_in_common() -> Non
     cache = ClusterCache(("volcano-py",))
     groups = [decoded("a"), decoded("b")]
     for each in groups:
-        cache.upsert("PodGroup", each)
+        cache.upsert(POD_GROUP, each)
     assert groups[0].spec.priority_class_name is groups[1].spec.priority_class_name
     first, second = cache.snapshot(0).jobs.values()
     assert first.queue is second.queue
@@ -66,5 +67,5 @@ def test_of_a_podgroup_only_what_sessions_use_is_kept() -> None:
     whole = decoded("a")
     parts = [whole, whole.metadata, whole.metadata.owner_references, whole.metadata.resource_version, whole.status]
     before = [sys.getrefcount(part) for part in parts]
-    ClusterCache(("volcano-py",)).upsert("PodGroup", whole)
+    ClusterCache(("volcano-py",)).upsert(POD_GROUP, whole)
     assert [sys.getrefcount(part) for part in parts] == before

@@ -3,6 +3,7 @@
 import msgspec
 import numpy as np
 
+from scheduler.api.kinds import CONFIG_MAP, NODE, POD, QUEUE
 from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX
 from scheduler.api.usage import NodeUsage
 from scheduler.cache import ClusterCache
@@ -35,7 +36,7 @@ def test_a_node_without_a_new_measurement_keeps_the_last_one_while_nodes_are_add
     live.take_usage({"n2": NodeUsage(3.0, 3.0, 2.0)})
     older = live.snapshot(0.0).usage
     feed(live, node("n0"))
-    live.delete("Node", "", "n1")
+    live.delete(NODE, "", "n1")
     usage = live.snapshot(0.0).usage
     assert usage is not None and older is not None
     assert usage.cpu.tolist() == [0.0, 3.0] and older.cpu.tolist() == [1.0, 3.0]
@@ -68,7 +69,7 @@ def test_the_snapshot_lists_tasks_on_nodes_without_a_job() -> None:
     feed(live, pod("done", "1c", on="n1", scheduler="x", phase="Succeeded"), pod("waiting", "1c", "gone"))
     assert {task.name for task in live.snapshot(0.0).tasks_without_job} == {"other", "orphan"}
     feed(live, group("gone"))
-    live.delete("Pod", "default", "other")
+    live.delete(POD, "default", "other")
     assert {task.name for task in live.snapshot(0.0).tasks_without_job} == set()
 
 
@@ -76,16 +77,16 @@ def test_the_snapshot_lists_tasks_on_nodes_without_a_job() -> None:
 def test_originals_are_kept_only_while_a_plugin_needs_them_and_must_be_stored_again() -> None:
     live = cache()
     feed(live, node("n1"))
-    assert not live.wants_original("Node") and live.snapshot(0.0).originals == {}
+    assert not live.wants_original(NODE) and live.snapshot(0.0).originals == {}
     live.configure(SHOWING)
-    assert live.wants_original("Node") and not live.wants_original("ConfigMap")
-    live.keep_original("Node", "", "n1", msgspec.Raw(b'{"a":1}'))
-    live.keep_original("Queue", "", "q", {"b": 2})
+    assert live.wants_original(NODE) and not live.wants_original(CONFIG_MAP)
+    live.keep_original(NODE, "", "n1", msgspec.Raw(b'{"a":1}'))
+    live.keep_original(QUEUE, "", "q", {"b": 2})
     snapshot = live.snapshot(0.0)
     assert snapshot.original("Node", "n1") == msgspec.Raw(b'{"a":1}')
     assert snapshot.original("Queue", "q") == msgspec.Raw(b'{"b":2}')
     assert snapshot.original("Node", "n2") is None and snapshot.original("Pod", "x/y") is None
-    live.delete("Node", "", "n1")
+    live.delete(NODE, "", "n1")
     assert live.snapshot(0.0).original("Node", "n1") is None and snapshot.original("Node", "n1") is not None
     live.configure(configuration(["gang"]))
     assert live.snapshot(0.0).originals == {}
@@ -96,5 +97,5 @@ def test_originals_of_unscheduled_pods_of_other_schedulers_are_not_kept() -> Non
     live.configure(SHOWING)
     feed(live, pod("mine"), pod("theirs", scheduler="x"))
     for name in ("mine", "theirs"):
-        live.keep_original("Pod", "default", name, {})
+        live.keep_original(POD, "default", name, {})
     assert set(live.snapshot(0.0).originals["Pod"]) == {"default/mine"}

@@ -113,6 +113,6 @@ def test_a_pod_whose_end_the_kubelet_confirms_later_stays_evicted(phase: str) ->
     for number, version in enumerate(versions):
         version.metadata.uid, version.metadata.resource_version = "u", str(number)
         assert store.upsert(POD, version)[0]
-    (last,) = store.all(POD, Pod)
+    (last,) = store.all(POD)
     assert was_evicted(last) and was_evicted(versions[-1])
     assert (last.metadata.deletion_timestamp, last.metadata.deletion_grace_period_seconds) == (IN_30_SECONDS, 30)

@@ -1,8 +1,11 @@
 """The store holds the newest version of every object, whichever way it came."""
 
+from typing import assert_type
+
 import msgspec
 
-from scheduler.api.kinds import POD, QUEUE
+from scheduler.api.acjob import AscendJob
+from scheduler.api.kinds import ACJOB, POD, QUEUE
 from scheduler.api.names import GROUP_NAME
 from scheduler.api.objects import ObjectMeta, OwnerReference, Pod
 from scheduler.api.scheduling import Queue
@@ -29,8 +32,8 @@ def test_an_older_version_that_comes_late_is_no_news() -> None:
     fresh, old = store.upsert(QUEUE, queue("6"))
 
     assert not fresh
-    assert old is store.get(QUEUE, Queue, "", "q")
-    assert (kept := store.get(QUEUE, Queue, "", "q")) is not None and kept.metadata.resource_version == "7"
+    assert old is store.get(QUEUE, "", "q")
+    assert (kept := store.get(QUEUE, "", "q")) is not None and kept.metadata.resource_version == "7"
 
 
 def test_the_same_version_seen_twice_is_no_news() -> None:
@@ -57,7 +60,7 @@ def test_an_event_about_a_deleted_object_does_not_bring_it_back() -> None:
     store.delete(QUEUE, "", "q")
 
     assert store.upsert(QUEUE, queue("7"))[0] is False
-    assert store.get(QUEUE, Queue, "", "q") is None
+    assert store.get(QUEUE, "", "q") is None
 
 
 def test_an_object_made_again_under_the_same_name_is_taken() -> None:
@@ -83,7 +86,7 @@ def test_that_an_object_went_is_not_said_of_a_namesake_made_since() -> None:
     store.upsert(QUEUE, queue("12", uid="second"))
 
     assert store.delete(QUEUE, "", "q", "first") is None
-    assert (kept := store.get(QUEUE, Queue, "", "q")) is not None and kept.metadata.uid == "second"
+    assert (kept := store.get(QUEUE, "", "q")) is not None and kept.metadata.uid == "second"
 
 
 def test_deleting_what_was_never_seen_is_nothing() -> None:
@@ -121,7 +124,17 @@ def test_the_environment_of_pods_is_not_kept() -> None:
     spec = {"containers": [container], "initContainers": [container, {"name": "d"}]}
     given = msgspec.convert({"metadata": {"name": "p", "namespace": "ns", "uid": "u"}, "spec": spec}, Pod)
     store.upsert(POD, given)
-    kept = store.get(POD, Pod, "ns", "p")
+    kept = store.get(POD, "ns", "p")
     assert kept is not None and given.spec.containers[0].env is not None
     assert [each.env for each in (*kept.spec.containers, *(kept.spec.init_containers or ()))] == [None] * 3
     assert kept.spec.containers[0].resources == given.spec.containers[0].resources
+
+
+def test_an_object_has_the_type_of_its_kind() -> None:
+    store, job = Store(), AscendJob(metadata=ObjectMeta(name="j", namespace="a"))
+    store.upsert(ACJOB, job)
+
+    found = store.get(ACJOB, "a", "j")
+
+    assert_type(found, AscendJob | None)
+    assert found is job and list(store.all(ACJOB)) == [job]

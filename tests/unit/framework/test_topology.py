@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from scheduler.api.job import Job
+from scheduler.api.kinds import HYPER_NODE
 from tests.builders import Raw, World, configuration, group, hyper_node, node, pod
 
 TREE = [
@@ -81,5 +82,5 @@ def test_an_unknown_tier_name_is_reported_and_the_job_is_placed_without_it() -> 
 def test_limits_follow_the_hyper_nodes_of_the_moment() -> None:
     world = World(TREE, group("a", networkTopology={"mode": "soft"}), pod("p-0", "1c", "a"))
     first = world.session(configuration(["gang"])).jobs["default/a"].tier_limit
-    world.cluster.cache.delete("HyperNode", "", "spine")
+    world.cluster.cache.delete(HYPER_NODE, "", "spine")
     assert (first, world.session(configuration(["gang"])).jobs["default/a"].tier_limit) == (TOP, 2)

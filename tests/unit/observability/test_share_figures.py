@@ -4,6 +4,7 @@ from typing import Any
 
 from prometheus_client import generate_latest
 
+from scheduler.api.kinds import POD, POD_GROUP, QUEUE
 from scheduler.observability.metrics import Metrics
 from tests.builders import Raw, World, configuration, group, node, only, pod, pods, queue
 
@@ -106,9 +107,9 @@ def test_what_is_deleted_has_no_figures_any_more() -> None:
     value = Scraped(World(*NODES, *jobs()), "capacity", "drf")
     cache = value.world.cluster.cache
     for i in range(6):
-        cache.delete("Pod", "default", f"h-{i}")
-    cache.delete("PodGroup", "default", "h")
-    cache.delete("Queue", "", "b")
+        cache.delete(POD, "default", f"h-{i}")
+    cache.delete(POD_GROUP, "default", "h")
+    cache.delete(QUEUE, "", "b")
     value.again()
     assert value("job_share", job_ns="default", job_id="h") is None
     assert value("queue_share", queue_name="b") is None

@@ -8,6 +8,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.openmetrics.exposition import generate_latest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
+from scheduler.api.kinds import POD
 from scheduler.api.objects import Pod
 from scheduler.cache import ClusterCache
 from scheduler.cluster.kube.scheduler.report import CycleReport, WatchedPods
@@ -69,11 +70,11 @@ def test_the_start_of_a_bound_pod_is_measured_once_on_its_way_to_the_cache() -> 
     for phase in ("Pending", "Running", "Running"):
         raw = pod("p", "1c", "g", on="n", phase=phase)
         raw["status"]["conditions"] = [bound]
-        starts.upsert("Pod", msgspec.convert(raw, Pod))
+        starts.upsert(POD, msgspec.convert(raw, Pod))
     stored = cache.task("default/p")
     assert stored is not None and stored.status.value == "Running"
     assert registry.get_sample_value("volcano_py_pod_wait_seconds_count", {"stage": "running"}) == 1
-    starts.delete("Pod", "default", "p")
+    starts.delete(POD, "default", "p")
     assert cache.task("default/p") is None
 
 
@@ -100,7 +101,7 @@ def test_pods_are_measured_when_the_watch_delivers_them_without_a_node_under_the
         pod("running", "1c", "g", on="n", phase="Running"),
         others,
     ):
-        watched.upsert("Pod", msgspec.convert(raw, Pod))
+        watched.upsert(POD, msgspec.convert(raw, Pod))
     name = "volcano_task_scheduling_latency_milliseconds_count"
     assert metrics.registry.get_sample_value(name, {"stage": "Watched"}) == 1
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from scheduler.api.kinds import CLAIM, POD
+from scheduler.api.kinds import CLAIM, POD, QUEUE, Kind
 from scheduler.api.names import ASCEND_910, BINDING_RECORD
 from scheduler.api.objects import KubeObject, ObjectMeta
 from scheduler.api.scheduling import Queue
@@ -263,7 +263,7 @@ def test_an_object_that_the_cache_could_not_take_in_does_not_end_the_replay(
 ) -> None:
     upsert = ClusterCache.upsert
 
-    def fail(self: ClusterCache, kind: str, obj: KubeObject) -> None:
+    def fail(self: ClusterCache, kind: Kind, obj: KubeObject) -> None:
         if obj.metadata.name == "poison":
             raise ZeroDivisionError
         upsert(self, kind, obj)
@@ -271,7 +271,7 @@ def test_an_object_that_the_cache_could_not_take_in_does_not_end_the_replay(
     monkeypatch.setattr(ClusterCache, "upsert", fail)
     recorded = Recorded(tmp_path, some_cluster()).run()
     with pytest.raises(ZeroDivisionError):  # which the informer takes note of
-        recorded.cache.upsert("Queue", Queue(metadata=ObjectMeta(name="poison")))
+        recorded.cache.upsert(QUEUE, Queue(metadata=ObjectMeta(name="poison")))
     recorded.run()
     sessions = recorded.replayed()
     assert len(sessions) == 2 and all(session.same for session in sessions)
@@ -293,12 +293,12 @@ def test_a_file_begins_with_the_version_that_the_watch_delivered_before_an_older
         PersistentVolumeClaim(metadata=ObjectMeta(name="c", namespace="default", uid="u", resource_version=version))
         for version in ("5", "4")
     )
-    recorded.cache.upsert(CLAIM.name, newer)
+    recorded.cache.upsert(CLAIM, newer)
     recorded.cache.confirm(CLAIM, older)
     recorded.run()
     (session,) = recorded.replayed()
     assert session.outcome is not None
-    (claim,) = session.outcome.session.snapshot.claims.values()
+    (claim,) = session.outcome.session.snapshot.objects[CLAIM].values()
     assert claim.metadata.resource_version == "5"
 
 

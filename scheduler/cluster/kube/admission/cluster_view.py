@@ -6,7 +6,7 @@ queue from the API server, and the decision is repeated.
 
 from collections.abc import Iterable, Mapping
 
-from scheduler.api.kinds import NAMESPACE, QUEUE
+from scheduler.api.kinds import NAMESPACE, QUEUE, Kind
 from scheduler.api.names import PODS
 from scheduler.api.objects import KubeObject, Namespace
 from scheduler.api.quantity import QuantityError, parse_quantity
@@ -24,18 +24,18 @@ class WatchedView:
         self._namespaces: dict[str, Namespace] = {}
         self._changed: Keys | None = None
 
-    def upsert(self, kind: str, obj: KubeObject) -> None:
-        if kind == QUEUE.name and isinstance(obj, Queue):
+    def upsert(self, kind: Kind, obj: KubeObject) -> None:
+        if isinstance(obj, Queue):
             self._queues[obj.metadata.name] = obj
-        elif kind == NAMESPACE.name and isinstance(obj, Namespace):
+        elif isinstance(obj, Namespace):
             self._namespaces[obj.metadata.name] = obj
         if self._changed is not None:
-            self._changed.add((kind, obj.metadata.name))
+            self._changed.add((kind.name, obj.metadata.name))
 
-    def delete(self, kind: str, namespace: str, name: str) -> None:
-        (self._queues if kind == QUEUE.name else self._namespaces).pop(name, None)
+    def delete(self, kind: Kind, namespace: str, name: str) -> None:
+        (self._queues if kind is QUEUE else self._namespaces).pop(name, None)
         if self._changed is not None:
-            self._changed.add((kind, name))
+            self._changed.add((kind.name, name))
 
     def track_changes(self) -> Keys:
         """Returns the keys of all objects, a set to which the keys of changed objects are added.

@@ -53,11 +53,11 @@ def serve(requests: BinaryIO, replies: BinaryIO) -> None:
 
 def _apply(changes: Changes, view: WatchedView) -> None:
     for queue in changes.queues:
-        view.upsert(QUEUE.name, queue)
+        view.upsert(QUEUE, queue)
     for namespace in changes.namespaces:
-        view.upsert(NAMESPACE.name, namespace)
+        view.upsert(NAMESPACE, namespace)
     for kind, name in changes.deleted:
-        view.delete(kind, "", name)
+        view.delete(QUEUE if kind == QUEUE.name else NAMESPACE, "", name)
 
 
 def _reply(review: Review, view: WatchedView, settings: Settings) -> Outcome | InvalidReview | OutOfMemory:

@@ -52,7 +52,7 @@ class ChangeReceiver:
     def terminating(self, kind: Kind, obj: KubeObject) -> None:
         """The answer to a deletion. It is ignored, whatever its version, if the watch has already reported that the
         object is gone."""
-        known = self._store.get(kind, KubeObject, obj.metadata.namespace, obj.metadata.name)
+        known = self._store.get(kind, obj.metadata.namespace, obj.metadata.name)
         if known is not None and known.metadata.uid == obj.metadata.uid:
             self.written(kind, obj)
 
@@ -75,9 +75,9 @@ class KindSink:
         self._kind = kind
         self._uids: dict[Key, str] = {}
 
-    def upsert(self, kind: str, obj: KubeObject) -> None:
+    def upsert(self, kind: Kind, obj: KubeObject) -> None:
         self._uids[obj.metadata.namespace, obj.metadata.name] = obj.metadata.uid
         self._receiver.written(self._kind, obj)
 
-    def delete(self, kind: str, namespace: str, name: str) -> None:
+    def delete(self, kind: Kind, namespace: str, name: str) -> None:
         self._receiver.removed(self._kind, namespace, name, self._uids.pop((namespace, name), ""))

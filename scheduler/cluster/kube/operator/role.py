@@ -203,7 +203,7 @@ class JobObserver:
         owner = job_of(pod)
         if owner is None:
             return
-        job = self._store.get(VCJOB, batch.Job, pod.metadata.namespace, owner.name)
+        job = self._store.get(VCJOB, pod.metadata.namespace, owner.name)
         if job is None or job.metadata.uid != owner.uid:
             return
         began = parse_timestamp(job.metadata.creation_timestamp)

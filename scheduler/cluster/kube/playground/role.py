@@ -141,7 +141,7 @@ class Playground:
         for write in step.writes:
             stored = await self._writer.carry_out(write)
             if stored is not None:
-                self.state.upsert(write.kind.name, stored)
+                self.state.upsert(write.kind, stored)
             elif isinstance(write, Remove):
                 self.state.delete_removed(write)
             elif isinstance(write, Patch):  # the object is gone: the watch will say so

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable
 
+from scheduler.api.kinds import Kind
 from scheduler.api.objects import KubeObject
-from scheduler.playground.objects import Remove, SimulatedNode, SimulatedPod
+from scheduler.playground.objects import NODE, Remove, SimulatedNode, SimulatedPod
 
 Key = tuple[str, str]
 
@@ -24,7 +25,7 @@ class PlaygroundState:
         """The Pods of a node, in the order in which its kubelet learned of them."""
         return [self._pods[key] for key in self._by_node.get(node, ())]
 
-    def upsert(self, kind: str, obj: KubeObject) -> None:
+    def upsert(self, kind: Kind, obj: KubeObject) -> None:
         if isinstance(obj, SimulatedNode):
             if _newer(obj, self.nodes.get(obj.metadata.name)):
                 self.nodes[obj.metadata.name] = obj
@@ -39,8 +40,8 @@ class PlaygroundState:
                 self._by_node.setdefault(obj.spec.node_name, {})[key] = None
                 self._changed(obj.spec.node_name)
 
-    def delete(self, kind: str, namespace: str, name: str) -> None:
-        if kind == "Node":
+    def delete(self, kind: Kind, namespace: str, name: str) -> None:
+        if kind is NODE:
             if self.nodes.pop(name, None) is not None:
                 self._changed(name)
         else:

@@ -15,7 +15,7 @@ from typing import Protocol
 import structlog
 
 from scheduler.api.decisions import Decisions
-from scheduler.api.kinds import NODE_SHARD, POD, POD_GROUP, Kind
+from scheduler.api.kinds import NODE_SHARD, POD, POD_GROUP, QUEUE, Kind
 from scheduler.api.reasons import Malformed, first_fields
 from scheduler.api.signed_records import SigningKey
 from scheduler.api.snapshot import Snapshot
@@ -252,7 +252,7 @@ class Daemon:
 
     async def _work(self, caught_up: "asyncio.Future[bool]", lost: "asyncio.Task[str]") -> None:
         """Schedules as the leader. ``caught_up``: see ``Work``."""
-        made = functools.partial(self._cache.upsert, "Queue")
+        made = functools.partial(self._cache.upsert, QUEUE)
         self._usage.set_source(self._configuration.current.metrics)
         lease = self._settings.whole_cluster_lease if self._shard is not None else None
         preparations = [

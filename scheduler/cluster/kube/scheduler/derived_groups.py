@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from scheduler.api.kinds import NAMESPACE, POD, POD_GROUP, REPLICA_SET, STATEFUL_SET, find_kind
+from scheduler.api.kinds import NAMESPACE, POD, POD_GROUP, REPLICA_SET, STATEFUL_SET, Kind, find_kind
 from scheduler.api.names import DEFAULT_QUEUE, GROUP_NAME, QUEUE_NAME_ANNOTATION
 from scheduler.api.objects import ENDED_PHASES, KubeObject, Pod
 from scheduler.api.scheduling import PodGroup
@@ -20,7 +20,7 @@ from scheduler.controllers.podgroup.manifest import OWNERS, inherited, manifest,
 
 KINDS: Final = (POD, POD_GROUP, NAMESPACE, REPLICA_SET, STATEFUL_SET)
 """The kinds whose objects ``DerivedGroups`` needs."""
-_WATCHED_OWNERS: Final = frozenset((REPLICA_SET.name, STATEFUL_SET.name))
+_WATCHED_OWNERS: Final = (REPLICA_SET, STATEFUL_SET)
 Key = tuple[str, str]
 """Namespace and name."""
 
@@ -38,22 +38,22 @@ class DerivedGroups:
         """Namespaces that choose no queue for their PodGroups."""
         self._plain_owners: set[tuple[str, str]] = set()
         """Uids of workloads without annotations that their PodGroups inherit."""
-        self._owners: dict[tuple[str, str, str], str] = {}
+        self._owners: dict[tuple[Kind, str, str], str] = {}
         """Kind, namespace and name of those workloads -> uid."""
         self._pods: dict[Key, str] = {}
         """Pod -> the derived PodGroup that it is in."""
         self._derived: dict[Key, set[str]] = {}
         """Derived PodGroup -> the names of its Pods."""
 
-    def upsert(self, kind: str, obj: KubeObject) -> None:
+    def upsert(self, kind: Kind, obj: KubeObject) -> None:
         """Passes an object on; before a plain Pod, its PodGroup."""
         meta = obj.metadata
         if isinstance(obj, Pod):
             obj = self._with_group(obj)
-        elif kind == POD_GROUP.name:
+        elif kind is POD_GROUP:
             for name in self._derived.pop((meta.namespace, meta.name), ()):
                 del self._pods[meta.namespace, name]
-        elif kind == NAMESPACE.name:
+        elif kind is NAMESPACE:
             if (meta.annotations or {}).get(QUEUE_NAME_ANNOTATION):
                 self._plain_namespaces.discard(meta.name)
             else:
@@ -65,17 +65,17 @@ class DerivedGroups:
                 self._plain_owners.add((meta.namespace, meta.uid))
         self._sink.upsert(kind, obj)
 
-    def delete(self, kind: str, namespace: str, name: str) -> None:
+    def delete(self, kind: Kind, namespace: str, name: str) -> None:
         """Passes a deletion on; after that of its last Pod, a derived PodGroup is deleted, too."""
         self._sink.delete(kind, namespace, name)
-        if kind == POD.name:
+        if kind is POD:
             self._leave(namespace, name)
-        elif kind == NAMESPACE.name:
+        elif kind is NAMESPACE:
             self._plain_namespaces.discard(name)
         elif kind in _WATCHED_OWNERS:
             self._forget_owner(kind, namespace, name)
 
-    def _forget_owner(self, kind: str, namespace: str, name: str) -> None:
+    def _forget_owner(self, kind: Kind, namespace: str, name: str) -> None:
         self._plain_owners.discard((namespace, self._owners.pop((kind, namespace, name), "")))
 
     def _with_group(self, pod: Pod) -> Pod:
@@ -97,7 +97,7 @@ class DerivedGroups:
         if not self._is_real(f"{meta.namespace}/{name}"):
             self._pods[meta.namespace, meta.name] = name
             self._derived.setdefault((meta.namespace, name), set()).add(meta.name)
-            self._sink.upsert(POD_GROUP.name, group)
+            self._sink.upsert(POD_GROUP, group)
         named = msgspec.structs.replace(meta, annotations={**annotations, GROUP_NAME: name})
         return msgspec.structs.replace(pod, metadata=named)
 
@@ -127,4 +127,4 @@ class DerivedGroups:
         pods.discard(pod)
         if not pods:
             del self._derived[namespace, name]
-            self._sink.delete(POD_GROUP.name, namespace, name)
+            self._sink.delete(POD_GROUP, namespace, name)

@@ -13,7 +13,7 @@ import structlog
 from scheduler.actions.gang_preempt import GangPreempt
 from scheduler.actions.preempt import Preempt
 from scheduler.api.decisions import EventRecord
-from scheduler.api.kinds import POD
+from scheduler.api.kinds import POD, Kind
 from scheduler.api.names import EVENT_PLUGIN_ERROR, EVENT_WARNING, REASON_NOT_ENOUGH_RESOURCES
 from scheduler.api.objects import KubeObject, Pod
 from scheduler.api.reasons import Malformed, first_fields
@@ -179,7 +179,7 @@ class WatchedPods:
         self._metrics = metrics
         self._unserved = unserved
 
-    def upsert(self, kind: str, obj: KubeObject) -> None:
+    def upsert(self, kind: Kind, obj: KubeObject) -> None:
         if not isinstance(obj, Pod):
             self._cache.upsert(kind, obj)
             return
@@ -195,7 +195,7 @@ class WatchedPods:
         elif obj.status.phase == TaskStatus.RUNNING.value and before.ours and before.status is TaskStatus.BOUND:
             self._metrics.waits.runs(before, time.time())
 
-    def delete(self, kind: str, namespace: str, name: str) -> None:
+    def delete(self, kind: Kind, namespace: str, name: str) -> None:
         self._cache.delete(kind, namespace, name)
-        if kind == POD.name:
+        if kind is POD:
             self._unserved.delete(namespace, name)

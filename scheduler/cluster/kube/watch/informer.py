@@ -23,7 +23,7 @@ from typing import Final, Generic, Protocol, TypeVar
 import msgspec
 import structlog
 
-from scheduler.api.kinds import OPTIONAL
+from scheduler.api.kinds import Kind
 from scheduler.api.objects import KubeObject
 from scheduler.api.reasons import field_and_problem
 from scheduler.api.times import parse_timestamp
@@ -56,17 +56,17 @@ T = TypeVar("T")
 class Sink(Protocol):
     """Receives the objects."""
 
-    def upsert(self, kind: str, obj: KubeObject) -> None: ...
+    def upsert(self, kind: Kind, obj: KubeObject) -> None: ...
 
-    def delete(self, kind: str, namespace: str, name: str) -> None: ...
+    def delete(self, kind: Kind, namespace: str, name: str) -> None: ...
 
 
 class OriginalStore(Protocol):
     """Keeps objects as they were written."""
 
-    def wants_original(self, kind: str) -> bool: ...
+    def wants_original(self, kind: Kind) -> bool: ...
 
-    def keep_original(self, kind: str, namespace: str, name: str, original: object) -> None: ...
+    def keep_original(self, kind: Kind, namespace: str, name: str, original: object) -> None: ...
 
 
 class Event(msgspec.Struct, Generic[T]):
@@ -179,7 +179,7 @@ class Informer:
         if isinstance(error, ApiError) and error.status == 404:
             kind = self.source.kind
             text = f"the API server does not serve {kind.api_version} {kind.plural}: is the CRD installed?"
-            if kind in OPTIONAL:  # there are none, until the definition is installed
+            if kind.optional:  # there are none, until the definition is installed
                 self._complete()
         elif isinstance(error, ApiError) and error.status == 403:
             text = f"not allowed: {error.message}"
@@ -332,7 +332,7 @@ class Informer:
             self._problems.forget(key)
         self.versions[key] = obj.metadata.resource_version
         try:
-            self._sink.upsert(self.source.kind.name, obj)
+            self._sink.upsert(self.source.kind, obj)
         except Exception as error:  # whatever an object holds, it must not stop the others
             log.exception("object could not be processed", source=str(self.source), namespace=key[0], name=key[1])
             problem = f"could not be taken in ({type(error).__name__}: {error})"
@@ -341,12 +341,12 @@ class Informer:
     @property
     def _keeps_originals(self) -> bool:
         """Whether objects of this kind are kept as they were written."""
-        return self._originals is not None and self._originals.wants_original(self.source.kind.name)
+        return self._originals is not None and self._originals.wants_original(self.source.kind)
 
     def _keep_original(self, key: Key, raw: msgspec.Raw) -> None:
         """Keeps the original of an object that was just processed."""
         if self._originals is not None and key[1].startswith(self.source.name_prefix):
-            self._originals.keep_original(self.source.kind.name, *key, raw.copy())
+            self._originals.keep_original(self.source.kind, *key, raw.copy())
 
     def _delete(self, key: Key) -> None:
         self._problems.forget(key)
@@ -354,7 +354,7 @@ class Informer:
         if not key[1].startswith(self.source.name_prefix):
             return
         try:
-            self._sink.delete(self.source.kind.name, *key)
+            self._sink.delete(self.source.kind, *key)
         except Exception:
             log.exception("object could not be removed", source=str(self.source), namespace=key[0], name=key[1])
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from scheduler.api import dra
+from scheduler.api.kinds import DEVICE_CLASS, RESOURCE_CLAIM
 from scheduler.api.quantity import QuantityError
 from scheduler.api.reasons import Malformed
 from scheduler.api.snapshot import Snapshot
@@ -46,8 +47,8 @@ class Claims:
 
     def __init__(self, snapshot: Snapshot, books: Books, report: Report) -> None:
         """Takes the devices of all existing allocations in the books."""
-        self._claims = snapshot.resource_claims
-        self.classes = snapshot.device_classes
+        self._claims = snapshot.objects[RESOURCE_CLAIM]
+        self.classes = snapshot.objects[DEVICE_CLASS]
         self._pending: dict[str, dra.Allocation] = {}
         self._consumers: dict[str, set[str]] = {}
         self._shapes: dict[tuple[str, bytes], Demand | DemandError] = {}

@@ -8,6 +8,7 @@ import numpy as np
 
 from scheduler.api import dra
 from scheduler.api.job import Job
+from scheduler.api.kinds import DEVICE_CLASS, RESOURCE_SLICE
 from scheduler.api.names import DEVICE_CLASS_RESOURCE_PREFIX
 from scheduler.api.node import Mask, Nodes
 from scheduler.api.preparation import Preparation
@@ -114,12 +115,12 @@ class DynamicResources:
     @cached_property
     def _extended_resources(self) -> ExtendedResources:
         session = self._session
-        return ExtendedResources(session.snapshot.device_classes, session.dimensions, session.nodes)
+        return ExtendedResources(session.snapshot.objects[DEVICE_CLASS], session.dimensions, session.nodes)
 
     @cached_property
     def _books(self) -> Books:
         snapshot = self._session.snapshot
-        inventory = _inventories.inventory(snapshot.resource_slices, self._session.nodes.facts)
+        inventory = _inventories.inventory(snapshot.objects[RESOURCE_SLICE], self._session.nodes.facts)
         for problem in inventory.problems:
             self._session.malformed_field(problem)
         return Books(inventory)
@@ -130,7 +131,7 @@ class DynamicResources:
 
     # --- filters and scores ---
     def filters(self, cls: TaskClass) -> list[Filter]:
-        refusal = self._extended_resources.refusal(cls) if self._session.snapshot.device_classes else ""
+        refusal = self._extended_resources.refusal(cls) if self._session.snapshot.objects[DEVICE_CLASS] else ""
         if refusal:
             return [RefusingFilter(refusal)]
         if not cls.device_claims:

@@ -70,7 +70,7 @@ class _DeviceDemand:
         snapshot = evidence.session.snapshot
         self._selectors: Selectors = snapshot.memory[Selectors]
         self._budget = Budget(None, SessionBudget(), "")
-        self._inventory = Inventory(snapshot.resource_slices, snapshot.nodes.facts, None)
+        self._inventory = Inventory(snapshot.objects[RESOURCE_SLICE], snapshot.nodes.facts, None)
         self._books = Books(self._inventory)
         claims = Claims(snapshot, self._books, evidence.session.malformed_field)
         self._requested: Counter[str] = Counter()

@@ -7,7 +7,7 @@ Nothing is written here. The reservations of a session end with it; the preparat
 from collections.abc import Iterable
 from functools import cached_property
 
-from scheduler.api.kinds import VOLUME
+from scheduler.api.kinds import CLAIM, VOLUME
 from scheduler.api.node import NodeFacts
 from scheduler.api.preparation import Preparation
 from scheduler.api.snapshot import Snapshot
@@ -40,7 +40,7 @@ class Binder:
     @cached_property
     def pool(self) -> VolumePool:
         """The volumes that can be bound."""
-        pool = VolumePool(self._snapshot.volumes, self._snapshot.claims, self._reporters)
+        pool = VolumePool(self._snapshot.objects[VOLUME], self._snapshot.objects[CLAIM], self._reporters)
         self.reservations.track(pool)
         return pool
 
@@ -65,7 +65,7 @@ class Binder:
 
     def unbound(self, cls: TaskClass) -> list[PersistentVolumeClaim]:
         """The claims of a class that are not bound."""
-        found = (self._snapshot.claims.get(f"{cls.namespace}/{mounted.name}") for mounted in cls.claims)
+        found = (self._snapshot.objects[CLAIM].get(f"{cls.namespace}/{mounted.name}") for mounted in cls.claims)
         return [claim for claim in found if claim is not None and not is_bound(claim)]
 
     def reserve(

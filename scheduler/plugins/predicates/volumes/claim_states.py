@@ -10,7 +10,7 @@ from collections.abc import Callable
 import msgspec
 import numpy as np
 
-from scheduler.api.kinds import CLAIM
+from scheduler.api.kinds import CLAIM, CSI_NODE, STORAGE_CLASS, VOLUME
 from scheduler.api.names import CLAIM_LOST, NO_PROVISIONER, READ_ONLY_MANY, READ_WRITE_MANY, WAIT_FOR_FIRST_CONSUMER
 from scheduler.api.objects import is_controlled_by
 from scheduler.api.quantity import QuantityError
@@ -156,7 +156,7 @@ class ClaimStates:
     def _claim(self, namespace: str, mounted: MountedClaim) -> PersistentVolumeClaim:
         """The claim that a Pod mounts. Raises _Unschedulable."""
         name = mounted.name
-        claim = self._snapshot.claims.get(f"{namespace}/{name}")
+        claim = self._snapshot.objects[CLAIM].get(f"{namespace}/{name}")
         if claim is None and mounted.owner:
             raise _Unschedulable(
                 f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{name}"'
@@ -178,12 +178,12 @@ class ClaimStates:
 
     def _waits_for_pod(self, claim: PersistentVolumeClaim) -> bool:
         """Whether the claim's storage class has the binding mode WaitForFirstConsumer."""
-        storage = self._snapshot.storage_classes.get(class_of(claim))
+        storage = self._snapshot.objects[STORAGE_CLASS].get(class_of(claim))
         return storage is not None and storage.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
 
     def _volume(self, claim: PersistentVolumeClaim) -> PersistentVolume:
         """The volume that a claim names. Raises _Unschedulable."""
-        volume = self._snapshot.volumes.get(claim.spec.volume_name)
+        volume = self._snapshot.objects[VOLUME].get(claim.spec.volume_name)
         if volume is None:
             raise _Unschedulable(f'persistentvolume "{claim.spec.volume_name}" not found')
         return volume
@@ -206,10 +206,10 @@ class ClaimStates:
         reservation."""
         reservation = self._binder.reservations.get(claim_key(claim))
         if reservation is not None and reservation.volume:
-            volume = self._snapshot.volumes.get(reservation.volume)
+            volume = self._snapshot.objects[VOLUME].get(reservation.volume)
             return self._topology.nowhere if volume is None else self._binder.nodes_of(volume)
         node = reservation.node if reservation is not None else selected_node(claim)
-        provisioner = self._snapshot.storage_classes[class_of(claim)].provisioner
+        provisioner = self._snapshot.objects[STORAGE_CLASS][class_of(claim)].provisioner
         if not node or provisioner in ("", NO_PROVISIONER):
             return None
         row = self._topology.facts.index.get(node)
@@ -222,7 +222,7 @@ class ClaimStates:
         """The nodes from which a volume that a driver provisions for a node is accessible: the nodes with the same
         values of the driver's topology keys (CSINode). Without topology keys it is the node alone."""
         facts = self._topology.facts
-        csi_node = self._snapshot.csi_nodes.get(facts.names[row])
+        csi_node = self._snapshot.objects[CSI_NODE].get(facts.names[row])
         entry = next((d for d in (csi_node and csi_node.spec.drivers) or () if d.name == driver), None)
         keys = None if entry is None else entry.topology_keys or []
         labels = facts.labels[row]

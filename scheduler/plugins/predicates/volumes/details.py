@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from scheduler.api.job import Job
+from scheduler.api.kinds import CLAIM, CSI_DRIVER, STORAGE_CAPACITY, STORAGE_CLASS, VOLUME
 from scheduler.api.names import MEMORY, NO_PROVISIONER
 from scheduler.api.quantity import QuantityError, parse_quantity
 from scheduler.api.storage import CsiStorageCapacity, PersistentVolumeClaim
@@ -26,7 +27,7 @@ def volumes(session: Session, plugin: Predicates, task: Task, job: Job, reasons:
     nodes = len(session.nodes)
     left = int(passing_nodes(session, plugin.volumes.filters(task.cls)).sum())
     for mounted in task.cls.claims if left < nodes else ():
-        claim = session.snapshot.claims.get(f"{task.namespace}/{mounted.name}")
+        claim = session.snapshot.objects[CLAIM].get(f"{task.namespace}/{mounted.name}")
         what = "does not exist" if claim is None else _describe(session, claim)
         yield Gate(
             GateKind.VOLUMES, f"{task.name}: claim {mounted.name} {what} (volumes let it onto {left} of {nodes} nodes)"
@@ -62,7 +63,7 @@ def _describe(session: Session, claim: PersistentVolumeClaim) -> str:
 
 def _free(session: Session, storage_class: str) -> str:
     sizes = []
-    for volume in session.snapshot.volumes.values():
+    for volume in session.snapshot.objects[VOLUME].values():
         if is_available(volume) and class_of(volume) == storage_class:
             try:
                 sizes.append(capacity(volume))
@@ -78,16 +79,16 @@ def _free(session: Session, storage_class: str) -> str:
 
 def _provisioning(session: Session, name: str) -> str:
     """Describes the provisioner of a storage class, and its free storage capacity."""
-    storage = session.snapshot.storage_classes.get(name)
+    storage = session.snapshot.objects[STORAGE_CLASS].get(name)
     if storage is None:
         return f"and there is no StorageClass {name}" if name else "and no provisioner makes one"
     if storage.provisioner in ("", NO_PROVISIONER):
         return "and no provisioner makes more"
     text = f"and {storage.provisioner} makes more"
-    driver = session.snapshot.csi_drivers.get(storage.provisioner)
+    driver = session.snapshot.objects[CSI_DRIVER].get(storage.provisioner)
     if driver is None or not driver.spec.storage_capacity:
         return text
-    capacities = [c for c in session.snapshot.storage_capacities.values() if c.storage_class_name == name]
+    capacities = [c for c in session.snapshot.objects[STORAGE_CAPACITY].values() if c.storage_class_name == name]
     most = max(map(largest, capacities), default=0)
     return f"{text} of up to {quantity(MEMORY, most)}, by its CSIStorageCapacities"
 

@@ -1,5 +1,6 @@
 """The disks that the Pods of a class need attached to their node."""
 
+from scheduler.api.kinds import CLAIM, STORAGE_CLASS, VOLUME
 from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import TaskClass
 from scheduler.plugins.predicates.volumes.claims import class_of
@@ -36,14 +37,14 @@ class Disks:
         return tuple(found)
 
     def _of_claim(self, key: str) -> Disk | None:
-        claim = self._snapshot.claims.get(key)
+        claim = self._snapshot.objects[CLAIM].get(key)
         if claim is None:
             return None
         name = claim.spec.volume_name
-        volume = self._snapshot.volumes.get(name) if name else None
+        volume = self._snapshot.objects[VOLUME].get(name) if name else None
         if volume is not None:
             return disk_of_volume(volume)
-        storage = self._snapshot.storage_classes.get(class_of(claim))
+        storage = self._snapshot.objects[STORAGE_CLASS].get(class_of(claim))
         return Disk(driver_of(storage.provisioner), f"claim {key}") if storage is not None else None
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from scheduler.api.kinds import ATTACHMENT, CSI_NODE, VOLUME
 from scheduler.api.node import Column, Mask, Nodes, Rows
 from scheduler.api.snapshot import Snapshot
 from scheduler.framework.columns import UNBOUNDED, Counts, Scope
@@ -39,7 +40,7 @@ class Attachments:
 
     def _read_drivers(self, nodes: int) -> dict[str, Column]:
         limits: dict[str, Column] = {}
-        for name, node in self._snapshot.csi_nodes.items():
+        for name, node in self._snapshot.objects[CSI_NODE].items():
             row = self._index.get(name)
             if row is None:
                 continue
@@ -57,9 +58,9 @@ class Attachments:
                 row = self._index.get(name)
                 if row is not None:
                     self.attach(disks, row, number)
-        for attachment in self._snapshot.attachments.values():
+        for attachment in self._snapshot.objects[ATTACHMENT].values():
             row = self._index.get(attachment.spec.node_name)
-            volume = self._snapshot.volumes.get(attachment.spec.source.persistent_volume_name or "")
+            volume = self._snapshot.objects[VOLUME].get(attachment.spec.source.persistent_volume_name or "")
             disk = disk_of_volume(volume) if volume is not None else None
             if row is not None and disk is not None and disk not in self._users.get(row, ()):
                 self.attach((disk,), row, 1)

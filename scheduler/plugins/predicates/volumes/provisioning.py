@@ -3,7 +3,7 @@ capacity that its driver publishes."""
 
 import numpy as np
 
-from scheduler.api.kinds import STORAGE_CAPACITY
+from scheduler.api.kinds import CSI_DRIVER, STORAGE_CAPACITY, STORAGE_CLASS
 from scheduler.api.names import NO_PROVISIONER
 from scheduler.api.node import Codes, Column
 from scheduler.api.quantity import QuantityError, parse_quantity
@@ -40,7 +40,7 @@ class Provisioning:
 
     def _find(self, request: ClaimRequest) -> Codes:
         nodes = len(self._topology.facts)
-        storage = self._snapshot.storage_classes.get(request.storage_class)
+        storage = self._snapshot.objects[STORAGE_CLASS].get(request.storage_class)
         if storage is None or request.prebound or storage.provisioner in ("", NO_PROVISIONER):
             return np.zeros(nodes, dtype=np.int32)
         codes: Codes = np.full(nodes, -1, dtype=np.int32)
@@ -55,8 +55,8 @@ class Provisioning:
     def free_capacity(self, request: ClaimRequest) -> Column | None:
         """Shape (nodes,): the bytes from which the volume could be provisioned for each node; 0 if they are too few.
         None if the driver publishes no capacity."""
-        storage = self._snapshot.storage_classes.get(request.storage_class)
-        driver = self._snapshot.csi_drivers.get(storage.provisioner) if storage is not None else None
+        storage = self._snapshot.objects[STORAGE_CLASS].get(request.storage_class)
+        driver = self._snapshot.objects[CSI_DRIVER].get(storage.provisioner) if storage is not None else None
         if not request.size or driver is None or not driver.spec.storage_capacity:
             return None
         key = (request.storage_class, request.size)
@@ -69,7 +69,7 @@ class Provisioning:
         """Returns the amount of the first CSIStorageCapacity, by name, that is large enough, for each node."""
         if self._capacities is None:
             self._capacities = {}
-            for _, capacity in sorted(self._snapshot.storage_capacities.items(), reverse=True):
+            for _, capacity in sorted(self._snapshot.objects[STORAGE_CAPACITY].items(), reverse=True):
                 self._capacities.setdefault(capacity.storage_class_name, []).append(capacity)
         free: Column = np.zeros(len(self._topology.facts))
         for capacity in self._capacities.get(request.storage_class, ()):

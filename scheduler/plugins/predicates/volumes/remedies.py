@@ -49,11 +49,11 @@ def more_volumes(evidence: Evidence, plugin: Predicates) -> Iterator[Plan]:
     adjustments = [
         indivisible(ChangeKind.VOLUMES, _with_claim(evidence, key), key)
         for key in keys
-        if key not in evidence.session.snapshot.claims
+        if key not in evidence.session.snapshot.objects[CLAIM]
     ]
     by_request: dict[ClaimRequest, list[PersistentVolumeClaim]] = {}
     for claim, request in _unbound(evidence, keys):
-        if claim.spec.volume_name not in evidence.session.snapshot.volumes:
+        if claim.spec.volume_name not in evidence.session.snapshot.objects[VOLUME]:
             by_request.setdefault(request, []).append(claim)
     for request, claims in by_request.items():
         change = partial(_with_volumes, evidence, request, claims)
@@ -76,7 +76,7 @@ def _passes_everywhere(evidence: Evidence, predicates: Predicates, task: Task) -
 def _unbound(evidence: Evidence, keys: Sequence[str]) -> Iterator[tuple[PersistentVolumeClaim, ClaimRequest]]:
     """The existing claims that are not bound, with their requests."""
     for key in keys:
-        claim = evidence.session.snapshot.claims.get(key)
+        claim = evidence.session.snapshot.objects[CLAIM].get(key)
         if claim is not None and not is_bound(claim):
             try:
                 yield claim, request_of(claim, claim.spec.volume_name)
@@ -141,7 +141,7 @@ def more_storage(evidence: Evidence, plugin: Predicates) -> Iterator[Plan]:
     for _, request in _unbound(evidence, _claims(evidence, plugin)):
         sizes[request.storage_class] = max(request.size, sizes.get(request.storage_class, 0))
     for storage_class, size in sizes.items():
-        capacities = evidence.session.snapshot.storage_capacities.values()
+        capacities = evidence.session.snapshot.objects[STORAGE_CAPACITY].values()
         of_class = [capacity for capacity in capacities if capacity.storage_class_name == storage_class]
         for capacity in sorted(of_class, key=lambda capacity: (-largest(capacity), capacity.metadata.name))[
             :_MAX_CAPACITIES

@@ -237,7 +237,7 @@ class World:
                 self.worklist.observe(kind, old, obj, self.now)
             return
         meta = obj.metadata
-        there = self.store.get(kind, type(obj), meta.namespace, meta.name)
+        there = self.store.get(kind, meta.namespace, meta.name)
         if there is not None and there.metadata.uid == meta.uid:
             old = self.store.delete(kind, meta.namespace, meta.name, meta.uid)
             self.worklist.observe(kind, old, None, self.now)

@@ -391,7 +391,7 @@ def test_a_step_that_thousands_wait_for_is_looked_up_once() -> None:
 
     def find_job(name: str) -> Job | None:
         asked.append(name)
-        return store.get(VCJOB, Job, "default", name)
+        return store.get(VCJOB, "default", name)
 
     steps: dict[str, Any] = {f"s{number}": ["a"] * 50 for number in range(50)}
     read = msgspec.convert(flow(a=[], **steps), JobFlow)

@@ -319,7 +319,7 @@ def test_two_writes_of_a_table_are_a_second_apart(world: World) -> None:
     moment = start
     writes = []
     for number in range(20):  # the table changes ten times a second
-        pod = store.get(POD, Pod, "default", "p-1")
+        pod = store.get(POD, "default", "p-1")
         assert pod is not None
         status = msgspec.structs.replace(pod.status, pod_ip=f"10.9.1.{number}")
         meta = msgspec.structs.replace(pod.metadata, resource_version=str(10**6 + number))

@@ -3,6 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
+from scheduler.api.kinds import NODE, POD
 from scheduler.api.names import HCCL_RANK_INDEX
 from scheduler.cache import ClusterCache, job_records
 from scheduler.framework.cycle import run_cycle
@@ -20,7 +21,7 @@ def running(name: str, on: str, rank: int, **rest: str) -> Raw:
 def after_the_loss_of(*lost: str, pods: list[Raw]) -> ClusterCache:
     cache = World(NODES, group("j", minimum=1), pods).cluster.cache
     for name in lost:
-        cache.delete("Pod", "default", name)
+        cache.delete(POD, "default", name)
     return cache
 
 
@@ -55,7 +56,7 @@ def test_a_rank_that_runs_elsewhere_has_no_previous_node() -> None:
 
 def test_a_node_that_is_gone_or_full_is_not_waited_for() -> None:
     cache = after_the_loss_of("b", pods=[running("a", "n1", 0), running("b", "n3", 1)])
-    cache.delete("Node", "", "n3")
+    cache.delete(NODE, "", "n3")
     assert placed(cache, npu_pod("c", 8, "j")) == {"c": "n0"}
     cache = after_the_loss_of("b", pods=[running("a", "n1", 0), running("b", "n3", 1)])
     assert placed(cache, npu_pod("other", 1, on="n3"), npu_pod("c", 8, "j")) == {"c": "n0"}

@@ -67,7 +67,7 @@ class History(World):
         cache.set_signing_key(KEY)
         for kind, raw in self.cluster.server:
             if kind is not None and kind.struct is not None:
-                cache.upsert(kind.name, decode(kind, raw, ""))
+                cache.upsert(kind, decode(kind, raw, ""))
         self.cluster.cache = cache
 
     # --- what a tenant may do ---

@@ -2,6 +2,7 @@
 
 import pytest
 
+from scheduler.api.kinds import NODE
 from scheduler.api.names import CARD_NAME
 from scheduler.api.task import TaskStatus
 from scheduler.plugins.capacity_card.plugin import CapacityCard
@@ -360,7 +361,7 @@ def test_running_pods_stay_charged_when_cards_disappear() -> None:
     running = [card_pod(f"p-{i}", "job", on="n") for i in range(2)]
     job = card_group("job", "cr-queue1", 1, phase="Running")
     world = World(gpu_node("n"), node("cpu", "8c+8Gi"), QUEUE, job, running).run(CONFIGURATION)
-    world.cluster.cache.delete("Node", "", "n")
+    world.cluster.cache.delete(NODE, "", "n")
     feed(world.cluster.cache, *gang("big", "cr-queue1", 1, asks=f"1c+1Gi+{GPU}=2"), *gang("small", "cr-queue1", 1))
     world.run(CONFIGURATION)
     assert world.bound == {}

@@ -71,7 +71,7 @@ class World:
 
     def queue(self, name: str, parent: str = "", state: str = "Open") -> None:
         obj = Queue(metadata=ObjectMeta(name=name), spec=QueueSpec(parent=parent), status=QueueStatus(state=state))
-        self.view.upsert("Queue", obj)
+        self.view.upsert(QUEUE, obj)
 
     async def post(self, path: str, body: bytes, headers: dict[str, str] | None = None) -> tuple[int, bytes]:
         """Sends a request on a new connection, with a new TLS handshake."""
@@ -382,11 +382,11 @@ def test_a_view_drops_deleted_objects() -> None:
     def bound() -> int:
         return DecisionView(view, {}).bound_pods("q")
 
-    view.upsert(QUEUE.name, Queue(metadata=ObjectMeta(name="q"), status=QueueStatus(allocated={"pods": "3"})))
+    view.upsert(QUEUE, Queue(metadata=ObjectMeta(name="q"), status=QueueStatus(allocated={"pods": "3"})))
     assert bound() == 3
-    view.upsert(QUEUE.name, Queue(metadata=ObjectMeta(name="q"), status=QueueStatus(allocated={"pods": "x"})))
+    view.upsert(QUEUE, Queue(metadata=ObjectMeta(name="q"), status=QueueStatus(allocated={"pods": "x"})))
     assert bound() == 0
-    view.delete(QUEUE.name, "", "q")
+    view.delete(QUEUE, "", "q")
     assert view.queue("q") is None
     assert bound() == 0
 
@@ -394,7 +394,7 @@ def test_a_view_drops_deleted_objects() -> None:
 def test_queues_read_for_a_decision_take_precedence_over_those_of_the_watch() -> None:
     view = WatchedView()
     for name in ("a", "b"):
-        view.upsert(QUEUE.name, Queue(metadata=ObjectMeta(name=name)))
+        view.upsert(QUEUE, Queue(metadata=ObjectMeta(name=name)))
     read = {name: Queue(metadata=ObjectMeta(name=name), spec=QueueSpec(weight=7)) for name in ("b", "c")}
     seen = DecisionView(view, read)
     assert sorted((queue.metadata.name, queue.spec.weight == 7) for queue in seen.queues()) == [
@@ -621,7 +621,7 @@ def test_a_large_review_sees_the_queues_of_the_watch_their_changes_and_undeliver
             world.queue("q7", state="Closed")
             assert "status is `Closed`" in await problem("q7")
             assert "has 299 child queues" in await problem("p")
-            world.view.delete("Queue", "", "q7")
+            world.view.delete(QUEUE, "", "q7")
             assert "not found" in await problem("q7")
             world.api.answer("GET", f"{QUEUES}/young", {"metadata": {"name": "young"}, "spec": {"weight": 1}})
             assert await problem("young") == ""

@@ -38,7 +38,7 @@ def test_a_created_object_is_known_before_the_watch_reports_it() -> None:
 
             await w.executor.carry_out(Create(POD_GROUP, group("g")))
 
-            assert w.store.get(POD_GROUP, PodGroup, "ns", "g") is not None
+            assert w.store.get(POD_GROUP, "ns", "g") is not None
 
     virtual_time.run(scenario())
 
@@ -50,7 +50,7 @@ def test_creating_what_is_there_already_counts_as_done() -> None:
 
             await w.executor.carry_out(Create(POD_GROUP, group("g")))
 
-            assert w.store.get(POD_GROUP, PodGroup, "ns", "g") is None
+            assert w.store.get(POD_GROUP, "ns", "g") is None
 
     virtual_time.run(scenario())
 
@@ -87,7 +87,7 @@ def test_a_status_goes_to_the_subresource() -> None:
 
             await w.executor.carry_out(Patch(QUEUE, "", "q", {"status": {"state": "Open"}}, subresource="status"))
 
-            queue = w.store.get(QUEUE, Queue, "", "q")
+            queue = w.store.get(QUEUE, "", "q")
             assert queue is not None and queue.metadata.resource_version == "9"
 
     virtual_time.run(scenario())
@@ -214,7 +214,7 @@ def test_an_object_that_is_deleted_at_once_is_removed_from_the_store() -> None:
 
             await w.executor.carry_out(Delete(POD_GROUP, "ns", "g"))
 
-            assert w.store.get(POD_GROUP, PodGroup, "ns", "g") is None
+            assert w.store.get(POD_GROUP, "ns", "g") is None
 
     virtual_time.run(scenario())
 
@@ -235,7 +235,7 @@ def test_a_pod_that_terminates_is_known_as_terminating() -> None:
 
             await w.executor.carry_out(Delete(POD, "ns", "p"))
 
-            pod = w.store.get(POD, KubeObject, "ns", "p")
+            pod = w.store.get(POD, "ns", "p")
             assert pod is not None and pod.metadata.deletion_timestamp
 
     virtual_time.run(scenario())
@@ -253,7 +253,7 @@ def test_the_answer_to_a_deletion_does_not_bring_back_what_the_watch_has_seen_go
             w.api.on("DELETE", "/api/v1/namespaces/ns/pods/p", gone_meanwhile)
             await w.executor.carry_out(Delete(POD, "ns", "p"))
 
-            assert w.store.get(POD, KubeObject, "ns", "p") is None
+            assert w.store.get(POD, "ns", "p") is None
 
     virtual_time.run(scenario())
 
@@ -262,13 +262,13 @@ def test_a_late_word_of_the_watch_does_not_take_out_the_namesake_we_made_since()
     async def scenario() -> None:
         async with world() as w:
             sink = KindSink(w.receiver, POD)
-            sink.upsert("Pod", Pod(metadata=ObjectMeta(name="p", namespace="ns", uid="old", resource_version="3")))
+            sink.upsert(POD, Pod(metadata=ObjectMeta(name="p", namespace="ns", uid="old", resource_version="3")))
             w.receiver.removed(POD, "ns", "p", "old")
             w.receiver.written(POD, Pod(metadata=ObjectMeta(name="p", namespace="ns", uid="new", resource_version="8")))
 
-            sink.delete("Pod", "ns", "p")
+            sink.delete(POD, "ns", "p")
 
-            pod = w.store.get(POD, KubeObject, "ns", "p")
+            pod = w.store.get(POD, "ns", "p")
             assert pod is not None and pod.metadata.uid == "new"
 
     virtual_time.run(scenario())
@@ -723,6 +723,6 @@ def test_an_object_that_a_controller_cannot_take_does_not_stop_the_list() -> Non
             await handlers._list(QUEUE)
 
             assert [(problem.name, problem.field) for problem in reported] == [("poison", "metadata")]
-            assert w.store.get(QUEUE, Queue, "", "sound") is not None
+            assert w.store.get(QUEUE, "", "sound") is not None
 
     virtual_time.run(scenario())

@@ -30,35 +30,35 @@ class Cache:
     """Stores what it receives."""
 
     def __init__(self) -> None:
-        self.objects: dict[tuple[str, str], KubeObject] = {}
+        self.objects: dict[tuple[Kind, str], KubeObject] = {}
         """Kind and name -> object."""
         self.groups = DerivedGroups(self, [NAME], lambda key: bool(self.uid(key.partition("/")[2])))
         self.create(NAMESPACE, "default")
 
-    def upsert(self, kind: str, obj: KubeObject) -> None:
+    def upsert(self, kind: Kind, obj: KubeObject) -> None:
         self.objects[kind, obj.metadata.name] = obj
 
-    def delete(self, kind: str, namespace: str, name: str) -> None:
+    def delete(self, kind: Kind, namespace: str, name: str) -> None:
         self.objects.pop((kind, name), None)
 
     def uid(self, group: str) -> str:
-        found = self.objects.get((POD_GROUP.name, group))
+        found = self.objects.get((POD_GROUP, group))
         return found.metadata.uid if found is not None else ""
 
     def create(self, kind: Kind, name: str, spec: Raw | None = None, status: Raw | None = None, **meta: Any) -> None:
         """The watch delivers an object."""
         assert kind.struct is not None
-        self.groups.upsert(kind.name, read(kind, name, spec, status, **meta))
+        self.groups.upsert(kind, read(kind, name, spec, status, **meta))
 
     def create_pod(self, name: str = "p", spec: Raw | None = None, status: Raw | None = None, **meta: Any) -> None:
         self.create(POD, name, {"schedulerName": NAME, **(spec or {})}, status, **meta)
 
     def group_of(self, pod: str = "p") -> str:
-        return (self.objects[POD.name, pod].metadata.annotations or {}).get(GROUP_NAME, "")
+        return (self.objects[POD, pod].metadata.annotations or {}).get(GROUP_NAME, "")
 
     def names(self) -> list[str]:
         """The PodGroups that the scheduler knows."""
-        return [name for kind, name in self.objects if kind == POD_GROUP.name]
+        return [name for kind, name in self.objects if kind is POD_GROUP]
 
 
 def read(kind: Kind, name: str, spec: Raw | None = None, status: Raw | None = None, **meta: Any) -> KubeObject:
@@ -100,7 +100,7 @@ def test_the_pod_group_of_a_plain_pod_is_the_one_that_the_controller_creates(own
     create.manifest["spec"].setdefault("queue", DEFAULT_QUEUE)  # as the definition of PodGroups says
     created = msgspec.convert(create.manifest, PodGroup)
     created.metadata.creation_timestamp = "2026-01-01T00:00:00Z"
-    assert cache.objects[POD_GROUP.name, created.metadata.name] == created
+    assert cache.objects[POD_GROUP, created.metadata.name] == created
     assert cache.group_of() == key[1]
 
 
@@ -131,7 +131,7 @@ def test_the_uid_of_a_workload_in_another_namespace_makes_no_pod_plain() -> None
     cache.create(REPLICA_SET, "web", {"replicas": 3})
     pod = read(POD, "p", {"schedulerName": NAME}, ownerReferences=owned_by(REPLICA_SET, "web"))
     pod.metadata.namespace = "other"
-    cache.groups.upsert(POD.name, pod)
+    cache.groups.upsert(POD, pod)
     assert (cache.group_of(), cache.names()) == ("", [])
 
 
@@ -147,7 +147,7 @@ def test_a_namespace_that_chooses_a_queue_or_is_not_known_has_no_plain_pods() ->
     cache.create_pod("first")
     cache.create(NAMESPACE, "default")
     cache.create_pod("second")
-    cache.groups.delete(NAMESPACE.name, "", "default")
+    cache.groups.delete(NAMESPACE, "", "default")
     cache.create_pod("third")
 
     assert [cache.group_of(name) for name in ("first", "second", "third")] == ["", "podgroup-uid-second", ""]
@@ -167,7 +167,7 @@ def test_pods_of_other_schedulers_that_ended_or_name_a_pod_group_pass_unchanged(
     cache = Cache()
     cache.create_pod(spec=spec, status=status, **meta)
 
-    assert cache.objects[POD.name, "p"] == read(POD, "p", {"schedulerName": NAME, **spec}, status, **meta)
+    assert cache.objects[POD, "p"] == read(POD, "p", {"schedulerName": NAME, **spec}, status, **meta)
     assert cache.names() == []
 
 
@@ -179,7 +179,7 @@ def test_the_real_pod_group_stays_whatever_its_pod_shows() -> None:
     assert cache.uid("podgroup-uid-p") == "uid-podgroup-uid-p"
     assert cache.group_of() == "podgroup-uid-p"
 
-    cache.groups.delete(POD.name, "default", "p")
+    cache.groups.delete(POD, "default", "p")
     assert cache.names() == ["podgroup-uid-p"]  # until the watch says that it is deleted
 
 
@@ -226,14 +226,14 @@ def test_there_is_a_derived_pod_group_as_long_as_a_pod_is_in_it_and_no_real_one_
             cache.create_pod(name, status={"phase": "Failed"}, ownerReferences=owner)
             pods[name] = False
         elif step == "no pod":
-            cache.groups.delete(POD.name, "default", name)
+            cache.groups.delete(POD, "default", name)
             pods.pop(name, None)
         elif step == "group":
             cache.create(POD_GROUP, group)
             real, pods = True, dict.fromkeys(pods, False)
         else:
             if real:
-                cache.groups.delete(POD_GROUP.name, "default", group)
+                cache.groups.delete(POD_GROUP, "default", group)
             real = False
         assert (cache.names() == [group]) is (real or any(pods.values()))
         assert bool(cache.uid(group)) is real
@@ -249,8 +249,8 @@ def test_a_plain_pod_is_bound_before_its_pod_group_exists_and_nothing_is_written
             await until(lambda: w.cycles)
             feed(w.cache, [queue("default"), node("n", "4c+4Gi")])
             (sink,) = {i._sink for i in w.daemon._informers._informers if i.source.kind is POD}
-            sink.upsert(NAMESPACE.name, read(NAMESPACE, "default"))
-            sink.upsert(POD.name, read(POD, "p", {"schedulerName": NAME}))
+            sink.upsert(NAMESPACE, read(NAMESPACE, "default"))
+            sink.upsert(POD, read(POD, "p", {"schedulerName": NAME}))
             await until(lambda: w.api.to("POST", ".*/binding"))
             before = w.cycles
             await until(lambda: w.cycles > before)

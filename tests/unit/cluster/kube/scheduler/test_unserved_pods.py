@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from scheduler.api.kinds import POD
 from scheduler.api.objects import Pod
 from scheduler.cache import ClusterCache
 from scheduler.cluster.kube.scheduler.report import WatchedPods
@@ -25,10 +26,10 @@ class Scheduler:
 
     def sees(self, *pods: Raw) -> None:
         for raw in pods:
-            self._sink.upsert("Pod", msgspec.convert(raw, Pod))
+            self._sink.upsert(POD, msgspec.convert(raw, Pod))
 
     def sees_deletion(self, name: str) -> None:
-        self._sink.delete("Pod", "default", name)
+        self._sink.delete(POD, "default", name)
 
     def says(self) -> list[tuple[str, str]]:
         """Pod and message of each Warning, once every Pod has waited."""

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from scheduler.api.kinds import POD_GROUP
+from scheduler.api.kinds import POD_GROUP, Kind
 from scheduler.api.objects import KubeObject
 from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.sources import Source
@@ -85,10 +85,10 @@ class Sink:
     def __init__(self) -> None:
         self.names: set[str] = set()
 
-    def upsert(self, kind: str, obj: KubeObject) -> None:
+    def upsert(self, kind: Kind, obj: KubeObject) -> None:
         self.names.add(obj.metadata.name)
 
-    def delete(self, kind: str, namespace: str, name: str) -> None:
+    def delete(self, kind: Kind, namespace: str, name: str) -> None:
         self.names.discard(name)
 
 

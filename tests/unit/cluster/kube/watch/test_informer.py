@@ -11,7 +11,7 @@ import pytest
 from aiohttp import web
 
 from scheduler.api.decisions import ObjectRef
-from scheduler.api.kinds import CONFIG_MAP
+from scheduler.api.kinds import CONFIG_MAP, Kind
 from scheduler.api.objects import KubeObject
 from scheduler.api.reasons import Malformed
 from scheduler.cluster.kube.transport.backoff import Backoff
@@ -30,14 +30,14 @@ class Cache:
         self.objects: dict[str, KubeObject] = {}
         self.deleted: list[str] = []
 
-    def upsert(self, kind: str, obj: KubeObject) -> None:
+    def upsert(self, kind: Kind, obj: KubeObject) -> None:
         if obj.metadata.name == "poison":
             raise ValueError("cannot")
-        self.objects[f"{kind} {obj.metadata.namespace}/{obj.metadata.name}"] = obj
+        self.objects[f"{kind.name} {obj.metadata.namespace}/{obj.metadata.name}"] = obj
 
-    def delete(self, kind: str, namespace: str, name: str) -> None:
+    def delete(self, kind: Kind, namespace: str, name: str) -> None:
         self.deleted.append(name)
-        self.objects.pop(f"{kind} {namespace}/{name}", None)
+        self.objects.pop(f"{kind.name} {namespace}/{name}", None)
 
     @property
     def names(self) -> set[str]:
@@ -341,11 +341,11 @@ class StoredOriginals:
         self.wants = wants
         self.kept: dict[str, object] = {}
 
-    def wants_original(self, kind: str) -> bool:
+    def wants_original(self, kind: Kind) -> bool:
         return self.wants
 
-    def keep_original(self, kind: str, namespace: str, name: str, original: object) -> None:
-        self.kept[f"{kind} {namespace}/{name}"] = original
+    def keep_original(self, kind: Kind, namespace: str, name: str, original: object) -> None:
+        self.kept[f"{kind.name} {namespace}/{name}"] = original
 
 
 @pytest.mark.parametrize("wanted", [True, False])

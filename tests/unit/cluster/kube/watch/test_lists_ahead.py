@@ -5,7 +5,7 @@ from typing import Any
 
 from aiohttp import web
 
-from scheduler.api.kinds import POD_GROUP
+from scheduler.api.kinds import POD_GROUP, Kind
 from scheduler.cluster.kube.transport.backoff import Backoff
 from scheduler.cluster.kube.transport.sources import Source
 from scheduler.cluster.kube.watch.informer import Informer
@@ -22,16 +22,16 @@ class Sink:
         self.originals: set[str] = set()
         self._keeps_originals = keeps_originals
 
-    def upsert(self, kind: str, obj: Any) -> None:
+    def upsert(self, kind: Kind, obj: Any) -> None:
         self.names.add(obj.metadata.name)
 
-    def delete(self, kind: str, namespace: str, name: str) -> None:
+    def delete(self, kind: Kind, namespace: str, name: str) -> None:
         self.names.discard(name)
 
-    def wants_original(self, kind: str) -> bool:
+    def wants_original(self, kind: Kind) -> bool:
         return self._keeps_originals
 
-    def keep_original(self, kind: str, namespace: str, name: str, original: object) -> None:
+    def keep_original(self, kind: Kind, namespace: str, name: str, original: object) -> None:
         self.originals.add(name)
 
 

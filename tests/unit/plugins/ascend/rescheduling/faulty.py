@@ -71,7 +71,7 @@ class Cluster:
         cluster.cache = ClusterCache([NAME])
         for kind in SCHEDULER_KINDS:
             for obj in self.server.structs(kind):
-                cluster.cache.upsert(kind.name, obj)
+                cluster.cache.upsert(kind, obj)
 
     def evicted(self) -> dict[str, int | None]:
         """Pod -> grace period of all evictions so far."""
@@ -131,8 +131,7 @@ class Cluster:
 
     def state(self) -> State:
         found = self.server.decoded(CONFIG_MAP, "volcano-system", state.NAME)
-        assert found is None or hasattr(found, "data")
-        return state.read(found)  # type: ignore[arg-type]
+        return state.read(found)
 
     def data(self) -> dict[str, str]:
         found = self.server.find(CONFIG_MAP, "volcano-system", state.NAME)
@@ -140,7 +139,7 @@ class Cluster:
 
     def history(self) -> reasons.Histories:
         found = self.server.decoded(CONFIG_MAP, "mindx-dl", reasons.NAME)
-        return reasons.read(found)[0]  # type: ignore[arg-type]
+        return reasons.read(found)[0]
 
     def events(self, reason: str) -> list[str]:
         return [

@@ -194,7 +194,7 @@ def test_a_node_that_the_node_selector_hides_is_not_missing() -> None:
     cache = ClusterCache([NAME], node_selector=[("pool", "train")])
     for kind in SCHEDULER_KINDS:
         for obj in cluster.server.structs(kind):
-            cache.upsert(kind.name, obj)
+            cache.upsert(kind, obj)
     cluster.simulation.cluster.cache = cache
     cluster.run(5)
     assert cluster.evicted() == {}
