@@ -79,6 +79,7 @@ def simulate_command(
     from scheduler.cli.node.table import node_devices, print_devices
     from scheduler.cli.simulate import check_templates
     from scheduler.cli.simulate_table import report_lines
+    from scheduler.cli.simulate_warnings import FieldWarning, field_warnings, warning_lines
     from scheduler.cli.what_if import difference_lines
     from scheduler.cluster.external_calls import HttpCalls
     from scheduler.cluster.memory import Kubelet, ManifestError, Simulation, read_manifests
@@ -117,7 +118,9 @@ def simulate_command(
             simulation.take_usage(query_usage(configuration.metrics, simulation.cluster.cache.node_names()))
             report = simulation.run(cycles, progress=collect_garbage)
             difference = None
+            earlier: frozenset[FieldWarning] = frozenset()
             if changes:
+                earlier = frozenset(field_warnings(simulation.cluster.events()))
                 before = cluster_state(simulation)
                 simulation.change(changed)
                 report = simulation.run(cycles, progress=collect_garbage)
@@ -132,11 +135,10 @@ def simulate_command(
     elif output != TABLE:
         listing = {"apiVersion": "v1", "kind": "List", "items": report.cluster.objects()}
         _print_document(listing if difference is None else difference_document(difference), output)
-    elif difference is None:
-        for line in report_lines(report):
-            echo(line)
     else:
-        for line in difference_lines(difference):
+        new = [each for each in field_warnings(report.cluster.events()) if each not in earlier]
+        warned = warning_lines(new, found)
+        for line in report_lines(report, warned) if difference is None else difference_lines(difference, warned):
             echo(line)
 
 

@@ -1,7 +1,7 @@
 """The tables of ``simulate``: bound Pods, waiting Pods with their reasons, PodGroups, and usage of queues and cards."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from scheduler.api.kinds import EVENT, POD, POD_GROUP, QUEUE, Kind, find_kind
@@ -21,8 +21,8 @@ _DONE: Final = ("Running", "Completed")
 Raw = dict[str, Any]
 
 
-def report_lines(report: Report) -> Iterator[str]:
-    """The lines to print."""
+def report_lines(report: Report, warnings: Iterable[str] = ()) -> Iterator[str]:
+    """The lines to print. ``warnings``: a section of its own."""
     objects = report.cluster.objects()
     pods = _of(POD, objects)
     bound = [pod for pod in pods if pod["spec"].get("nodeName")]
@@ -38,6 +38,8 @@ def report_lines(report: Report) -> Iterator[str]:
         cards = list(_cards(report.last.session))
         borrows = any(row.usage.borrowed is not None for row in cards)
         yield from _section("Cards", (*_CARDS, *(_LOANS if borrows else ())), cards)
+    section = list(warnings)
+    yield from (*section, "") if section else ()
     yield f"{report.cycles} cycles"
 
 

@@ -1,6 +1,6 @@
 """The differences that a what-if change makes: jobs that start or stop, Pods that move, and the numbers of queues."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from scheduler.cli.output import Column, Table
@@ -18,11 +18,10 @@ class _Row(NamedTuple):
     note: str = ""
 
 
-def difference_lines(difference: Difference) -> Iterator[str]:
-    """The lines to print."""
+def difference_lines(difference: Difference, warnings: Iterable[str] = ()) -> Iterator[str]:
+    """The lines to print. ``warnings``: a section of its own, about what the change adds."""
     if not difference:
         yield "It makes no difference."
-        return
     sections: tuple[tuple[str, str, list[_Row]], ...] = (
         ("Jobs", "PODGROUP", _jobs(difference)),
         ("Pods", "POD", _pods(difference)),
@@ -36,6 +35,10 @@ def difference_lines(difference: Difference) -> Iterator[str]:
             first = False
             yield styled(title, bold=True)
             yield from _table(subject, rows)
+    for number, line in enumerate(warnings):
+        if not number:
+            yield ""
+        yield line
 
 
 def _table(subject: str, rows: Sequence[_Row]) -> list[str]:

@@ -161,7 +161,7 @@ class MemoryCluster:
     def objects(self) -> list[Json]:
         """Every object and Event, sorted by kind, namespace and name."""
         return sorted(
-            [raw for _, raw in self.server] + self._log.objects(),
+            [raw for _, raw in self.server] + self.events(),
             key=lambda o: (o["kind"], o["metadata"].get("namespace") or "", o["metadata"]["name"], o["apiVersion"]),
         )
 
@@ -193,6 +193,10 @@ class MemoryCluster:
     def record(self, event: EventRecord) -> bool:
         """Records an Event, or counts an equal one again. Returns whether it is new."""
         return self._log.record(event, self._component, self.server.clock)
+
+    def events(self) -> list[Json]:
+        """The recorded Events, in order."""
+        return self._log.objects()
 
     # --- a kubelet ---
     def run_kubelet(self) -> bool:
