@@ -14,7 +14,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from scheduler.api.decisions import Bind, Decisions, Evict
 from scheduler.api.dra import ResourceClaim
-from scheduler.api.json_texts import annotation_problems
+from scheduler.api.json_texts import annotation_problems, config_map_problems
 from scheduler.api.kinds import (
     CONFIG_MAP,
     HYPER_NODE,
@@ -75,7 +75,7 @@ class FunctionTable(Generic[T]):
 
     __slots__ = ("delete", "upsert")
 
-    def __init__(self, upsert: Callable[[T], None], delete: Callable[[str], None]) -> None:
+    def __init__(self, upsert: Callable[[T], None], delete: Callable[[str], object]) -> None:
         self.upsert = upsert
         self.delete = delete
 
@@ -137,6 +137,7 @@ class ClusterCache:
         self._add(NODE, FunctionTable(self._upsert_node, partial(self._count, self._nodes.delete)))
         self._add(PRIORITY_CLASS, FunctionTable(self._upsert_priority, self._delete_priority))
         self._add(HYPER_NODE, FunctionTable(self._upsert_hyper_node, partial(self._count, self._hyper_nodes.delete)))
+        self._add(CONFIG_MAP, FunctionTable(self._upsert_config_map, self._whole_of(CONFIG_MAP).delete))
         self._add(RESOURCE_CLAIM, FunctionTable(self._upsert_claim, self._delete_claim))
         if self._shard is not None:
             self._add(NODE_SHARD, FunctionTable(self._upsert_shard, partial(self._count, self._shard.shards.delete)))
@@ -179,6 +180,11 @@ class ClusterCache:
         self._record_result(*self._nodes.upsert(node))
         for key, problem in annotation_problems(node.metadata.annotations or {}):
             self._malformed.add(f"metadata.annotations[{key}]", problem)
+
+    def _upsert_config_map(self, obj: ConfigMap) -> None:
+        self._whole_of(CONFIG_MAP).upsert(obj)
+        for key, problem in config_map_problems(obj.metadata.name, obj.data or {}):
+            self._malformed.add(f"data[{key}]", problem)
 
     def _upsert_priority(self, obj: PriorityClass) -> None:
         if self._priorities.upsert(obj):

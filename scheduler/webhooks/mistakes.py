@@ -11,10 +11,11 @@ from typing import Any, Final
 
 from scheduler.api.cards import cards_of_pod, parse_quota, parse_request
 from scheduler.api.device_amounts import device_class_of
-from scheduler.api.json_texts import annotation_problems
+from scheduler.api.json_texts import annotation_problems, config_map_problems
 from scheduler.api.kinds import (
     ACJOB,
     BATCH_JOB,
+    CONFIG_MAP,
     CRON_JOB,
     DAEMON_SET,
     DEPLOYMENT,
@@ -99,6 +100,11 @@ class _Object:
             status = mapping(self._raw.get("status"))
             if not spec.get("nodeName") and status.get("phase") not in ENDED_PHASES:
                 yield from self._pod(metadata, spec, "spec")
+            return
+        if kind is CONFIG_MAP:
+            data = {key: text for key, text in mapping(self._raw.get("data")).items() if isinstance(text, str)}
+            for key, problem in config_map_problems(str(metadata.get("name", "")), data):
+                yield f"data[{key}]: {problem}"
             return
         if kind is QUEUE:
             for field in ("capability", "deserved"):

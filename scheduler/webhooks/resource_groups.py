@@ -8,6 +8,7 @@ the last valid one.
 import json
 from typing import Any, Final
 
+from scheduler.api.json_texts import json_problem
 from scheduler.api.written_values import type_of
 from scheduler.framework.configuration_file import ConfigurationError
 from scheduler.framework.documents import DocumentError, read_yaml
@@ -107,5 +108,5 @@ class _FieldReader:
             try:
                 value = json.loads(value)
             except (ValueError, RecursionError) as error:
-                raise self.error(where, f"not JSON: {error}") from None
+                raise self.error(where, json_problem(str(value)) or f"not JSON: {error}") from None
         return self.mapping(value or None, where)

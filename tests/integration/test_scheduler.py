@@ -251,9 +251,9 @@ def test_a_second_replica_takes_over(cluster: Namespace, tmp_path: Path) -> None
 
 
 def test_bad_annotations_and_config_maps_are_set_aside_with_a_warning(cluster: Namespace, tmp_path: Path) -> None:
-    def warned_in_kube_system() -> set[str]:
+    def warnings_in_kube_system() -> set[tuple[str, str]]:
         events = cluster.api.get("/api/v1/namespaces/kube-system/events")["items"]
-        return {event["involvedObject"]["name"] for event in events}
+        return {(event["involvedObject"]["name"], event["message"]) for event in events}
 
     node = cluster.node("npu", **{ASCEND_910: "8"})
     cluster.node("cpu")
@@ -270,7 +270,9 @@ def test_bad_annotations_and_config_maps_are_set_aside_with_a_warning(cluster: N
     with cluster.scheduled(tmp_path):
         cluster.wait(lambda: "train-0" in cluster.bound())
         cluster.wait(lambda: any(e["reason"] == "Malformed" for e in cluster.events()))
-        cluster.wait(lambda: f"mindx-dl-deviceinfo-{node}" in warned_in_kube_system())
+        problem = "not JSON: expecting property name enclosed in double quotes (line 1, column 2)"
+        warning = (f"mindx-dl-deviceinfo-{node}", f"data[DeviceInfoCfg]: {problem}; ignored")
+        cluster.wait(lambda: warning in warnings_in_kube_system())
 
     cluster.api.delete(f"/api/v1/namespaces/kube-system/configmaps/mindx-dl-deviceinfo-{node}")
 

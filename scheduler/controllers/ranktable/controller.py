@@ -9,6 +9,7 @@ job ends, or the Pod is deleted.
 import json
 from typing import Final, NamedTuple
 
+from scheduler.api.json_texts import config_map_problems
 from scheduler.api.kinds import CONFIG_MAP, POD, REPLICA_SET, Kind
 from scheduler.api.names import (
     EVENT_RANK_TABLE,
@@ -159,6 +160,9 @@ class RankTableController(Controller):
             is_ours = NPU_JOB_KIND in (config_map.metadata.labels or ()) or RANK_TABLE in data
         else:
             is_ours = self._refused.get(key) != table.text
+        if config_map is not None:
+            problems = config_map_problems(config_map.metadata.name, data)
+            events += [malformed(CONFIG_MAP, config_map, f"data[{field}]", problem) for field, problem in problems]
         if not is_ours:
             problem = f"{_name(key)} has neither the label {NPU_JOB_KIND} nor the key {RANK_TABLE}, and is left alone"
             events.append(_warning(communicator, f"it has no rank table in a ConfigMap: {problem}"))

@@ -5,6 +5,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from scheduler.api.json_texts import json_problem
 from scheduler.api.names import (
     ASCEND_910_CONFIGURATION,
     HARDWARE_TYPE,
@@ -146,7 +147,7 @@ def read_server(pod: Pod) -> Server | None:
     try:
         configuration = _decoder.decode(annotations[key])
     except (msgspec.DecodeError, RecursionError) as error:
-        raise ServerError(_field(key), str(error)[:200]) from None
+        raise ServerError(_field(key), json_problem(annotations[key]) or str(error)[:200]) from None
     chips = tuple(
         Chip(each.device_id, each.device_ip, each.super_device_id, each.level_list or ())
         for each in configuration.devices

@@ -13,6 +13,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from scheduler.api.json_texts import json_problem
+from scheduler.api.names import CLUSTER_INFO_PREFIX
 from scheduler.api.objects import ConfigMap
 from scheduler.api.reasons import Malformed
 from scheduler.api.snapshot import Snapshot
@@ -21,7 +23,7 @@ from scheduler.framework.readings import Readings
 NAMESPACE: Final = "mindx-dl"
 LABELS: Final = ("mx-consumer-cim=true", "mx-consumer-volcano=true")
 """Selectors of the ConfigMaps of NodeD, and of those of ClusterD."""
-_PREFIXES: Final = tuple(f"{NAMESPACE}/cluster-info-{kind}" for kind in ("device-", "switch-", "node-cm"))
+_PREFIXES: Final = tuple(f"{NAMESPACE}/{CLUSTER_INFO_PREFIX}{kind}" for kind in ("device-", "switch-", "node-cm"))
 
 
 class Report(NamedTuple):
@@ -74,7 +76,8 @@ def _parse(config_map: ConfigMap, before: Mapping[str, Report]) -> ClusterReport
     try:
         entries = msgspec.json.decode(text or "", type=dict[str, msgspec.Raw])
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        problem = Malformed("ConfigMap", meta.namespace, meta.name, field, f"not a JSON object: {error}")
+        reason = json_problem(text or "") or f"not a JSON object: {error}"
+        problem = Malformed("ConfigMap", meta.namespace, meta.name, field, reason)
         return ClusterReports({}, (problem,))
     reports = {}
     for name, raw in entries.items():

@@ -12,7 +12,13 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from scheduler.api.names import DEVICE_INFO_CONFIGMAP_PREFIX, DEVICE_INFO_NAMESPACE
+from scheduler.api.names import (
+    DEVICE_INFO_CONFIGMAP_PREFIX,
+    DEVICE_INFO_NAMESPACE,
+    NODE_INFO_KEY,
+    NODE_INFO_PREFIX,
+    SWITCH_INFO_KEY,
+)
 from scheduler.api.node import Codes, Mask, Rows
 from scheduler.api.objects import ConfigMap, Node
 from scheduler.api.reasons import Malformed
@@ -24,10 +30,7 @@ from scheduler.plugins.ascend.ledger import ChipLedger
 from scheduler.plugins.ascend.resources import ChipResource
 from scheduler.plugins.support.device_info import DeviceInfoError, json_object
 
-NODE_INFO_PREFIX: Final = "mindx-dl-nodeinfo-"
-NODE_INFO_KEY: Final = "NodeInfo"
 SWITCH_INFO_PREFIX: Final = "mindx-dl-switchinfo-"
-SWITCH_INFO_KEY: Final = "SwitchInfoCfg"
 REASONS: Final = (
     "node(s) were reported as unhealthy",
     "node(s) were reported as about to be isolated",

@@ -70,7 +70,7 @@ def sub_healthy_chips(text: object) -> list[str]:
     try:
         faults = msgspec.json.decode(text, type=list[_Fault] | None) or []
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise DeviceInfoError(f"not a JSON array of faults: {error}") from None
+        raise DeviceInfoError(json_problem(text) or f"not a JSON array of faults: {error}") from None
     return [fault.npu_name for fault in faults if fault.fault_handling == SUB_HEALTH_FAULT]
 
 

@@ -1,8 +1,8 @@
-"""Annotations whose text is JSON."""
+"""Annotations and data of ConfigMaps whose text is JSON."""
 
 import pytest
 
-from scheduler.api.json_texts import annotation_problems, json_problem
+from scheduler.api.json_texts import annotation_problems, config_map_problems, json_problem
 
 
 @pytest.mark.parametrize(
@@ -36,3 +36,33 @@ def test_every_annotation_that_is_read_as_json_is_checked(key: str) -> None:
     ((found, problem),) = annotation_problems({key: '{"a": ', "example.com/other": "{"})
     assert found == key
     assert problem == "not JSON: expecting value (line 1, column 7); the text ends there"
+
+
+CONFIG_MAPS = [
+    ("mindx-dl-deviceinfo-node-1", "DeviceInfoCfg"),
+    ("mindx-dl-deviceinfo-node-1", "SwitchInfoCfg"),
+    ("mindx-dl-nodeinfo-node-1", "NodeInfo"),
+    ("cluster-info-device-0", "cluster-info-device-0"),
+    ("cluster-info-node-cm", "cluster-info-node-cm"),
+    ("reset-config-train", "reset.json"),
+    ("rings-config-train", "hccl.json"),
+    ("vcjob-fault-npu-cm", "fault-node"),
+    ("vcjob-fault-npu-cm", "remain-retry-times"),
+    ("vcjob-fault-npu-cm", "restarts"),
+    ("job-reschedule-reason", "recent-reschedule-records"),
+]
+
+
+@pytest.mark.parametrize(("name", "key"), CONFIG_MAPS)
+def test_every_text_of_a_config_map_that_is_read_as_json_is_checked(name: str, key: str) -> None:
+    ((found, problem),) = config_map_problems(name, {key: '{\n "a": ', "other": "{"})
+    assert found == key
+    assert problem == "not JSON: expecting value (line 2, column 7); the text ends there"
+    assert list(config_map_problems(name, {key: "{}"})) == []
+    assert list(config_map_problems(name, {key: ""})) == []
+    assert list(config_map_problems(name, {})) == []
+
+
+@pytest.mark.parametrize("name", ["settings", "kube-root-ca.crt", "my-rings-config-train"])
+def test_config_maps_of_others_may_have_any_text(name: str) -> None:
+    assert list(config_map_problems(name, dict.fromkeys((name, *(key for _, key in CONFIG_MAPS)), "{"))) == []

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from scheduler.api.decisions import Bind, Decisions, Evict, PodGroupStatusUpdate
 from scheduler.api.job import Condition
-from scheduler.api.kinds import NODE, POD, POD_GROUP, PRIORITY_CLASS, Kind
+from scheduler.api.kinds import CONFIG_MAP, NODE, POD, POD_GROUP, PRIORITY_CLASS, Kind
 from scheduler.api.names import ASCEND_REAL
 from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import Task, TaskStatus
@@ -479,6 +479,20 @@ def test_json_of_a_node_that_is_cut_off_is_reported_before_a_job_needs_it() -> N
     ((name, field, problem),) = ((m.name, m.field, m.problem) for m in cache.take_malformed())
     assert (name, field) == ("n0", "metadata.annotations[baseDeviceInfos]")
     assert problem == "not JSON: expecting value (line 1, column 17); the text ends there"
+
+
+def test_json_of_a_config_map_that_is_cut_off_is_reported_once_whether_or_not_a_plugin_reads_it() -> None:
+    cache = small()
+    metadata = {"name": "mindx-dl-deviceinfo-n0", "namespace": "kube-system"}
+    raw = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"DeviceInfoCfg": '{"a": '}}
+    version = cache.version
+    feed(cache, raw)
+    feed(cache, raw)
+    ((kind, name, field, problem),) = ((m.kind, m.name, m.field, m.problem) for m in cache.take_malformed())
+    assert (kind, name, field) == ("ConfigMap", "mindx-dl-deviceinfo-n0", "data[DeviceInfoCfg]")
+    assert problem == "not JSON: expecting value (line 1, column 7); the text ends there"
+    assert cache.version > version
+    assert cache.snapshot(0).objects[CONFIG_MAP].keys() == {"kube-system/mindx-dl-deviceinfo-n0"}
 
 
 def test_an_object_that_was_always_malformed_is_forgotten_when_it_is_deleted() -> None:

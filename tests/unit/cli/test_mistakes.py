@@ -164,6 +164,31 @@ def test_a_document_on_standard_output_is_not_mixed_with_warnings(tmp_path: Path
     assert "minAvalable" in result.stderr
 
 
+def test_a_config_map_that_is_cut_off_is_named_with_the_position_whether_or_not_a_plugin_reads_it(
+    tmp_path: Path,
+) -> None:
+    def config_map(namespace: str, name: str, **data: str) -> Raw:
+        metadata = {"name": name, "namespace": namespace}
+        return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+
+    conf = tmp_path / "scheduler.conf"
+    conf.write_text("actions: allocate\ntiers: [{plugins: [{name: gang}]}]\n")
+    device_info = config_map("kube-system", "mindx-dl-deviceinfo-n1", DeviceInfoCfg='{"DeviceInfo": {"DeviceList": ')
+    table = config_map("default", "rings-config-train", **{"hccl.json": '{"status": initializing}'})
+    path = written(tmp_path, node("n1"), device_info, table, config_map("default", "mine", text="{"))
+    result = run("simulate", "-f", path, "--scheduler-conf", str(conf))
+    assert result.exit_code == 0 and "Warnings" not in result.stdout
+    problem = "data[DeviceInfoCfg]: not JSON: expecting value (line 1, column 31); the text ends there"
+    assert result.stderr.splitlines() == [
+        f"warning: {path}, document 2: ConfigMap kube-system/mindx-dl-deviceinfo-n1: {problem}",
+        f"warning: {path}, document 3: ConfigMap default/rings-config-train: data[hccl.json]: not JSON: expecting "
+        "value (line 1, column 12)",
+    ]
+    items = json.loads(run("simulate", "-f", path, "--scheduler-conf", str(conf), "-o", "json").stdout)["items"]
+    events = [e for e in items if e["kind"] == "Event" and e["involvedObject"]["kind"] == "ConfigMap"]
+    assert f"{problem}; ignored" in [e["message"] for e in events]
+
+
 def test_what_only_the_scheduler_and_the_controllers_see_is_in_events(tmp_path: Path) -> None:
     npus = node("n1", "8c+nvidia.com/gpu=8")
     npus["metadata"]["annotations"] = {"baseDeviceInfos": '{"Ascend910-0": {'}

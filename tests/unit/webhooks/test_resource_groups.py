@@ -27,7 +27,7 @@ def test_annotations_are_parsed_in_each_notation() -> None:
         ("resourceGroups: [{object: {key: label}}]", r"resourceGroups\[0\]\.object\.key: expected namespace or"),
         ("resourceGroups: [{labels: {a: 1}}]", r"labels\[a\]: expected a text, got a number; put it in quotes"),
         ("resourceGroups: [{tolerations: [x]}]", r"tolerations\[0\]: expected a mapping"),
-        ("resourceGroups: [{affinity: '{'}]", r"resourceGroups\[0\]\.affinity: not JSON"),
+        ("resourceGroups: [{affinity: '{'}]", r"resourceGroups\[0\]\.affinity: not JSON: .*\(line 1, column 2\)"),
         ("resourceGroups: [{object: {value: [x]}}]", r"object\.value\[0\]: expected an annotation like 'key: value'"),
     ],
 )

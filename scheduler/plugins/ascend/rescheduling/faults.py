@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 
 from scheduler.api.job import Job
+from scheduler.api.json_texts import json_problem
 from scheduler.api.names import DEVICE_INFO_KEY, FAULT_SUFFIX, HUAWEI_PREFIX
 from scheduler.api.objects import ConfigMap
 from scheduler.api.reasons import Malformed
@@ -151,8 +152,10 @@ def chip_faults(
         return _DEVICES.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         field = f"{report.field}[{resource}{FAULT_SUFFIX}]"
-        problem = Malformed("ConfigMap", report.namespace, report.name, field, str(error), "counts as an empty list")
-        problems.append(problem)
+        problem = json_problem(text) or str(error)
+        problems.append(
+            Malformed("ConfigMap", report.namespace, report.name, field, problem, "counts as an empty list")
+        )
         return ()
 
 

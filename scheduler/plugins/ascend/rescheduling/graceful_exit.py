@@ -8,16 +8,17 @@ from typing import Final
 
 from scheduler.api.decisions import ObjectWrite
 from scheduler.api.kinds import CONFIG_MAP
+from scheduler.api.names import RESET_CONFIG_KEY, RESET_CONFIG_PREFIX
 from scheduler.api.objects import ConfigMap
 from scheduler.api.reasons import Malformed
 from scheduler.plugins.ascend.rescheduling.decision import SUB_HEALTH
 from scheduler.plugins.ascend.rescheduling.state import Restart
 from scheduler.plugins.support.device_info import DeviceInfoError, json_object
 
-PREFIX: Final = "reset-config-"
+PREFIX: Final = RESET_CONFIG_PREFIX
 LABELS: Final = "reset=true"
 """Selector of these ConfigMaps."""
-RESET: Final = "reset.json"
+RESET: Final = RESET_CONFIG_KEY
 CHECK_CODE: Final = "checkCode"
 GRACEFUL_EXIT: Final = "GracefulExit"
 

@@ -7,13 +7,15 @@ from typing import Final
 
 import msgspec
 
+from scheduler.api.json_texts import json_problem
+from scheduler.api.names import RESCHEDULING_HISTORY, RESCHEDULING_RECORDS
 from scheduler.api.objects import ConfigMap
 from scheduler.api.reasons import Malformed
 from scheduler.plugins.ascend.cluster_reports import NAMESPACE
 from scheduler.plugins.ascend.rescheduling.state import MAX_BYTES, Moment, Number, Restart
 
-NAME: Final = "job-reschedule-reason"
-RECORDS: Final = "recent-reschedule-records"
+NAME: Final = RESCHEDULING_HISTORY
+RECORDS: Final = RESCHEDULING_RECORDS
 MAX_RECORDS: Final = 10
 """Records per job; older ones are dropped."""
 _SHORTENED: Final = "older records were dropped for lack of room"
@@ -57,7 +59,8 @@ def read(config_map: ConfigMap | None) -> tuple[Histories, list[Malformed]]:
     try:
         return _DECODER.decode(text) or {}, []
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        return {}, [Malformed("ConfigMap", NAMESPACE, NAME, f"data[{RECORDS}]", str(error), "counts as empty")]
+        problem = json_problem(text) or str(error)
+        return {}, [Malformed("ConfigMap", NAMESPACE, NAME, f"data[{RECORDS}]", problem, "counts as empty")]
 
 
 def completed(histories: Histories, restarts: Mapping[str, Restart], jobs: Collection[str]) -> Histories:

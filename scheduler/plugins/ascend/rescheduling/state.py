@@ -14,12 +14,19 @@ import msgspec
 from msgspec import structs
 
 from scheduler.api.job import Job
-from scheduler.api.names import REMAINING_RETRIES, RESCHEDULING_RESTARTS, RESCHEDULING_STATE, SYSTEM_NAMESPACE
+from scheduler.api.json_texts import json_problem
+from scheduler.api.names import (
+    FAULT_NODES,
+    REMAINING_RETRIES,
+    RESCHEDULING_RESTARTS,
+    RESCHEDULING_STATE,
+    SYSTEM_NAMESPACE,
+)
 from scheduler.api.objects import ConfigMap
 from scheduler.api.reasons import Malformed
 
 NAME: Final = RESCHEDULING_STATE
-FAULT_NODE: Final = "fault-node"
+FAULT_NODE: Final = FAULT_NODES
 REMAIN_RETRY_TIMES: Final = REMAINING_RETRIES
 RESTARTS: Final = RESCHEDULING_RESTARTS
 KEPT_TIME: Final = 300
@@ -191,6 +198,6 @@ def _decoded(
     try:
         return decoder.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        problem = Malformed("ConfigMap", SYSTEM_NAMESPACE, NAME, f"data[{key}]", str(error), "counts as empty")
-        problems.append(problem)
+        problem = json_problem(text) or str(error)
+        problems.append(Malformed("ConfigMap", SYSTEM_NAMESPACE, NAME, f"data[{key}]", problem, "counts as empty"))
         return None

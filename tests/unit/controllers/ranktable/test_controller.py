@@ -50,13 +50,15 @@ class World:
     def effects(self) -> list[Any]:
         return self.controllers[0].effects
 
-    def config_map(self, name: str = "train", labels: dict[str, str] | None = None) -> None:
+    def config_map(
+        self, name: str = "train", labels: dict[str, str] | None = None, text: str = '{"status":"initializing"}'
+    ) -> None:
         self.cluster.create(
             {
                 "apiVersion": "v1",
                 "kind": "ConfigMap",
                 "metadata": {"name": f"rings-config-{name}", "namespace": "default", "labels": labels},
-                "data": {"hccl.json": '{"status":"initializing"}'},
+                "data": {"hccl.json": text},
             }
         )
 
@@ -398,13 +400,25 @@ def test_of_two_workloads_of_one_name_the_vcjob_has_the_config_map_and_the_other
 
 
 # --- hostile input ---
+def test_a_table_of_a_user_that_is_not_json_is_reported_with_the_position_and_replaced(world: World) -> None:
+    world.config_map(text='{"status": "initializing"')
+    world.vcjob()
+    world.pods(0)
+    message = "data[hccl.json]: not JSON: expecting ',' delimiter (line 1, column 26); the text ends there; ignored"
+    assert world.warnings() == [("rings-config-train", message)]
+    world.pods(1)
+    assert world.table()["status"] == "completed"
+    assert world.warnings() == [("rings-config-train", message)]
+
+
 @pytest.mark.parametrize(
     ("annotation", "value", "problem"),
     [
         ("hccl/rankIndex", "-1", "'-1' is not a rank from 0 to 1000000"),
         ("hccl/rankIndex", "9" * 40, "is not a rank"),
-        (ASCEND_910_CONFIGURATION, "{", "Input data was truncated"),
-        (ASCEND_910_CONFIGURATION, "[" * 5000, "Expected `object`"),
+        (ASCEND_910_CONFIGURATION, "{", "double quotes (line 1, column 2); the text ends there"),
+        (ASCEND_910_CONFIGURATION, "[" * 5000, "nested too deeply"),
+        (ASCEND_910_CONFIGURATION, "[]", "Expected `object`"),
         (ASCEND_910_CONFIGURATION, '{"devices": []}', "0 devices, not 1 to 64"),
         (ASCEND_910_CONFIGURATION, '{"devices": [{"device_id": 1}]}', "Expected `str`"),
     ],

@@ -11,6 +11,7 @@ from urllib.parse import unquote
 import msgspec
 from multidict import CIMultiDictProxy
 
+from scheduler.api.json_texts import json_problem
 from scheduler.api.kinds import CONFIG_MAP, object_path
 from scheduler.cluster.kube.scheduler.visibility.user import User
 from scheduler.cluster.kube.transport.client import ApiClient
@@ -86,4 +87,10 @@ async def read_front_proxy(client: ApiClient) -> FrontProxy:
 
 
 def _list(data: Mapping[str, str], key: str) -> tuple[str, ...]:
-    return msgspec.json.decode(data.get(key, "") or "[]", type=tuple[str, ...])
+    """Raises FrontProxyError."""
+    text = data.get(key, "") or "[]"
+    try:
+        return msgspec.json.decode(text, type=tuple[str, ...])
+    except msgspec.MsgspecError as error:
+        problem = json_problem(text) or str(error)
+        raise FrontProxyError(f"ConfigMap {'/'.join(CONFIGURATION)}: data[{key}]: {problem}") from None

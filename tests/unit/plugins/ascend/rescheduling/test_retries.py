@@ -145,6 +145,21 @@ def test_a_malformed_state_is_reported_and_replaced(key: str, text: str) -> None
     assert left(cluster) == [1]
 
 
+def test_a_state_and_a_history_that_are_not_json_are_reported_with_the_position() -> None:
+    cluster = running(fault_scheduling="force", fault_retry_times="2")
+    cluster.server.patch(CONFIG_MAP, "volcano-system", state.NAME, {"data": {state.RESTARTS: '{"a": {"uid": '}})
+    metadata = {"name": reasons.NAME, "namespace": "mindx-dl"}
+    raw = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {reasons.RECORDS: "{\n"}}
+    cluster.server.create(CONFIG_MAP, raw)
+    cluster.run(2)
+    found = cluster.events("Malformed")
+    for part in (
+        "data[restarts]: not JSON: expecting value (line 1, column 15); the text ends there; counts as empty",
+        "data[recent-reschedule-records]: not JSON: expecting property name enclosed in double quotes (line 2, column ",
+    ):
+        assert any(part in message for message in found), found
+
+
 @pytest.mark.parametrize(
     "text", ["{", "[1]", '{"default/x":{"JobID":"x","TotalRescheduleTimes":-1,"RescheduleRecords":[]}}']
 )
