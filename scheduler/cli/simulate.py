@@ -1,32 +1,20 @@
-"""``volcano-py simulate``: runs the scheduler over manifests and prints the result. An API server validates the Pod
-templates of vcjobs, if there is one."""
+"""``volcano-py simulate``: runs the scheduler over manifests and prints the result."""
 
 import re
 import sys
-from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 
-from scheduler.api.kinds import VCJOB
-from scheduler.api.names import DEFAULT_SCHEDULER_NAME, WHAT_IF
-from scheduler.cli.connection import Cluster, Connection
-from scheduler.cli.errors import CommandError
+from scheduler.api.names import DEFAULT_SCHEDULER_NAME
 from scheduler.cli.feature_gates import feature_gates
 from scheduler.cli.output import JSON, TABLE, YAML, output_option, print_object
 from scheduler.cli.plugins import with_plugins
 from scheduler.cli.process import keep
 from scheduler.cli.simulation import collect_garbage, query_usage, without_garbage_collection
 from scheduler.cli.text import echo, echo_document
-from scheduler.cluster.manifests import Manifest, ManifestError
-from scheduler.webhooks.contract import Json, Settings
-from scheduler.webhooks.job import template_checks
-
-if TYPE_CHECKING:
-    from scheduler.cluster.kube.admission.templates import TemplateValidator
-
 
 BAD_INPUT = 2
 _EXPONENT: Final = re.compile(rb"e-?[0-9]+[],}]")
@@ -77,8 +65,8 @@ def simulate_command(
     from msgspec.structs import replace
 
     from scheduler.cli.node.table import node_devices, print_devices
-    from scheduler.cli.simulate import check_templates
     from scheduler.cli.simulate_table import report_lines
+    from scheduler.cli.simulate_templates import check_templates
     from scheduler.cli.simulate_warnings import FieldWarning, field_warnings, warning_lines
     from scheduler.cli.what_if import difference_lines
     from scheduler.cluster.external_calls import HttpCalls
@@ -159,49 +147,3 @@ def _json(document: dict[str, Any]) -> str:
     if not text.isascii() or _EXPONENT.search(text) or b"0.0000" in text:
         text = json.dumps(document).encode()  # msgspec escapes and writes such numbers differently
     return msgspec.json.format(text, indent=1).decode()
-
-
-SECONDS: Final = 60.0
-"""Time limit for the templates of one job."""
-_NOTE: Final = "note: Pod templates of vcjobs are not validated; with --kubeconfig FILE an API server validates them"
-
-
-def check_templates(manifests: Sequence[Manifest], kubeconfig: str) -> None:
-    """Validates the templates of new vcjobs, or prints that they are not validated.
-
-    Raises ManifestError for an invalid template, and CommandError when the API server does not validate it.
-    """
-    jobs = [each for each in manifests if each.kind is VCJOB and _is_new(each.raw["metadata"])]
-    if not jobs:
-        return
-    if not kubeconfig:
-        echo(_NOTE, err=True)
-        return
-
-    async def work(cluster: Cluster) -> None:
-        from scheduler.cluster.kube.admission.templates import TemplateValidator
-
-        validator = TemplateValidator(cluster.client, cluster.namespace)
-        for job in jobs:
-            await _check(job, validator)
-
-    Connection(kubeconfig=kubeconfig).run(work)
-
-
-def _is_new(metadata: Json) -> bool:
-    """Whether an object is created as it is: it is neither a copy from a cluster nor a what-if change."""
-    annotations = metadata.get("annotations")
-    return not metadata.get("uid") and not (isinstance(annotations, dict) and WHAT_IF in annotations)
-
-
-async def _check(job: Manifest, validator: "TemplateValidator") -> None:
-    validation = template_checks(job.raw, Settings())
-    findings = await validator.validate(validation.templates, SECONDS)
-    metadata = job.raw["metadata"]
-    where = f"{job.where}: Job {metadata.get('namespace') or 'default'}/{metadata['name']}"
-    refusal = validation.text(findings.problems)
-    if refusal:
-        raise ManifestError(f"{where}: {refusal}")
-    unvalidated = findings.unvalidated(validation)
-    if unvalidated:
-        raise CommandError(f"{where}: {unvalidated}" + (f" ({findings.answer})" if findings.answer else ""))
