@@ -1,7 +1,9 @@
 """Short builders of clusters: those of ``scheduler.testing``, and some that only the tests of this repository use."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
+from scheduler.api.memory import Memory
 from scheduler.cache import ClusterCache
 from scheduler.cluster.manifests import decode
 from scheduler.testing import World as PluginWorld
@@ -15,6 +17,7 @@ __all__ = [
     "amounts",
     "configuration",
     "feed",
+    "forgotten",
     "gang",
     "group",
     "hyper_node",
@@ -34,6 +37,17 @@ def feed(cache: ClusterCache, *objects: Raw | Sequence[Raw]) -> None:
         meta = manifest.raw["metadata"]
         raw = {**manifest.raw, "metadata": {"uid": f"uid-{manifest.raw['kind']}-{meta['name']}", **meta}}
         cache.upsert(manifest.kind, decode(manifest.kind, raw, manifest.where))
+
+
+@contextmanager
+def forgotten(world: PluginWorld) -> Iterator[None]:
+    """Within the block, sessions use nothing of the sessions before."""
+    cache = world.cluster.cache
+    kept, cache.memory = cache.memory, Memory()
+    try:
+        yield
+    finally:
+        cache.memory = kept
 
 
 class World(PluginWorld):

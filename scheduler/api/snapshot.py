@@ -3,7 +3,7 @@
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -11,6 +11,7 @@ from scheduler.api.decisions import Bind
 from scheduler.api.hypernode import HyperNodes
 from scheduler.api.job import Job
 from scheduler.api.kinds import Kind
+from scheduler.api.memory import Memory
 from scheduler.api.node import Nodes
 from scheduler.api.objects import ConfigMap, KubeObject
 from scheduler.api.queue import Queue
@@ -56,20 +57,6 @@ class ObjectsByKind(Protocol):
     """Kind -> ``namespace/name``, or name if the kind is cluster-scoped -> object."""
 
     def __getitem__(self, kind: Kind[T], /) -> Mapping[str, T]: ...
-
-
-class PluginMemory(dict[type, Any]):
-    """What plugins, and the limit of searches, keep from one session of a cluster to the next: type -> its only object,
-    which is made without arguments when it is first asked for. A cache has one memory and passes it on in every
-    snapshot.
-
-    Decisions may depend on its content, as long as this follows from the sessions since it was empty: it is emptied
-    when a file of a recording begins, and a replay begins with an empty one.
-    """
-
-    def __missing__(self, kind: type) -> Any:
-        made = self[kind] = kind()
-        return made
 
 
 @dataclass(slots=True, eq=False)
@@ -123,8 +110,8 @@ class Snapshot:
     originals: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     """Kind -> ``namespace/name`` (or name) -> the object as the API server has it, as JSON or a dictionary. Kept for a
     few kinds, and only while a plugin sends them to other programs."""
-    memory: PluginMemory = field(default_factory=PluginMemory)
-    """What plugins keep from one session to the next."""
+    memory: Memory = field(default_factory=Memory)
+    """What sessions keep for the next ones. Plugins use ``Session.memo``."""
     version: int = 0
     """Version of the cache. Snapshots with equal versions differ only in ``now``."""
 

@@ -30,13 +30,14 @@ from scheduler.api.kinds import (
     Cached,
     Kind,
 )
+from scheduler.api.memory import Memory
 from scheduler.api.names import DEFAULT_QUEUE
 from scheduler.api.objects import ConfigMap, KubeObject, Node, PriorityClass
 from scheduler.api.reasons import Malformed
 from scheduler.api.resource import Dimensions
 from scheduler.api.scheduling import HyperNode, NodeShard
 from scheduler.api.signed_records import BindingRecord, SigningKey
-from scheduler.api.snapshot import PluginMemory, Snapshot
+from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import Task
 from scheduler.api.usage import NodeUsage
 from scheduler.cache.admissions import Admitted
@@ -92,8 +93,8 @@ class ClusterCache:
         shard: str = "",
     ) -> None:
         """``shard``: name of the NodeShard with the nodes and queues of this scheduler; "": it uses all."""
-        self.memory = PluginMemory()
-        """What plugins keep from one session to the next."""
+        self.memory = Memory()
+        """What sessions keep for the next ones."""
         self._version = Version()
         self._signed_since = math.inf
         self._dimensions = Dimensions()

@@ -103,7 +103,7 @@ class SearchLimit:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._past: PastSearches = session.snapshot.memory[PastSearches]
+        self._past = session.memo(PastSearches, (), lambda _: PastSearches())
         self._namespaces: dict[str, _Namespace] = {}
         self._sizes: dict[Hashable, int] = {}
 

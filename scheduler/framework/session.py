@@ -6,7 +6,7 @@ through ``external_calls``.
 """
 
 from collections import ChainMap
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from functools import cached_property
 from typing import Any, ClassVar, Final, Protocol, TypeVar
@@ -49,7 +49,8 @@ NO_CARDS: Final[Mapping[str, str]] = {}
 
 
 class Plugin(Protocol):
-    """A plugin. It is created for each session, so it may keep its state in ``self``.
+    """A plugin. It is created for each session, so it may keep its state in ``self``. ``Session.memo`` keeps what later
+    sessions need; modules and classes have no state.
 
     ``__init__`` receives the ``Arguments``; without one, the plugin takes none. Arguments that are read neither there
     nor in ``open`` are reported as unknown.
@@ -141,6 +142,17 @@ class Session(Views):
             self.shared[make] = make(self)
         made: T = self.shared[make]
         return made
+
+    def memo(
+        self,
+        key: Hashable,
+        version: tuple[object, ...],
+        compute: Callable[[T | None], T],
+        constants: Hashable = (),
+    ) -> T:
+        """Returns a value that is kept across sessions, as ``Memory.memo``. The key names the plugin and the value:
+        ``("tdm", "zones")``, or is the type of the value."""
+        return self.snapshot.memory.memo(key, version, compute, constants)
 
     @cached_property
     def total(self) -> Vector:

@@ -10,10 +10,11 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from scheduler.api.device_states import Availability
+from scheduler.api.memory import Memory
 from scheduler.api.node import Nodes
 from scheduler.api.resource import MEMORY_INDEX, PODS_INDEX, Dimensions, Vector
 from scheduler.framework.figures import DeviceCounts
-from scheduler.plugins.capacity_card.discovery import Discovery, Inventory
+from scheduler.plugins.capacity_card.discovery import Inventory, inventory_of
 
 WORKLOADS: Final = ("online", "offline", "other")
 
@@ -26,7 +27,7 @@ class ClusterFigures(Collector):
     """The gauges, in cores, bytes and numbers."""
 
     def __init__(self) -> None:
-        self._discovery = Discovery()
+        self._memory = Memory()
         self._cards: Sequence[tuple[str, Sequence[float]]] = ()
         """Name of a card, and the numbers in the order of ``CARD_STATES``."""
         self._last: Sequence[tuple[str, float, Sequence[float]]] = ()
@@ -40,7 +41,7 @@ class ClusterFigures(Collector):
         values = amounts / 1000
         values[:, [MEMORY_INDEX, PODS_INDEX]] = amounts[:, [MEMORY_INDEX, PODS_INDEX]]
         by_resource = zip(dimensions.names, values.T.tolist(), strict=False)
-        inventory = self._discovery.of(nodes.facts)
+        inventory = inventory_of(self._memory, nodes.facts)
         self._cards = list(zip(inventory.names, card_counts(inventory, nodes, dimensions).tolist(), strict=True))
         self._last = [(name, everything, allocated) for name, (everything, *allocated) in by_resource]
 
@@ -102,12 +103,12 @@ class CardDevices:
     """Counts the cards of nodes as devices without numbers. Remembers the labels of nodes between sessions."""
 
     def __init__(self) -> None:
-        self._discovery = Discovery()
+        self._memory = Memory()
 
     def of(self, nodes: Nodes, dimensions: Dimensions) -> list[DeviceCounts]:
         """The cards of a session's nodes, by resource."""
         columns = [list(Availability).index(state) for state in CARD_STATES]
-        names, inventory = nodes.names, self._discovery.of(nodes.facts)
+        names, inventory = nodes.names, inventory_of(self._memory, nodes.facts)
         found = []
         for resource, by_node in cards_by_node(inventory, nodes, dimensions).items():
             rows = np.flatnonzero(inventory.column(resource) >= 0)

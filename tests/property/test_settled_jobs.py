@@ -18,12 +18,10 @@ from scheduler.cache import ClusterCache
 from scheduler.cluster.memory.fork import branch, fork
 from scheduler.framework.configuration import Configuration
 from scheduler.framework.cycle import open_session, run_cycle
-from scheduler.framework.job_readings import JobReadings
+from scheduler.framework.job_values import job_values
 from scheduler.framework.session import Session
 from scheduler.framework.status import close_session
 from scheduler.observability.session_figures import SessionFigures
-from scheduler.plugins.capacity_card import plugin as capacity_card
-from scheduler.plugins.capacity_card.settled import SettledReadings
 from scheduler.plugins.support.queues.accounting import amounts_of_jobs, queue_amounts
 from scheduler.record.decisions import recorded_decisions
 from scheduler.record.frames import RecordedDecisions
@@ -54,7 +52,6 @@ def nothing_settled() -> Iterator[None]:
     """Within the block, sessions look at all jobs, and use nothing of other sessions."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Job, "is_settled", False)
-        patch.setattr(capacity_card, "_settled", SettledReadings())
         yield
 
 
@@ -65,7 +62,6 @@ class Cluster:
         self.random = random.Random(seed)
         self.keeping, self.computing = ClusterCache([NAME]), ClusterCache([NAME])
         self.computing._jobs.lend()
-        self.readings: JobReadings[tuple[str, int]] = JobReadings()
         self.now = 0.0
         self.resources = 0
         self.put(quota_queue("q", QUOTAS[0]), quota_queue("r", QUOTAS[1], deserved="2c"))
@@ -144,6 +140,7 @@ class Cluster:
         self.now += 20
         outcomes = [run_cycle(self.keeping.snapshot(self.now), PLANS[plan])]
         with nothing_settled():
+            self.computing.memory.clear()
             outcomes.append(run_cycle(self.computing.snapshot(self.now), PLANS[plan]))
         results = [recorded_decisions(outcome.decisions) for outcome in outcomes]
         assert results[0] == results[1]
@@ -169,7 +166,9 @@ class Cluster:
     def check(self) -> None:
         kept, computed = self.keeping.snapshot(self.now), self.computing.snapshot(self.now)
         assert_equal(kept, computed)
-        assert self.readings.read(kept, running) == JobReadings[tuple[str, int]]().read(computed, running)
+        assert job_values(kept, "test", running) == {
+            key: value for key, job in computed.jobs.items() if (value := running(job))
+        }
         session = open_session(Session(kept, PLANS[0]))
         jobs = [job for job in session.jobs.values() if job.queue in session.queues]
         of_jobs = amounts_of_jobs(session, jobs)
@@ -285,19 +284,19 @@ def test_a_settled_job_that_a_session_evicts_from_is_closed_like_any_other() -> 
 
 
 def test_a_value_of_a_job_is_computed_again_only_when_the_job_has_changed() -> None:
-    cache, readings, read = settled_world(), JobReadings[str](), list[str]()
+    cache, read = settled_world(), list[str]()
 
     def name_of(job: Job) -> str:
         read.append(job.name)
         return job.name
 
     feed(cache, *(settled_job(f"b{i}", "q") for i in range(40)))
-    first = readings.read(cache.snapshot(0), name_of)
+    first = job_values(cache.snapshot(0), "names", name_of)
     assert len(read) == len(first) == 41
-    assert readings.read(cache.snapshot(1), name_of) is first and len(read) == 41
+    assert job_values(cache.snapshot(1), "names", name_of) is first and len(read) == 41
     feed(cache, group("c", "q"))
     cache.delete(POD, "default", "a-0")
-    assert len(readings.read(cache.snapshot(2), name_of)) == 42 and sorted(read[41:]) == ["a", "c"]
+    assert len(job_values(cache.snapshot(2), "names", name_of)) == 42 and sorted(read[41:]) == ["a", "c"]
 
 
 def test_the_jobs_of_a_released_snapshot_are_not_copied() -> None:

@@ -19,9 +19,10 @@ import msgspec
 import numpy as np
 
 from scheduler.api.job import Job
+from scheduler.api.memory import Memory
 from scheduler.api.node import NodeFacts, Nodes
 from scheduler.api.resource import Dimensions
-from scheduler.api.snapshot import PlacedClass, PluginMemory
+from scheduler.api.snapshot import PlacedClass
 from scheduler.api.task import Task, TaskClass, TaskStatus
 from scheduler.cache.job_records import JobRecord
 from scheduler.cache.job_table import JobTable
@@ -86,9 +87,9 @@ class CopyOnAccess(dict[Hashable, dict[Any, Any]]):
 T = TypeVar("T")
 _PLAIN: Final[frozenset[type]] = frozenset({str, int, float, bool, type(None), tuple, np.ndarray})
 """Types whose values are shared without inspection. Tuples contain manifests with their kinds, keys and conditions."""
-_SHARED: Final = (tuple, Enum, msgspec.Struct, NodeFacts, TaskClass, PlacedClass, Outcome, Dimensions, PluginMemory)
+_SHARED: Final = (tuple, Enum, msgspec.Struct, NodeFacts, TaskClass, PlacedClass, Outcome, Dimensions, Memory)
 """Immutable types; Dimensions, which only grow: the index that one copy assigns to a resource is valid for all; and
-PluginMemory: what a trial has found out need not be found out again."""
+Memory: what a trial has found out need not be found out again."""
 _CONTAINERS: Final[tuple[type, ...]] = (dict, OrderedDict, CopyOnAccess, list, set, MethodType, partial)
 _TASKS: Final = {Task}
 _COPIED: Final = {Task, JobRecord}

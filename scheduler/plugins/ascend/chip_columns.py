@@ -19,7 +19,7 @@ from scheduler.api.reasons import Malformed
 from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import Task
 from scheduler.framework.columns import Counts
-from scheduler.framework.node_readings import NodeColumns, NodeValues, Source
+from scheduler.framework.node_values import NodeReading, NodeValues, Source, node_columns
 from scheduler.plugins.ascend.cluster_reports import ClusterReports, Report
 from scheduler.plugins.ascend.inventory import NodeChips, read_node, whole_chips
 from scheduler.plugins.ascend.masks import ALL, NONE, Masks
@@ -75,10 +75,6 @@ _COLUMNS: Final = {
 }
 
 
-_kept: Final[dict[str, NodeColumns[NodeChips, ChipColumns]]] = {}
-"""Keyed by the name of the resource."""
-
-
 def read_columns(
     snapshot: Snapshot, resource: ChipResource, position: int, reports: ClusterReports, *, self_maintain: bool
 ) -> ChipColumns:
@@ -93,18 +89,18 @@ def read_columns(
         number = int(allocatable()[row])
         return read_node(resource, node, config_map, copied, tasks or (), since, self_maintain, requests, number)
 
-    kept = _kept.setdefault(resource.name, NodeColumns(_columns))
-    return kept.read(
-        nodes,
-        lambda: np.flatnonzero(allocatable() > 0),
-        (
+    reading = NodeReading(
+        key=("ascend", "chips", resource.name),
+        rows=lambda: np.flatnonzero(allocatable() > 0),
+        sources=(
             Source(snapshot.config_maps, f"{DEVICE_INFO_NAMESPACE}/{DEVICE_INFO_CONFIGMAP_PREFIX}"),
             Source(reports.reports, DEVICE_INFO_CONFIGMAP_PREFIX),
             Source(snapshot.chips),
         ),
-        read,
-        (since, self_maintain),
+        make=read,
+        constants=(since, self_maintain),
     )
+    return node_columns(snapshot.memory, nodes, reading, _columns)
 
 
 def _columns(values: NodeValues[NodeChips], number: int, before: ChipColumns | None) -> ChipColumns:

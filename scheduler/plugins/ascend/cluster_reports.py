@@ -8,7 +8,7 @@ A ConfigMap is parsed again only if it changed, and the report on a node remains
 same: ClusterD writes the ConfigMaps every few seconds, and most of their content stays as it is.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -18,7 +18,6 @@ from scheduler.api.names import CLUSTER_INFO_PREFIX
 from scheduler.api.objects import ConfigMap
 from scheduler.api.reasons import Malformed
 from scheduler.api.snapshot import Snapshot
-from scheduler.framework.readings import Readings
 
 NAMESPACE: Final = "mindx-dl"
 LABELS: Final = ("mx-consumer-cim=true", "mx-consumer-volcano=true")
@@ -43,28 +42,44 @@ class ClusterReports(NamedTuple):
 
 
 NO_REPORTS: Final = ClusterReports({}, ())
-_by_config_map: Final[Readings[str, ClusterReports]] = Readings()
-_together: Final[Readings[str, ClusterReports]] = Readings()
+
+
+class _Kept(NamedTuple):
+    parts: Mapping[str, tuple[ConfigMap, ClusterReports]]
+    """Key of a ConfigMap -> the ConfigMap and its reports."""
+    together: ClusterReports
 
 
 def read(snapshot: Snapshot) -> ClusterReports:
     """Returns the reports of all ``cluster-info-*`` ConfigMaps."""
-    return _together.of([("", (snapshot.config_maps,))], lambda _: _read(snapshot.config_maps))[""]
+    config_maps = snapshot.config_maps
+    key = ("ascend", "reports of ClusterD")
+    return snapshot.memory.memo(key, (config_maps,), lambda before: _read(config_maps, before)).together
 
 
-def _read(config_maps: Mapping[str, ConfigMap]) -> ClusterReports:
-    before = _by_config_map.last()
-    found = {key: (each,) for key, each in sorted(config_maps.items()) if key.startswith(_PREFIXES)}
-    if not found and not before:
+def _read(config_maps: Mapping[str, ConfigMap], before: _Kept | None) -> _Kept:
+    known = {} if before is None else before.parts
+    parts: dict[str, tuple[ConfigMap, ClusterReports]] = {}
+    for key in sorted(key for key in config_maps if key.startswith(_PREFIXES)):
+        config_map, kept = config_maps[key], known.get(key)
+        if kept is None:
+            kept = config_map, _parse(config_map, {})
+        elif kept[0] is not config_map:
+            kept = config_map, _parse(config_map, kept[1].reports)
+        parts[key] = kept
+    return _Kept(parts, _together([found for _, found in parts.values()]))
+
+
+def _together(parts: Sequence[ClusterReports]) -> ClusterReports:
+    if not parts:
         return NO_REPORTS
-    parts = _by_config_map.of(found.items(), lambda key: _parse(*found[key], before.get(key, NO_REPORTS).reports))
     reports: dict[str, Report] = {}
-    for part in parts.values():
+    for part in parts:
         twice = reports.keys() & part.reports.keys()
         newest = {name: max(reports[name], part.reports[name], key=_published) for name in twice}
         reports |= part.reports
         reports |= newest
-    return ClusterReports(reports, tuple(problem for part in parts.values() for problem in part.problems))
+    return ClusterReports(reports, tuple(problem for part in parts for problem in part.problems))
 
 
 def _parse(config_map: ConfigMap, before: Mapping[str, Report]) -> ClusterReports:

@@ -24,7 +24,6 @@ from scheduler.api.objects import ConfigMap, Node
 from scheduler.api.reasons import Malformed
 from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import Task, TaskStatus
-from scheduler.framework.readings import Readings
 from scheduler.plugins.ascend.chiplist import ChipListError, format_chips, parse_chips
 from scheduler.plugins.ascend.cluster_reports import ClusterReports, Report
 from scheduler.plugins.ascend.device_lists import device_reports, reported_lists
@@ -94,10 +93,6 @@ class NodeChips(NamedTuple):
         return mask
 
 
-_exhausted: Final[dict[tuple[str, int], Readings[int, NodeChips]]] = {}
-"""Keyed by the name of the resource, and the number of resources of which Pods count."""
-
-
 def read_exhausted(
     snapshot: Snapshot,
     resource: ChipResource,
@@ -115,20 +110,13 @@ def read_exhausted(
     if requested is not None:
         exhausted &= (nodes.used[list(requested)] > 0).any(axis=0)
 
-    def sources(row: int) -> tuple[Node, ConfigMap | None, Report | None, Sequence[Task]]:
-        name = nodes.names[row]
-        found = device_reports(name, snapshot.config_maps, reports)
-        return (nodes.facts.objects[row], *found, snapshot.chips.get(name, ()))
-
     def read(row: int) -> NodeChips:
-        return read_node(resource, *sources(row), snapshot.signed_since, self_maintain, requests, 0)
+        node, name = nodes.facts.objects[row], nodes.names[row]
+        config_map, copied = device_reports(name, snapshot.config_maps, reports)
+        tasks = snapshot.chips.get(name, ())
+        return read_node(resource, node, config_map, copied, tasks, snapshot.signed_since, self_maintain, requests, 0)
 
-    rows: list[int] = np.flatnonzero(exhausted).tolist()
-    if requested is None:  # for reports
-        return {row: read(row) for row in rows}
-    kept = _exhausted.setdefault((resource.name, len(requested)), Readings())
-    others = (snapshot.signed_since, self_maintain, snapshot.dimensions)
-    return kept.of(((row, (*sources(row), *others)) for row in rows), read)
+    return {row: read(row) for row in np.flatnonzero(exhausted).tolist()}
 
 
 def read_node(

@@ -23,7 +23,7 @@ from scheduler.api.node import Codes, Mask, Rows
 from scheduler.api.objects import ConfigMap, Node
 from scheduler.api.reasons import Malformed
 from scheduler.api.snapshot import Snapshot
-from scheduler.framework.node_readings import NodeReadings, Source
+from scheduler.framework.node_values import NodeReading, Source, node_values
 from scheduler.framework.session import Session
 from scheduler.plugins.ascend.cluster_reports import NAMESPACE, ClusterReports, Report
 from scheduler.plugins.ascend.ledger import ChipLedger
@@ -61,25 +61,24 @@ class _Health(NamedTuple):
 
 
 _NOTHING_REPORTED: Final = _Health(HEALTHY, False, ())
-_readings: Final[dict[str, NodeReadings[_Health]]] = {}
-"""Keyed by the name of the resource."""
 
 
 def read(snapshot: Snapshot, resource: str, rows: Callable[[], Rows], reports: ClusterReports) -> NodeHealth:
     """Returns the health of the nodes at ``rows()``, those with chips of the resource, which depend on ``nodes.facts``
     and ``nodes.allocatable`` only. Other nodes count as healthy."""
     number = len(snapshot.nodes)
-    found = _readings.setdefault(resource, NodeReadings()).read(
-        snapshot.nodes,
-        rows,
-        (
+    reading = NodeReading(
+        key=("ascend", "health", resource),
+        rows=rows,
+        sources=(
             Source(snapshot.config_maps, f"{NAMESPACE}/{NODE_INFO_PREFIX}"),
             Source(snapshot.config_maps, f"{DEVICE_INFO_NAMESPACE}/{DEVICE_INFO_CONFIGMAP_PREFIX}"),
             Source(reports.reports, NODE_INFO_PREFIX),
             Source(reports.reports, SWITCH_INFO_PREFIX),
         ),
-        _health,
+        make=_health,
     )
+    found = node_values(snapshot.memory, snapshot.nodes, reading)
     codes: Codes = np.full(number, HEALTHY, dtype=np.intp)
     codes[found.rows] = [health.code for health in found.values]
     for name in snapshot.nodes.facts.unready:

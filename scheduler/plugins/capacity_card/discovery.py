@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.api.cards import WHOLE_CARD, kind_of, vendor_of
+from scheduler.api.memory import Memory
 from scheduler.api.names import MPS_REPLICAS
 from scheduler.api.node import Codes, NodeFacts, Nodes
 from scheduler.api.objects import Node
@@ -181,44 +182,35 @@ class Inventory:
         return min(near)[1] if near else name
 
 
-class _CachedNodes(msgspec.Struct, frozen=True):
+class _Kept(msgspec.Struct, frozen=True):
     """The nodes of the last session and their cards."""
 
-    card_resources: CardResources
-    facts: NodeFacts | None
+    facts: NodeFacts
     read: Mapping[str, tuple[Node, NodeCards]]
     rows: Sequence[NodeCards]
     inventory: Inventory
 
 
-class Discovery:
-    """Computes the inventory of each session. A node is read again only if its object has changed."""
+def inventory_of(memory: Memory, facts: NodeFacts, card_resources: CardResources = KNOWN_CARDS) -> Inventory:
+    """Returns the inventory of the nodes; that of the last session if no card has changed. A node is read again only if
+    its object has changed."""
 
-    def __init__(self) -> None:
-        self._last = _CachedNodes(KNOWN_CARDS, None, {}, [], Inventory(()))
-
-    def of(self, facts: NodeFacts, card_resources: CardResources = KNOWN_CARDS) -> Inventory:
-        """Returns the inventory of the nodes; the previous object if no card has changed."""
-        last = self._last
-        if card_resources != last.card_resources:
-            last = _CachedNodes(card_resources, None, {}, [], Inventory((), card_resources))
-        if facts is last.facts:
-            return last.inventory
+    def discover(last: _Kept | None) -> _Kept:
         read: dict[str, tuple[Node, NodeCards]] = {}
         alike: dict[Hashable, NodeCards] = {}
         for name, node in zip(facts.names, facts.objects, strict=True):
-            known = last.read.get(name)
+            known = None if last is None else last.read.get(name)
             if known is None or known[0] is not node:
                 cards = _read_like(alike, name, node, card_resources)
                 known = (node, known[1] if known is not None and known[1] == cards else cards)
             read[name] = known
         rows = [cards for _, cards in read.values()]
-        same = last.facts is not None and last.facts.names == facts.names and _identical(rows, last.rows)
-        inventory = last.inventory if same else Inventory(rows, card_resources)
-        self._last = _CachedNodes(
-            card_resources, facts, read, rows, inventory
-        )  # one assignment, because sessions may run in several threads
-        return inventory
+        same = last is not None and last.facts.names == facts.names and _identical(rows, last.rows)
+        return _Kept(
+            facts, read, rows, last.inventory if last is not None and same else Inventory(rows, card_resources)
+        )
+
+    return memory.memo(Inventory, (facts,), discover, card_resources).inventory
 
 
 def _read_like(alike: dict[Hashable, NodeCards], name: str, node: Node, card_resources: CardResources) -> NodeCards:

@@ -33,13 +33,13 @@ from scheduler.plugins.capacity_card.books import QueueBook
 from scheduler.plugins.capacity_card.card_labels import CardResources
 from scheduler.plugins.capacity_card.columns import QuotaFilter, card_preference
 from scheduler.plugins.capacity_card.demand import UNKNOWN, CardRequest, Demands, join_names
-from scheduler.plugins.capacity_card.discovery import Discovery
+from scheduler.plugins.capacity_card.discovery import inventory_of
 from scheduler.plugins.capacity_card.lending import Lending
 from scheduler.plugins.capacity_card.loans import LoansByQueue, loans
 from scheduler.plugins.capacity_card.placements import Placements
 from scheduler.plugins.capacity_card.reclaiming import Reclaiming
 from scheduler.plugins.capacity_card.refusals import card_shortages, insufficient, quota_exhausted, shortage_of
-from scheduler.plugins.capacity_card.settled import SettledReadings
+from scheduler.plugins.capacity_card.settled import settled_accounts
 from scheduler.plugins.support.queues.refusals import not_open
 
 REASON_CARDS: Final = "UnsupportedCards"
@@ -47,9 +47,6 @@ _BOTH_LIMIT: Final = (
     "both limit the queues, and Pods need room under both; cardUnlimitedCpuMemory does not lift the limits of the "
     "other plugin, and only that one reclaims"
 )
-_discovery = Discovery()
-_settled = SettledReadings()
-"""Results of the last session. The next session reuses those of nodes that have not changed."""
 
 
 @register_plugin
@@ -71,12 +68,13 @@ class CapacityCard:
 
     def open(self, session: Session) -> None:
         self._session = session
-        self._inventory = _discovery.of(session.nodes.facts, self._card_resources(session.queues.values()))
+        card_resources = self._card_resources(session.queues.values())
+        self._inventory = inventory_of(session.snapshot.memory, session.nodes.facts, card_resources)
         self._demands = Demands(self._inventory, session.dimensions, self._unlimited)
         self._account_builder = AccountBuilder(
             self._demands, session.nodes.index, self._unlimited, session.snapshot.signed_since
         )
-        settled = _settled.read(session.snapshot, self._account_builder)
+        settled = settled_accounts(session.snapshot, self._account_builder)
         self._bookkeeper = Bookkeeper(
             session, self._inventory, self._account_builder, settled, borrowing=self._borrowing
         )

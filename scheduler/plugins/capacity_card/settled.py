@@ -31,8 +31,6 @@ class SettledAccounts:
     identity: object
     """Of the jobs (``JobChanges.identity``)."""
     inventory: Inventory
-    terms: tuple[bool, float]
-    """What the accounts depend on besides (``AccountBuilder``)."""
     plain: dict[str, PlainAccount] = field(default_factory=dict)
     """Key of a job -> its account."""
     sums: dict[str, tuple[Amounts, Amounts]] = field(default_factory=dict)
@@ -64,20 +62,14 @@ class SettledAccounts:
         add_exactly(elastic, account.elastic, sign)
 
 
-class SettledReadings:
-    """The accounts of the last session, for the next one. Sessions of one cluster must not overlap."""
+def settled_accounts(snapshot: Snapshot, account_builder: AccountBuilder) -> SettledAccounts:
+    """Returns the accounts of a snapshot. They hold until the next call for the same cluster, and must be asked for
+    before the session changes jobs."""
+    changes, inventory = snapshot.job_changes, account_builder.inventory
 
-    def __init__(self) -> None:
-        self._last: SettledAccounts | None = None
-
-    def read(self, snapshot: Snapshot, account_builder: AccountBuilder) -> SettledAccounts:
-        """Returns the accounts of a snapshot, until the next call for the same cluster. To be called before the session
-        changes jobs."""
-        changes, inventory = snapshot.job_changes, account_builder.inventory
-        terms = account_builder.unlimited, account_builder.signed_since
-        last = self._last
-        if last is None or last.terms != terms or last.identity not in (changes.identity, changes.follows):
-            last = SettledAccounts(changes.identity, inventory, terms)
+    def follow(last: SettledAccounts | None) -> SettledAccounts:
+        if last is None or last.identity not in (changes.identity, changes.follows):
+            last = SettledAccounts(changes.identity, inventory)
             keys: Collection[str] = snapshot.jobs.keys()
         else:
             keys = changes.keys if last.identity is not changes.identity else ()
@@ -87,8 +79,10 @@ class SettledReadings:
                 keys = {*keys, *on_nodes, *last.others}
         last.update(keys, snapshot.jobs, account_builder)
         last.identity, last.inventory = changes.identity, inventory
-        self._last = last
         return last
+
+    terms = account_builder.unlimited, account_builder.signed_since
+    return snapshot.memory.memo(SettledAccounts, (changes.identity, inventory), follow, terms)
 
 
 def _is_plain(account: JobAccount) -> bool:

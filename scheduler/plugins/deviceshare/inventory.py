@@ -13,7 +13,7 @@ from scheduler.api.objects import ConfigMap, Node
 from scheduler.api.reasons import Malformed
 from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import Task, TaskStatus
-from scheduler.framework.node_readings import NodeColumns, NodeValues, Source
+from scheduler.framework.node_values import NodeReading, NodeValues, Source, node_columns
 from scheduler.plugins.deviceshare.cards import Cards, Grant, charge
 from scheduler.plugins.deviceshare.family import Family, Inventory
 from scheduler.plugins.deviceshare.holdings import Claims, read_holdings
@@ -51,18 +51,6 @@ class FamilyNodes(msgspec.Struct, frozen=True):
     """Shape (nodes,): the position of each node's kind in ``kinds``; -1: no devices."""
 
 
-class _FamilyCache:
-    """What the last session read of one family."""
-
-    def __init__(self, key: Hashable) -> None:
-        self.key = key
-        self.nodes: NodeColumns[NodeState, FamilyNodes] = NodeColumns(_nodes)
-        self.rows: tuple[NodeFacts, Mask] | None = None
-        """The nodes that have devices, and the facts that say so."""
-
-
-_family_caches: dict[str, _FamilyCache] = {}
-"""Keyed by the name of the family."""
 _FEW: Final = 256
 """Up to this number of kinds, those that no node has any more are kept."""
 _NO_OBJECTS: Final[Mapping[str, object]] = {}
@@ -71,37 +59,39 @@ _NO_OBJECTS: Final[Mapping[str, object]] = {}
 def read_nodes(snapshot: Snapshot, family: Family[Any]) -> FamilyNodes:
     """Returns the nodes that have devices of a family. From one session to the next, only nodes with a changed object
     or a changed Pod with devices are read."""
-    nodes, since = snapshot.nodes, snapshot.signed_since
-    cached = _family_caches.get(family.name)
-    if cached is None or cached.key != family.key:
-        cached = _family_caches[family.name] = _FamilyCache(family.key)
-
-    def rows() -> Rows:
-        return np.flatnonzero(_with_devices(cached, nodes.facts, family))
-
-    claims = Claims(family)
+    claims, since = Claims(family), snapshot.signed_since
 
     def read(row: int, node: Node, source: ConfigMap | None, tasks: tuple[Task, ...] | None) -> NodeState:
         return _read(claims, node, source, tasks or (), since)
 
     prefix = family.config_map_prefix
-    sources = Source(snapshot.config_maps if prefix else _NO_OBJECTS, prefix), Source(snapshot.chips)
-    return cached.nodes.read(nodes, rows, sources, read, (since,))
+    reading = NodeReading(
+        key=("deviceshare", family.name),
+        rows=lambda: np.flatnonzero(_with_devices(snapshot, family)),
+        sources=(Source(snapshot.config_maps if prefix else _NO_OBJECTS, prefix), Source(snapshot.chips)),
+        make=read,
+        constants=(since, family.key),
+    )
+    return node_columns(snapshot.memory, snapshot.nodes, reading, _nodes)
 
 
-def _with_devices(cached: _FamilyCache, facts: NodeFacts, family: Family[Any]) -> Mask:
-    """The nodes that have devices of a family. Of the nodes of the last session, only those that changed are asked."""
-    last = cached.rows
-    changed: Iterable[int] = range(len(facts))
-    if last is not None and last[0].names is facts.names:
-        before, mask = last[0].objects, last[1].copy()
-        changed = compress(range(len(mask)), map(is_not, before, facts.objects))
-    else:
-        mask = np.zeros(len(facts), dtype=np.bool_)
-    for row in changed:
-        mask[row] = family.has(facts.objects[row])
-    cached.rows = facts, mask
-    return mask
+def _with_devices(snapshot: Snapshot, family: Family[Any]) -> Mask:
+    """Returns which nodes have devices of a family. Of the nodes of the last session, it reads only those that
+    changed."""
+    facts = snapshot.nodes.facts
+
+    def compute(last: tuple[NodeFacts, Mask] | None) -> tuple[NodeFacts, Mask]:
+        changed: Iterable[int] = range(len(facts))
+        if last is not None and last[0].names is facts.names:
+            before, mask = last[0].objects, last[1].copy()
+            changed = compress(range(len(mask)), map(is_not, before, facts.objects))
+        else:
+            mask = np.zeros(len(facts), dtype=np.bool_)
+        for row in changed:
+            mask[row] = family.has(facts.objects[row])
+        return facts, mask
+
+    return snapshot.memory.memo(("deviceshare", "nodes", family.name), (facts,), compute, family.key)[1]
 
 
 def _nodes(values: NodeValues[NodeState], number: int, before: FamilyNodes | None) -> FamilyNodes:

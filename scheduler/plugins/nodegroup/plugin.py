@@ -5,8 +5,7 @@ each group.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import ClassVar, Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -183,8 +182,7 @@ class NodeGroup:
                 limits.used[group] = limits.used[group] + task.cls.request * sign
 
 
-@dataclass(slots=True)
-class GroupLimits:
+class GroupLimits(NamedTuple):
     """The limits of a queue per group, and its used resources."""
 
     of: dict[str, Vector]

@@ -1,16 +1,18 @@
 """nodeorder: the scores of kube-scheduler 1.36, each from 0 to 100, multiplied by Volcano's weights.
 
-A score that is equal on all nodes is left out, because it changes no decision. The scores that the labels and taints of
-nodes give are here, the others in files of their own.
+A score that is equal on all nodes is left out, because it changes no decision. The scores that follow from Node objects
+are here, those that depend on other Pods in ``pod_scores``.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import compress
+from operator import is_not
 from typing import ClassVar
 
 import numpy as np
 
 from scheduler.api.node import Column, NodeFacts, Rows
-from scheduler.api.objects import Taint
+from scheduler.api.objects import Node, Taint
 from scheduler.api.pod_rules import PREFER_NO_SCHEDULE, tolerates
 from scheduler.api.selectors import FieldReporter, nodes_of_term
 from scheduler.api.task import TaskClass
@@ -18,12 +20,15 @@ from scheduler.framework.arguments import Arguments
 from scheduler.framework.columns import Counts, Scope, Score, StaticScore
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
-from scheduler.plugins.nodeorder.images import image_locality
 from scheduler.plugins.nodeorder.pod_scores import pod_affinity, topology_spread
 from scheduler.plugins.support.pod_counts import PodCounts
 from scheduler.plugins.support.utilization import BalancedAllocation, LeastAllocated, MostAllocated
 
 FULL = 100
+MEBIBYTE = 1024 * 1024
+SMALL_IMAGE = 23 * MEBIBYTE
+LARGE_IMAGE = 1000 * MEBIBYTE
+"""Total sizes up to SMALL_IMAGE score 0, and from LARGE_IMAGE per container 100."""
 
 
 @register_plugin
@@ -64,7 +69,7 @@ class NodeOrder:
         if self._taints:
             scores += taint_toleration(nodes.facts, cls, self._taints)
         if self._images:
-            scores += image_locality(nodes.facts, cls, self._images)
+            scores += image_locality(session, cls, self._images)
         if self._pod_affinity:
             scores += pod_affinity(session, self._counts, cls, self._pod_affinity, report)
         if self._spread:
@@ -126,6 +131,97 @@ def taint_toleration(facts: NodeFacts, cls: TaskClass, weight: int) -> list[Scor
     if not per_set.any():
         return []
     return _normalized(per_set[facts.taint_codes], weight, reverse=True)
+
+
+def image_locality(session: Session, cls: TaskClass, weight: int) -> list[Score]:
+    """Scores a node by the sizes of the Pod's images that it has. Empty if no node has any of them."""
+    containers = [*cls.spec.containers, *(cls.spec.init_containers or ())]
+    mounted = [volume.image.reference for volume in cls.spec.volumes or () if volume.image is not None]
+    images = [*(container.image for container in containers), *mounted]
+    facts = session.nodes.facts
+    index = session.memo(ImageIndex, (facts,), lambda before: (before or ImageIndex()).follow(facts))
+    raw = index.column(tuple(sorted(map(full_name, images))))
+    if raw is None:
+        return []
+    maximum = LARGE_IMAGE * len(containers)
+    clipped = np.clip(raw, SMALL_IMAGE, maximum)
+    return [StaticScore(np.floor(FULL * (clipped - SMALL_IMAGE) / (maximum - SMALL_IMAGE)) * weight)]
+
+
+class ImageIndex:
+    """An index of the images of all nodes.
+
+    Nodes report about fifty images each, so building an index of them in every session would cost too much. Sessions
+    keep one index, and read only Node objects that were replaced.
+    """
+
+    def __init__(self) -> None:
+        self._facts = NodeFacts([])
+        self._nodes: dict[str, Node] = {}
+        self._sizes: dict[str, dict[str, int]] = {}
+        """Image -> node name -> bytes."""
+        self._columns: dict[tuple[str, ...], Column | None] = {}
+
+    def column(self, images: tuple[str, ...]) -> Column | None:
+        """Returns the bytes of the images on each node, each image multiplied by the fraction of nodes that have it.
+        Shape (nodes,); None if no node has any of the images. Callers must not change the column."""
+        if images not in self._columns:
+            self._columns[images] = self._sum(self._facts, images)
+        return self._columns[images]
+
+    def follow(self, facts: NodeFacts) -> "ImageIndex":
+        """Reads the nodes that have changed, and returns the index itself."""
+        before, self._facts = self._facts, facts
+        self._columns.clear()
+        nodes: Iterable[Node] = facts.objects
+        if before.names is facts.names:
+            nodes = compress(facts.objects, map(is_not, before.objects, facts.objects))
+        else:
+            for name in self._nodes.keys() - facts.index.keys():
+                self._remove(self._nodes.pop(name))
+        for node in nodes:
+            name = node.metadata.name
+            known = self._nodes.get(name)
+            if known is node:
+                continue
+            if known is not None:
+                self._remove(known)
+            self._nodes[name] = node
+            for image, size in _images(node):
+                self._sizes.setdefault(image, {})[name] = size
+        return self
+
+    def _remove(self, node: Node) -> None:
+        for image, _ in _images(node):
+            holders = self._sizes.get(image)
+            if holders is not None:
+                holders.pop(node.metadata.name, None)
+                if not holders:
+                    del self._sizes[image]
+
+    def _sum(self, facts: NodeFacts, images: tuple[str, ...]) -> Column | None:
+        total: Column | None = None
+        for image in images:
+            holders = self._sizes.get(image)
+            if not holders:
+                continue
+            rows: Rows = np.fromiter((facts.index[name] for name in holders), dtype=np.intp, count=len(holders))
+            sizes = np.fromiter(holders.values(), dtype=np.float64, count=len(holders))
+            if total is None:
+                total = np.zeros(len(facts))
+            total[rows] += np.trunc(sizes * (len(holders) / len(facts)))
+        return total
+
+
+def _images(node: Node) -> Iterator[tuple[str, int]]:
+    for image in node.status.images or ():
+        for name in image.names or ():
+            yield full_name(name), image.size_bytes
+
+
+def full_name(image: str) -> str:
+    """The image name, with ``:latest`` appended if it has neither a tag nor a digest."""
+    return image if "@" in image or image.rfind(":") > image.rfind("/") else f"{image}:latest"
 
 
 def _normalized(raw: Column, weight: int, *, reverse: bool = False) -> list[Score]:

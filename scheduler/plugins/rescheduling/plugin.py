@@ -13,13 +13,11 @@ from scheduler.framework.arguments import Arguments
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
 from scheduler.plugins.rescheduling.low_node_utilization import Thresholds, choose_victims
-from scheduler.plugins.support.periodic import Periodic
+from scheduler.plugins.support.periodic import is_due
 
 LOW_NODE_UTILIZATION: Final = "lowNodeUtilization"
 DEFAULT_INTERVAL: Final = 300.0
 DEFAULT_PERCENTAGE: Final = 100.0
-
-_rounds = Periodic(immediately=False)
 
 
 @register_plugin
@@ -39,7 +37,7 @@ class Rescheduling:
 
     def open(self, session: Session) -> None:
         self._session = session
-        self._due = _rounds.due(session.configuration, session.now, self._interval)
+        self._due = is_due(session, self.name, self._interval, immediately=False)
         if self._thresholds is not None:
             session.add_victim_tasks(self._victims)
 

@@ -23,14 +23,12 @@ from scheduler.framework.extension import (
 )
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
-from scheduler.plugins.support.periodic import Periodic
+from scheduler.plugins.support.periodic import is_due
 from scheduler.plugins.tdm.zones import Hours, HoursError, Zones, parse_hours
 
 ZONE: Final = "tdm.revocable-zone."
 NOT_REVOCABLE: Final = "not allow to dispatch to revocable node"
 BEST: Final = 100.0
-
-_rounds = Periodic(immediately=True)
 
 
 @register_plugin
@@ -54,7 +52,7 @@ class Tdm:
     def open(self, session: Session) -> None:
         self._session = session
         self._zones = Zones(self._hours, session.now)
-        self._due = _rounds.due(session.configuration, session.now, self._period)
+        self._due = is_due(session, self.name, self._period, immediately=True)
         facts = session.nodes.facts
         codes, self._names = facts.label_column(REVOCABLE_ZONE)
         empty = self._names.index("") if "" in self._names else -2

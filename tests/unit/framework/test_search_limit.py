@@ -284,7 +284,7 @@ def test_reasons_that_are_no_lack_of_nodes_are_kept_too() -> None:
 
 def test_nothing_is_kept_for_namespaces_within_the_limit() -> None:
     sessions = Sessions(node("n", "8c+8Gi"), misfits(LIMIT)).run()
-    kept = sessions.cache.memory[PastSearches]
+    kept = sessions.cache.memory.memo(PastSearches, (), lambda _: PastSearches())
 
     assert (kept.turns, kept.reasons) == ({}, {})
     assert not sessions.left_out

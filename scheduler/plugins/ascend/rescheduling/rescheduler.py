@@ -17,8 +17,7 @@ from scheduler.api.names import EVENT_RESCHEDULED, EVENT_WARNING, SYSTEM_NAMESPA
 from scheduler.api.objects import ConfigMap
 from scheduler.api.reasons import Malformed, Refusal
 from scheduler.api.task import ALLOCATED_STATUSES, Task
-from scheduler.framework.job_readings import JobReadings
-from scheduler.framework.readings import Readings
+from scheduler.framework.job_values import job_values
 from scheduler.framework.session import Session
 from scheduler.plugins.ascend.cluster_reports import NAMESPACE, ClusterReports
 from scheduler.plugins.ascend.node_health import NodeHealth
@@ -74,11 +73,6 @@ def _reading(job: Job) -> _Reading | None:
     return _Reading(policy, faults_of_pods(job, policy), tasks_without_chips(job))
 
 
-_readings: Final[JobReadings[_Reading]] = JobReadings()
-_states: Final[Readings[str, State]] = Readings()
-_histories: Final[Readings[str, tuple[reasons.Histories, list[Malformed]]]] = Readings()
-
-
 class Rescheduler:
     """The restarts of one session."""
 
@@ -114,7 +108,7 @@ class Rescheduler:
         recorded = self._recorded(state.NAME, SYSTEM_NAMESPACE)
         if not jobs and recorded is None:
             return
-        known = _states.of([(state.NAME, (recorded,))], lambda _: state.read(recorded))[state.NAME]
+        known = session.memo(("ascend", state.NAME), (recorded,), lambda _: state.read(recorded))
         for problem in known.problems:
             session.malformed_field(problem)
         kept_time = state.KEPT_TIME + self._grace_over_time
@@ -163,7 +157,7 @@ class Rescheduler:
         """The jobs with a policy, by key."""
         session = self._session
         result = {}
-        for key, reading in _readings.read(session.snapshot, _reading).items():
+        for key, reading in job_values(session.snapshot, ("ascend", "policies"), _reading).items():
             for problem in reading.policy.problems:
                 session.malformed_field(problem)
             if reading.policy.strategy is not Strategy.OFF:
@@ -288,8 +282,8 @@ class Rescheduler:
     def _complete_history(self) -> None:
         """Adds restarts that were recorded to the history."""
         recorded = self._recorded(reasons.NAME, NAMESPACE)
-        found = _histories.of([(reasons.NAME, (recorded,))], lambda _: reasons.read(recorded))
-        histories, problems = found[reasons.NAME]
+        key = ("ascend", reasons.NAME)
+        histories, problems = self._session.memo(key, (recorded,), lambda _: reasons.read(recorded))
         for problem in problems:
             self._session.malformed_field(problem)
         completed = reasons.completed(histories, self.restarts, self._session.jobs)

@@ -18,7 +18,7 @@ from scheduler.api.reasons import Malformed
 from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import Task, TaskStatus
 from scheduler.framework.columns import UNBOUNDED, Counts
-from scheduler.framework.node_readings import NodeColumns, NodeValues, Source
+from scheduler.framework.node_values import NodeReading, NodeValues, Source, node_columns
 from scheduler.plugins.ascend.chiplist import MAX_LENGTH, ChipListError
 from scheduler.plugins.ascend.holdings import disagreement, malformed_annotation
 from scheduler.plugins.ascend.masks import NONE, WIDTH, Masks
@@ -76,10 +76,6 @@ class DeviceColumns(NamedTuple):
     """The chips that have such devices."""
 
 
-_kept: Final[dict[str, NodeColumns[NodeDevices, DeviceColumns]]] = {}
-"""Keyed by the name of the resource."""
-
-
 def read_columns(snapshot: Snapshot, resource: ChipResource, position: int) -> DeviceColumns:
     """Returns the devices of all nodes. From one session to the next, only nodes with a changed object or a changed Pod
     with chips are read. ``position``: that of the resource in resource vectors."""
@@ -88,17 +84,17 @@ def read_columns(snapshot: Snapshot, resource: ChipResource, position: int) -> D
     def read(row: int, node: Node, config_map: ConfigMap | None, tasks: tuple[Task, ...] | None) -> NodeDevices:
         return _read(resource, position, node, config_map, tasks or ())
 
-    kept = _kept.setdefault(resource.name, NodeColumns(_columns))
-    return kept.read(
-        nodes,
-        lambda: np.flatnonzero(nodes.allocatable[position] > 0),
-        (
+    reading = NodeReading(
+        key=("ascend", "devices", resource.name),
+        rows=lambda: np.flatnonzero(nodes.allocatable[position] > 0),
+        sources=(
             Source(snapshot.config_maps, f"{DEVICE_INFO_NAMESPACE}/{DEVICE_INFO_CONFIGMAP_PREFIX}"),
             Source(snapshot.chips),
         ),
-        read,
-        (position,),
+        make=read,
+        constants=(position,),
     )
+    return node_columns(snapshot.memory, nodes, reading, _columns)
 
 
 def _columns(values: NodeValues[NodeDevices], number: int, before: DeviceColumns | None) -> DeviceColumns:

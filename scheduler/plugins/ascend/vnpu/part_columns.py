@@ -15,7 +15,7 @@ from scheduler.api.objects import ConfigMap, Node
 from scheduler.api.reasons import Malformed
 from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import Task
-from scheduler.framework.node_readings import NodeColumns, NodeValues, Source
+from scheduler.framework.node_values import NodeReading, NodeValues, Source, node_columns
 from scheduler.plugins.ascend.cluster_reports import ClusterReports, Report
 from scheduler.plugins.ascend.inventory import whole_chips
 from scheduler.plugins.ascend.masks import NONE, Masks, ids_of, mask_of
@@ -62,12 +62,7 @@ class PartColumns(NamedTuple):
         return np.isin(self.kind, numbers)
 
 
-def read_columns(
-    snapshot: Snapshot,
-    position: int | None,
-    reports: ClusterReports,
-    kept: NodeColumns[NodeParts, PartColumns] | None = None,
-) -> PartColumns:
+def read_columns(snapshot: Snapshot, position: int | None, reports: ClusterReports) -> PartColumns:
     """Returns the parts of the nodes on which AI cores are allocatable. ``position``: that of the AI cores in resource
     vectors; None: no node and no Pod has any."""
     nodes, since = snapshot.nodes, snapshot.signed_since
@@ -94,7 +89,8 @@ def read_columns(
         Source(reports.reports, DEVICE_INFO_CONFIGMAP_PREFIX),
         Source(snapshot.chips),
     )
-    return (_kept if kept is None else kept).read(nodes, rows, sources, read, (since, position))
+    reading = NodeReading(("ascend", "parts"), rows, sources, read, (since, position))
+    return node_columns(snapshot.memory, nodes, reading, _columns)
 
 
 def _columns(values: NodeValues[NodeParts], number: int, before: PartColumns | None) -> PartColumns:
@@ -152,7 +148,3 @@ def _compacted(known: tuple[State, ...], now: States, later: States) -> tuple[tu
     numbers = np.full(len(known) + 1, NO_STATE, dtype=np.intp)  # the last is that of NO_STATE
     numbers[used] = np.arange(len(used))
     return tuple(known[i] for i in used.tolist()), numbers[now], numbers[later]
-
-
-_kept: Final = NodeColumns(_columns)
-"""Of the last session."""

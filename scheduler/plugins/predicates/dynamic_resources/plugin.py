@@ -37,7 +37,7 @@ from scheduler.plugins.predicates.dynamic_resources.columns import (
 )
 from scheduler.plugins.predicates.dynamic_resources.demand import Demand
 from scheduler.plugins.predicates.dynamic_resources.ledger import DeviceLedger
-from scheduler.plugins.predicates.dynamic_resources.pools import InventoryCache
+from scheduler.plugins.predicates.dynamic_resources.pools import Inventory
 from scheduler.plugins.predicates.dynamic_resources.search import may_select
 
 
@@ -77,8 +77,6 @@ CHOICES_PER_SECOND: Final = 100_000
 """Converts the time limit to a number of choices, because a session does not read the clock."""
 BYTES_PER_STEP: Final = 10
 """Bytes of claims that are read in one step."""
-_inventories = InventoryCache()
-"""Keeps the inventory of the last session; the next session reuses unchanged slices."""
 
 
 class DynamicResources:
@@ -96,13 +94,11 @@ class DynamicResources:
     @cached_property
     def selectors(self) -> Selectors:
         """The compiled selectors, kept across sessions."""
-        kept: Selectors = self._session.snapshot.memory[Selectors]
-        return kept
+        return self._session.memo(Selectors, (), lambda _: Selectors())
 
     @cached_property
     def _attempts(self) -> Attempts:
-        kept: Attempts = self._session.snapshot.memory[Attempts]
-        return kept
+        return self._session.memo(Attempts, (), lambda _: Attempts())
 
     @cached_property
     def _session_budget(self) -> SessionBudget:
@@ -119,8 +115,8 @@ class DynamicResources:
 
     @cached_property
     def _books(self) -> Books:
-        snapshot = self._session.snapshot
-        inventory = _inventories.inventory(snapshot.objects[RESOURCE_SLICE], self._session.nodes.facts)
+        slices, facts = self._session.snapshot.objects[RESOURCE_SLICE], self._session.nodes.facts
+        inventory = self._session.memo(Inventory, (slices, facts), lambda before: Inventory(slices, facts, before))
         for problem in inventory.problems:
             self._session.malformed_field(problem)
         return Books(inventory)

@@ -55,7 +55,6 @@ class Inventory:
     ) -> None:
         """``previous``: the inventory of the last session; slices that are the same objects are reused, and with them
         the pools of nodes whose slices are all the same."""
-        self._objects = objects
         self._facts = facts
         parsed = previous._slices if previous is not None else {}
         self._slices: dict[int, tuple[dra.ResourceSlice, Slice]] = {}
@@ -86,10 +85,6 @@ class Inventory:
         """Devices that several nodes can take, or that use counters of a pool whose devices are on several nodes."""
         for slices in self._pools.values():
             self._index(slices)
-
-    def of(self, objects: Mapping[str, dra.ResourceSlice], facts: NodeFacts) -> bool:
-        """Whether this inventory was built from these objects."""
-        return self._objects is objects and self._facts is facts
 
     def counters(self, pool: PoolKey) -> Mapping[CounterKey, int]:
         """The values of a pool's counters when no device is taken."""
@@ -250,15 +245,3 @@ def _first_duplicate(names: Iterable[str]) -> str:
             return name
         seen.add(name)
     return ""
-
-
-class InventoryCache:
-    """Keeps the inventory of the last session for the next one."""
-
-    def __init__(self) -> None:
-        self._last: Inventory | None = None
-
-    def inventory(self, objects: Mapping[str, dra.ResourceSlice], facts: NodeFacts) -> Inventory:
-        if self._last is None or not self._last.of(objects, facts):
-            self._last = Inventory(objects, facts, self._last)
-        return self._last

@@ -68,7 +68,7 @@ class _DeviceDemand:
 
     def __init__(self, evidence: Evidence, tasks: Sequence[Task]) -> None:
         snapshot = evidence.session.snapshot
-        self._selectors: Selectors = snapshot.memory[Selectors]
+        self._selectors = evidence.session.memo(Selectors, (), lambda _: Selectors())
         self._budget = Budget(None, SessionBudget(), "")
         self._inventory = Inventory(snapshot.objects[RESOURCE_SLICE], snapshot.nodes.facts, None)
         self._books = Books(self._inventory)

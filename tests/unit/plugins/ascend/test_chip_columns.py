@@ -8,11 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.api.names import ASCEND_910
-from scheduler.plugins.ascend import chip_columns
 from scheduler.plugins.ascend.chip_columns import ChipColumns
 from scheduler.plugins.ascend.inventory import read_node
 from scheduler.plugins.ascend.ledger import ChipLedger
-from tests.builders import Raw, World, feed, group
+from tests.builders import Raw, World, feed, forgotten, group
 from tests.examples import examples
 from tests.unit.plugins.ascend.chips import CONFIGURATION, device_info, ledger_of, names, npu_node, npu_pod
 
@@ -97,9 +96,8 @@ def test_any_sequence_of_changes_leads_to_the_columns_of_a_first_session(seed: i
         for i in range(random.randrange(3)):
             feed(world.cluster.cache, change(random, 10 * step + i))
         found = columns(world)
-        kept = chip_columns._kept.pop(ASCEND_910)
-        fresh = columns(world)
-        chip_columns._kept[ASCEND_910] = kept
+        with forgotten(world):
+            fresh = columns(world)
         for name in ChipColumns.__struct_fields__:
             left, right = getattr(found, name), getattr(fresh, name)
             assert left == right if name in ("by_row", "problems") else left.tolist() == right.tolist()

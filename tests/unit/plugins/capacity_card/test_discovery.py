@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scheduler.api.memory import Memory
 from scheduler.plugins.capacity_card.card_labels import read_node
-from scheduler.plugins.capacity_card.discovery import Discovery, Inventory
+from scheduler.plugins.capacity_card.discovery import Inventory, inventory_of
 from tests.builders import World, feed, node
 from tests.unit.plugins.capacity_card.cards import CONFIGURATION, GPU, H200, gpu_node, labels
 
@@ -100,10 +101,10 @@ def test_arbitrary_labels_raise_no_error(given: dict[str, str], resources: set[s
 
 def test_the_inventory_is_reused_until_the_cards_of_a_node_change() -> None:
     world = World(gpu_node("a"), gpu_node("b"))
-    discovery = Discovery()
+    memory = Memory()
 
     def now() -> Inventory:
-        return discovery.of(world.session(CONFIGURATION).nodes.facts)
+        return inventory_of(memory, world.session(CONFIGURATION).nodes.facts)
 
     first = now()
     feed(world.cluster.cache, gpu_node("a", cards=4, more="x"))
@@ -116,7 +117,7 @@ def test_the_inventory_is_reused_until_the_cards_of_a_node_change() -> None:
 def test_nodes_with_the_same_labels_and_different_resources_have_their_own_cards() -> None:
     same, mig = labels(H200), f"{GPU.partition('/')[0]}/mig-1g.10gb"
     world = World(node("a", f"4c+{GPU}=8", labels=same), node("b", f"4c+{mig}=7", labels=same))
-    inventory = Discovery().of(world.session(CONFIGURATION).nodes.facts)
+    inventory = inventory_of(Memory(), world.session(CONFIGURATION).nodes.facts)
     assert inventory.nodes_with([H200]).tolist() == [True, False]
     assert inventory.by_resource[mig] == (f"{H200}/mig-1g.10gb-mixed",)
 
@@ -124,5 +125,5 @@ def test_nodes_with_the_same_labels_and_different_resources_have_their_own_cards
 def test_each_node_with_an_invalid_label_is_reported() -> None:
     wrong = labels(H200) | {f"{GPU}.count": "many"}
     world = World(*(node(name, f"4c+{GPU}=8", labels=wrong) for name in "ab"))
-    inventory = Discovery().of(world.session(CONFIGURATION).nodes.facts)
+    inventory = inventory_of(Memory(), world.session(CONFIGURATION).nodes.facts)
     assert [problem.name for problem in inventory.problems] == ["a", "b"]

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from scheduler.api.node import NodeFacts
 from scheduler.api.objects import ContainerImage, Node, NodeStatus, ObjectMeta
-from scheduler.plugins.nodeorder.images import ImageIndex
+from scheduler.plugins.nodeorder.plugin import ImageIndex
 from tests.examples import examples
 
 IMAGES = ["a:1", "b:1"]
@@ -25,8 +25,9 @@ def test_an_updated_index_equals_a_new_index(states: list[dict[str, dict[str, in
                 reported = [ContainerImage(names=[image], size_bytes=size) for image, size in images.items()]
                 objects[name] = images, Node(metadata=ObjectMeta(name=name), status=NodeStatus(images=reported))
         facts = NodeFacts([objects[name][1] for name in sorted(state)])
+        followed.follow(facts)
 
         for image in IMAGES:
-            old, new = followed.column(facts, (image,)), ImageIndex().column(facts, (image,))
+            old, new = followed.column((image,)), ImageIndex().follow(facts).column((image,))
             assert (old is None) == (new is None)
             assert old is None or new is None or np.array_equal(old, new)

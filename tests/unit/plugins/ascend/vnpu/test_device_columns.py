@@ -6,9 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.plugins.ascend.resources import ChipResource
-from scheduler.plugins.ascend.vnpu import devices
 from scheduler.plugins.ascend.vnpu.devices import DeviceColumns, read_columns
-from tests.builders import Raw, World, feed, node
+from tests.builders import Raw, World, feed, forgotten, node
 from tests.examples import examples
 from tests.unit.plugins.ascend.chips import CONFIGURATION, device_info
 from tests.unit.plugins.ascend.vnpu.test_static import FIRST, SECOND, TWO, running, static_node
@@ -60,6 +59,5 @@ def test_any_sequence_of_changes_leads_to_the_columns_of_a_first_session(random:
         for i in range(random.randrange(3)):
             feed(world.cluster.cache, change(random, 10 * step + i))
         found = columns(world)
-        kept = devices._kept.pop(TWO)
-        assert comparable(found) == comparable(columns(world))
-        devices._kept[TWO] = kept
+        with forgotten(world):
+            assert comparable(found) == comparable(columns(world))

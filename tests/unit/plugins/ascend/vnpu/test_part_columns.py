@@ -1,5 +1,6 @@
 """The columns of parts are shared by sessions, and only the rows of changed nodes are computed again."""
 
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -8,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scheduler.api.memory import Memory
 from scheduler.api.names import ASCEND_310P, NPU_CORE
-from scheduler.framework.node_readings import NodeColumns
 from scheduler.framework.session import Session
 from scheduler.plugins.ascend.cluster_reports import NO_REPORTS
 from scheduler.plugins.ascend.vnpu import part_columns
@@ -110,7 +111,7 @@ def comparable(found: PartColumns) -> list[object]:
 @settings(max_examples=examples(60), deadline=None)
 @given(st.integers(0, 2**32 - 1), st.sampled_from([0, 256]))
 def test_any_sequence_of_changes_leads_to_the_columns_of_a_first_session(seed: int, few: int) -> None:
-    random, world, kept = Random(seed), cluster(), NodeColumns(part_columns._columns)
+    random, world = Random(seed), cluster()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(part_columns, "_FEW", few)
         for step in range(8):
@@ -118,7 +119,7 @@ def test_any_sequence_of_changes_leads_to_the_columns_of_a_first_session(seed: i
                 feed(world.cluster.cache, change(random, 10 * step + i))
             snapshot = Session(world.cluster.cache.snapshot(world.cluster.now), CONFIGURATION).snapshot
             position = snapshot.dimensions.find(NPU_CORE)
-            found = read_columns(snapshot, position, NO_REPORTS, kept)
-            fresh = read_columns(snapshot, position, NO_REPORTS, NodeColumns(part_columns._columns))
+            found = read_columns(snapshot, position, NO_REPORTS)
+            fresh = read_columns(replace(snapshot, memory=Memory()), position, NO_REPORTS)
             assert comparable(found) == comparable(fresh)
             assert found.rows_of(ASCEND_310P).tolist() == fresh.rows_of(ASCEND_310P).tolist()

@@ -2,6 +2,7 @@
 
 import pytest
 
+from scheduler.api import dra
 from scheduler.plugins.predicates.dynamic_resources.books import Books
 from scheduler.plugins.predicates.dynamic_resources.budget import NodeRejectedError
 from scheduler.plugins.predicates.dynamic_resources.pools import Inventory
@@ -14,6 +15,10 @@ ZONES = {"n1": {"zone": "a"}, "n2": {"zone": "b"}}
 
 def zone(name: str) -> Raw:
     return {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": [name]}]}]}
+
+
+def objects_of(found: Inventory) -> dict[str, dra.ResourceSlice]:
+    return {resource_slice.name: obj for obj, resource_slice in found._slices.values()}
 
 
 def reached(found: Inventory, row: int = 0) -> list[str]:
@@ -142,7 +147,7 @@ def test_unchanged_slices_are_not_parsed_again() -> None:
     slices = [resource_slice(gpus(1), "n1")]
     before = inventory(slices)
 
-    after = Inventory(dict(before._objects), before._facts, before)
+    after = Inventory(objects_of(before), before._facts, before)
 
     assert after.at(0).devices[0] is before.at(0).devices[0]
 
@@ -151,12 +156,14 @@ def test_the_pools_of_a_node_are_kept_while_no_slice_of_them_changes() -> None:
     half = resource_slice(gpus(1), "n2", name="half", pool="shared", count=2)
     before = inventory([resource_slice(gpus(2), "n1"), half], ["n1", "n2"])
     kept, incomplete = before.at(0), before.at(1)
-    other = inventory([resource_slice([device("more")], "n1", name="other", pool="shared", count=2)])._objects["other"]
+    other = objects_of(inventory([resource_slice([device("more")], "n1", name="other", pool="shared", count=2)]))[
+        "other"
+    ]
 
-    after = Inventory({**before._objects, "other": other}, before._facts, before)
+    after = Inventory({**objects_of(before), "other": other}, before._facts, before)
 
     assert incomplete.incomplete and not after.at(1).incomplete, "another slice has completed its pool"
     assert reached(after, 0) == ["gpu-0", "gpu-1", "more"]
-    again = Inventory(dict(after._objects), after._facts, after)
+    again = Inventory(objects_of(after), after._facts, after)
     assert again.at(0) is after.at(0) and again.at(1) is after.at(1)
-    assert Inventory(dict(before._objects), before._facts, before).at(0) is kept
+    assert Inventory(objects_of(before), before._facts, before).at(0) is kept

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scheduler.api.memory import Memory
 from scheduler.api.node import NodeFacts, Nodes, Rows
 from scheduler.api.objects import Node, ObjectMeta
-from scheduler.framework.node_readings import NodeReadings, NodeValues, Source
+from scheduler.framework.node_values import NodeReading, NodeValues, Source, node_values
 from tests.examples import examples
 
 PREFIX = "info-"
@@ -23,7 +24,7 @@ class Reader:
     """Reads the texts of nodes, and remembers of which."""
 
     def __init__(self) -> None:
-        self.readings: NodeReadings[str] = NodeReadings()
+        self.memory = Memory()
         self.read: list[str] = []
 
     def __call__(self, table: Nodes, texts: Mapping[str, list[str]], constant: str = "") -> NodeValues[str]:
@@ -33,7 +34,8 @@ class Reader:
             self.read.append(node.metadata.name)
             return f"{node.metadata.name}={text}{constant}"
 
-        return self.readings.read(table, lambda: with_chips(table), [Source(texts, PREFIX)], make, (constant,))
+        reading = NodeReading("texts", lambda: with_chips(table), [Source(texts, PREFIX)], make, (constant,))
+        return node_values(self.memory, table, reading)
 
 
 def with_chips(table: Nodes) -> Rows:
@@ -91,15 +93,16 @@ def test_a_constant_that_changes_changes_all_values() -> None:
 
 
 def test_after_an_exception_the_next_session_reads_what_this_one_did_not() -> None:
-    read, table = NodeReadings[str](), nodes("a")
+    memory, table = Memory(), nodes("a")
 
     def fail(row: int, node: Node) -> str:
         raise ValueError
 
+    reading = NodeReading("names", lambda: with_chips(table), [], fail)
     for _ in range(2):
         with pytest.raises(ValueError):
-            read.read(table, lambda: with_chips(table), [], fail)
-    assert read.read(table, lambda: with_chips(table), [], lambda row, node: node.metadata.name).values == ["a"]
+            node_values(memory, table, reading)
+    assert node_values(memory, table, reading._replace(make=lambda row, node: node.metadata.name)).values == ["a"]
 
 
 @settings(max_examples=examples(200))
