@@ -15,6 +15,7 @@ from scheduler.api.signed_records import BindingRecord
 from scheduler.api.snapshot import Snapshot
 from scheduler.api.usage import NodeUsage
 from scheduler.cache import ClusterCache
+from scheduler.framework.configuration import Configuration
 from scheduler.framework.cycle import Outcome, run_cycle
 from scheduler.framework.failures import PluginError
 from scheduler.record.decisions import differences, recorded_decisions
@@ -107,6 +108,9 @@ class _Replayer:
         self._cache = ClusterCache(
             begin.scheduler_names, default_queue=begin.default_queue, node_selector=begin.node_selector
         )
+        self._configuration = Configuration((), ())
+        """The configuration of the last session; the same object as long as the recorded ones are equal, as in the
+        scheduler."""
         self._number = 0
         self._evicted: dict[str, Evict] = {}
         """uid -> the latest decision to evict it."""
@@ -150,7 +154,9 @@ class _Replayer:
                 cache.assume(self._rebuilt(recorded))
             case Opened():
                 before = self.finish(None)
-                cache.configure(frame.configuration)
+                if frame.configuration != self._configuration:
+                    self._configuration = frame.configuration
+                cache.configure(self._configuration)
                 self._keep_originals()
                 self._opened = frame, cache.snapshot(frame.now)
                 return before
@@ -172,7 +178,7 @@ class _Replayer:
         limit, external_calls = frame.nodes_limit, ReplayedExternalCalls(self._answered)
         self._answered, self._decisions = Answered(), Decisions()
         try:
-            done.outcome = run_cycle(snapshot, frame.configuration, nodes_limit=limit, external_calls=external_calls)
+            done.outcome = run_cycle(snapshot, self._configuration, nodes_limit=limit, external_calls=external_calls)
             self._decisions = done.outcome.decisions
         except PluginError as error:
             done.error = str(error)

@@ -1,6 +1,7 @@
 """tdm: revocable nodes."""
 
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from scheduler.framework.session import Session
 from scheduler.plugins.tdm.zones import HoursError, parse_hours
 from tests.builders import Raw, World, configuration, group, node, pod
 from tests.unit.plugins.tdm.hours import ALWAYS, NEVER
+from tests.unit.record.test_recording import Recorded
 
 LOAN = {"volcano.sh/revocable-zone": "rz"}
 YES = {"volcano.sh/preemptable": "true"}
@@ -170,6 +172,25 @@ def test_rounds_of_evictions_are_one_period_apart() -> None:
     conf = settings(NEVER, actions="shuffle", **{"tdm.evict.period": "3s"})
     world = World(node("n1", "99c+99Gi", LOAN), job_on("n1", "a", 5))
     assert [len(world.run(conf).evicted) for _ in range(5)] == [1, 0, 0, 1, 0]
+
+
+def test_each_scheduler_of_a_process_has_its_own_rounds() -> None:
+    conf = settings(NEVER, actions="shuffle", **{"tdm.evict.period": "3s"})
+    one, other = (World(node("n1", "99c+99Gi", LOAN), job_on("n1", "a", 5)) for _ in range(2))
+    assert [len(world.run(conf).evicted) for world in (one, one, other)] == [1, 0, 1]
+
+
+@pytest.mark.parametrize("limit", [1 << 30, 1])
+def test_a_replay_has_its_rounds_in_the_same_sessions(tmp_path: Path, limit: int) -> None:
+    """With ``limit`` 1, each session begins a new file, so no session depends on former rounds."""
+    plan = settings(NEVER, actions="shuffle", **{"tdm.evict.period": "3s"})
+    recorded = Recorded(tmp_path, node("n1", "99c+99Gi", LOAN), job_on("n1", "a", 5), limit=limit, plan=plan).run(5)
+
+    sessions = recorded.replayed()
+
+    assert [session.differences for session in sessions] == [[]] * len(sessions)
+    evicted = [len(session.recorded.evictions) for session in sessions if session.recorded]
+    assert evicted == ([1, 0, 0, 1, 0] if limit > 1 else [1] * len(sessions))
 
 
 def test_a_job_for_ordinary_nodes_preempts_preemptable_pods_on_them_only() -> None:
