@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -11,6 +11,9 @@ from scheduler.cli.connection import Cluster, Connection
 from scheduler.cli.output import TABLE, WIDE, key_in, output_option, print_list
 from scheduler.cli.target import connection_options
 from scheduler.cli.view import View, key_of, print_rows, read_objects
+
+if TYPE_CHECKING:
+    from scheduler.api.kinds import Kind
 
 T = TypeVar("T")
 
@@ -77,12 +80,12 @@ def show_list(connection: Connection, flags: ListFlags, view: Callable[[Cluster]
 async def show_once(cluster: Cluster, view: View[T], output: str) -> None:
     """Prints the view once. Raises CommandError."""
     found = [await cluster.fetch(source) for source in view.sources]
-    objects = {
-        source.kind.name: read_objects(source.kind, raws) for source, raws in zip(view.sources, found, strict=True)
+    objects: dict[Kind, list[Any]] = {
+        source.kind: read_objects(source.kind, raws) for source, raws in zip(view.sources, found, strict=True)
     }
     rows = view.rows(objects)
     if output in (TABLE, WIDE):
         print_rows(view, rows, output)
         return
-    unwanted = {key_of(obj) for obj in objects[view.kind.name]} - {view.key(row) for row in rows}
+    unwanted = {key_of(obj) for obj in objects[view.kind]} - {view.key(row) for row in rows}
     print_list([raw for raw in found[0] if key_in(raw) not in unwanted], output, view.kind)

@@ -40,7 +40,7 @@ def list_command(connection: Connection, flags: ListFlags, queue: str) -> None:
     def view(cluster: Cluster) -> View[Any]:
         return View(
             (Source(POD_GROUP, cluster.scope, labels=flags.labels),),
-            lambda objects: [row for row in objects[POD_GROUP.name] if queue in ("", row.spec.queue)],
+            lambda objects: [row for row in objects[POD_GROUP] if queue in ("", row.spec.queue)],
             _COLUMNS if cluster.scope else (_NAMESPACE, *_COLUMNS),
         )
 

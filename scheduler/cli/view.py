@@ -5,7 +5,7 @@ The objects of a view are fetched once (``listing``) or kept up to date by watch
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from scheduler.cli.connection import Raw
 from scheduler.cli.errors import CommandError
@@ -18,9 +18,14 @@ if TYPE_CHECKING:
     from scheduler.cluster.kube.transport.sources import Source
 
 T = TypeVar("T")
-Objects = dict[str, "list[Any]"]
-"""The objects that could be read, by the name of their kind."""
+Obj = TypeVar("Obj", bound="KubeObject")
 Key = tuple[str, str]
+
+
+class ListedObjects(Protocol):
+    """Kind -> the objects of it that could be read."""
+
+    def __getitem__(self, kind: "Kind[Obj]", /) -> "list[Obj]": ...
 
 
 @dataclass(frozen=True)
@@ -29,7 +34,7 @@ class View(Generic[T]):
 
     sources: "tuple[Source, ...]"
     """The first source has the listed objects; rows use those of the others."""
-    rows: Callable[[Objects], list[T]]
+    rows: Callable[[ListedObjects], list[T]]
     """Returns the rows to show."""
     columns: Sequence[Column[T]]
     subject: "Callable[[T], KubeObject] | None" = None
@@ -52,26 +57,27 @@ def print_rows(view: View[T], rows: Sequence[T], output: str = TABLE) -> None:
         echo(line)
 
 
-def read_objects(kind: "Kind", raws: Sequence[Raw]) -> list[Any]:
+def read_objects(kind: "Kind[Obj]", raws: Sequence[Raw]) -> "list[Obj]":
     """Returns the objects that can be read, and prints a warning on stderr for each of the others."""
     return [obj for raw in raws if (obj := read_object(kind, raw)) is not None]
 
 
-def read_object(kind: "Kind", raw: Raw) -> Any:
+def read_object(kind: "Kind[Obj]", raw: Raw) -> "Obj | None":
     """Returns the typed object; if a field is malformed, prints a warning on stderr and returns None."""
     import msgspec
 
     try:
-        return msgspec.convert(raw, kind.struct)
+        obj: Obj = msgspec.convert(raw, kind.struct)
     except msgspec.ValidationError as error:
         from scheduler.api.reasons import field_and_problem  # it loads numpy
 
         field, problem = field_and_problem(error)
         warn(kind.name, *key_in(raw), field or "object", problem)
         return None
+    return obj
 
 
-def read_one(kind: "Kind", raw: Raw) -> Any:
+def read_one(kind: "Kind[Obj]", raw: Raw) -> "Obj":
     """Returns the typed object. Raises CommandError."""
     obj = read_object(kind, raw)
     if obj is None:

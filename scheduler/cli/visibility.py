@@ -32,13 +32,12 @@ def _group_of_owner(connection: Connection, kind: str, name: str) -> str:
         from scheduler.api.kinds import POD_GROUP
         from scheduler.api.objects import controller_of
         from scheduler.api.reasons import no_such_object
-        from scheduler.cli.view import read_object
+        from scheduler.cli.view import read_objects
         from scheduler.cluster.kube.transport.sources import Source
 
         found: list[tuple[str, str]] = []
-        for raw in await cluster.fetch(Source(POD_GROUP, cluster.namespace)):
-            group = read_object(POD_GROUP, raw)
-            owner = controller_of(group) if group is not None else None
+        for group in read_objects(POD_GROUP, await cluster.fetch(Source(POD_GROUP, cluster.namespace))):
+            owner = controller_of(group)
             if owner is not None and owner.name == name and is_kind(kind, owner.kind):
                 found.append((group.metadata.creation_timestamp or "", group.metadata.name))
         if not found:

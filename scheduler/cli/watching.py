@@ -12,7 +12,7 @@ from scheduler.cli.connection import Cluster
 from scheduler.cli.errors import NOT_FOUND, CommandError
 from scheduler.cli.output import TABLE, WIDE, Table, print_object
 from scheduler.cli.text import echo
-from scheduler.cli.view import Key, Objects, View, key_of, warn
+from scheduler.cli.view import Key, ListedObjects, View, key_of, warn
 from scheduler.cluster.kube.process.waiting import cancel
 from scheduler.cluster.kube.transport.sources import Source
 from scheduler.cluster.kube.watch.informer import Informer
@@ -36,8 +36,8 @@ class WatchedObjects:
         self._objects.get(kind, {}).pop((namespace, name), None)
         self.changed.set()
 
-    def objects(self, sources: Sequence[Source]) -> Objects:
-        return {source.kind.name: list(self._objects.get(source.kind, {}).values()) for source in sources}
+    def objects(self, sources: Sequence[Source]) -> ListedObjects:
+        return {source.kind: list(self._objects.get(source.kind, {}).values()) for source in sources}
 
 
 @asynccontextmanager

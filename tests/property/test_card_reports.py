@@ -7,12 +7,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from random import Random
+from typing import Any
 
 import msgspec
 import pytest
 
 from scheduler.api.card_usage import card_summary
-from scheduler.api.kinds import NODE, POD_GROUP, QUEUE
+from scheduler.api.kinds import NODE, POD_GROUP, QUEUE, Kind
 from scheduler.api.names import CARD_NAME, CARD_QUOTA, CARD_REQUEST, GROUP_NAME
 from scheduler.api.queue import QUEUE_PHASES
 from scheduler.api.resource import format_amount
@@ -297,8 +298,10 @@ def listed(history: History, raw: Raw) -> None:
     name = raw["metadata"]["name"]
     view = queue_view(lambda queue: queue.metadata.name == name)
     groups = [o for o in history.cluster.objects() if o["kind"] == "PodGroup"]
-    kinds = ((QUEUE, [raw]), (POD_GROUP, groups))
-    rows = view.rows({kind.name: [msgspec.convert(o, kind.struct) for o in objects] for kind, objects in kinds})
+    objects: dict[Kind, list[Any]] = {
+        kind: [msgspec.convert(o, kind.struct) for o in raws] for kind, raws in ((QUEUE, [raw]), (POD_GROUP, groups))
+    }
+    rows = view.rows(objects)
     titles, line = Table(view.columns, WIDE).lines(rows)
     summary = card_summary(raw["status"].get("cards"))
     assert line.rstrip().endswith(summary or "<none>")

@@ -26,7 +26,7 @@ def flow_view(flow: FlowKind, namespace: str, labels: str = "") -> View[Any]:
     from scheduler.cluster.kube.transport.sources import Source
 
     kind = flow.kind
-    return View((Source(kind, namespace, labels=labels),), lambda objects: objects[kind.name], flow.columns)
+    return View((Source(kind, namespace, labels=labels),), lambda objects: objects[kind], flow.columns)
 
 
 def get_command(flow: FlowKind) -> click.Command:

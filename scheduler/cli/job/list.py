@@ -89,7 +89,7 @@ def list_command(
     def view(cluster: Cluster) -> "View[Job]":
         return View(
             (Source(VCJOB, cluster.scope, labels=flags.labels),),
-            lambda objects: [job for job in objects[VCJOB.name] if wanted(job)],
+            lambda objects: [job for job in objects[VCJOB] if wanted(job)],
             columns if cluster.scope else (_NAMESPACE, *columns),
         )
 

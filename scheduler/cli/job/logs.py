@@ -71,15 +71,14 @@ def logs_command(
 
 async def _pods(cluster: Cluster, name: str, task: str, index: int | None) -> "list[ListedPod]":
     """Returns the Pods, sorted by task and index. Raises CommandError if there are none."""
-    from scheduler.api.kinds import POD, VCJOB
-    from scheduler.cli.pod.state import ListedPod
+    from scheduler.api.kinds import VCJOB
+    from scheduler.cli.pod.state import LISTED_POD
     from scheduler.cluster.kube.transport.sources import Source
 
     labels = {JOB_NAME: name, TASK_SPEC: task, TASK_INDEX: "" if index is None else str(index)}
     selector = ",".join(f"{key}={value}" for key, value in labels.items() if value)
-    kind = POD.decoded_as(ListedPod)
-    found = await cluster.fetch(Source(kind, cluster.namespace, labels=selector))
-    pods: list[ListedPod] = read_objects(kind, found)
+    found = await cluster.fetch(Source(LISTED_POD, cluster.namespace, labels=selector))
+    pods = read_objects(LISTED_POD, found)
     if not pods:
         raw = await cluster.get(VCJOB, cluster.namespace, name)  # a missing job is the better explanation
         state = mapping_in(mapping_in(raw, "status"), "state")

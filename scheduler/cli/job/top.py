@@ -14,7 +14,7 @@ from scheduler.cli.listing import show_once
 from scheduler.cli.output import TABLE, Column, Table
 from scheduler.cli.target import connection_options
 from scheduler.cli.text import age, colour_of, on_terminal
-from scheduler.cli.view import Objects, View
+from scheduler.cli.view import ListedObjects, View
 
 if TYPE_CHECKING:
     from scheduler.cli.job.gang import Gang
@@ -59,9 +59,9 @@ def top_view(namespace: str, queue: str = "", labels: str = "") -> "View[Row]":
     from scheduler.cli.job.workload import workloads
     from scheduler.cluster.kube.transport.sources import Source
 
-    def rows(objects: Objects) -> "list[Row]":
-        groups = objects[POD_GROUP.name]
-        found: list[Row] = [*gangs(objects[VCJOB.name], groups), *workloads(groups, objects[POD.name])]
+    def rows(objects: ListedObjects) -> "list[Row]":
+        groups = objects[POD_GROUP]
+        found: list[Row] = [*gangs(objects[VCJOB], groups), *workloads(groups, objects[POD])]
         return [row for row in found if queue in ("", row.queue)]
 
     columns: list[Column[Row]] = [

@@ -14,10 +14,11 @@ from scheduler.cli.job.restarts import restarts
 from scheduler.cli.output import JSON, NAME, TABLE, YAML, Column, Table, mapping_in, output_option, print_object
 from scheduler.cli.target import connection_options, name_argument
 from scheduler.cli.text import age, echo, pairs
-from scheduler.cli.view import read_object, read_one
+from scheduler.cli.view import read_objects, read_one
 
 if TYPE_CHECKING:
-    from scheduler.api.batch import TaskSpec
+    from scheduler.api.acjob import AscendJob
+    from scheduler.api.batch import Job, TaskSpec
     from scheduler.api.kinds import Kind
     from scheduler.cli.job.gang import Gang
 
@@ -49,7 +50,7 @@ def view_command(connection: Connection, name: str, output: str) -> None:
     connection.run(work)
 
 
-async def _found(cluster: Cluster, name: str) -> "tuple[Kind, Raw]":
+async def _found(cluster: Cluster, name: str) -> "tuple[Kind[Job | AscendJob], Raw]":
     """The vcjob of a name, else the AscendJob. Raises CommandError, about the vcjob."""
     from scheduler.api.kinds import ACJOB, VCJOB
 
@@ -63,21 +64,21 @@ async def _found(cluster: Cluster, name: str) -> "tuple[Kind, Raw]":
         raise
 
 
-async def _lines(cluster: Cluster, kind: "Kind", raw: Raw) -> list[str]:
-    from scheduler.api.kinds import POD_GROUP, VCJOB
+async def _lines(cluster: Cluster, kind: "Kind[Job | AscendJob]", raw: Raw) -> list[str]:
+    from scheduler.api.acjob import AscendJob
+    from scheduler.api.kinds import POD_GROUP
     from scheduler.cli.job import ascendjob
     from scheduler.cli.job.gang import Gang, group_of
     from scheduler.cluster.kube.transport.sources import Source
 
     job = read_one(kind, raw)
-    found = await cluster.fetch(Source(POD_GROUP, cluster.namespace))
-    group = group_of(job, (group for each in found if (group := read_object(POD_GROUP, each)) is not None))
-    if kind is VCJOB:
-        templates = [task.template for task in job.spec.tasks]
-        shown = sections(Gang(job, group), raw)
-    else:
+    group = group_of(job, read_objects(POD_GROUP, await cluster.fetch(Source(POD_GROUP, cluster.namespace))))
+    if isinstance(job, AscendJob):
         templates = [role.template for role in (job.spec.replica_specs or {}).values()]
         shown = ascendjob.sections(job, group, raw)
+    else:
+        templates = [task.template for task in job.spec.tasks]
+        shown = sections(Gang(job, group), raw)
     labels = {**(template_labels(templates[0]) if templates else {}), **(job.metadata.labels or {})}
     name = group.metadata.name if group is not None else f"{job.metadata.name}-{job.metadata.uid}"
     history = await restarts(cluster, labels, f"{cluster.namespace}/{name}", time.time())

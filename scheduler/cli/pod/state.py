@@ -5,9 +5,11 @@ The states of containers say more than the phase: a Pod whose container crashes 
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
 import msgspec
 
+from scheduler.api.kinds import POD
 from scheduler.api.names import POD_SCHEDULED
 from scheduler.api.objects import ENDED_PHASES, KubeObject, PodCondition, PodSpec, Wire
 from scheduler.api.pod_amounts import is_sidecar
@@ -55,6 +57,9 @@ class ListedPod(KubeObject):
 
     spec: PodSpec = msgspec.field(default_factory=PodSpec)
     status: _Status = msgspec.field(default_factory=_Status)
+
+
+LISTED_POD: Final = POD.decoded_as(ListedPod)
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,7 +87,7 @@ def queue_view(wanted: "Callable[[Queue], bool]", labels: str = "") -> View[Queu
 
     return View(
         (Source(QUEUE, labels=labels), Source(POD_GROUP)),
-        lambda objects: _rows([q for q in objects[QUEUE.name] if wanted(q)], objects[POD_GROUP.name]),
+        lambda objects: _rows([q for q in objects[QUEUE] if wanted(q)], objects[POD_GROUP]),
         _COLUMNS,
         lambda row: row.queue,
     )
