@@ -13,7 +13,10 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from scheduler.api.kinds import DEVICE_CLASS, KINDS, NODE, Kind
+import msgspec
+
+from scheduler.api.batch import JobFlow
+from scheduler.api.kinds import DEVICE_CLASS, JOB_FLOW, JOB_TEMPLATE, KINDS, NODE, Kind
 from scheduler.api.names import DEFAULT_NAMESPACE
 from scheduler.api.quantity import QuantityError, parse_quantity
 from scheduler.api.suggestions import closest, did_you_mean
@@ -21,6 +24,7 @@ from scheduler.api.written_values import value_of
 from scheduler.cluster.manifests import Manifest, ManifestError
 from scheduler.cluster.memory.cluster import MemoryCluster
 from scheduler.plugins.capacity_card.card_labels import read_node
+from scheduler.webhooks.jobflow import missing_templates
 from scheduler.webhooks.known_names import NodeNames
 from scheduler.webhooks.mistakes import MAX_WARNINGS, mistakes
 
@@ -33,14 +37,16 @@ def manifest_warnings(
 ) -> list[str]:
     """The warnings about manifests. Of the objects with the same mistake, five are named and the others counted.
 
-    ``schedulers``: the names of the scheduler; ``nodes``: further manifests with the nodes of the cluster. Raises
-    ManifestError.
+    ``schedulers``: the names of the scheduler; ``nodes``: further manifests, with the nodes and JobTemplates of the
+    cluster. Raises ManifestError.
     """
-    known = known_names([*manifests, *nodes], schedulers)
+    everything = [*manifests, *nodes]
+    known = known_names(everything, schedulers)
+    templates = _job_templates(everything)
     titles: dict[str, list[str]] = {}
     others: Counter[str] = Counter()
     for manifest in manifests:
-        for problem in _problems(manifest, known):
+        for problem in (*_problems(manifest, known), *_missing_templates(manifest, templates)):
             named = titles.setdefault(problem, [])
             if len(named) < MAX_OBJECTS:
                 named.append(_title(manifest))
@@ -89,6 +95,32 @@ def _problems(manifest: Manifest, known: NodeNames) -> Iterator[str]:
     yield from mistakes(kind, raw, known)
 
 
+def _job_templates(manifests: Iterable[Manifest]) -> dict[str, set[str]]:
+    """The names of JobTemplates by namespace."""
+    found: dict[str, set[str]] = {}
+    for manifest in manifests:
+        if manifest.kind is JOB_TEMPLATE:
+            found.setdefault(_namespace(manifest), set()).add(manifest.raw["metadata"].get("name") or "")
+    return found
+
+
+def _missing_templates(manifest: Manifest, templates: dict[str, set[str]]) -> list[str]:
+    """The warnings about JobTemplates of a new JobFlow that do not exist. A stored flow may have run its steps."""
+    if manifest.kind is not JOB_FLOW or manifest.raw["metadata"].get("uid"):
+        return []
+    try:
+        steps = msgspec.convert(manifest.raw, JobFlow).spec.flows or ()
+    except msgspec.ValidationError:  # another message says what is malformed
+        return []
+    return missing_templates(
+        ((i, step.name) for i, step in enumerate(steps)), templates.get(_namespace(manifest), set())
+    )
+
+
+def _namespace(manifest: Manifest) -> str:
+    return manifest.raw["metadata"].get("namespace") or DEFAULT_NAMESPACE
+
+
 def _others(number: int) -> str:
     """The end of a warning that is also about other objects."""
     return f" ({number} more object{'s' if number > 1 else ''} with it)" if number else ""
@@ -100,7 +132,7 @@ def _title(manifest: Manifest) -> str:
     if kind is None:
         return manifest.where
     name = meta.get("name") or meta.get("generateName")
-    namespace = f"{meta.get('namespace') or DEFAULT_NAMESPACE}/" if kind.namespaced else ""
+    namespace = f"{_namespace(manifest)}/" if kind.namespaced else ""
     return f"{manifest.where}: {kind.name} {namespace}{name}"
 
 

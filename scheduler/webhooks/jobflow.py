@@ -1,26 +1,63 @@
 """Admission of JobFlows (Volcano's /jobflows/validate): the number of flows, and their dependencies, which form a
-DAG."""
+DAG. JobTemplates may follow later, so a missing one is a warning."""
 
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Final
 
-from scheduler.api.batch import MAX_FLOW_STEPS, JobFlow
+from scheduler.api.batch import MAX_FLOW_STEPS, Flow, JobFlow
 from scheduler.api.flow_order import order_problem
+from scheduler.api.printable import printable
+from scheduler.api.suggestions import did_you_mean
 from scheduler.webhooks.contract import ClusterView, Request, Settings
-from scheduler.webhooks.decoding import spec_validator
+from scheduler.webhooks.decoding import DecodingError, decode, spec_validator
+from scheduler.webhooks.mistakes import MAX_LENGTH, MAX_WARNINGS
+from scheduler.webhooks.validation_result import ValidationResult
 
 _NOT_A_DAG: Final = "jobflow Flow is not DAG"
+_MAX_COMPARED: Final = 100
+_MAX_COMPARED_LENGTH: Final = 63
+"""The number and the length of names among which one that resembles the first missing one is sought: it takes time."""
 
 
 @spec_validator(JobFlow)
-def validate(flow: JobFlow, request: Request, cluster: ClusterView, settings: Settings) -> str:
-    """The problem of the steps or of their dependency graph, or ""."""
+def validate(flow: JobFlow, request: Request, cluster: ClusterView, settings: Settings) -> str | ValidationResult:
+    """The problem of the steps or of their dependency graph, or the JobTemplates of the steps."""
     steps = flow.spec.flows or ()
     if len(steps) > MAX_FLOW_STEPS:
         return f"spec.flows: Too many: {len(steps)}: must have at most {MAX_FLOW_STEPS} items"
     problem = order_problem(steps)
     if problem is None:
-        return ""
+        return ValidationResult(job_templates=_new_steps(steps, request))
     if problem.cycle:
         names = ", ".join(problem.cycle[1:])
         return f"{_NOT_A_DAG}: none of these can start, because each waits for another: {names}"
     return f"{_NOT_A_DAG}: vertex is not defined: {problem.undefined[1]}"
+
+
+def _new_steps(steps: Sequence[Flow], request: Request) -> list[tuple[int, str]]:
+    """The steps that an update adds. What an earlier step waits for is in the status of the flow."""
+    try:
+        before = {step.name for step in decode(request.old, JobFlow).spec.flows or ()}
+    except DecodingError:
+        before = set()
+    return [(index, step.name) for index, step in enumerate(steps) if step.name not in before]
+
+
+def missing_templates(named: Iterable[tuple[int, str]], existing: Collection[str]) -> list[str]:
+    """The warnings about JobTemplates that do not exist, at most ten. ``named``: by steps, each with its index;
+    ``existing``: those of the namespace."""
+    return [printable(each)[:MAX_LENGTH] for each in islice(_missing(named, existing), MAX_WARNINGS)]
+
+
+def _missing(named: Iterable[tuple[int, str]], existing: Collection[str]) -> Iterator[str]:
+    similar = [name for name in existing if len(name) <= _MAX_COMPARED_LENGTH]
+    for index, name in named:
+        if name not in existing:
+            hint = (
+                did_you_mean(name, similar)
+                if len(similar) <= _MAX_COMPARED and len(name) <= _MAX_COMPARED_LENGTH
+                else ""
+            )
+            yield f"spec.flows[{index}].name: there is no JobTemplate {name[:253]!r}; the step waits for it{hint}"
+            similar = []

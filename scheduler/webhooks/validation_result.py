@@ -31,6 +31,9 @@ class ValidationResult(msgspec.Struct, frozen=True):
     parts: list[str | TemplateCheck] = []
     templates: list[bytes] = []
     """The distinct Pod templates, as JSON."""
+    job_templates: list[tuple[int, str]] = []
+    """The new steps of a JobFlow, each with its index and its JobTemplate. Code that has a client warns of JobTemplates
+    that do not exist."""
 
     def text(self, problems: Sequence[str] = ()) -> str:
         """The refusal, or "". ``problems``: for each template the text of the API server; empty if it was not asked."""

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.controlplane
 SECRET = "mine"
 PATHS = (
     *("/jobs/mutate", "/jobs/validate", "/podgroups/validate", "/queues/mutate", "/queues/validate"),
-    "/ascendjobs/validate",
+    *("/ascendjobs/validate", "/jobflows/validate"),
 )
 QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
@@ -63,6 +63,7 @@ class Process:
             RBAC,
             [
                 {"apiGroups": ["scheduling.volcano.sh"], "resources": ["queues"], "verbs": ["get", "list", "watch"]},
+                {"apiGroups": ["flow.volcano.sh"], "resources": ["jobtemplates"], "verbs": ["list"]},
                 {"apiGroups": [group], "resources": kinds, "resourceNames": names, "verbs": ["get", "patch"]},
                 {"apiGroups": [group], "resources": kinds, "verbs": ["create"]},
             ],
@@ -266,6 +267,32 @@ def test_likely_mistakes_are_warnings_that_kubectl_and_job_run_show(
     done = run(["job", "run", f"--kubeconfig={server.plane.kubeconfig}", "-f", str(ours)])
     assert done.stdout == f"run job {name} successfully\n"
     assert done.stderr.splitlines() == ['Warning: unknown field "spec.minAvalable"', f"Warning: {text}"]
+
+
+def test_missing_templates_of_a_job_flow_are_warnings_that_kubectl_shows(server: Process, api: Client) -> None:
+    flow_group = "/apis/flow.volcano.sh/v1alpha1/namespaces/default"
+    name = f"{server.namespace}-train"
+    tasks = [{"replicas": 1, "template": TEMPLATE}]
+    manifest = {"apiVersion": "flow.volcano.sh/v1alpha1", "kind": "JobFlow", "metadata": {"name": name}}
+    flows: list[dict[str, Any]] = [
+        {"name": name},
+        {"name": f"{server.namespace}-trian", "dependsOn": {"targets": [name]}},
+    ]
+    kubectl = [str(server.plane.binaries / "kubectl"), f"--kubeconfig={server.plane.kubeconfig}"]
+
+    def warnings(flows: list[dict[str, Any]]) -> list[str]:
+        written = json.dumps({**manifest, "spec": {"flows": flows}})
+        command = [*kubectl, "apply", "--server-side", "-f", "-"]
+        done = subprocess.run(command, input=written, capture_output=True, text=True, check=True)
+        return [line for line in done.stderr.splitlines() if line.startswith("Warning: ")]
+
+    api.create(f"{flow_group}/jobtemplates", {"metadata": {"name": name}, "spec": {"tasks": tasks}})
+    text = f"Warning: spec.flows[1].name: there is no JobTemplate '{flows[1]['name']}'; the step waits for it"
+    assert warnings(flows) == [f"{text}; did you mean '{name}'?"]
+    assert warnings(flows) == []
+    assert warnings([*flows, {"name": "else"}]) == [
+        "Warning: spec.flows[2].name: there is no JobTemplate 'else'; the step waits for it"
+    ]
 
 
 def test_a_large_vcjob_is_decided_on_in_a_process_of_its_own_which_is_replaced_when_it_is_killed(

@@ -301,3 +301,32 @@ def test_values_of_wrong_types_are_left_to_the_decoder(field: str, value: object
             manifest_warnings([Manifest("x", kind, changed)], OURS)
         tasks = {**raw, "spec": {"tasks": value, "template": value, "containers": value, "schedulerName": value}}
         manifest_warnings([Manifest("x", kind, tasks)], OURS)
+
+
+# --- JobTemplates ---
+def flow(*steps: str, **metadata: str) -> Raw:
+    raw = workload("flow.volcano.sh/v1alpha1", "JobFlow", {"flows": [{"name": step} for step in steps]})
+    raw["metadata"] |= metadata
+    return raw
+
+
+def job_template(name: str, namespace: str = "default") -> Raw:
+    raw = workload("flow.volcano.sh/v1alpha1", "JobTemplate", {"tasks": []})
+    raw["metadata"] = {"name": name, "namespace": namespace}
+    return raw
+
+
+def test_a_template_that_does_not_exist_in_the_namespace_of_the_flow_is_named() -> None:
+    place, text = "x.yaml, document 3: JobFlow default/w: spec.flows", "the step waits for it"
+    assert warnings(job_template("train"), job_template("other", "team"), flow("train", "trian", "other")) == [
+        f"{place}[1].name: there is no JobTemplate 'trian'; {text}; did you mean 'train'?",
+        f"{place}[2].name: there is no JobTemplate 'other'; {text}",
+    ]
+
+
+def test_the_templates_of_the_cluster_count_for_a_flow_that_a_change_adds() -> None:
+    assert manifest_warnings(read(flow("train")), OURS, read(job_template("train"))) == []
+
+
+def test_a_stored_flow_may_have_run_the_steps_whose_templates_are_gone() -> None:
+    assert warnings(flow("train", uid="u")) == []

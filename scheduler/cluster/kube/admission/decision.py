@@ -54,6 +54,8 @@ class Outcome(msgspec.Struct, frozen=True, tag=True):
     """The refusal without the problems of Pod templates."""
     validation: ValidationResult = ValidationResult()
     """The result with the Pod templates that remain to be validated."""
+    warnings: list[str] = []
+    """The warnings in the answer."""
     missing_queues: list[str] = []
     """Queues that the decision looked up and that the view does not have."""
     traceback: str = ""
@@ -64,13 +66,14 @@ def decide(route: Route, body: bytes, view: DecisionView, settings: Settings) ->
     review = read_review(body, route)
     request = review.request
     result, answer, refusal, validation, trace = Result.ALLOWED, b"", "", ValidationResult(), ""
+    warnings = list[str]()
     try:
         new, validation = _call(route, request, view, settings)
         refusal = validation.text()
         if refusal:
             result = Result.DENIED
         else:
-            warnings = warnings_of(request, view, settings) if route.validate else ()
+            warnings = warnings_of(request, view, settings) if route.validate else []
             answer = allowed(review.uid, request.object, new, warnings)
     except MemoryError:  # the process is out of memory
         raise
@@ -87,6 +90,7 @@ def decide(route: Route, body: bytes, view: DecisionView, settings: Settings) ->
         answer,
         truncated(refusal),
         validation,
+        warnings,
         sorted(view.missing_queues),
         truncated(trace),
     )

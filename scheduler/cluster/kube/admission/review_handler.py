@@ -1,5 +1,5 @@
 """Handles reviews: decides on each in this process or in the worker process, reads the queues that the watch has not
-delivered, and has Pod templates validated by the API server."""
+delivered, has Pod templates validated by the API server, and looks up the JobTemplates of JobFlows."""
 
 import asyncio
 import time
@@ -11,13 +11,15 @@ from msgspec.structs import replace
 from scheduler.api.scheduling import Queue
 from scheduler.cluster.kube.admission.cluster_view import DecisionView, WatchedView
 from scheduler.cluster.kube.admission.decision import Outcome, Result, decide
+from scheduler.cluster.kube.admission.job_template_reader import JobTemplateReader
 from scheduler.cluster.kube.admission.queue_reader import QueueReader
-from scheduler.cluster.kube.admission.review import DENIED, FAILED, ReviewError, refused
+from scheduler.cluster.kube.admission.review import DENIED, FAILED, ReviewError, allowed, refused
 from scheduler.cluster.kube.admission.review_queue import BusyError, ReviewQueue, is_small
 from scheduler.cluster.kube.admission.templates import NotValidatedError, TemplateValidator
 from scheduler.cluster.kube.admission.worker_process import WorkerError
 from scheduler.observability.admission_metrics import AdmissionMetrics
 from scheduler.webhooks.contract import Settings
+from scheduler.webhooks.jobflow import missing_templates
 from scheduler.webhooks.routes import Route
 
 READ_SECONDS = 3.0
@@ -42,6 +44,7 @@ class ReviewHandler:
         metrics: AdmissionMetrics,
         review_queue: ReviewQueue,
         templates: TemplateValidator,
+        job_templates: JobTemplateReader,
     ) -> None:
         """``settings``: returns the current settings; ``review_queue``: decides on large reviews."""
         self._view = view
@@ -50,6 +53,7 @@ class ReviewHandler:
         self._metrics = metrics
         self._review_queue = review_queue
         self._templates = templates
+        self._job_templates = job_templates
 
     async def answer(self, route: Route, body: bytes, seconds: float = DEFAULT_TIMEOUT) -> bytes:
         """Returns the AdmissionReview to send back. ``seconds``: the time-out of the API server.
@@ -82,6 +86,8 @@ class ReviewHandler:
         outcome = await self._decide_with_missing_queues(route, body)
         if outcome.validation.templates and not outcome.traceback:
             outcome = await self._validate_templates(outcome, max(0.0, end - time.perf_counter()))
+        if outcome.validation.job_templates and outcome.answer:
+            outcome = await self._warn_of_missing_templates(outcome, max(0.0, end - time.perf_counter()))
         where = {"path": route.path, "namespace": outcome.namespace, "name": outcome.name}
         if outcome.traceback:
             log.error("deciding on a review failed", exception=outcome.traceback, **where)
@@ -119,6 +125,12 @@ class ReviewHandler:
         if not refusal:
             return outcome
         return replace(outcome, result=Result.DENIED, answer=b"", refusal=f"{refusal} {unvalidated}".strip())
+
+    async def _warn_of_missing_templates(self, outcome: Outcome, seconds: float) -> Outcome:
+        """Adds warnings about JobTemplates that do not exist to the answer; none if that is not known in time."""
+        existing = await self._job_templates.read(outcome.namespace, min(seconds, READ_SECONDS))
+        missing = [] if existing is None else missing_templates(outcome.validation.job_templates, existing)
+        return replace(outcome, answer=allowed(outcome.uid, warnings=[*outcome.warnings, *missing]))
 
     async def _decide(self, route: Route, body: bytes, known: Mapping[str, Queue], settings: Settings) -> Outcome:
         if is_small(body):

@@ -14,6 +14,7 @@ from scheduler.api.kinds import NAMESPACE, QUEUE
 from scheduler.api.reasons import Malformed
 from scheduler.cluster.kube.admission.bundle_injector import BundleInjector
 from scheduler.cluster.kube.admission.cluster_view import WatchedView
+from scheduler.cluster.kube.admission.job_template_reader import JobTemplateReader
 from scheduler.cluster.kube.admission.queue_reader import QueueReader
 from scheduler.cluster.kube.admission.review_handler import ReviewHandler
 from scheduler.cluster.kube.admission.review_queue import ReviewQueue
@@ -111,7 +112,13 @@ class Admission:
         self._review_queue = ReviewQueue(view)
         templates = TemplateValidator(client, settings.namespace)
         review_handler = ReviewHandler(
-            view, QueueReader(client, metrics), lambda: self._webhook_settings, metrics, self._review_queue, templates
+            view,
+            QueueReader(client, metrics),
+            lambda: self._webhook_settings,
+            metrics,
+            self._review_queue,
+            templates,
+            JobTemplateReader(client),
         )
         self._tls = ServingContext()
         self._server = AdmissionServer(

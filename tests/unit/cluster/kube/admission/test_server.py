@@ -6,7 +6,7 @@ import json
 import os
 import signal
 import ssl
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
@@ -21,6 +21,7 @@ from scheduler.api.objects import ObjectMeta
 from scheduler.api.scheduling import Queue, QueueSpec, QueueStatus
 from scheduler.cluster.kube.admission.cluster_view import DecisionView, WatchedView
 from scheduler.cluster.kube.admission.decision import Outcome, decide
+from scheduler.cluster.kube.admission.job_template_reader import MAX_PAGES, JobTemplateReader
 from scheduler.cluster.kube.admission.queue_reader import QueueReader
 from scheduler.cluster.kube.admission.review_handler import ReviewHandler
 from scheduler.cluster.kube.admission.review_queue import MAX_INLINE_BYTES, MAX_INLINE_OBJECTS, BusyError, ReviewQueue
@@ -66,6 +67,7 @@ class World:
             self.metrics,
             self.review_queue,
             TemplateValidator(client, "ours"),
+            JobTemplateReader(client),
         )
         self.server = AdmissionServer(review_handler, known, "127.0.0.1", 0, shutdown_timeout=5.0)
 
@@ -171,6 +173,85 @@ def test_a_write_that_is_allowed_is_answered_with_warnings_by_the_validating_web
             answer = {"uid": "u-1", "allowed": True, "warnings": [text]}
             assert await world.ask("/queues/validate", obj) == answer
             assert "warnings" not in await world.ask("/queues/mutate", obj)
+
+    run(scenario)
+
+
+JOB_TEMPLATES = "/apis/flow.volcano.sh/v1alpha1/namespaces/default/jobtemplates"
+
+
+def job_flow(*steps: str, **metadata: Any) -> Json:
+    return {"metadata": {"name": "f", **metadata}, "spec": {"flows": [{"name": step} for step in steps]}}
+
+
+def template_pages(*pages: Sequence[str]) -> Callable[[Call, web.Request], Awaitable[Answer]]:
+    """A handler that lists the metadata of JobTemplates, page by page."""
+
+    async def answer(call: Call, request: web.Request) -> Answer:
+        assert "as=PartialObjectMetadataList" in call.headers["Accept"]
+        number = int(call.query.get("continue", 0))
+        following = str(number + 1) if number + 1 < len(pages) else ""
+        return {"metadata": {"continue": following}, "items": [{"metadata": {"name": name}} for name in pages[number]]}
+
+    return answer
+
+
+@pytest.mark.parametrize("padding", [0, 100_000])
+def test_missing_templates_of_a_job_flow_are_warnings(padding: int) -> None:
+    """A large review is decided on in the worker process."""
+
+    async def scenario() -> None:
+        async with running_server() as world:
+            world.api.on("GET", JOB_TEMPLATES, template_pages(["train"], ["report"]))
+            flow = job_flow("train", "trian", "report", "x", annotations={"note": "x" * padding})
+            assert await world.ask("/jobflows/validate", flow) == {
+                "uid": "u-1",
+                "allowed": True,
+                "warnings": [
+                    "spec.flows[1].name: there is no JobTemplate 'trian'; the step waits for it; did you mean 'train'?",
+                    "spec.flows[3].name: there is no JobTemplate 'x'; the step waits for it",
+                ],
+            }
+            assert [call.query for call in world.api.to("GET", JOB_TEMPLATES)] == [
+                {"limit": "500"},
+                {"limit": "500", "continue": "1"},
+            ]
+
+    run(scenario)
+
+
+def test_an_update_warns_of_the_templates_of_new_steps_only() -> None:
+    async def scenario() -> None:
+        async with running_server() as world:
+            world.api.on("GET", JOB_TEMPLATES, template_pages(["train"]))
+            old = job_flow("train", "gone")
+            response = await world.ask("/jobflows/validate", job_flow("gone", "new", "train"), "UPDATE", oldObject=old)
+            assert response["warnings"] == ["spec.flows[1].name: there is no JobTemplate 'new'; the step waits for it"]
+            labelled = job_flow("train", "gone", labels={"a": "b"})
+            assert "warnings" not in await world.ask("/jobflows/validate", labelled, "UPDATE", oldObject=old)
+            assert len(world.api.to("GET", JOB_TEMPLATES)) == 1
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("status", [403, 404, 500])
+def test_a_job_flow_is_allowed_without_warnings_if_its_templates_cannot_be_read(status: int) -> None:
+    async def scenario() -> None:
+        async with running_server() as world:
+            world.api.answer("GET", JOB_TEMPLATES, {"message": "no"}, status)
+            assert await world.ask("/jobflows/validate", job_flow("train")) == {"uid": "u-1", "allowed": True}
+            refused = await world.ask("/jobflows/validate", {"spec": {"flows": [{"name": "a"}] * 2001}})
+            assert not refused["allowed"]
+
+    run(scenario)
+
+
+def test_of_a_namespace_with_very_many_templates_it_is_not_known_which_are_missing() -> None:
+    async def scenario() -> None:
+        async with running_server() as world:
+            world.api.on("GET", JOB_TEMPLATES, template_pages(*(["train"] for _ in range(MAX_PAGES + 1))))
+            assert "warnings" not in await world.ask("/jobflows/validate", job_flow("x"))
+            assert len(world.api.to("GET", JOB_TEMPLATES)) == MAX_PAGES
 
     run(scenario)
 
