@@ -13,8 +13,6 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-import msgspec
-
 from scheduler.api.batch import JobFlow
 from scheduler.api.kinds import DEVICE_CLASS, JOB_FLOW, JOB_TEMPLATE, KINDS, NODE, Kind
 from scheduler.api.names import DEFAULT_NAMESPACE

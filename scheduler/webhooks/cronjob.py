@@ -1,4 +1,5 @@
-"""Admission of CronJobs: schedule, time zone and name (Volcano's /cronjobs/validate)."""
+"""Admission of CronJobs: schedule, time zone and name (Volcano's /cronjobs/validate), and whether their jobs can
+start."""
 
 import re
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from scheduler.api.cron import CronError, load_zone, parse_cron
 from scheduler.webhooks.contract import ClusterView, Request, Settings
 from scheduler.webhooks.decoding import spec_validator
 from scheduler.webhooks.fields import quote
+from scheduler.webhooks.job import template_problem
 from scheduler.webhooks.names import qualified_name
 
 _MAX_NAME_BYTES: Final = 52
@@ -20,7 +22,13 @@ _ZONE_SEGMENT: Final = re.compile(r"[A-Za-z.\-_0-9+]{1,14}")
 def validate(cron_job: CronJob, request: Request, cluster: ClusterView, settings: Settings) -> str:
     """All problems of the CronJob in one text, or ""."""
     name = cron_job.metadata.name or request.name
-    return "; ".join(filter(None, ("".join(_spec_problems(cron_job.spec)).strip(), _name_problem(name))))
+    of_job = template_problem(cron_job.spec.job_template.spec, settings)
+    problems = (
+        "".join(_spec_problems(cron_job.spec)).strip(),
+        _name_problem(name),
+        f"spec.jobTemplate: {of_job}" if of_job else "",
+    )
+    return "; ".join(filter(None, problems))
 
 
 def _spec_problems(spec: CronJobSpec) -> Iterator[str]:

@@ -45,6 +45,7 @@ from scheduler.api.objects import ENDED_PHASES
 from scheduler.api.printable import printable
 from scheduler.api.suggestions import REQUESTED_ONLY, closest, other_scheduler, similar_resource
 from scheduler.webhooks.contract import ClusterView, Json, Request, Settings
+from scheduler.webhooks.job import starting_warnings
 from scheduler.webhooks.known_names import COMMON, KnownNames, QueueNames
 
 MAX_WARNINGS: Final = 10
@@ -113,6 +114,9 @@ class _Object:
         for path, part in job_specs(kind, spec):
             yield from self._scheduler(part.get("schedulerName"), path, served=True)
             yield from self._amounts(part.get("minResources"), f"{path}.minResources")
+            if kind in JOBS:
+                stored = bool(metadata.get("uid"))
+                yield from (f"{path}.tasks: {problem}" for problem in starting_warnings(part, stored=stored))
         for path, template in pod_templates(kind, spec):
             own = mapping(template.get("metadata"))
             yield from self._annotations(own, f"{path}.")
@@ -212,6 +216,10 @@ def _annotations_of(raw: Json) -> object:
 _WORKLOADS: Final = frozenset({DEPLOYMENT, REPLICA_SET, STATEFUL_SET, DAEMON_SET, REPLICATION_CONTROLLER, BATCH_JOB})
 
 
+JOBS: Final = frozenset({VCJOB, JOB_TEMPLATE, CRON_JOB})
+"""Kinds that contain the spec of a vcjob."""
+
+
 def job_specs(kind: Kind, spec: Json) -> Iterator[tuple[str, Json]]:
     """The spec of each job in an object, with its path."""
     if kind is CRON_JOB:
@@ -227,7 +235,7 @@ def pod_templates(kind: Kind, spec: Json) -> Iterator[tuple[str, Json]]:
     elif kind is ACJOB:
         for name, role in mapping(spec.get("replicaSpecs")).items():
             yield f"spec.replicaSpecs[{name[:64]}].template", mapping(mapping(role).get("template"))
-    elif kind in (VCJOB, JOB_TEMPLATE, CRON_JOB):
+    elif kind in JOBS:
         for path, part in job_specs(kind, spec):
             for i, task in enumerate(items(part.get("tasks"))):
                 yield f"{path}.tasks[{i}].template", mapping(mapping(task).get("template"))

@@ -10,8 +10,8 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from scheduler.api.kinds import ACJOB, CRON_JOB, HYPER_NODE, JOB_FLOW, POD, POD_GROUP, QUEUE, VCJOB, Kind
-from scheduler.webhooks import ascendjob, cronjob, hypernode, job, jobflow, pod, podgroup, queue
+from scheduler.api.kinds import ACJOB, CRON_JOB, HYPER_NODE, JOB_FLOW, JOB_TEMPLATE, POD, POD_GROUP, QUEUE, VCJOB, Kind
+from scheduler.webhooks import ascendjob, cronjob, hypernode, job, jobflow, jobtemplate, pod, podgroup, queue
 from scheduler.webhooks.contract import ClusterView, Json, Mutator, Operation, Request, Settings, Validator
 from scheduler.webhooks.validation_result import ValidationResult
 
@@ -37,9 +37,9 @@ class Route(msgspec.Struct, frozen=True):
 
 BINARY_DEFAULT: Final = (
     "/jobs/mutate", "/jobs/validate", "/podgroups/mutate", "/pods/validate", "/pods/mutate", "/queues/mutate",
-    "/queues/validate", "/jobflows/validate", "/ascendjobs/validate",
+    "/queues/validate", "/jobflows/validate", "/jobtemplates/validate", "/ascendjobs/validate",
 )  # fmt: skip
-"""The paths that the program serves by default: Volcano's, and those for JobFlows and AscendJobs."""
+"""The paths that the program serves by default: Volcano's, and those for JobFlows, JobTemplates and AscendJobs."""
 
 
 @cache
@@ -55,6 +55,7 @@ def routes() -> dict[str, Route]:
         Route("/pods/mutate", POD, _CREATE, mutate=pod.mutate),
         Route("/pods/validate", POD, _CREATE, validate=pod.validate),
         Route("/jobflows/validate", JOB_FLOW, _WRITE, validate=jobflow.validate),
+        Route("/jobtemplates/validate", JOB_TEMPLATE, _WRITE, validate=jobtemplate.validate),
         Route("/hypernodes/validate", HYPER_NODE, _WRITE, validate=hypernode.validate),
         Route("/cronjobs/validate", CRON_JOB, _WRITE, validate=cronjob.validate),
         Route("/ascendjobs/validate", ACJOB, _WRITE, validate=ascendjob.validate),

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.controlplane
 SECRET = "mine"
 PATHS = (
     *("/jobs/mutate", "/jobs/validate", "/podgroups/validate", "/queues/mutate", "/queues/validate"),
-    *("/ascendjobs/validate", "/jobflows/validate"),
+    *("/ascendjobs/validate", "/jobflows/validate", "/jobtemplates/validate"),
 )
 QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
@@ -286,13 +286,28 @@ def test_missing_templates_of_a_job_flow_are_warnings_that_kubectl_shows(server:
         done = subprocess.run(command, input=written, capture_output=True, text=True, check=True)
         return [line for line in done.stderr.splitlines() if line.startswith("Warning: ")]
 
-    api.create(f"{flow_group}/jobtemplates", {"metadata": {"name": name}, "spec": {"tasks": tasks}})
+    template = {**manifest, "kind": "JobTemplate", "spec": {"tasks": tasks}}
+    api.create(f"{flow_group}/jobtemplates", template)
     text = f"Warning: spec.flows[1].name: there is no JobTemplate '{flows[1]['name']}'; the step waits for it"
     assert warnings(flows) == [f"{text}; did you mean '{name}'?"]
     assert warnings(flows) == []
     assert warnings([*flows, {"name": "else"}]) == [
         "Warning: spec.flows[2].name: there is no JobTemplate 'else'; the step waits for it"
     ]
+
+
+def test_a_template_of_jobs_that_can_never_start_is_refused(server: Process, api: Client) -> None:
+    tasks = [
+        {"name": "master", "replicas": 1, "template": TEMPLATE, "dependsOn": {"name": ["worker"]}},
+        {"name": "worker", "replicas": 2, "template": TEMPLATE},
+    ]
+    spec = {"tasks": tasks, "plugins": {"pytorch": ["--wait-master-enabled"]}}
+    template = {"apiVersion": "flow.volcano.sh/v1alpha1", "kind": "JobTemplate", "spec": spec}
+    made = {**template, "metadata": {"name": f"{server.namespace}-circle"}}
+    status, message = refusal(
+        lambda: api.create("/apis/flow.volcano.sh/v1alpha1/namespaces/default/jobtemplates", made)
+    )
+    assert (status, "the job can never start: task master waits for 2 ready Pods" in message) == (400, True)
 
 
 def test_a_large_vcjob_is_decided_on_in_a_process_of_its_own_which_is_replaced_when_it_is_killed(

@@ -9,6 +9,7 @@
 /pods/mutate: {kind: pod, group: "", version: v1, resource: pods, operations: [CREATE]}
 /pods/validate: {kind: pod, group: "", version: v1, resource: pods, operations: [CREATE]}
 /jobflows/validate: {kind: jobflow, group: flow.volcano.sh, version: v1alpha1, resource: jobflows, operations: [CREATE, UPDATE]}
+/jobtemplates/validate: {kind: jobtemplate, group: flow.volcano.sh, version: v1alpha1, resource: jobtemplates, operations: [CREATE, UPDATE]}
 /hypernodes/validate: {kind: hypernode, group: topology.volcano.sh, version: v1alpha1, resource: hypernodes, operations: [CREATE, UPDATE]}
 /cronjobs/validate: {kind: cronjob, group: batch.volcano.sh, version: v1alpha1, resource: cronjobs, operations: [CREATE, UPDATE]}
 /ascendjobs/validate: {kind: ascendjob, group: mindxdl.gitee.com, version: v1, resource: ascendjobs, operations: [CREATE, UPDATE]}

@@ -21,6 +21,7 @@ _VALIDATING: Final = (
     "/hypernodes/validate",
     "/cronjobs/validate",
     "/jobflows/validate",
+    "/jobtemplates/validate",
 )
 """Without Queues, PodGroups and Pods. They may be copied from a cluster in a state that admission refuses, such as a
 PodGroup in a closed queue or a queue without its parent, and the simulation shows what happens then."""

@@ -11,6 +11,7 @@ import msgspec
 
 from scheduler.api import batch
 from scheduler.api.names import DEFAULT_QUEUE, DEFAULT_TASK
+from scheduler.api.start_order import start_problems
 from scheduler.controllers.effects import Json
 from scheduler.controllers.job.plugins.hosts import pod_name
 from scheduler.controllers.job.policies import Policy, parse_policies
@@ -99,6 +100,8 @@ class ParsedSpec:
         """Field and problem of everything that is ignored."""
         self.refusal = self._refuse()
         """Why the spec cannot be used at all, or ""."""
+        self.start = start_problems(spec)
+        """Which tasks can never start."""
         self.policies, bad = parse_policies(spec.policies, "spec.policies")
         self.malformed += bad
         if self.refusal:

@@ -100,6 +100,9 @@ class JobReconciler:
         pod_specs = ((f"spec.tasks[{i}].template.spec", task.template_spec()) for i, task in tasks)
         for field, problem in scheduler_problems(self._job.spec.scheduler_name, pod_specs, self._schedulers):
             self._recorder.warn(field, EVENT_MALFORMED, f"{field}: {problem}")
+        start = self._parsed_spec.start
+        problem = "; ".join(filter(None, (start.refusal, *start.warnings)))
+        self._recorder.warn("start", EVENT_MALFORMED, problem and f"spec.tasks: {problem}")
 
     def _reconcile(self, commands: Commands) -> None:
         parsed_spec, state, plan = self._parsed_spec, self._state, self._plan
@@ -108,6 +111,9 @@ class JobReconciler:
             plan.problem = parsed_spec.refusal
             return
         before = phase_of(self._job)
+        if before is None and parsed_spec.start.refusal:  # a later version of the spec may do without
+            plan.problem = parsed_spec.start.refusal
+            return
         if not state.compared:
             state.compared = True
             if before not in IDLE_PHASES:

@@ -5,7 +5,8 @@ and a valid value.
 """
 
 from scheduler.webhooks.job.mutate import mutate
+from scheduler.webhooks.job.starting import starting_warnings, template_problem
 from scheduler.webhooks.job.templates import template_checks
 from scheduler.webhooks.job.validate import validate
 
-__all__ = ["mutate", "template_checks", "validate"]
+__all__ = ["mutate", "starting_warnings", "template_checks", "template_problem", "validate"]

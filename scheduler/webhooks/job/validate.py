@@ -13,6 +13,7 @@ from scheduler.webhooks.job.decoding import decode_job, number_problems
 from scheduler.webhooks.job.mutate import with_defaults
 from scheduler.webhooks.job.policies import duration_problems, policy_problems, timeout_problems
 from scheduler.webhooks.job.references import mpi_problems, plugin_problems, queue_problems, volume_problems
+from scheduler.webhooks.job.starting import TOO_FEW_REPLICAS, starting_problems
 from scheduler.webhooks.job.tasks import dependency_problems, tasks_problems
 from scheduler.webhooks.job.templates import MAX_TEMPLATES, Templates, decode_templates
 from scheduler.webhooks.job.update import update_problems
@@ -66,7 +67,7 @@ def _validate_creation(raw: Json, name: str, cluster: ClusterView, settings: Set
     if job_name_problems:
         text += f"create job with name {name} validate failed [{' '.join(job_name_problems)}]"
     if sum(task.replicas for task in spec.tasks) < spec.min_available:
-        text += " job 'minAvailable' should not be greater than total replicas in tasks;"
+        text += TOO_FEW_REPLICAS
     text += policy_problems(spec.policies or [], "spec.policies")
     text += plugin_problems(spec.plugins or {}, settings.job_plugins)
     text += volume_problems(spec.volumes or [])
@@ -88,6 +89,7 @@ def _additional_problems(job: batch.Job, templates: Templates) -> Iterator[str]:
     spec = job.spec
     yield from number_problems(spec)
     yield from request_problems(job.metadata.annotations)
+    yield from starting_problems(spec)
     for index in range(len(spec.tasks)):
         for problem in name_problems(templates[index].metadata.annotations):
             yield f"spec.tasks[{index}].template.{problem}"

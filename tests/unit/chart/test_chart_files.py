@@ -49,12 +49,13 @@ def test_the_resource_definitions_are_those_of_deploy() -> None:
     assert (CHART / "crds").resolve() == ROOT / "deploy" / "crds"
 
 
-def test_the_admissions_are_those_that_volcanos_chart_has_and_those_of_job_flows_and_ascend_jobs(
+def test_the_admissions_are_those_that_volcanos_chart_has_and_those_of_flows_templates_and_ascend_jobs(
     schema: dict[str, Any],
 ) -> None:
     assert load("values.yaml")["webhooks"]["admissions"] == [
         "/jobs/mutate", "/jobs/validate", "/podgroups/validate", "/queues/mutate", "/queues/validate",
-        "/hypernodes/validate", "/cronjobs/validate", "/jobflows/validate", "/ascendjobs/validate",
+        "/hypernodes/validate", "/cronjobs/validate", "/jobflows/validate", "/jobtemplates/validate",
+        "/ascendjobs/validate",
     ]  # fmt: skip
     allowed = schema["properties"]["webhooks"]["properties"]["admissions"]["items"]["enum"]
     assert sorted(allowed) == sorted(routes())

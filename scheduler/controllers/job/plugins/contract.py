@@ -10,10 +10,11 @@ import msgspec
 
 from scheduler.api import batch
 from scheduler.api.kinds import Kind
+from scheduler.api.plugin_arguments import ArgumentError
 from scheduler.controllers.effects import Json
 
 
-class PluginError(ValueError):
+class PluginError(ArgumentError):
     """The arguments or the job do not fit the plugin; the message says which and why."""
 
 
@@ -45,10 +46,10 @@ class JobPlugin(Protocol):
 
 @contextmanager
 def naming_plugin(name: str) -> Iterator[None]:
-    """Adds the name of the plugin to a PluginError."""
+    """Raises PluginError with the name of the plugin for an ArgumentError or PluginError."""
     try:
         yield
-    except PluginError as error:
+    except ArgumentError as error:
         raise PluginError(f"plugin {name}: {error}") from error
 
 

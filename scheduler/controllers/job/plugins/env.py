@@ -1,11 +1,11 @@
 """Job plugin env: a Pod knows its index in its task."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from scheduler.api import batch
+from scheduler.api.job_plugins import EnvOptions
+from scheduler.api.plugin_arguments import parse
 from scheduler.controllers.effects import Json
-from scheduler.controllers.job.plugins.arguments import parse
 from scheduler.controllers.job.plugins.contract import JobPlugin
 from scheduler.controllers.job.plugins.podspec import add_env, all_containers
 
@@ -13,14 +13,9 @@ NAMES = ("VK_TASK_INDEX", "VC_TASK_INDEX")
 """The older name, and today's."""
 
 
-@dataclass(frozen=True)
-class Options:
-    """It has none."""
-
-
 class Env(JobPlugin):
     def __init__(self, job: batch.Job, arguments: Sequence[str]) -> None:
-        parse(Options, arguments)
+        parse(EnvOptions, arguments)
 
     def mutate_pod(self, pod: Json, task: batch.TaskSpec, index: int, job: batch.Job) -> None:
         entries = [{"name": name, "value": str(index)} for name in NAMES]

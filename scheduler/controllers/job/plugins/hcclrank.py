@@ -4,26 +4,20 @@ A RANK that the template sets is taken as it is.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from scheduler.api import batch
+from scheduler.api.job_plugins import HcclRankOptions
 from scheduler.api.names import HCCL_RANK_INDEX
+from scheduler.api.plugin_arguments import parse
 from scheduler.controllers.effects import Json
-from scheduler.controllers.job.plugins.arguments import parse
 from scheduler.controllers.job.plugins.contract import JobPlugin
 from scheduler.controllers.job.plugins.hosts import rank
 from scheduler.controllers.job.plugins.podspec import find_env
 
 
-@dataclass(frozen=True)
-class Options:
-    master: str = "master"
-    worker: str = "worker"
-
-
 class HcclRank(JobPlugin):
     def __init__(self, job: batch.Job, arguments: Sequence[str]) -> None:
-        self._options = parse(Options, arguments)
+        self._options = parse(HcclRankOptions, arguments)
 
     def mutate_pod(self, pod: Json, task: batch.TaskSpec, index: int, job: batch.Job) -> None:
         given = find_env(pod, "RANK")

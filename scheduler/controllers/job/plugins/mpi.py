@@ -4,28 +4,21 @@ It relies on plugins svc and ssh, which admission adds to a job that names mpi.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 from scheduler.api import batch
+from scheduler.api.job_plugins import MpiOptions
+from scheduler.api.plugin_arguments import parse
 from scheduler.controllers.effects import Json
-from scheduler.controllers.job.plugins.arguments import option, parse
 from scheduler.controllers.job.plugins.contract import JobPlugin
 from scheduler.controllers.job.plugins.hosts import find_task, task_hosts
 from scheduler.controllers.job.plugins.podspec import add_env, all_containers, open_port
 
 
-@dataclass(frozen=True)
-class Options:
-    master: str = "master"
-    worker: str = "worker"
-    port: int = option(22)
-
-
 class Mpi(JobPlugin):
     def __init__(self, job: batch.Job, arguments: Sequence[str]) -> None:
         self._job = job
-        self._options = parse(Options, arguments)
+        self._options = parse(MpiOptions, arguments)
 
     @cached_property
     def _env(self) -> list[Json]:

@@ -4,11 +4,11 @@ It relies on plugin svc, which admission adds to a job that names pytorch.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from scheduler.api import batch
+from scheduler.api.job_plugins import WAIT_CONTAINER, PytorchOptions
+from scheduler.api.plugin_arguments import parse
 from scheduler.controllers.effects import Json
-from scheduler.controllers.job.plugins.arguments import option, parse
 from scheduler.controllers.job.plugins.contract import JobPlugin
 from scheduler.controllers.job.plugins.hosts import find_task, first_host, rank, replicas
 from scheduler.controllers.job.plugins.podspec import add_env, add_init_container, containers, open_port
@@ -26,20 +26,9 @@ done
 """Ends when the master listens; fails when the time is up."""
 
 
-@dataclass(frozen=True)
-class Options:
-    master: str = "master"
-    worker: str = "worker"
-    port: int = option(23456)
-    wait_master_enabled: bool = False
-    wait_master_timeout: int = option(300, among=range(1, 86_401))
-    """Seconds."""
-    wait_master_image: str = "busybox:1.36.1"
-
-
 class Pytorch(JobPlugin):
     def __init__(self, job: batch.Job, arguments: Sequence[str]) -> None:
-        self._options = options = parse(Options, arguments)
+        self._options = options = parse(PytorchOptions, arguments)
         master = find_task(job, options.master)
         self._env: list[Json] | None = None
         """The variables of every Pod; None without a master: nothing is distributed, as in Volcano."""
@@ -65,7 +54,7 @@ class Pytorch(JobPlugin):
 
     def _wait(self, env: list[Json]) -> Json:
         return {
-            "name": "wait-for-master",
+            "name": WAIT_CONTAINER,
             "image": self._options.wait_master_image,
             "command": ["sh", "-c", WAIT_SCRIPT],
             "env": [*env[:2], {"name": "WAIT_SECONDS", "value": str(self._options.wait_master_timeout)}],

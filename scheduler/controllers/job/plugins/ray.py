@@ -4,41 +4,23 @@ It relies on plugin svc, which admission adds to a job that names ray.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from scheduler.api import batch
+from scheduler.api.job_plugins import RayOptions, ray_head
 from scheduler.api.kinds import SERVICE, VCJOB
 from scheduler.api.names import JOB_NAME, JOB_NAMESPACE, TASK_SPEC
+from scheduler.api.plugin_arguments import parse
 from scheduler.controllers.effects import Json
-from scheduler.controllers.job.plugins.arguments import option, parse
 from scheduler.controllers.job.plugins.contract import JobPlugin, PluginError, Wanted
-from scheduler.controllers.job.plugins.hosts import find_task, first_host
+from scheduler.controllers.job.plugins.hosts import first_host
 from scheduler.controllers.job.plugins.podspec import find_container, open_port, port_name
 from scheduler.controllers.owners import owned
 
 
-@dataclass(frozen=True)
-class Options:
-    head: str = "head"
-    head_container: str = option("head", "headContainer")
-    worker: str = "worker"
-    worker_container: str = option("worker", "workerContainer")
-    port: int = option(6379)
-    dashboard_port: int = option(8265, "dashboardPort")
-    client_port: int = option(10001, "clientPort", "clientServerPort")
-    """Volcano's program knows the first flag, its guide the second."""
-
-
 class Ray(JobPlugin):
     def __init__(self, job: batch.Job, arguments: Sequence[str]) -> None:
-        self._options = options = parse(Options, arguments)
-        head = find_task(job, options.head)
-        if head is None:
-            raise PluginError(f"job {job.metadata.name} has no task {options.head!r}; name it by --head")
-        container = _container(head.template, head, options.head_container, "headContainer")
-        worker = find_task(job, options.worker)
-        if worker is not None:
-            _container(worker.template, worker, options.worker_container, "workerContainer")
+        self._options = options = parse(RayOptions, arguments)
+        head, container = ray_head(job.spec, options)
         self._ports = {
             "gcs": options.port,
             "dashboard": options.dashboard_port,
@@ -53,12 +35,12 @@ class Ray(JobPlugin):
 
     def mutate_pod(self, pod: Json, task: batch.TaskSpec, index: int, job: batch.Job) -> None:
         if task.name == self._options.head:
-            container = _container(pod, task, self._options.head_container, "headContainer")
+            container = _container(pod, self._options.head_container)
             container["command"] = self._head_command
             for name, number in self._ports.items():
                 open_port(container, name, number)
         elif task.name == self._options.worker:
-            container = _container(pod, task, self._options.worker_container, "workerContainer")
+            container = _container(pod, self._options.worker_container)
             container["command"] = self._worker_command
 
     def wanted(self, job: batch.Job) -> list[Wanted]:
@@ -77,10 +59,10 @@ class Ray(JobPlugin):
         return [Wanted(SERVICE, name, lambda: owned(SERVICE, name, VCJOB, job, spec=spec))]
 
 
-def _container(pod: Json, task: batch.TaskSpec, name: str, flag: str) -> Json:
+def _container(pod: Json, name: str) -> Json:
     container = find_container(pod, name)
-    if container is None:
-        raise PluginError(f"task {task.name} has no container {name!r}; name it by --{flag}")
+    if container is None:  # its template has one
+        raise PluginError(f"there is no container {name!r}")
     return container
 
 

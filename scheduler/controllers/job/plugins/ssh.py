@@ -7,56 +7,27 @@ that is scaled: Pods would not see it, since a ``subPath`` mount is not refreshe
 The library for keys is imported when a job uses the plugin: it takes a tenth of the time to load explain and simulate.
 """
 
-import reprlib
 from base64 import b64encode
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
 
 from scheduler.api import batch
+from scheduler.api.job_plugins import ROOT_DIRECTORY, RSA, SshOptions
 from scheduler.api.kinds import SECRET, VCJOB
+from scheduler.api.plugin_arguments import parse
 from scheduler.controllers.effects import Json
-from scheduler.controllers.job.plugins.arguments import option, parse
 from scheduler.controllers.job.plugins.contract import JobPlugin, PluginError, Wanted
 from scheduler.controllers.job.plugins.hosts import task_hosts
 from scheduler.controllers.job.plugins.podspec import add_volume, all_containers, mount
 from scheduler.controllers.owners import owned
 
-ROOT_DIRECTORY = "/root/.ssh"
 PRIVATE_KEY, PUBLIC_KEY, AUTHORIZED_KEYS, CONFIG = "id_rsa", "id_rsa.pub", "authorized_keys", "config"
 """The names that Volcano gives these files, whatever the type of the key: programs read the type from the content."""
-ED25519: Final = "ed25519"
-RSA: Final = "rsa"
-KEY_TYPES: Final = (ED25519, RSA)
-
-
-@dataclass(frozen=True)
-class Options:
-    directory: str = option(ROOT_DIRECTORY, "ssh-key-file-path")
-    private_key: str = option("", "ssh-private-key")
-    public_key: str = option("", "ssh-public-key")
-    key_type: str = option(ED25519, "ssh-key-type")
-    """The type of a generated key. RSA is for images whose ssh does not know Ed25519, or whose programs read RSA keys
-    only."""
-    port: int = option(22, "ssh-port")
-    no_root: bool = False
-    """No effect. Older versions of Volcano had the flag, and manifests still set it."""
 
 
 class Ssh(JobPlugin):
     def __init__(self, job: batch.Job, arguments: Sequence[str]) -> None:
-        self._options = options = parse(Options, arguments)
-        if not options.directory.startswith("/") or ":" in options.directory:
-            raise PluginError(
-                f"argument --ssh-key-file-path={reprlib.repr(options.directory)} must be an absolute path without ':'"
-            )
-        if options.public_key and not options.private_key:
-            raise PluginError("argument --ssh-public-key needs the key that fits it: --ssh-private-key=...")
-        if options.key_type not in KEY_TYPES:
-            raise PluginError(
-                f"argument --ssh-key-type={reprlib.repr(options.key_type)} must be one of {', '.join(KEY_TYPES)}"
-            )
+        self._options = options = parse(SshOptions, arguments)
         self._public_key = options.public_key
         if options.private_key and not options.public_key:
             self._public_key = _public_key_of(options.private_key)

@@ -5,13 +5,13 @@ variables ``VC_<TASK>_HOSTS`` and ``VC_<TASK>_NUM``; a NetworkPolicy lets only t
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from scheduler.api import batch
+from scheduler.api.job_plugins import SvcOptions
 from scheduler.api.kinds import CONFIG_MAP, NETWORK_POLICY, SERVICE, VCJOB
 from scheduler.api.names import JOB_NAME, JOB_NAMESPACE
+from scheduler.api.plugin_arguments import parse
 from scheduler.controllers.effects import Json
-from scheduler.controllers.job.plugins.arguments import parse
 from scheduler.controllers.job.plugins.contract import JobPlugin, Wanted
 from scheduler.controllers.job.plugins.hosts import pod_name, task_hosts
 from scheduler.controllers.job.plugins.podspec import add_env, add_volume, all_containers, mount, spec_of
@@ -20,16 +20,9 @@ from scheduler.controllers.owners import owned
 MOUNT_PATH = "/etc/volcano"
 
 
-@dataclass(frozen=True)
-class Options:
-    publish_not_ready_addresses: bool = False
-    disable_network_policy: bool = False
-    inject_hosts_env: bool = True
-
-
 class Svc(JobPlugin):
     def __init__(self, job: batch.Job, arguments: Sequence[str]) -> None:
-        self._options = parse(Options, arguments)
+        self._options = parse(SvcOptions, arguments)
         self._map = f"{job.metadata.name}-svc"
         self._volume = {"name": self._map, "configMap": {"name": self._map, "defaultMode": 0o644}}
         self._mount = {"name": self._map, "mountPath": MOUNT_PATH}

@@ -5,30 +5,21 @@ It relies on plugin svc, which admission adds to a job that names tensorflow.
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 from scheduler.api import batch
+from scheduler.api.job_plugins import TensorflowOptions
+from scheduler.api.plugin_arguments import parse
 from scheduler.controllers.effects import Json
-from scheduler.controllers.job.plugins.arguments import option, parse
 from scheduler.controllers.job.plugins.contract import JobPlugin
 from scheduler.controllers.job.plugins.hosts import task_hosts
 from scheduler.controllers.job.plugins.podspec import add_env, containers
 
 
-@dataclass(frozen=True)
-class Options:
-    ps: str = "ps"
-    worker: str = "worker"
-    chief: str = "chief"
-    evaluator: str = "evaluator"
-    port: int = option(2222)
-
-
 class Tensorflow(JobPlugin):
     def __init__(self, job: batch.Job, arguments: Sequence[str]) -> None:
         self._job = job
-        self._options = options = parse(Options, arguments)
+        self._options = options = parse(TensorflowOptions, arguments)
         self._roles = {
             options.evaluator: "evaluator",
             options.chief: "chief",

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from scheduler.api.kinds import CRON_JOB, JOB_FLOW, JOB_TEMPLATE, POD, VCJOB, Kind
-from scheduler.cluster.memory import Simulation
+from scheduler.cluster.memory import ManifestError, Simulation
 from scheduler.framework.configuration_file import DEFAULT_CONFIGURATION, parse_configuration
 from tests.builders import NAME, Raw, manifests, node, queue
 
@@ -66,8 +66,6 @@ def test_a_job_of_a_controller_has_the_defaults_of_one_that_a_user_creates(contr
     [
         ({"queue": "gone"}, "unable to find job queue"),
         ({"queue": "closed"}, "can only submit job to queue with state `Open`, queue `closed` status is `Closed`"),
-        ({"minAvailable": 4}, "job 'minAvailable' should not be greater than total replicas in tasks"),
-        ({"plugins": {"pytroch": []}}, "unable to find job plugin: pytroch"),
     ],
 )
 def test_a_job_of_a_controller_is_refused_as_one_that_a_user_creates(controller: str, change: Raw, reason: str) -> None:
@@ -77,6 +75,24 @@ def test_a_job_of_a_controller_is_refused_as_one_that_a_user_creates(controller:
     messages = [raw["message"] for raw in simulation.cluster.objects() if raw["kind"] == "Event"]
     refusals = [text for text in messages if 'admission webhook "validatejob.volcano.sh" denied the request: ' in text]
     assert refusals and all(reason in text for text in refusals)
+
+
+@pytest.mark.parametrize(("controller", "kind"), [("jobflow", "JobTemplate a"), ("cronjob", "CronJob f")])
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"minAvailable": 4}, "job 'minAvailable' should not be greater than total replicas in tasks"),
+        ({"plugins": {"pytroch": []}}, "unable to find job plugin: pytroch"),
+        ({"plugins": {"pytorch": ["--prot=1"]}}, "spec.plugins: plugin pytorch: argument '--prot' is unknown"),
+    ],
+)
+def test_what_creates_jobs_that_can_never_start_is_refused(
+    controller: str, kind: str, change: Raw, reason: str
+) -> None:
+    with pytest.raises(ManifestError) as refusal:
+        simulated(*creators(SPEC | change)[controller])
+    assert kind.replace(" ", " default/") in str(refusal.value)
+    assert reason in str(refusal.value)
 
 
 def test_a_job_that_a_change_replaces_has_the_defaults_again() -> None:

@@ -140,6 +140,62 @@ def test_tasks_that_depend_on_each_other_are_reported() -> None:
     assert world.names(POD_GROUP) == set()
 
 
+CIRCLE = (
+    "spec.tasks: the job can never start: task master waits for 2 ready Pods of task worker (dependsOn), "
+    "task worker waits for task master (plugin pytorch, --wait-master-enabled); "
+    "minAvailable is 3, and 0 of 3 Pods can start"
+)
+
+
+def waits_for_master(least: int) -> Raw:
+    """A job whose master depends on ``least`` workers, which wait for the master."""
+    tasks = [depends("master", 1, "worker", minAvailable=1), task("worker", 2, minAvailable=least)]
+    return job(tasks=tasks, minimum=1 + least, plugins={"pytorch": ["--wait-master-enabled"]})
+
+
+def malformed(world: World) -> list[str]:
+    return [message for _, reason, message in world.job_events() if reason == "Malformed"]
+
+
+def test_nothing_is_reserved_for_a_job_whose_tasks_wait_for_each_other_because_of_a_plugin() -> None:
+    """Admission refuses it; without admission, it is stored."""
+    world = World()
+    world.create(waits_for_master(2))
+    world.wait(100)
+    assert malformed(world) == [CIRCLE]
+    assert world.names(POD_GROUP) == set()
+    assert "status" not in world.find(VCJOB, "j")
+
+    world.patch(VCJOB, "j", {"spec": waits_for_master(0)["spec"]})
+    world.run(3)
+    assert (world.phase(), world.status()["running"]) == ("Running", 3)
+
+
+def test_a_job_that_runs_goes_on_although_it_could_not_start_any_more() -> None:
+    world = World()
+    world.create(waits_for_master(0))
+    world.run(3)
+
+    world.patch(VCJOB, "j", {"spec": waits_for_master(2)["spec"]})
+    world.delete(POD, "j-worker-0")
+    world.stop_deleted()
+    world.run(3)
+
+    assert malformed(world) == [CIRCLE]
+    assert (world.phase(), world.status()["running"]) == ("Running", 3)
+
+
+def test_tasks_that_can_never_start_are_reported_though_the_job_can() -> None:
+    world = World()
+    raw = waits_for_master(2)
+    raw["spec"] |= {"tasks": [task("a", 4), *raw["spec"]["tasks"]], "minAvailable": 4}
+    world.create(raw)
+    world.run(3)
+    (text,) = malformed(world)
+    assert text.startswith("spec.tasks: tasks master, worker can never start: ")
+    assert world.names(POD_GROUP) != set()
+
+
 # --- with the scheduler ---
 def simulated(*objects: Raw, cycles: int | None = None) -> Simulation:
     simulation = Simulation(manifests(*objects), parse_configuration(DEFAULT_CONFIGURATION), [NAME])

@@ -96,7 +96,7 @@ def test_the_service_finds_ports_that_the_template_names_otherwise() -> None:
 @pytest.mark.parametrize(
     ("job", "message"),
     [
-        (vcjob("ray", task("worker", 1, WORKER), ray=[]), "job ray has no task 'head'; name it by --head"),
+        (vcjob("ray", task("worker", 1, WORKER), ray=[]), "the job has no task 'head'; name it by --head"),
         (
             vcjob("ray", task("head"), ray=[]),
             "task head has no container 'head'; name it by --headContainer",

@@ -13,9 +13,10 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from scheduler.api import batch
+from scheduler.api.job_plugins import KEY_TYPES
 from scheduler.controllers.job.plugins import make_plugins
 from scheduler.controllers.job.plugins.contract import PluginError, wanted_objects
-from scheduler.controllers.job.plugins.ssh import KEY_TYPES, new_key_pair
+from scheduler.controllers.job.plugins.ssh import new_key_pair
 from tests.unit.controllers.job.plugins.vcjobs import objects, pod, task, vcjob
 
 

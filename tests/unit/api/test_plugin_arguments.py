@@ -4,8 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from scheduler.controllers.job.plugins.arguments import option, parse
-from scheduler.controllers.job.plugins.contract import PluginError
+from scheduler.api.plugin_arguments import ArgumentError, option, parse
 
 
 @dataclass(frozen=True)
@@ -75,6 +74,6 @@ KNOWN = "allowed are --task-name, --port, --quick"
     ],
 )
 def test_what_cannot_be_read_is_refused_with_what_is_allowed(arguments: list[str], message: str) -> None:
-    with pytest.raises(PluginError) as refusal:
+    with pytest.raises(ArgumentError) as refusal:
         parse(Options, arguments)
     assert str(refusal.value).startswith(message)
