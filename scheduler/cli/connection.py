@@ -67,7 +67,7 @@ class Connection:
         from scheduler.observability.role_metrics import RoleMetrics
 
         credentials = Credentials(kubeconfig=self.kubeconfig, master=self.master, context=self.context)
-        client = ApiClient(credentials, RoleMetrics(), qps=0, timeout=timeout, warn=_Warnings().print)
+        client = ApiClient(credentials, RoleMetrics(), qps=0, timeout=timeout, warn=_Warnings().show)
         try:
             await client.start()
             namespace = self.namespace or await asyncio.to_thread(credentials.namespace)
@@ -87,7 +87,7 @@ class _Warnings:
     def __init__(self) -> None:
         self._printed: set[str] = set()
 
-    def print(self, text: str) -> None:
+    def show(self, text: str) -> None:
         if text not in self._printed and len(self._printed) < MAX_WARNINGS:
             self._printed.add(text)
             echo(f"Warning: {text}", err=True)
