@@ -21,6 +21,7 @@ from scheduler.api.queue import Queue
 from scheduler.api.task import Task, TaskStatus
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.extension import ALLOCATABLE, ALLOCATABLE_NOW, NODE_ASSIGNMENT
+from scheduler.framework.failures import raise_as
 from scheduler.framework.registry import register_action
 from scheduler.framework.search_limit import FIRST_COST, SearchLimit
 from scheduler.framework.session import Session
@@ -54,7 +55,11 @@ class Allocate:
             job = worklist.next_job(queue)
             if job is None:
                 continue
-            self._serve(queue, job, worklist)
+            try:
+                self._serve(queue, job, worklist)
+            except Exception as error:  # the code of others may raise anything
+                work = list(self._work[job.key].values())
+                raise_as(f"action {self.name}", "execute", error, job, work[0].remaining() if len(work) == 1 else ())
             worklist.put_queue(queue)
 
     def _jobs(self, session: Session) -> Iterable[Job]:

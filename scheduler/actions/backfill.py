@@ -11,6 +11,7 @@ from scheduler.actions.order import Worklist
 from scheduler.api.job import Job
 from scheduler.api.reasons import FitErrors
 from scheduler.api.task import Task, TaskStatus
+from scheduler.framework.failures import PluginError, raise_as
 from scheduler.framework.registry import register_action
 from scheduler.framework.search_limit import SearchLimit
 from scheduler.framework.session import Session
@@ -43,10 +44,13 @@ class Backfill:
             if task.uid not in job.nominated:
                 session.statement().withdraw(job, task)
         pending = [t for t in job.of(TaskStatus.PENDING).values() if t.cls.best_effort and not t.gated]
-        for task in sorted(pending, key=session.task_key):
-            self._place_task(session, job, task)
-        if session.job_ready(job):
-            self._bind_allocated(session, job)
+        try:
+            for task in sorted(pending, key=session.task_key):
+                self._place_task(session, job, task)
+            if session.job_ready(job):
+                self._bind_allocated(session, job)
+        except Exception as error:  # the code of others may raise anything
+            raise_as(f"action {self.name}", "execute", error, job, pending)
 
     @staticmethod
     def _place_task(session: Session, job: Job, task: Task) -> None:
@@ -56,7 +60,11 @@ class Backfill:
             return
         rows = session.choose(task.cls, job, 1)
         if not rows:
-            job.fit_errors[task.cls.id] = session.view(task.cls, job).fit_errors(session.dimensions.names)
+            try:
+                job.fit_errors[task.cls.id] = session.view(task.cls, job).fit_errors(session.dimensions.names)
+            except PluginError as error:
+                error.add_subject(job, task)
+                raise
             limit.failed(job, task.cls)
             return
         try:

@@ -49,12 +49,12 @@ def _place_of(error: BaseException | None) -> str:
     """The file and the line that raised an exception: the last that is not part of this program, if there is one."""
     from traceback import walk_tb
 
-    from scheduler.framework.failures import AnswerError, is_of_this_program
+    from scheduler.framework.failures import AnswerError
 
     if error is None or isinstance(error, AnswerError):  # the function returned: its message names it
         return ""
     places = list(walk_tb(error.__traceback__))
-    others = [(frame, line) for frame, line in places if not is_of_this_program(frame)]
+    others = [place for place in places if not str(place[0].f_globals.get("__name__")).startswith("scheduler.")]
     return "".join(f" (at {frame.f_code.co_filename}:{line})" for frame, line in (others or places)[-1:])
 
 

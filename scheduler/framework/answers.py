@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -46,7 +46,6 @@ from scheduler.framework.extension import (
     VICTIM_TASKS,
     ExtensionPoint,
 )
-from scheduler.framework.failures import Source
 from scheduler.framework.figures import Figures, QueueUsage
 
 Key = tuple[Any, ...]
@@ -66,9 +65,8 @@ class Answers(PluginFunctions):
         self._moving: set[ExtensionPoint] = set()
         self._task_order_is_fixed = True
         self._by_task: set[ExtensionPoint] = set()
-        self._sources: list[Source] = []
         self._returned: list[tuple[Function, ExtensionPoint, Sequence[Any]]] = []
-        """Used with ``_sources`` to name the plugin when a registered function, or a Filter or Score of it, raises."""
+        """Functions and the Filters or Scores that they returned, to name the plugin when one of these raises."""
 
     def plugin_of(self, function: Function) -> str:
         """Returns the plugin that registered a function."""
@@ -202,24 +200,38 @@ class Answers(PluginFunctions):
         return self._of_class(SCORE, cls, job)
 
     def _of_class(self, point: ExtensionPoint, cls: TaskClass, job: Job) -> list[Any]:
-        """Returns all Filters or Scores for a class. Raises AnswerError if a function returns anything else, or a
+        """Returns all Filters or Scores for a class. Raises PluginError, also if a function returns anything else, or a
         column that does not have one value per node."""
         result: list[Any] = []
         method = "room" if point is FILTER else "values"
-        for function in self.all_functions(point):
-            found = function(cls, job)
-            if not isinstance(found, Sequence):
-                self._wrong_answer(point, function, found, f"a list of {point.name}s")
-            for each in found:
-                if not (isinstance(getattr(each, "scope", None), Scope) and hasattr(each, method)):
-                    self._wrong_answer(point, function, found, f"a list of {point.name}s")
-                column = each.column if isinstance(each, ColumnAnswer) else None
-                if column is not None and np.shape(column) != (len(self.nodes),):
-                    shape = f"a {type(each).__name__} of shape {np.shape(column)}"
-                    self._refuse_answer(point, function, f"{shape}; there are {len(self.nodes)} nodes")
-            result += found
-            self._returned.append((function, point, found))
+        try:
+            for function in self.all_functions(point):
+                found = function(cls, job)
+                if not isinstance(found, Sequence):
+                    self._wrong_answer(function, found, f"a list of {point.name}s")
+                for each in found:
+                    if not (isinstance(getattr(each, "scope", None), Scope) and hasattr(each, method)):
+                        self._wrong_answer(function, found, f"a list of {point.name}s")
+                    column = each.column if isinstance(each, ColumnAnswer) else None
+                    if column is not None and np.shape(column) != (len(self.nodes),):
+                        shape = f"a {type(each).__name__} of shape {np.shape(column)}"
+                        self._refuse_answer(function, f"{shape}; there are {len(self.nodes)} nodes")
+                result += found
+                self._returned.append((function, point, found))
+        except Exception as error:  # the code of others may raise anything
+            self._fail(point, function, error, cls, job)
         return result
+
+    def _fail_column(self, column: object, method: str, error: Exception, row: int | None = None) -> NoReturn:
+        """Raises an exception of a Filter or Score, or of the use of its answer, as a PluginError. See
+        ``ColumnFailure``."""
+        for function, point, returned in self._returned:
+            if any(each is column for each in returned):
+                traceback = error.__traceback__
+                inside = traceback is not None and traceback.tb_next is not None
+                where = f"{point.name} ({type(column).__name__}.{method})" if inside else point.name
+                self._fail(where, function, error, node="" if row is None else self.nodes.names[row])
+        raise error
 
     def gradients(self, target: Job | SubJob, within: HyperNode, evict: bool = False) -> list[list[HyperNode]]:
         """Returns the HyperNodes within a HyperNode that may take the tasks of a job or sub-job, the first to be tried
@@ -233,13 +245,6 @@ class Answers(PluginFunctions):
         return scores
 
     # --- reports ---
-    def sources(self) -> list[Source]:
-        """Returns what plugins registered and returned, with plugin and extension point (see ``failures``)."""
-        returned = [
-            (self.plugin_of(f), point.name, answer) for f, point, answers in self._returned for answer in answers
-        ]
-        return self._sources + returned
-
     def queue_usage(self, queue: Queue) -> dict[str, QueueUsage]:
         """Returns the usage of a queue for each name that plugins limit."""
         return {name: usage for by_name in self.ask(QUEUE_USAGE, queue) for name, usage in by_name.items()}

@@ -13,7 +13,7 @@ from scheduler.api.objects import ConfigMap
 from scheduler.framework import registry
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.configuration import Configuration
-from scheduler.framework.failures import AnswerError, PluginError, words_of
+from scheduler.framework.failures import AnswerError, raise_as
 
 
 class CacheRequirements(msgspec.Struct, frozen=True):
@@ -71,5 +71,5 @@ def _of_plugin(name: str, plugin: Any, arguments: Arguments, config_maps: Mappin
             if not isinstance(value, bool if field == "originals" else Set):
                 raise AnswerError(f"returned CacheRequirements whose {field} are {value!r:.66}, not a frozenset")
     except Exception as error:  # the code of others may raise anything
-        raise PluginError(f"plugin {name}", "cache_requirements", words_of(error)) from error
+        raise_as(f"plugin {name}", "cache_requirements", error)
     return found

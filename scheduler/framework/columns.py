@@ -11,9 +11,9 @@ Most filters and scores of scope CLUSTER distinguish few kinds of nodes (the nod
 Pods). They are Grouped: a run computes their value for one node of each group.
 """
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from enum import Enum
-from typing import Any, Protocol, TypeGuard, runtime_checkable
+from typing import Any, NoReturn, Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,9 @@ from scheduler.api.reasons import Shortage
 
 Counts = NDArray[np.int64]
 UNBOUNDED = 2**31
+ColumnFailure = Callable[..., NoReturn]
+"""fail(column, method, error, row=None): raises an exception of a method of a Filter or Score, or of the use of its
+answer, with the name of its plugin. ``row``: the only node in question; None: there are several."""
 GRAIN = 2.0**-16
 """Scores that depend on one node are rounded to multiples of this, so that rounding errors of sums do not decide
 ties."""

@@ -7,7 +7,7 @@ import numpy as np
 
 from scheduler.api.task import Task
 from scheduler.framework.extension import Combine, ExtensionPoint, Vote
-from scheduler.framework.failures import AnswerError, name_of, place_of
+from scheduler.framework.failures import AnswerError, name_of, place_of, raise_as
 
 Function = Callable[..., Any]
 Veto = Callable[[Any, Task], bool]
@@ -61,115 +61,153 @@ class PluginFunctions:
     def combined_key(self, point: ExtensionPoint) -> Callable[..., tuple[Any, ...]]:
         """Returns the function that computes the sort key of a KEY point."""
         functions = self.all_functions(point)
-        return lambda *subject: tuple([function(*subject) for function in functions])
+
+        def key(*subject: Any) -> tuple[Any, ...]:
+            keys = []
+            try:
+                for function in functions:
+                    keys.append(function(*subject))  # a comprehension would hide which function raised
+            except Exception as error:  # the code of others may raise anything
+                self._fail(point, function, error, *subject)
+            return tuple(keys)
+
+        return key
 
     def ask(self, point: ExtensionPoint, *arguments: Any) -> Any:
         """Returns the combined answer. FIRST: the first answer that is not None (or None). KEY: a tuple. ALL, TIER and
         VOTE: a boolean. MAX (0 without any function) and SUM: a number. MIN: a number no greater than the last
         argument, which functions do not receive. VICTIMS, UNION and CHAIN: a list of tasks, selected from the last
-        argument. EACH: all answers. Raises AnswerError if a function returns anything else."""
+        argument. EACH: all answers. Raises PluginError if a function raises or returns anything else."""
         functions = self.all_functions(point)
-        match point.combine:
-            case Combine.FIRST:
-                for function in functions:
-                    answer = function(*arguments)
-                    if answer is not None:
+        function: Function | None = None
+        try:
+            match point.combine:
+                case Combine.FIRST:
+                    for function in functions:
+                        answer = function(*arguments)
+                        if answer is not None:
+                            if not isinstance(answer, point.gives):
+                                self._wrong_answer(function, answer, f"{_named(point.gives)} or None")
+                            return answer
+                    return None
+                case Combine.ALL:
+                    return self._agree(point, functions, arguments)
+                case Combine.TIER:
+                    first = next(filter(None, self.functions(point)), None)
+                    return first is not None and self._agree(point, first, arguments)
+                case Combine.MAX:
+                    most = 0
+                    for function in functions:
+                        number = function(*arguments)
+                        if type(number) is not int and not is_whole(number):
+                            self._wrong_answer(function, number, _NUMBER)
+                        most = max(most, number)
+                    return most
+                case Combine.MIN:
+                    *about, least = arguments
+                    for function in functions:
+                        number = function(*about)
+                        if type(number) is not int and not is_whole(number):
+                            self._wrong_answer(function, number, _NUMBER)
+                        least = min(least, number)
+                        if least <= 0:
+                            return 0
+                    return least
+                case Combine.SUM:
+                    total, length = 0, len(arguments[-1])
+                    for function in functions:
+                        column = function(*arguments)
+                        if np.shape(column) != (length,) or not np.isfinite(column).all():
+                            self._wrong_answer(function, column, f"a column of {length} finite numbers")
+                        total = total + column
+                    return total
+                case Combine.VOTE:
+                    return self._vote(point, *arguments)
+                case Combine.VICTIMS:
+                    return self._victims(point, *arguments)
+                case Combine.UNION:
+                    return self._union(point, *arguments)
+                case Combine.CHAIN:
+                    *about, left = arguments
+                    for function in functions:
+                        left = function(*about, left)
+                        if not isinstance(left, Sequence):
+                            self._wrong_answer(function, left, _TASKS)
+                    return left
+                case Combine.KEY:
+                    return self.combined_key(point)(*arguments)
+                case Combine.EACH:
+                    answers = []
+                    for function in functions:
+                        answer = function(*arguments)
                         if not isinstance(answer, point.gives):
-                            self._wrong_answer(point, function, answer, f"{_named(point.gives)} or None")
-                        return answer
-                return None
-            case Combine.ALL:
-                return self._agree(point, functions, arguments)
-            case Combine.TIER:
-                first = next(filter(None, self.functions(point)), None)
-                return first is not None and self._agree(point, first, arguments)
-            case Combine.MAX:
-                most = 0
-                for function in functions:
-                    number = function(*arguments)
-                    if type(number) is not int and not is_whole(number):
-                        self._wrong_answer(point, function, number, _NUMBER)
-                    most = max(most, number)
-                return most
-            case Combine.MIN:
-                *about, least = arguments
-                for function in functions:
-                    number = function(*about)
-                    if type(number) is not int and not is_whole(number):
-                        self._wrong_answer(point, function, number, _NUMBER)
-                    least = min(least, number)
-                    if least <= 0:
-                        return 0
-                return least
-            case Combine.SUM:
-                return sum(self._column(point, function, arguments) for function in functions)
-            case Combine.VOTE:
-                return self._vote(point, *arguments)
-            case Combine.VICTIMS:
-                return self._victims(point, *arguments)
-            case Combine.UNION:
-                return self._union(point, *arguments)
-            case Combine.CHAIN:
-                *about, left = arguments
-                for function in functions:
-                    left = function(*about, left)
-                    if not isinstance(left, Sequence):
-                        self._wrong_answer(point, function, left, _TASKS)
-                return left
-            case Combine.KEY:
-                return self.combined_key(point)(*arguments)
-            case Combine.EACH:
-                answers = [function(*arguments) for function in functions]
-                for function, answer in zip(functions, answers, strict=True):
-                    if not isinstance(answer, point.gives):
-                        self._wrong_answer(point, function, answer, _named(point.gives))
-                return answers
-            case Combine.CALL:
-                for function in functions:
-                    function(*arguments)
-                return None
+                            self._wrong_answer(function, answer, _named(point.gives))
+                        answers.append(answer)
+                    return answers
+                case Combine.CALL:
+                    for function in functions:
+                        function(*arguments)
+                    return None
+        except Exception as error:  # the code of others may raise anything
+            self._fail(point, function, error, *arguments)
+
+    def call(self, point: ExtensionPoint, function: Function, *arguments: Any) -> Any:
+        """Returns the answer of one function of a point as it is. Raises PluginError."""
+        try:
+            return function(*arguments)
+        except Exception as error:  # the code of others may raise anything
+            self._fail(point, function, error, *arguments)
+
+    def _fail(
+        self, point: ExtensionPoint | str, function: Any, error: Exception, *about: Any, node: str = ""
+    ) -> NoReturn:
+        """Raises an exception of a function, or of the use of its answer, as a PluginError. ``about``: the arguments of
+        the call, and whatever else it is about."""
+        plugin, _ = self._owners.get(function, ("", function))
+        if not plugin:
+            raise error
+        raise_as(f"plugin {plugin}", point if isinstance(point, str) else point.name, error, *about, node=node)
+
+    def _wrong_answer(self, function: Function, answer: object, wanted: str) -> NoReturn:
+        shown = " ".join(repr(answer).split())
+        self._refuse_answer(function, f"{shown:.66}, not {wanted}")
+
+    def _refuse_answer(self, function: Function, problem: str) -> NoReturn:
+        """Raises AnswerError."""
+        _, source = self._owners.get(function, ("", function))
+        raise AnswerError(f"function {name_of(source)}{place_of(source)} returned {problem}")
 
     def _agree(self, point: ExtensionPoint, functions: Sequence[Function], arguments: Sequence[Any]) -> bool:
         """Returns whether all functions return True."""
-        for function in functions:
-            answer = function(*arguments)
-            if not isinstance(answer, bool | np.bool_):
-                self._wrong_answer(point, function, answer, _BOOLEAN)
-            if not answer:
-                return False
+        try:
+            for function in functions:
+                answer = function(*arguments)
+                if not isinstance(answer, bool | np.bool_):
+                    self._wrong_answer(function, answer, _BOOLEAN)
+                if not answer:
+                    return False
+        except Exception as error:  # the code of others may raise anything
+            self._fail(point, function, error, *arguments)
         return True
-
-    def _column(self, point: ExtensionPoint, function: Function, arguments: Sequence[Any]) -> Any:
-        """Returns the answer of a function about each item of its last argument."""
-        answer, number = function(*arguments), len(arguments[-1])
-        if np.shape(answer) != (number,) or not np.isfinite(answer).all():
-            self._wrong_answer(point, function, answer, f"a column of {number} finite numbers")
-        return answer
-
-    def _wrong_answer(self, point: ExtensionPoint, function: Function, answer: object, wanted: str) -> NoReturn:
-        shown = " ".join(repr(answer).split())
-        self._refuse_answer(point, function, f"{shown:.66}, not {wanted}")
-
-    def _refuse_answer(self, point: ExtensionPoint, function: Function, problem: str) -> NoReturn:
-        """Raises AnswerError. ``failures`` finds the plugin by the variables ``point`` and ``source``."""
-        _, source = self._owners.get(function, ("", function))
-        raise AnswerError(f"function {name_of(source)}{place_of(source)} returned {problem}")
 
     def _vote(self, point: ExtensionPoint, *arguments: object) -> bool:
         """Returns whether the vote passes, tier by tier: a rejection decides against it, else a permission decides for
         it. It passes if no function decides."""
-        for tier in self.functions(point):
-            permitted = False
-            for function in tier:
-                vote = function(*arguments)
-                if vote is Vote.REJECT:
-                    return False
-                if vote is Vote.PERMIT:
-                    permitted = True
-                elif vote is not Vote.ABSTAIN:
-                    self._wrong_answer(point, function, vote, _VOTE)
-            if permitted:
-                return True
+        try:
+            for tier in self.functions(point):
+                permitted = False
+                for function in tier:
+                    vote = function(*arguments)
+                    if vote is Vote.REJECT:
+                        return False
+                    if vote is Vote.PERMIT:
+                        permitted = True
+                    elif vote is not Vote.ABSTAIN:
+                        self._wrong_answer(function, vote, _VOTE)
+                if permitted:
+                    return True
+        except Exception as error:  # the code of others may raise anything
+            self._fail(point, function, error, *arguments)
         return True
 
     def _victims(self, point: ExtensionPoint, preemptor: object, candidates: Sequence[Task]) -> list[Task]:
@@ -177,36 +215,48 @@ class PluginFunctions:
         abstain. If functions have no task in common although each returns some, the next function starts again with its
         own tasks, as in Volcano."""
         candidates = self._without_vetoed(point, preemptor, candidates)
-        for tier in self.functions(point):
-            victims: list[Task] | None = None
-            for function in tier:
-                chosen = function(preemptor, candidates)
-                if chosen is None:
-                    continue
-                if not chosen:
-                    victims = None
-                    break
-                if victims is None:
-                    victims = list(chosen)
-                else:
-                    allowed = {task.uid for task in chosen}
-                    victims = [task for task in victims if task.uid in allowed] or None
-            if victims:
-                return victims
+        try:
+            for tier in self.functions(point):
+                victims: list[Task] | None = None
+                for function in tier:
+                    chosen = function(preemptor, candidates)
+                    if chosen is None:
+                        continue
+                    if not chosen:
+                        victims = None
+                        break
+                    if victims is None:
+                        victims = list(chosen)
+                    else:
+                        allowed = {task.uid for task in chosen}
+                        victims = [task for task in victims if task.uid in allowed] or None
+                if victims:
+                    return victims
+        except Exception as error:  # the code of others may raise anything
+            self._fail(point, function, error, preemptor, candidates)
         return []
 
     def _union(self, point: ExtensionPoint, candidates: Sequence[Task]) -> list[Task]:
         """Returns the tasks that any function of a tier returns, of the first tier with any."""
         candidates = self._without_vetoed(point, None, candidates)
-        for tier in self.functions(point):
-            victims = {task.uid: task for function in tier for task in function(candidates) or ()}
-            if victims:
-                return list(victims.values())
+        try:
+            for tier in self.functions(point):
+                victims: dict[str, Task] = {}
+                for function in tier:
+                    victims.update((task.uid, task) for task in function(candidates) or ())
+                if victims:
+                    return list(victims.values())
+        except Exception as error:  # the code of others may raise anything
+            self._fail(point, function, error, candidates)
         return []
 
     def _without_vetoed(self, point: ExtensionPoint, preemptor: Any, candidates: Sequence[Task]) -> Sequence[Task]:
-        vetoes = self._vetoes.get(point)
-        return [t for t in candidates if not any(v(preemptor, t) for v in vetoes)] if vetoes else candidates
+        for veto in self._vetoes.get(point, ()):
+            try:
+                candidates = [task for task in candidates if not veto(preemptor, task)]
+            except Exception as error:  # the code of others may raise anything
+                self._fail(point, veto, error, preemptor, candidates)
+        return candidates
 
 
 def is_whole(number: object) -> bool:

@@ -5,8 +5,8 @@ decisions. The outcome also has the times measured for metrics.
 """
 
 import time
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Protocol
@@ -22,7 +22,7 @@ from scheduler.framework.arguments import Arguments
 from scheduler.framework.configuration import Configuration
 from scheduler.framework.extension import JOB_ORDER, QUEUE_ORDER, TASK_ORDER, ExtensionPoint
 from scheduler.framework.external_calls import NO_EXTERNAL_CALLS, ExternalCalls
-from scheduler.framework.failures import PluginError, key_error, plugin_error, words_of
+from scheduler.framework.failures import PluginError, key_error, raise_as
 from scheduler.framework.misspelt_resources import report_misspelt_resources
 from scheduler.framework.session import Session
 from scheduler.framework.status import close_session
@@ -92,8 +92,7 @@ def run_cycle(
     """
     started = time.perf_counter()
     session = make_session(snapshot, configuration, nodes_limit=nodes_limit, external_calls=external_calls)
-    with naming_plugins(session):
-        open_plugins(session, time.perf_counter)
+    open_plugins(session, time.perf_counter)
     opened = time.perf_counter()
     outcome = Outcome(session.decisions, session.malformed, session, open_seconds=opened - started)
     for name in configuration.actions:
@@ -102,50 +101,40 @@ def run_cycle(
             continue
         begun = time.perf_counter()
         arguments = Arguments(configuration.action_arguments.get(name))
-        with naming_plugins(session, name):
+        try:
             registry.create(factory, arguments).execute(session)
+        except Exception as error:  # the code of others may raise anything
+            _raise_key_error(session, error)
+            raise_as(f"action {name}", "execute", error)
         session.problems += [f"action {name}: {problem}" for problem in _problems(arguments)]
         outcome.action_seconds[name] = time.perf_counter() - begun
-    with naming_plugins(session):
-        close_session(session)
+    close_session(session)
     if any(job.of(TaskStatus.PENDING) or not job.size for job in session.active_jobs.values()):
         report_misspelt_resources(session)
     outcome.seconds = time.perf_counter() - started
     return outcome
 
 
-@contextmanager
-def naming_plugins(session: Session, action: str = "") -> Iterator[None]:
-    """Raises exceptions of the block as a PluginError that names plugin, extension point and object, or the running
-    action; unchanged if neither caused it."""
-    try:
-        yield
-    except PluginError:
-        raise
-    except Exception as error:  # the code of others may raise anything
-        named = plugin_error(error, session.sources(), session.nodes, action)
-        if isinstance(error, TypeError | ValueError) and (named is None or not named.owner.startswith("plugin ")):
-            named = _key_error(session) or named
-        if named is None:
-            raise
-        raise named from error
-
-
-def _key_error(session: Session) -> PluginError | None:
-    """Returns the error of the first plugin whose keys of jobs, queues or tasks cannot be compared, or None."""
+def _raise_key_error(session: Session, error: Exception) -> None:
+    """Raises the error of the first plugin whose keys of jobs, queues or tasks cannot be compared, if this may have
+    caused an exception of an action."""
+    of_action = isinstance(error, PluginError) and error.owner.startswith("action ")
+    cause = error.__cause__ if of_action else error
+    if not isinstance(cause, TypeError | ValueError):
+        return
     jobs = session.active_jobs.values()
     subjects: dict[ExtensionPoint, Collection[Task | Job | Queue]] = {
         JOB_ORDER: jobs,
         QUEUE_ORDER: session.queues.values(),
         TASK_ORDER: [task for job in jobs for task in job.tasks()],
     }
+    found: PluginError | None = None
     for point, of in subjects.items():
         for function in session.all_functions(point):
             with suppress(Exception):  # the exception that was raised first is reported
-                found = key_error(session.plugin_of(function), point.name, function, of)
-                if found is not None:
-                    return found
-    return None
+                found = found or key_error(session.plugin_of(function), point.name, function, of)
+    if found is not None:
+        raise found from cause
 
 
 def open_plugins(session: Session, stopwatch: Callable[[], float] = lambda: 0.0) -> None:
@@ -165,10 +154,8 @@ def open_plugins(session: Session, stopwatch: Callable[[], float] = lambda: 0.0)
                     plugin = registry.create(factory, arguments)
                     session.plugins.append(plugin)
                     plugin.open(session)
-                except PluginError:
-                    raise
                 except Exception as error:  # the code of others may raise anything
-                    raise PluginError(f"plugin {option.name}", "open", words_of(error)) from error
+                    raise_as(f"plugin {option.name}", "open", error)
             session.problems += [f"plugin {option.name}: {problem}" for problem in _problems(arguments)]
             session.open_seconds[option.name] = stopwatch() - begun
 

@@ -1,26 +1,87 @@
-"""Finds the plugin or action that raised an exception, the extension point, and the object.
+"""Errors that name the plugin or action that raised an exception, the extension point, and the object.
 
-Functions are not wrapped. When an exception leaves a session, the frames of its traceback are compared with the
-functions that plugins registered and with the Filters and Scores that they returned. If none of these raised it, but
-the framework could not use an answer, the variables of the frame that raised hold the function, Filter or Score that
-gave it. The job, task, queue or node is found in the variables of the frames nearest to the plugin.
+A ``try`` around the calls of plugins' functions names the plugin (``raise_as``); it costs nothing while nothing is
+raised. The arguments of the call say what the error is about. Callers further out add the job or Pod that they work on
+if the function did not receive it, as a Filter does not.
 """
 
-import inspect
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from types import CodeType, FrameType, TracebackType
-from typing import Any
+from collections.abc import Callable, Iterable
+from types import CodeType
+from typing import Any, NoReturn
+
+import msgspec
 
 from scheduler.api.decisions import ObjectRef, group_ref, pod_ref
 from scheduler.api.job import Job
 from scheduler.api.names import SCHEDULING_API_VERSION
-from scheduler.api.node import Nodes
 from scheduler.api.queue import Queue
+from scheduler.api.sub_job import SubJob
 from scheduler.api.task import Task, TaskClass
-from scheduler.framework.extension import ExtensionPoint
+from scheduler.framework.extension import EvictionContext, ReclaimContext
 
-Source = tuple[str, str, Any]
-"""Plugin, extension point, and its function or object."""
+
+class Subject(msgspec.Struct, frozen=True):
+    """The objects that a call is about, as far as they are known."""
+
+    task: Task | None = None
+    job: Job | None = None
+    queue: Queue | None = None
+    node: str = ""
+
+    @classmethod
+    def of(cls, arguments: Iterable[object], node: str = "") -> "Subject":
+        """Returns the subject of a call with these arguments. A task class stands for the job's first task of it, a
+        sub-job or a list of tasks for its first task."""
+        found: dict[type, Any] = {}
+        for argument in arguments:
+            it: object = argument
+            if isinstance(argument, EvictionContext | ReclaimContext):
+                it = argument.job
+            elif isinstance(argument, SubJob):
+                it = next(iter(argument.tasks.values()), None)
+            elif isinstance(argument, list | tuple) and argument:
+                it = argument[0]
+            found.setdefault(type(it), it)
+        task, job, task_class = found.get(Task), found.get(Job), found.get(TaskClass)
+        if task is None and job is not None and task_class is not None:
+            task = next((each for each in job.tasks() if each.cls is task_class), None)
+        return cls(task, job, found.get(Queue), node)
+
+    @property
+    def job_key(self) -> str:
+        """The key of the job; "": the subject is no job, or its job is not known."""
+        return self.job.key if self.job is not None else self.task.job if self.task is not None else ""
+
+    def within(self, outer: "Subject") -> "Subject":
+        """Returns the subject with what is known about it where it is worked on."""
+        if self.queue is not None and not self.job_key:
+            return self  # it is about the queue, whatever job is worked on
+        task, node = self.task, self.node or outer.node
+        if task is None and (self.job is None or self.job is outer.job):
+            task = outer.task
+        return Subject(task, outer.job if self.job is None and self.task is None else self.job, self.queue, node)
+
+    def __str__(self) -> str:
+        words = []
+        if self.task is not None:
+            words.append(f"Pod {self.task.key}")
+        if self.job_key:
+            words.append(f"job {self.job_key}")
+        elif self.queue is not None:
+            words.append(f"queue {self.queue.name}")
+        if self.node:
+            words.append(f"node {self.node}")
+        return ", ".join(words)
+
+    def reference(self) -> ObjectRef | None:
+        """Returns a reference to the Pod, or else the PodGroup, the Queue or the Node."""
+        if self.task is not None:
+            return pod_ref(self.task)
+        if self.job is not None and self.job.uid:
+            return group_ref(self.job)
+        if self.queue is not None:
+            return ObjectRef(SCHEDULING_API_VERSION, "Queue", "", self.queue.name)
+        return ObjectRef("v1", "Node", "", self.node) if self.node else None
 
 
 class PluginError(Exception):
@@ -35,6 +96,20 @@ class PluginError(Exception):
         self.problem = problem
         self.subject = subject
         self.about = about
+        self._subject: Subject | None = None
+
+    @classmethod
+    def of(cls, owner: str, point: str, problem: str, subject: Subject) -> "PluginError":
+        """Returns an error to whose subject callers may add (``add_subject``)."""
+        error = cls(owner, point, problem, str(subject), subject.reference())
+        error._subject = subject
+        return error
+
+    def add_subject(self, *arguments: object, node: str = "") -> None:
+        """Adds the objects that a caller works on, as far as the error does not name such objects."""
+        if self._subject is not None:
+            self._subject = self._subject.within(Subject.of(arguments, node))
+            self.subject, self.about = str(self._subject), self._subject.reference()
 
     def __str__(self) -> str:
         about = f" (about {self.subject})" if self.subject else ""
@@ -49,8 +124,16 @@ class RegistrationError(PluginError):
 
 
 class AnswerError(TypeError):
-    """A function, Filter or Score of a plugin gave an answer that its extension point cannot use. The frame that raises
-    it has a variable for the function, Filter or Score."""
+    """A function, Filter or Score of a plugin gave an answer that its extension point cannot use."""
+
+
+def raise_as(owner: str, point: str, error: Exception, *arguments: object, node: str = "") -> NoReturn:
+    """Raises an exception as a PluginError. A PluginError is raised again, with its own owner and point. ``arguments``:
+    of the call. ``node``: the name of the node that the call is about."""
+    if isinstance(error, PluginError):
+        error.add_subject(*arguments, node=node)
+        raise error
+    raise PluginError.of(owner, point, words_of(error), Subject.of(arguments, node)) from error
 
 
 def words_of(error: BaseException) -> str:
@@ -74,18 +157,6 @@ def place_of(function: Callable[..., Any]) -> str:
     return f" ({code.co_filename}:{code.co_firstlineno})"
 
 
-def plugin_error(error: Exception, sources: Iterable[Source], nodes: Nodes, action: str) -> PluginError | None:
-    """Returns the error with its owner; None if no plugin and no action is in its traceback. ``sources``: what plugins
-    registered and returned. ``action``: the action that was running, or ""."""
-    frames = list(_frames(error.__traceback__))
-    found = _source(frames, list(sources))
-    if found is None and not action:
-        return None
-    owner, point, at = found or (f"action {action}", "execute", len(frames) - 1)
-    subject, about = _subject(frames[: at + 1][::-1], nodes)
-    return PluginError(owner, point, words_of(error), subject, about)
-
-
 def key_error(
     plugin: str, point: str, function: Callable[..., Any], subjects: Iterable[Task | Job | Queue]
 ) -> PluginError | None:
@@ -100,131 +171,9 @@ def key_error(
         try:
             bool(first < key or first == key)
         except (TypeError, ValueError):
-            task = subject if isinstance(subject, Task) else None
-            job = subject if isinstance(subject, Job) else None
-            queue = subject if isinstance(subject, Queue) else None
             problem = (
                 f"function {name_of(function)}{place_of(function)} returned keys that cannot be compared: "
                 f"{first!r:.66} and {key!r:.66}"
             )
-            return PluginError(
-                f"plugin {plugin}", point, problem, _words(task, job, queue), _reference(task, job, queue)
-            )
+            return PluginError.of(f"plugin {plugin}", point, problem, Subject.of((subject,)))
     return None
-
-
-def _frames(traceback: TracebackType | None) -> Iterator[FrameType]:
-    """The frames, from where the exception was caught to where it was raised."""
-    while traceback is not None:
-        yield traceback.tb_frame
-        traceback = traceback.tb_next
-
-
-def _source(frames: Sequence[FrameType], sources: Sequence[Source]) -> tuple[str, str, int] | None:
-    """Returns owner, extension point and position of the frame nearest to the exception that belongs to a plugin."""
-    functions = [(_code(answer), getattr(answer, "__self__", None), plugin, point) for plugin, point, answer in sources]
-    objects = {id(answer): (plugin, point) for plugin, point, answer in sources if _code(answer) is None}
-    ours = next((at for at in reversed(range(len(frames))) if is_of_this_program(frames[at])), -1)
-    for at in reversed(range(len(frames))):
-        frame = frames[at]
-        itself = frame.f_locals.get("self")
-        if itself is not None and id(itself) in objects:
-            plugin, point = objects[id(itself)]
-            return f"plugin {plugin}", f"{point} ({type(itself).__name__}.{frame.f_code.co_name})", at
-        matching = [
-            (plugin, point)
-            for code, owner, plugin, point in functions
-            if code is frame.f_code and (owner is None or owner is itself)
-        ]
-        if matching:
-            asked = _asked_point(frames[:at])
-            plugin, point = next((match for match in matching if match[1] == asked), matching[0])
-            return f"plugin {plugin}", point, at
-        if at == ours and (used := _used_answer(frame, sources)) is not None:
-            plugin, point = used
-            return f"plugin {plugin}", point, at
-    return None
-
-
-def is_of_this_program(frame: FrameType) -> bool:
-    return str(frame.f_globals.get("__name__")).startswith("scheduler.")
-
-
-def _used_answer(frame: FrameType, sources: Sequence[Source]) -> tuple[str, str] | None:
-    """Returns plugin and extension point of a function, Filter or Score in a variable of a frame, or None."""
-    values = [*frame.f_locals.values()]
-    used = {id(value) for value in values} | {
-        id(getattr(value, "__self__", None)) for value in values if callable(value)
-    }
-    found = [(plugin, point) for plugin, point, answer in sources if id(answer) in used]
-    asked = _asked_point([frame])
-    return next((each for each in found if each[1] == asked), found[-1] if found else None)
-
-
-def _asked_point(frames: Sequence[FrameType]) -> str:
-    """Returns the extension point that was called, for functions that are registered at several."""
-    points = (frame.f_locals.get("point") for frame in reversed(frames))
-    return next((point.name for point in points if isinstance(point, ExtensionPoint)), "")
-
-
-def _code(answer: Any) -> CodeType | None:
-    while hasattr(answer, "func"):  # functools.partial
-        answer = answer.func
-    code = getattr(inspect.unwrap(answer) if callable(answer) else answer, "__code__", None)
-    return code if isinstance(code, CodeType) else None
-
-
-def _subject(frames: Sequence[FrameType], nodes: Nodes) -> tuple[str, ObjectRef | None]:
-    """Returns the object concerned, in words and as a reference. ``frames``: the nearest first."""
-    task: Task | None = None
-    job: Job | None = None
-    queue: Queue | None = None
-    row: int | None = None
-    of_class = False
-    for frame in frames:
-        if queue is not None and job is None and task is None and not of_class:
-            break  # it is about the queue, whatever job a frame further out has
-        values = [*frame.f_locals.values()]
-        cls = next((value for value in values if isinstance(value, TaskClass)), None)
-        of_class = of_class or cls is not None
-        job = job or next((value for value in values if isinstance(value, Job)), None)
-        task = task or _task_of(values)
-        queue = queue or next((value for value in values if isinstance(value, Queue)), None)
-        if task is None and cls is not None and job is not None:
-            task = next((one for one in job.tasks() if one.cls is cls), None)
-        at = frame.f_locals.get("row")
-        row = int(at) if row is None and isinstance(at, int) and 0 <= at < len(nodes) else row
-    node = "" if row is None else nodes.names[row]
-    return _words(task, job, queue, node), _reference(task, job, queue, node)
-
-
-def _words(task: Task | None, job: Job | None, queue: Queue | None, node: str = "") -> str:
-    words = []
-    if task is not None:
-        words.append(f"Pod {task.key}")
-    if job is not None:
-        words.append(f"job {job.key}")
-    if queue is not None and job is None:
-        words.append(f"queue {queue.name}")
-    if node:
-        words.append(f"node {node}")
-    return ", ".join(words)
-
-
-def _task_of(values: Sequence[Any]) -> Task | None:
-    for value in values:
-        if isinstance(value, Task):
-            return value
-    firsts = (value[0] for value in values if isinstance(value, list | tuple) and value)
-    return next((first for first in firsts if isinstance(first, Task)), None)
-
-
-def _reference(task: Task | None, job: Job | None, queue: Queue | None, node: str = "") -> ObjectRef | None:
-    """Returns a reference to the Pod, or else the PodGroup, the Queue or the Node."""
-    if task is not None:
-        return pod_ref(task)
-    if job is not None and job.uid:
-        return group_ref(job)
-    if queue is not None:
-        return ObjectRef(SCHEDULING_API_VERSION, "Queue", "", queue.name)
-    return ObjectRef("v1", "Node", "", node) if node else None

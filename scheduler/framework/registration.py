@@ -57,11 +57,10 @@ class Registration(Answers):
         super().__init__(tiers)
         self._parts: list[Part] = []
         """The parts of a view's key besides the class."""
-        self._part_sources: list[tuple[str, str]] = []
-        """The plugin and the extension point of each part."""
+        self._part_points: list[ExtensionPoint] = []
+        """The extension point of each part."""
         self._queue_parts: dict[Any, Part] = {}
         self._claim_states: list[Callable[[TaskClass], object]] = []
-        self._claim_state_plugins: list[str] = []
         self._pin_uses: set[PinUse] = set()
         """Those of all functions that return Filters."""
         self._allocate: list[AllocateHandler] = []
@@ -277,7 +276,8 @@ class Registration(Answers):
         check(self._option.name, "Deallocate", deallocate, ("Job", "Sequence[Task]", "Sequence[int]"))
         self._allocate.append(allocate)
         self._deallocate.append(deallocate)
-        self._sources += [(self._option.name, "Allocate", allocate), (self._option.name, "Deallocate", deallocate)]
+        self._own(allocate)
+        self._own(deallocate)
 
     # --- evictions ---
     def add_preemptable(self, victims: Victims, *, bound: Bound | None = None, by_demand: bool = False) -> None:
@@ -316,7 +316,7 @@ class Registration(Answers):
         self._add_victims(points.KEEPS_DESERVED, losses, bound, by_demand=True)
         if most is not None:
             self._most.append(most)
-            self._sources.append((self._option.name, points.KEEPS_DESERVED.name, most))
+            self._own(most)
 
     def add_victim_tasks(self, victims: Callable[[Sequence[Task]], Sequence[Task] | None]) -> None:
         """Registers a function that returns the tasks that shuffle evicts."""
@@ -331,7 +331,7 @@ class Registration(Answers):
         tiers return. The plugin decides which flags disable a veto."""
         check(self._option.name, f"veto of {point.name}", spared, ("Task | EvictionContext", "Task"))
         self.insert_veto(point, spared)
-        self._sources.append((self._option.name, point.name, spared))
+        self._own(spared)
 
     # --- bindings and reports ---
     def add_bind_annotations(self, annotations: Callable[[Task, int], Mapping[str, str]]) -> None:
@@ -386,8 +386,7 @@ class Registration(Answers):
         changes, they are created again."""
         check(self._option.name, "ClaimState", state, ("TaskClass",))
         self._claim_states.append(state)
-        self._claim_state_plugins.append(self._option.name)
-        self._sources.append((self._option.name, "ClaimState", state))
+        self._own(state)
 
     # --- registration ---
     def register(self, point: ExtensionPoint, function: Function) -> bool:
@@ -404,7 +403,10 @@ class Registration(Answers):
         """``source``: the plugin's function that ``function`` wraps."""
         self.insert(point, self._tier, function)
         self._owners[function] = (self._option.name, source)
-        self._sources.append((self._option.name, point.name, source))
+
+    def _own(self, function: Function) -> None:
+        """Remembers the plugin of a function that is not registered at an extension point itself."""
+        self._owners.setdefault(function, (self._option.name, function))
 
     def _add_order(self, point: ExtensionPoint, key: Function, moving: bool, behind: str = "") -> None:
         if not self.register(point, key):
@@ -428,7 +430,6 @@ class Registration(Answers):
         if bound is not None:
             check(self._option.name, f"bound of {point.name}", bound, (point.takes[0], "EvictionCandidates"))
             self._bounds[victims] = bound
-            self._sources.append((self._option.name, f"bound of {point.name}", bound))
         if not by_demand:
             self._by_task.add(point)
 
@@ -451,13 +452,13 @@ class Registration(Answers):
         queues = self.queues
         if per_queue is not None:
             given = self._queue_part(per_queue)
-            self._add_part(_queue_name if per_queue is True else given, point, per_queue)
+            self._add_part(_queue_name if per_queue is True else given, point)
             self._add(point, lambda cls, job: function(cls, given(job)) if job.queue in queues else (), function)
         elif per_job is True:
-            self._add_part(_job_key, point, per_job)
+            self._add_part(_job_key, point)
             self._add(point, function, function)
         elif per_job is not None:
-            self._add_part(per_job, point, per_job)
+            self._add_part(per_job, point)
             self._add(point, lambda cls, job: function(cls, per_job(job)), function)
         else:
             self._add(point, lambda cls, job: function(cls), function)
@@ -476,12 +477,11 @@ class Registration(Answers):
             self._queue_parts[per_queue] = part
         return part
 
-    def _add_part(self, part: Part, point: ExtensionPoint, source: Any) -> None:
+    def _add_part(self, part: Part, point: ExtensionPoint) -> None:
         if part not in self._parts:
             self._parts.append(part)
-            self._part_sources.append((self._option.name, point.name))
-            if source is not True:
-                self._sources.append((self._option.name, f"{point.name} key", source))
+            self._part_points.append(point)
+            self._own(part)
 
 
 def _queue_name(job: Job) -> str:

@@ -17,6 +17,7 @@ from scheduler.api.decisions import Bind, Decisions, EventRecord, ObjectRef, Ung
 from scheduler.api.hypernode import HyperNodes
 from scheduler.api.job import Job
 from scheduler.api.names import REASON_NOT_ALLOCATABLE
+from scheduler.api.node import Mask
 from scheduler.api.preparation import Preparation
 from scheduler.api.queue import Queue
 from scheduler.api.reasons import Malformed, Refusal
@@ -26,6 +27,7 @@ from scheduler.api.signed_records import NO_ANNOTATIONS, BindingRecord, device_a
 from scheduler.api.snapshot import SettledJobs, Snapshot
 from scheduler.api.task import Task, TaskClass, TaskStatus
 from scheduler.framework.arguments import Arguments
+from scheduler.framework.combining import Function
 from scheduler.framework.configuration import Configuration
 from scheduler.framework.eviction_candidates import EvictionCandidates
 from scheduler.framework.extension import (
@@ -40,7 +42,7 @@ from scheduler.framework.extension import (
 from scheduler.framework.external_calls import NO_EXTERNAL_CALLS, ExternalCalls
 from scheduler.framework.figures import QueueUsage
 from scheduler.framework.registration import DeallocateHandler
-from scheduler.framework.statement import Placement, Statement
+from scheduler.framework.statement import AllocationError, Placement, Statement
 from scheduler.framework.topology import set_tier_limits
 from scheduler.framework.views import Views
 
@@ -219,7 +221,8 @@ class Session(Views):
         noted = job.fit_errors.get(cls.id)
         if job.refusals or (noted is not None and noted.note):
             return
-        function = next((f for f in self.all_functions(point) if f(queue, job, cls) <= 0), None)
+        functions = self.all_functions(point)
+        function = next((each for each in functions if self.call(point, each, queue, job, cls) <= 0), None)
         if function is None or job.refusals:
             return
         plugin, when = self.plugin_of(function), "" if point is ALLOCATABLE else " while others terminate"
@@ -245,6 +248,16 @@ class Session(Views):
         self.add_handlers(eviction_candidates.allocated, eviction_candidates.deallocated)
         return eviction_candidates
 
+    def bounded(self, scope: Mask, point: ExtensionPoint, function: Function, preemptor: object) -> Mask:
+        """Returns the candidates of a mask that the bound of a victim function does not exclude; all if it has none."""
+        bound, candidates = self.bound(function), self.eviction_candidates
+        if bound is None:
+            return scope
+        try:
+            return scope & bound(preemptor, candidates)
+        except Exception as error:  # the code of others may raise anything
+            self._fail(f"bound of {point.name}", function, error, preemptor)
+
     def is_traced(self, job: Job) -> bool:
         """Returns whether answers about the job are recorded, so that none of its questions may be left out."""
         del job
@@ -259,14 +272,17 @@ class Session(Views):
         """Returns the rows of the nodes chosen for tasks of one class, in the order in which the tasks get them."""
         if len(rows) < 2 or not self.functions(NODE_ASSIGNMENT):
             return rows
-        for function in self.all_functions(NODE_ASSIGNMENT):
-            order: Any = function(job, tasks, rows)
-            if order is None:
-                continue
-            if not isinstance(order, Sequence) or sorted(order) != sorted(rows):
-                self._wrong_answer(NODE_ASSIGNMENT, function, order, f"the rows {rows} in another order, or None")
-            found: Sequence[int] = order
-            return found
+        try:
+            for function in self.all_functions(NODE_ASSIGNMENT):
+                order: Any = function(job, tasks, rows)
+                if order is None:
+                    continue
+                if not isinstance(order, Sequence) or sorted(order) != sorted(rows):
+                    self._wrong_answer(function, order, f"the rows {rows} in another order, or None")
+                found: Sequence[int] = order
+                return found
+        except Exception as error:  # the code of others may raise anything
+            self._fail(NODE_ASSIGNMENT, function, error, job, tasks)
         return rows
 
     def statement(self) -> Statement:
@@ -285,21 +301,39 @@ class Session(Views):
         raise KeyError(task.key)
 
     # --- for statements ---
-    def notify_allocate(self, job: Job, tasks: Sequence[Task], rows: Sequence[int], pipelined: bool) -> None:
-        """Calls the handlers. If one raises AllocationError, those called before it are called to undo."""
+    def notify_allocate(
+        self, job: Job, tasks: Sequence[Task], rows: Sequence[int], pipelined: bool, *, may_refuse: bool = True
+    ) -> None:
+        """Calls the handlers. If one raises an exception, those called before it are called to undo. ``may_refuse``:
+        whether an AllocationError is raised as such; False: an eviction is undone."""
         called: list[DeallocateHandler] = []
         for allocate, deallocate in zip(self._allocate, self._deallocate, strict=True):
             try:
                 allocate(job, tasks, rows, pipelined)
-            except Exception:
-                for undo in reversed(called):
-                    undo(job, tasks, rows)
-                raise
+            except Exception as error:  # the code of others may raise anything
+                self.notify_deallocate(job, tasks, rows, called)
+                if may_refuse and isinstance(error, AllocationError):
+                    raise
+                self._fail("Allocate", allocate, error, job, tasks, node=self._only_node(rows))
             called.append(deallocate)
 
-    def notify_deallocate(self, job: Job, tasks: Sequence[Task], rows: Sequence[int]) -> None:
-        for deallocate in reversed(self._deallocate):
-            deallocate(job, tasks, rows)
+    def notify_deallocate(
+        self,
+        job: Job,
+        tasks: Sequence[Task],
+        rows: Sequence[int],
+        handlers: Sequence[DeallocateHandler] | None = None,
+    ) -> None:
+        """Calls the handlers, the last one first. ``handlers``: only these; None: all."""
+        try:
+            for deallocate in reversed(self._deallocate if handlers is None else handlers):
+                deallocate(job, tasks, rows)
+        except Exception as error:  # the code of others may raise anything
+            self._fail("Deallocate", deallocate, error, job, tasks, node=self._only_node(rows))
+
+    def _only_node(self, rows: Sequence[int]) -> str:
+        """Returns the name of the node of the rows; "": there are several."""
+        return self.nodes.names[rows[0]] if len(rows) == 1 else ""
 
     def _is_extended(self, cls: TaskClass) -> bool:
         """Returns whether tasks of a class request extended resources."""
@@ -322,13 +356,19 @@ class Session(Views):
             charged = self._charged(job, tasks[0].cls, rows)
             for task, row in zip(tasks, rows, strict=True):
                 annotations = NO_ANNOTATIONS
-                for annotate in annotators:
-                    more = annotate(task, row)
-                    if more:
-                        annotations = {**annotations, **more}
+                try:
+                    for annotate in annotators:
+                        more = annotate(task, row)
+                        if more:
+                            annotations = {**annotations, **more}
+                except Exception as error:  # the code of others may raise anything
+                    self._fail(BIND_ANNOTATIONS, annotate, error, task, job, node=names[row])
                 preparations: tuple[Preparation, ...] = ()
-                for prepare in preparers:
-                    preparations += tuple(prepare(task, row))
+                try:
+                    for prepare in preparers:
+                        preparations += tuple(prepare(task, row))
+                except Exception as error:  # the code of others may raise anything
+                    self._fail(PREPARATIONS, prepare, error, task, job, node=names[row])
                 prepared = prepared or bool(preparations)
                 del allocated[task.uid]
                 binding[task.uid] = task
@@ -348,5 +388,5 @@ class Session(Views):
         functions = self.all_functions(CARDS)
         if not functions:
             return {}
-        answers = [cards(job, cls, list(dict.fromkeys(rows))) for cards in functions]
+        answers = [self.call(CARDS, cards, job, cls, list(dict.fromkeys(rows))) for cards in functions]
         return answers[0] if len(answers) == 1 else ChainMap(*answers)

@@ -29,7 +29,9 @@ class StatementContext(Protocol):
 
     def status_of(self, job: Job, task: Task) -> TaskStatus: ...
 
-    def notify_allocate(self, job: Job, tasks: Sequence[Task], rows: Sequence[int], pipelined: bool) -> None: ...
+    def notify_allocate(
+        self, job: Job, tasks: Sequence[Task], rows: Sequence[int], pipelined: bool, *, may_refuse: bool = True
+    ) -> None: ...
 
     def notify_deallocate(self, job: Job, tasks: Sequence[Task], rows: Sequence[int]) -> None: ...
 
@@ -133,7 +135,7 @@ class Statement:
         session = self._session
         operation.job.move(operation.task, TaskStatus.RELEASING, operation.was)
         session.nodes.evict(operation.row, operation.task.cls, -1)
-        session.notify_allocate(operation.job, (operation.task,), (operation.row,), False)
+        session.notify_allocate(operation.job, (operation.task,), (operation.row,), False, may_refuse=False)
 
     def _place(self, operation: _Placement) -> None:
         session, job = self._session, operation.job

@@ -19,7 +19,7 @@ from scheduler.framework.class_view.view import ClassView
 from scheduler.framework.columns import Filter, PinUse, Score
 from scheduler.framework.combining import is_whole
 from scheduler.framework.extension import BEST_NODE
-from scheduler.framework.failures import RegistrationError
+from scheduler.framework.failures import PluginError, RegistrationError
 from scheduler.framework.registration import Registration
 
 
@@ -47,10 +47,19 @@ class Views(Registration):
 
     def view_key(self, cls: TaskClass, job: Job) -> tuple[object, ...]:
         """Returns a key that is equal for classes and jobs with equal filters and scores."""
-        key: tuple[object, ...] = (cls.id, *[part(job) for part in self._parts])
+        key: list[object] = [cls.shape_id if cls.claims else cls.id]
+        try:
+            for part in self._parts:
+                key.append(part(job))
+        except Exception as error:  # the code of others may raise anything
+            self._fail(f"{self._part_points[self._parts.index(part)].name} key", part, error, cls, job)
         if cls.claims:
-            key = (cls.shape_id, *key[1:], *(state(cls) for state in self._claim_states))
-        return key
+            try:
+                for state in self._claim_states:
+                    key.append(state(cls))
+            except Exception as error:  # the code of others may raise anything
+                self._fail("ClaimState", state, error, cls, job)
+        return tuple(key)
 
     def view(self, cls: TaskClass, job: Job) -> ClassView:
         """Returns the view of a class; kept for the session."""
@@ -68,19 +77,24 @@ class Views(Registration):
         many Pods of the class in less time.
         """
         row = self.nodes.index.get(cls.pinned_to) if cls.pinned_to and within is None else None
-        if row is not None and PinUse.REQUIRED in self._pin_uses and PinUse.ASKED not in self._pin_uses:
-            own = self._known_view(self.view_key(cls, job), cls, job)
-            if own is not None:
-                return own.choose(count)
-            key = ("without node", cls.pin_id, *[part(job) for part in self._parts])
-            view = self._known_view(key, cls, job)
-            if view is None:
-                self.view(cls, job)  # malformed fields are reported for a class that a Pod has
-                view = self._new_view(key, replace(cls, spec=without_pin(cls.spec)), job, scored=False)
-            rows = view.choose_on(row, count)
-            if rows:
-                return rows
-        return self.view(cls, job).choose(count, within)
+        try:
+            if row is not None and PinUse.REQUIRED in self._pin_uses and PinUse.ASKED not in self._pin_uses:
+                key = self.view_key(cls, job)
+                own = self._known_view(key, cls, job)
+                if own is not None:
+                    return own.choose(count)
+                key = ("without node", cls.pin_id, *key[1 : 1 + len(self._parts)])
+                view = self._known_view(key, cls, job)
+                if view is None:
+                    self.view(cls, job)  # malformed fields are reported for a class that a Pod has
+                    view = self._new_view(key, replace(cls, spec=without_pin(cls.spec)), job, scored=False)
+                rows = view.choose_on(row, count)
+                if rows:
+                    return rows
+            return self.view(cls, job).choose(count, within)
+        except PluginError as error:
+            error.add_subject(cls, job, node=cls.pinned_to if row is not None else "")
+            raise
 
     def _known_view(self, key: tuple[object, ...], cls: TaskClass, job: Job) -> ClassView | None:
         try:
@@ -121,6 +135,7 @@ class Views(Registration):
             limit=self.nodes_limit,
             chooser=chooser,
             durations=self.search_durations,
+            fail=self._fail_column,
         )
         if shared:
             self._views_by_identity[key] = view
@@ -128,27 +143,30 @@ class Views(Registration):
 
     def _best_node(self, cls: TaskClass, rows: Rows, scores: Column) -> int | None:
         """Returns the row of the best of the candidate nodes, or None if no plugin decides."""
-        for function in self.all_functions(BEST_NODE):
-            row = function(cls, rows, scores)
-            if row is None:
-                continue
-            if not is_whole(row) or row not in rows:
-                self._wrong_answer(BEST_NODE, function, row, "one of the rows that it received, or None")
-            return int(row)
+        try:
+            for function in self.all_functions(BEST_NODE):
+                row = function(cls, rows, scores)
+                if row is None:
+                    continue
+                if not is_whole(row) or row not in rows:
+                    self._wrong_answer(function, row, "one of the rows that it received, or None")
+                return int(row)
+        except Exception as error:  # the code of others may raise anything
+            self._fail(BEST_NODE, function, error)
         return None
 
     def _unhashable(self, job: Job, cls: TaskClass) -> RegistrationError:
         """Returns the error for the function whose value for a job and a class is not hashable."""
-        for part, (plugin, point) in zip(self._parts, self._part_sources, strict=True):
+        for part, point in zip(self._parts, self._part_points, strict=True):
             try:
                 hash(part(job))
             except TypeError as error:
-                return RegistrationError(
-                    plugin, point, f"per_queue or per_job returned a value that is not hashable: {error}"
-                )
-        for state, plugin in zip(self._claim_states, self._claim_state_plugins, strict=True):
+                problem = f"per_queue or per_job returned a value that is not hashable: {error}"
+                return RegistrationError(self.plugin_of(part), point.name, problem)
+        for state in self._claim_states:
             try:
                 hash(state(cls))
             except TypeError as error:
-                return RegistrationError(plugin, "ClaimState", f"returned a value that is not hashable: {error}")
+                problem = f"returned a value that is not hashable: {error}"
+                return RegistrationError(self.plugin_of(state), "ClaimState", problem)
         raise AssertionError("all parts of the key are hashable")

@@ -25,20 +25,21 @@ class DeservedGuard:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._bounds = [session.bound(function) for function in session.all_functions(KEEPS_DESERVED)]
+        self._functions = session.all_functions(KEEPS_DESERVED)
+        self._all_bounded = all(session.bound(function) is not None for function in self._functions)
 
     @property
     def active(self) -> bool:
         """Whether a plugin divides the cluster among queues."""
-        return bool(self._bounds)
+        return bool(self._functions)
 
     def possible(self, context: ReclaimContext | None, scope: Mask) -> Mask:
         """Returns the candidates of a mask that may be evicted if no other one is."""
         if context is None:
             return scope
-        for bound in self._bounds:
-            if bound is not None and scope.any():
-                scope = scope & bound(context, self._session.eviction_candidates)
+        for function in self._functions:
+            if scope.any():
+                scope = self._session.bounded(scope, KEEPS_DESERVED, function, context)
         return scope
 
     def enough(self, context: ReclaimContext | None, scope: Mask, shortfall: Shortfall) -> Mask:
@@ -49,7 +50,7 @@ class DeservedGuard:
         number = len(session.nodes)
         result: Mask = np.ones(number, dtype=bool)
         for most in session.most_losses() if context is not None else ():
-            limits = most(context, candidates)
+            limits = session.call(KEEPS_DESERVED, most, context, candidates)
             for d, lacking in shortfall.amounts():
                 limited = limits[d] < shortfall.request[d]
                 if d == PODS_INDEX or not shortfall.request[d] or not limited.any():
@@ -75,13 +76,13 @@ class DeservedGuard:
     def each(self, context: ReclaimContext | None, candidates: Sequence[Task]) -> Sequence[Task]:
         """Returns the candidates of a mask from ``possible`` that may be evicted if no other one is, also where a
         plugin has no bound."""
-        if context is None or None not in self._bounds:
+        if context is None or self._all_bounded:
             return candidates
         return [task for task in candidates if self.allows(context, task)]
 
     def each_of(self, context: ReclaimContext | None, scope: Mask) -> Mask:
         """Returns ``each`` for the candidates of a mask."""
-        if context is None or None not in self._bounds:
+        if context is None or self._all_bounded:
             return scope
         result: Mask = np.zeros(len(scope), dtype=bool)
         tasks = self._session.eviction_candidates.tasks

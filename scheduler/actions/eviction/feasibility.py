@@ -150,7 +150,8 @@ class EvictionFeasibility:
     @cached_property
     def _tiers(self) -> "list[_Tier]":
         """Built on first use: often no candidate is in scope."""
-        return [_Tier(self._session, functions) for functions in self._session.functions(self._point) if functions]
+        session, point = self._session, self._point
+        return [_Tier(session, point, functions) for functions in session.functions(point) if functions]
 
     def nodes_for(self, preemptor: Task, shortfall: Shortfall, scope: Mask) -> Mask:
         """Returns the nodes, shape (nodes,), whose shortfall is covered if all candidates of ``scope`` are evicted that
@@ -166,8 +167,9 @@ class EvictionFeasibility:
 class _Tier:
     """The victim functions of one tier."""
 
-    def __init__(self, session: Session, functions: Sequence[Function]) -> None:
+    def __init__(self, session: Session, point: ExtensionPoint, functions: Sequence[Function]) -> None:
         self._session = session
+        self._point = point
         # From its third function on, a tier may restart with the list of one function if the lists before it have no
         # victim in common (``PluginFunctions``). Then each function bounds the victims on its own.
         together = [functions] if len(functions) < 3 else [[function] for function in functions]
@@ -179,9 +181,7 @@ class _Tier:
         for group, freed in self._groups:
             evicted = scope
             for function in group:
-                bound = self._session.bound(function)
-                if bound is not None:
-                    evicted = evicted & bound(preemptor, self._session.eviction_candidates)
+                evicted = self._session.bounded(evicted, self._point, function, preemptor)
             amounts = freed.of(evicted)
             reached &= amounts[PODS_INDEX] > 0
         return reached, amounts

@@ -22,6 +22,7 @@ from scheduler.api.resource import Vector
 from scheduler.api.task import Task
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.extension import EvictionContext, Protection, ReclaimContext
+from scheduler.framework.failures import raise_as
 from scheduler.framework.search_limit import SearchLimit
 from scheduler.framework.statement import Statement
 
@@ -65,10 +66,13 @@ class GangEvictor:
         demand_key = _demand_key(job, tasks)
         if demand_key in self._failed:
             return
-        with without_side_effects(job, tasks):
-            statement = self._search(job, parts, tasks, scope, ordered)
-            if statement is not None and not statement.evicts:
-                statement.discard()  # no eviction is needed: the job is left to allocate
+        try:
+            with without_side_effects(job, tasks):
+                statement = self._search(job, parts, tasks, scope, ordered)
+                if statement is not None and not statement.evicts:
+                    statement.discard()  # no eviction is needed: the job is left to allocate
+        except Exception as error:  # the code of others may raise anything
+            raise_as(f"action {self._policy.reason}", "execute", error, job, tasks)
         if statement is None:
             self._failed.add(demand_key)
             for cls in classes:
@@ -88,8 +92,8 @@ class GangEvictor:
         scope = scope & candidates.present & candidates.per_job(allows_gang_eviction).astype(bool)
         approvable = scope
         for tier in session.functions(point):
-            for bound in filter(None, map(session.bound, tier)):
-                approvable = approvable & bound(context, candidates)
+            for function in tier:
+                approvable = session.bounded(approvable, point, function, context)
         demand, whole = Demand(session, job, parts[0][1]), Demand(session, job, tasks)
         domains = list(self._domains(job, demand.slots_without(approvable)))
         for protection in self._policy.protections:

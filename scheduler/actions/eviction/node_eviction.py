@@ -147,11 +147,11 @@ class NodeEviction:
         """Whether evicting a task of another queue achieves nothing: once it is restored, some plugin refuses it as a
         victim, and its queue would reclaim the resources. Its replacement would be placed and evicted again, for
         ever."""
-        session = self._policy.session
+        session, point = self._policy.session, self._policy.point
         if not self._policy.would_be_reclaimed(self._job, (victim,)):
             return False
         self._restore(victim)
-        answers = [f(self._task, [victim]) for tier in session.functions(self._policy.point) for f in tier]
+        answers = [session.call(point, f, self._task, [victim]) for f in session.all_functions(point)]
         self._evict(victim)
         return any(answer is not None and not answer for answer in answers)
 

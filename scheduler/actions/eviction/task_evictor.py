@@ -20,6 +20,7 @@ from scheduler.api.node import Mask
 from scheduler.api.task import Task, TaskStatus
 from scheduler.framework.class_view.view import ClassView
 from scheduler.framework.extension import Protection, ReclaimContext
+from scheduler.framework.failures import PluginError, raise_as
 from scheduler.framework.search_limit import SearchLimit
 from scheduler.framework.statement import Statement
 
@@ -86,8 +87,11 @@ class TaskEvictor:
         demand = _demand_key(job, task, by_demand=self._by_demand)
         if (demand, task.cls.id) in self._failed:
             return False
-        with without_side_effects(job, (task,)):
-            done = self._search(job, task, scope, statement, demand)
+        try:
+            with without_side_effects(job, (task,)):
+                done = self._search(job, task, scope, statement, demand)
+        except Exception as error:  # the code of others may raise anything
+            raise_as(f"action {self._policy.reason}", "execute", error, job, task)
         if done:
             self.forget_failures()
             limit.placed(job, task.cls)
@@ -211,19 +215,25 @@ class _Search:
         those that were refused are tried first next time.
         """
         session = self._session
-        here = self._policy.guard.each(context, here)
-        candidates = in_eviction_order(session, here, session.queues[self._job.queue]) if here else []
-        for number in range(1 if context is None else ORDERS):
-            self._more_orders -= number > 0
-            found = NodeEviction(self._policy, self._job, self._task, self._view, row, self._shortfall.dims, context)
-            found.succeeded = found.evict_enough(candidates) and found.pipeline()
-            if found.succeeded:
-                break
-            found.statement.discard()
-            first = found.refused
-            if candidates[: len(first)] == first or not self._more_orders or not self._enough(row, candidates):
-                break
-            candidates = [*first, *(task for task in candidates if task not in first)]
+        try:
+            here = self._policy.guard.each(context, here)
+            candidates = in_eviction_order(session, here, session.queues[self._job.queue]) if here else []
+            for number in range(1 if context is None else ORDERS):
+                self._more_orders -= number > 0
+                found = NodeEviction(
+                    self._policy, self._job, self._task, self._view, row, self._shortfall.dims, context
+                )
+                found.succeeded = found.evict_enough(candidates) and found.pipeline()
+                if found.succeeded:
+                    break
+                found.statement.discard()
+                first = found.refused
+                if candidates[: len(first)] == first or not self._more_orders or not self._enough(row, candidates):
+                    break
+                candidates = [*first, *(task for task in candidates if task not in first)]
+        except PluginError as error:
+            error.add_subject(node=session.nodes.names[row])
+            raise
         return found
 
     def _enough(self, row: int, candidates: Sequence[Task]) -> bool:

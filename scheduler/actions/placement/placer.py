@@ -17,6 +17,7 @@ from scheduler.api.reasons import FitErrors
 from scheduler.api.sub_job import SubJob
 from scheduler.api.task import READY_STATUSES, Task, TaskStatus
 from scheduler.framework.extension import ALLOCATABLE, ALLOCATABLE_NOW
+from scheduler.framework.failures import PluginError
 from scheduler.framework.search_limit import SearchLimit
 from scheduler.framework.session import Session
 from scheduler.framework.statement import AllocationError, Statement
@@ -112,46 +113,50 @@ class Placer:
         failed: Task | None = None
         session.placing = sub_job
         within, limit = scope.rows(), session.once(SearchLimit)
-        while pending:
-            run = pending.run()
-            task = run[0]
-            if task.gated:
-                self._ungate(scope.queue, job, run)
-                pending.take(len(run))
-                continue
-            if self._remember_failures and task.role and task.role in pending.failed_roles:
-                pending.take(len(run))
-                continue
-            if not limit.admits(job, (task.cls,)):
-                limit.leave_out(job, task.cls)
-                failed = failed or task
-                pending.take(len(run))
-                pending.failed_roles.add(task.role)
-                if not _can_still_become_ready(job, sub_job, pending):
-                    break
-                continue
-            wanted = min(len(run), max(session.sub_job_missing(job, sub_job), 1))
-            wanted = session.allocatable(scope.queue, job, task.cls, wanted)
-            if wanted <= 0:
-                session.refuse_without_reason(ALLOCATABLE, scope.queue, job, task.cls)
-                pending.take(len(run))
-                continue
-            now = session.allocatable_now(scope.queue, job, task.cls, wanted)
-            if now > 0:
-                placed = self._place_run(scope, run[:now], within, statement)
-            else:
-                placed = self._pipeline_on_releasing(scope, task, within, statement)
+        try:
+            while pending:
+                run = pending.run()
+                task = run[0]
+                if task.gated:
+                    self._ungate(scope.queue, job, run)
+                    pending.take(len(run))
+                    continue
+                if self._remember_failures and task.role and task.role in pending.failed_roles:
+                    pending.take(len(run))
+                    continue
+                if not limit.admits(job, (task.cls,)):
+                    limit.leave_out(job, task.cls)
+                    failed = failed or task
+                    pending.take(len(run))
+                    pending.failed_roles.add(task.role)
+                    if not _can_still_become_ready(job, sub_job, pending):
+                        break
+                    continue
+                wanted = min(len(run), max(session.sub_job_missing(job, sub_job), 1))
+                wanted = session.allocatable(scope.queue, job, task.cls, wanted)
+                if wanted <= 0:
+                    session.refuse_without_reason(ALLOCATABLE, scope.queue, job, task.cls)
+                    pending.take(len(run))
+                    continue
+                now = session.allocatable_now(scope.queue, job, task.cls, wanted)
+                if now > 0:
+                    placed = self._place_run(scope, run[:now], within, statement)
+                else:
+                    placed = self._pipeline_on_releasing(scope, task, within, statement)
+                    if not placed:
+                        session.refuse_without_reason(ALLOCATABLE_NOW, scope.queue, job, task.cls)
+                pending.take(placed or len(run))  # if one task of a run fits on no node, none does
                 if not placed:
-                    session.refuse_without_reason(ALLOCATABLE_NOW, scope.queue, job, task.cls)
-            pending.take(placed or len(run))  # if one task of a run fits on no node, none does
-            if not placed:
-                limit.failed(job, task.cls)
-                failed = failed or task
-                pending.failed_roles.add(task.role)
-                if not _can_still_become_ready(job, sub_job, pending):
+                    limit.failed(job, task.cls)
+                    failed = failed or task
+                    pending.failed_roles.add(task.role)
+                    if not _can_still_become_ready(job, sub_job, pending):
+                        break
+                if session.sub_job_ready(job, sub_job) or self._pipelined_enough(job, sub_job):
                     break
-            if session.sub_job_ready(job, sub_job) or self._pipelined_enough(job, sub_job):
-                break
+        except PluginError as error:
+            error.add_subject(job, task)
+            raise
         session.placing = None
         return failed
 
@@ -247,6 +252,9 @@ class Placer:
                 return True
         except AllocationError:
             pass  # any other node may still do
+        except PluginError as error:
+            error.add_subject(scope.job, task)
+            raise
         return False
 
     def ungate(self, queue: Queue, job: Job, pending: PendingTasks) -> PendingTasks:

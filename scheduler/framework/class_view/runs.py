@@ -9,11 +9,12 @@ nodes of all groups. The result equals, by construction and by test, evaluating 
 import heapq
 from collections.abc import Callable, Sequence
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.api.node import Column, Rows
-from scheduler.framework.columns import Counts, Grouped, GroupedFilter, GroupedScore
+from scheduler.framework.columns import ColumnFailure, Counts, Grouped, GroupedFilter, GroupedScore
 
 Ahead = Callable[[Rows, int, int], list[list[float]]]
 """ahead(rows, first, depth): the scores of each row with ``first``, ``first`` + 1, ... more tasks on it."""
@@ -25,27 +26,27 @@ SHALLOW, DEEP, MANY = 3, 32, 32
 next MANY nodes."""
 
 
+class RunRules(msgspec.Struct, frozen=True):
+    """What all runs of a class have in common. The filters and scores have scope CLUSTER."""
+
+    ahead: Ahead
+    filters: Sequence[GroupedFilter]
+    scores: Sequence[GroupedScore]
+    fail: ColumnFailure
+
+
 class Run:
     """Nodes for up to ``count`` tasks, best first. Leaves filters and scores unchanged."""
 
-    def __init__(
-        self,
-        rows: Rows,
-        room: Counts,
-        score: Column,
-        ahead: Ahead,
-        filters: Sequence[GroupedFilter],
-        scores: Sequence[GroupedScore],
-        count: int,
-    ) -> None:
-        """``rows``: the nodes with room, ascending; ``room`` and ``score`` (scopes STATIC and NODE) of each.
-        ``filters`` and ``scores`` have scope CLUSTER."""
-        self._ahead = ahead
-        self._filters = filters
-        self._scores = scores
+    def __init__(self, rules: RunRules, rows: Rows, room: Counts, score: Column, count: int) -> None:
+        """``rows``: the nodes with room, ascending; ``room`` and ``score`` (scopes STATIC and NODE) of each."""
+        self._ahead = ahead = rules.ahead
+        self._filters = rules.filters
+        self._scores = rules.scores
+        self._fail = rules.fail
         self._count = count = min(count, MAX_RUN)
-        self._conditions: list[Grouped] = [*filters, *scores]
-        groups = _groups(rows, self._conditions)
+        self._conditions: list[Grouped] = [*rules.filters, *rules.scores]
+        groups = self._groups(rows)
         sizes = np.bincount(groups)
         within = _best(groups, sizes, score, count)
         self._sizes: Counts = sizes.astype(np.int64)
@@ -85,15 +86,23 @@ class Run:
             return 0 if self._heads[0] else None
         live = np.flatnonzero(self._sizes)
         rows = self._tops[live]
-        for condition in self._filters:
-            passes = condition.room(rows) > 0
-            live, rows = live[passes], rows[passes]
+        try:
+            for condition in self._filters:
+                passes = condition.room(rows) > 0
+                live, rows = live[passes], rows[passes]
+        except Exception as error:  # the code of others may raise anything
+            self._fail(condition, "room", error)
         if len(live) < 2:
             return int(live[0]) if len(live) else None
         total = self._bests[live]
         if self._scores:
-            sizes = self._sizes[live]
-            total = total + sum(score.of_groups(rows, sizes) for score in self._scores)
+            sizes, wide = self._sizes[live], np.zeros(len(live))
+            try:
+                for score in self._scores:
+                    wide += score.of_groups(rows, sizes)
+            except Exception as error:  # the code of others may raise anything
+                self._fail(score, "of_groups", error)
+            total = total + wide
         first = np.flatnonzero(total == total.max())
         return int(live[first[np.argmin(rows[first])]])
 
@@ -119,8 +128,11 @@ class Run:
         return row
 
     def _place(self, row: int, number: int) -> None:
-        for condition in self._conditions:
-            condition.place(row, number)
+        try:
+            for condition in self._conditions:
+                condition.place(row, number)
+        except Exception as error:  # the code of others may raise anything
+            self._fail(condition, "place", error, row)
 
     def _lead(self, group: int) -> None:
         """Updates the best node of a group."""
@@ -140,8 +152,27 @@ class Run:
                 table[one] += scores
         return table[row][taken]
 
+    def _groups(self, rows: Rows) -> Groups:
+        """Returns the group of each row: 0, 1, ... for each combination of traits that occurs."""
+        groups: Groups = np.zeros(len(rows), dtype=np.intp)
+        try:
+            for condition in self._conditions:
+                for column in condition.traits(rows):
+                    low = column.min()
+                    width = int(column.max() - low) + 1
+                    if width > 1:
+                        groups = _renumbered(groups * width + (column - low).astype(np.intp))
+        except Exception as error:  # the code of others may raise anything
+            self._fail(condition, "traits", error)
+        return groups
+
     def _traits(self, rows: Rows) -> list[tuple[float, ...]]:
-        columns = [column.tolist() for condition in self._conditions for column in condition.traits(rows)]
+        columns: list[list[float]] = []
+        try:
+            for condition in self._conditions:
+                columns += [column.tolist() for column in condition.traits(rows)]
+        except Exception as error:  # the code of others may raise anything
+            self._fail(condition, "traits", error)
         return list(zip(*columns, strict=True))
 
     def _number(self, row: int) -> int:
@@ -154,18 +185,6 @@ class Run:
             self._sizes, self._tops = np.append(self._sizes, 0), np.append(self._tops, row)
             self._bests = np.append(self._bests, 0.0)
         return number
-
-
-def _groups(rows: Rows, conditions: Sequence[Grouped]) -> Groups:
-    """Returns the group of each row: 0, 1, ... for each combination of traits that occurs."""
-    groups: Groups = np.zeros(len(rows), dtype=np.intp)
-    for condition in conditions:
-        for column in condition.traits(rows):
-            low = column.min()
-            width = int(column.max() - low) + 1
-            if width > 1:
-                groups = _renumbered(groups * width + (column - low).astype(np.intp))
-    return groups
 
 
 def _renumbered(groups: Groups) -> Groups:

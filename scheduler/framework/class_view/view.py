@@ -21,10 +21,11 @@ from scheduler.framework.class_view.candidates import CachedColumn, CandidateNod
 from scheduler.framework.class_view.durations import SearchDurations
 from scheduler.framework.class_view.plan import Plan
 from scheduler.framework.class_view.refusals import Refusals
-from scheduler.framework.class_view.runs import MAX_RUN, SHALLOW, Run
+from scheduler.framework.class_view.runs import MAX_RUN, SHALLOW, Run, RunRules
 from scheduler.framework.columns import (
     GRAIN,
     UNBOUNDED,
+    ColumnFailure,
     Counts,
     Filter,
     FutureFilter,
@@ -34,7 +35,7 @@ from scheduler.framework.columns import (
     is_grouped_filter,
     is_grouped_score,
 )
-from scheduler.framework.failures import AnswerError
+from scheduler.framework.failures import AnswerError, PluginError
 
 Chooser = Callable[[Rows, Column], int | None]
 FEW = 4
@@ -55,12 +56,14 @@ class ClassView:
         limit: int = 0,
         chooser: Chooser | None = None,
         durations: SearchDurations | None = None,
+        fail: ColumnFailure | None = None,
     ) -> None:
         """``check_resources``: whether to compare amounts (not for best-effort tasks). ``limit``: at most so many
         candidate nodes, in the order of names (``--percentage-nodes-to-find``); 0: no limit. ``chooser``: chooses one
         of the candidates from rows and scores, or returns None for the best score. ``durations``: where searches are
-        recorded; None: nowhere."""
+        recorded; None: nowhere. ``fail``: raises exceptions of filters and scores; None: they are raised unchanged."""
         began = perf_counter()
+        self._fail = fail or _raise
         self._durations = durations or SearchDurations()
         self._nodes = nodes
         self._limit = limit
@@ -86,9 +89,12 @@ class ClassView:
         self._one_at_a_time = bool(wide > grouped or (wide and limit) or chooser)
         """Whether a placement may change any node's answer, so that filters and scores are evaluated for each task."""
         rows: Rows = np.arange(len(nodes))
-        for condition in filters:
-            if condition.scope is Scope.STATIC:
-                rows = rows[condition.room(rows) > 0]
+        try:
+            for condition in filters:
+                if condition.scope is Scope.STATIC:
+                    rows = rows[condition.room(rows) > 0]
+        except Exception as error:  # the code of others may raise anything
+            self._fail(condition, "room", error)
         self._candidates = CandidateNodes(nodes, rows)
         self._rows = rows
         self._room = CachedColumn(self._candidates, self._room_at)
@@ -106,7 +112,11 @@ class ClassView:
 
     @cached_property
     def _refusals(self) -> Refusals:
-        return Refusals(self._nodes, self._request, (*self._dims, *self._bare), self._filters)
+        return Refusals(self._nodes, self._request, (*self._dims, *self._bare), self._filters, self._fail)
+
+    @cached_property
+    def _rules(self) -> RunRules:
+        return RunRules(self._ahead, self._grouped_filters, self._grouped_scores, self._fail)
 
     # --- columns over the nodes looked at ---
     def _room_at(self, at: Rows) -> Counts:
@@ -128,8 +138,12 @@ class ClassView:
         """Returns whether each row passes the filters of scope STATIC and NODE for one task when terminating tasks have
         exited."""
         passes = np.ones(len(rows), dtype=bool)
-        for room in self._future_filters:
-            passes &= room(rows) > 0
+        try:
+            for room in self._future_filters:
+                passes &= room(rows) > 0
+        except Exception as error:  # the code of others may raise anything
+            condition = self._node_filters[self._future_filters.index(room)]
+            self._fail(condition, _method(condition, future=True), error)
         return passes
 
     def _has_room_in_future(self, at: Rows) -> Mask:
@@ -141,8 +155,11 @@ class ClassView:
 
     def _room_by_filters(self, rows: Rows) -> Counts:
         room: Counts = np.full(len(rows), UNBOUNDED, dtype=np.int64)
-        for condition in self._node_filters:
-            np.minimum(room, condition.room(rows), out=room)
+        try:
+            for condition in self._node_filters:
+                np.minimum(room, condition.room(rows), out=room)
+        except Exception as error:  # the code of others may raise anything
+            self._fail(condition, "room", error)
         return room
 
     def _room_in(self, rows: Rows, *, future: bool) -> Counts:
@@ -168,16 +185,31 @@ class ClassView:
 
     def _sum(self, scores: Sequence[Score], rows: Rows, ahead: Counts | None) -> Column:
         total: Column = np.zeros(len(rows))
-        for score in scores:
-            total += score.values(rows, ahead)
+        try:
+            for score in scores:
+                total += score.values(rows, ahead)
+        except Exception as error:  # the code of others may raise anything
+            self._fail(score, "values", error)
         return total
 
     def _wide_pass(self, rows: Rows, *, future: bool = False) -> Rows:
         if not (self._wide_filters or self._costly):
             return rows
         began = perf_counter()
-        rows = _passing(self._costly, _passing(self._wide_filters, rows, future=future), future=future)
+        rows = self._passing(self._costly, self._passing(self._wide_filters, rows, future), future)
         self._durations.filtering += perf_counter() - began
+        return rows
+
+    def _passing(self, conditions: Sequence[Filter], rows: Rows, future: bool) -> Rows:
+        """Returns the rows that pass all filters, in their order, now or when terminating tasks have exited."""
+        try:
+            for condition in conditions:
+                if not len(rows):
+                    break
+                room = condition.future_room if future and isinstance(condition, FutureFilter) else condition.room
+                rows = rows[room(rows) > 0]
+        except Exception as error:  # the code of others may raise anything
+            self._fail(condition, _method(condition, future=future), error)
         return rows
 
     # --- choosing ---
@@ -240,15 +272,7 @@ class ClassView:
         scores = self._score.read()[seen]
         if np.isnan(scores).any():
             self._refuse_scores(self._rows[seen])
-        run = Run(
-            self._rows[seen],
-            room[seen],
-            scores,
-            self._ahead,
-            self._grouped_filters,
-            self._grouped_scores,
-            count,
-        )
+        run = Run(self._rules, self._rows[seen], room[seen], scores, count)
         chosen = run.places()
         if len(seen) < len(at):
             chosen = self._until_full(chosen, room)
@@ -267,14 +291,23 @@ class ClassView:
         if not self._fits_into(self._nodes.idle[:, row]):
             return False
         at = self._candidates.find(np.array([row], dtype=np.intp))
-        return len(self._wide_pass(self._rows[at])) > 0 and bool(self._room_at(at)[0])
+        try:
+            return len(self._wide_pass(self._rows[at])) > 0 and bool(self._room_at(at)[0])
+        except PluginError as error:
+            error.add_subject(node=self._nodes.names[row])
+            raise
 
     def admits_later(self, row: int) -> bool:
         """Returns whether one task fits on the row when terminating tasks have exited."""
         if not self._fits_into(self._nodes.future_idle_of(row)):
             return False
-        rows = self._wide_pass(self._rows[self._candidates.find(np.array([row], dtype=np.intp))], future=True)
-        return len(rows) > 0 and bool(self._pass_in_future(rows)[0])
+        rows = self._rows[self._candidates.find(np.array([row], dtype=np.intp))]
+        try:
+            rows = self._wide_pass(rows, future=True)
+            return len(rows) > 0 and bool(self._pass_in_future(rows)[0])
+        except PluginError as error:
+            error.add_subject(node=self._nodes.names[row])
+            raise
 
     def _fits_into(self, free: Vector) -> bool:
         """Returns whether free amounts of a node are enough for one task: what can be checked without the filters."""
@@ -305,13 +338,13 @@ class ClassView:
             rows = self._limited(self._wide_pass(rows, future=future))
             return self._best_of(rows) if len(rows) else None
         began = perf_counter()
-        rows = _passing(self._wide_filters, rows, future=future)
+        rows = self._passing(self._wide_filters, rows, future)
         filtered = perf_counter()
         rows = rows[np.argsort(-self._score.read()[self._candidates.find(rows)], kind="stable")]
         ranked = perf_counter()
         start, number, best = 0, FEW, None
         while start < len(rows) and best is None:
-            passing = _passing(self._costly, rows[start : start + number], future=future)
+            passing = self._passing(self._costly, rows[start : start + number], future)
             best = int(passing[0]) if len(passing) else None
             start, number = start + number, 2 * number
         self._durations.filtering += perf_counter() - ranked + filtered - began
@@ -336,12 +369,15 @@ class ClassView:
         return int(rows[best])
 
     def _refuse_scores(self, rows: Rows) -> NoReturn:
-        """Raises AnswerError for the Score whose values make the sums of scores invalid (not numbers)."""
-        for score in (*self._fixed, *self._moving, *self._wide):
-            values = score.values(rows, None)
-            for row in rows[~np.isfinite(values)]:
-                wrong = values[rows == row][0]
-                raise AnswerError(f"{type(score).__name__} returned {wrong} for node {self._nodes.names[row]}")
+        """Raises PluginError for the Score whose values make the sums of scores invalid (not numbers)."""
+        try:
+            for score in (*self._fixed, *self._moving, *self._wide):
+                values = score.values(rows, None)
+                for row in rows[~np.isfinite(values)]:
+                    wrong = values[rows == row][0]
+                    raise AnswerError(f"{type(score).__name__} returned {wrong} for node {self._nodes.names[row]}")
+        except Exception as error:  # the code of others may raise anything
+            self._fail(score, "values", error)
         raise ArithmeticError("the sums of scores are not numbers")
 
     def _ahead(self, rows: Rows, first: int, depth: int) -> list[list[float]]:
@@ -380,11 +416,10 @@ class ClassView:
         return self._refusals.unresolvable()
 
 
-def _passing(conditions: Sequence[Filter], rows: Rows, *, future: bool) -> Rows:
-    """Returns the rows that pass all filters, in their order, now or when terminating tasks have exited."""
-    for condition in conditions:
-        if not len(rows):
-            break
-        room = condition.future_room if future and isinstance(condition, FutureFilter) else condition.room
-        rows = rows[room(rows) > 0]
-    return rows
+def _method(condition: Filter, *, future: bool) -> str:
+    """Returns the name of the method that returns the room of a Filter now, or when terminating tasks have exited."""
+    return "future_room" if future and hasattr(condition, "future_room") else "room"
+
+
+def _raise(column: object, method: str, error: Exception, row: int | None = None) -> NoReturn:
+    raise error

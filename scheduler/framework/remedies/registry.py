@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from scheduler.api.job import Job
 from scheduler.api.task import Task
 from scheduler.framework.arguments import Arguments
-from scheduler.framework.failures import PluginError, name_of, words_of
+from scheduler.framework.failures import PluginError, name_of, raise_as, words_of
 from scheduler.framework.remedies.adjustments import Adjustment, ChangeKind, Edit, Plan, Raw, Step
 from scheduler.framework.remedies.evidence import Evidence
 from scheduler.framework.remedies.gates import Gate
@@ -182,7 +182,5 @@ def _with_plugin_name(
     """Yields what the function yields. Raises PluginError with the plugin's name if it raises."""
     try:
         yield from function(*given)
-    except PluginError:
-        raise
     except Exception as error:  # an external plugin may raise anything
-        raise PluginError(f"plugin {plugin.name}", what, words_of(error)) from error
+        raise_as(f"plugin {plugin.name}", what, error)

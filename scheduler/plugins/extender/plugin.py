@@ -194,8 +194,8 @@ class Extender:
 
     def _missing(self, job: Job) -> int:
         """Calls the extender only if all other plugins consider the job ready."""
-        others = (f for tier in self._session.functions(JOB_READY) for f in tier if f != self._missing)
-        if any(other(job) for other in others):
+        others = (f for f in self._session.all_functions(JOB_READY) if f != self._missing)
+        if any(self._session.call(JOB_READY, other, job) for other in others):
             return 0
         return self._cached_answer(("ready", job.key), lambda: self._call_missing(job))
 

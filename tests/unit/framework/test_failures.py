@@ -16,9 +16,10 @@ from scheduler.framework import registry
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.cache_requirements import CacheRequirements
 from scheduler.framework.columns import CodedFilter, Counts, MaskFilter, Scope, StaticScore
-from scheduler.framework.extension import Vote
+from scheduler.framework.extension import PREEMPTABLE, Vote
 from scheduler.framework.failures import AnswerError, PluginError
 from scheduler.framework.session import Session
+from scheduler.framework.statement import AllocationError
 from tests.builders import World, configuration, group, node, pod, pods, queue
 from tests.unit.framework.fake_plugin import Opening, fake_plugin
 
@@ -173,6 +174,215 @@ def test_an_exception_in_an_action_names_the_action(monkeypatch: pytest.MonkeyPa
     monkeypatch.setitem(registry._actions, "failing", Failing)
     with pytest.raises(PluginError, match="action failing: execute: ValueError: no"):
         World(node("n")).run(configuration(["gang"], actions="failing"))
+
+
+# --- methods of Filters and Scores ---
+class Raising:
+    """A Filter and Score of which one method raises."""
+
+    unresolvable = True
+    moves = True
+
+    def __init__(self, method: str, scope: Scope = Scope.NODE, room: int = 1) -> None:
+        self._method = method
+        self.scope = scope
+        self._room = room
+
+    def _answer(self, method: str, answer: Any) -> Any:
+        if method == self._method:
+            raise KeyError("boom")
+        return answer
+
+    def room(self, rows: Rows) -> Any:
+        return self._answer("room", np.full(len(rows), self._room))
+
+    def future_room(self, rows: Rows) -> Any:
+        return self._answer("future_room", np.full(len(rows), self._room))
+
+    def reasons(self, rows: Rows) -> Any:
+        return self._answer("reasons", [("no", len(rows))])
+
+    def shortages(self, rows: Rows) -> Any:
+        return self._answer("shortages", [])
+
+    def values(self, rows: Rows, ahead: Counts | None) -> Any:
+        return self._answer("values", np.zeros(len(rows)))
+
+    def traits(self, rows: Rows) -> Any:
+        return self._answer("traits", [rows % 2])
+
+    def place(self, row: int, number: int) -> None:
+        self._answer("place", None)
+
+    def of_groups(self, rows: Rows, sizes: Counts) -> Any:
+        return self._answer("of_groups", np.zeros(len(rows)))
+
+
+@pytest.mark.parametrize(
+    ("answer", "score", "where", "node_named"),
+    [
+        *((Raising("room", scope), False, "Filter (Raising.room)", "") for scope in Scope),
+        *((Raising("reasons", scope, 0), False, "Filter (Raising.reasons)", "") for scope in Scope),
+        (Raising("shortages", room=0), False, "Filter (Raising.shortages)", ""),
+        (Raising("future_room", room=0), False, "Filter (Raising.future_room)", ""),
+        (Raising("traits", Scope.CLUSTER), False, "Filter (Raising.traits)", ""),
+        (Raising("place", Scope.CLUSTER), False, "Filter (Raising.place)", ", node n1"),
+        (Raising("values", Scope.STATIC), True, "Score (Raising.values)", ""),
+        (Raising("values"), True, "Score (Raising.values)", ""),
+        (Raising("traits", Scope.CLUSTER), True, "Score (Raising.traits)", ""),
+        (Raising("of_groups", Scope.CLUSTER), True, "Score (Raising.of_groups)", ""),
+    ],
+)
+def test_a_method_of_a_filter_or_score_that_raises_is_named(
+    answer: Raising, score: bool, where: str, node_named: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def opening(session: Session) -> None:
+        (session.add_score if score else session.add_filter)(lambda cls: [answer])
+
+    conf = fake_plugin(opening, monkeypatch)
+    nodes = [node(f"n{number}", "9c") for number in (1, 2, 3)]
+    with pytest.raises(PluginError) as raised:
+        World(nodes, group("g", minimum=3), pods("p", 3, "1c", "g")).run(conf)
+    assert (
+        str(raised.value)
+        == f"plugin fake: {where} (about Pod default/p-0, job default/g{node_named}): KeyError: 'boom'"
+    )
+
+
+# --- evictions ---
+def _gives_all(context: object, tasks: Sequence[Task]) -> Sequence[Task]:
+    return tasks
+
+
+@pytest.mark.parametrize(
+    ("action", "opening", "expected"),
+    [
+        ("preempt", lambda s: s.add_preemptable(boom), "Preemptable (about Pod default/p, job default/g, node n)"),
+        (
+            "preempt",
+            lambda s: s.add_preemptable(_gives_all, bound=boom),
+            "bound of Preemptable (about Pod default/p, job default/g)",
+        ),
+        (
+            "preempt",
+            lambda s: s.add_veto(PREEMPTABLE, boom),
+            "Preemptable (about Pod default/p, job default/g, node n)",
+        ),
+        ("preempt", lambda s: s.add_job_starving(boom), "JobStarving (about job default/g)"),
+        (
+            "preempt",
+            lambda s: s.add_filter(lambda cls: [Raising("room")]),
+            "Filter (Raising.room) (about Pod default/p",
+        ),
+        (
+            "preempt",
+            lambda s: s.add_handlers(lambda *_: None, boom),
+            "Deallocate (about Pod default/l1, job default/low, node n)",
+        ),
+        ("reclaim", lambda s: s.add_preemptive(boom), "Preemptive (about Pod default/p, job default/g)"),
+        ("reclaim", lambda s: s.add_reclaimable(boom), "Reclaimable (about Pod default/p, job default/g, node n)"),
+        (
+            "reclaim",
+            lambda s: s.add_keeps_deserved(boom),
+            "KeepsDeserved (about Pod default/l0, job default/g, node n)",
+        ),
+        (
+            "reclaim",
+            lambda s: s.add_keeps_deserved(lambda context, tasks: (), most=boom),
+            "KeepsDeserved (about Pod default/p, job default/g)",
+        ),
+        (
+            "gangreclaim",
+            lambda s: s.add_unified_evictable(boom),
+            "UnifiedEvictable (about Pod default/l1, job default/g)",
+        ),
+        (
+            "gangreclaim",
+            lambda s: s.add_unified_evictable(_gives_all, bound=boom),
+            "bound of UnifiedEvictable (about Pod default/p, job default/g)",
+        ),
+        ("shuffle", lambda s: s.add_victim_tasks(boom), "VictimTasks (about Pod default/l0, job default/low)"),
+        ("shuffle", lambda s: s.add_victim_limit(boom), "VictimLimit"),
+    ],
+)
+def test_an_exception_while_evictions_are_decided_names_the_task_for_which_they_are(
+    action: str, opening: Opening, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_plugin(opening, monkeypatch)
+    with pytest.raises(PluginError) as raised:
+        _run_evictions(action)
+    assert str(raised.value).startswith(f"plugin fake: {expected}")
+    assert str(raised.value).endswith("KeyError: 'boom'")
+
+
+def _run_evictions(action: str) -> None:
+    """Runs a cycle with plugin ``fake`` in which Pod ``p`` of job ``g`` needs room that two Pods of ``low`` hold."""
+    running = [pod(f"l{i}", "1c", "low", on="n", priority=1, preemptable=True) for i in range(2)]
+    mine = "a" if action == "preempt" else "b"
+    world = World(
+        node("n", "2c"),
+        queue("a"),
+        queue("b"),
+        group("low", "a"),
+        *running,
+        group("g", mine),
+        pod("p", "1c", "g", priority=9),
+    )
+    off = {"enablePreemptable": False}
+    conf = configuration(
+        {"gang": off, "priority": off, "conformance": {}, "fake": {}}, actions=f"enqueue, allocate, {action}"
+    )
+    world.run(conf)
+
+
+def test_a_handler_that_does_not_let_an_eviction_be_undone_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may refuse a placement with an AllocationError, but not that."""
+
+    def refuse(job: Job, tasks: Sequence[Task], rows: Sequence[int], pipelined: bool) -> None:
+        raise AllocationError("no")
+
+    fake_plugin(lambda s: s.add_handlers(refuse, lambda *_: None), monkeypatch)
+    message = r"plugin fake: Allocate \(about Pod default/l1, job default/low, node n\): AllocationError: no"
+    with pytest.raises(PluginError, match=message):
+        _run_evictions("preempt")
+
+
+# --- other calls ---
+@pytest.mark.parametrize(
+    ("opening", "expected"),
+    [
+        (lambda s: s.add_node_assignment(boom), "NodeAssignment (about Pod default/p-0, job default/g)"),
+        (lambda s: s.add_best_node(boom), "BestNode (about Pod default/p-0, job default/g)"),
+        (lambda s: s.add_cards(boom), "Cards (about Pod default/p-0, job default/g)"),
+        (lambda s: s.add_preparations(boom), "Preparations (about Pod default/p-0, job default/g, node n1)"),
+        (lambda s: s.add_job_order(boom), "JobOrder (about job default/g)"),
+        (lambda s: s.add_job_enqueued(boom), "JobEnqueued (about job default/g)"),
+        (lambda s: s.add_held_amounts(boom), "HeldAmounts: "),
+        (lambda s: s.add_deserved(boom), "Deserved: "),
+        (lambda s: s.add_device_faults(boom), "DeviceFaults: "),
+    ],
+)
+def test_the_subject_is_what_the_call_is_about(
+    opening: Opening, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conf = fake_plugin(opening, monkeypatch)
+    with pytest.raises(PluginError) as raised:
+        World(node("n1", "9c"), node("n2", "9c"), group("g", minimum=2, asks="1c"), pods("p", 2, "1c", "g")).run(conf)
+    assert str(raised.value).startswith(f"plugin fake: {expected}")
+    assert str(raised.value).endswith("KeyError: 'boom'")
+
+
+def test_an_exception_of_figures_names_the_plugin(monkeypatch: pytest.MonkeyPatch) -> None:
+    session = World(node("n1")).session(fake_plugin(lambda s: s.add_figures(boom), monkeypatch))
+    with pytest.raises(PluginError, match="plugin fake: Figures: KeyError"):
+        session.figures()
+
+
+def test_a_best_effort_task_on_which_a_filter_raises_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_plugin(lambda s: s.add_filter(lambda cls: [Raising("reasons", room=0)]), monkeypatch)
+    conf = configuration(["gang", "fake"], actions="enqueue, backfill")
+    with pytest.raises(PluginError, match=r"Filter \(Raising.reasons\) \(about Pod default/p, job default/g\)"):
+        World(node("n1"), group("g"), pod("p", "", "g")).run(conf)
 
 
 # --- answers of wrong types ---

@@ -21,7 +21,7 @@ from scheduler.api.task import Task, TaskStatus
 from scheduler.cluster.kube.scheduler.unserved_pods import UnservedPods
 from scheduler.cluster.kube.watch.informer import Sink
 from scheduler.cluster.kube.write.events import EventRecorder
-from scheduler.framework.cycle import Outcome, SessionObserver, naming_plugins
+from scheduler.framework.cycle import Outcome, SessionObserver
 from scheduler.framework.failures import PluginError
 from scheduler.observability.metrics import Metrics
 from scheduler.plugins.deviceshare.usage import DEVICE_USAGE
@@ -56,8 +56,7 @@ class CycleReport(SessionObserver):
         figures is reported, and has no other effect."""
         self.report(outcome)
         try:
-            with naming_plugins(outcome.session):
-                await asyncio.to_thread(self.update_figures, outcome, outcome.session.snapshot.now)
+            await asyncio.to_thread(self.update_figures, outcome, outcome.session.snapshot.now)
         except PluginError as error:
             self._metrics.cycle_errors.inc()
             self._plugin_failed(error, "figures of the cycle failed", "metrics of queues and jobs are not up to date")
