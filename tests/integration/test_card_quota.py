@@ -61,10 +61,9 @@ class Stage(Namespace):
         conf.write_text(CONFIGURATION, encoding="utf-8")
         return self.scheduled(self._directory, f"--scheduler-conf={conf}", f"--signing-key-secret={self._system}/key")
 
-    def card_pod(self, name: str, group: str) -> None:
+    def card_pod(self, name: str, group: str, **spec: Any) -> None:
         annotations = {CARD_NAME: CARD, "volcano-py.test/terminates-for": "1h"}
-        grace = {"terminationGracePeriodSeconds": 3600}
-        self.pod(name, group, {"cpu": "1", CARDS: "1"}, annotations, **grace)
+        self.pod(name, group, {"cpu": "1", CARDS: "1"}, annotations, terminationGracePeriodSeconds=3600, **spec)
 
     def wait_for_a_cycle(self) -> None:
         """Waits until the scheduler has decided on all objects: a Pod that is created last is bound."""
@@ -179,6 +178,65 @@ def test_the_tenant_reads_which_queue_is_charged(stage: Stage) -> None:
         stage.wait(
             lambda: any(stage.paid in text and stage.free in text and f"<{CARD}> 1000" in text for text in messages())
         )
+
+
+def test_while_nodes_do_not_say_which_cards_they_have_pods_stay_charged_and_no_pod_gets_one(stage: Stage) -> None:
+    label = f"{CARDS}.product"
+    first, second = (f"{stage.name}-{name}" for name in ("n1", "n2"))
+
+    def describe(node: str, product: str | None) -> None:
+        stage.api.patch(f"/api/v1/nodes/{node}", {"metadata": {"labels": {label: product}}})
+
+    def used() -> str | None:
+        status = stage.api.get(f"{GROUPS}/queues/{stage.paid}").get("status") or {}
+        found: str | None = ((status.get("cards") or {}).get(CARD) or {}).get("used")
+        return found
+
+    def node_warnings() -> list[str]:
+        """The nodes of the Warnings about the label, one for each Event."""
+        events = stage.api.get("/api/v1/namespaces/default/events")["items"]
+        return sorted(
+            e["involvedObject"]["name"]
+            for e in events
+            if e["type"] == "Warning" and f"metadata.labels[{label}]: missing" in e["message"]
+            and e["involvedObject"]["name"] in (first, second)
+        )  # fmt: skip
+
+    def says(pod: str, text: str) -> bool:
+        """Whether the condition and a Warning Event of a Pod contain a text."""
+        events = [e["message"] for e in stage.events() if (e["type"], e["involvedObject"]["name"]) == ("Warning", pod)]
+        return text in stage.condition(pod)["message"] and any(text in message for message in events)
+
+    quota = {"metadata": {"annotations": {CARD_QUOTA: json.dumps({CARD: 3})}}}
+    stage.api.patch(f"{GROUPS}/queues/{stage.paid}", quota)
+    with stage.at_work():
+        stage.group("old", 2, stage.paid)
+        stage.card_pod("old-0", "old", nodeSelector={"kubernetes.io/hostname": first})
+        stage.card_pod("old-1", "old", nodeName=first)  # without a binding record
+        stage.wait(lambda: stage.bound() == {"old-0": first, "old-1": first} and used() == "2")
+
+        for node in (first, second):
+            describe(node, None)
+        stage.wait(lambda: node_warnings() == [first, second])
+        stage.group("new", 1, stage.paid)
+        stage.card_pod("new", "new")
+        stage.wait(lambda: says("new", f"no valid label {label}"))
+        stage.wait_for_a_cycle()
+        assert (stage.cards(), used()) == ({"old-0", "old-1"}, "2")
+
+        describe(second, CARD)
+        stage.wait(lambda: stage.bound().get("new") == second and used() == "3")
+        stage.group("more", 1, stage.paid)
+        stage.card_pod("more", "more")
+        exceeded = "total would be <4000>, but capability is <3000>"
+        stage.wait(lambda: says("more", exceeded))
+        assert node_warnings() == [first, second]
+    with stage.at_work():  # after a restart
+        stage.wait_for_a_cycle()
+        assert stage.cards() == {"old-0", "old-1", "new"}
+        assert node_warnings() == [first, second]
+        stage.api.delete(f"{stage.path}/pods/old-0?gracePeriodSeconds=0")
+        stage.wait(lambda: stage.bound().get("more") == second)
 
 
 def test_the_tenant_is_no_administrator(stage: Stage) -> None:
