@@ -7,16 +7,28 @@ controllers that start at any moment.
 
 from typing import Final
 
-from scheduler.api.objects import ENDED_PHASES, Pod
+from scheduler.api.objects import ENDED_PHASES, Pod, PodCondition
 from scheduler.api.times import parse_timestamp
 
 DISRUPTION_TARGET: Final = "DisruptionTarget"
 """The condition that Kubernetes sets on a Pod before its eviction."""
 CLOCK_SKEW: Final = 2.0
 """Seconds by which the clock of a node may be behind that of the API server, and its timestamps are cut to seconds."""
+BY_POD_GC: Final = "DeletionByPodGC"
+"""The reason where the garbage collector of Pods deletes a Pod whose node does not exist. It first writes that the Pod
+has failed."""
 _BY_KUBELET: Final = "TerminationByKubelet"
 """The reason where the kubelet ends a Pod on its own, for lack of memory for example. It does not delete the Pod, which
 has failed."""
+
+
+def is_being_deleted(pod: Pod) -> bool:
+    """Whether the deletion of a Pod was requested, or follows at once."""
+    if pod.metadata.deletion_timestamp is not None:
+        return True
+    return pod.status.phase in ENDED_PHASES and any(
+        condition.reason == BY_POD_GC and _is_disruption(condition) for condition in pod.status.conditions or ()
+    )
 
 
 def was_evicted(pod: Pod) -> bool:
@@ -44,9 +56,13 @@ def was_evicted(pod: Pod) -> bool:
 def _disrupted_at(pod: Pod) -> float | None:
     """When the eviction of a Pod began, in seconds since the epoch; None if it does not say so."""
     for condition in pod.status.conditions or ():
-        if condition.type == DISRUPTION_TARGET and condition.status == "True" and condition.reason != _BY_KUBELET:
+        if _is_disruption(condition) and condition.reason != _BY_KUBELET:
             return parse_timestamp(condition.last_transition_time) or 0.0
     return None
+
+
+def _is_disruption(condition: PodCondition) -> bool:
+    return condition.type == DISRUPTION_TARGET and condition.status == "True"
 
 
 def _finished_at(pod: Pod) -> float | None:

@@ -11,7 +11,7 @@ from scheduler.api.kinds import JOB_FLOW, POD, POD_GROUP
 from scheduler.api.names import TASK_ANNOTATIONS
 from scheduler.api.task import READY_STATUSES, Task, TaskStatus
 from scheduler.cluster.memory import Simulation
-from scheduler.cluster.memory.index import group_of
+from scheduler.cluster.memory.index import group_of, node_of
 from scheduler.cluster.memory.simulation import MAX_CYCLES
 from scheduler.explain.changes import Evidence
 from scheduler.explain.explanation import Explanation, Outlook, Ranking
@@ -38,6 +38,9 @@ def explain(simulation: Simulation, kind: str, namespace: str, name: str, *, sea
     ``kind``: as in ``find_target``. ``search``: whether to search for changes that would let it run. Raises
     NotFoundError.
     """
+    lost = _lost(simulation, kind, namespace, name)
+    if lost is not None:
+        return lost
     simulation.run_controllers()
     target = _target(simulation, kind, namespace, name)
     jobs = simulation.snapshot().jobs
@@ -76,6 +79,15 @@ def explain(simulation: Simulation, kind: str, namespace: str, name: str, *, sea
         result.searched = True
         result.changes, result.remedy_errors = smallest_changes(simulation, goal, target.pod)
     return result
+
+
+def _lost(simulation: Simulation, kind: str, namespace: str, name: str) -> Explanation | None:
+    """The explanation of a Pod whose node was deleted; None of others."""
+    raw = simulation.cluster.server.find(POD, namespace, name) if kind == "pod" else None
+    if raw is None or not simulation.cluster.is_lost(raw):
+        return None
+    state = f"its node {node_of(raw)} does not exist any more, so the Pod is deleted"
+    return Explanation(kind, namespace, name, Outlook.ENDED, state, group=group_of(raw))
 
 
 def _target(simulation: Simulation, kind: str, namespace: str, name: str) -> Target:

@@ -19,12 +19,12 @@ from tests.integration.live.comparison import (
     assert_predictions_came_true,
 )
 from tests.integration.live.history import History
-from tests.integration.live.situations import SITUATIONS, cases, title
+from tests.integration.live.situations import cases, title
 
 pytestmark = pytest.mark.controlplane
 
 CONFIGURATION = """
-actions: "enqueue, allocate, backfill, preempt"
+actions: "enqueue, allocate, backfill, reclaim, preempt"
 tiers:
 - plugins:
   - name: priority
@@ -35,11 +35,12 @@ tiers:
   - name: predicates
   - name: capacity
   - name: nodeorder
+  - name: network-topology-aware
 """
 """Without overcommit and proportion, by which what a queue gets depends on the nodes of other cases."""
 ELSEWHERE = Case("elsewhere", Random()).node("n1", 10_000)
 """No queue is limited by the sum of all nodes, which is not that of the nodes of one case."""
-CASES = cases(2 * len(SITUATIONS))
+CASES = cases(110)
 EVERY = [pytest.param(i, id=f"{i:03d}-{title(i)}") for i in range(len(CASES))]
 ADVISED = [pytest.param(i, id=f"{i:03d}-{title(i)}") for i in range(len(CASES)) if CASES[i].advised]
 

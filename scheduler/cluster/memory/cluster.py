@@ -29,6 +29,7 @@ from scheduler.cluster.memory.decision_writer import DecisionWriter
 from scheduler.cluster.memory.event_log import EventLog, malformed_event
 from scheduler.cluster.memory.index import node_of
 from scheduler.cluster.memory.kubelet import SimulatedKubelet
+from scheduler.cluster.memory.lost_pods import LostPods
 from scheduler.cluster.memory.playground import run_playground
 from scheduler.cluster.memory.raw_objects import Json, ref_of
 from scheduler.cluster.memory.server import EPOCH, Key, MemoryServer, key_name
@@ -48,11 +49,13 @@ class MemoryCluster:
         scheduler_names: Sequence[str],
         *,
         start: datetime = EPOCH,
+        follows_statuses: bool = False,
         features: frozenset[str] = frozenset(),
     ) -> None:
-        """``start``: the initial time of the clock; ``features``: the enabled feature gates of the webhooks."""
+        """``start``, ``follows_statuses``: of the clock, as for MemoryServer; ``features``: the enabled feature gates
+        of the webhooks."""
         self.cache = cache
-        self.server = MemoryServer(start)
+        self.server = MemoryServer(start, follows_statuses=follows_statuses)
         self.undecodable: list[str] = []
         """The errors of objects that could not be decoded and were left out."""
         self._component = scheduler_names[0]
@@ -61,6 +64,7 @@ class MemoryCluster:
         )
         self._log = EventLog()
         self._kubelet = SimulatedKubelet(self.server)
+        self._lost_pods = LostPods(self.server)
         self._writer = DecisionWriter(self.server, cache, self.record)
         self.server.watch(self._update_cache)
         self.server.set_admission(self._admission.admit)
@@ -73,7 +77,7 @@ class MemoryCluster:
         decoded are left out. ``more``: further Pods follow in other calls, the last of which is without it. Objects of
         other kinds belong to the first call.
         """
-        keys = []
+        keys, pods = [], []
         new: dict[Key, Kind] = {}
         for manifest in manifests:
             try:
@@ -84,6 +88,8 @@ class MemoryCluster:
                 self.undecodable.append(str(error))
                 continue
             keys.append(key)
+            if manifest.kind is POD:
+                pods.append(key)
             if manifest.kind is not None and not manifest.raw["metadata"].get("uid"):
                 new[key] = manifest.kind
         keys += self._create_if_missing(NAMESPACE, DEFAULT_NAMESPACE, {})
@@ -102,6 +108,7 @@ class MemoryCluster:
             refusal = self._admission.refusal(kind, self.server.get(key))
             if refusal:
                 raise ManifestError(f"{self.server.source_of(key)}: {kind.name} {key_name(key)}: {refusal}")
+        self._lost_pods.observe_loaded(map(self.server.get, pods))
         if not more:
             sync_volumes(self.server)
             self.tick()
@@ -188,6 +195,15 @@ class MemoryCluster:
     def end_terminating_pods(self) -> None:
         """Lets Pods end that were terminating when they were loaded; without it, they stay as they are."""
         self._kubelet.end_terminating()
+
+    # --- deleted nodes ---
+    def is_lost(self, pod: Json) -> bool:
+        """Whether a Pod is about to be deleted because its Node does not exist."""
+        return self._lost_pods.is_lost(pod)
+
+    def delete_lost_pods(self) -> bool:
+        """Deletes the Pods of deleted Nodes, see ``lost_pods``. Returns whether there were any."""
+        return self._lost_pods.run()
 
     # --- Events ---
     def record(self, event: EventRecord) -> bool:

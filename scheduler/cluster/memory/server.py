@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from hashlib import sha1
 from typing import Any, TypeVar
 
-from scheduler.api.kinds import POD, QUEUE, Kind
+from scheduler.api.kinds import CRON_JOB, POD, QUEUE, VCJOB, Kind
 from scheduler.api.names import DEFAULT_NAMESPACE
 from scheduler.api.objects import ENDED_PHASES, KubeObject, Pod, controller_of
 from scheduler.api.reasons import Refusal
@@ -50,8 +50,9 @@ class ForbiddenError(ManifestError):
 class MemoryServer:
     """Not thread-safe. Time is simulated: objects are created a second apart, and ``tick`` advances it by a second."""
 
-    def __init__(self, start: datetime = EPOCH) -> None:
-        """``start``: the creation time of the first object without a creationTimestamp."""
+    def __init__(self, start: datetime = EPOCH, *, follows_statuses: bool = False) -> None:
+        """``start``: the creation time of the first object without a creationTimestamp. ``follows_statuses``: the clock
+        begins after the times in statuses that controllers continue from, too, not only after those of creations."""
         self.clock = start
         self.terminating: list[Key] = []
         """Deleted Pods with a node, which the kubelet removes."""
@@ -74,6 +75,7 @@ class MemoryServer:
         self._changed: dict[Key, tuple[Kind, KubeObject | None]] | None = None
         """Within ``batched``: the changed objects of which watchers have not been notified, in their old version."""
         self._created = start
+        self._follows_statuses = follows_statuses
         self._versions = ResourceVersions()
         self._sources: dict[Key, str] = {}
         self._admission: Callable[[Kind, Json], Json] | None = None
@@ -132,6 +134,12 @@ class MemoryServer:
     def exists(self, uid: str) -> bool:
         """Whether there is an object with the uid."""
         return uid in self._uids
+
+    def has_generated_uid(self, kind: Kind, raw: Json) -> bool:
+        """Whether the first object with the name was loaded without a uid, unlike objects of a live cluster, or is
+        created here, and this is the object."""
+        meta = raw["metadata"]
+        return bool(meta["uid"] == _uid("/".join(key_of(kind, meta.get("namespace") or "", meta["name"]))))
 
     def __iter__(self) -> Iterator[tuple[Kind | None, Json]]:
         return iter(list(self._objects.values()))
@@ -200,8 +208,9 @@ class MemoryServer:
             self._created = created
         else:
             meta["creationTimestamp"] = format_time(self._created)
-        if self._created > self.clock:
-            self.clock = self._created
+        self.clock = max(
+            self.clock, self._created, *(self._times_in_status(kind, raw) if self._follows_statuses else ())
+        )
         self._identify(key, raw)
         if meta["uid"] in self._uids:
             raise ManifestError(f"{manifest.where}: {raw['kind']} {key_name(key)}: metadata.uid: another object has it")
@@ -337,6 +346,19 @@ class MemoryServer:
         self.refusals.pop(creator, None)
 
     # --- internals ----------------------------------------------------------------------------------------------------
+    @staticmethod
+    def _times_in_status(kind: Kind | None, raw: Json) -> Iterator[datetime]:
+        """When controllers last acted: a schedule and the time to live of a job count from then."""
+        status = raw.get("status")
+        if not isinstance(status, dict) or kind not in (CRON_JOB, VCJOB):
+            return
+        state = status.get("state")
+        inner = (state.get("lastTransitionTime"),) if isinstance(state, dict) else ()
+        for text in (status.get("lastScheduleTime"), status.get("lastSuccessfulTime"), *inner):
+            time = _date(text) if isinstance(text, str) else None
+            if time is not None:
+                yield time
+
     def _identify(self, key: Key, raw: Json) -> None:
         generation = self._generations[key] = self._generations.get(key, 0) + 1
         if generation > 1 or not raw["metadata"].get("uid"):

@@ -65,12 +65,13 @@ class Simulation:
         scheduler_names: Sequence[str],
         *,
         kubelet: Kubelet = Kubelet.RUN,
-        start: datetime = DEFAULT_START,
+        start: datetime | None = None,
         lenient: bool = False,
         more: bool = False,
         external_calls: ExternalCalls = NO_EXTERNAL_CALLS,
     ) -> None:
-        """``start``: the initial time of the cluster's clock. Raises ManifestError.
+        """``start``: the initial time of the cluster's clock; None: DEFAULT_START, or the latest time that the objects
+        tell. Raises ManifestError.
 
         ``lenient``, ``more``: as in ``MemoryCluster.load``. ``external_calls``: sends the requests of plugins to
         external programs.
@@ -79,7 +80,11 @@ class Simulation:
         self._external_calls = external_calls
         self.scheduler_names = tuple(scheduler_names)
         self.cluster = MemoryCluster(
-            ClusterCache(scheduler_names), scheduler_names, start=start, features=configuration.features
+            ClusterCache(scheduler_names),
+            scheduler_names,
+            start=start or DEFAULT_START,
+            follows_statuses=start is None,
+            features=configuration.features,
         )
         self.last: Outcome | None = None
         self.cycles = 0
@@ -101,7 +106,8 @@ class Simulation:
 
     def run_controllers(self) -> bool:
         """Runs all controllers except the scheduler. Returns whether anything changed."""
-        changed = self._workloads.run()
+        changed = self.cluster.delete_lost_pods()
+        changed |= self._workloads.run()
         changed |= self._operator.run()
         changed |= sync_claims(self.cluster.server)
         changed |= self._budgets.run()

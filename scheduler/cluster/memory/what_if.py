@@ -2,23 +2,22 @@
 
 An object is added, or replaces the one with its kind and name; status fields that the manifest omits stay. With the
 annotation ``volcano-py/what-if: merge`` the manifest is a JSON merge patch, with ``delete`` only its name counts.
-Deleting a PodGroup deletes its Pods. The Pods of a deleted Node are created again, as their owners would do. A Pod on a
-node whose requests change is resized in place at once, unless the patch has a status.
+Deleting a PodGroup deletes its Pods. The Pods of a deleted Node are deleted, too (``lost_pods``). A Pod on a node whose
+requests change is resized in place at once, unless the patch has a status.
 """
 
 import copy
 from collections.abc import Sequence
 from typing import Final
 
-from scheduler.api.kinds import NODE, POD, POD_GROUP, Kind
-from scheduler.api.names import DEFAULT_NAMESPACE, TASK_ANNOTATIONS, WHAT_IF
-from scheduler.api.objects import ENDED_PHASES
+from scheduler.api.kinds import POD, POD_GROUP, Kind
+from scheduler.api.names import DEFAULT_NAMESPACE, WHAT_IF
 from scheduler.api.pod_resize import RESIZE_CONDITIONS
 from scheduler.api.written_values import value_of
 from scheduler.cluster.manifests import Manifest, ManifestError
 from scheduler.cluster.memory.cluster import MemoryCluster
 from scheduler.cluster.memory.defaults import set_defaults
-from scheduler.cluster.memory.index import group_of, node_of
+from scheduler.cluster.memory.index import group_of
 from scheduler.cluster.memory.raw_objects import Json
 from scheduler.cluster.memory.server import key_of
 
@@ -103,20 +102,3 @@ def _delete(cluster: MemoryCluster, kind: Kind, namespace: str, name: str) -> No
         for pod in server.by_index(POD, group_of, f"{namespace}/{name}"):
             server.delete(POD, namespace, pod["metadata"]["name"])
     server.delete(kind, namespace, name)
-    if kind is NODE:
-        for pod in server.by_index(POD, node_of, name):
-            if pod["status"].get("phase") not in ENDED_PHASES:
-                _recreate(cluster, pod)
-
-
-def _recreate(cluster: MemoryCluster, pod: Json) -> None:
-    """Removes the Pod of a deleted node, and creates it again unless one of its owners does."""
-    server, meta = cluster.server, pod["metadata"]
-    server.remove(key_of(POD, meta["namespace"], meta["name"]))
-    if any(server.exists(owner.get("uid", "")) for owner in meta.get("ownerReferences") or ()):
-        return
-    omitted = ("uid", "creationTimestamp", "deletionTimestamp", "resourceVersion")
-    metadata = {key: value for key, value in meta.items() if key not in omitted}
-    metadata["annotations"] = {k: v for k, v in (meta.get("annotations") or {}).items() if k not in TASK_ANNOTATIONS}
-    spec = {key: value for key, value in pod["spec"].items() if key != "nodeName"}
-    server.create(POD, {"apiVersion": POD.api_version, "kind": POD.name, "metadata": metadata, "spec": spec})

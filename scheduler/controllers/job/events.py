@@ -18,7 +18,7 @@ from scheduler.api.names import CONDITION_SCHEDULED, PARTITION_ID, TASK_SPEC
 from scheduler.api.objects import ENDED_PHASES, KubeObject, OwnerReference, Pod, controller_of
 from scheduler.api.scheduling import PodGroup, PodGroupCondition
 from scheduler.api.times import parse_timestamp, seconds_of
-from scheduler.controllers.evictions import was_evicted
+from scheduler.controllers.evictions import is_being_deleted, was_evicted
 from scheduler.controllers.job.pods import (
     FAILED,
     PENDING,
@@ -93,7 +93,7 @@ def _events(old: Pod | None, new: Pod) -> Iterator[JobEvent]:
     phase = new.status.phase or PENDING
     if old is None or (old.status.phase or PENDING) != phase:
         if phase in ENDED_PHASES and was_evicted(new):
-            if new.metadata.deletion_timestamp is None:  # its eviction has begun, but it may never be deleted
+            if not is_being_deleted(new):  # its eviction has begun, but it may never be deleted
                 yield JobEvent.POD_EVICTED
         elif phase == FAILED:
             yield JobEvent.POD_FAILED

@@ -8,7 +8,7 @@ import msgspec
 
 from scheduler.api.names import JOB_NAME, JOB_VERSION, OUT_OF_SYNC, TASK_SPEC
 from scheduler.api.objects import ENDED_PHASES, Pod
-from scheduler.controllers.evictions import was_evicted
+from scheduler.controllers.evictions import is_being_deleted, was_evicted
 from scheduler.controllers.job.parsed_spec import ParsedSpec
 
 PENDING, RUNNING, SUCCEEDED, FAILED = "Pending", "Running", "Succeeded", "Failed"
@@ -79,7 +79,7 @@ def members_of(parsed_spec: ParsedSpec, pods: Iterable[Pod], job_version: int) -
         if version < 0 or JOB_NAME not in marks or TASK_SPEC not in marks:
             continue
         slot = parsed_spec.slots.get(meta.name)
-        deleting, marked = meta.deletion_timestamp is not None, is_out_of_sync(pod)
+        deleting, marked = is_being_deleted(pod), is_out_of_sync(pod)
         evicted = deleting and slot is not None and not marked and version >= job_version
         if evicted and pod.status.phase in ENDED_PHASES and not was_evicted(pod):
             deleting = evicted = False  # it counts as what it was

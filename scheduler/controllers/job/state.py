@@ -93,8 +93,17 @@ class PendingAction(msgspec.Struct, frozen=True):
 
     @property
     def has_no_target(self) -> bool:
-        """Whether a partition is to be restarted for a Pod that is in none: nothing is done, as in Volcano."""
-        return self.action is Action.RESTART_PARTITION and (self.request is None or not self.request.partition)
+        """Whether a part of the job is to be restarted because of something that concerns no such part: nothing is
+        done. A Pod may be in no partition, and what happens to a PodGroup concerns no task."""
+        request = self.request
+        match self.action:
+            case Action.RESTART_PARTITION:
+                return request is None or not request.partition
+            case Action.RESTART_TASK:
+                return request is not None and not request.task
+            case Action.RESTART_POD:
+                return request is not None and not request.pod
+        return False
 
 
 @dataclass(slots=True)

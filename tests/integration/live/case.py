@@ -4,6 +4,7 @@ A case has a namespace, nodes and a queue of its own, named after it, so that ma
 plane. Steps and changes are documents as ``simulate --what-if`` reads them.
 """
 
+import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from random import Random
@@ -49,6 +50,9 @@ class Case:
     """Kind and name, for ``explain``, of the object that waits."""
     advised: bool = False
     """Whether the change is the first one that ``explain`` suggests."""
+    lasts: int = 0
+    """Seconds that pass at least until the cluster is compared with the dump, and again after the change: times of
+    schedules come, and time-outs end, in them."""
 
     def __post_init__(self) -> None:
         self.add(self.queue())
@@ -65,6 +69,11 @@ class Case:
     def queue(self, cpu: str = "", **spec: Any) -> Raw:
         capability = {"capability": {"cpu": cpu}} if cpu else {}
         return self._object(QUEUE, self.name, spec={"weight": 1, "reclaimable": True, **capability, **spec})
+
+    def further_queue(self, name: str, cpu: str = "", **spec: Any) -> Raw:
+        made = self.queue(cpu, **spec)
+        made["metadata"] |= {"name": f"{self.name}-{name}", "labels": {POOL: self.name}}
+        return made
 
     def node(self, name: str, cpu: int, labels: Mapping[str, str] | None = None, **rest: Any) -> Raw:
         amounts = {"cpu": str(cpu), "memory": "32Gi", "pods": "110", **rest.pop("amounts", {})}
@@ -121,7 +130,7 @@ class Case:
         return self._object(JOB_FLOW, name, spec={"jobRetainPolicy": "retain", "flows": list(flows)})
 
     def cron_job(self, name: str, job: Raw, **spec: Any) -> Raw:
-        return self._object(CRON_JOB, name, spec={"jobTemplate": {"spec": job["spec"]}, **spec})
+        return self._object(CRON_JOB, name, spec={"jobTemplate": {"spec": copy.deepcopy(job["spec"])}, **spec})
 
     def acjob(self, name: str, workers: int, template: Raw, minimum: int | None = None, **policy: Any) -> Raw:
         template["spec"]["containers"][0]["name"] = "ascend"

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from controlplane.run import ControlPlane
+from controlplane.run import CONTROLLERS, ControlPlane
 from tests.integration.stage import a_control_plane, running
 
 
@@ -16,7 +16,7 @@ def live_cluster(directory: Path, configuration: str) -> Iterator[ControlPlane]:
     alone = "--leader-elect=false"
     with a_control_plane() as plane:
         plane.start_kwok()
-        plane.start_controller_manager()
+        plane.start_controller_manager((*CONTROLLERS, "resourceclaim-controller"))
         options = ("--schedule-period=200ms", f"--scheduler-conf={conf}", alone)
         with (
             running("controllers", plane.kubeconfig, directory, alone),

@@ -9,7 +9,7 @@ from scheduler.cluster.memory import Simulation
 from scheduler.explain import explain
 from scheduler.explain.explanation import Explanation, Outlook
 from tests.integration.live.case import Case
-from tests.integration.live.dump import alias, state
+from tests.integration.live.dump import Aliases, state
 from tests.integration.live.history import History, manifests
 from tests.integration.live.situations import SEED
 
@@ -22,22 +22,22 @@ def assert_goes_on_as_it_did(history: History, case: Case) -> None:
     """The dump, simulated, comes to the state in which the real cluster was; so it does after the changes."""
     simulation = history.simulation(case)
 
-    simulation.run()
+    _run(simulation, case)
 
     assert state(simulation.cluster.objects()) == history.afterwards[case.name], described(history, case)
 
     simulation.change(manifests(history.changes[case.name]))
-    simulation.run()
+    _run(simulation, case)
 
     assert state(simulation.cluster.objects()) == history.changed[case.name], described(history, case)
 
 
 def assert_predictions_came_true(history: History, case: Case) -> None:
     """What ``explain`` says of each Pod, PodGroup and job in the dump is what happened without the changes."""
-    real = history.afterwards[case.name]
+    real, names = history.afterwards[case.name], Aliases(history.dumps[case.name])
     for raw in history.dumps[case.name]:
         kind = _KINDS.get(raw["kind"])
-        after = set(real.get(alias(raw), ()))
+        after = set(real.get(names.of(raw), ()))
         if kind is None or len(after) != 1:
             continue
         simulation = history.simulation(case)
@@ -48,7 +48,7 @@ def assert_predictions_came_true(history: History, case: Case) -> None:
         runs = "Running" in after.pop()
         if runs and not predicted and _started(simulation, found):
             runs = not any("no node" in text for texts in real.values() for text in texts)
-        assert predicted == runs, f"{alias(raw)}: {found.state}\n{described(history, case)}"
+        assert predicted == runs, f"{names.of(raw)}: {found.state}\n{described(history, case)}"
 
 
 def assert_advice_helped(history: History, case: Case) -> None:
@@ -58,6 +58,14 @@ def assert_advice_helped(history: History, case: Case) -> None:
 
     assert history.changes[case.name], described(history, case)
     assert all("Running" in text for text in history.changed[case.name][key]), described(history, case)
+
+
+def _run(simulation: Simulation, case: Case) -> None:
+    """Until nothing changes, and for at least the seconds that the case lasts."""
+    simulation.run()
+    if case.lasts:
+        simulation.run(cycles=case.lasts)
+        simulation.run()
 
 
 def described(history: History, case: Case) -> str:

@@ -10,6 +10,7 @@ from scheduler.api.kinds import (
     BATCH_JOB,
     CRON_JOB,
     EVENT,
+    HYPER_NODE,
     JOB_FLOW,
     KINDS,
     NODE,
@@ -18,6 +19,7 @@ from scheduler.api.kinds import (
     PRIORITY_CLASS,
     QUEUE,
     REPLICA_SET,
+    RESOURCE_CLAIM,
     SECRET,
     VCJOB,
 )
@@ -28,7 +30,9 @@ Raw = dict[str, Any]
 State = dict[str, list[str]]
 """Kind and name of an object, or of the owner of objects with generated names -> what has become of each."""
 _LEFT_OUT: Final = {EVENT.name, SECRET.name}
-_STATES: Final = (POD.name, POD_GROUP.name, VCJOB.name, ACJOB.name, JOB_FLOW.name, CRON_JOB.name, QUEUE.name)
+_STATES: Final = frozenset(
+    kind.name for kind in (POD, POD_GROUP, VCJOB, ACJOB, JOB_FLOW, CRON_JOB, QUEUE, RESOURCE_CLAIM, HYPER_NODE)
+)
 _GENERATING: Final = {(kind.api_version, kind.name) for kind in (REPLICA_SET, BATCH_JOB, CRON_JOB)}
 """The owners whose controllers generate names."""
 _COUNTS: Final = ("pending", "running", "succeeded", "failed", "terminating", "unknown")
@@ -74,23 +78,47 @@ def _everything(api: Client) -> Iterable[Raw]:
 
 # --- what has become of it --------------------------------------------------------------------------------------------
 def state(objects: Iterable[Raw]) -> State:
-    """The phases of workloads and queues, and phase and node of each Pod."""
+    """The phases of workloads and queues, phase and node of each Pod, and what claims have."""
+    every = list(objects)
+    names = Aliases(every)
     result: State = defaultdict(list)
-    for raw in objects:
+    for raw in every:
         if raw["kind"] in _STATES and raw["metadata"]["name"] not in (ROOT_QUEUE, DEFAULT_QUEUE):
-            result[alias(raw)].append(_summary(raw))
+            result[names.of(raw)].append(_summary(raw))
     return {key: sorted(values) for key, values in sorted(result.items())}
 
 
-def alias(raw: Raw) -> str:
-    """The key of an object in a state."""
-    kind, meta = raw["kind"], raw["metadata"]
-    owner = next((each for each in meta.get("ownerReferences") or () if each.get("controller")), None)
-    generated = owner is not None and (kind == POD_GROUP.name or (owner["apiVersion"], owner["kind"]) in _GENERATING)
-    if owner is None or not generated:
-        return f"{kind} {meta['name']}"
-    name = owner["name"].rpartition("-")[0] if owner["kind"] == "ReplicaSet" else owner["name"]
-    return f"{kind} of {owner['kind']} {name}"
+class Aliases:
+    """The keys of objects in a state: kind and name, or the owner of objects with generated names."""
+
+    def __init__(self, objects: Iterable[Raw]) -> None:
+        self._named: dict[str, str] = {}
+        """Uid -> key of each owner with a generated name."""
+        for raw in objects:
+            meta, owner = raw["metadata"], _controller(raw)
+            if raw["kind"] in _STATES and owner is not None and _generates(owner):
+                self._named[meta["uid"]] = self.of(raw)
+
+    def of(self, raw: Raw) -> str:
+        kind, meta = raw["kind"], raw["metadata"]
+        owner = _controller(raw)
+        if owner is None:
+            return f"{kind} {meta['name']}"
+        if owner["uid"] in self._named:
+            return f"{kind} of {self._named[owner['uid']]}"
+        if kind not in (POD_GROUP.name, RESOURCE_CLAIM.name) and not _generates(owner):
+            return f"{kind} {meta['name']}"
+        name = owner["name"].rpartition("-")[0] if owner["kind"] == REPLICA_SET.name else owner["name"]
+        return f"{kind} of {owner['kind']} {name}"
+
+
+def _controller(raw: Raw) -> Raw | None:
+    return next((each for each in raw["metadata"].get("ownerReferences") or () if each.get("controller")), None)
+
+
+def _generates(owner: Raw) -> bool:
+    """Whether the names of what an object controls are generated."""
+    return (owner["apiVersion"], owner["kind"]) in _GENERATING
 
 
 def _summary(raw: Raw) -> str:
@@ -111,5 +139,11 @@ def _summary(raw: Raw) -> str:
             return " ".join(conditions) + going
         case CRON_JOB.name:
             return f"{len(status.get('active') or ())} active"
+        case RESOURCE_CLAIM.name:
+            results = ((status.get("allocation") or {}).get("devices") or {}).get("results") or ()
+            devices = sorted(f"{each['pool']}/{each['device']}" for each in results)
+            return f"{' '.join(devices) or 'no device'}, reserved for {len(status.get('reservedFor') or ())}{going}"
+        case HYPER_NODE.name:
+            return f"{status.get('nodeCount') or 0} nodes"
         case _:
             return str(status.get("state")) + going

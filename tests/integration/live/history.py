@@ -2,11 +2,12 @@
 
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from controlplane.client import ApiError, Client
 from scheduler.api.kinds import DEPLOYMENT, NAMESPACE, NODE, POD, POD_GROUP, QUEUE, VCJOB, find_kind, object_path
 from scheduler.api.names import DEFAULT_SCHEDULER_NAME
+from scheduler.api.objects import ENDED_PHASES
 from scheduler.cluster.manifests import Manifest
 from scheduler.cluster.memory import Simulation
 from scheduler.explain import explain
@@ -16,6 +17,11 @@ from tests.integration.live.documents import apply
 from tests.integration.live.dump import State, dumps, state
 
 Raw = dict[str, Any]
+_LOST: Final = {
+    "phase": "Failed",
+    "conditions": [{"type": "DisruptionTarget", "status": "True", "reason": "DeletionByPodGC"}],
+}
+"""The status of a Pod whose node no longer exists."""
 
 
 class History:
@@ -46,15 +52,16 @@ class History:
         """After the changes."""
 
     def run(self) -> None:
-        """Makes the cases, and changes them, in steps that all take together."""
+        """Makes the cases, and changes them, in steps that all take together. The last step of all is the same, so that
+        little time passes between a step and the dump."""
         self._make(self._nodes)
         for case in self._cases:
             self._api.create(NAMESPACE.path, {"metadata": {"name": case.name}})
-        for number in range(max(len(case.steps) for case in self._cases)):
+        for left in range(max(len(case.steps) for case in self._cases), 0, -1):
             for case in self._cases:
-                self._make(case.steps[number] if number < len(case.steps) else ())
-            self._settled(ending=False)
-        self.dumps = self._dumps()
+                self._make(case.steps[-left] if left <= len(case.steps) else ())
+            settled = self._settled(ending=False)
+        self.dumps = self._unchanging(settled)
         self.afterwards = self._settled(ending=True)
         for case in self._cases:
             self.changes[case.name] = self._advised(case) if case.advised else case.changes
@@ -87,39 +94,58 @@ class History:
     def _dumps(self) -> dict[str, list[Raw]]:
         return dumps(self._api, [case.name for case in self._cases], [node["metadata"]["name"] for node in self._nodes])
 
-    def _settled(self, *, ending: bool, timeout: float = 60.0) -> dict[str, State]:
-        """The states of all cases when none changes any more. ``ending``: the Pods that terminate end meanwhile."""
-        deadline, since = time.monotonic() + timeout, time.monotonic()
+    def _unchanging(self, settled: dict[str, State]) -> dict[str, list[Raw]]:
+        """The objects of all cases, read while no state changes: they are read kind by kind."""
+        while True:
+            found = self._dumps()
+            if _states(found) == settled == _states(self._dumps()):
+                return found
+            settled = self._settled(ending=False)
+
+    def _settled(self, *, ending: bool, timeout: float = 90.0) -> dict[str, State]:
+        """The states of all cases when none changes any more. ``ending``: the Pods that terminate end meanwhile, those
+        of deleted nodes are lost, and what is due comes."""
+        begin = since = time.monotonic()
+        lasts = max(case.lasts for case in self._cases) if ending else 0
+        deadline = begin + lasts + timeout
         last: dict[str, State] = {}
         while True:
             found = self._dumps()
-            states = {name: state(objects) for name, objects in found.items()}
+            states = _states(found)
             if ending:
-                self._end_terminating(found)
+                self._end_pods(found)
             if states != last:
                 since, last = time.monotonic(), states
-            elif time.monotonic() - since > self._quiet:
+            elif time.monotonic() - max(since, begin + lasts) > self._quiet:
                 return states
             if time.monotonic() > deadline:
                 raise AssertionError(f"the cluster does not settle: {last}")
             time.sleep(0.2)
 
-    def _end_terminating(self, found: dict[str, list[Raw]]) -> None:
-        """Does what kubelets do when the containers of a Pod have ended: KWOK lets it run until it is gone."""
+    def _end_pods(self, found: dict[str, list[Raw]]) -> None:
+        """Does what kubelets do when the containers of a Pod have ended, since KWOK lets it run until it is gone, and
+        what the garbage collector of Pods does 40 s after their node was deleted."""
         every = [raw for objects in found.values() for raw in objects]
-        silent = {raw["metadata"]["name"] for raw in every if raw["kind"] == NODE.name and not is_ready(raw)}
-        for raw in (raw for raw in every if raw["kind"] == POD.name):
+        nodes = {raw["metadata"]["name"]: is_ready(raw) for raw in every if raw["kind"] == NODE.name}
+        for raw in (raw for raw in every if raw["kind"] == POD.name and raw["spec"].get("nodeName")):
             meta = raw["metadata"]
-            if not meta.get("deletionTimestamp") or raw["spec"].get("nodeName") in silent:
+            ready = nodes.get(raw["spec"]["nodeName"])
+            if ready is not None and not (ready and meta.get("deletionTimestamp")):
                 continue
             path = object_path(POD, meta["namespace"], meta["name"])
             try:
-                if meta.get("finalizers") and raw["status"]["phase"] == "Running":
+                if ready is None and raw["status"]["phase"] not in ENDED_PHASES:
+                    self._api.patch(f"{path}/status", {"status": _LOST}, "strategic")
+                elif meta.get("finalizers") and raw["status"]["phase"] == "Running":
                     self._api.patch(f"{path}/status", {"status": {"phase": "Failed"}}, "merge")
                 if meta.get("deletionGracePeriodSeconds") != 0:
                     self._api.delete(f"{path}?gracePeriodSeconds=0")
             except ApiError as error:
                 assert error.status == 404
+
+
+def _states(found: dict[str, list[Raw]]) -> dict[str, State]:
+    return {name: state(objects) for name, objects in found.items()}
 
 
 def is_ready(node: Raw) -> bool:

@@ -128,10 +128,8 @@ def urgent_job_arrives(case: Case) -> None:
 
 # --- queues -----------------------------------------------------------------------------------------------------------
 def tree_of_queues_is_closed(case: Case) -> None:
-    child = case.queue(parent=case.name)
-    child["metadata"] |= {"name": f"{case.name}-child", "labels": {POOL: case.name}}
     job = case.vcjob("train", case.task("w", 1, 1), queue=f"{case.name}-child")
-    case.add(case.node("n1", 2), child)
+    case.add(case.node("n1", 2), case.further_queue("child", parent=case.name))
     case.then(job)
     case.then(case.queue_command("CloseQueue"))
     case.changes = [case.random.choice([case.queue_command("OpenQueue"), case.delete(VCJOB, "train")])]

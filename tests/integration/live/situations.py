@@ -8,12 +8,24 @@ from random import Random
 from typing import Final
 
 from tests.integration.live.case import Case
+from tests.integration.live.device_situations import DEVICES
 from tests.integration.live.job_situations import JOBS
+from tests.integration.live.node_situations import NODES
+from tests.integration.live.queue_situations import QUEUES
 from tests.integration.live.resource_situations import RESOURCES
+from tests.integration.live.timed_situations import TIMED
 from tests.integration.live.workload_situations import WORKLOADS
 
 SEED: Final = 31
-SITUATIONS: Final[tuple[Callable[[Case], None], ...]] = (*JOBS, *WORKLOADS, *RESOURCES)
+SITUATIONS: Final[tuple[Callable[[Case], None], ...]] = (
+    *NODES,
+    *QUEUES,
+    *DEVICES,
+    *TIMED,
+    *JOBS,
+    *WORKLOADS,
+    *RESOURCES,
+)
 
 
 def cases(number: int, seed: int = SEED) -> list[Case]:

@@ -1,13 +1,15 @@
 """A cluster read from its own dump: the Pods that workloads created there are not created again."""
 
 from collections import Counter
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from scheduler.api.kinds import POD, find_kind
+from scheduler.api.times import parse_timestamp
 from scheduler.cluster.manifests import Manifest
-from scheduler.cluster.memory import Simulation
+from scheduler.cluster.memory import ManifestError, Simulation
 from scheduler.framework.configuration_file import DEFAULT_CONFIGURATION, parse_configuration
 from tests.builders import NAME, Raw, manifests, node, pod
 
@@ -103,3 +105,43 @@ def test_the_condition_of_a_pod_that_has_a_node_is_kept_as_the_api_server_has_it
     stored = simulation.cluster.get("v1", "Pod", namespace, "p")
     assert stored is not None
     assert stored["status"]["conditions"] == [scheduled]
+
+
+@pytest.mark.parametrize("last", ["2026-01-01T00:01:00Z", None, 7, "soon", "9999-01-01T00:00:00Z"])
+def test_the_clock_begins_after_the_last_run_of_a_cron_job(last: object) -> None:
+    """Its job is deleted, so no creation is as late."""
+    cron = workload(BATCH, "CronJob", **{**CRON_JOB, "schedule": "@every 10s"})
+    cron["metadata"] |= {"creationTimestamp": "2026-01-01T00:00:00Z"}
+    begins = 60 * (last == "2026-01-01T00:01:00Z")
+    loaded = manifests(node("n0", "8c+64Gi"), {**cron, "status": {"lastScheduleTime": last}})
+    start = parse_timestamp("2026-01-01T00:00:00Z")
+    assert start is not None
+    if not isinstance(last, str | None):
+        with pytest.raises(ManifestError, match="lastScheduleTime"):
+            Simulation(loaded, DEFAULT, [NAME])
+        return
+
+    simulation = Simulation(loaded, DEFAULT, [NAME])
+
+    assert start + begins <= simulation.cluster.now <= start + begins + 3
+
+
+def test_a_cron_job_of_a_dump_starts_its_next_job_in_time() -> None:
+    cron = workload(BATCH, "CronJob", **{**CRON_JOB, "schedule": "@every 10s"})
+    cron["metadata"] |= {"creationTimestamp": "2026-01-01T00:00:00Z"}
+    last = {"lastScheduleTime": "2026-01-01T00:10:00Z"}
+    simulation = Simulation(manifests(node("n0", "8c+64Gi"), {**cron, "status": last}), DEFAULT, [NAME])
+
+    simulation.run(cycles=8)
+    assert not [kind for kind, _ in names(simulation) if kind == "Pod"]
+    simulation.run(cycles=4)
+
+    assert len([kind for kind, _ in names(simulation) if kind == "Pod"]) == 2
+
+
+def test_the_clock_of_a_cluster_whose_time_is_known_follows_no_status() -> None:
+    cron = workload(BATCH, "CronJob", **CRON_JOB)
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    status = {"lastScheduleTime": "2027-01-01T00:00:00Z"}
+    simulation = Simulation(manifests({**cron, "status": status}), DEFAULT, [NAME], start=now)
+    assert simulation.cluster.now < now.timestamp() + 60

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.api.names import ASCEND_910, WHAT_IF
+from scheduler.api.names import WHAT_IF
 from scheduler.cluster.memory import ManifestError, Simulation
 from scheduler.framework.configuration_file import DEFAULT_CONFIGURATION, parse_configuration
 from tests.builders import NAME, Raw, group, manifests, node, pod, pods, queue
@@ -74,23 +74,6 @@ def test_merge_changes_only_the_given_fields() -> None:
         False,
     )
     assert node_name(simulation, "p") == "n1"
-
-
-def test_pods_of_a_deleted_node_are_created_again_and_scheduled() -> None:
-    simulation = settled(node("n1"), group("g"), pod("p", "2c", "g"))
-    simulation.change(manifests(node("n2"), change("delete", "Node", "n1")))
-    simulation.run()
-    assert get(simulation, "Node", "n1") is None
-    assert node_name(simulation, "p") == "n2"
-
-
-def test_a_recreated_pod_does_not_keep_the_chips_of_the_deleted_node() -> None:
-    held = pod("p", "1c+huawei.com/Ascend910=1", "g", on="n1", annotations={ASCEND_910: "Ascend910-5"})
-    simulation = settled(node("n1", "4c+8Gi+huawei.com/Ascend910=8"), group("g"), held)
-    simulation.change(manifests(change("delete", "Node", "n1")))
-    found = get(simulation, "Pod", "p")
-    assert found is not None
-    assert ASCEND_910 not in found["metadata"]["annotations"]
 
 
 def test_deleting_a_pod_group_deletes_its_pods() -> None:

@@ -168,21 +168,52 @@ def test_that_an_ended_pod_is_gone_is_no_eviction_for_controllers_that_start() -
     assert "Aborting" not in world.phases()
 
 
-def test_a_pod_of_a_lost_node_was_evicted_although_it_is_failed_first() -> None:
-    """The garbage collector of Pods marks it as failed, then deletes it."""
-    world = running(two_tasks())
+def fail_by_garbage_collector(world: World, name: str) -> None:
+    """Its node is lost: the garbage collector of Pods marks a Pod as failed, then deletes it."""
     condition = {
         "type": "DisruptionTarget",
         "status": "True",
         "reason": "DeletionByPodGC",
         "lastTransitionTime": "2027-01-15T08:00:09Z",
     }
-    world.patch(POD, "j-a-0", {"status": {"phase": "Failed", "conditions": [condition]}})
-    if "j-a-0" in world.names(POD):
-        world.delete(POD, "j-a-0")
+    world.patch(POD, name, {"status": {"phase": "Failed", "conditions": [condition]}})
+
+
+@pytest.mark.parametrize("is_seen", [False, True], ids=["both at once", "one after the other"])
+def test_a_pod_of_a_lost_node_was_evicted_although_it_is_failed_first(is_seen: bool) -> None:
+    world = running(two_tasks())
+
+    fail_by_garbage_collector(world, "j-a-0")
+    if is_seen:
+        world.settle()
+        assert world.phase() == "Running"
+    world.delete(POD, "j-a-0")
+    world.stop_deleted()
     world.run()
 
     assert world.phases() == RESTARTED
+
+
+@pytest.mark.parametrize("tasks", [[task("a")], [task("a"), task("b")]])
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_job_does_not_fail_because_the_nodes_of_all_its_pods_are_lost(tasks: list[Raw], killed: bool) -> None:
+    world = running(job(tasks=tasks))
+    names = world.names(POD)
+
+    for name in names:
+        fail_by_garbage_collector(world, name)
+    world.wait(3)
+    if killed:
+        world.start()
+        world.wait(3)
+    assert world.status()["terminating"] == len(names)
+    for name in names:
+        world.delete(POD, name)
+    world.stop_deleted()
+    world.run()
+
+    assert "Failed" not in world.phases()
+    assert (world.phase(), world.status()["running"]) == ("Running", len(names))
 
 
 def test_an_eviction_goes_before_the_failure_that_it_causes() -> None:

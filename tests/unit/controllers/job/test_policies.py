@@ -117,6 +117,17 @@ def test_a_pod_that_is_in_no_partition_has_none_to_restart() -> None:
     assert "Restarting" not in world.phases()
 
 
+@pytest.mark.parametrize("action", ["RestartTask", "RestartPod", "RestartPartition"])
+def test_what_happens_to_the_pod_group_restarts_no_part_of_the_job_and_uses_up_no_retry(action: str) -> None:
+    world = running(job(policies=[{"event": "*", "action": action}]))
+
+    world.group_phase(world.group()["metadata"]["name"], "Unknown")
+    world.run()
+
+    assert world.phases() == [None, "Pending", "Running"]
+    assert world.status().get("retryCount", 0) == 0
+
+
 def test_pods_that_fail_together_restart_the_job_once() -> None:
     world = running(job(tasks=[task(replicas=3)], policies=[{"event": "PodFailed", "action": "RestartJob"}]))
 
