@@ -1,12 +1,11 @@
 """gc-controller: a finished vcjob is deleted, with all it owns, when its ``ttlSecondsAfterFinished`` is over."""
 
-from typing import Final, cast
+from typing import Final
 
 from scheduler.api.batch import FINISHED_PHASES, Job
-from scheduler.api.kinds import VCJOB, Kind
-from scheduler.api.objects import KubeObject
+from scheduler.api.kinds import VCJOB
 from scheduler.api.times import parse_timestamp
-from scheduler.controllers.controller import Controller
+from scheduler.controllers.controller import Controller, observes
 from scheduler.controllers.effects import Delete, Plan, malformed
 from scheduler.controllers.store import Key, Store, key_of
 
@@ -18,19 +17,17 @@ class GarbageController(Controller):
     """See Controller."""
 
     name = "gc-controller"
-    kinds: tuple[Kind, ...] = (VCJOB,)
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def observe(self, kind: Kind, old: KubeObject | None, new: KubeObject | None, now: float) -> list[Key]:
-        job = cast("Job | None", new)
-        if job is None or not _expires(job):
+    @observes(VCJOB)
+    def _observe_job(self, old: Job | None, new: Job | None, now: float) -> list[Key]:
+        if new is None or not _expires(new):
             return []
-        before = cast("Job | None", old)
-        if before is not None and _expires(before) and _lifetime(before) == _lifetime(job):
+        if old is not None and _expires(old) and _lifetime(old) == _lifetime(new):
             return []
-        return [key_of(job)]
+        return [key_of(new)]
 
     def plan(self, key: Key, now: float) -> Plan:
         job = self._store.get(VCJOB, *key)

@@ -4,14 +4,14 @@ As with vcjobs, Pods are created once the PodGroup is admitted to its queue. A k
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Final, cast
+from typing import Final
 
 from scheduler.api.acjob import CREATED, FAILED, RESTARTING, RUNNING, SUSPENDED, AscendJob, AscendJobSpec
 from scheduler.api.acjob_roles import InvalidJobError, JobRoles, Role, roles_of
 from scheduler.api.job import PENDING_PHASES
-from scheduler.api.kinds import ACJOB, CONFIG_MAP, POD, POD_GROUP, QUEUE, SERVICE, Kind, find_kind
+from scheduler.api.kinds import ACJOB, CONFIG_MAP, POD, POD_GROUP, QUEUE, SERVICE, find_kind
 from scheduler.api.names import EVENT_MALFORMED, RESCHEDULING_STATE, SYSTEM_NAMESPACE
-from scheduler.api.objects import KubeObject, Pod, Service, controller_of
+from scheduler.api.objects import ConfigMap, KubeObject, OwnerReference, Pod, Service, controller_of
 from scheduler.api.quantity import QuantityError
 from scheduler.api.scheduling import PodGroup
 from scheduler.controllers.acjob.clean_up import MAX_INTERVAL, clean_up, deletions, seconds_left
@@ -41,7 +41,7 @@ from scheduler.controllers.acjob.status import (
     retryable,
     status_patch,
 )
-from scheduler.controllers.controller import Controller
+from scheduler.controllers.controller import Controller, observes
 from scheduler.controllers.effects import Create, Delete, Effect, Patch, Plan, normal, warning
 from scheduler.controllers.scheduler_names import scheduler_problems
 from scheduler.controllers.store import Key, Store, key_of
@@ -60,7 +60,7 @@ class AscendJobController(Controller):
     """See Controller."""
 
     name = "acjob-controller"
-    kinds: tuple[Kind, ...] = (ACJOB, POD, POD_GROUP, SERVICE, QUEUE, CONFIG_MAP)
+    reads = (QUEUE,)
 
     def __init__(self, store: Store, schedulers: Sequence[str]) -> None:
         """``schedulers``: the names of the schedulers; the first is the schedulerName of Pods whose job names none. A
@@ -78,28 +78,37 @@ class AscendJobController(Controller):
         self._record: RetryRecord | None = None
 
     # --- observing ----------------------------------------------------------------------------------------------------
-    def observe(self, kind: Kind, old: KubeObject | None, new: KubeObject | None, now: float) -> list[Key]:
+    @observes(ACJOB)
+    def _observe_job(self, old: AscendJob | None, new: AscendJob | None, now: float) -> list[Key]:
+        job = new or old
+        return [] if job is None else [key_of(job)]
+
+    @observes(CONFIG_MAP)
+    def _observe_record(self, old: ConfigMap | None, new: ConfigMap | None, now: float) -> list[Key]:
+        config_map = new or old
+        if config_map is None or key_of(config_map) != (SYSTEM_NAMESPACE, RESCHEDULING_STATE):
+            return []
+        return [key_of(job) for job in self._store.all(ACJOB) if retry_times(job)]
+
+    @observes(POD_GROUP, SERVICE)
+    def _observe_owned(self, old: KubeObject | None, new: KubeObject | None, now: float) -> list[Key]:
         obj = new or old
-        if obj is None or kind is QUEUE:
+        owner = None if obj is None else _job_of(obj)
+        return [] if obj is None or owner is None else [(obj.metadata.namespace, owner.name)]
+
+    @observes(POD)
+    def _observe_pod(self, old: Pod | None, new: Pod | None, now: float) -> list[Key]:
+        pod = new or old
+        owner = None if pod is None else _job_of(pod)
+        if pod is None or owner is None or not _concerns(old, new):
             return []
-        if kind is ACJOB:
-            return [key_of(obj)]
-        if kind is CONFIG_MAP:
-            is_record = key_of(obj) == (SYSTEM_NAMESPACE, RESCHEDULING_STATE)
-            return [key_of(job) for job in self._store.all(ACJOB) if retry_times(job)] if is_record else []
-        owner = controller_of(obj)
-        if owner is None or find_kind(owner.api_version, owner.kind) is not ACJOB:
-            return []
-        key = obj.metadata.namespace, owner.name
-        if kind is POD:
-            if not _concerns(cast("Pod | None", old), cast("Pod | None", new)):
-                return []
-            job = self._store.get(ACJOB, *key)
-            is_lost = new is None and not is_switched(cast("Pod", obj), self._store.pods_of(key[0], owner.uid))
-            if is_lost and job is not None and job.metadata.uid == owner.uid:
-                self._lost[key] = max(self._lost.get(key, 0), number_in((obj.metadata.labels or {}).get(VERSION, "")))
-                if has_failed(cast("Pod", obj)):
-                    self._failed.add(key)
+        key = pod.metadata.namespace, owner.name
+        job = self._store.get(ACJOB, *key)
+        is_lost = new is None and not is_switched(pod, self._store.pods_of(key[0], owner.uid))
+        if is_lost and job is not None and job.metadata.uid == owner.uid:
+            self._lost[key] = max(self._lost.get(key, 0), number_in((pod.metadata.labels or {}).get(VERSION, "")))
+            if has_failed(pod):
+                self._failed.add(key)
         return [key]
 
     # --- planning -----------------------------------------------------------------------------------------------------
@@ -320,6 +329,12 @@ class AscendJobController(Controller):
     def _clusterd(self) -> str:
         found = self._store.get(SERVICE, CLUSTERD_NAMESPACE, CLUSTERD)
         return found.spec.cluster_ip if found is not None and found.spec.cluster_ip else CLUSTERD_DOMAIN
+
+
+def _job_of(obj: KubeObject) -> OwnerReference | None:
+    """The reference to the AscendJob that manages an object."""
+    owner = controller_of(obj)
+    return owner if owner is not None and find_kind(owner.api_version, owner.kind) is ACJOB else None
 
 
 def _concerns(old: Pod | None, new: Pod | None) -> bool:

@@ -1,10 +1,9 @@
 """cronjob-controller: creates a vcjob whenever a schedule is due, and keeps a few finished ones."""
 
 from functools import partial
-from typing import cast
 
 from scheduler.api.batch import CronJob, Job
-from scheduler.api.kinds import CRON_JOB, VCJOB, Kind
+from scheduler.api.kinds import CRON_JOB, VCJOB
 from scheduler.api.names import (
     EVENT_FAILED_CREATE,
     EVENT_FAILED_DELETE,
@@ -12,8 +11,8 @@ from scheduler.api.names import (
     EVENT_SUCCESSFUL_CREATE,
     EVENT_SUCCESSFUL_DELETE,
 )
-from scheduler.api.objects import KubeObject, controller_of
-from scheduler.controllers.controller import Controller
+from scheduler.api.objects import controller_of
+from scheduler.controllers.controller import Controller, observes
 from scheduler.controllers.cronjob.start import decide_start
 from scheduler.controllers.cronjob.summary import is_finished, summarize_jobs
 from scheduler.controllers.effects import Create, Delete, Effect, Patch, Plan, RecordEvent, normal, warning
@@ -28,7 +27,6 @@ class CronJobController(Controller):
     """See Controller."""
 
     name = "cronjob-controller"
-    kinds: tuple[Kind, ...] = (CRON_JOB, VCJOB)
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -38,13 +36,12 @@ class CronJobController(Controller):
         self._failures: dict[Key, RecordEvent] = {}
         """Events about last writes that failed."""
 
-    def observe(self, kind: Kind, old: KubeObject | None, new: KubeObject | None, now: float) -> list[Key]:
-        if kind is VCJOB:
-            before, after = cast("Job | None", old), cast("Job | None", new)
-            owners = self._jobs.observe(before, after)
-            return owners if _concern(before) != _concern(after) else []
-        return self._observe_cron(cast("CronJob | None", old), cast("CronJob | None", new), now)
+    @observes(VCJOB)
+    def _observe_job(self, old: Job | None, new: Job | None, now: float) -> list[Key]:
+        owners = self._jobs.observe(old, new)
+        return owners if _concern(old) != _concern(new) else []
 
+    @observes(CRON_JOB)
     def _observe_cron(self, old: CronJob | None, new: CronJob | None, now: float) -> list[Key]:
         cron = new or old
         if cron is None:

@@ -2,16 +2,16 @@
 where the configuration asks for that."""
 
 from collections.abc import Iterable
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import re2
 
-from scheduler.api.kinds import CONFIG_MAP, HYPER_NODE, NODE, Kind
+from scheduler.api.kinds import CONFIG_MAP, HYPER_NODE, NODE
 from scheduler.api.names import CONTROLLER_CONFIGURATION
-from scheduler.api.objects import ConfigMap, KubeObject, LabelSelector, Node
+from scheduler.api.objects import ConfigMap, LabelSelector, Node
 from scheduler.api.scheduling import HyperNode
 from scheduler.api.selectors import ignore_field, is_valid, matches
-from scheduler.controllers.controller import Controller
+from scheduler.controllers.controller import Controller, observes
 from scheduler.controllers.effects import Create, Delete, Effect, Patch, Plan, malformed
 from scheduler.controllers.hypernode.configuration import Discovery, DiscoveryError, parse_discovery
 from scheduler.controllers.hypernode.discovery import discover, discovered_by_label
@@ -27,7 +27,6 @@ class HyperNodeController(Controller):
     """See Controller."""
 
     name = "hyperNode-controller"
-    kinds: tuple[Kind, ...] = (NODE, HYPER_NODE, CONFIG_MAP)
 
     def __init__(self, store: Store, configuration: Key) -> None:
         """``configuration``: namespace and name of the ConfigMap with the configuration."""
@@ -40,29 +39,25 @@ class HyperNodeController(Controller):
         """HyperNode -> its Nodes."""
 
     # --- observing ----------------------------------------------------------------------------------------------------
-    def observe(self, kind: Kind, old: KubeObject | None, new: KubeObject | None, now: float) -> list[Key]:
-        if kind is NODE:
-            return self._observe_node(cast("Node | None", old), cast("Node | None", new))
-        if kind is HYPER_NODE:
-            return self._observe_hyper_node(cast("HyperNode | None", old), cast("HyperNode | None", new))
-        return self._observe_configuration(cast("ConfigMap | None", new or old), gone=new is None)
-
-    def _observe_node(self, old: Node | None, new: Node | None) -> list[Key]:
+    @observes(NODE)
+    def _observe_node(self, old: Node | None, new: Node | None, now: float) -> list[Key]:
         before, after = (None if node is None else node.metadata.labels or {} for node in (old, new))
-        if before == after:
+        node = new or old
+        if node is None or before == after:
             return []
-        name = (new or cast("Node", old)).metadata.name
-        keys: list[Key] = [("", hn) for hn, members in self._members.items() if members.update(name, new)]
+        changed = [hn for hn, members in self._members.items() if members.update(node.metadata.name, new)]
+        keys: list[Key] = [("", hn) for hn in changed]
         used = {key for labels in (self._discovery.topologies or {}).values() for key in labels}
         if any((before or {}).get(key) != (after or {}).get(key) for key in used):
             keys.append(DISCOVERY)
         return keys
 
-    def _observe_hyper_node(self, old: HyperNode | None, new: HyperNode | None) -> list[Key]:
+    @observes(HYPER_NODE)
+    def _observe_hyper_node(self, old: HyperNode | None, new: HyperNode | None, now: float) -> list[Key]:
         if new is None:
-            obj = cast("HyperNode", old)
-            self._members.pop(obj.metadata.name, None)
-            return [DISCOVERY] if discovered_by_label(obj) else []
+            if old is not None:
+                self._members.pop(old.metadata.name, None)
+            return [DISCOVERY] if old is not None and discovered_by_label(old) else []
         name = new.metadata.name
         counted = self._members.get(name)
         if counted is None or counted.spec != new.spec:
@@ -72,11 +67,13 @@ class HyperNodeController(Controller):
             keys.append(DISCOVERY)
         return keys
 
-    def _observe_configuration(self, obj: ConfigMap | None, *, gone: bool) -> list[Key]:
+    @observes(CONFIG_MAP)
+    def _observe_configuration(self, old: ConfigMap | None, new: ConfigMap | None, now: float) -> list[Key]:
+        obj = new or old
         if obj is None or key_of(obj) != self._place:
             return []
         try:
-            text = "" if gone else (obj.data or {}).get(CONTROLLER_CONFIGURATION, "")
+            text = "" if new is None else (new.data or {}).get(CONTROLLER_CONFIGURATION, "")
             self._discovery = parse_discovery(text)
             self._problems = dict(self._discovery.problems)
         except DiscoveryError as error:  # the last good one stays in force

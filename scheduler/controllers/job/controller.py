@@ -1,7 +1,6 @@
 """job-controller: creates the PodGroups and Pods of vcjobs, and moves vcjobs through their phases."""
 
 from collections.abc import Sequence
-from typing import cast
 
 from scheduler.api import batch
 from scheduler.api.batch import Command
@@ -15,12 +14,12 @@ from scheduler.api.names import (
     EVENT_PVC_ERROR,
     EVENT_WARNING,
 )
-from scheduler.api.objects import KubeObject, Pod
+from scheduler.api.objects import KubeObject, OwnerReference, Pod
 from scheduler.api.scheduling import PodGroup
 from scheduler.controllers.commands import Commands
-from scheduler.controllers.controller import Controller
+from scheduler.controllers.controller import Controller, observes
 from scheduler.controllers.effects import BuildAndCreate, Create, Delete, Effect, Patch, Plan, event
-from scheduler.controllers.job.events import NOTHING, Observed, job_of, observe_group, observe_pod
+from scheduler.controllers.job.events import Observed, job_of, observe_group, observe_pod
 from scheduler.controllers.job.phases import ACTIONS
 from scheduler.controllers.job.reconciler import JobReconciler, MakePlugins
 from scheduler.controllers.job.state import ReconcileState
@@ -31,7 +30,7 @@ class JobController(Controller):
     """See Controller."""
 
     name = "job-controller"
-    kinds: tuple[Kind, ...] = (VCJOB, POD, POD_GROUP, COMMAND, QUEUE, CLAIM, PRIORITY_CLASS)
+    reads = (QUEUE, CLAIM, PRIORITY_CLASS)
 
     def __init__(self, store: Store, make_plugins: MakePlugins, schedulers: Sequence[str] = ()) -> None:
         """``make_plugins`` creates the plugins that a job names, or raises PluginError. ``schedulers``: the names of
@@ -46,20 +45,20 @@ class JobController(Controller):
 
     # --- observing ----------------------------------------------------------------------------------------------------
     def observe(self, kind: Kind, old: KubeObject | None, new: KubeObject | None, now: float) -> list[Key]:
-        keys: list[Key] = []
-        if kind is VCJOB:
-            keys = self._observe_job(cast("batch.Job | None", old), cast("batch.Job | None", new))
-        elif kind is COMMAND:
-            keys = self._commands.observe(cast("Command | None", old), cast("Command | None", new), now)
-        elif kind is POD or kind is POD_GROUP:
-            keys = self._observe_owned(kind, old, new, now)
+        observer = self.observers.get(kind)
+        keys = [] if observer is None else observer(self, old, new, now)
         if self._blocked and (old is None or new is None):
             obj = new or old
             if obj is not None:
                 keys += self._blocked.pop((kind, key_of(obj)), ())
         return keys
 
-    def _observe_job(self, old: batch.Job | None, new: batch.Job | None) -> list[Key]:
+    @observes(COMMAND)
+    def _observe_command(self, old: Command | None, new: Command | None, now: float) -> list[Key]:
+        return self._commands.observe(old, new, now)
+
+    @observes(VCJOB)
+    def _observe_job(self, old: batch.Job | None, new: batch.Job | None, now: float) -> list[Key]:
         job = new or old
         if job is None:
             return []
@@ -74,19 +73,27 @@ class JobController(Controller):
             return []
         return [key_of(job)]
 
-    def _observe_owned(self, kind: Kind, old: KubeObject | None, new: KubeObject | None, now: float) -> list[Key]:
-        obj = new or old
-        owner = None if obj is None else job_of(obj)
-        if obj is None or owner is None:
+    @observes(POD)
+    def _observe_pod(self, old: Pod | None, new: Pod | None, now: float) -> list[Key]:
+        pod = new or old
+        owner = None if pod is None else job_of(pod)
+        if pod is None or owner is None:
             return []
-        seen: Observed = NOTHING
-        if kind is POD:
-            seen = observe_pod(owner, cast("Pod | None", old), cast("Pod | None", new), now)
-        elif kind is POD_GROUP:
-            seen = observe_group(owner, cast("PodGroup | None", old), cast("PodGroup | None", new), now)
+        return self._handle(observe_pod(owner, old, new, now), pod.metadata.namespace, owner)
+
+    @observes(POD_GROUP)
+    def _observe_group(self, old: PodGroup | None, new: PodGroup | None, now: float) -> list[Key]:
+        group = new or old
+        owner = None if group is None else job_of(group)
+        if group is None or owner is None:
+            return []
+        return self._handle(observe_group(owner, old, new, now), group.metadata.namespace, owner)
+
+    def _handle(self, seen: Observed, namespace: str, owner: OwnerReference) -> list[Key]:
+        """Notes what was seen of an object that a job owns. Returns the key of the job if it matters."""
         if not seen.matters:
             return []
-        key = (obj.metadata.namespace, owner.name)
+        key = (namespace, owner.name)
         job = self._store.get(VCJOB, *key)
         if seen.requests and (job is None or job.metadata.uid == owner.uid):  # not of a deleted namesake
             self._state_of(key, owner.uid).requests += seen.requests

@@ -1,13 +1,12 @@
 """jobflow-controller: creates the jobs of a JobFlow, each when those that it depends on have completed."""
 
 from functools import partial
-from typing import Final, cast
+from typing import Final
 
-from scheduler.api.batch import MAX_FLOW_STEPS, Job, JobFlow, JobFlowSpec
+from scheduler.api.batch import MAX_FLOW_STEPS, Job, JobFlow, JobFlowSpec, JobTemplate
 from scheduler.api.flow_order import order_problem
-from scheduler.api.kinds import JOB_FLOW, JOB_TEMPLATE, VCJOB, Kind
-from scheduler.api.objects import KubeObject
-from scheduler.controllers.controller import Controller
+from scheduler.api.kinds import JOB_FLOW, JOB_TEMPLATE, VCJOB
+from scheduler.controllers.controller import Controller, observes
 from scheduler.controllers.effects import Create, Delete, Effect, Json, Patch, Plan, RecordEvent, diff
 from scheduler.controllers.jobflow.reports import (
     created,
@@ -44,7 +43,6 @@ class JobFlowController(Controller):
     """See Controller."""
 
     name = "jobflow-controller"
-    kinds: tuple[Kind, ...] = (JOB_FLOW, JOB_TEMPLATE, VCJOB)
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -63,15 +61,20 @@ class JobFlowController(Controller):
         """Events about last writes that failed."""
 
     # --- observing ----------------------------------------------------------------------------------------------------
-    def observe(self, kind: Kind, old: KubeObject | None, new: KubeObject | None, now: float) -> list[Key]:
-        if kind is VCJOB:
-            return self._jobs.observe(cast("Job | None", old), cast("Job | None", new))
-        obj = new or old
-        if obj is None:
+    @observes(VCJOB)
+    def _observe_job(self, old: Job | None, new: Job | None, now: float) -> list[Key]:
+        return self._jobs.observe(old, new)
+
+    @observes(JOB_TEMPLATE)
+    def _observe_template(self, old: JobTemplate | None, new: JobTemplate | None, now: float) -> list[Key]:
+        return [] if new is None else list(self._waiting.pop(key_of(new), ()))
+
+    @observes(JOB_FLOW)
+    def _observe_flow(self, old: JobFlow | None, new: JobFlow | None, now: float) -> list[Key]:
+        flow = new or old
+        if flow is None:
             return []
-        key = key_of(obj)
-        if kind is JOB_TEMPLATE:
-            return [] if new is None else list(self._waiting.pop(key, ()))
+        key = key_of(flow)
         if new is None:
             self._forget(key)
         elif old is None or old.metadata.uid != new.metadata.uid:

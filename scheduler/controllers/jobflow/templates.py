@@ -4,13 +4,10 @@ As in Volcano the list is brought up to date when a job is made, not when one is
 JobFlow made and took away again.
 """
 
-from typing import cast
-
-from scheduler.api.batch import Job
-from scheduler.api.kinds import JOB_TEMPLATE, VCJOB, Kind
+from scheduler.api.batch import Job, JobTemplate
+from scheduler.api.kinds import JOB_TEMPLATE, VCJOB
 from scheduler.api.names import CREATED_BY_JOB_TEMPLATE
-from scheduler.api.objects import KubeObject
-from scheduler.controllers.controller import Controller
+from scheduler.controllers.controller import Controller, observes
 from scheduler.controllers.effects import Patch, Plan
 from scheduler.controllers.store import Key, Store, key_of
 
@@ -19,17 +16,19 @@ class JobTemplateController(Controller):
     """See Controller."""
 
     name = "jobtemplate-controller"
-    kinds: tuple[Kind, ...] = (JOB_TEMPLATE, VCJOB)
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._jobs: dict[Key, set[str]] = {}
         """The names of the jobs of a JobTemplate."""
 
-    def observe(self, kind: Kind, old: KubeObject | None, new: KubeObject | None, now: float) -> list[Key]:
-        if kind is JOB_TEMPLATE:
-            return [key_of(new)] if old is None and new is not None else []
-        before, after = _template(cast("Job | None", old)), _template(cast("Job | None", new))
+    @observes(JOB_TEMPLATE)
+    def _observe_template(self, old: JobTemplate | None, new: JobTemplate | None, now: float) -> list[Key]:
+        return [key_of(new)] if old is None and new is not None else []
+
+    @observes(VCJOB)
+    def _observe_job(self, old: Job | None, new: Job | None, now: float) -> list[Key]:
+        before, after = _template(old), _template(new)
         if before == after and old is not None:
             return []
         if before is not None and old is not None:

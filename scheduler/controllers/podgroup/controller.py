@@ -5,16 +5,16 @@ however many Pods an owner has, each is annotated once, and their PodGroup is th
 """
 
 from collections.abc import Collection, Sequence
-from typing import Final, NamedTuple, cast
+from typing import Final, NamedTuple
 
 import msgspec
 
 from scheduler.api.batch import Workload
-from scheduler.api.kinds import POD, POD_GROUP, Kind, find_kind
+from scheduler.api.kinds import POD, POD_GROUP, find_kind
 from scheduler.api.names import GROUP_NAME, PODGROUP_PREFIX
 from scheduler.api.objects import ENDED_PHASES, KubeObject, Pod
 from scheduler.api.scheduling import PodGroup
-from scheduler.controllers.controller import Controller
+from scheduler.controllers.controller import Controller, observes
 from scheduler.controllers.effects import Create, Delete, Effect, Json, Patch, Plan, diff
 from scheduler.controllers.podgroup.manifest import (
     OWNERS,
@@ -37,7 +37,6 @@ class PodGroupController(Controller):
     """See Controller."""
 
     name = "pg-controller"
-    kinds: tuple[Kind, ...] = (POD, POD_GROUP, *OWNERS)
 
     def __init__(self, store: Store, scheduler_names: Collection[str], head_start: float = 0.0) -> None:
         """``scheduler_names``: the schedulers whose Pods are handled. ``head_start``: seconds that the scheduler has to
@@ -52,16 +51,14 @@ class PodGroupController(Controller):
         """PodGroup -> names of the Pods that belong to it and do not name it yet."""
 
     # --- observing ----------------------------------------------------------------------------------------------------
-    def observe(self, kind: Kind, old: KubeObject | None, new: KubeObject | None, now: float) -> list[Key]:
-        if kind is POD:
-            return self._observe_pod(cast("Pod | None", old), cast("Pod | None", new))
-        if kind is not POD_GROUP:
-            return self._observe_owner(cast("Workload | None", old), cast("Workload | None", new))
+    @observes(POD_GROUP)
+    def _observe_group(self, old: PodGroup | None, new: PodGroup | None, now: float) -> list[Key]:
         if old is not None and new is None and old.metadata.name.startswith(PODGROUP_PREFIX):
             return [key_of(old)]
         return []
 
-    def _observe_pod(self, old: Pod | None, new: Pod | None) -> list[Key]:
+    @observes(POD)
+    def _observe_pod(self, old: Pod | None, new: Pod | None, now: float) -> list[Key]:
         before = None if old is None else self._place(old)
         after = None if new is None else self._place(new)
         if before == after:
@@ -106,7 +103,8 @@ class PodGroupController(Controller):
         """Whether a Pod is to be in a PodGroup."""
         return pod.spec.scheduler_name in self._schedulers and _lives(pod)
 
-    def _observe_owner(self, old: Workload | None, new: Workload | None) -> list[Key]:
+    @observes(*OWNERS)
+    def _observe_owner(self, old: Workload | None, new: Workload | None, now: float) -> list[Key]:
         if new is None:
             return []
         key = (new.metadata.namespace, PODGROUP_PREFIX + new.metadata.uid)

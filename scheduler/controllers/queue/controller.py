@@ -8,14 +8,14 @@ also if it was closed already when its owner closed it.
 """
 
 from collections.abc import Mapping
-from typing import Final, cast
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
 
 from scheduler.api.batch import Action, Command
 from scheduler.api.decisions import EventRecord
-from scheduler.api.kinds import COMMAND, POD_GROUP, QUEUE, Kind
+from scheduler.api.kinds import COMMAND, POD_GROUP, QUEUE
 from scheduler.api.names import (
     CLOSED_BY_PARENT,
     DEFAULT_QUEUE,
@@ -23,11 +23,10 @@ from scheduler.api.names import (
     REASON_QUEUE_NOT_FOUND,
     ROOT_QUEUE,
 )
-from scheduler.api.objects import KubeObject
 from scheduler.api.queue import CLOSED, CLOSING, OPEN, UNKNOWN
 from scheduler.api.scheduling import PodGroup, Queue
 from scheduler.controllers.commands import Commands, delete
-from scheduler.controllers.controller import Controller
+from scheduler.controllers.controller import Controller, observes
 from scheduler.controllers.effects import Effect, Json, Patch, Plan, RecordEvent, event, normal, warning
 from scheduler.controllers.store import Key, Store
 
@@ -79,7 +78,6 @@ class QueueController(Controller):
     """See Controller."""
 
     name = "queue-controller"
-    kinds: tuple[Kind, ...] = (QUEUE, POD_GROUP, COMMAND)
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -96,14 +94,8 @@ class QueueController(Controller):
         return {q.metadata.name: dict(self._groups.get(q.metadata.name, _NO_COUNTS)) for q in queues}
 
     # --- observing ----------------------------------------------------------------------------------------------------
-    def observe(self, kind: Kind, old: KubeObject | None, new: KubeObject | None, now: float) -> list[Key]:
-        if kind is POD_GROUP:
-            return self._observe_group(cast("PodGroup | None", old), cast("PodGroup | None", new))
-        if kind is COMMAND:
-            return self._observe_command(cast("Command | None", old), cast("Command | None", new), now)
-        return self._observe_queue(cast("Queue | None", old), cast("Queue | None", new))
-
-    def _observe_group(self, old: PodGroup | None, new: PodGroup | None) -> list[Key]:
+    @observes(POD_GROUP)
+    def _observe_group(self, old: PodGroup | None, new: PodGroup | None, now: float) -> list[Key]:
         before, after = _place(old), _place(new)
         if before == after:
             return []
@@ -123,13 +115,15 @@ class QueueController(Controller):
         del self._groups[queue]
         return [("", queue)]
 
+    @observes(COMMAND)
     def _observe_command(self, old: Command | None, new: Command | None, now: float) -> list[Key]:
         keys = self._commands.observe(old, new, now)
         if new is None:  # others may have waited for what it did
             keys += [child for _, queue in keys for child in self._below(queue)]
         return keys
 
-    def _observe_queue(self, old: Queue | None, new: Queue | None) -> list[Key]:
+    @observes(QUEUE)
+    def _observe_queue(self, old: Queue | None, new: Queue | None, now: float) -> list[Key]:
         before = None if old is None else (old.metadata.uid, _parent(old), old.status.state, _annotation(old))
         after = None if new is None else (new.metadata.uid, _parent(new), new.status.state, _annotation(new))
         queue = new or old

@@ -9,8 +9,9 @@ job ends, or the Pod is deleted.
 import json
 from typing import Final, NamedTuple
 
+from scheduler.api.batch import Workload
 from scheduler.api.json_texts import config_map_problems
-from scheduler.api.kinds import CONFIG_MAP, POD, REPLICA_SET, Kind
+from scheduler.api.kinds import CONFIG_MAP, POD, REPLICA_SET
 from scheduler.api.names import (
     EVENT_RANK_TABLE,
     NPU_JOB_KIND,
@@ -20,7 +21,7 @@ from scheduler.api.names import (
     RANK_TABLE_VOLUME,
 )
 from scheduler.api.objects import ConfigMap, KubeObject, Pod
-from scheduler.controllers.controller import Controller
+from scheduler.controllers.controller import Controller, observes
 from scheduler.controllers.effects import (
     NOT_OURS,
     Effect,
@@ -36,7 +37,7 @@ from scheduler.controllers.ranktable.layout import layout_of
 from scheduler.controllers.ranktable.servers import Server, ServerError, TableError, read_server, requested_chips
 from scheduler.controllers.ranktable.table import COMPLETED, INITIALIZING, completed, initializing, irregularities
 from scheduler.controllers.ranktable.workloads import KINDS, Communicator, Communicators, has_failed
-from scheduler.controllers.store import Key, Store
+from scheduler.controllers.store import Key, Store, key_of
 
 PAUSE: Final = 1.0
 """Seconds between two writes of one table."""
@@ -79,7 +80,6 @@ class RankTableController(Controller):
     """See Controller."""
 
     name = "rank-table-controller"
-    kinds: tuple[Kind, ...] = (*KINDS, REPLICA_SET, POD, CONFIG_MAP)
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -96,9 +96,21 @@ class RankTableController(Controller):
         self._reported: dict[Key, tuple[RecordEvent, ...]] = {}
 
     # --- observing ----------------------------------------------------------------------------------------------------
-    def observe(self, kind: Kind, old: KubeObject | None, new: KubeObject | None, now: float) -> list[Key]:
-        if kind is not CONFIG_MAP:
-            return self._communicators.observe(kind, old, new)
+    @observes(*KINDS)
+    def _observe_workload(self, old: KubeObject | None, new: KubeObject | None, now: float) -> list[Key]:
+        obj = new or old
+        return [] if obj is None else [key_of(obj)]
+
+    @observes(POD)
+    def _observe_pod(self, old: Pod | None, new: Pod | None, now: float) -> list[Key]:
+        return self._communicators.observe_pod(old, new)
+
+    @observes(REPLICA_SET)
+    def _observe_replica_set(self, old: Workload | None, new: Workload | None, now: float) -> list[Key]:
+        return self._communicators.observe_replica_set(old, new)
+
+    @observes(CONFIG_MAP)
+    def _observe_config_map(self, old: ConfigMap | None, new: ConfigMap | None, now: float) -> list[Key]:
         obj = new or old
         if obj is None or not obj.metadata.name.startswith(RANK_TABLE_PREFIX):
             return []

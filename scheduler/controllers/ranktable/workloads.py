@@ -1,11 +1,11 @@
 """The workloads that may have a rank table, and their Pods: vcjobs, AscendJobs, Deployments and StatefulSets."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final, NamedTuple, cast
+from typing import Final, NamedTuple
 
 from scheduler.api.acjob import is_backup
-from scheduler.api.batch import FINISHED_PHASES
-from scheduler.api.kinds import ACJOB, DEPLOYMENT, POD, REPLICA_SET, STATEFUL_SET, VCJOB, Kind, find_kind
+from scheduler.api.batch import FINISHED_PHASES, Workload
+from scheduler.api.kinds import ACJOB, DEPLOYMENT, REPLICA_SET, STATEFUL_SET, VCJOB, Kind, find_kind
 from scheduler.api.names import ACCELERATOR_TYPE, NPU_JOB_KIND, RANK_TABLE_VOLUME
 from scheduler.api.objects import KubeObject, OwnerReference, Pod, controller_of
 from scheduler.controllers.ranktable.servers import requested_chips
@@ -63,17 +63,8 @@ class Communicators:
         self._replica_sets: dict[tuple[str, str], set[Key]] = {}
         """Namespace and uid of the Deployment -> the keys of its ReplicaSets."""
 
-    def observe(self, kind: Kind, old: KubeObject | None, new: KubeObject | None) -> list[Key]:
-        """An object of ``KINDS``, a ReplicaSet or a Pod was added, changed or deleted. Returns the keys of the
-        workloads that it concerns."""
-        if kind is POD:
-            return self._observe_pod(cast("Pod | None", old), cast("Pod | None", new))
-        if kind is REPLICA_SET:
-            return self._observe_replica_set(old, new)
-        obj = new or old
-        return [] if obj is None else [key_of(obj)]
-
-    def _observe_pod(self, old: Pod | None, new: Pod | None) -> list[Key]:
+    def observe_pod(self, old: Pod | None, new: Pod | None) -> list[Key]:
+        """A Pod was added, changed or deleted. Returns the keys of the workloads that it concerns."""
         pod = new or old
         owner = None if pod is None else controller_of(pod)
         if pod is None or owner is None:
@@ -94,7 +85,8 @@ class Communicators:
         same = old is not None and new is not None and _relevant(old) == _relevant(new)
         return [] if same else [(namespace, name)]
 
-    def _observe_replica_set(self, old: KubeObject | None, new: KubeObject | None) -> list[Key]:
+    def observe_replica_set(self, old: Workload | None, new: Workload | None) -> list[Key]:
+        """A ReplicaSet was added, changed or deleted. Returns the keys of the Deployments that it concerns."""
         keys: dict[Key, None] = {}
         for obj in (old, new):
             owner = None if obj is None else _deployment(obj)

@@ -3,12 +3,13 @@
 from scheduler.api.kinds import POD, QUEUE, Kind
 from scheduler.api.objects import KubeObject, ObjectMeta
 from scheduler.api.scheduling import Queue
+from scheduler.controllers.controller import Controller
 from scheduler.controllers.effects import Delete, Effect, Patch, Plan
 from scheduler.controllers.store import Key
 from scheduler.controllers.worklist import CHANGED_PAUSE, DEFERRABLE_PAUSE, MAX_PAUSE, Item, Worklist
 
 
-class Recording:
+class Recording(Controller):
     """A controller of Queues that records the calls of the worklist."""
 
     name = "recording"

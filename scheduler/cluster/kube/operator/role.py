@@ -4,7 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import cast
+from typing import Any, TypeVar
 
 import msgspec
 import structlog
@@ -48,6 +48,7 @@ from scheduler.controllers.store import Key, Store, key_of
 from scheduler.controllers.worklist import Worklist
 from scheduler.observability.controller_metrics import ControllerMetrics
 
+T = TypeVar("T", bound=KubeObject)
 COMPONENT = "volcano-py-controllers"
 BY_HAND: frozenset[Kind] = frozenset({QUEUE, COMMAND, CRON_JOB, JOB_FLOW, JOB_TEMPLATE})
 """Kinds that people write by hand; kopf watches them."""
@@ -187,21 +188,24 @@ class JobObserver:
         self._metrics = metrics
         self._flows: dict[str, Counter[str]] = {}
         """Namespace -> the JobFlows that were counted, and how often."""
+        self._observers: dict[Kind, Callable[[Any, Any], None]] = {}
+        self._add(POD, self._observe_pod)
+        self._add(VCJOB, self._observe_job)
+        self._add(JOB_FLOW, self._observe_flow)
 
     def observe(self, kind: Kind, old: KubeObject | None, new: KubeObject | None) -> None:
         """Takes a change. ``old``: None if the object was not known; ``new``: None if it is gone."""
-        if kind is POD:
-            if old is None and new is not None:
-                self._observe_creation(cast("Pod", new))
-        elif kind is VCJOB:
-            self._observe_job(cast("batch.Job | None", old), cast("batch.Job | None", new))
-        elif kind is JOB_FLOW:
-            self._observe_flow(cast("JobFlow | None", old), cast("JobFlow | None", new))
+        observer = self._observers.get(kind)
+        if observer is not None:
+            observer(old, new)
 
-    def _observe_creation(self, pod: Pod) -> None:
-        """The first time that a Pod is seen; this process created it, if a vcjob owns it."""
-        owner = job_of(pod)
-        if owner is None:
+    def _add(self, kind: Kind[T], observer: Callable[[T | None, T | None], None]) -> None:
+        self._observers[kind] = observer
+
+    def _observe_pod(self, old: Pod | None, pod: Pod | None) -> None:
+        """The first time that a Pod is seen, this process has created it, if a vcjob owns it."""
+        owner = job_of(pod) if old is None and pod is not None else None
+        if pod is None or owner is None:
             return
         job = self._store.get(VCJOB, pod.metadata.namespace, owner.name)
         if job is None or job.metadata.uid != owner.uid:

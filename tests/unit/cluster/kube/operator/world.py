@@ -14,6 +14,7 @@ from scheduler.cluster.kube.operator.executor import Executor
 from scheduler.cluster.kube.operator.reconcile_loop import ReconcileLoop
 from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.fence import Fence
+from scheduler.controllers.controller import Controller
 from scheduler.controllers.effects import Effect, Plan
 from scheduler.controllers.store import Key, Store
 from scheduler.controllers.worklist import Worklist
@@ -23,7 +24,7 @@ from tests.unit.cluster.kube.fake_api import FakeApi, serving
 GROUPS = "/apis/scheduling.volcano.sh/v1beta1/namespaces/ns/podgroups"
 
 
-class ScriptedController:
+class ScriptedController(Controller):
     """A controller of Queues whose plans are given to it."""
 
     name = "controller"
