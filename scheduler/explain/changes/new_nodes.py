@@ -200,8 +200,9 @@ def _with_nodes(evidence: Evidence, model: Model, amount: int) -> Step:
     for name in _names(evidence, model.name or "node", amount):
         edits.append(Edit(NODE, "", name, partial(_new_node, model, name), creates=True))
         edits += _objects_of_node(evidence, model.name, name)
-    like = f" like {model.name}" if model.name else ""
-    return Step(f"{amount} {'node' if amount == 1 else 'nodes'}{like} more{_differences(model)}", tuple(edits))
+    nodes = "1 node" if amount == 1 else f"{amount} nodes"
+    more = f"{nodes} like {model.name} more" if model.name else f"{nodes} more"
+    return Step(more + _differences(model), tuple(edits))
 
 
 def _objects_of_node(evidence: Evidence, model: str, name: str) -> Iterator[Edit]:

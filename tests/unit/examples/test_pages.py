@@ -109,6 +109,13 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert not heading or heading in headings(other), f"{target}#{heading}"
 
 
+def test_the_job_of_the_readme_runs(tmp_path: Path) -> None:
+    (manifest,) = blocks("README.md", "yaml")
+    (tmp_path / "train.yaml").write_text(manifest, encoding="utf-8")
+    line = ["simulate", "-f", str(tmp_path), "-f", str(ROOT / "examples" / "00-nodes.yaml")]
+    assert "Bound (3)" in CliRunner().invoke(main, line).stdout
+
+
 def test_the_readme_has_at_most_1000_words() -> None:
     assert len(read("README.md").split()) <= 1000
 
