@@ -6,22 +6,21 @@ condition, causes a Warning. A workload of thousands of Pods causes one.
 """
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Final, NamedTuple, TypeVar
 
+from scheduler.api.kinds import POD
 from scheduler.api.names import KUBE_SCHEDULER, POD_SCHEDULED, REASON_SCHEDULING_GATED
 from scheduler.api.objects import ENDED_PHASES, Pod, controller_of
 from scheduler.api.reasons import MAX_FIELDS, Malformed
 from scheduler.api.suggestions import closest, other_scheduler
 
 MAX_WAITING: Final = 10_000
-"""Pods that are noted at a time."""
+"""Pods of a namespace that are noted at a time."""
 MAX_REPORTED: Final = 10_000
 """Workloads with a Warning that are remembered, and names that are served."""
 _CONSEQUENCE: Final = "no scheduler has placed a Pod with this name, so the Pod waits"
 T = TypeVar("T")
-Key = tuple[str, str]
-"""Namespace and name of a Pod."""
 
 
 class _Waiting(NamedTuple):
@@ -44,10 +43,10 @@ class UnservedPods:
         self._known = frozenset((*schedulers, "", KUBE_SCHEDULER))
         self._served: dict[str, None] = {}
         """Similar names with which other schedulers place Pods."""
-        self._new: dict[Key, _Waiting] = {}
-        """Pods since the last ``take``: their scheduler may not have seen them yet."""
-        self._due: dict[Key, _Waiting] = {}
-        """Pods that have waited since before it."""
+        self._new: dict[str, dict[str, _Waiting]] = {}
+        """Namespace -> name -> Pod since the last ``take``: its scheduler may not have seen it yet."""
+        self._due: dict[str, dict[str, _Waiting]] = {}
+        """The Pods that have waited since before it."""
         self._reported: dict[tuple[str, str, str], None] = {}
         """Namespace, uid of the controller or Pod, and schedulerName of the Warnings, the oldest first."""
 
@@ -57,7 +56,6 @@ class UnservedPods:
         if name in self._known or name in self._served or not closest(name, self._schedulers):
             return
         meta = pod.metadata
-        key = (meta.namespace, meta.name)
         if _is_served(pod):
             _add(self._served, name)
         elif meta.deletion_timestamp is None and pod.status.phase not in ENDED_PHASES:
@@ -65,44 +63,39 @@ class UnservedPods:
             waiting = _Waiting(meta.uid, name, meta.uid, "")
             if owner is not None:
                 waiting = waiting._replace(owner=owner.uid, owner_name=f"{owner.kind} {owner.name}")
-            if self._due.get(key) != waiting and len(self._new) + len(self._due) < MAX_WAITING:
-                self._new[key] = waiting
+            new, due = self._new.setdefault(meta.namespace, {}), self._due.get(meta.namespace, {})
+            if due.get(meta.name) != waiting and len(new) + len(due) < MAX_WAITING:
+                new[meta.name] = waiting
 
     def delete(self, namespace: str, name: str) -> None:
         """Forgets a Pod that was deleted."""
-        if self._new or self._due:
-            self._new.pop((namespace, name), None)
-            self._due.pop((namespace, name), None)
+        for pods in (self._new, self._due):
+            if namespace in pods:
+                pods[namespace].pop(name, None)
 
     def take(self) -> list[Malformed]:
         """Returns the Warnings about Pods that have waited since before the last call: one for each workload, ten at
         most for each namespace. The next call returns the others."""
         due, self._due, self._new = self._due, self._new, {}
-        pods = Counter(map(_cause, due.items()))
-        in_namespace: Counter[str] = Counter()
-        found = []
-        for key, waiting in due.items():
-            cause = _cause((key, waiting))
-            if waiting.scheduler in self._served or cause in self._reported:
+        return [malformed for namespace, pods in due.items() for malformed in self._warnings(namespace, pods)]
+
+    def _warnings(self, namespace: str, pods: dict[str, _Waiting]) -> Iterator[Malformed]:
+        number = Counter((waiting.owner, waiting.scheduler) for waiting in pods.values())
+        left = MAX_FIELDS
+        for name, waiting in pods.items():
+            workload = (namespace, waiting.owner, waiting.scheduler)
+            if waiting.scheduler in self._served or workload in self._reported:
                 continue
-            if in_namespace[key[0]] == MAX_FIELDS:
-                self._due.setdefault(key, waiting)
+            if not left:
+                self._due.setdefault(namespace, {}).setdefault(name, waiting)
                 continue
-            in_namespace[key[0]] += 1
-            _add(self._reported, cause)
-            found.append(self._warning(key, waiting, pods[cause]))
-        return found
-
-    def _warning(self, key: Key, waiting: _Waiting, pods: int) -> Malformed:
-        """``pods``: number of Pods of its workload that wait for the same name."""
-        problem = other_scheduler(waiting.scheduler, self._schedulers)
-        figures = f"{pods} Pods of {waiting.owner_name}" if pods > 1 else ""
-        return Malformed("Pod", *key, "spec.schedulerName", problem, _CONSEQUENCE, figures=figures, uid=waiting.uid)
-
-
-def _cause(item: tuple[Key, _Waiting]) -> tuple[str, str, str]:
-    (namespace, _), waiting = item
-    return namespace, waiting.owner, waiting.scheduler
+            left -= 1
+            _add(self._reported, workload)
+            problem, together = other_scheduler(waiting.scheduler, self._schedulers), number[workload[1:]]
+            figures = f"{together} Pods of {waiting.owner_name}" if together > 1 else ""
+            yield Malformed(
+                POD.name, namespace, name, "spec.schedulerName", problem, _CONSEQUENCE, figures=figures, uid=waiting.uid
+            )
 
 
 def _is_served(pod: Pod) -> bool:

@@ -150,7 +150,7 @@ def test_each_workload_and_namespace_gets_a_warning_of_its_own() -> None:
         owned("d", "one", namespace="team"),
         owned("e", "one", scheduler="volcano-pi"),
     )
-    assert [name for name, _ in scheduler.says()] == ["a", "c", "d", "e"]
+    assert sorted(name for name, _ in scheduler.says()) == ["a", "c", "d", "e"]
 
 
 def test_many_pods_of_a_namespace_get_ten_warnings_at_a_time_and_do_not_delay_those_of_others() -> None:
@@ -162,11 +162,11 @@ def test_many_pods_of_a_namespace_get_ten_warnings_at_a_time_and_do_not_delay_th
     assert scheduler.says_next() == []
 
 
-def test_what_is_remembered_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_remembered_of_a_namespace_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     for limit in ("MAX_WAITING", "MAX_REPORTED"):
         monkeypatch.setattr(f"scheduler.cluster.kube.scheduler.unserved_pods.{limit}", 5)
     scheduler = Scheduler()
-    scheduler.sees(*(misspelt(f"p-{i}") for i in range(9)))
-    assert [name for name, _ in scheduler.says()] == [f"p-{i}" for i in range(5)]
+    scheduler.sees(*(misspelt(f"p-{i}") for i in range(9)), misspelt("theirs", namespace="team"))
+    assert [name for name, _ in scheduler.says()] == [*(f"p-{i}" for i in range(5)), "theirs"]
     scheduler.sees(misspelt("p-5"), misspelt("p-4"))
     assert [name for name, _ in scheduler.says()] == ["p-5"]
