@@ -46,7 +46,7 @@ class Arguments(Mapping[str, Any]):
 
     @property
     def unknown(self) -> list[str]:
-        """The names of arguments that were not read."""
+        """The names of the arguments that were not read."""
         mine = [f"{self._prefix}{key}" for key in self._values if key not in self._asked]
         return mine + [key for nested in self._nested for key in nested.unknown]
 

@@ -38,14 +38,16 @@ class Scope(Enum):
 
 
 class PinUse(Enum):
-    """What a function that returns Filters makes of the node to which a class is pinned (``TaskClass.pinned_to``)."""
+    """How the Filters that a function returns depend on the node to which a class is pinned
+    (``TaskClass.pinned_to``)."""
 
     ASKED = "asked"
-    """Anything: it is asked about each class."""
+    """They may depend on it in any way, so the function is called for each class."""
     IGNORED = "ignored"
-    """Nothing. On that node, the Filters for the class without its node refuse whatever those for the class refuse."""
+    """They do not depend on it: on that node, the Filters for the class without its node refuse whatever those for the
+    class refuse."""
     REQUIRED = "required"
-    """It refuses all other nodes. Apart from that as IGNORED."""
+    """They refuse all other nodes. On the pinned node, the same holds as for IGNORED."""
 
 
 class Filter(Protocol):
@@ -60,7 +62,8 @@ class Filter(Protocol):
         Filters of scope STATIC return only these two. With scope CLUSTER, any other number means one task for now."""
 
     def reasons(self, rows: Rows) -> Iterable[tuple[str, int]]:
-        """Returns (reason, number of nodes) for nodes that are refused. Called only with nodes whose room is 0."""
+        """Returns (reason, number of nodes) for nodes that are refused. It is called only with nodes whose room is
+        0."""
 
 
 @runtime_checkable
@@ -85,8 +88,8 @@ class Score(Protocol):
     scope: Scope
 
     def values(self, rows: Rows, ahead: Counts | None) -> Column:
-        """Returns the score of each node. With scope NODE: as if ``ahead`` more tasks of the class were there (None:
-        none). With scope CLUSTER, ``rows`` are all candidates."""
+        """Returns the score of each node. A Score of scope NODE computes it as if ``ahead`` more tasks of the class
+        were there (None: none). With scope CLUSTER, ``rows`` are all candidates."""
 
 
 @runtime_checkable

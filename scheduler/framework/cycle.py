@@ -23,9 +23,9 @@ from scheduler.framework.configuration import Configuration
 from scheduler.framework.extension import JOB_ORDER, QUEUE_ORDER, TASK_ORDER, ExtensionPoint
 from scheduler.framework.external_calls import NO_EXTERNAL_CALLS, ExternalCalls
 from scheduler.framework.failures import PluginError, key_error, raise_as
-from scheduler.framework.misspelt_resources import report_misspelt_resources
 from scheduler.framework.session import Session
 from scheduler.framework.status import close_session
+from scheduler.framework.waiting import report_misspelt_resources
 
 
 @dataclass(slots=True)
@@ -54,8 +54,8 @@ class Demand(IntEnum):
 
 
 class SessionObserver(Protocol):
-    """What accompanies the sessions of a scheduler without deciding, such as a record or a report. The driver calls the
-    methods in this order; each does nothing by default."""
+    """A part of the scheduler that follows its sessions and decides nothing, such as a record or a report. The driver
+    calls the methods in this order; each does nothing by default."""
 
     async def demand(self) -> Demand:
         """Whether a session is needed now, as far as the observer can tell."""
@@ -140,7 +140,8 @@ def _raise_key_error(session: Session, error: Exception) -> None:
 def open_plugins(session: Session, stopwatch: Callable[[], float] = lambda: 0.0) -> None:
     """Opens all configured plugins. Unknown names are skipped.
 
-    ``stopwatch``: seconds since any moment, for ``open_seconds`` only. Raises PluginError if a plugin raises.
+    ``stopwatch``: returns the seconds since any moment, for ``open_seconds`` only. Raises PluginError if a plugin
+    raises.
     """
     for number, tier in enumerate(session.configuration.tiers):
         for option in tier:

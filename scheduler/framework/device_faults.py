@@ -15,7 +15,7 @@ from scheduler.framework.extension import DEVICE_FAULTS
 from scheduler.framework.session import Session
 
 _LISTED: Final = 64
-"""Faults of a gang that are listed and have Events."""
+"""The largest number of faults of a gang that are listed and have Events."""
 _SEPARATOR: Final = "; "
 
 
@@ -32,7 +32,7 @@ def report_device_faults(session: Session) -> None:
 
 
 def faults_of(job: Job) -> str:
-    """The message of the condition that this session gives to a job, or ""."""
+    """Returns the message of the condition that this session gives to a job, or ""."""
     return next((new.message for new in job.new_conditions if new.type == CONDITION_DEVICE_UNHEALTHY), "")
 
 
@@ -57,7 +57,7 @@ def _report(session: Session, job: Job, faults: list[DeviceFault]) -> None:
 
 
 def _record(session: Session, job: Job, faults: list[DeviceFault]) -> None:
-    """The Events about new faults of one kind that one Pod has."""
+    """Records the Events about new faults of one kind that one Pod has."""
     first = faults[0]
     devices, pod = _listed(fault.device for fault in faults), first.task.key
     problem = first.problem if len(faults) == 1 else first.problem.replace("is ", "are ", 1).replace("has ", "have ", 1)
@@ -74,7 +74,7 @@ def _record(session: Session, job: Job, faults: list[DeviceFault]) -> None:
 
 
 def _owner(job: Job) -> tuple[ObjectRef, ...]:
-    """The vcjob or AscendJob, if one owns the PodGroup."""
+    """Returns the vcjob or AscendJob, if one owns the PodGroup."""
     kind, name = job.owner_kind, job.owner_name
     return (ObjectRef(kind.api_version, kind.name, job.namespace, name, job.owner_uid),) if kind and name else ()
 

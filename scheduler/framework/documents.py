@@ -14,12 +14,12 @@ import yaml
 from scheduler.api.written_values import type_of
 
 MAX_DEPTH: Final = 100
-"""Levels of nesting, including those of aliases."""
+"""The maximum depth of nesting; the content of an alias counts with its levels."""
 MAX_ALIASED: Final = 10_000_000
 """The most that the aliases of one document may add to its size: characters of scalars, and ten for every value."""
 _VALUE: Final = 10
 MAX_NUMBER_LENGTH: Final = 4300
-"""Characters. The time to parse a number grows with the square of its length."""
+"""The longest number, in characters: the time to parse it grows with the square of its length."""
 _TAG: Final = "tag:yaml.org,2002:"
 _COLLECTIONS: Final = (None, "!", f"{_TAG}map", f"{_TAG}seq")
 _UNSET: Final = object()
@@ -42,7 +42,7 @@ class DocumentError(ValueError):
 
 
 class _Loader(_Base):  # type: ignore[misc]
-    """YAML as in Kubernetes: dates are strings."""
+    """Resolves scalars as Kubernetes does: dates are strings."""
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -87,13 +87,13 @@ class _Collection:
         self.value = value
         self.anchor = anchor
         self.start = start
-        """Size of the document before this collection."""
+        """The size of the document before this collection."""
         self.height = 1
-        """Levels of nesting within it, including itself."""
+        """The number of levels within it, including itself."""
         self.key: Any = _UNSET
-        """In a mapping: the key of the next value."""
+        """The key of the next value, in a mapping."""
         self.merged: Any = None
-        """In a mapping: the value of ``<<``."""
+        """The value of ``<<``, in a mapping."""
 
 
 class _Builder:
@@ -106,7 +106,7 @@ class _Builder:
         self._plain: dict[str, Any] = {}
         """Plain scalar -> value. Most files repeat few scalars."""
         self.line = 1
-        """Line of the last event."""
+        """The line of the last event."""
 
     def another(self) -> bool:
         """Returns whether another document begins."""

@@ -35,7 +35,7 @@ class EvictionCandidates:
         """The jobs with a task on a node."""
         self.tasks: list[Task] = []
         self._spans: list[slice] = []
-        """The slice of the tasks of each job."""
+        """The positions of the tasks of each job."""
         index, statuses = nodes.index, (TaskStatus.RUNNING, TaskStatus.BOUND)
         runs: list[int] = []
         for job in jobs.values():
@@ -63,7 +63,7 @@ class EvictionCandidates:
         finite = {priority: _finite(priority) for priority in {task.priority for task in tasks}}
         self.priority: Column = np.array([finite[task.priority] for task in tasks], dtype=np.float64)
         self.present: Mask = np.ones(number, dtype=bool)
-        """False for tasks evicted in this session."""
+        """Whether each task still holds its node: False for the tasks that this session evicted."""
         self.requests: Column = (
             np.stack([cls.request for cls in classes], axis=1)[:, of_class] if tasks else np.zeros((len(nodes.idle), 0))
         )

@@ -72,10 +72,10 @@ class Protection(Enum):
 
 
 class ReclaimContext(msgspec.Struct, frozen=True):
-    """For what tasks of other queues are evicted."""
+    """The purpose for which tasks of other queues are evicted."""
 
     job: Job | None
-    """None: for no job in particular (shuffle)."""
+    """The job that gets their place; None: no job in particular (shuffle)."""
     classes: tuple[TaskClass, ...]
     """The classes of the tasks of the job that are to be placed."""
     request: Vector | None
@@ -84,11 +84,11 @@ class ReclaimContext(msgspec.Struct, frozen=True):
     """Shape (resources, nodes): the requested resources of which a node has too little."""
     protection: Protection
     gang: bool = False
-    """Whether gangs are evicted as a whole, also their tasks that hold nothing that is requested."""
+    """Whether gangs are evicted as a whole, including their tasks that hold nothing that is requested."""
 
 
 class Vote(Enum):
-    """A plugin's answer where the answers of several plugins are combined."""
+    """The answer of one plugin at a point where plugins vote."""
 
     PERMIT = 1
     ABSTAIN = 0
@@ -129,9 +129,9 @@ JOB_PIPELINED = ExtensionPoint("JobPipelined", "enableJobPipelined", Combine.VOT
 JOB_STARVING = ExtensionPoint("JobStarving", "enableJobStarving", Combine.TIER, ("Job",))
 """test(job): whether the job may evict tasks of other jobs."""
 SUB_JOB_READY = ExtensionPoint("SubJobReady", "enabledSubJobReady", Combine.MAX, ("SubJob",))
-"""missing(sub-job): as JobReady, of one sub-group."""
+"""missing(sub-job): what JobReady returns about a job, for one sub-group."""
 SUB_JOB_PIPELINED = ExtensionPoint("SubJobPipelined", "enabledSubJobPipelined", Combine.VOTE, ("SubJob",))
-"""vote(sub-job): as JobPipelined, of one sub-group."""
+"""vote(sub-job): whether the sub-group would be ready once releasing resources are free."""
 JOB_ENQUEUEABLE = ExtensionPoint("JobEnqueueable", "enableJobEnqueued", Combine.VOTE, ("Job",))
 """vote(job): whether the PodGroup may enter its queue, so that its Pods may be created."""
 JOB_ENQUEUED = ExtensionPoint("JobEnqueued", "enableJobEnqueued", Combine.CALL, ("Job",))
@@ -178,14 +178,15 @@ PREEMPTABLE = ExtensionPoint("Preemptable", "enablePreemptable", Combine.VICTIMS
 are tasks of one node, in the order of eviction. If a task alone is refused, it is refused among other tasks as well.
 ``add_preemptable`` says on what properties of the preemptor the answer may depend."""
 RECLAIMABLE = ExtensionPoint("Reclaimable", "enableReclaimable", Combine.VICTIMS, ("Task", "Sequence[Task]"))
-"""victims(reclaimer, candidates): the candidates in other queues that may be evicted, or None to abstain; as above."""
+"""victims(reclaimer, candidates): the candidates in other queues that may be evicted, or None to abstain. The rules for
+PREEMPTABLE apply."""
 UNIFIED_EVICTABLE = ExtensionPoint("UnifiedEvictable", "", Combine.CHAIN, ("EvictionContext", "Sequence[Task]"))
 """evictable(context, candidates): the candidates that may be evicted for a gang. Candidates are tasks of any nodes, in
 the order of eviction; the answer for a task depends only on the tasks before it."""
 KEEPS_DESERVED = ExtensionPoint("KeepsDeserved", "", Combine.CHAIN, ("ReclaimContext", "Sequence[Task]"))
 """losses(context, candidates): the candidates whose eviction, in this order, leaves their queues what the context says.
-Asked before every eviction from another queue, whatever the tiers of RECLAIMABLE answer. The answer for a candidate
-depends only on those before it."""
+It is called before every eviction from another queue, whatever the tiers of RECLAIMABLE answer. The answer for a
+candidate depends only on those before it."""
 VICTIM_TASKS = ExtensionPoint("VictimTasks", "enabledVictim", Combine.UNION, ("Sequence[Task]",))
 """victims(tasks): the tasks that shuffle evicts."""
 VICTIM_LIMIT = ExtensionPoint("VictimLimit", "enabledVictim", Combine.CHAIN, ("Sequence[Task]",))
@@ -216,7 +217,7 @@ CLOSE = ExtensionPoint("Close", "", Combine.CALL)
 
 POINTS = [value for value in list(globals().values()) if isinstance(value, ExtensionPoint)]
 ENABLE_HIERARCHY = "enableHierarchy"
-"""Queues form a hierarchy (capacity, drf, nodegroup). The only flag that is off by default."""
+"""Queues form a hierarchy (capacity, drf, nodegroup). This is the only flag that is off by default."""
 ENABLE_NAMESPACE_ORDER = "enableNamespaceOrder"
 """Namespaces get fair shares (drf)."""
 _UNUSED_FLAGS = frozenset({"enabledClusterOrder", "enableReservedNodes", "enableTargetJob"})

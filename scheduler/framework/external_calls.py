@@ -16,7 +16,7 @@ class Request(msgspec.Struct, frozen=True):
     url: str
     body: bytes
     timeout: float
-    """Seconds within which the whole reply must arrive."""
+    """The seconds within which the whole reply must arrive."""
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -33,8 +33,8 @@ class ExternalCalls(Protocol):
     """Carries out requests."""
 
     def post(self, requests: Sequence[Request]) -> Sequence[Reply]:
-        """Returns the reply to each request, in their order. Requests may be sent concurrently. Blocks; raises
-        nothing."""
+        """Returns the reply to each request, in their order. Requests may be sent concurrently. The call blocks until
+        all have arrived, and raises no exception."""
 
 
 class _NoExternalCalls:

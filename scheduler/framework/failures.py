@@ -53,7 +53,8 @@ class Subject(msgspec.Struct, frozen=True):
         return self.job.key if self.job is not None else self.task.job if self.task is not None else ""
 
     def within(self, outer: "Subject") -> "Subject":
-        """Returns the subject with what is known about it where it is worked on."""
+        """Returns the subject with the objects that a caller works on, as far as it does not name such objects
+        itself."""
         if self.queue is not None and not self.job_key:
             return self  # it is about the queue, whatever job is worked on
         task, node = self.task, self.node or outer.node

@@ -16,7 +16,7 @@ from scheduler.api.resource import Vector
 
 
 class QueueFigures(Protocol):
-    """A queue, from the plugin that divides the cluster among queues."""
+    """The figures of a queue, as the plugin that divides the cluster among queues computes them."""
 
     @property
     def share(self) -> float:
@@ -48,16 +48,16 @@ class QueueUsage(NamedTuple):
     """The usage and limits of a queue for one name that a plugin limits, such as a card model, in thousandths."""
 
     used: float
-    """Held by its Pods, including terminating ones."""
+    """What its Pods hold, including terminating ones."""
     limit: float
     inqueue: float = 0.0
-    """Still needed by admitted jobs for their minimum."""
+    """What admitted jobs still need for their minimum."""
     requested: float = 0.0
-    """Held by its Pods, or requested by those that wait."""
+    """What its Pods hold, and what those that wait request."""
     borrowed: float | None = None
     """The used amount beyond the limit. None: queues do not borrow from each other."""
     lent: float | None = None
-    """How much of the limit other queues use."""
+    """The part of the limit that other queues use."""
 
 
 UsageByQueue = Mapping[str, Mapping[str, QueueUsage]]
@@ -90,8 +90,8 @@ class DeviceCounts(msgspec.Struct, frozen=True, eq=False):
     counts: NDArray[np.int64]
     """Shape (nodes, states), the states in the order of ``Availability``."""
     masks: NDArray[np.uint64] | None = None
-    """Of that shape: bit i is set if the device with the number i is in that state. None: devices have no numbers.
-    A node whose devices are not known one by one has counts and no bits."""
+    """An array of the same shape: bit i is set if the device with the number i is in that state. None: devices have no
+    numbers. A node whose devices are not known one by one has counts and no bits."""
 
 
 class Figures(msgspec.Struct, frozen=True):
@@ -99,7 +99,7 @@ class Figures(msgspec.Struct, frozen=True):
 
     queues: Mapping[str, QueueFigures] = msgspec.field(default_factory=dict)
     shares: Mapping[str, QueueShare] = msgspec.field(default_factory=dict)
-    """Queues that are not in ``queues``."""
+    """The figures of queues that are not in ``queues``."""
     counted: Mapping[str, Mapping[str, float]] = msgspec.field(default_factory=dict)
     """Queue -> resource -> the part of its usage that counts against its capability, if this is not all of it."""
     jobs: Iterable[tuple[str, str, float]] = ()

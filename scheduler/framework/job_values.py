@@ -14,7 +14,7 @@ V = TypeVar("V")
 
 class _Kept(NamedTuple, Generic[V]):
     identity: object
-    """That of the jobs (``JobChanges.identity``)."""
+    """The identity of the jobs (``JobChanges.identity``)."""
     values: dict[str, V]
 
 

@@ -19,7 +19,7 @@ from scheduler.framework import registry
 PLUGINS: Final = "volcano_py.plugins"
 ACTIONS: Final = "volcano_py.actions"
 _PREFIX: Final = "volcano_py_plugins_dir"
-"""Package under which the modules of a directory are imported."""
+"""The package under which the modules of a directory are imported."""
 
 
 class LoadingError(Exception):
@@ -87,7 +87,7 @@ def _line_of(error: BaseException, source: Path) -> str:
 
 
 def _words(error: Exception) -> str:
-    """The error with the line that raised it."""
+    """Returns the words of an error, with the line that raised it."""
     *_, place = walk_tb(error.__traceback__)
     frame, line = place
     return f"{type(error).__name__}: {error} (at {frame.f_code.co_filename}:{line})"

@@ -199,7 +199,7 @@ class _GroupLimit(_NodeLimit):
         label: str,
         values: Sequence[str],
     ) -> None:
-        """``values``: of the label, by group."""
+        """``values``: the value of the label in each group."""
         super().__init__(books, key, asked, limit, what, owner)
         self._kind = label.rpartition("/")[2]
         self._values = values

@@ -35,7 +35,7 @@ class NodeValues(msgspec.Struct, Generic[V], frozen=True, eq=False):
     values: list[V]
     """``values[i]`` belongs to the node at ``rows[i]``."""
     identity: object
-    """Another one for each instance."""
+    """A different object for each instance."""
     follows: object | None
     """The identity of the instance with the same rows that this one was made of, if there is one."""
     changed: Sequence[int]
@@ -92,8 +92,8 @@ def node_columns(
     """Returns a result that is computed from the values of all nodes, such as columns; the same instance if nothing
     changed.
 
-    ``compute(values, number, before)``: ``number`` is that of all nodes; ``before`` is the result for the values that
-    these follow, None if it is not known.
+    ``compute(values, number, before)``: ``number`` is the number of all nodes; ``before`` is the result for the values
+    that these follow, None if it is not known.
     """
     values, number = node_values(memory, nodes, reading), len(nodes)
 
@@ -128,7 +128,7 @@ def _read(nodes: Nodes, reading: NodeReading[V], last: _Kept[V] | None) -> _Kept
 
 
 def _updated(last: _Kept[V], rows: Rows, columns: list[list[object]], make: Callable[..., V]) -> NodeValues[V]:
-    """The values of nodes whose set has not changed since the last session."""
+    """Returns the values of nodes whose set has not changed since the last session."""
     pairs = zip(last.columns, columns, strict=True)
     differ = (map(is_not, before, now) for before, now in pairs if before is not now)
     changed = sorted({i for column in differ for i in compress(count(), column)})
@@ -145,7 +145,8 @@ def _updated(last: _Kept[V], rows: Rows, columns: list[list[object]], make: Call
 def _computed(
     rows: Rows, names: list[str], columns: list[list[object]], make: Callable[..., V], last: _Kept[V] | None
 ) -> list[V]:
-    """The values of other nodes than in the last session. Those with the objects of the last session keep theirs."""
+    """Returns the values of other nodes than in the last session. Nodes with the objects of the last session keep their
+    values."""
     of_nodes = zip(*columns, strict=True)
     if last is None:
         return [make(row, *objects) for row, objects in zip(rows.tolist(), of_nodes, strict=True)]

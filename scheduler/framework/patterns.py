@@ -5,7 +5,7 @@ from typing import Final
 import re2
 
 MAX_LENGTH: Final = 4096
-"""Characters; names of nodes are much shorter."""
+"""The longest pattern, in characters. Names of nodes are much shorter."""
 _IN_GO: Final = {
     "missing )": "missing closing )",
     "missing ]": "missing closing ]",

@@ -39,12 +39,12 @@ Victims = Callable[[Task, Sequence[Task]], Sequence[Task] | None]
 
 class AllocateHandler(Protocol):
     def __call__(self, job: Job, tasks: Sequence[Task], rows: Sequence[int], pipelined: bool, /) -> None:
-        """Called when tasks of one class are placed. May raise AllocationError."""
+        """Is called when tasks of one class are placed. It may raise AllocationError."""
 
 
 class DeallocateHandler(Protocol):
     def __call__(self, job: Job, tasks: Sequence[Task], rows: Sequence[int], /) -> None:
-        """Called when tasks of one class are evicted, or a placement is undone."""
+        """Is called when tasks of one class are evicted, or a placement is undone."""
 
 
 class Registration(Answers):
@@ -62,7 +62,7 @@ class Registration(Answers):
         self._queue_parts: dict[Any, Part] = {}
         self._claim_states: list[Callable[[TaskClass], object]] = []
         self._pin_uses: set[PinUse] = set()
-        """Those of all functions that return Filters."""
+        """The ``pin`` of each function that returns Filters."""
         self._allocate: list[AllocateHandler] = []
         self._deallocate: list[DeallocateHandler] = []
         self._behind: list[tuple[ExtensionPoint, str, Function]] = []
@@ -226,11 +226,11 @@ class Registration(Answers):
         self._add_by_demand(points.JOB_STARVING, test, by_demand)
 
     def add_sub_job_ready(self, missing: Callable[[SubJob], int]) -> None:
-        """As ``add_job_ready``, for one sub-job."""
+        """Registers a function that returns for one sub-job what that of ``add_job_ready`` returns for a job."""
         self.register(points.SUB_JOB_READY, missing)
 
     def add_sub_job_pipelined(self, vote: Callable[[SubJob], Vote]) -> None:
-        """As ``add_job_pipelined``, for one sub-job."""
+        """Registers a function that votes whether the sub-job would be ready once releasing resources are free."""
         self.register(points.SUB_JOB_PIPELINED, vote)
 
     def add_job_enqueueable(self, vote: Callable[[Job], Vote]) -> None:
@@ -292,14 +292,15 @@ class Registration(Answers):
         self._add_victims(points.PREEMPTABLE, victims, bound, by_demand)
 
     def add_reclaimable(self, victims: Victims, *, bound: Bound | None = None, by_demand: bool = False) -> None:
-        """As ``add_preemptable``, for a task in another queue."""
+        """Registers a function that returns the candidates on one node that may be evicted for a task in another queue.
+        The parameters are those of ``add_preemptable``."""
         self._add_victims(points.RECLAIMABLE, victims, bound, by_demand)
 
     def add_unified_evictable(
         self, evictable: Callable[[EvictionContext, Sequence[Task]], Sequence[Task]], *, bound: Bound | None = None
     ) -> None:
-        """Registers a function that returns the candidates that gangpreempt and gangreclaim may evict. ``bound``: as
-        above."""
+        """Registers a function that returns the candidates that gangpreempt and gangreclaim may evict. ``bound``: see
+        ``add_preemptable``."""
         self._add_victims(points.UNIFIED_EVICTABLE, evictable, bound, by_demand=True)
 
     def add_keeps_deserved(
@@ -312,7 +313,7 @@ class Registration(Answers):
         """Registers a function of a plugin that divides the cluster among queues: it returns the candidates whose
         eviction, in this order, leaves their queues what the context says. It is asked before every eviction across
         queues, in whatever tier the plugin stands, and no flag disables it. The answer may depend on the queue of the
-        job, the classes and the request. ``bound``: as above. ``most``: see ``Most``."""
+        job, the classes and the request. ``bound``: see ``add_preemptable``. ``most``: see ``Most``."""
         self._add_victims(points.KEEPS_DESERVED, losses, bound, by_demand=True)
         if most is not None:
             self._most.append(most)

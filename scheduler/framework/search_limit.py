@@ -19,13 +19,14 @@ from scheduler.api.task import TaskClass, TaskStatus
 from scheduler.framework.session import Session
 
 FIRST_COST: Final = 128
-"""Cost of the classes of a namespace that are tried in the order of the actions; 1 for each that fits nowhere."""
+"""The cost of the classes of a namespace that are tried in the order of the actions. Each that fits nowhere costs 1."""
 TURN_COST: Final = 128
-"""Cost of those that are tried because they had no turn in the sessions before."""
+"""The cost of the classes that are tried because they had no turn in the sessions before."""
 SMALL_SPEC: Final = 2048
-"""Bytes of a spec, as JSON, without further cost. Honest specs, as far as a session reads them, are smaller."""
+"""The size of a spec as JSON, in bytes, up to which it adds no cost. Honest specs, as far as a session reads them, are
+smaller."""
 BYTES: Final = 1024
-"""Bytes of a spec beyond that which cost 1, also if the Pod is placed."""
+"""The number of further bytes that cost 1, also if the Pod is placed."""
 
 
 class _Namespace:
@@ -37,7 +38,7 @@ class _Namespace:
         self.admitted: dict[Hashable, bool] = {}
         """Class -> whether it is tried in this session."""
         self._costs = [0, 0]
-        """Of the classes that are tried in order, and of those that are tried in turn."""
+        """The cost so far of the classes that are tried in order, and of those that are tried in turn."""
         self._in_turn: set[Hashable] = set()
         self._failed: set[Hashable] = set()
         """The classes whose failure was counted."""
@@ -76,7 +77,7 @@ class _Namespace:
 
 
 class PastReasons(NamedTuple):
-    """Why a job waited, as recorded on it after a session."""
+    """The reasons why a job waited, as recorded on it after a session."""
 
     fit_errors: Mapping[int, FitErrors]
     refusals: tuple[Refusal, ...]
@@ -87,7 +88,7 @@ _NONE: Final = PastReasons({}, (), {})
 
 
 class PastSearches:
-    """What is kept across sessions, for the namespaces with classes that were left out in the last one."""
+    """What one session keeps for the next: the state of the namespaces with classes that it left out."""
 
     def __init__(self) -> None:
         self.turns: dict[str, frozenset[Hashable]] = {}
@@ -114,12 +115,12 @@ class SearchLimit:
         return admitted or self._session.is_traced(job)
 
     def failed(self, job: Job, cls: TaskClass) -> None:
-        """Counts that a class was tried and that its job got nothing by that. Once in a session for each class."""
+        """Counts that a class was tried and that its job got nothing by that. A class counts once in a session."""
         self._namespace(job).failed(_key(cls))
 
     def placed(self, job: Job, cls: TaskClass) -> None:
-        """Takes back that a class failed, because evictions have made room for it. So another class may be tried, also
-        one that an action before has left out."""
+        """Undoes the count of a class that failed, because evictions have made room for it. So another class may be
+        tried, even one that an earlier action has left out."""
         self._namespace(job).placed(_key(cls))
 
     def leave_out(self, job: Job, cls: TaskClass) -> None:
@@ -136,7 +137,8 @@ class SearchLimit:
         job.refusals += tuple(each for each in past.refusals if each not in job.refusals)
 
     def leave_out_job(self, job: Job, classes: Iterable[TaskClass]) -> None:
-        """As ``leave_out``, for a job of which no task is tried. ``classes``: those that the session does not try."""
+        """Records why no task of a job is tried, as ``leave_out`` does for a class. ``classes``: the classes that the
+        session does not try."""
         past = self._past.reasons.get(job.key, _NONE)
         if not past.fit_errors and not past.refusals:
             for cls in classes:

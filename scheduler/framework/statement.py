@@ -88,7 +88,8 @@ class Statement:
         self._place(_Placement(job, tasks, rows, TaskStatus.ALLOCATED))
 
     def pipeline(self, job: Job, task: Task, row: int, *, nominate: bool = False) -> None:
-        """Assigns a pending task to resources that terminating tasks will release. Raises AllocationError as above.
+        """Assigns a pending task to resources that terminating tasks will release. Raises AllocationError as
+        ``allocate`` does.
 
         ``nominate``: tasks are evicted for it. The node is written to its Pod and is tried first from then on.
         """

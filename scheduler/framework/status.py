@@ -46,9 +46,9 @@ from scheduler.framework.waiting import report_tasks
 UNKNOWN, COMPLETED = "Unknown", "Completed"
 GROUP_READY = "pod group is ready"
 MAX_MESSAGE_LENGTH = 32_768
-"""Characters of the message of a condition, as in Kubernetes."""
+"""The longest message of a condition, in characters, as in Kubernetes."""
 _TEMPORARY = (CONDITION_UNSCHEDULABLE, CONDITION_DEVICE_UNHEALTHY)
-"""Conditions that sessions end."""
+"""Conditions that a session sets to False when their cause is gone."""
 _UNSCHEDULABLE_STANDS = 10.0
 """The condition Unschedulable stays True for at least this number of seconds, even if the gang is placed. A gang that
 waits a moment for evicted Pods has both conditions, as in Volcano, and a gang that is placed and evicted in turn does
@@ -305,7 +305,7 @@ def _close_queues(session: Session) -> None:
 
 
 def _groups_by_phase(session: Session) -> dict[str, dict[str, int]]:
-    """Queue -> phase -> number of its PodGroups, with the phases that this session sets."""
+    """Returns queue -> phase -> number of its PodGroups, with the phases that this session sets."""
     active = (job for job in session.active_jobs.values() if job not in session.touched)
     counts = Counter((job.queue, job.stored_phase) for job in active)
     counts.update({(queue, RUNNING): settled.number for queue, settled in session.settled_jobs.items()})

@@ -33,7 +33,7 @@ def set_tier_limits(jobs: Iterable[Job], hyper_nodes: HyperNodes) -> Iterator[Ma
 
 
 def _limit(topology: NetworkTopology | None, hyper_nodes: HyperNodes, soft: int) -> int | None:
-    """``soft``: the limit of a topology without a tier."""
+    """Returns the highest tier of a topology; None: there is no limit. ``soft``: the limit in the mode soft."""
     if topology is None or topology.mode not in (None, HARD, SOFT):
         return None
     if topology.mode == SOFT:

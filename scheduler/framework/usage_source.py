@@ -16,7 +16,7 @@ DEFAULT_INTERVAL: Final = 30.0
 DEFAULT_INDEX: Final = "metricbeat-*"
 DEFAULT_HOST_FIELD: Final = "host.hostname"
 _MIN_INTERVAL: Final = 1.0
-"""Seconds. The sources do not update more often."""
+"""The shortest interval, in seconds: the sources do not update more often."""
 _TRUE: Final = ("true", "True", "TRUE")
 
 
@@ -35,9 +35,9 @@ class UsageSource:
 
     type: SourceType
     address: str = ""
-    """URL; "" for the API server."""
+    """The URL; "" for the API server."""
     interval: float = DEFAULT_INTERVAL
-    """Seconds between two requests."""
+    """The seconds between two requests."""
     verify_tls: bool = True
     index: str = DEFAULT_INDEX
     username: str = ""

@@ -14,7 +14,7 @@ from scheduler.api.node import Column, Nodes, Rows
 from scheduler.api.pod_rules import without_pin
 from scheduler.api.sub_job import SubJob
 from scheduler.api.task import TaskClass
-from scheduler.framework.class_view.durations import SearchDurations
+from scheduler.framework.class_view.search_rules import SearchDurations, SearchRules
 from scheduler.framework.class_view.view import ClassView
 from scheduler.framework.columns import Filter, PinUse, Score
 from scheduler.framework.combining import is_whole
@@ -31,8 +31,8 @@ class Views(Registration):
         a task; 0: all."""
         super().__init__(tiers)
         self.nodes = nodes
-        self.nodes_limit = nodes_limit
         self.search_durations = SearchDurations()
+        self._search_rules = SearchRules(nodes_limit, self.search_durations, self._fail_column)
         self.searches = 0
         """How often nodes were searched for tasks of a class so far. Other threads read it: while it grows, the session
         makes progress."""
@@ -41,7 +41,7 @@ class Views(Registration):
         scores are created, since these are kept for all jobs."""
         self._views: dict[tuple[object, ...], ClassView] = {}
         self._views_by_identity: dict[tuple[object, ...], ClassView] = {}
-        """Those that other classes may share."""
+        """The views that other classes may share, by request and identities of filters and scores."""
         self._viewing: Job | None = None
         """The job whose filters and scores are being created."""
 
@@ -131,11 +131,9 @@ class Views(Registration):
             cls,
             filters,
             scores,
+            self._search_rules,
             check_resources=not cls.best_effort,
-            limit=self.nodes_limit,
             chooser=chooser,
-            durations=self.search_durations,
-            fail=self._fail_column,
         )
         if shared:
             self._views_by_identity[key] = view

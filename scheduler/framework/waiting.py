@@ -1,13 +1,28 @@
-"""Why gangs and tasks wait: the messages of conditions and Events, and the condition PodScheduled of Pods."""
+"""Why gangs and tasks wait: the messages of conditions and Events, the condition PodScheduled of Pods, and Warnings
+about requested resources that no node has, but whose names resemble one that nodes have."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
+from itertools import islice
+from typing import Final
+
+import numpy as np
 
 from scheduler.api.decisions import PodsUnschedulable
 from scheduler.api.job import Job
 from scheduler.api.names import POD_REASON_SCHEDULABLE, POD_REASON_UNSCHEDULABLE
+from scheduler.api.reasons import Malformed
+from scheduler.api.resource import Vector
+from scheduler.api.suggestions import similar_resource
 from scheduler.api.task import Task, TaskStatus
 from scheduler.framework.session import Session
+
+_MAX_MISSPELT: Final = 100
+"""The largest number of Warnings of one session."""
+_LIKENESS: Final = 0.85
+"""How much names must resemble each other, from 0 to 1. It is high because nodes with further resources may be added
+later."""
+_CONSEQUENCE: Final = "the Pod waits until a node has it"
 
 
 def gang_message(job: Job) -> str:
@@ -91,3 +106,46 @@ def _task_reason(
         where = f"Pod {task.key} can possibly be assigned to {given[1]}"
         return POD_REASON_UNSCHEDULABLE, f"{where}, once resource is released and minAvailable is satisfied"
     return POD_REASON_UNSCHEDULABLE, messages.get(task.cls.id, "")
+
+
+# --- misspelt resources ---
+def report_misspelt_resources(session: Session) -> None:
+    """Records a Warning for a waiting Pod of each class of a job, or else for its PodGroup; a hundred at most."""
+    meant = _meant(session)
+    if meant:
+        for malformed in islice(_misspelt(session, meant), _MAX_MISSPELT):
+            session.malformed_field(malformed)
+
+
+def _misspelt(session: Session, meant: dict[int, tuple[str, str]]) -> Iterator[Malformed]:
+    positions = list(meant)
+    for job in session.active_jobs.values():
+        if job.pending[positions].any():
+            requests = {task.cls.id: (task.name, task.cls.request) for task in job.of(TaskStatus.PENDING).values()}
+            for name, request in requests.values():
+                yield from _misspelt_amounts(job, meant, request, "Pod", name, "spec.containers[].resources")
+        elif job.min_resources is not None and not job.size:
+            yield from _misspelt_amounts(job, meant, job.min_resources, "PodGroup", job.name, "spec.minResources")
+
+
+def _meant(session: Session) -> dict[int, tuple[str, str]]:
+    """Returns the position of each resource that no node has -> its name, and the name of the resource that it
+    resembles."""
+    names, nodes = session.dimensions.names, session.nodes
+    absent = np.flatnonzero(session.total[: len(names)] == 0)
+    if not len(absent) or not len(nodes):
+        return {}
+    absent = absent[nodes.capacity[absent].max(axis=1) == 0]
+    unknown = {names[position] for position in absent}
+    known = [name for name in names if name not in unknown]
+    found = {int(position): similar_resource(names[position], known, _LIKENESS) for position in absent}
+    return {position: (names[position], name) for position, name in found.items() if name}
+
+
+def _misspelt_amounts(
+    job: Job, meant: dict[int, tuple[str, str]], amounts: Vector, kind: str, name: str, field: str
+) -> Iterator[Malformed]:
+    for position, (resource, other) in meant.items():
+        if amounts[position] > 0:
+            problem = f"no node has this resource; did you mean {other!r}?"
+            yield Malformed(kind, job.namespace, name, f"{field}[{resource}]", problem, _CONSEQUENCE)

@@ -17,7 +17,7 @@ V = TypeVar("V", bound=np.generic)
 MANY = 64
 """At most this number of changes is inserted one by one; more are sorted."""
 FEW = 64
-"""Number of nodes that are checked first: in most cases one of the best is chosen."""
+"""The number of nodes that are checked first: in most cases one of the best is chosen."""
 
 
 class CandidateNodes:
@@ -74,7 +74,7 @@ class CachedColumn(Generic[V]):
         return self._column if at is None else self._column[at]
 
 
-class Ranking:
+class ScoreOrder:
     """The candidate nodes, the highest score first; among equal scores, the lower row."""
 
     def __init__(self, candidates: CandidateNodes, score: CachedColumn[np.float64]) -> None:

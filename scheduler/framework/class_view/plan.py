@@ -22,7 +22,7 @@ Sequences = Callable[[Collection[int], Rows | None], list[tuple[int, int, list[f
 ones, at least of one. ``within``: the candidate nodes; None: all."""
 
 
-class Plan:
+class NodePlan:
     """Places for tasks of one class, or of classes that share a view."""
 
     def __init__(self, nodes: Nodes, cls: TaskClass, sequences: Sequences | None) -> None:

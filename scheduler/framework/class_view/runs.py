@@ -20,7 +20,7 @@ Ahead = Callable[[Rows, int, int], list[list[float]]]
 """ahead(rows, first, depth): the scores of each row with ``first``, ``first`` + 1, ... more tasks on it."""
 Groups = NDArray[np.intp]
 MAX_RUN = 256
-"""The maximum number of tasks of one run; bounds the cost of a run that places none."""
+"""The maximum number of tasks of one run. It bounds the cost of a run that places none."""
 SHALLOW, DEEP, MANY = 3, 32, 32
 """How many scores are computed ahead: SHALLOW on every candidate; DEEP on a node that was chosen that often, and on the
 next MANY nodes."""
@@ -36,7 +36,7 @@ class RunRules(msgspec.Struct, frozen=True):
 
 
 class Run:
-    """Nodes for up to ``count`` tasks, best first. Leaves filters and scores unchanged."""
+    """Nodes for up to ``count`` tasks, best first. A run leaves filters and scores unchanged."""
 
     def __init__(self, rules: RunRules, rows: Rows, room: Counts, score: Column, count: int) -> None:
         """``rows``: the nodes with room, ascending; ``room`` and ``score`` (scopes STATIC and NODE) of each."""
@@ -50,7 +50,7 @@ class Run:
         sizes = np.bincount(groups)
         within = _best(groups, sizes, score, count)
         self._sizes: Counts = sizes.astype(np.int64)
-        """Candidates in each group, including those that rank too low to be chosen."""
+        """The number of candidates in each group, including those that rank too low to be chosen."""
         best = rows[within]
         self._room: dict[int, int] = dict(zip(best.tolist(), np.minimum(room[within], count).tolist(), strict=True))
         depth = min(SHALLOW, max(self._room.values()))
@@ -141,7 +141,8 @@ class Run:
             self._bests[group], self._tops[group] = -heads[0][0], heads[0][1]
 
     def _score_after(self, row: int, taken: int, heads: Sequence[tuple[float, int]]) -> float:
-        """``heads``: scores and rows of the best nodes of the group; the first ones will be needed soon."""
+        """Returns the score of a node with ``taken`` more tasks. ``heads``: the scores and rows of the best nodes of
+        its group; those of the first ones are computed as well, because they will be needed soon."""
         table = self._table
         first = len(table[row])
         if taken >= first:

@@ -17,15 +17,14 @@ from scheduler.api.node import Column, Mask, Nodes, Rows
 from scheduler.api.reasons import FitErrors
 from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, PODS_INDEX, Vector
 from scheduler.api.task import TaskClass
-from scheduler.framework.class_view.candidates import CachedColumn, CandidateNodes, Ranking
-from scheduler.framework.class_view.durations import SearchDurations
-from scheduler.framework.class_view.plan import Plan
+from scheduler.framework.class_view.candidates import CachedColumn, CandidateNodes, ScoreOrder
+from scheduler.framework.class_view.plan import NodePlan
 from scheduler.framework.class_view.refusals import Refusals
 from scheduler.framework.class_view.runs import MAX_RUN, SHALLOW, Run, RunRules
+from scheduler.framework.class_view.search_rules import SearchRules
 from scheduler.framework.columns import (
     GRAIN,
     UNBOUNDED,
-    ColumnFailure,
     Counts,
     Filter,
     FutureFilter,
@@ -51,22 +50,19 @@ class ClassView:
         cls: TaskClass,
         filters: Sequence[Filter],
         scores: Sequence[Score],
+        rules: SearchRules | None = None,
         *,
         check_resources: bool = True,
-        limit: int = 0,
         chooser: Chooser | None = None,
-        durations: SearchDurations | None = None,
-        fail: ColumnFailure | None = None,
     ) -> None:
-        """``check_resources``: whether to compare amounts (not for best-effort tasks). ``limit``: at most so many
-        candidate nodes, in the order of names (``--percentage-nodes-to-find``); 0: no limit. ``chooser``: chooses one
-        of the candidates from rows and scores, or returns None for the best score. ``durations``: where searches are
-        recorded; None: nowhere. ``fail``: raises exceptions of filters and scores; None: they are raised unchanged."""
+        """``check_resources``: whether to compare amounts (not for best-effort tasks). ``chooser``: chooses one of the
+        candidates from rows and scores, or returns None for the best score."""
         began = perf_counter()
-        self._fail = fail or _raise
-        self._durations = durations or SearchDurations()
+        rules = rules or SearchRules()
+        self._fail = rules.fail
+        self._durations = rules.durations
+        self._limit = limit = rules.limit
         self._nodes = nodes
-        self._limit = limit
         self._chooser = chooser
         self._request = cls.request
         self._dims = [int(d) for d in np.flatnonzero(cls.request > 0)] if check_resources else []
@@ -77,7 +73,7 @@ class ClassView:
         self._moving = [s for s in scores if s.scope is Scope.NODE]
         self._wide = [s for s in scores if s.scope is Scope.CLUSTER]
         self._node_filters = [f for f in filters if f.scope is Scope.NODE]
-        # Not with isinstance, which takes as long for a protocol as some columns.
+        # A check with isinstance takes as long for a protocol as some columns.
         self._future_filters = [getattr(f, "future_room", f.room) for f in self._node_filters]
         wide_filters = [f for f in filters if f.scope is Scope.CLUSTER]
         self._wide_filters = [f for f in wide_filters if not is_costly(f)]
@@ -99,10 +95,10 @@ class ClassView:
         self._rows = rows
         self._room = CachedColumn(self._candidates, self._room_at)
         self._score = CachedColumn(self._candidates, self._score_at)
-        self._ranking = Ranking(self._candidates, self._score)
+        self._order = ScoreOrder(self._candidates, self._score)
         self._future = CachedColumn(self._candidates, lambda at: self._pass_in_future(self._rows[at]))
         self._future_room = CachedColumn(self._candidates, self._has_room_in_future)
-        self._plan = Plan(nodes, cls, None if wide or limit or chooser else self._sequences)
+        self._plan = NodePlan(nodes, cls, None if wide or limit or chooser else self._sequences)
         self._errors: tuple[int, FitErrors] | None = None
         self._durations.creating_filters += perf_counter() - began
 
@@ -223,8 +219,8 @@ class ClassView:
         return plan.places[:count]
 
     def choose_on(self, row: int, count: int) -> list[int]:
-        """Returns ``choose`` of the view of a class that differs from this one in that it is pinned to the row. Empty
-        if the row has no room, or if there are filters of scope CLUSTER."""
+        """Returns ``choose`` of the view of a class that differs from this one in that it is pinned to the row. The
+        list is empty if the row has no room, or if there are filters of scope CLUSTER."""
         began, durations = perf_counter(), self._durations
         at = self._candidates.find(np.array([row], dtype=np.intp))
         room = int(self._room.read(at)[0]) if len(at) and not (self._wide_filters or self._costly) else 0
@@ -258,7 +254,7 @@ class ClassView:
         return result
 
     def _searched(self, began: float, count: int, within: Rows | None) -> tuple[list[int], list[float]]:
-        """As ``_search``, which began at this time."""
+        """Returns what ``_search`` returns. ``began``: when ``_search`` was called; it adds up the durations."""
         room = self._room.read()
         at = self._candidates.all if within is None else self._candidates.find(within)
         at = at[room[at] > 0]
@@ -324,9 +320,9 @@ class ClassView:
     def best_first(self, chosen: Mask, among: Mask) -> Iterator[int]:
         """Returns the chosen rows by score, the best first, among equal scores the lower row, without the nodes on
         which no task of the class can ever run. ``chosen`` and ``among`` (all rows in question) are masks of shape
-        (nodes,). Valid until the next placement."""
+        (nodes,). The result is valid until the next placement."""
         if not self._wide:
-            return (int(self._rows[at]) for at in self._ranking.among(chosen[self._rows]))
+            return (int(self._rows[at]) for at in self._order.among(chosen[self._rows]))
         rows = self._rows[among[self._rows]]
         scores = self._score.read(self._candidates.find(rows)) + self._sum(self._wide, rows, None)
         order = rows[np.argsort(-scores, kind="stable")]
@@ -419,7 +415,3 @@ class ClassView:
 def _method(condition: Filter, *, future: bool) -> str:
     """Returns the name of the method that returns the room of a Filter now, or when terminating tasks have exited."""
     return "future_room" if future and hasattr(condition, "future_room") else "room"
-
-
-def _raise(column: object, method: str, error: Exception, row: int | None = None) -> NoReturn:
-    raise error

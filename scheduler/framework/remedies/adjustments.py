@@ -38,7 +38,7 @@ class ChangeKind(Enum):
     HOURS = "hours of a zone"
     LOAD = "load of nodes"
     PLUGIN = "plugin"
-    """A change of no other kind that a plugin offers."""
+    """A change that a plugin offers and that is of no other kind."""
     NODES_MADE_FIT = "nodes made fit"
     CHIPS = "chips"
     DEVICES = "devices"

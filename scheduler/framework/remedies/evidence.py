@@ -26,7 +26,7 @@ T = TypeVar("T", bound=KubeObject)
 
 
 class Objects(Protocol):
-    """The objects of a cluster, without any change."""
+    """The objects of a cluster before any change."""
 
     def find(self, kind: Kind, namespace: str, name: str, /) -> Raw | None: ...
 
@@ -66,7 +66,7 @@ class Evidence:
 
     @property
     def need(self) -> Vector:
-        """The amounts that the job needs from its queue to reach the goal."""
+        """Returns the amounts that the job needs from its queue to reach the goal."""
         need: Vector = self.session.dimensions.zeros()
         for task in self.wanted:
             need = need + task.cls.request
@@ -76,7 +76,7 @@ class Evidence:
 
     @property
     def too_large_for_nodes(self) -> bool:
-        """Whether too few of its Pods fit on an empty node to reach the goal. If so, freeing or redistributing
+        """Returns whether too few of its Pods fit on an empty node to reach the goal. If so, freeing or redistributing
         existing resources does not help."""
         job, nodes = self.job, self.session.nodes
         if job.size < self.goal.needed(job):
@@ -91,8 +91,8 @@ class Evidence:
         return bool(pending) and sum(fits[task.cls.id] for task in pending) < needed
 
     def other_jobs_need(self, queues: Collection[str] | None = None) -> Vector:
-        """The amounts that other waiting jobs of ``queues`` (None: all queues) need. Earlier jobs in the queue use a
-        part of the amount that a change adds."""
+        """Returns the amounts that other waiting jobs of ``queues`` (None: all queues) need. Earlier jobs in the queue
+        use a part of the amount that a change adds."""
         need: Vector = self.session.dimensions.zeros()
         for other in self.session.jobs.values():
             if other is not self.job and (queues is None or other.queue in queues):
@@ -111,7 +111,7 @@ class Evidence:
         return any(gate.kind in kinds for gate in self.gates)
 
     def shortages(self, kind: str) -> list[Shortage]:
-        """The distinct shortages of a kind: Queue, ResourceQuota, HyperNode ..."""
+        """Returns the distinct shortages of a kind, such as Queue, ResourceQuota or HyperNode."""
         return list(dict.fromkeys(s for gate in self.gates for s in gate.shortages if s.kind == kind))
 
     def plugins(self) -> set[str]:
@@ -119,7 +119,7 @@ class Evidence:
         return {option.name for tier in self.session.configuration.tiers for option in tier}
 
     def unused_name(self, kind: Kind, stem: str) -> str:
-        """A name, derived from ``stem``, that no object of a cluster-scoped kind has."""
+        """Returns a name, derived from ``stem``, that no object of a cluster-scoped kind has."""
         names = (stem if number == 1 else f"{stem}-{number}" for number in count(1))
         return next(name for name in names if self.objects.find(kind, "", name) is None)
 

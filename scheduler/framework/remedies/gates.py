@@ -39,7 +39,7 @@ class GateKind(Enum):
 
 
 class Gate(msgspec.Struct, frozen=True):
-    """One reason why it is not placed."""
+    """One reason why a job or Pod is not placed."""
 
     kind: GateKind
     message: str

@@ -16,7 +16,7 @@ _MAX_FACTOR: Final = 4
 
 
 def missing_amounts(evidence: Evidence, row: int, tasks: Sequence[Task], without: int = -1) -> list[Adjustment] | None:
-    """The amounts that a node lacks for all the tasks, without the resource ``without``. None: no node is that
+    """Returns the amounts that a node lacks for all the tasks, without the resource ``without``. None: no node is that
     large."""
     session, adjustments = evidence.session, []
     for d in sorted({d for task in tasks for d in compared_resources(task.cls)} | {PODS_INDEX}):
@@ -30,7 +30,8 @@ def missing_amounts(evidence: Evidence, row: int, tasks: Sequence[Task], without
 
 
 def amount_adjustment(evidence: Evidence, row: int, d: int, estimate: int) -> Adjustment:
-    """More of one resource on a node. ``estimate``: the units that should be enough."""
+    """Returns an adjustment that adds an amount of one resource to a node. ``estimate``: the units that should be
+    enough."""
     nodes, resource = evidence.session.nodes, evidence.session.dimensions.names[d]
     change = partial(_with_more, nodes.names[row], resource, float(nodes.allocatable[d, row]))
     most = max(estimate, min(estimate * _MAX_FACTOR, growth(evidence, row, d)))
@@ -38,7 +39,7 @@ def amount_adjustment(evidence: Evidence, row: int, d: int, estimate: int) -> Ad
 
 
 def growth(evidence: Evidence, row: int, d: int) -> int:
-    """The units that the node may gain before it is as large as the largest node."""
+    """Returns the units that the node may gain before it is as large as the largest node."""
     nodes = evidence.session.nodes
     unit = unit_of(evidence.session.dimensions.names[d])
     return int((nodes.allocatable[d, evidence.rows].max() - nodes.allocatable[d, row]) // unit)

@@ -14,15 +14,15 @@ from scheduler.framework.session import Session
 
 
 def compared_resources(cls: TaskClass) -> list[int]:
-    """The resources that are compared with nodes: the requested ones, and always cpu and memory."""
+    """Returns the resources that are compared with nodes: the requested ones, and always cpu and memory."""
     if cls.best_effort:
         return []
     return sorted({*np.flatnonzero(cls.request > 0).tolist(), CPU_INDEX, MEMORY_INDEX})
 
 
 def accepting_rows(session: Session, job: Job, cls: TaskClass, ahead: Mapping[int, int] | None = None) -> Rows:
-    """The rows that accept one task of the class now. ``ahead``: row -> number of tasks of the class placed there
-    first."""
+    """Returns the rows that accept one task of the class now. ``ahead``: row -> number of tasks of the class placed
+    there first."""
     taken = np.zeros(len(session.nodes), dtype=np.int64)
     for row, number in (ahead or {}).items():
         taken[row] = number
@@ -34,7 +34,7 @@ def accepting_rows(session: Session, job: Job, cls: TaskClass, ahead: Mapping[in
 
 
 def passing_nodes(session: Session, filters: list[Filter], taken: NDArray[np.int64] | None = None) -> NDArray[np.bool_]:
-    """Shape (nodes,): whether all filters accept one task after ``taken`` tasks of its class."""
+    """Returns a mask of shape (nodes,): whether all filters accept one task after ``taken`` tasks of its class."""
     rows: Rows = np.arange(len(session.nodes))
     passes = np.ones(len(rows), dtype=bool)
     for condition in filters:
@@ -43,7 +43,7 @@ def passing_nodes(session: Session, filters: list[Filter], taken: NDArray[np.int
 
 
 def room(amounts: Vector, cls: TaskClass) -> int:
-    """How many Pods of the class fit into the amounts."""
+    """Returns how many Pods of the class fit into the amounts."""
     asked = cls.request > 0
     if not asked.any():
         return 1

@@ -85,8 +85,8 @@ def node_labels(plugin: type[P]) -> Callable[[F], F]:
 
 # --- for explain ---
 def remedies_of(session: Session, without: Collection[Callable[..., Any]] = ()) -> list[tuple[ChangeKind, PlanSource]]:
-    """The remedies of all configured plugins, except the functions ``without``: their kind, and the function that
-    yields plans. It, and the functions in the plans, raise RemedyError."""
+    """Returns the remedies of all configured plugins, except the functions ``without``: their kind, and the function
+    that yields plans. This function and those in the plans raise RemedyError."""
     return [
         (kind, _plan_source(plugin, function))
         for plugin in session.plugins
@@ -96,7 +96,7 @@ def remedies_of(session: Session, without: Collection[Callable[..., Any]] = ()) 
 
 
 def pod_details_of(session: Session, task: Task, job: Job, reasons: set[str]) -> Iterator[Gate]:
-    """The gates that the configured plugins add for a task that no node accepts."""
+    """Yields the gates that the configured plugins add for a task that no node accepts."""
     for plugin in session.plugins:
         for cls, function in _pod_details:
             if type(plugin) is cls:
@@ -104,7 +104,7 @@ def pod_details_of(session: Session, task: Task, job: Job, reasons: set[str]) ->
 
 
 def job_details_of(session: Session, job: Job) -> Iterator[Gate]:
-    """The gates that the configured plugins add for a waiting job."""
+    """Yields the gates that the configured plugins add for a waiting job."""
     for plugin in session.plugins:
         for cls, function in _job_details:
             if type(plugin) is cls:
@@ -179,7 +179,7 @@ def _check_arguments(step: Step, opened_with: Mapping[str, Arguments]) -> None:
 def _with_plugin_name(
     plugin: Plugin, what: str, function: Callable[..., Iterable[Any]], *given: object
 ) -> Iterator[Any]:
-    """Yields what the function yields. Raises PluginError with the plugin's name if it raises."""
+    """Yields what the function yields. Raises PluginError with the plugin's name if the function raises."""
     try:
         yield from function(*given)
     except Exception as error:  # an external plugin may raise anything

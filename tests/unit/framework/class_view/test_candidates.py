@@ -10,7 +10,7 @@ from scheduler.api.node import Column, NodeFacts, Nodes, Rows
 from scheduler.api.objects import Node, ObjectMeta, PodSpec
 from scheduler.api.resource import PODS_INDEX
 from scheduler.api.task import TaskClass
-from scheduler.framework.class_view.candidates import FEW, MANY, CachedColumn, CandidateNodes, Ranking
+from scheduler.framework.class_view.candidates import FEW, MANY, CachedColumn, CandidateNodes, ScoreOrder
 
 REQUEST = np.zeros(8)
 REQUEST[PODS_INDEX] = 1
@@ -91,7 +91,7 @@ class RankingBench:
     def __init__(self) -> None:
         self.nodes = Nodes.empty(NodeFacts([Node(metadata=ObjectMeta(name=f"n{i:03d}")) for i in range(2 * NUMBER)]), 8)
         self.candidates = CandidateNodes(self.nodes, np.arange(0, 2 * NUMBER, 2))
-        self.ranking = Ranking(self.candidates, CachedColumn(self.candidates, self.score))
+        self.ranking = ScoreOrder(self.candidates, CachedColumn(self.candidates, self.score))
 
     def score(self, at: Rows) -> Column:
         score: Column = self.nodes.used[PODS_INDEX, self.candidates.rows[at]] % 5

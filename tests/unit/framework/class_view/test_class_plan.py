@@ -8,7 +8,7 @@ import pytest
 from scheduler.api.node import NodeFacts, Nodes, Rows
 from scheduler.api.objects import Node, ObjectMeta, PodSpec
 from scheduler.api.task import TaskClass
-from scheduler.framework.class_view.plan import Plan
+from scheduler.framework.class_view.plan import NodePlan
 
 
 def task_class(number: int) -> TaskClass:
@@ -18,10 +18,10 @@ def task_class(number: int) -> TaskClass:
 MINE, OTHER = task_class(1), task_class(2)
 
 
-def planned(*places: int) -> tuple[Nodes, Plan]:
+def planned(*places: int) -> tuple[Nodes, NodePlan]:
     """Four nodes, and a plan that has just been made."""
     nodes = Nodes.empty(NodeFacts([Node(metadata=ObjectMeta(name=f"n{i}")) for i in range(4)]), 3)
-    plan = Plan(nodes, MINE, None)
+    plan = NodePlan(nodes, MINE, None)
     assert not plan.follow(None)
     plan.make(list(places), [1.0] * len(places))
     return nodes, plan
@@ -99,7 +99,7 @@ def test_the_more_plans_come_true_the_longer_they_may_be() -> None:
     assert plan.stride == 1
 
 
-def scored(sequences: dict[int, list[float]], *places: int) -> tuple[Nodes, Plan]:
+def scored(sequences: dict[int, list[float]], *places: int) -> tuple[Nodes, NodePlan]:
     """Four nodes, and a plan whose places had the scores 9, 8, 7, ... ``sequences``: scores of nodes that have changed
     since, with room for one task more than there are scores."""
 
@@ -107,7 +107,7 @@ def scored(sequences: dict[int, list[float]], *places: int) -> tuple[Nodes, Plan
         return [(row, len(sequences[row]) + 1, sequences[row]) for row in rows if row in sequences]
 
     nodes, _ = planned()
-    plan = Plan(nodes, MINE, of)
+    plan = NodePlan(nodes, MINE, of)
     assert not plan.follow(None)
     plan.make(list(places), [9.0 - i for i in range(len(places))])
     return nodes, plan

@@ -7,7 +7,7 @@ import pytest
 
 from scheduler.api.node import Column, Rows
 from scheduler.framework.class_view import view
-from scheduler.framework.class_view.durations import SearchDurations
+from scheduler.framework.class_view.search_rules import SearchDurations, SearchRules
 from scheduler.framework.class_view.view import ClassView
 from scheduler.framework.columns import UNBOUNDED, Counts, Scope
 from tests.unit.framework.class_view.test_view import nodes_of, task_class
@@ -52,7 +52,7 @@ def test_filters_and_scores_of_every_scope_are_measured_apart(
     monkeypatch.setattr(view, "perf_counter", lambda: clock.now)
     filters = [SlowFilter(clock, Scope.STATIC, 1), SlowFilter(clock, Scope.NODE, 10), kind(clock, Scope.CLUSTER, 100)]
     scores = [SlowScore(clock, Scope.STATIC, 1000), SlowScore(clock, Scope.NODE, 10_000)]
-    found = ClassView(nodes, task_class(1), filters, scores, durations=durations)
+    found = ClassView(nodes, task_class(1), filters, scores, SearchRules(durations=durations))
     durations.creating_filters += 0.25
     durations.creating_scores += 0.5
     assert found.choose(1) == [0]
@@ -66,5 +66,5 @@ def test_a_search_without_candidates_has_no_scores(monkeypatch: pytest.MonkeyPat
     clock, durations = Clock(), SearchDurations()
     monkeypatch.setattr(view, "perf_counter", lambda: clock.now)
     slow = [SlowFilter(clock, Scope.NODE, 10)], [SlowScore(clock, Scope.NODE, 100)]
-    assert ClassView(nodes_of([1, 1]), task_class(2), *slow, durations=durations).choose(1) == []
+    assert ClassView(nodes_of([1, 1]), task_class(2), *slow, SearchRules(durations=durations)).choose(1) == []
     assert (durations.filters, durations.scores) == ([10], [0])

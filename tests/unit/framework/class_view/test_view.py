@@ -12,6 +12,7 @@ from scheduler.api.objects import Node, ObjectMeta, PodSpec
 from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, PODS_INDEX
 from scheduler.api.task import TaskClass
 from scheduler.framework.class_view import runs
+from scheduler.framework.class_view.search_rules import SearchRules
 from scheduler.framework.class_view.view import ClassView
 from scheduler.framework.columns import GRAIN, UNBOUNDED, Counts, Filter, MaskFilter, Scope, Score, StaticScore
 from tests.examples import examples
@@ -189,7 +190,7 @@ def build(
 def test_a_run_is_placed_as_its_tasks_would_be_one_by_one(world: World, count: int, limit: int) -> None:
     fast, slow = build(world), build(world)
     expected = one_at_a_time(*slow, count, limit)
-    view = ClassView(*fast, limit=limit)
+    view = ClassView(*fast, SearchRules(limit=limit))
     assert placed_by(view, fast[0], fast[1], count) == expected
 
 
@@ -238,7 +239,7 @@ def test_with_a_filter_that_depends_on_other_nodes(world: World, count: int) -> 
     fast[2].append(Apart(fast[0]))
     slow[2].append(Apart(slow[0]))
     for limit in (0, 1):
-        view = ClassView(*fast, limit=limit)
+        view = ClassView(*fast, SearchRules(limit=limit))
         assert placed_by(view, fast[0], fast[1], count) == one_at_a_time(*slow, count, limit)
 
 
@@ -249,7 +250,7 @@ def test_with_a_filter_of_which_each_answer_has_a_price(world: World, count: int
     fast[2].insert(0, ApartForAPrice(fast[0]))
     slow[2].append(Apart(slow[0]))
     for limit in (0, 1):
-        view = ClassView(*fast, limit=limit)
+        view = ClassView(*fast, SearchRules(limit=limit))
         assert placed_by(view, fast[0], fast[1], count) == one_at_a_time(*slow, count, limit)
 
 
