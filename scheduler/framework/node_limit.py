@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from scheduler.api.job import Job
@@ -53,9 +54,10 @@ def limit_per_node(
         asked = amount(cls)
         if limit is None or asked <= 0:
             return []
+        held, rule = books.held[key], _Limit(asked, limit, what, owner)
         if label:
-            return [_GroupLimit(books, key, asked, limit, what, owner, label, values)]
-        return [_NodeLimit(books, key, asked, limit, what, owner)]
+            return [_GroupLimit(held, groups, rule, label, values)]
+        return [_NodeLimit(held, groups, rule)]
 
     if per_queue is not None:
         limit_of_queue = per_queue
@@ -68,8 +70,8 @@ def limit_per_node(
 
 
 def _groups(session: Session, label: str) -> tuple[Counts, Sequence[str]]:
-    """The group of each node, shape (nodes,), and the values of the label by group. Nodes with the same value are a
-    group; behind these groups, each other node is one."""
+    """Returns the group of each node, shape (nodes,), and the values of the label by group. Nodes with the same value
+    are a group; behind these groups, each other node is one."""
     alone = np.arange(len(session.nodes), dtype=np.int64)
     if not label:
         return alone, ()
@@ -127,11 +129,8 @@ class _Books:
         number = self._amount(tasks[0].cls)
         if number <= 0:
             return
-        held, releasing, pipelined = (
-            self.held[self._key(job)],
-            job.of(TaskStatus.RELEASING),
-            job.of(TaskStatus.PIPELINED),
-        )
+        held = self.held[self._key(job)]
+        releasing, pipelined = job.of(TaskStatus.RELEASING), job.of(TaskStatus.PIPELINED)
         for task, row in zip(tasks, rows, strict=True):
             group = self.groups[row]
             if task.uid in releasing:  # it is evicted
@@ -142,44 +141,59 @@ class _Books:
                 (held.pipelined if task.uid in pipelined else held.staying)[group] -= number
 
 
+class _Limit(msgspec.Struct, frozen=True):
+    """What the tasks of one class in a queue or job may hold."""
+
+    asked: int
+    """What one task holds."""
+    most: int
+    """What the tasks of the queue or job hold at most."""
+    what: str
+    """The name of the amount."""
+    owner: str
+    """The queue or job, in words."""
+
+
 class _NodeLimit:
+    """The limit of each node."""
+
     scope = Scope.NODE
     unresolvable = False
     _kind = "Node"
 
-    def __init__(self, books: _Books, key: Hashable, asked: int, limit: int, what: str, owner: str) -> None:
-        self._held, self._groups, self._asked, self._limit = books.held[key], books.groups, asked, limit
-        self._what, self._owner = what, owner
+    def __init__(self, held: _Held, groups: Counts, limit: _Limit) -> None:
+        """``groups``: the group of each node, shape (nodes,)."""
+        self._held, self._groups, self._limit = held, groups, limit
 
     def _used(self, rows: Rows) -> Counts:
-        """The amounts held now; pipelined tasks take the places of terminating ones."""
+        """Returns the amounts held now; pipelined tasks take the places of terminating ones."""
         held, groups = self._held, self._groups[rows]
         used: Counts = held.staying[groups] + np.maximum(held.releasing[groups], held.pipelined[groups])
         return used
 
     def room(self, rows: Rows) -> Counts:
-        room: Counts = np.maximum(self._limit - self._used(rows), 0) // self._asked
+        room: Counts = np.maximum(self._limit.most - self._used(rows), 0) // self._limit.asked
         return room
 
     def future_room(self, rows: Rows) -> Counts:
         groups = self._groups[rows]
         future = self._held.staying[groups] + self._held.pipelined[groups]
-        room: Counts = np.maximum(self._limit - future, 0) // self._asked
+        room: Counts = np.maximum(self._limit.most - future, 0) // self._limit.asked
         return room
 
     def reasons(self, rows: Rows) -> Iterable[tuple[str, int]]:
-        text = f"of at most {self._limit} {self._what} of {self._owner}"
+        text = f"of at most {self._limit.most} {self._limit.what} of {self._limit.owner}"
         used, groups = self._used(rows), self._groups[rows]
         found = ((number, groups[used == number]) for number in np.unique(used).tolist())
         return [(f"node(s) {self._holding(of_number)} {number} {text}", len(of_number)) for number, of_number in found]
 
     def _holding(self, groups: Counts) -> str:
-        """The words for nodes of these groups, which hold an equal number."""
+        """Returns the words for nodes of these groups, which hold an equal number."""
         return "hold"
 
     def shortages(self, rows: Rows) -> Iterable[Shortage]:
-        used = int(self._used(rows).min())
-        return (Shortage(self._what, self._asked * _UNIT, used * _UNIT, self._limit * _UNIT, self._kind),)
+        used, limit = int(self._used(rows).min()), self._limit
+        return (Shortage(limit.what, limit.asked * _UNIT, used * _UNIT, limit.most * _UNIT, self._kind),)
 
 
 class _GroupLimit(_NodeLimit):
@@ -188,19 +202,9 @@ class _GroupLimit(_NodeLimit):
     scope = Scope.CLUSTER
     moves = False
 
-    def __init__(
-        self,
-        books: _Books,
-        key: Hashable,
-        asked: int,
-        limit: int,
-        what: str,
-        owner: str,
-        label: str,
-        values: Sequence[str],
-    ) -> None:
+    def __init__(self, held: _Held, groups: Counts, limit: _Limit, label: str, values: Sequence[str]) -> None:
         """``values``: the value of the label in each group."""
-        super().__init__(books, key, asked, limit, what, owner)
+        super().__init__(held, groups, limit)
         self._kind = label.rpartition("/")[2]
         self._values = values
 
@@ -215,4 +219,4 @@ class _GroupLimit(_NodeLimit):
         return [self._groups[rows].astype(np.float64)]
 
     def place(self, row: int, number: int) -> None:
-        self._held.staying[self._groups[row]] += number * self._asked
+        self._held.staying[self._groups[row]] += number * self._limit.asked

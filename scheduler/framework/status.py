@@ -1,17 +1,15 @@
-"""Closes a session: computes the status of PodGroups and Queues, and their Events. ``waiting`` reports on Pods.
+"""Closes a session: computes the status of PodGroups, and their Events. ``queue_status`` computes the status of Queues,
+``waiting`` reports on Pods.
 
 A status is written only if it differs from that on the API server by more than times and transition ids, so an
 unchanged cluster causes no writes. A placed gang is never reported as unschedulable, and the Event and the condition of
 one session have the same numbers (docs/differences.md).
 """
 
-from collections import Counter
-
 import numpy as np
 
-from scheduler.api.decisions import PodGroupStatusUpdate, QueueAllocated, group_ref
+from scheduler.api.decisions import PodGroupStatusUpdate, group_ref
 from scheduler.api.job import INQUEUE, PENDING, RUNNING, Condition, Job
-from scheduler.api.kinds import RESOURCE_CLAIM
 from scheduler.api.names import (
     CARD_REQUEST,
     CONDITION_DEVICE_UNHEALTHY,
@@ -27,18 +25,14 @@ from scheduler.api.names import (
     REASON_NOT_ENOUGH_RESOURCES,
     REASON_QUEUE_NOT_FOUND,
 )
-from scheduler.api.quantity import format_milli
-from scheduler.api.queue import COUNTED_PHASE, QUEUE_PHASES, ancestors
 from scheduler.api.reasons import Malformed, Refusal
-from scheduler.api.resource import Vector, scale_of
 from scheduler.api.scheduling import PodGroupCondition
 from scheduler.api.signed_records import AdmissionRecord
-from scheduler.api.task import ALLOCATED_STATUSES, TaskStatus
+from scheduler.api.task import TaskStatus
 from scheduler.api.times import format_timestamp, seconds_of
 from scheduler.framework.device_faults import faults_of, report_device_faults
-from scheduler.framework.extension import CLOSE, DEVICE_FAULTS, HELD_AMOUNTS
-from scheduler.framework.figures import QueueUsage
-from scheduler.framework.held_devices import held_devices
+from scheduler.framework.extension import CLOSE, DEVICE_FAULTS
+from scheduler.framework.queue_status import close_queues
 from scheduler.framework.search_limit import SearchLimit
 from scheduler.framework.session import Session
 from scheduler.framework.waiting import report_tasks
@@ -63,7 +57,7 @@ def close_session(session: Session) -> None:
         report_device_faults(session)
     for job in session.active_jobs.values():
         _close_job(session, job)
-    _close_queues(session)
+    close_queues(session)
 
 
 # --- PodGroups ---
@@ -261,86 +255,3 @@ def _is_schedulable_again(session: Session, job: Job, phase: str) -> bool:
                 and session.now - seconds_of(condition.last_transition_time) >= _UNSCHEDULABLE_STANDS
             )
     return False
-
-
-# --- Queues ---
-def _close_queues(session: Session) -> None:
-    """Updates the status of every queue: what its jobs and its child queues hold, its cards, and its PodGroups."""
-    dimensions, queues = session.dimensions, session.queues
-    own: dict[str, Vector] = {name: dimensions.zeros() for name in queues}
-    for name, settled in session.settled_jobs.items():
-        own[name] += settled.allocated
-    for job in session.active_jobs.values():
-        total = own.get(job.queue)
-        if total is not None:
-            total += job.allocated
-            if job in session.touched:
-                total -= session.touched[job]
-    _correct(session, own)
-    sums = {name: total.copy() for name, total in own.items()}
-    for name, total in own.items():
-        for ancestor in ancestors(queues, name):
-            sums[ancestor] += total
-    devices: dict[str, dict[str, str]] = {}
-    if claims := session.snapshot.objects[RESOURCE_CLAIM]:
-        devices = held_devices(session.jobs.values(), claims, lambda name: (name, *ancestors(queues, name)))
-    groups = _groups_by_phase(session)
-    usage = session.usage_by_queue()
-    deserved = session.deserved()
-    for name, queue in queues.items():
-        cards = {card: _card_status(its) for card, its in usage.get(name, {}).items()}
-        held = {card: status["used"] for card, status in cards.items() if usage[name][card].used}
-        allocated = {**dimensions.to_list(sums[name]), **devices.get(name, {}), **held}
-        changed = any(number != queue.groups.get(phase, 0) for phase, number in groups[name].items())
-        changed |= allocated != queue.allocated or cards != queue.cards
-        deserves: dict[str, str] | None = dimensions.listed(deserved[name])
-        if deserves == queue.shown_deserved:
-            deserves = None
-        if changed or deserves is not None:
-            written = cards if cards or queue.cards else None
-            numbers = {phase: number for phase, number in groups[name].items() if number or queue.groups.get(phase)}
-            session.decisions.queues.append(
-                QueueAllocated(name, allocated, written, numbers, deserves, only_deserved=not changed)
-            )
-
-
-def _groups_by_phase(session: Session) -> dict[str, dict[str, int]]:
-    """Returns queue -> phase -> number of its PodGroups, with the phases that this session sets."""
-    active = (job for job in session.active_jobs.values() if job not in session.touched)
-    counts = Counter((job.queue, job.stored_phase) for job in active)
-    counts.update({(queue, RUNNING): settled.number for queue, settled in session.settled_jobs.items()})
-    for update in session.decisions.pod_groups:
-        job = session.jobs[f"{update.namespace}/{update.name}"]
-        counts[job.queue, job.stored_phase] -= 1
-        counts[job.queue, update.phase] += 1
-    found = {name: dict.fromkeys(QUEUE_PHASES, 0) for name in session.queues}
-    for (queue, phase), number in counts.items():
-        if queue in found:
-            found[queue][COUNTED_PHASE.get(phase, "unknown")] += number
-    return found
-
-
-def _card_status(usage: QueueUsage) -> dict[str, str]:
-    names = {
-        "quota": usage.limit,
-        "used": usage.used,
-        "inqueue": usage.inqueue,
-        "requested": usage.requested,
-        "borrowed": usage.borrowed,
-        "lent": usage.lent,
-    }
-    return {name: format_milli(amount) for name, amount in names.items() if amount is not None}
-
-
-def _correct(session: Session, own: dict[str, Vector]) -> None:
-    """Replaces the requested amounts of tasks by the amounts that they hold."""
-    for held in session.ask(HELD_AMOUNTS):
-        for task, amounts in held:
-            job = session.jobs.get(task.job)
-            total = None if job is None else own.get(job.queue)
-            if job is None or total is None or not any(task.uid in job.of(status) for status in ALLOCATED_STATUSES):
-                continue
-            for name, amount in amounts.items():
-                position = session.dimensions.find(name)
-                if position is not None:
-                    total[position] += amount * scale_of(name) - task.cls.request[position]

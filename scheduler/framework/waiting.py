@@ -2,6 +2,7 @@
 about requested resources that no node has, but whose names resemble one that nodes have."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import Final
@@ -123,9 +124,11 @@ def _misspelt(session: Session, meant: dict[int, tuple[str, str]]) -> Iterator[M
         if job.pending[positions].any():
             requests = {task.cls.id: (task.name, task.cls.request) for task in job.of(TaskStatus.PENDING).values()}
             for name, request in requests.values():
-                yield from _misspelt_amounts(job, meant, request, "Pod", name, "spec.containers[].resources")
+                at = Malformed("Pod", job.namespace, name, "spec.containers[].resources", "", _CONSEQUENCE)
+                yield from _misspelt_amounts(meant, request, at)
         elif job.min_resources is not None and not job.size:
-            yield from _misspelt_amounts(job, meant, job.min_resources, "PodGroup", job.name, "spec.minResources")
+            at = Malformed("PodGroup", job.namespace, job.name, "spec.minResources", "", _CONSEQUENCE)
+            yield from _misspelt_amounts(meant, job.min_resources, at)
 
 
 def _meant(session: Session) -> dict[int, tuple[str, str]]:
@@ -142,10 +145,9 @@ def _meant(session: Session) -> dict[int, tuple[str, str]]:
     return {position: (names[position], name) for position, name in found.items() if name}
 
 
-def _misspelt_amounts(
-    job: Job, meant: dict[int, tuple[str, str]], amounts: Vector, kind: str, name: str, field: str
-) -> Iterator[Malformed]:
+def _misspelt_amounts(meant: dict[int, tuple[str, str]], amounts: Vector, at: Malformed) -> Iterator[Malformed]:
+    """Yields a report for each requested resource that is misspelt. ``at``: the field with the amounts."""
     for position, (resource, other) in meant.items():
         if amounts[position] > 0:
             problem = f"no node has this resource; did you mean {other!r}?"
-            yield Malformed(kind, job.namespace, name, f"{field}[{resource}]", problem, _CONSEQUENCE)
+            yield replace(at, field=f"{at.field}[{resource}]", problem=problem)
