@@ -243,6 +243,85 @@ def test_the_delay_of_a_policy_begins_although_the_pod_is_seen_to_run_and_to_be_
     assert "Aborting" in world.phases()
 
 
+# --- Pods that ended and Pods that were evicted, of which nothing is left ---
+PARTITIONS = {"totalPartitions": 3, "partitionSize": 2, "minPartitions": 1}
+
+
+def partitioned() -> World:
+    """A job of which a partition restarts after an eviction: Pods 0 and 1, 2 and 3, 4 and 5."""
+    policies = [{"event": "PodEvicted", "action": "RestartPartition"}]
+    return running(job(tasks=[task("w", 6, partitionPolicy=PARTITIONS)], policies=policies, minimum=6))
+
+
+def uids(world: World) -> dict[str, str]:
+    return {name: world.find(POD, name)["metadata"]["uid"] for name in world.names(POD)}
+
+
+def lose(world: World, *, ended: str, evicted: str) -> None:
+    """Both Pods are gone when controllers start."""
+    world.lag = True
+    world.delete(POD, ended)
+    world.delete(POD, evicted)
+    world.stop_deleted()
+    world.lag = False
+    world.start()
+
+
+def test_a_partition_that_is_over_does_not_restart_because_another_one_lost_a_pod() -> None:
+    """The status says that one of the Pods that are gone had ended; the other Pod of its partition has ended, too."""
+    world = partitioned()
+    for name in ("j-w-0", "j-w-1"):
+        world.end_pod(name, "Succeeded")
+    world.wait(3)
+    before = uids(world)
+
+    lose(world, ended="j-w-0", evicted="j-w-2")
+    world.run()
+
+    after = uids(world)
+    assert {name for name, uid in before.items() if after[name] != uid} == {"j-w-0", "j-w-2", "j-w-3"}
+    assert "Restarting" in world.phases()
+
+
+def test_if_it_is_not_known_which_pod_was_evicted_the_partitions_of_all_that_are_gone_restart() -> None:
+    world = partitioned()
+    world.end_pod("j-w-0", "Succeeded")
+    world.wait(3)
+    before = uids(world)
+
+    lose(world, ended="j-w-0", evicted="j-w-2")
+    world.run()
+
+    after = uids(world)
+    assert {name for name, uid in before.items() if after[name] == uid} == {"j-w-4", "j-w-5"}
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_a_pod_that_ended_and_was_deleted_while_no_controllers_ran_counts_as_evicted(phase: str) -> None:
+    """Nothing that is left in the API says how it ended: neither the status of the job nor that of the PodGroup."""
+    world = running(two_tasks())
+    world.lag = True
+    world.end_pod("j-a-0", phase, 1 if phase == "Failed" else 0)
+    lose(world, ended="j-a-0", evicted="j-b-0")
+    world.run()
+
+    assert world.phases() == RESTARTED
+    assert (world.status()["retryCount"], world.status()["uncountedRestarts"]) == (1, 1)
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_of_two_pods_that_are_gone_only_the_one_that_had_not_ended_counts_as_evicted(phase: str) -> None:
+    """Each Pod that was evicted starts again by an action of its own, which the status counts."""
+    world = running(job(tasks=[task("a", 4)], policies=[{"event": "PodEvicted", "action": "RestartPod"}], minimum=1))
+    world.end_pod("j-a-0", phase, 1 if phase == "Failed" else 0)
+    world.wait(3)
+
+    lose(world, ended="j-a-0", evicted="j-a-1")
+    world.run()
+
+    assert world.status()["retryCount"] == world.status()["uncountedRestarts"] == 1
+
+
 # --- what the controllers delete themselves ---
 def replicas(world: World, *counts: int) -> None:
     tasks = world.find(VCJOB, "j")["spec"]["tasks"]
