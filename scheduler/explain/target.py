@@ -6,7 +6,7 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from scheduler.api import kinds
+from scheduler.api import batch, kinds
 from scheduler.api.batch import FINISHED_PHASES
 from scheduler.api.explained_kinds import EXPLAINED
 from scheduler.api.job import Job
@@ -29,6 +29,7 @@ from scheduler.api.objects import ENDED_PHASES
 from scheduler.api.reasons import AFTER_ADMISSION, no_such_object
 from scheduler.api.task import READY_STATUSES, Task, TaskStatus
 from scheduler.cluster.memory import MemoryCluster, Simulation
+from scheduler.controllers.job.parsed_spec import ParsedSpec
 from scheduler.explain.explanation import NotFoundError
 from scheduler.explain.flow_steps import ENDED_FLOWS, steps_of
 from scheduler.explain.owned_groups import owned_by, references_to, waiting_groups
@@ -115,11 +116,22 @@ def _workload(cluster: MemoryCluster, kind: Kind, namespace: str, name: str, uid
     """The target for an owner of PodGroups or Pods. ``uids``: of the owner."""
     owned = owned_by(cluster, namespace, uids)
     if not owned.groups:
-        return Target(kind, namespace, name, "", pods=owned.pods)
+        others = _never_starts(cluster, namespace, name) if kind is VCJOB else ""
+        return Target(kind, namespace, name, "", others=others, pods=owned.pods)
     waiting = waiting_groups(cluster, namespace, owned.groups)
     group = choice or (waiting[0] if waiting else owned.groups[-1])
     others = f"{len(waiting)} of its {len(owned.groups)} PodGroups wait" if len(waiting) > 1 else ""
     return Target(kind, namespace, name, f"{namespace}/{group}", waiting, others)
+
+
+def _never_starts(cluster: MemoryCluster, namespace: str, name: str) -> str:
+    """Why the controllers create nothing for a vcjob, or ""."""
+    try:
+        parsed_spec = ParsedSpec(msgspec.convert(cluster.server.find(VCJOB, namespace, name), batch.Job))
+    except msgspec.ValidationError:  # an Event says what is malformed
+        return ""
+    problem = parsed_spec.refusal or parsed_spec.start.refusal
+    return problem and f"spec.tasks: {problem}"
 
 
 def _creator_of(cluster: MemoryCluster, namespace: str, name: str) -> Raw | None:

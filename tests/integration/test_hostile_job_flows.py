@@ -87,6 +87,33 @@ def test_a_flow_whose_templates_are_missing_causes_one_event(plane: ControlPlane
     assert '2000 jobtemplates.flow.volcano.sh: "0", "1", "2", "3" and 1996 more not found' in found
 
 
+def test_a_flow_whose_steps_wait_for_each_other_says_so_and_goes_on_when_it_is_mended(plane: ControlPlane) -> None:
+    """No webhook runs, so it is stored."""
+    admin, place = plane.admin, namespace(plane.admin)
+    flows = f"{FLOWS}/namespaces/{place}/jobflows"
+    body = flow("circle", "a", "b")
+    for step, target in zip(body["spec"]["flows"], "ba", strict=True):
+        step["dependsOn"] = {"targets": [target]}
+    admin.create(flows, body)
+
+    def state() -> dict[str, Any]:
+        found: dict[str, Any] = admin.get(f"{flows}/circle").get("status", {}).get("state", {})
+        return found
+
+    text = "spec.flows: steps b, a wait for each other, so none of them can start"
+    wait(lambda: state() == {"phase": "Pending", "message": text})
+    assert messages(admin, place, "circle") == [f"{text}; no more jobs are created"]
+
+    admin.patch(f"{flows}/circle", {"spec": {"flows": [{"name": "a"}]}})
+    missing = 'jobtemplate.flow.volcano.sh "a" not found'
+    wait(lambda: state() == {"phase": "Pending", "message": missing})
+    template = {"kind": "JobTemplate", "metadata": {"name": "a"}, "spec": {"tasks": [TASK]}}
+    admin.create(f"{FLOWS}/namespaces/{place}/jobtemplates", {"apiVersion": "flow.volcano.sh/v1alpha1", **template})
+    wait(lambda: admin.get(f"{BATCH}/namespaces/{place}/jobs")["items"])
+    wait(lambda: state() == {"phase": "Pending"})
+    assert len(events(admin, place, "circle")) == 3  # about the steps, the template, and the job that was created
+
+
 def test_a_stored_flow_of_30_000_steps_causes_one_event_delays_nobody_and_can_be_changed(plane: ControlPlane) -> None:
     admin, place, others = plane.admin, namespace(plane.admin), namespace(plane.admin)
     attacker = tenant(plane, place)

@@ -29,13 +29,14 @@ def starting_problems(spec: JobSpec) -> Iterator[str]:
 
 
 def starting_warnings(spec: Json, *, stored: bool) -> Iterator[str]:
-    """Why tasks can never, or perhaps not, start. ``spec``: with or without its defaults, and of any shape; ``stored``:
-    whether a job that can never start is reported, because admission does not refuse it."""
+    """Why tasks can never, or perhaps not, start. ``spec``: of any shape; ``stored``: whether controllers take it as it
+    is. A new one gets the defaults of admission, which refuses a job that can never start."""
     plugins = spec.get("plugins")
     if not isinstance(plugins, dict) or not WAITING_PLUGINS & plugins.keys():
         return  # tasks that only depend on each other are refused
     try:
-        problems = start_problems(decode_job(with_defaults({"spec": spec}, Settings())).spec)
+        raw = {"spec": spec}
+        problems = start_problems(decode_job(raw if stored else with_defaults(raw, Settings())).spec)
     except (DecodingError, RecursionError):  # other messages say what is malformed
         return
     if problems.refusal and stored:

@@ -154,6 +154,29 @@ def test_other_workloads_are_explained_through_the_pod_group_that_they_own(kind:
     )
 
 
+def test_of_a_vcjob_that_can_never_start_the_tasks_that_wait_for_each_other_are_the_reason() -> None:
+    """Admission refuses such a job; without it, the job is stored."""
+    container = {"containers": [CONTAINER]}
+    tasks = [
+        {"name": name, "replicas": 1, "minAvailable": 1, "template": {"spec": container}, "dependsOn": {"name": [on]}}
+        for name, on in (("a", "b"), ("b", "a"))
+    ]
+    waits = [tasks[0] | {"name": "master", "dependsOn": {"name": ["worker"]}}, tasks[1] | {"name": "worker"}]
+    del waits[1]["dependsOn"]
+    by_plugin = {"plugins": {"pytorch": ["--wait-master-enabled"]}, "tasks": waits, "minAvailable": 2}
+    for spec, reason in (
+        ({"tasks": tasks, "minAvailable": 2}, "tasks depend on each other, so none of them can start: a, b, a"),
+        (by_plugin, "the job can never start: task master waits for a ready Pod of task worker (dependsOn)"),
+    ):
+        stored = workload("batch.volcano.sh/v1alpha1", "Job", "train", schedulerName=NAME, **spec)
+        stored["metadata"]["uid"] = "u"
+
+        it = explained("job", "train", node("n1"), stored)
+
+        assert it.outlook is Outlook.WAITS
+        assert it.state.startswith(f"has no PodGroup, so there is nothing to schedule; spec.tasks: {reason}")
+
+
 def test_a_job_is_an_ascend_job_where_there_is_no_other_of_the_name() -> None:
     spec = {"containers": [{"name": "ascend", "image": "a:1", "resources": {"requests": {"cpu": "9"}}}]}
     roles = {role: {"replicas": 1, "template": {"spec": spec}} for role in ("Master", "Worker")}

@@ -126,3 +126,9 @@ def test_an_update_after_which_a_job_could_not_start_is_a_warning_because_it_may
     old["metadata"]["uid"] = new["metadata"]["uid"] = "u"
     assert decided(VCJOB, new, old) == ""
     assert warned(VCJOB, new, old) == [f"spec.tasks: {CIRCLE}"]
+
+
+def test_a_stored_job_without_defaults_is_taken_as_it_is() -> None:
+    """Without minAvailable, a task is not waited for."""
+    job = circle()
+    assert warned(VCJOB, {**job, "metadata": {"name": "j", "uid": "u"}}) == []
