@@ -191,3 +191,8 @@ _BY_GROUP_AND_NAME = {(kind.group, kind.name): kind for kind in KINDS}
 def find_kind(api_version: str, name: str) -> Kind | None:
     """Returns the kind of an object, for any version of its group, or None."""
     return _BY_GROUP_AND_NAME.get((api_version.rpartition("/")[0], name))
+
+
+def api_version_of(name: str) -> str:
+    """The API version of the kind with this name; of several, the built-in one. "v1" if there is none."""
+    return next((kind.api_version for kind in KINDS if kind.name == name), "v1")

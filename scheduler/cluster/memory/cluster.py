@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Final
 
 from scheduler.api.decisions import Decisions, EventRecord, ObjectRef
-from scheduler.api.kinds import KINDS, NAMESPACE, NODE, POD, QUEUE, SCHEDULER_KINDS, Kind, find_kind
+from scheduler.api.kinds import KINDS, NAMESPACE, NODE, POD, QUEUE, Kind, find_kind
 from scheduler.api.names import (
     DEFAULT_NAMESPACE,
     DEFAULT_QUEUE,
@@ -36,8 +36,6 @@ from scheduler.cluster.memory.server import EPOCH, Key, MemoryServer, key_name
 from scheduler.cluster.memory.storage import provision, sync_volumes
 from scheduler.framework.configuration import Configuration
 from scheduler.playground.objects import Warn
-
-_CACHED = frozenset(SCHEDULER_KINDS)
 
 
 class MemoryCluster:
@@ -140,8 +138,6 @@ class MemoryCluster:
                 self._update_cache(kind, None, obj)
 
     def _update_cache(self, kind: Kind, old: KubeObject | None, new: KubeObject | None) -> None:
-        if kind not in _CACHED:
-            return
         if new is not None:
             self.cache.upsert(kind, new)
             if self.cache.wants_original(kind):

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from scheduler.api.decisions import EventRecord, ObjectRef
-from scheduler.api.kinds import KINDS
+from scheduler.api.kinds import api_version_of
 from scheduler.api.names import DEFAULT_NAMESPACE, EVENT_WARNING
 from scheduler.api.reasons import Malformed
 from scheduler.cluster.memory.raw_objects import format_time
@@ -49,8 +49,7 @@ class EventLog:
 
 def malformed_event(problem: Malformed) -> EventRecord:
     """The Event about a field that was set aside."""
-    found = next((k for k in KINDS if k.name == problem.kind), None)
-    ref = ObjectRef(found.api_version if found else "v1", problem.kind, problem.namespace, problem.name)
+    ref = ObjectRef(api_version_of(problem.kind), problem.kind, problem.namespace, problem.name)
     return EventRecord(ref, EVENT_WARNING, problem.reason, problem.message)
 
 

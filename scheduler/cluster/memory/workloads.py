@@ -11,7 +11,17 @@ from typing import Any, Final
 
 import msgspec
 
-from scheduler.api.kinds import BATCH_JOB, CLAIM, DEPLOYMENT, POD, REPLICA_SET, RESOURCE_QUOTA, STATEFUL_SET, Kind
+from scheduler.api.kinds import (
+    BATCH_JOB,
+    CLAIM,
+    DEPLOYMENT,
+    POD,
+    REPLICA_SET,
+    RESOURCE_QUOTA,
+    STATEFUL_SET,
+    Kind,
+    find_kind,
+)
 from scheduler.api.objects import ENDED_PHASES, KubeObject, LabelSelector, Pod
 from scheduler.api.selectors import matches
 from scheduler.cluster.memory.raw_objects import Json, controller_of
@@ -44,7 +54,6 @@ class Workloads:
             STATEFUL_SET: self._sync_stateful_set,
             BATCH_JOB: self._sync_job,
         }
-        self._kinds = {f"{kind.group}/{kind.name}": kind for kind in self._syncs}
         server.watch(self._observe)
 
     def run(self) -> bool:
@@ -76,8 +85,8 @@ class Workloads:
         elif new is not None:
             self._changed.setdefault(kind, {})[key_of(kind, obj.metadata.namespace, obj.metadata.name)] = None
         for owner in obj.metadata.owner_references or ():
-            owner_kind = self._kinds.get(f"{owner.api_version.rpartition('/')[0]}/{owner.kind}")
-            if owner.controller and owner_kind is not None:
+            owner_kind = find_kind(owner.api_version, owner.kind)
+            if owner.controller and owner_kind in self._syncs:
                 self._changed.setdefault(owner_kind, {})[key_of(owner_kind, obj.metadata.namespace, owner.name)] = None
 
     # --- one workload -------------------------------------------------------------------------------------------------

@@ -65,19 +65,18 @@ class ChangeReceiver:
             self.changed.set()
 
 
-class KindSink:
-    """Adapts a receiver to an informer. Answers to our own writes arrive before the watch events: when the watch
-    reports that an object is gone, its name may belong to a new object, so the uid that the watch refers to is
-    remembered."""
+class InformerSink:
+    """Passes the objects of one informer to a receiver. Answers to our own writes arrive before the watch events: when
+    the watch reports that an object is gone, its name may belong to a new object. So it remembers the uid of the object
+    that the watch has delivered."""
 
-    def __init__(self, receiver: ChangeReceiver, kind: Kind) -> None:
+    def __init__(self, receiver: ChangeReceiver) -> None:
         self._receiver = receiver
-        self._kind = kind
         self._uids: dict[Key, str] = {}
 
     def upsert(self, kind: Kind, obj: KubeObject) -> None:
         self._uids[obj.metadata.namespace, obj.metadata.name] = obj.metadata.uid
-        self._receiver.written(self._kind, obj)
+        self._receiver.written(kind, obj)
 
     def delete(self, kind: Kind, namespace: str, name: str) -> None:
-        self._receiver.removed(self._kind, namespace, name, self._uids.pop((namespace, name), ""))
+        self._receiver.removed(kind, namespace, name, self._uids.pop((namespace, name), ""))

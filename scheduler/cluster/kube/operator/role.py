@@ -26,7 +26,7 @@ from scheduler.api.kinds import (
 from scheduler.api.names import NPU_JOB_KIND, RESCHEDULING_STATE, SYSTEM_NAMESPACE
 from scheduler.api.objects import KubeObject, Pod
 from scheduler.api.times import parse_timestamp
-from scheduler.cluster.kube.operator.change_receiver import ChangeReceiver, KindSink
+from scheduler.cluster.kube.operator.change_receiver import ChangeReceiver, InformerSink
 from scheduler.cluster.kube.operator.executor import Executor
 from scheduler.cluster.kube.operator.files import Files
 from scheduler.cluster.kube.operator.handlers import Handlers
@@ -104,7 +104,7 @@ class Operator:
         self._busy_kinds = [kind for kind in wanted if kind not in BY_HAND]
         self._informers = InformerSet(
             [
-                Informer(self._client, source, KindSink(self._receiver, kind), recorder.malformed, self._metrics)
+                Informer(self._client, source, InformerSink(self._receiver), recorder.malformed, self._metrics)
                 for kind in self._busy_kinds
                 for source in self._sources(kind)
             ]

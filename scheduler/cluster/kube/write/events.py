@@ -17,7 +17,7 @@ import msgspec
 import structlog
 
 from scheduler.api.decisions import EventRecord, ObjectRef
-from scheduler.api.kinds import KINDS
+from scheduler.api.kinds import api_version_of
 from scheduler.api.names import DEFAULT_NAMESPACE, EVENT_WARNING
 from scheduler.api.reasons import Malformed
 from scheduler.api.times import format_timestamp
@@ -38,7 +38,6 @@ INTERVAL: Final = 60.0
 """Least number of seconds between two updates of an Event."""
 _NUMBER = re.compile(r"(?<![\w.-])\d[\d.]*(?:[numkKMGTPE]i?\b)?")
 """A number or amount, but not the number in a name such as ``train-0``."""
-_API_VERSIONS = {kind.name: kind.api_version for kind in reversed(KINDS)}
 _encode = msgspec.json.Encoder().encode
 log = structlog.get_logger(__name__)
 
@@ -123,7 +122,7 @@ class EventRecorder:
     def malformed(self, problem: Malformed, about: ObjectRef | None = None) -> None:
         """Records a Warning on the object that names the field that is ignored and the reason."""
         ref = about or ObjectRef(
-            _API_VERSIONS.get(problem.kind, "v1"), problem.kind, problem.namespace, problem.name, problem.uid
+            api_version_of(problem.kind), problem.kind, problem.namespace, problem.name, problem.uid
         )
         self._metrics.malformed.labels(problem.kind).inc()
         log.warning(

@@ -15,7 +15,7 @@ from scheduler.api.kinds import CONFIG_MAP, POD, POD_GROUP, QUEUE, Kind
 from scheduler.api.objects import KubeObject, ObjectMeta, Pod
 from scheduler.api.reasons import Malformed
 from scheduler.api.scheduling import PodGroup, Queue
-from scheduler.cluster.kube.operator.change_receiver import KindSink
+from scheduler.cluster.kube.operator.change_receiver import InformerSink
 from scheduler.cluster.kube.operator.handlers import Handlers
 from scheduler.cluster.kube.operator.write_workers import HOLD, Urgency, WriteWorkers
 from scheduler.cluster.kube.transport.credentials import Credentials
@@ -261,7 +261,7 @@ def test_the_answer_to_a_deletion_does_not_bring_back_what_the_watch_has_seen_go
 def test_a_late_word_of_the_watch_does_not_take_out_the_namesake_we_made_since() -> None:
     async def scenario() -> None:
         async with world() as w:
-            sink = KindSink(w.receiver, POD)
+            sink = InformerSink(w.receiver)
             sink.upsert(POD, Pod(metadata=ObjectMeta(name="p", namespace="ns", uid="old", resource_version="3")))
             w.receiver.removed(POD, "ns", "p", "old")
             w.receiver.written(POD, Pod(metadata=ObjectMeta(name="p", namespace="ns", uid="new", resource_version="8")))
