@@ -21,7 +21,7 @@ from scheduler.api.suggestions import closest, did_you_mean
 from scheduler.api.written_values import value_of
 from scheduler.cluster.manifests import Manifest, ManifestError
 from scheduler.cluster.memory.cluster import MemoryCluster
-from scheduler.plugins.capacity_card.card_labels import read_node
+from scheduler.plugins.capacity_card.card_labels import read_cards
 from scheduler.webhooks.jobflow import missing_templates
 from scheduler.webhooks.known_names import NodeNames
 from scheduler.webhooks.mistakes import MAX_WARNINGS, mistakes
@@ -69,7 +69,7 @@ def known_names(manifests: Iterable[Manifest], schedulers: Sequence[str]) -> Nod
             status = _mapping(manifest.raw.get("status"))
             own = {*_mapping(status.get("capacity")), *_mapping(status.get("allocatable"))}
             resources |= own
-            of_node = read_node(manifest.raw["metadata"]["name"], labels, own)
+            of_node = read_cards(manifest.raw["metadata"]["name"], labels, own)
             cards.update(of_node.by_resource.values())
             cards.update(name for family in of_node.families for name in (family.product, family.mps) if name)
         elif manifest.kind is DEVICE_CLASS:

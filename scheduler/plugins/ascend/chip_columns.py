@@ -21,9 +21,9 @@ from scheduler.api.task import Task
 from scheduler.framework.columns import Counts
 from scheduler.framework.node_values import NodeReading, NodeValues, Source, node_columns
 from scheduler.plugins.ascend.cluster_reports import ClusterReports, Report
-from scheduler.plugins.ascend.inventory import NodeChips, read_node, whole_chips
+from scheduler.plugins.ascend.device_lists import NodeSources
+from scheduler.plugins.ascend.inventory import ChipRules, NodeChips, read_chips, whole_chips
 from scheduler.plugins.ascend.masks import ALL, NONE, Masks
-from scheduler.plugins.ascend.resources import ChipRequests, ChipResource
 
 
 class ChipColumns(msgspec.Struct, frozen=True, eq=False):
@@ -75,22 +75,19 @@ _COLUMNS: Final = {
 }
 
 
-def read_columns(
-    snapshot: Snapshot, resource: ChipResource, position: int, reports: ClusterReports, *, self_maintain: bool
-) -> ChipColumns:
+def read_columns(snapshot: Snapshot, rules: ChipRules, position: int, reports: ClusterReports) -> ChipColumns:
     """Returns the chips of the nodes on which chips of the resource are allocatable. ``position``: that of the resource
     in resource vectors."""
-    nodes, since, requests = snapshot.nodes, snapshot.signed_since, ChipRequests(resource, snapshot.dimensions)
+    nodes = snapshot.nodes
     allocatable = cache(lambda: whole_chips(nodes.allocatable[position]))
 
     def read(
         row: int, node: Node, config_map: ConfigMap | None, copied: Report | None, tasks: tuple[Task, ...] | None
     ) -> NodeChips:
-        number = int(allocatable()[row])
-        return read_node(resource, node, config_map, copied, tasks or (), since, self_maintain, requests, number)
+        return read_chips(NodeSources(node, config_map, copied, tasks or ()), rules, int(allocatable()[row]))
 
     reading = NodeReading(
-        key=("ascend", "chips", resource.name),
+        key=("ascend", "chips", rules.resource.name),
         rows=lambda: np.flatnonzero(allocatable() > 0),
         sources=(
             Source(snapshot.config_maps, f"{DEVICE_INFO_NAMESPACE}/{DEVICE_INFO_CONFIGMAP_PREFIX}"),
@@ -98,7 +95,7 @@ def read_columns(
             Source(snapshot.chips),
         ),
         make=read,
-        constants=(since, self_maintain),
+        constants=(rules.since, rules.self_maintain),
     )
     return node_columns(snapshot.memory, nodes, reading, _columns)
 

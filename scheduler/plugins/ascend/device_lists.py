@@ -5,7 +5,7 @@ annotations with the same keys (older device plugins). If a source cannot be rea
 next source is read; a malformed list counts as empty.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
@@ -41,6 +41,18 @@ def device_reports(
     return config_maps.get(f"{DEVICE_INFO_NAMESPACE}/{name}"), reports.reports.get(name)
 
 
+class NodeSources(NamedTuple):
+    """What says which chips a node has, and which of them Pods hold."""
+
+    node: Node
+    config_map: ConfigMap | None
+    """The ConfigMap of its device plugin."""
+    copied: Report | None
+    """ClusterD's copy of the ConfigMap, which is outdated if ClusterD does not run."""
+    tasks: Sequence[Task]
+    """The Pods on the node that hold or request chips."""
+
+
 class Lists(NamedTuple):
     """The lists of the device plugin, as masks."""
 
@@ -68,15 +80,9 @@ class Lists(NamedTuple):
         return 0 < task.started_at < self.published - SETTLE_TIME
 
 
-def reported_lists(
-    resource: ChipResource,
-    node: Node,
-    config_map: ConfigMap | None,
-    copied: Report | None,
-    problems: list[Malformed],
-) -> Lists | None:
-    """Returns the lists of the best source whose list of free chips can be read. ``copied``: ClusterD's copy of
-    ``config_map``, which is outdated if ClusterD does not run."""
+def reported_lists(resource: ChipResource, sources: NodeSources, problems: list[Malformed]) -> Lists | None:
+    """Returns the lists of the best source whose list of free chips can be read; None if there is no such source."""
+    node, config_map, copied, _ = sources
     reports = [] if copied is None else [copied]
     if config_map is not None:
         meta, text = config_map.metadata, (config_map.data or {}).get(DEVICE_INFO_KEY, "")

@@ -20,13 +20,13 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from scheduler.api.names import BASE_DEVICE_INFOS
-from scheduler.api.objects import ConfigMap, Node
+from scheduler.api.objects import Node
 from scheduler.api.reasons import Malformed
 from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import Task, TaskStatus
 from scheduler.plugins.ascend.chiplist import ChipListError, format_chips, parse_chips
-from scheduler.plugins.ascend.cluster_reports import ClusterReports, Report
-from scheduler.plugins.ascend.device_lists import device_reports, reported_lists
+from scheduler.plugins.ascend.cluster_reports import ClusterReports
+from scheduler.plugins.ascend.device_lists import Lists, NodeSources, device_reports, reported_lists
 from scheduler.plugins.ascend.holdings import Holding, disagreement, holding
 from scheduler.plugins.ascend.masks import ALL, NONE, highest, ids_of, lowest
 from scheduler.plugins.ascend.resources import MILLI, ChipRequests, ChipResource
@@ -93,51 +93,98 @@ class NodeChips(NamedTuple):
         return mask
 
 
-def read_exhausted(
-    snapshot: Snapshot,
-    resource: ChipResource,
-    position: int,
-    reports: ClusterReports,
-    *,
-    self_maintain: bool,
-    requested: Sequence[int] | None,
-) -> dict[int, NodeChips]:
-    """Returns row -> chips of the nodes on which no chip is allocatable, because none is healthy, or because virtual
-    NPUs were created on all of them. Their problems are not reported. ``position``: that of the resource in resource
-    vectors; ``requested``: only nodes with Pods that request a resource at one of these positions, which are few."""
-    nodes, requests = snapshot.nodes, ChipRequests(resource, snapshot.dimensions)
-    exhausted = whole_chips(nodes.allocatable[position]) <= 0
-    if requested is not None:
-        exhausted &= (nodes.used[list(requested)] > 0).any(axis=0)
+class ChipRules(NamedTuple):
+    """How the chips of one resource are read in a session, on all nodes."""
 
-    def read(row: int) -> NodeChips:
-        node, name = nodes.facts.objects[row], nodes.names[row]
-        config_map, copied = device_reports(name, snapshot.config_maps, reports)
-        tasks = snapshot.chips.get(name, ())
-        return read_node(resource, node, config_map, copied, tasks, snapshot.signed_since, self_maintain, requests, 0)
-
-    return {row: read(row) for row in np.flatnonzero(exhausted).tolist()}
+    resource: ChipResource
+    requests: ChipRequests
+    since: float
+    """Unix time from which on bindings are recorded."""
+    self_maintain: bool
+    """Whether chips that the Node names are free unless a list says otherwise (``settings``)."""
 
 
-def read_node(
-    resource: ChipResource,
-    node: Node,
-    config_map: ConfigMap | None,
-    copied: Report | None,
-    tasks: Sequence[Task],
-    since: float,
-    self_maintain: bool,
-    requests: ChipRequests,
-    allocatable: int,
-) -> NodeChips:
-    """Returns the chips of one node with ``allocatable`` chips, from all sources. ``since``: Unix time from which on
-    bindings are recorded. ``self_maintain``: see ``settings``."""
-    problems: list[Malformed] = []
-    lists = reported_lists(resource, node, config_map, copied, problems)
+def read_chips(sources: NodeSources, rules: ChipRules, allocatable: int) -> NodeChips:
+    """Returns the chips of one node with ``allocatable`` chips, from all sources."""
+    node, tasks, resource, problems = sources.node, sources.tasks, rules.resource, list[Malformed]()
+    lists = reported_lists(resource, sources, problems)
     named = named_chips(resource, node, problems)
-    maintained = self_maintain and not _is_divided(node)
-    pods = [(task, holding(resource, task, requests, since, problems)) for task in tasks]
-    contested = _contested(resource, pods, requests, problems) if pods else NONE
+    pods = [(task, holding(resource, task, rules.requests, rules.since, problems)) for task in tasks]
+    held = _held(pods, rules, lists, problems)
+    unreported = lists is None and named != NONE
+    idle = max(allocatable - sum([rules.requests.whole(task.cls) for task in tasks]), 0)
+    shared = is_shared(node)
+    if shared:  # the device plugin reports FULL for each chip
+        listed = NONE if lists is None else lists.present
+        allocatable = min(allocatable, (named | held.chips | listed).bit_count())
+    if lists is None:
+        found = _assumed(held, allocatable)
+    else:
+        maintained = rules.self_maintain and named and not lists.annotated and not _is_divided(node)
+        found = _listed(lists, named if maintained else lists.free, held, allocatable)
+    # A shared chip stays in the list while it is in use.
+    contradictory = lists is not None and (lists.free if shared else found.free).bit_count() > idle
+    is_open = not (held.closed or contradictory or unreported)
+    free, barred = (found.free, found.unusable | held.doubtful) if is_open else (NONE, ALL)
+    held_by, shares = _NOTHING, _NO_SHARES
+    if held.chips:
+        held_by = {task.uid: chips.held for task, chips in pods if chips.held}
+        shares = _shares(pods)
+    freed = held_by
+    if shares or held.chips & (barred | held.contested):
+        freed = {uid: chips & ~barred & ~held.contested for uid, chips in held_by.items() if uid not in shares}
+    super_pod = _super_pod(node, problems) if lists is None or lists.super_pod is None else lists.super_pod
+    countable = idle if lists is not None and lists.malformed and not free else free.bit_count()
+    terminating = _NONE_TERMINATING
+    if shares:
+        leaving = (task for task in tasks if task.status is TaskStatus.RELEASING)
+        terminating = frozenset(task.uid for task in leaving if task.uid in shares)
+    return NodeChips(
+        free=free,
+        releasing=held.leaving & ~barred,
+        freed=freed,
+        network_faults=NONE if lists is None else lists.network_faults,
+        unusable=found.unusable,
+        capacity=found.capacity,
+        broken=found.broken,
+        contradictory=contradictory,
+        unreported=unreported,
+        countable=countable * (FULL if shared else 1),
+        super_pod=super_pod,
+        problems=tuple(problems),
+        present=found.present,
+        recovering=NONE if lists is None else lists.recovering,
+        held=held_by,
+        leaving=held.leaving,
+        sub_healthy=NONE if lists is None else lists.sub_healthy,
+        published=0.0 if lists is None else lists.published,
+        shares=shares,
+        terminating=terminating,
+    )
+
+
+class _Held(NamedTuple):
+    """The chips that the Pods of a node hold, as masks."""
+
+    chips: int
+    leaving: int
+    """Chips that only terminating Pods hold."""
+    doubtful: int
+    """Chips that Pods may hold."""
+    contested: int
+    """Chips that several Pods hold, and do not share."""
+    unnamed: int
+    """The number of chips that Pods hold without a name."""
+    closed: bool
+    """Whether a Pod may hold any chip that no other Pod provably holds."""
+
+
+def _held(
+    pods: Sequence[tuple[Task, Holding]], rules: ChipRules, lists: Lists | None, problems: list[Malformed]
+) -> _Held:
+    """Returns the chips that the Pods hold. A list that the device plugin published after a Pod has started removes
+    doubts about its chips."""
+    contested = _contested(rules, pods, problems) if pods else NONE
     held = staying = doubtful = NONE
     unnamed, closed = 0, False
     for task, chips in pods:
@@ -148,73 +195,60 @@ def read_node(
         if chips.doubtful or chips.unknown or chips.held & contested:
             settled = lists is not None and lists.includes(task)
             doubtful |= chips.doubtful & ~lists.free if lists is not None and settled else chips.doubtful
-            # A Pod whose chips are unknown may hold any chip that no other Pod provably holds.
             closed = closed or (not settled and (chips.unknown or bool(chips.held & contested)))
-    contradictory, malformed = False, lists is not None and lists.malformed
-    unreported = lists is None and named != NONE
-    idle = max(allocatable - sum([requests.whole(task.cls) for task in tasks]), 0)
-    shared = is_shared(node)
-    if shared:  # the device plugin reports FULL for each chip
-        allocatable = min(allocatable, (named | held | (NONE if lists is None else lists.present)).bit_count())
-    if lists is None:
-        # Which chips are missing is unknown. Those held exist; the lowest other ids make up the number.
-        there = held | lowest(ALL & ~held, allocatable - held.bit_count())
-        network_faults, unusable, recovering, present = NONE, ALL & ~there, NONE, there
-        sub_healthy = NONE
-        capacity = size = allocatable
-        free = there & ~held & ~doubtful
-        # The device plugin chooses the unnamed chips. This plugin assigns the lowest ids first, so assuming the highest
-        # ids collides least.
-        free &= ~highest(free, unnamed)
-    else:
-        network_faults, unusable = lists.network_faults, lists.unusable
-        reported = named if maintained and named and not lists.annotated else lists.free
-        recovering, sub_healthy = lists.recovering, lists.sub_healthy
-        present = reported | held | network_faults | unusable
-        missing = allocatable - present.bit_count()
-        if missing > 0:
-            present |= lowest(ALL & ~present, missing)
-        size = max(allocatable, (reported | held | network_faults | unusable).bit_length())
-        capacity = min(allocatable, size - unusable.bit_count())
-        free = reported & ~held & ~unusable & ~doubtful
-        # A shared chip stays in the list while it is in use.
-        contradictory = (lists.free if shared else free).bit_count() > idle
-    if closed or contradictory or unreported:
-        free = NONE
-    barred = ALL if closed or contradictory or unreported else unusable | doubtful
-    held_by, shares = _NOTHING, _NO_SHARES
-    if held:
-        held_by = {task.uid: chips.held for task, chips in pods if chips.held}
-        shares = _shares(pods)
-    freed = held_by
-    if shares or held & (barred | contested):
-        freed = {uid: chips & ~barred & ~contested for uid, chips in held_by.items() if uid not in shares}
-    reported_super_pod = None if lists is None else lists.super_pod
-    super_pod = _super_pod(node, problems) if reported_super_pod is None else reported_super_pod
-    return NodeChips(
-        free,
-        held & ~staying & ~barred,
-        freed,
-        network_faults,
-        unusable,
-        capacity,
-        size - capacity,
-        contradictory,
-        unreported,
-        (idle if malformed and not free else free.bit_count()) * (FULL if shared else 1),
-        super_pod,
-        tuple(problems),
-        present,
-        recovering,
-        held_by,
-        held & ~staying,
-        sub_healthy,
-        0.0 if lists is None else lists.published,
-        shares,
-        frozenset(t.uid for t, _ in pods if t.uid in shares and t.status is TaskStatus.RELEASING)
-        if shares
-        else _NONE_TERMINATING,
-    )
+    return _Held(held, held & ~staying, doubtful, contested, unnamed, closed)
+
+
+class _Existing(NamedTuple):
+    """The chips of a node, as masks, and their numbers."""
+
+    free: int
+    unusable: int
+    present: int
+    capacity: int
+    broken: int
+
+
+def _assumed(held: _Held, number: int) -> _Existing:
+    """Returns the chips of a node without lists. Which of its chips are missing is unknown: those that Pods hold exist,
+    and the lowest other ids make up the number."""
+    present = held.chips | lowest(ALL & ~held.chips, number - held.chips.bit_count())
+    free = present & ~held.chips & ~held.doubtful
+    # The device plugin chooses the unnamed chips. This plugin assigns the lowest ids first, so assuming the highest ids
+    # collides least.
+    free &= ~highest(free, held.unnamed)
+    return _Existing(free, ALL & ~present, present, number, 0)
+
+
+def _listed(lists: Lists, reported: int, held: _Held, number: int) -> _Existing:
+    """Returns the chips of a node with lists. ``reported``: the chips that are free unless a Pod holds them;
+    ``number``: the allocatable chips."""
+    known = reported | held.chips | lists.network_faults | lists.unusable
+    missing = number - known.bit_count()
+    present = known | lowest(ALL & ~known, missing) if missing > 0 else known
+    size = max(number, known.bit_length())
+    capacity = min(number, size - lists.unusable.bit_count())
+    free = reported & ~held.chips & ~lists.unusable & ~held.doubtful
+    return _Existing(free, lists.unusable, present, capacity, size - capacity)
+
+
+def read_exhausted(
+    snapshot: Snapshot, rules: ChipRules, position: int, reports: ClusterReports, requested: Sequence[int] | None
+) -> dict[int, NodeChips]:
+    """Returns row -> chips of the nodes on which no chip is allocatable, because none is healthy, or because virtual
+    NPUs were created on all of them. Their problems are not reported. ``position``: that of the resource in resource
+    vectors; ``requested``: only nodes with Pods that request a resource at one of these positions, which are few."""
+    nodes = snapshot.nodes
+    exhausted = whole_chips(nodes.allocatable[position]) <= 0
+    if requested is not None:
+        exhausted &= (nodes.used[list(requested)] > 0).any(axis=0)
+
+    def read(row: int) -> NodeChips:
+        node, name = nodes.facts.objects[row], nodes.names[row]
+        found = device_reports(name, snapshot.config_maps, reports)
+        return read_chips(NodeSources(node, *found, snapshot.chips.get(name, ())), rules, 0)
+
+    return {row: read(row) for row in np.flatnonzero(exhausted).tolist()}
 
 
 def _shares(pods: Sequence[tuple[Task, Holding]]) -> Mapping[str, tuple[int, Quota]]:
@@ -227,11 +261,10 @@ def _shares(pods: Sequence[tuple[Task, Holding]]) -> Mapping[str, tuple[int, Quo
     return found or _NO_SHARES
 
 
-def _contested(
-    resource: ChipResource, pods: Sequence[tuple[Task, Holding]], requests: ChipRequests, problems: list[Malformed]
-) -> int:
-    """The chips that more than one Pod with a request for whole chips holds, unless all of these share it. Adds a
-    problem for each of these Pods."""
+def _contested(rules: ChipRules, pods: Sequence[tuple[Task, Holding]], problems: list[Malformed]) -> int:
+    """Returns the chips that more than one Pod with a request for whole chips holds, unless all of these share it. Adds
+    a problem for each of these Pods."""
+    resource, requests = rules.resource, rules.requests
     once = shared = contested = NONE
     for task, chips in pods:
         if not requests.whole(task.cls):

@@ -14,10 +14,10 @@ from scheduler.framework.session import Session
 from scheduler.plugins.ascend.chip_columns import read_columns
 from scheduler.plugins.ascend.cluster_reports import ClusterReports
 from scheduler.plugins.ascend.demand import Demand
-from scheduler.plugins.ascend.inventory import NodeChips, read_exhausted, whole_chips
+from scheduler.plugins.ascend.inventory import ChipRules, NodeChips, read_exhausted, whole_chips
 from scheduler.plugins.ascend.ledger import ChipLedger
 from scheduler.plugins.ascend.resolve import CHIP_RESOURCES
-from scheduler.plugins.ascend.resources import ChipResource
+from scheduler.plugins.ascend.resources import ChipRequests, ChipResource
 from scheduler.plugins.ascend.sharing.ledger import ShareLedger
 from scheduler.plugins.ascend.vnpu.ledger import PartLedger
 from scheduler.plugins.ascend.vnpu.part_columns import PartColumns
@@ -65,22 +65,19 @@ class NpuLedgers:
             requested = [position]
         if requested is not None and with_virtual:
             requested += [dimensions.index(each.resource.name) for each in self.devices_on(resource)]
-        return read_exhausted(
-            self._session.snapshot,
-            resource,
-            position,
-            self._reports,
-            self_maintain=self._self_maintain,
-            requested=requested,
-        )
+        return read_exhausted(self._session.snapshot, self._rules(resource), position, self._reports, requested)
 
     def devices_on(self, resource: ChipResource) -> list[DeviceLedger]:
         """The virtual NPUs that were created beforehand on chips of a resource."""
         return [each for each in self.devices if each.resource.name.startswith(f"{resource.name}-")]
 
+    def _rules(self, resource: ChipResource) -> ChipRules:
+        requests = ChipRequests(resource, self._session.dimensions)
+        return ChipRules(resource, requests, self._session.snapshot.signed_since, self._self_maintain)
+
     def _read_chips(self, resource: ChipResource, position: int) -> None:
         session = self._session
-        chips = read_columns(session.snapshot, resource, position, self._reports, self_maintain=self._self_maintain)
+        chips = read_columns(session.snapshot, self._rules(resource), position, self._reports)
         for problem in chips.problems:
             session.malformed_field(problem)
         self.chips[resource] = chips.by_row

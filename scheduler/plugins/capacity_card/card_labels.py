@@ -108,7 +108,7 @@ class NodeCards(msgspec.Struct, frozen=True):
 NO_CARDS: Final = NodeCards({})
 
 
-def read_node(
+def read_cards(
     name: str, labels: Mapping[str, str], resources: Iterable[str], card_resources: CardResources = KNOWN_CARDS
 ) -> NodeCards:
     """Returns the cards of a node with these labels and allocatable resources. Invalid and missing labels are reported

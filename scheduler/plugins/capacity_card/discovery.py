@@ -28,7 +28,7 @@ from scheduler.plugins.capacity_card.card_labels import (
     VENDORS,
     CardResources,
     NodeCards,
-    read_node,
+    read_cards,
     shared,
 )
 
@@ -221,7 +221,7 @@ def _read_like(alike: dict[Hashable, NodeCards], name: str, node: Node, card_res
     key = (tuple(described), labels.get(MPS_REPLICAS), resources)
     cards = alike.get(key)
     if cards is None:
-        cards = read_node(name, labels, resources, card_resources)
+        cards = read_cards(name, labels, resources, card_resources)
         if not cards.problems:
             alike[key] = cards
     return cards

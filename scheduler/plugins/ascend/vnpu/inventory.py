@@ -5,7 +5,7 @@ plugin lists or, without a list, that the Node names, and those that Pods with A
 by the chips' own resource (``huawei.com/Ascend310P``), and chips that are not healthy, cannot be divided.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from scheduler.api.names import (
@@ -14,11 +14,10 @@ from scheduler.api.names import (
     NPU_CORE,
     SERVER_TYPE,
 )
-from scheduler.api.objects import ConfigMap, Node
+from scheduler.api.objects import Node
 from scheduler.api.reasons import Malformed
-from scheduler.api.task import Task, TaskStatus
-from scheduler.plugins.ascend.cluster_reports import Report
-from scheduler.plugins.ascend.device_lists import reported_lists
+from scheduler.api.task import TaskStatus
+from scheduler.plugins.ascend.device_lists import NodeSources, reported_lists
 from scheduler.plugins.ascend.holdings import holding as whole_holding
 from scheduler.plugins.ascend.inventory import named_chips
 from scheduler.plugins.ascend.masks import ALL, NONE, lowest, mask_of
@@ -60,27 +59,51 @@ class NodeParts(NamedTuple):
         return mask
 
 
-def read_node(
-    node: Node,
-    config_map: ConfigMap | None,
-    copied: Report | None,
-    tasks: Sequence[Task],
-    total: int,
-    since: float,
-    position: int,
-    requests_of: Callable[[str], ChipRequests],
-) -> NodeParts:
-    """Returns the parts of one node. ``config_map``, ``copied``: the lists of its device plugin, and as ClusterD copies
-    them; ``tasks``: its Pods that hold chips; ``total``: its allocatable AI cores; ``since``: when bindings were first
-    signed; ``position``: that of the AI cores in resource vectors; ``requests_of``: by the name of a resource."""
+class PartRules(NamedTuple):
+    """How the parts of chips are read in a session, on all nodes."""
+
+    position: int
+    """That of the AI cores in resource vectors."""
+    requests_of: Callable[[str], ChipRequests]
+    """Name of a resource -> requests for whole chips."""
+    since: float
+    """Unix time from which on bindings are recorded."""
+
+
+def read_parts(sources: NodeSources, rules: PartRules, total: int) -> NodeParts:
+    """Returns the parts of one node with ``total`` allocatable AI cores."""
     problems: list[Malformed] = []
-    found = _model(node, total, problems)
+    found = _model(sources.node, total, problems)
     if found is None:
         return NodeParts(None, 0, NONE, {}, frozenset(), tuple(problems))
     model, size = found
-    asked = {task.uid: units(task.cls, position) for task in tasks}
-    whole = requests_of(model.resource)
-    return _read(node, config_map, copied, tasks, model, size, total // size, asked, whole, since, problems)
+    number, tasks = total // size, sources.tasks
+    resource, requests = ChipResource(model.resource), rules.requests_of(model.resource)
+    lists = reported_lists(resource, sources, problems)
+    held = whole = doubtful = NONE
+    closed = False
+    holdings = {}
+    for task in tasks:
+        if requests.whole(task.cls):
+            # What is wrong with these is reported where whole chips are read.
+            chips = whole_holding(resource, task, requests, rules.since, [])
+            whole |= chips.held | chips.doubtful
+            closed = closed or chips.unknown or chips.unnamed > 0
+        of_task = holding(model, size, task, units(task.cls, rules.position), rules.since, problems)
+        if of_task != CoreHolding():
+            holdings[task.uid] = of_task
+            held |= mask_of(use.chip for use in of_task.uses)
+            doubtful |= of_task.doubtful
+            closed = closed or of_task.unknown
+    unusable = NONE if lists is None else lists.unusable
+    listed = named_chips(resource, sources.node, problems) if lists is None else lists.free
+    if lists is None and not listed:
+        listed = lowest(ALL, number)
+    there = held & ~unusable
+    there |= lowest(listed & ~held & ~whole & ~unusable, number - (held | whole).bit_count())
+    chips_there = NONE if closed else there & ~whole & ~doubtful
+    leaving = frozenset(task.uid for task in tasks if task.uid in holdings and task.status is TaskStatus.RELEASING)
+    return NodeParts(model, size, chips_there, holdings, leaving, tuple(problems))
 
 
 def _model(node: Node, total: int, problems: list[Malformed]) -> tuple[Model, int] | None:
@@ -106,46 +129,3 @@ def _model(node: Node, total: int, problems: list[Malformed]) -> tuple[Model, in
         problems.append(Malformed("Node", "", node.metadata.name, f"metadata.labels[{key}]", problem, _IGNORED))
         return None
     return model, size
-
-
-def _read(
-    node: Node,
-    config_map: ConfigMap | None,
-    copied: Report | None,
-    tasks: Sequence[Task],
-    model: Model,
-    size: int,
-    number: int,
-    asked: dict[str, int],
-    requests: ChipRequests,
-    since: float,
-    problems: list[Malformed],
-) -> NodeParts:
-    """``number``: of chips; ``asked``: uid -> AI cores."""
-    resource = ChipResource(model.resource)
-    lists = reported_lists(resource, node, config_map, copied, problems)
-    held = whole = doubtful = NONE
-    closed = False
-    holdings = {}
-    for task in tasks:
-        cores = asked[task.uid]
-        if requests.whole(task.cls):
-            # What is wrong with these is reported where whole chips are read.
-            chips = whole_holding(resource, task, requests, since, [])
-            whole |= chips.held | chips.doubtful
-            closed = closed or chips.unknown or chips.unnamed > 0
-        found = holding(model, size, task, cores, since, problems)
-        if found != CoreHolding():
-            holdings[task.uid] = found
-            held |= mask_of(use.chip for use in found.uses)
-            doubtful |= found.doubtful
-            closed = closed or found.unknown
-    unusable = NONE if lists is None else lists.unusable
-    listed = named_chips(resource, node, problems) if lists is None else lists.free
-    if lists is None and not listed:
-        listed = lowest(ALL, number)
-    there = held & ~unusable
-    there |= lowest(listed & ~held & ~whole & ~unusable, number - (held | whole).bit_count())
-    chips_there = NONE if closed else there & ~whole & ~doubtful
-    leaving = frozenset(task.uid for task in tasks if task.uid in holdings and task.status is TaskStatus.RELEASING)
-    return NodeParts(model, size, chips_there, holdings, leaving, tuple(problems))

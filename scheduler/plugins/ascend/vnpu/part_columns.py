@@ -17,11 +17,12 @@ from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import Task
 from scheduler.framework.node_values import NodeReading, NodeValues, Source, node_columns
 from scheduler.plugins.ascend.cluster_reports import ClusterReports, Report
+from scheduler.plugins.ascend.device_lists import NodeSources
 from scheduler.plugins.ascend.inventory import whole_chips
 from scheduler.plugins.ascend.masks import NONE, Masks, ids_of, mask_of
 from scheduler.plugins.ascend.resources import ChipRequests, ChipResource
 from scheduler.plugins.ascend.vnpu.answers import NO_STATE, States
-from scheduler.plugins.ascend.vnpu.inventory import NodeParts, read_node
+from scheduler.plugins.ascend.vnpu.inventory import NodeParts, PartRules, read_parts
 from scheduler.plugins.ascend.vnpu.models import Model
 from scheduler.plugins.ascend.vnpu.selection import Node as State
 from scheduler.plugins.ascend.vnpu.selection import Use, node_of
@@ -82,7 +83,8 @@ def read_columns(snapshot: Snapshot, position: int | None, reports: ClusterRepor
     ) -> NodeParts:
         assert position is not None
         total = int(whole_chips(nodes.allocatable[position, row]))
-        return read_node(node, config_map, copied, tasks or (), total, since, position, requests_of)
+        rules = PartRules(position, requests_of, since)
+        return read_parts(NodeSources(node, config_map, copied, tasks or ()), rules, total)
 
     sources = (
         Source(snapshot.config_maps, f"{DEVICE_INFO_NAMESPACE}/{DEVICE_INFO_CONFIGMAP_PREFIX}"),

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from scheduler.api.names import ASCEND_910
 from scheduler.plugins.ascend.chip_columns import ChipColumns
-from scheduler.plugins.ascend.inventory import read_node
+from scheduler.plugins.ascend.device_lists import NodeSources
+from scheduler.plugins.ascend.inventory import read_chips
 from scheduler.plugins.ascend.ledger import ChipLedger
 from tests.builders import Raw, World, feed, forgotten, group
 from tests.examples import examples
@@ -29,11 +30,11 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the nodes that were read."""
     read: list[str] = []
 
-    def reading(resource: Any, node: Any, *rest: Any) -> Any:
-        read.append(node.metadata.name)
-        return read_node(resource, node, *rest)
+    def reading(sources: NodeSources, *rest: Any) -> Any:
+        read.append(sources.node.metadata.name)
+        return read_chips(sources, *rest)
 
-    monkeypatch.setattr("scheduler.plugins.ascend.chip_columns.read_node", reading)
+    monkeypatch.setattr("scheduler.plugins.ascend.chip_columns.read_chips", reading)
     return read
 
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.api.memory import Memory
-from scheduler.plugins.capacity_card.card_labels import read_node
+from scheduler.plugins.capacity_card.card_labels import read_cards
 from scheduler.plugins.capacity_card.discovery import Inventory, inventory_of
 from tests.builders import World, feed, node
 from tests.unit.plugins.capacity_card.cards import CONFIGURATION, GPU, H200, gpu_node, labels
@@ -14,31 +14,31 @@ H20 = "NIVIDIA-H20"
 
 
 def test_the_name_of_a_whole_card_is_its_product() -> None:
-    assert read_node("n", labels(H20), ["cpu", "memory", "pods", GPU]).by_resource == {GPU: H20}
+    assert read_cards("n", labels(H20), ["cpu", "memory", "pods", GPU]).by_resource == {GPU: H20}
 
 
 def test_the_name_of_a_shared_card_has_product_memory_and_replicas() -> None:
     shared = {**labels("NVIDIA-H800", memory=81559), f"{GPU}.replicas": "2"}
-    cards = read_node("n", shared, [GPU, f"{GPU}.shared"])
+    cards = read_cards("n", shared, [GPU, f"{GPU}.shared"])
     assert cards.by_resource == {GPU: "NVIDIA-H800", f"{GPU}.shared": "NVIDIA-H800/mps-80g*1/2"}
 
 
 @pytest.mark.parametrize("written", [90, 95, 96, 97, 98, 102])
 def test_a_shared_card_matches_names_with_similar_memory(written: int) -> None:
     """The design calls a card of 97871 MiB ``mps-90g``; it has 95.6 GiB, 97.9 thousand MiB and 102.6 GB."""
-    inventory = Inventory([read_node("n", {**labels(H20), f"{GPU}.replicas": "2"}, [f"{GPU}.shared"])])
+    inventory = Inventory([read_cards("n", {**labels(H20), f"{GPU}.replicas": "2"}, [f"{GPU}.shared"])])
     assert inventory.canonical(f"{H20}/mps-{written}g*1/2") == f"{H20}/mps-96g*1/2"
 
 
 @pytest.mark.parametrize("other", [f"{H20}/mps-80g*1/2", f"{H20}/mps-96g*1/4", "NVIDIA-H20/mps-96g*1/2", H20])
 def test_a_different_memory_replica_count_or_product_is_a_different_card(other: str) -> None:
-    inventory = Inventory([read_node("n", {**labels(H20), f"{GPU}.replicas": "2"}, [f"{GPU}.shared"])])
+    inventory = Inventory([read_cards("n", {**labels(H20), f"{GPU}.replicas": "2"}, [f"{GPU}.shared"])])
     assert inventory.canonical(other) == other
 
 
 def test_a_node_can_have_whole_cards_and_mig_slices() -> None:
     mig = {"nvidia.com/mig-1g.12gb.product": f"{H20}-MIG-1g.12gb", "nvidia.com/mig-1g.12gb.count": "2"}
-    cards = read_node("n", {**labels(H20), **mig}, [GPU, "nvidia.com/mig-1g.12gb", "nvidia.com/mig-3g.71gb"])
+    cards = read_cards("n", {**labels(H20), **mig}, [GPU, "nvidia.com/mig-1g.12gb", "nvidia.com/mig-3g.71gb"])
     assert cards.by_resource == {
         GPU: H20,
         "nvidia.com/mig-1g.12gb": f"{H20}/mig-1g.12gb-mixed",
@@ -49,16 +49,16 @@ def test_a_node_can_have_whole_cards_and_mig_slices() -> None:
 
 def test_cards_of_other_vendors_follow_the_same_rule() -> None:
     npu = {"huawei.com/npu.product": "Ascend-910B", "huawei.com/npu.memory": "65536"}
-    assert read_node("n", npu, ["cpu", "huawei.com/Ascend910"]).by_resource == {"huawei.com/Ascend910": "Ascend-910B"}
+    assert read_cards("n", npu, ["cpu", "huawei.com/Ascend910"]).by_resource == {"huawei.com/Ascend910": "Ascend-910B"}
 
 
 def test_if_a_resource_has_the_name_of_the_labels_only_it_counts_cards() -> None:
-    cards = read_node("n", labels(H20), [GPU, "nvidia.com/gpumem", "rdma/hca"])
+    cards = read_cards("n", labels(H20), [GPU, "nvidia.com/gpumem", "rdma/hca"])
     assert cards.by_resource == {GPU: H20}
 
 
 def test_resources_without_labels_are_not_cards() -> None:
-    assert read_node("n", {}, [GPU]).by_resource == {}
+    assert read_cards("n", {}, [GPU]).by_resource == {}
 
 
 @pytest.mark.parametrize(
@@ -72,14 +72,14 @@ def test_resources_without_labels_are_not_cards() -> None:
     ],
 )
 def test_an_invalid_label_is_ignored_and_reported(given: dict[str, str], field: str, cards: dict[str, str]) -> None:
-    read = read_node("n", given, [GPU])
+    read = read_cards("n", given, [GPU])
     assert [problem.field for problem in read.problems] == [f"metadata.labels[{field}]"]
     assert read.by_resource == cards
 
 
 @pytest.mark.parametrize("replicas", ["", "0", "two", "-2"])
 def test_shared_cards_without_a_number_of_shares_have_no_name(replicas: str) -> None:
-    read = read_node("n", {**labels(H20), f"{GPU}.replicas": replicas}, [GPU, f"{GPU}.shared"])
+    read = read_cards("n", {**labels(H20), f"{GPU}.replicas": replicas}, [GPU, f"{GPU}.shared"])
     assert read.by_resource == {GPU: H20}
     assert [problem.field for problem in read.problems] == [f"metadata.labels[{GPU}.replicas]"]
 
@@ -95,7 +95,7 @@ label_key = st.builds(
 
 @given(st.dictionaries(label_key | st.text(max_size=30), label_text, max_size=8), st.sets(label_key, max_size=5))
 def test_arbitrary_labels_raise_no_error(given: dict[str, str], resources: set[str]) -> None:
-    inventory = Inventory([read_node("n", given, [*resources, GPU, f"{GPU}.shared", "nvidia.com/mig-"])])
+    inventory = Inventory([read_cards("n", given, [*resources, GPU, f"{GPU}.shared", "nvidia.com/mig-"])])
     assert all(inventory.resources_of(name) for name in inventory.names)
 
 

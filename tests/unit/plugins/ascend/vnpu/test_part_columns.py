@@ -13,9 +13,10 @@ from scheduler.api.memory import Memory
 from scheduler.api.names import ASCEND_310P, NPU_CORE
 from scheduler.framework.session import Session
 from scheduler.plugins.ascend.cluster_reports import NO_REPORTS
+from scheduler.plugins.ascend.device_lists import NodeSources
 from scheduler.plugins.ascend.vnpu import part_columns
 from scheduler.plugins.ascend.vnpu.answers import NO_STATE
-from scheduler.plugins.ascend.vnpu.inventory import read_node
+from scheduler.plugins.ascend.vnpu.inventory import read_parts
 from scheduler.plugins.ascend.vnpu.ledger import PartLedger
 from scheduler.plugins.ascend.vnpu.part_columns import PartColumns, read_columns
 from tests.builders import Raw, World, feed
@@ -33,11 +34,11 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the nodes that were read."""
     read: list[str] = []
 
-    def reading(node: Any, *rest: Any) -> Any:
-        read.append(node.metadata.name)
-        return read_node(node, *rest)
+    def reading(sources: NodeSources, *rest: Any) -> Any:
+        read.append(sources.node.metadata.name)
+        return read_parts(sources, *rest)
 
-    monkeypatch.setattr("scheduler.plugins.ascend.vnpu.part_columns.read_node", reading)
+    monkeypatch.setattr("scheduler.plugins.ascend.vnpu.part_columns.read_parts", reading)
     return read
 
 
