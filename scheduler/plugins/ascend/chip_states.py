@@ -1,16 +1,20 @@
-"""The state of each chip, for tools that show it."""
+"""The state of each chip, for tools that show it, and the number of chips in each state, for metrics."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from scheduler.api.device_states import Device, DeviceState
+import numpy as np
+
+from scheduler.api.device_states import Availability, Device, DeviceState
 from scheduler.api.names import ACCELERATOR_TYPE
+from scheduler.api.node import Nodes
 from scheduler.api.objects import Node
 from scheduler.api.task import Task
+from scheduler.framework.figures import DeviceCounts
 from scheduler.framework.session import Session
 from scheduler.plugins.ascend.families.chip_310p_duo import CARD_TYPE
 from scheduler.plugins.ascend.family import DUO, STRATEGY, Family
-from scheduler.plugins.ascend.inventory import NodeChips
+from scheduler.plugins.ascend.inventory import NodeChips, whole_chips
 from scheduler.plugins.ascend.ledger import ChipLedger
 from scheduler.plugins.ascend.masks import NONE, ids_of, mask_of
 from scheduler.plugins.ascend.node_health import HEALTHY, REASONS, NodeHealth, SessionHealth
@@ -154,3 +158,21 @@ def _state(node: NodeChips, bit: int, free: int, parts: int, getting: Getting) -
         if applies:
             return state
     return DeviceState.FREE
+
+
+def chip_counts(ledger: ChipLedger, nodes: Nodes, position: int, health: NodeHealth) -> DeviceCounts:
+    """Counts the chips of one resource on each node, for metrics. The states are those of ``node_devices``, computed by
+    columns. ``position``: that of the resource in resource vectors.
+
+    On a node without allocatable chips all chips are unhealthy; the Node's capacity says how many there are.
+    """
+    masks = ledger.by_availability(health.codes != HEALTHY)
+    bits = np.stack([masks[each] for each in Availability], axis=1)
+    exhausted = ledger.allocatable <= 0
+    bits[exhausted] = 0
+    counts = np.bitwise_count(bits).astype(np.int64)
+    capacity = whole_chips(nodes.capacity[position])
+    counts[exhausted, list(Availability).index(Availability.UNHEALTHY)] = capacity[exhausted]
+    rows = np.flatnonzero(counts.any(axis=1))
+    names = nodes.names
+    return DeviceCounts(ledger.resource.name, [names[row] for row in rows.tolist()], counts[rows], bits[rows])

@@ -31,9 +31,8 @@ from scheduler.framework.registry import register_plugin, register_prefix
 from scheduler.framework.session import Session
 from scheduler.plugins.ascend import cluster_reports
 from scheduler.plugins.ascend.bindings import Bindings
-from scheduler.plugins.ascend.chip_counts import chip_counts
 from scheduler.plugins.ascend.chip_faults import chip_faults
-from scheduler.plugins.ascend.chip_states import node_devices
+from scheduler.plugins.ascend.chip_states import chip_counts, node_devices
 from scheduler.plugins.ascend.columns import ChipScore
 from scheduler.plugins.ascend.demand import CoreUse, Demand, Use
 from scheduler.plugins.ascend.family_choices import FamilyChoice, NodeKinds, advice, choices, node_kinds
@@ -43,8 +42,8 @@ from scheduler.plugins.ascend.node_health import SessionHealth
 from scheduler.plugins.ascend.npu_ledgers import NpuLedgers
 from scheduler.plugins.ascend.previous_nodes import PreviousNodes
 from scheduler.plugins.ascend.ranks import malformed_ranks, ranks_of
-from scheduler.plugins.ascend.rescheduling import graceful_exit, rescheduler
-from scheduler.plugins.ascend.rescheduling.dying_words import dying_words
+from scheduler.plugins.ascend.rescheduling import rescheduler
+from scheduler.plugins.ascend.rescheduling.job_config_maps import RESET_LABELS, dying_words
 from scheduler.plugins.ascend.rescheduling.rescheduler import Rescheduler
 from scheduler.plugins.ascend.rescheduling.state import Restart
 from scheduler.plugins.ascend.resources import ChipResource
@@ -82,7 +81,7 @@ class Ascend:
             optional_config_maps=rescheduler.CONFIG_MAPS,
             labelled_config_maps=frozenset(
                 [
-                    ("", graceful_exit.LABELS),
+                    ("", RESET_LABELS),
                     *((cluster_reports.NAMESPACE, labels) for labels in cluster_reports.LABELS),
                 ]
             ),

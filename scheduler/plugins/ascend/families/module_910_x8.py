@@ -1,16 +1,31 @@
 """Atlas 800 training servers: eight Ascend 910 chips in two HCCS rings of four.
 
 Only chips of one ring exchange data, so a Pod of up to four chips stays in one ring. The groups are table 1 of the NPU
-affinity scheduling design: group A is preferred to B, and B to C; within a group, nodes are ranked by the number of
-free chips in the other ring.
+affinity scheduling design, which ranks both rings together: all entries of group A come before those of B, and these
+before C; an entry is the number of free chips of the chosen ring and of the other one.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+import msgspec
+
 from scheduler.api.names import ACCELERATOR_TYPE, ASCEND_910, NPU
-from scheduler.plugins.ascend.family import Family, JobRequest
-from scheduler.plugins.ascend.selection.rings import CHIPS, RANKS, RING_SIZE, Group, two_rings
+from scheduler.plugins.ascend.family import Choice, Family, JobRequest, Request, Selection
+from scheduler.plugins.ascend.masks import first, groups_of, ids_of
+
+RING_SIZE: Final = 4
+CHIPS: Final = 2 * RING_SIZE
+RANKS: Final = 16
+"""Ranks of placements that fit are 0 (best) to RANKS - 1."""
+
+
+class Group(msgspec.Struct, frozen=True):
+    """Placements in a ring with ``chosen`` free chips; ``others``: free chips of the other ring, best first."""
+
+    chosen: int
+    others: tuple[int, ...]
+
 
 GROUPS: Final[Mapping[int, Sequence[Group]]] = {
     1: (
@@ -28,6 +43,27 @@ GROUPS: Final[Mapping[int, Sequence[Group]]] = {
     ),
     4: (Group(4, (0, 1, 2, 3, 4)),),
 }
+
+
+def two_rings(groups: Mapping[int, Sequence[Group]]) -> Selection:
+    """Chips of the ring that matches the first entry of the request's groups; of the left ring if both match. A request
+    for all chips needs a node with all chips free."""
+
+    def select(free: int, request: Request) -> Choice | None:
+        if request.chips == CHIPS:
+            return Choice(tuple(range(CHIPS)), 0) if free == first(CHIPS) else None
+        left, right = groups_of(free, RING_SIZE, CHIPS)
+        counts = left.bit_count(), right.bit_count()
+        rank = 0
+        for group in groups.get(request.chips, ()):
+            for other in group.others:
+                for ring, found in ((left, counts), (right, counts[::-1])):
+                    if found == (group.chosen, other):
+                        return Choice(tuple(ids_of(ring)[: request.chips]), rank)
+                rank += 1
+        return None
+
+    return select
 
 
 def _check(job: JobRequest) -> str:

@@ -2,6 +2,11 @@
 
 A Pod is concerned by a fault of its node, and by a fault of a chip that it uses. A chip with a network fault alone, or
 one that no Pod uses, concerns none. Only nodes with a fault are looked at one by one.
+
+The link of a chip may come up again after a job restarted because of it. A component marks the Pods that a failed link
+concerns as related to a fault, and they restart. The device plugin does not list the chip as faulty while it waits for
+the link to recover. For 20 seconds the chip counts as having a network fault, so that the job does not get it again
+(MindCluster's plugin: ``checkNodeCurNodeIsFault``).
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -20,7 +25,7 @@ from scheduler.api.reasons import Malformed
 from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import FINISHED_STATUSES, Task, TaskClass, TaskStatus
 from scheduler.plugins.ascend.chip_faults import core_chips
-from scheduler.plugins.ascend.chiplist import format_chips
+from scheduler.plugins.ascend.chiplist import ChipListError, format_chips, parse_chips
 from scheduler.plugins.ascend.cluster_reports import ClusterReports, Report
 from scheduler.plugins.ascend.device_lists import device_reports
 from scheduler.plugins.ascend.inventory import NodeChips
@@ -38,7 +43,8 @@ from scheduler.plugins.ascend.rescheduling.decision import (
     matters,
 )
 from scheduler.plugins.ascend.rescheduling.policy import Policy
-from scheduler.plugins.ascend.rescheduling.state import ChipFault, FaultNode
+from scheduler.plugins.ascend.rescheduling.state import ChipFault, FaultNode, Restart
+from scheduler.plugins.ascend.resources import ChipResource
 from scheduler.plugins.support.device_info import DeviceInfoError, device_info
 
 CARD_NETWORK_UNHEALTHY: Final = "CardNetworkUnhealthy"
@@ -47,6 +53,12 @@ FAULT_TYPE: Final = "fault-type"
 NOT_READY_TIME: Final = 10.0
 """Seconds for which a node may be not ready before it counts as faulty: a kubelet that restarts is not ready for some
 seconds, and its Pods go on."""
+LINK_DOWN: Final = "81078603"
+"""Fault code of a link that is down."""
+NOT_HANDLED: Final = "NotHandleFault"
+"""Handling of faults that may disappear without any action."""
+LINK_PAUSE: Final = 20
+"""Seconds from the restart during which the chip is not used."""
 _LABELLED: Final = {
     "software": Fault(SOFTWARE, "its program reported a fault (label fault-type)"),
     "Separate": Fault(RELATION, "it was reported as related to a fault (label fault-type)"),
@@ -234,3 +246,44 @@ def _requests_chips(cls: TaskClass) -> bool:
     amounts = (container.resources for container in containers if container.resources is not None)
     names = (name for each in amounts for name in (*(each.requests or ()), *(each.limits or ())))
     return any(name.startswith(HUAWEI_PREFIX) for name in names)
+
+
+def nodes_of_relation_faults(restarts: Iterable[Restart], now: float) -> set[str]:
+    """Returns the nodes with Pods that were related to a fault less than ``LINK_PAUSE`` seconds ago."""
+    return {
+        entry.node
+        for restart in restarts
+        if now < restart.time + LINK_PAUSE
+        for entry in restart.reasons
+        if entry.fault == RELATION
+    }
+
+
+def exclude_failed_links(
+    snapshot: Snapshot,
+    names: Iterable[str],
+    ledgers: Mapping[ChipResource, ChipLedger],
+    chips: Mapping[ChipResource, Mapping[int, NodeChips]],
+    reports: ClusterReports,
+    problems: list[Malformed],
+) -> None:
+    """Adds network faults to the chips of some nodes whose link is down. ``names``: the nodes; ``chips``: resource ->
+    row -> chips."""
+    rows = [(row, name) for name in sorted(names) if (row := snapshot.nodes.index.get(name)) is not None]
+    for resource, ledger in ledgers.items():
+        for row, name in rows:
+            if row not in chips[resource]:
+                continue
+            faults = chip_faults(resource.name, *device_reports(name, snapshot.config_maps, reports), problems)
+            ledger.add_network_faults(row, _failed_links(faults, resource.prefix))
+
+
+def _failed_links(faults: Iterable[ChipFault], prefix: str) -> int:
+    mask = NONE
+    for fault in faults:
+        if LINK_DOWN in fault.fault_code.split(",") and fault.fault_handling == NOT_HANDLED:
+            try:
+                mask |= parse_chips(fault.npu_name, prefix)
+            except ChipListError:
+                continue  # not a chip of this resource
+    return mask

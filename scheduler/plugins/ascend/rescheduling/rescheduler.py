@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from scheduler.api.decisions import ObjectWrite, group_ref
 from scheduler.api.job import Job
 from scheduler.api.kinds import CONFIG_MAP
-from scheduler.api.names import EVENT_RESCHEDULED, EVENT_WARNING, SYSTEM_NAMESPACE
+from scheduler.api.names import EVENT_RESCHEDULED, EVENT_WARNING, RESET_CONFIG_PREFIX, SYSTEM_NAMESPACE
 from scheduler.api.objects import ConfigMap
 from scheduler.api.reasons import Malformed, Refusal
 from scheduler.api.task import ALLOCATED_STATUSES, Task
@@ -23,7 +23,7 @@ from scheduler.plugins.ascend.cluster_reports import NAMESPACE, ClusterReports
 from scheduler.plugins.ascend.node_health import NodeHealth
 from scheduler.plugins.ascend.npu_ledgers import NpuLedgers
 from scheduler.plugins.ascend.ranks import NO_RANKS, is_number
-from scheduler.plugins.ascend.rescheduling import graceful_exit, reasons, state
+from scheduler.plugins.ascend.rescheduling import reasons, state
 from scheduler.plugins.ascend.rescheduling.decision import (
     SUB_HEALTH,
     Fault,
@@ -31,18 +31,23 @@ from scheduler.plugins.ascend.rescheduling.decision import (
     next_restart,
     remaining,
 )
-from scheduler.plugins.ascend.rescheduling.dying_words import name_of
 from scheduler.plugins.ascend.rescheduling.faults import (
     NodeFaults,
+    exclude_failed_links,
     faults_of_missing_nodes,
     faults_of_nodes,
     faults_of_pods,
     faults_without_chips,
     faulty_nodes,
     lost_nodes,
+    nodes_of_relation_faults,
     tasks_without_chips,
 )
-from scheduler.plugins.ascend.rescheduling.link_down import exclude_failed_links, nodes_of_relation_faults
+from scheduler.plugins.ascend.rescheduling.job_config_maps import (
+    graceful_exit,
+    may_exit_gracefully,
+    name_of,
+)
 from scheduler.plugins.ascend.rescheduling.pod_deletions import PodDeletions, Words
 from scheduler.plugins.ascend.rescheduling.policy import Policy, Strategy, has_policy, policy_of
 from scheduler.plugins.ascend.rescheduling.state import Entry, FaultNode, Restart, Retries, State, owner_of
@@ -270,10 +275,10 @@ class Rescheduler:
         session, problems = self._session, list[Malformed]()
         for key in self.restarts.keys() & self._policies.keys():
             restart, job = self.restarts[key], session.jobs[key]
-            if graceful_exit.concerns(restart):
-                name = f"{job.namespace}/{graceful_exit.PREFIX}{name_of(job)}"
+            if may_exit_gracefully(restart):
+                name = f"{job.namespace}/{RESET_CONFIG_PREFIX}{name_of(job)}"
                 config_map = session.snapshot.config_maps.get(name)
-                write = graceful_exit.written(config_map, restart, problems) if config_map is not None else None
+                write = graceful_exit(config_map, restart, problems) if config_map is not None else None
                 if write is not None:
                     session.decisions.writes.append(write)
         for problem in problems:

@@ -1,4 +1,4 @@
-"""Chips of one group: the first free count of a request's priorities that a group has, then the lowest group."""
+"""Selects chips by their groups (ring, card, half, mesh): any chips, chips of one group, or whole groups."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -10,8 +10,29 @@ Priorities = Mapping[int, Sequence[int]]
 """Number of requested chips -> numbers of free chips of a group, best first."""
 
 
+def any_chips(free: int, request: Request) -> Choice | None:
+    """Returns the lowest ids. A node with fewer free chips is better."""
+    number = free.bit_count()
+    return Choice(tuple(ids_of(free)[: request.chips]), number) if request.chips <= number else None
+
+
+def fullest_groups_first(size: int, chips: int) -> Selection:
+    """Selects any chips, those of the groups with the fewest free chips first, lowest ids first, in this order in the
+    annotation. A node with fewer free chips is better."""
+
+    def select(free: int, request: Request) -> Choice | None:
+        number = free.bit_count()
+        if request.chips > number:
+            return None
+        groups = sorted((ids_of(group) for group in groups_of(free, size, chips)), key=len)
+        return Choice(tuple([chip for group in groups for chip in group][: request.chips]), number)
+
+    return select
+
+
 def one_group(size: int, chips: int, priorities: Priorities) -> Selection:
-    """All chips from one group of ``size`` chips. The penalty is the position of the group's free count among the
+    """Selects all chips from one group of ``size`` chips: the first free count of the request's priorities that a group
+    has, then the lowest group. The penalty is the position of the group's free count among the
     priorities of the request; requests without priorities fit nowhere."""
 
     def select(free: int, request: Request) -> Choice | None:
@@ -26,7 +47,7 @@ def one_group(size: int, chips: int, priorities: Priorities) -> Selection:
 
 
 def one_or_more_groups(size: int, chips: int) -> Selection:
-    """Fewer than ``size`` chips come from the group that keeps the fewest free; a multiple of ``size`` takes whole
+    """Selects fewer than ``size`` chips from the group that keeps the fewest free; a multiple of ``size`` takes whole
     groups. The penalty is the number of other groups that would do as well, then the number of chips that stay free.
     Other requests take any chips, and their penalty is the number of chips that stay free."""
 
@@ -46,7 +67,7 @@ def one_or_more_groups(size: int, chips: int) -> Selection:
 
 
 def least_left(size: int) -> Priorities:
-    """Priorities for every request up to ``size``: the fewer chips the group keeps free, the better."""
+    """Returns priorities for every request up to ``size``: the fewer chips the group keeps free, the better."""
     return {chips: range(chips, size + 1) for chips in range(1, size + 1)}
 
 
