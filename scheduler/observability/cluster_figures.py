@@ -14,7 +14,7 @@ from scheduler.api.memory import Memory
 from scheduler.api.node import Nodes
 from scheduler.api.resource import MEMORY_INDEX, PODS_INDEX, Dimensions, Vector
 from scheduler.framework.figures import DeviceCounts
-from scheduler.plugins.capacity_card.discovery import Inventory, inventory_of
+from scheduler.plugins.capacity_card.discovery import CardInventory, inventory_of
 
 WORKLOADS: Final = ("online", "offline", "other")
 
@@ -71,7 +71,7 @@ class ClusterFigures(Collector):
         return (allocatable, allocated, cards)
 
 
-def card_counts(inventory: Inventory, nodes: Nodes, dimensions: Dimensions) -> NDArray[np.float64]:
+def card_counts(inventory: CardInventory, nodes: Nodes, dimensions: Dimensions) -> NDArray[np.float64]:
     """Counts the cards of all nodes. Shape (cards, states): the cards by code, the states as in ``CARD_STATES``."""
     counts = np.zeros((len(inventory.names), len(CARD_STATES)))
     for resource, by_node in cards_by_node(inventory, nodes, dimensions).items():
@@ -82,7 +82,7 @@ def card_counts(inventory: Inventory, nodes: Nodes, dimensions: Dimensions) -> N
     return counts
 
 
-def cards_by_node(inventory: Inventory, nodes: Nodes, dimensions: Dimensions) -> dict[str, NDArray[np.float64]]:
+def cards_by_node(inventory: CardInventory, nodes: Nodes, dimensions: Dimensions) -> dict[str, NDArray[np.float64]]:
     """Counts the cards of each node by the resource that counts them. Shape (nodes, states), the states as in
     ``CARD_STATES``."""
     found = {}

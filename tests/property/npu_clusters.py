@@ -24,7 +24,7 @@ from scheduler.api.names import (
 from scheduler.cache import ClusterCache
 from scheduler.framework.extension import NODE_DEVICES
 from scheduler.plugins.ascend.chiplist import format_chips, parse_chips
-from scheduler.plugins.ascend.family import DISTRIBUTED, Family, Request
+from scheduler.plugins.ascend.family import DISTRIBUTED, ChipRequest, Family
 from scheduler.plugins.ascend.masks import first, ids_of, mask_of
 from scheduler.plugins.ascend.resources import ChipResource
 from scheduler.plugins.ascend.super_pod_plans import ID
@@ -44,8 +44,8 @@ class Job(NamedTuple):
     pods: int
 
     @property
-    def request(self) -> Request:
-        return Request(self.chips, self.pods > 1)
+    def request(self) -> ChipRequest:
+        return ChipRequest(self.chips, self.pods > 1)
 
 
 def random_job(random: Random, family: Family, size: int) -> Job:

@@ -26,7 +26,7 @@ SERVER_INDEX: Final = "serverIndex"
 _INTERNAL_IP: Final = "InternalIP"
 
 
-class PodAnnotations:
+class ChipAnnotations:
     """Builds the annotations of the Pods that one session binds."""
 
     def __init__(self, times: NodeTimes) -> None:

@@ -18,9 +18,9 @@ from scheduler.api.names import (
 )
 from scheduler.api.task import Task
 from scheduler.framework.session import Session
-from scheduler.plugins.ascend.annotations import PodAnnotations
+from scheduler.plugins.ascend.annotations import ChipAnnotations
 from scheduler.plugins.ascend.chiplist import format_chips
-from scheduler.plugins.ascend.demand import Demand
+from scheduler.plugins.ascend.demand import ChipDemand
 from scheduler.plugins.ascend.npu_ledgers import NpuLedgers
 from scheduler.plugins.ascend.sharing.quota import ShareUse, annotations_of, copied
 from scheduler.plugins.ascend.super_pod_plans import ID, SuperPodPlans
@@ -35,7 +35,7 @@ class Bindings:
     def __init__(
         self,
         session: Session,
-        demand: Demand,
+        demand: ChipDemand,
         ledgers: NpuLedgers,
         plans: SuperPodPlans,
         ranks: Callable[[Job], Mapping[str, str]],
@@ -127,5 +127,5 @@ class Bindings:
         return self._of_parts(task, row, use.resource.name, names) | annotations_of(use.quota)
 
     @cached_property
-    def _annotations(self) -> PodAnnotations:
-        return PodAnnotations(self._session.once(NodeTimes))
+    def _annotations(self) -> ChipAnnotations:
+        return ChipAnnotations(self._session.once(NodeTimes))

@@ -20,7 +20,7 @@ from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import Task
 from scheduler.framework.columns import Counts
 from scheduler.framework.node_values import NodeReading, NodeValues, Source, node_columns
-from scheduler.plugins.ascend.cluster_reports import ClusterReports, Report
+from scheduler.plugins.ascend.cluster_reports import ClusterReports, NodeReport
 from scheduler.plugins.ascend.device_lists import NodeSources
 from scheduler.plugins.ascend.inventory import ChipRules, NodeChips, read_chips, whole_chips
 from scheduler.plugins.ascend.masks import ALL, NONE, Masks
@@ -82,7 +82,7 @@ def read_columns(snapshot: Snapshot, rules: ChipRules, position: int, reports: C
     allocatable = cache(lambda: whole_chips(nodes.allocatable[position]))
 
     def read(
-        row: int, node: Node, config_map: ConfigMap | None, copied: Report | None, tasks: tuple[Task, ...] | None
+        row: int, node: Node, config_map: ConfigMap | None, copied: NodeReport | None, tasks: tuple[Task, ...] | None
     ) -> NodeChips:
         return read_chips(NodeSources(node, config_map, copied, tasks or ()), rules, int(allocatable()[row]))
 

@@ -17,13 +17,13 @@ from scheduler.plugins.ascend.family import DUO, STRATEGY, Family
 from scheduler.plugins.ascend.inventory import NodeChips, whole_chips
 from scheduler.plugins.ascend.ledger import ChipLedger
 from scheduler.plugins.ascend.masks import NONE, ids_of, mask_of
-from scheduler.plugins.ascend.node_health import HEALTHY, REASONS, NodeHealth, SessionHealth
+from scheduler.plugins.ascend.node_health import HEALTHY, REASONS, HealthColumns, SessionHealth
 from scheduler.plugins.ascend.npu_ledgers import NpuLedgers
 from scheduler.plugins.ascend.resolve import resolve
 from scheduler.plugins.ascend.resources import ChipResource
 from scheduler.plugins.ascend.vnpu.devices import parse_devices
 from scheduler.plugins.ascend.vnpu.inventory import NodeParts
-from scheduler.plugins.ascend.vnpu.selection import Use
+from scheduler.plugins.ascend.vnpu.selection import PartUse
 
 Getting = list[tuple[str, int, bool]]
 """Tasks that the session placed on one node: key, mask of their chips, and whether they are pipelined."""
@@ -47,7 +47,7 @@ def node_devices(session: Session, ledgers: NpuLedgers, health: SessionHealth) -
 def _chip_states(
     ledger: ChipLedger,
     nodes: Sequence[Node],
-    health: NodeHealth,
+    health: HealthColumns,
     chips: Mapping[int, NodeChips],
     shares: Shares,
     tasks: Mapping[str, Task],
@@ -74,7 +74,7 @@ def _chip_states(
             yield Device(name, resource.name, chip_name, state, tuple(pods), group, group_name, note, node.published)
 
 
-def _note(row: int, node: NodeChips, health: NodeHealth) -> str:
+def _note(row: int, node: NodeChips, health: HealthColumns) -> str:
     """What is wrong with the node as a whole."""
     if health.codes[row] != HEALTHY:
         return REASONS[health.codes[row]].removeprefix("node(s) were ")
@@ -118,7 +118,7 @@ def _is_of(resource: ChipResource, node: NodeParts) -> bool:
     return node.model is not None and node.model.resource == resource.name
 
 
-def _chips(uses: Iterable[Use]) -> int:
+def _chips(uses: Iterable[PartUse]) -> int:
     return mask_of(use.chip for use in uses)
 
 
@@ -160,7 +160,7 @@ def _state(node: NodeChips, bit: int, free: int, parts: int, getting: Getting) -
     return DeviceState.FREE
 
 
-def chip_counts(ledger: ChipLedger, nodes: Nodes, position: int, health: NodeHealth) -> DeviceCounts:
+def chip_counts(ledger: ChipLedger, nodes: Nodes, position: int, health: HealthColumns) -> DeviceCounts:
     """Counts the chips of one resource on each node, for metrics. The states are those of ``node_devices``, computed by
     columns. ``position``: that of the resource in resource vectors.
 

@@ -25,7 +25,7 @@ LABELS: Final = ("mx-consumer-cim=true", "mx-consumer-volcano=true")
 _PREFIXES: Final = tuple(f"{NAMESPACE}/{CLUSTER_INFO_PREFIX}{kind}" for kind in ("device-", "switch-", "node-cm"))
 
 
-class Report(NamedTuple):
+class NodeReport(NamedTuple):
     """The report of one ConfigMap about one node."""
 
     namespace: str
@@ -36,7 +36,7 @@ class Report(NamedTuple):
 
 
 class ClusterReports(NamedTuple):
-    reports: Mapping[str, Report]
+    reports: Mapping[str, NodeReport]
     """Name of the ConfigMap that was copied (``mindx-dl-deviceinfo-<node>``) -> its report."""
     problems: tuple[Malformed, ...]
 
@@ -73,7 +73,7 @@ def _read(config_maps: Mapping[str, ConfigMap], before: _Kept | None) -> _Kept:
 def _together(parts: Sequence[ClusterReports]) -> ClusterReports:
     if not parts:
         return NO_REPORTS
-    reports: dict[str, Report] = {}
+    reports: dict[str, NodeReport] = {}
     for part in parts:
         twice = reports.keys() & part.reports.keys()
         newest = {name: max(reports[name], part.reports[name], key=_published) for name in twice}
@@ -82,7 +82,7 @@ def _together(parts: Sequence[ClusterReports]) -> ClusterReports:
     return ClusterReports(reports, tuple(problem for part in parts for problem in part.problems))
 
 
-def _parse(config_map: ConfigMap, before: Mapping[str, Report]) -> ClusterReports:
+def _parse(config_map: ConfigMap, before: Mapping[str, NodeReport]) -> ClusterReports:
     meta = config_map.metadata
     field = f"data[{meta.name}]"
     text = (config_map.data or {}).get(meta.name)
@@ -96,7 +96,7 @@ def _parse(config_map: ConfigMap, before: Mapping[str, Report]) -> ClusterReport
         return ClusterReports({}, (problem,))
     reports = {}
     for name, raw in entries.items():
-        report = Report(meta.namespace, meta.name, f"{field}[{name}]", bytes(raw).decode())
+        report = NodeReport(meta.namespace, meta.name, f"{field}[{name}]", bytes(raw).decode())
         kept = before.get(name)
         reports[name] = kept if kept == report else report
     return ClusterReports(reports, ())
@@ -106,7 +106,7 @@ class _Dated(msgspec.Struct):
     UpdateTime: int = 0
 
 
-def _published(report: Report) -> int:
+def _published(report: NodeReport) -> int:
     """The time of a report in seconds; 0 if it has none."""
     try:
         return msgspec.json.decode(report.text, type=_Dated).UpdateTime

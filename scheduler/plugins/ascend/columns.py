@@ -8,7 +8,7 @@ import numpy as np
 
 from scheduler.api.node import Column, Mask, Rows
 from scheduler.framework.columns import Counts, Scope
-from scheduler.plugins.ascend.demand import Use
+from scheduler.plugins.ascend.demand import ChipUse
 from scheduler.plugins.ascend.ledger import ChipLedger
 from scheduler.plugins.ascend.placements import UNFIT, placements
 
@@ -29,7 +29,7 @@ class ChipFilter:
     scope = Scope.NODE
     unresolvable = False
 
-    def __init__(self, ledger: ChipLedger, use: Use, chips: int) -> None:
+    def __init__(self, ledger: ChipLedger, use: ChipUse, chips: int) -> None:
         """``chips``: the request of one Pod."""
         self._ledger = ledger
         self._use = use
@@ -84,7 +84,7 @@ class ChipScore:
 
     scope = Scope.NODE
 
-    def __init__(self, ledger: ChipLedger, use: Use, chips: int, sub_healthy: Mask | None = None) -> None:
+    def __init__(self, ledger: ChipLedger, use: ChipUse, chips: int, sub_healthy: Mask | None = None) -> None:
         """``chips``: the request of one Pod; ``sub_healthy``: of shape (nodes,), None if no node is."""
         family = use.family
         self._sub_healthy = sub_healthy

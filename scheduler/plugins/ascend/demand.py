@@ -18,7 +18,7 @@ from scheduler.api.names import (
 from scheduler.api.reasons import Malformed, Refusal
 from scheduler.api.resource import Dimensions, format_amount
 from scheduler.api.task import Task, TaskClass, TaskStatus
-from scheduler.plugins.ascend.family import Family, JobRequest, Request
+from scheduler.plugins.ascend.family import ChipRequest, Family, JobRequest
 from scheduler.plugins.ascend.init_containers import unserved, without_whole_nodes
 from scheduler.plugins.ascend.npu_requests import NPUS, NpuRequests, active_tasks
 from scheduler.plugins.ascend.rescheduling.policy import SubHealth, has_policy, policy_of
@@ -26,7 +26,7 @@ from scheduler.plugins.ascend.resolve import JOB_LABELS, resolve
 from scheduler.plugins.ascend.resources import MILLI, ChipResource, units
 from scheduler.plugins.ascend.sharing.quota import RESOURCES as SHARED_RESOURCES
 from scheduler.plugins.ascend.sharing.quota import SHARING, ShareUse, labels_of, quota_of
-from scheduler.plugins.ascend.vnpu.models import Model
+from scheduler.plugins.ascend.vnpu.models import ChipModel
 from scheduler.plugins.ascend.vnpu.requests import REASON_REQUEST, request_of, resource_of
 from scheduler.plugins.ascend.vnpu.requests import check as check_request
 
@@ -34,7 +34,7 @@ _SCHEDULER: Final = "scheduler"
 """The task of a framework's scheduler, which requests no chips."""
 
 
-class Use(NamedTuple):
+class ChipUse(NamedTuple):
     """How the Pods of a job use chips."""
 
     family: Family
@@ -53,8 +53,8 @@ class Use(NamedTuple):
     by_policy: bool = False
     """The annotation ``huawei.com/schedule_policy`` has chosen the family, not the traits of the job."""
 
-    def request(self, chips: int) -> Request:
-        return Request(chips, self.several)
+    def request(self, chips: int) -> ChipRequest:
+        return ChipRequest(chips, self.several)
 
     @property
     def without_faults(self) -> bool:
@@ -81,7 +81,7 @@ class _CoreTasks(NamedTuple):
     tasks: list[Task]
 
 
-class Demand(NpuRequests):
+class ChipDemand(NpuRequests):
     """How the jobs of one session use chips."""
 
     def __init__(
@@ -91,7 +91,7 @@ class Demand(NpuRequests):
         owned_elsewhere: Iterable[str] = (),
         *,
         preset_virtual: bool = False,
-        models: Container[Model] = (),
+        models: Container[ChipModel] = (),
         report: Callable[[Malformed], None] = lambda _: None,
     ) -> None:
         """``super_pod_size``: the largest number of nodes of a super pod. ``owned_elsewhere``: resources about which
@@ -105,12 +105,12 @@ class Demand(NpuRequests):
         self._preset_virtual = preset_virtual
         self.basis = super_pod_size, tuple(sorted(owned)), preset_virtual, self._npus
         """All that the use of chips by a job depends on, except the job."""
-        self._known: dict[str, Use | CoreUse | ShareUse | Refusal | None] = {}
+        self._known: dict[str, ChipUse | CoreUse | ShareUse | Refusal | None] = {}
 
-    def use(self, job: Job) -> Use | None:
+    def use(self, job: Job) -> ChipUse | None:
         """How the job uses chips; None if it uses none, or if it is refused."""
         found = self._of(job)
-        return found if isinstance(found, Use) else None
+        return found if isinstance(found, ChipUse) else None
 
     def core_use(self, job: Job) -> CoreUse | None:
         """How the job uses parts of chips; None if it uses none, or if it is refused."""
@@ -122,11 +122,11 @@ class Demand(NpuRequests):
         found = self._of(job)
         return found if isinstance(found, ShareUse) else None
 
-    def use_with(self, job: Job, changed: Mapping[str, str]) -> Use | Refusal | None:
+    def use_with(self, job: Job, changed: Mapping[str, str]) -> ChipUse | Refusal | None:
         """Returns how a job would use whole chips with another trait or policy, or why it would be refused; None: it
         uses none. ``changed``: trait or ``huawei.com/schedule_policy`` -> its value."""
         found = self._compute_use(job, changed)
-        return found if isinstance(found, Use | Refusal) else None
+        return found if isinstance(found, ChipUse | Refusal) else None
 
     def resource(self, job: Job) -> ChipResource | None:
         """The resource of the whole chips that pending Pods of a job request; None if there are none or several."""
@@ -141,12 +141,12 @@ class Demand(NpuRequests):
         found = self._of(job)
         return found if isinstance(found, Refusal) else None
 
-    def _of(self, job: Job) -> Use | CoreUse | ShareUse | Refusal | None:
+    def _of(self, job: Job) -> ChipUse | CoreUse | ShareUse | Refusal | None:
         if job.key not in self._known:
             found = job.remember("use of chips", self.basis, partial(self._compute_use, job))
             if isinstance(found, _CoreTasks):
                 self._known[job.key] = self._compute_core_use(job, found)
-            elif isinstance(found, Use | ShareUse):
+            elif isinstance(found, ChipUse | ShareUse):
                 self._known[job.key] = found._replace(avoids_sub_health=self._avoids_sub_health(job))
             else:
                 self._known[job.key] = found
@@ -155,7 +155,7 @@ class Demand(NpuRequests):
     # --- checking ---
     def _compute_use(
         self, job: Job, changed: Mapping[str, str] = MappingProxyType({})
-    ) -> "Use | _CoreTasks | ShareUse | Refusal | None":
+    ) -> "ChipUse | _CoreTasks | ShareUse | Refusal | None":
         """Returns how a job uses chips, or why it is refused; None: it requests none. ``changed``: as in
         ``use_with``."""
         if self._asks_for_none(job):
@@ -215,7 +215,7 @@ class Demand(NpuRequests):
         problem = family.check(request)
         if problem:
             return Refusal(REASON_REQUEST, problem)
-        use = Use(family, resource, npu_pods > 1, by_policy=policies.get(SCHEDULE_POLICY) in family.policies)
+        use = ChipUse(family, resource, npu_pods > 1, by_policy=policies.get(SCHEDULE_POLICY) in family.policies)
         if not family.super_pods:
             return use
         nodes = max(block // family.chips, 1)

@@ -22,7 +22,7 @@ from scheduler.api.objects import ConfigMap, Node
 from scheduler.api.reasons import Malformed
 from scheduler.api.task import Task
 from scheduler.plugins.ascend.chiplist import ChipListError, parse_chips
-from scheduler.plugins.ascend.cluster_reports import ClusterReports, Report
+from scheduler.plugins.ascend.cluster_reports import ClusterReports, NodeReport
 from scheduler.plugins.ascend.masks import ALL, NONE
 from scheduler.plugins.ascend.resources import ChipResource
 from scheduler.plugins.support.device_info import DeviceInfoError, device_info, sub_healthy_chips
@@ -35,7 +35,7 @@ lists every second while chips are assigned."""
 
 def device_reports(
     node: str, config_maps: Mapping[str, ConfigMap], reports: ClusterReports
-) -> tuple[ConfigMap | None, Report | None]:
+) -> tuple[ConfigMap | None, NodeReport | None]:
     """Returns the ConfigMap of the device plugin of a node, and ClusterD's copy of it."""
     name = f"{DEVICE_INFO_CONFIGMAP_PREFIX}{node}"
     return config_maps.get(f"{DEVICE_INFO_NAMESPACE}/{name}"), reports.reports.get(name)
@@ -47,7 +47,7 @@ class NodeSources(NamedTuple):
     node: Node
     config_map: ConfigMap | None
     """The ConfigMap of its device plugin."""
-    copied: Report | None
+    copied: NodeReport | None
     """ClusterD's copy of the ConfigMap, which is outdated if ClusterD does not run."""
     tasks: Sequence[Task]
     """The Pods on the node that hold or request chips."""
@@ -86,7 +86,7 @@ def reported_lists(resource: ChipResource, sources: NodeSources, problems: list[
     reports = [] if copied is None else [copied]
     if config_map is not None:
         meta, text = config_map.metadata, (config_map.data or {}).get(DEVICE_INFO_KEY, "")
-        reports.append(Report(meta.namespace, meta.name, f"data[{DEVICE_INFO_KEY}]", text))
+        reports.append(NodeReport(meta.namespace, meta.name, f"data[{DEVICE_INFO_KEY}]", text))
     readable = [lists for report in reports if (lists := _lists_of(resource, report, problems)) is not None]
     if len(readable) > 1:
         return max(readable, key=lambda lists: (not lists.malformed, lists.published))
@@ -99,7 +99,7 @@ def reported_lists(resource: ChipResource, sources: NodeSources, problems: list[
     return None if lists is None else lists._replace(annotated=True)
 
 
-def _lists_of(resource: ChipResource, report: Report, problems: list[Malformed]) -> Lists | None:
+def _lists_of(resource: ChipResource, report: NodeReport, problems: list[Malformed]) -> Lists | None:
     source = _Source("ConfigMap", report.namespace, report.name, report.field, problems)
     try:
         info = device_info(report.text)

@@ -16,7 +16,7 @@ DISTRIBUTED: Final = "distributed"
 """Labels of jobs and Pods that choose a family; ``accelerator-type`` in the node selector is the fourth trait."""
 
 
-class Request(NamedTuple):
+class ChipRequest(NamedTuple):
     """The chips that one Pod requests."""
 
     chips: int
@@ -33,7 +33,7 @@ class Choice(NamedTuple):
     """How good the node is for the Pod: 0 is best; always less than ``Family.penalties``."""
 
 
-Selection = Callable[[int, Request], Choice | None]
+Selection = Callable[[int, ChipRequest], Choice | None]
 """selection(free, request): the choice among the chips of the mask ``free``; None if the request does not fit. A pure
 function: the same arguments always give the same choice."""
 

@@ -18,7 +18,7 @@ from scheduler.api.job import Job
 from scheduler.api.names import ACCELERATOR_TYPE, NPU, SCHEDULE_POLICY, SERVER_TYPE
 from scheduler.api.node import NodeFacts
 from scheduler.api.reasons import Refusal
-from scheduler.plugins.ascend.demand import Demand
+from scheduler.plugins.ascend.demand import ChipDemand
 from scheduler.plugins.ascend.families import FAMILIES
 from scheduler.plugins.ascend.family import DUO, STRATEGY, Family
 from scheduler.plugins.ascend.ledger import ChipLedger
@@ -115,7 +115,7 @@ def selector_of(accelerator_type: str, resource: str) -> tuple[Family, Setting] 
     return None
 
 
-def choices(job: Job, demand: Demand, kinds: NodeKinds) -> Sequence[FamilyChoice]:
+def choices(job: Job, demand: ChipDemand, kinds: NodeKinds) -> Sequence[FamilyChoice]:
     """Returns the other families that a job could have, best first: those that accept it as it is, those that labels of
     nodes confirm, those of most nodes."""
     resource, use = demand.resource(job), demand.use(job)

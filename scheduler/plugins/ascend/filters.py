@@ -11,11 +11,11 @@ from scheduler.api.task import TaskClass
 from scheduler.framework.columns import CodedFilter, Filter, MaskFilter, RefusingFilter
 from scheduler.framework.session import Session
 from scheduler.plugins.ascend.columns import ChipFilter
-from scheduler.plugins.ascend.demand import CoreUse, Demand, Use
+from scheduler.plugins.ascend.demand import ChipDemand, ChipUse, CoreUse
 from scheduler.plugins.ascend.family import Family
 from scheduler.plugins.ascend.family_choices import selector_of
 from scheduler.plugins.ascend.init_containers import requests_of_init_containers
-from scheduler.plugins.ascend.node_health import REASONS, NodeHealth, SessionHealth
+from scheduler.plugins.ascend.node_health import REASONS, HealthColumns, SessionHealth
 from scheduler.plugins.ascend.npu_ledgers import NpuLedgers
 from scheduler.plugins.ascend.resources import ChipResource
 from scheduler.plugins.ascend.sharing.columns import share_filters
@@ -23,7 +23,7 @@ from scheduler.plugins.ascend.sharing.quota import SHARED_NODE, ShareUse
 from scheduler.plugins.ascend.super_pod_plans import SuperPodPlans
 from scheduler.plugins.ascend.vnpu.columns import part_filters
 from scheduler.plugins.ascend.vnpu.requests import request_of
-from scheduler.plugins.ascend.vnpu.static import DeviceFilter
+from scheduler.plugins.ascend.vnpu.static import VirtualDeviceFilter
 
 _SUB_HEALTHY: Final = "node(s) were sub-healthy, which the job's subHealthyStrategy excludes"
 NOT_CHOSEN: Final = "node(s) were not chosen for the job in its super pods"
@@ -35,7 +35,7 @@ class NodeFilters:
     def __init__(
         self,
         session: Session,
-        demand: Demand,
+        demand: ChipDemand,
         health: SessionHealth,
         ledgers: NpuLedgers,
         plans: SuperPodPlans,
@@ -47,7 +47,7 @@ class NodeFilters:
         self._plans = plans
         self._family_filters: dict[tuple[Family, ChipResource, bool], list[Filter]] = {}
 
-    def of(self, cls: TaskClass, use: Use | CoreUse | ShareUse | None) -> list[Filter]:
+    def of(self, cls: TaskClass, use: ChipUse | CoreUse | ShareUse | None) -> list[Filter]:
         """The filters for the tasks of a class. ``use``: how their job uses chips."""
         if isinstance(use, ShareUse) and self._demand.chips(cls, use.resource):
             return self._share_filters(use)
@@ -56,11 +56,11 @@ class NodeFilters:
             return [*self._part_filters(use), *part_filters(self._ledgers.parts, use.resource, request)]
         if not self._demand.asks(cls) and not self._demand.cores(cls):
             devices = (ledger for ledger in self._ledgers.devices if ledger.nodes and ledger.concerns(cls))
-            return [*map(DeviceFilter, devices), *self._health_filters(use)]
-        chips = self._demand.chips(cls, use.resource) if isinstance(use, Use) else 0
-        if isinstance(use, Use) and not chips:
+            return [*map(VirtualDeviceFilter, devices), *self._health_filters(use)]
+        chips = self._demand.chips(cls, use.resource) if isinstance(use, ChipUse) else 0
+        if isinstance(use, ChipUse) and not chips:
             return [RefusingFilter(f"the family of the job has {use.resource.name} only")]
-        if not isinstance(use, Use) or chips not in use.family.sizes:
+        if not isinstance(use, ChipUse) or chips not in use.family.sizes:
             return [RefusingFilter("node(s) had no chips of a family that fits the job")]
         filters = [
             *self._nodes_of(use.family, use.resource, use.by_policy),
@@ -74,7 +74,7 @@ class NodeFilters:
         return filters
 
     def _nodes_of(self, family: Family, resource: ChipResource, by_policy: bool) -> list[Filter]:
-        """The filters of the nodes of a family, whatever their chips. ``by_policy``: as in ``Use``."""
+        """The filters of the nodes of a family, whatever their chips. ``by_policy``: as in ``ChipUse``."""
         filters = self._family_filters.get((family, resource, by_policy))
         if filters is None:
             ledger = self._ledgers.whole[resource]
@@ -133,7 +133,7 @@ class NodeFilters:
             MaskFilter(~self._ledgers.whole[resource].contradictory, "node(s) listed more free chips than were idle"),
         ]
 
-    def _part_health(self) -> NodeHealth:
+    def _part_health(self) -> HealthColumns:
         """The health of the nodes with AI cores."""
         parts = self._ledgers.parts
 
@@ -159,7 +159,7 @@ class NodeFilters:
         shared = share_filters(shares, use, own, len(self._session.nodes))
         return [*self._open_nodes(use.resource), *shared, *self._sub_health(use)]
 
-    def _health_filters(self, use: Use | CoreUse | ShareUse | None) -> list[Filter]:
+    def _health_filters(self, use: ChipUse | CoreUse | ShareUse | None) -> list[Filter]:
         """The filters for the Pods without chips of a job with chips: a fault of their node would restart the job."""
         if isinstance(use, CoreUse):
             return self._part_filters(use)
@@ -167,13 +167,13 @@ class NodeFilters:
             return []
         return [CodedFilter(self._health.of(use.resource).codes, REASONS), *self._sub_health(use)]
 
-    def _sub_health(self, use: Use | ShareUse) -> list[Filter]:
+    def _sub_health(self, use: ChipUse | ShareUse) -> list[Filter]:
         """The filter of the nodes without faults that the job avoids; none if it ignores these."""
         if not use.avoids_sub_health:
             return []
         return [MaskFilter(~self._health.sub_healthy(use.resource), _SUB_HEALTHY)]
 
-    def _planned(self, cls: TaskClass, use: Use) -> Filter:
+    def _planned(self, cls: TaskClass, use: ChipUse) -> Filter:
         """The filter of the nodes that were chosen for a job as a whole. Without a choice it passes no node, so that no
         Pods are evicted for a part of the job."""
         rows: Rows = np.zeros(0, dtype=np.intp)

@@ -17,7 +17,7 @@ from scheduler.plugins.ascend.resources import ChipRequests, ChipResource
 from scheduler.plugins.ascend.sharing.quota import share_of
 
 
-class Holding(NamedTuple):
+class ChipHolding(NamedTuple):
     """The chips of one Pod on a node, as far as they are known."""
 
     held: int = NONE
@@ -32,7 +32,7 @@ class Holding(NamedTuple):
 
 def holding(
     resource: ChipResource, task: Task, requests: ChipRequests, since: float, problems: list[Malformed]
-) -> Holding:
+) -> ChipHolding:
     """Returns the chips of a Pod on a node, and adds what is wrong to ``problems``. ``since``: Unix time from which on
     bindings are recorded."""
     shares = share_of(task) is not None  # of one chip, whatever it requests
@@ -43,9 +43,9 @@ def holding(
         annotations.report_unknown(
             f"its annotations of devices were changed on node {task.node} {MAX_EARLIER} times or more"
         )
-        return Holding(recorded, ALL & ~recorded, whole - recorded.bit_count(), True)
+        return ChipHolding(recorded, ALL & ~recorded, whole - recorded.bit_count(), True)
     if recorded:
-        return Holding(
+        return ChipHolding(
             recorded, (annotations.differing_from(recorded) | annotations.changed(earlier, recorded)) & ~recorded
         )
     mounted, assigned = annotations.mounted(), annotations.assigned()
@@ -54,9 +54,9 @@ def holding(
             f"its binding to node {task.node} has no record that the scheduler signed "
             f"(annotated: {annotations.listed(mounted | assigned)})"
         )
-        return Holding(NONE, mounted | assigned | earlier, whole, True)
+        return ChipHolding(NONE, mounted | assigned | earlier, whole, True)
     held = mounted or assigned
-    return Holding(held, (assigned | annotations.changed(earlier, held)) & ~held, max(whole - held.bit_count(), 0))
+    return ChipHolding(held, (assigned | annotations.changed(earlier, held)) & ~held, max(whole - held.bit_count(), 0))
 
 
 def malformed_annotation(task: Task, key: str, problem: str) -> Malformed:

@@ -27,7 +27,7 @@ from scheduler.api.task import Task, TaskStatus
 from scheduler.plugins.ascend.chiplist import ChipListError, format_chips, parse_chips
 from scheduler.plugins.ascend.cluster_reports import ClusterReports
 from scheduler.plugins.ascend.device_lists import Lists, NodeSources, device_reports, reported_lists
-from scheduler.plugins.ascend.holdings import Holding, disagreement, holding
+from scheduler.plugins.ascend.holdings import ChipHolding, disagreement, holding
 from scheduler.plugins.ascend.masks import ALL, NONE, highest, ids_of, lowest
 from scheduler.plugins.ascend.resources import MILLI, ChipRequests, ChipResource
 from scheduler.plugins.ascend.sharing.quota import FULL, Quota, is_shared, share_of
@@ -180,7 +180,7 @@ class _Held(NamedTuple):
 
 
 def _held(
-    pods: Sequence[tuple[Task, Holding]], rules: ChipRules, lists: Lists | None, problems: list[Malformed]
+    pods: Sequence[tuple[Task, ChipHolding]], rules: ChipRules, lists: Lists | None, problems: list[Malformed]
 ) -> _Held:
     """Returns the chips that the Pods hold. A list that the device plugin published after a Pod has started removes
     doubts about its chips."""
@@ -251,7 +251,7 @@ def read_exhausted(
     return {row: read(row) for row in np.flatnonzero(exhausted).tolist()}
 
 
-def _shares(pods: Sequence[tuple[Task, Holding]]) -> Mapping[str, tuple[int, Quota]]:
+def _shares(pods: Sequence[tuple[Task, ChipHolding]]) -> Mapping[str, tuple[int, Quota]]:
     """uid of a Pod -> the chip that it shares, and its quota."""
     found = {
         task.uid: (chips.held.bit_length() - 1, quota)
@@ -261,7 +261,7 @@ def _shares(pods: Sequence[tuple[Task, Holding]]) -> Mapping[str, tuple[int, Quo
     return found or _NO_SHARES
 
 
-def _contested(rules: ChipRules, pods: Sequence[tuple[Task, Holding]], problems: list[Malformed]) -> int:
+def _contested(rules: ChipRules, pods: Sequence[tuple[Task, ChipHolding]], problems: list[Malformed]) -> int:
     """Returns the chips that more than one Pod with a request for whole chips holds, unless all of these share it. Adds
     a problem for each of these Pods."""
     resource, requests = rules.resource, rules.requests

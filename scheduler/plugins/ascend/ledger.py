@@ -18,7 +18,7 @@ from scheduler.framework.ledger import Ledger
 from scheduler.framework.session import Session
 from scheduler.framework.statement import AllocationError
 from scheduler.plugins.ascend.chip_columns import ChipColumns
-from scheduler.plugins.ascend.demand import Demand
+from scheduler.plugins.ascend.demand import ChipDemand
 from scheduler.plugins.ascend.masks import ALL, NONE, Masks, mask_of
 from scheduler.plugins.ascend.placements import placements
 from scheduler.plugins.ascend.resources import ChipResource
@@ -33,7 +33,7 @@ class ChipLedger(Ledger[int]):
         self,
         session: Session,
         resource: ChipResource,
-        demand: Demand,
+        demand: ChipDemand,
         chips: ChipColumns,
         allocatable: Counts,
     ) -> None:

@@ -25,7 +25,7 @@ from scheduler.api.reasons import Malformed
 from scheduler.api.snapshot import Snapshot
 from scheduler.framework.node_values import NodeReading, Source, node_values
 from scheduler.framework.session import Session
-from scheduler.plugins.ascend.cluster_reports import NAMESPACE, ClusterReports, Report
+from scheduler.plugins.ascend.cluster_reports import NAMESPACE, ClusterReports, NodeReport
 from scheduler.plugins.ascend.ledger import ChipLedger
 from scheduler.plugins.ascend.resources import ChipResource
 from scheduler.plugins.support.device_info import DeviceInfoError, json_object
@@ -45,7 +45,7 @@ HEALTHY: Final = -1
 _SUB_HEALTHY: Final = "SubHealthy"
 
 
-class NodeHealth(NamedTuple):
+class HealthColumns(NamedTuple):
     codes: Codes
     """Shape (nodes,): the position in ``REASONS`` of why a node is excluded, or -1."""
     sub_healthy: Mask
@@ -63,7 +63,7 @@ class _Health(NamedTuple):
 _NOTHING_REPORTED: Final = _Health(HEALTHY, False, ())
 
 
-def read(snapshot: Snapshot, resource: str, rows: Callable[[], Rows], reports: ClusterReports) -> NodeHealth:
+def read(snapshot: Snapshot, resource: str, rows: Callable[[], Rows], reports: ClusterReports) -> HealthColumns:
     """Returns the health of the nodes at ``rows()``, those with chips of the resource, which depend on ``nodes.facts``
     and ``nodes.allocatable`` only. Other nodes count as healthy."""
     number = len(snapshot.nodes)
@@ -86,7 +86,7 @@ def read(snapshot: Snapshot, resource: str, rows: Callable[[], Rows], reports: C
         codes[row] = _NOT_READY if codes[row] == HEALTHY else codes[row]
     sub_healthy = np.zeros(number, dtype=np.bool_)
     sub_healthy[found.rows] = [health.sub_healthy for health in found.values]
-    return NodeHealth(codes, sub_healthy, [problem for health in found.values for problem in health.problems])
+    return HealthColumns(codes, sub_healthy, [problem for health in found.values for problem in health.problems])
 
 
 class SessionHealth:
@@ -96,14 +96,14 @@ class SessionHealth:
         self._session = session
         self._ledgers = ledgers
         self._reports = reports
-        self._known: dict[str, NodeHealth] = {}
+        self._known: dict[str, HealthColumns] = {}
 
-    def of(self, resource: ChipResource) -> NodeHealth:
+    def of(self, resource: ChipResource) -> HealthColumns:
         """The health of the nodes with chips of a resource."""
         ledger = self._ledgers[resource]
         return self.of_nodes(resource.name, lambda: np.flatnonzero(ledger.allocatable > 0))
 
-    def of_nodes(self, resource: str, rows: Callable[[], Rows]) -> NodeHealth:
+    def of_nodes(self, resource: str, rows: Callable[[], Rows]) -> HealthColumns:
         """The health of the nodes with a resource, at ``rows()`` (see ``read``)."""
         if resource not in self._known:
             health = read(self._session.snapshot, resource, rows, self._reports)
@@ -122,8 +122,8 @@ def _health(
     node: Node,
     node_info: ConfigMap | None,
     device_info: ConfigMap | None,
-    copied_node_info: Report | None,
-    copied_switch_info: Report | None,
+    copied_node_info: NodeReport | None,
+    copied_switch_info: NodeReport | None,
 ) -> _Health:
     has_switches = device_info is not None and SWITCH_INFO_KEY in (device_info.data or {})
     if not has_switches and node_info is None and copied_node_info is None and copied_switch_info is None:
@@ -140,14 +140,14 @@ def _health(
     return _Health(min(bad, default=HEALTHY), _SUB_HEALTHY in states, tuple(problems))
 
 
-def _report(config_map: ConfigMap | None, key: str) -> Report | None:
+def _report(config_map: ConfigMap | None, key: str) -> NodeReport | None:
     text = None if config_map is None else (config_map.data or {}).get(key)
     if config_map is None or not text:
         return None
-    return Report(config_map.metadata.namespace, config_map.metadata.name, f"data[{key}]", text)
+    return NodeReport(config_map.metadata.namespace, config_map.metadata.name, f"data[{key}]", text)
 
 
-def _state(report: Report, key: str, problems: list[Malformed]) -> str:
+def _state(report: NodeReport, key: str, problems: list[Malformed]) -> str:
     try:
         return _status(json_object(report.text), key)
     except DeviceInfoError as error:

@@ -13,7 +13,7 @@ from scheduler.framework.ledger import Ledger
 from scheduler.framework.session import Session
 from scheduler.plugins.ascend.chip_columns import read_columns
 from scheduler.plugins.ascend.cluster_reports import ClusterReports
-from scheduler.plugins.ascend.demand import Demand
+from scheduler.plugins.ascend.demand import ChipDemand
 from scheduler.plugins.ascend.inventory import ChipRules, NodeChips, read_exhausted, whole_chips
 from scheduler.plugins.ascend.ledger import ChipLedger
 from scheduler.plugins.ascend.resolve import CHIP_RESOURCES
@@ -21,14 +21,14 @@ from scheduler.plugins.ascend.resources import ChipRequests, ChipResource
 from scheduler.plugins.ascend.sharing.ledger import ShareLedger
 from scheduler.plugins.ascend.vnpu.ledger import PartLedger
 from scheduler.plugins.ascend.vnpu.part_columns import PartColumns
-from scheduler.plugins.ascend.vnpu.static import DeviceLedger
+from scheduler.plugins.ascend.vnpu.static import VirtualDeviceLedger
 
 
 class NpuLedgers:
     """Reads the chips when it is created, and reports the problems that it finds to the session."""
 
     def __init__(
-        self, session: Session, demand: Demand, parts: PartColumns, reports: ClusterReports, *, self_maintain: bool
+        self, session: Session, demand: ChipDemand, parts: PartColumns, reports: ClusterReports, *, self_maintain: bool
     ) -> None:
         """``parts``: the nodes with AI cores; ``self_maintain``: the option of ``Settings``."""
         self._session = session
@@ -67,7 +67,7 @@ class NpuLedgers:
             requested += [dimensions.index(each.resource.name) for each in self.devices_on(resource)]
         return read_exhausted(self._session.snapshot, self._rules(resource), position, self._reports, requested)
 
-    def devices_on(self, resource: ChipResource) -> list[DeviceLedger]:
+    def devices_on(self, resource: ChipResource) -> list[VirtualDeviceLedger]:
         """The virtual NPUs that were created beforehand on chips of a resource."""
         return [each for each in self.devices if each.resource.name.startswith(f"{resource.name}-")]
 
@@ -87,9 +87,9 @@ class NpuLedgers:
         if shares.memory:
             self.shares[resource] = shares
 
-    def _read_devices(self, resource: ChipResource, position: int) -> DeviceLedger:
+    def _read_devices(self, resource: ChipResource, position: int) -> VirtualDeviceLedger:
         """Reads the devices of a resource of virtual NPUs. Their chips are not assigned whole."""
-        devices = DeviceLedger(self._session, resource, position)
+        devices = VirtualDeviceLedger(self._session, resource, position)
         for problem in devices.problems:
             self._session.malformed_field(problem)
         whole = self.whole.get(ChipResource(resource.name.partition("-")[0]))

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.framework.columns import Counts
-from scheduler.plugins.ascend.family import Choice, Family, Request
+from scheduler.plugins.ascend.family import ChipRequest, Choice, Family
 from scheduler.plugins.ascend.masks import NONE, WIDTH, Masks, first, mask_of
 
 UNFIT: Final = -1
@@ -22,10 +22,10 @@ _MAX_KNOWN: Final = 1 << 16
 """With more known masks the table begins again."""
 
 
-class Placements:
+class ChipPlacements:
     """The choices of a family's selection for one request, for every mask of free chips."""
 
-    def __init__(self, family: Family, request: Request) -> None:
+    def __init__(self, family: Family, request: ChipRequest) -> None:
         self._family = family
         self._request = request
         self._depth = family.chips // request.chips
@@ -99,6 +99,6 @@ class Placements:
 
 
 @lru_cache(maxsize=1024)
-def placements(family: Family, request: Request) -> Placements:
+def placements(family: Family, request: ChipRequest) -> ChipPlacements:
     """Returns the table of a family and a request."""
-    return Placements(family, request)
+    return ChipPlacements(family, request)

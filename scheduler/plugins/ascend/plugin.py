@@ -34,7 +34,7 @@ from scheduler.plugins.ascend.bindings import Bindings
 from scheduler.plugins.ascend.chip_faults import chip_faults
 from scheduler.plugins.ascend.chip_states import chip_counts, node_devices
 from scheduler.plugins.ascend.columns import ChipScore
-from scheduler.plugins.ascend.demand import CoreUse, Demand, Use
+from scheduler.plugins.ascend.demand import ChipDemand, ChipUse, CoreUse
 from scheduler.plugins.ascend.family_choices import FamilyChoice, NodeKinds, advice, choices, node_kinds
 from scheduler.plugins.ascend.filters import NOT_CHOSEN, NodeFilters
 from scheduler.plugins.ascend.gangs import Gangs
@@ -102,7 +102,7 @@ class Ascend:
         """Key of a job -> uid -> rank."""
         owned = cache_requirements_of(session.configuration, session.snapshot.config_maps).devices
         parts = read_columns(session.snapshot, session.dimensions.find(NPU_CORE), self._reports)
-        self._demand = Demand(
+        self._demand = ChipDemand(
             session.dimensions,
             self._settings.super_pod_size,
             owned,
@@ -176,7 +176,7 @@ class Ascend:
             ]
         )
 
-    def use(self, job: Job) -> Use | None:
+    def use(self, job: Job) -> ChipUse | None:
         """How a job of the session uses chips; None if it uses none, or if it is refused."""
         return self._demand.use(job) if self._has_chips else None
 
@@ -194,12 +194,12 @@ class Ascend:
         )
 
     def _valid(self, job: Job) -> Refusal | None:
-        """Refuses a job as ``Demand.check`` does, and says which family of the cluster's nodes would accept it."""
+        """Refuses a job as ``ChipDemand.check`` does, and says which family of the cluster's nodes would accept it."""
         refusal = self._demand.check(job)
         text = "" if refusal is None else advice(self.family_choices(job), refusal)
         return Refusal(refusal.reason, f"{refusal.message}; {text}", refusal.shortages) if refusal and text else refusal
 
-    def _shared_use(self, job: Job) -> Use | CoreUse | ShareUse | None:
+    def _shared_use(self, job: Job) -> ChipUse | CoreUse | ShareUse | None:
         """How a job uses chips; equal for jobs with equal filters and scores. Most jobs that wait for nodes in super
         pods share their refusal, and so are refused at the cost of one."""
         use = self.use(job)
@@ -215,15 +215,15 @@ class Ascend:
         return use._replace(job="", failure=plan.failure if plan.fitting else NOT_CHOSEN)
 
     # --- answers ---
-    def _scores(self, cls: TaskClass, use: Use | CoreUse | ShareUse | None) -> list[Score]:
+    def _scores(self, cls: TaskClass, use: ChipUse | CoreUse | ShareUse | None) -> list[Score]:
         ledgers = self.ledgers
         if isinstance(use, ShareUse):
             shares = ledgers.shares.get(use.resource)
             return [ShareScore(shares, use)] if shares is not None and self._demand.chips(cls, use.resource) else []
         if ledgers.parts is not None and isinstance(use, CoreUse) and self._demand.cores(cls):
             return [PartScore(ledgers.parts, self._session.nodes, request_of(cls, self._demand.cores(cls)))]
-        chips = self._demand.chips(cls, use.resource) if isinstance(use, Use) else 0
-        if not isinstance(use, Use) or chips not in use.family.sizes or use.failure:
+        chips = self._demand.chips(cls, use.resource) if isinstance(use, ChipUse) else 0
+        if not isinstance(use, ChipUse) or chips not in use.family.sizes or use.failure:
             return []
         if use.job:
             job = self._session.jobs[use.job]

@@ -17,7 +17,7 @@ from scheduler.api.job import Job
 from scheduler.api.task import Task, TaskClass
 from scheduler.framework.columns import Score, StaticScore
 from scheduler.framework.session import Session
-from scheduler.plugins.ascend.demand import Demand, Use
+from scheduler.plugins.ascend.demand import ChipDemand, ChipUse
 from scheduler.plugins.ascend.rescheduling.state import Entry, Restart
 
 _BONUS: Final = 2e9
@@ -45,7 +45,7 @@ _NONE: Final = Rows()
 class PreviousNodes:
     """The nodes that the waiting Pods of the jobs of one session prefer and avoid."""
 
-    def __init__(self, session: Session, demand: Demand, restarts: Restarts, *, prefer: bool) -> None:
+    def __init__(self, session: Session, demand: ChipDemand, restarts: Restarts, *, prefer: bool) -> None:
         """``prefer``: whether nodes are preferred; those of faulty Pods are avoided in any case."""
         self._session = session
         self._demand = demand
@@ -90,7 +90,7 @@ class PreviousNodes:
         task whose Pod was faulty rather another node."""
         use = self._demand.use(job)
         before = {entry.name: entry for entry in self._restarts.previous_nodes(job)}
-        if not before or (isinstance(use, Use) and use.job):
+        if not before or (isinstance(use, ChipUse) and use.job):
             return None
         index, left = self._session.nodes.index, Counter(rows)
         given: dict[str, int] = {}
@@ -112,7 +112,7 @@ class PreviousNodes:
 
     def _of(self, job: Job) -> Rows:
         use = self._demand.use(job)
-        if isinstance(use, Use) and use.job:
+        if isinstance(use, ChipUse) and use.job:
             return _NONE
         held = {task.rank for task in job.tasks() if task.node and task.rank}
         lost = [entry for entry in self._restarts.previous_nodes(job) if entry.rank not in held]

@@ -13,7 +13,7 @@ ENTRY: Final = "init-params"
 PRESET_VIRTUAL_DEVICE: Final = "presetVirtualDevice"
 
 
-class Settings(msgspec.Struct, frozen=True):
+class AscendSettings(msgspec.Struct, frozen=True):
     force_enqueue: bool
     """A job for which the cluster has enough free chips is admitted to its queue whatever plugins of later tiers say
     (``forceEnqueue``)."""
@@ -38,7 +38,7 @@ class Settings(msgspec.Struct, frozen=True):
     """Nodes of each super pod that are used last (``reserve-nodes``)."""
 
     @classmethod
-    def read(cls, arguments: Arguments) -> "Settings":
+    def read(cls, arguments: Arguments) -> "AscendSettings":
         size = _number(arguments, "super-pod-size", 48, least=1)
         reserve = _number(arguments, "reserve-nodes", 2, least=1)
         if reserve >= size:
@@ -70,10 +70,10 @@ def _number(arguments: Arguments, key: str, default: int, *, least: int, most: i
     return int(text)
 
 
-def settings_of(session: Session) -> Settings:
+def settings_of(session: Session) -> AscendSettings:
     """Reads the options; an option that cannot be used is reported, and its default is used."""
     values: Mapping[str, Any] = session.configuration.action_arguments.get(ENTRY, {})
     arguments = Arguments(values)
-    settings = Settings.read(arguments)
+    settings = AscendSettings.read(arguments)
     session.problems += [f"{ENTRY}: {problem}" for problem in arguments.problems]
     return settings

@@ -21,11 +21,11 @@ from scheduler.api.task import Task, TaskClass, TaskStatus
 from scheduler.framework.columns import Filter
 from scheduler.framework.session import Session
 from scheduler.framework.statement import AllocationError
-from scheduler.plugins.ascend.demand import Use
+from scheduler.plugins.ascend.demand import ChipUse
 from scheduler.plugins.ascend.ledger import ChipLedger
 from scheduler.plugins.ascend.ranks import is_number
 from scheduler.plugins.ascend.resources import ChipResource
-from scheduler.plugins.ascend.settings import Settings
+from scheduler.plugins.ascend.settings import AscendSettings
 from scheduler.plugins.ascend.super_pods import BlockRequest, choose_blocks, numbers_of_parts
 
 ID: Final = SUPER_POD_ID
@@ -36,7 +36,7 @@ _HOLDING: Final = (TaskStatus.RUNNING, TaskStatus.BOUND, TaskStatus.BINDING, Tas
 
 
 @dataclass(slots=True)
-class Plan:
+class SuperPodPlan:
     """The nodes of one job."""
 
     rows: dict[str, int] = field(default_factory=dict)
@@ -55,7 +55,7 @@ class SuperPodPlans:
     def __init__(
         self,
         session: Session,
-        settings: Settings,
+        settings: AscendSettings,
         ranks: Callable[[Job], Mapping[str, str]],
         sub_healthy: Callable[[ChipResource], Mask],
     ) -> None:
@@ -65,26 +65,26 @@ class SuperPodPlans:
         self._session = session
         self._settings = settings
         self._ranks = ranks
-        self._plans: dict[str, Plan] = {}
+        self._plans: dict[str, SuperPodPlan] = {}
         self._found: dict[tuple[object, ...], Mapping[int, Sequence[int]]] = {}
         """Keys of the views of a job's classes -> super pod -> rows of nodes that take them."""
-        self._refused: dict[tuple[object, ...], Plan] = {}
+        self._refused: dict[tuple[object, ...], SuperPodPlan] = {}
         """Keys of these views, and the needs of the job -> the plan of a waiting job that has no room."""
         self._changes = 0
         """Number of changes of nodes for which ``_found`` and ``_refused`` hold."""
         self.planning = False
         """Filters are asked for, to find the nodes of a plan."""
 
-    def known(self, job: Job) -> Plan | None:
+    def known(self, job: Job) -> SuperPodPlan | None:
         """The plan of a job, if it was made in this session."""
         return self._plans.get(job.key)
 
-    def of(self, job: Job, use: Use, ledger: ChipLedger) -> Plan:
+    def of(self, job: Job, use: ChipUse, ledger: ChipLedger) -> SuperPodPlan:
         if job.key not in self._plans:
             self._plans[job.key] = self._made(job, use, ledger)
         return self._plans[job.key]
 
-    def rows(self, plan: Plan, job: Job, cls: TaskClass) -> Rows:
+    def rows(self, plan: SuperPodPlan, job: Job, cls: TaskClass) -> Rows:
         """The rows for tasks of a class, in the order in which the session places the tasks."""
         own = (task for task in job.tasks() if task.uid in plan.rows and task.cls is cls)
         tasks = sorted(own, key=self._session.task_key)
@@ -119,11 +119,11 @@ class SuperPodPlans:
         """A plan holds for the session, so that a job that is tried again gets the same nodes."""
 
     # --- planning ---
-    def _made(self, job: Job, use: Use, ledger: ChipLedger) -> Plan:
+    def _made(self, job: Job, use: ChipUse, ledger: ChipLedger) -> SuperPodPlan:
         pending = job.of(TaskStatus.PENDING)
         asking = [cls for cls in job.remember("pending classes", None, partial(_classes, job)) if ledger.concerns(cls)]
         if not asking:
-            return Plan()
+            return SuperPodPlan()
         self._forget_if_changed()
         request = BlockRequest(use.blocks, use.block, self._settings.reserve_nodes, _is_soft(job))
         waits = len(pending) == job.size
@@ -133,7 +133,7 @@ class SuperPodPlans:
         if views not in self._found:
             self._found[views] = self._fitting(job, use, ledger, asking)
         found = self._found[views]
-        plan = Plan(fitting=sum(map(len, found.values())))
+        plan = SuperPodPlan(fitting=sum(map(len, found.values())))
         if waits and not request.fits(found):  # most jobs that wait: their ranks do not matter
             plan.failure = _no_room(request, found)
             self._refused[views, request] = plan
@@ -210,7 +210,7 @@ class SuperPodPlans:
             self.planning = False
 
     def _fitting(
-        self, job: Job, use: Use, ledger: ChipLedger, classes: Sequence[TaskClass]
+        self, job: Job, use: ChipUse, ledger: ChipLedger, classes: Sequence[TaskClass]
     ) -> Mapping[int, Sequence[int]]:
         """Super pod -> rows of the nodes that take a task of each class now, by amounts and by all filters. Jobs with
         equal requests share it while nothing is placed."""
@@ -220,7 +220,7 @@ class SuperPodPlans:
         finally:
             self.planning = False
 
-    def _by_super_pod(self, rows: Rows, use: Use, ledger: ChipLedger) -> dict[int, list[int]]:
+    def _by_super_pod(self, rows: Rows, use: ChipUse, ledger: ChipLedger) -> dict[int, list[int]]:
         """The rows in the order in which they are used."""
         if use.blocks * use.block == 1 and len(rows):
             idle = np.bitwise_count(ledger.usable(rows, use.without_faults))

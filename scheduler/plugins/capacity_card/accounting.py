@@ -20,11 +20,11 @@ from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX
 from scheduler.api.task import ALLOCATED_STATUSES, Task, TaskClass, TaskStatus
 from scheduler.plugins.capacity_card.card_labels import missing_label, product_label
 from scheduler.plugins.capacity_card.demand import RECORD, UNKNOWN, Demands
-from scheduler.plugins.capacity_card.discovery import Inventory
+from scheduler.plugins.capacity_card.discovery import CardInventory
 from scheduler.plugins.capacity_card.holdings import (
     HELD_STATUSES,
     Amounts,
-    Holding,
+    CardHolding,
     add,
     add_uncertain,
     charged_elsewhere,
@@ -42,8 +42,8 @@ REQUEST_FIELD: Final = f"metadata.annotations[{CARD_REQUEST}]"
 class JobAccount:
     """The part of its queue's quota that one job uses."""
 
-    holding: Holding
-    other_queues: Mapping[str, Holding]
+    holding: CardHolding
+    other_queues: Mapping[str, CardHolding]
     """Another queue -> what it is charged for tasks of the job that it admitted."""
     unproven: tuple[Task, ...]
     """Tasks whose admitting queue is unknown (``Task.unproven``)."""
@@ -68,7 +68,7 @@ class AccountBuilder:
 
     def __init__(self, demands: Demands, rows: Mapping[str, int], unlimited: bool, signed_since: float) -> None:
         """``rows``: node name -> row; ``signed_since``: as in ``Snapshot``."""
-        self.inventory: Inventory = demands.inventory
+        self.inventory: CardInventory = demands.inventory
         self.unlimited = unlimited
         self.signed_since = signed_since
         self._demands = demands
@@ -156,14 +156,16 @@ class AccountBuilder:
         """Whether a task that uses cards lacks the record that it should have."""
         return bool(task.node) and task.unproven(self.signed_since) and bool(self._demands.of(task.cls).card_requests)
 
-    def holding(self, task: Task) -> Holding:
+    def holding(self, task: Task) -> CardHolding:
         """Returns what a task on a node holds."""
         releasing = task.status is TaskStatus.RELEASING
         return self._holding(() if releasing else [[task]], [[task]] if releasing else (), {})
 
-    def _holding(self, held: Iterable[list[Task]], leaving: Iterable[list[Task]], placed: Mapping[str, int]) -> Holding:
+    def _holding(
+        self, held: Iterable[list[Task]], leaving: Iterable[list[Task]], placed: Mapping[str, int]
+    ) -> CardHolding:
         """Sums what tasks on nodes hold; each group has tasks of one class. ``placed``: as in ``_rows_of``."""
-        holding = Holding({}, {})
+        holding = CardHolding({}, {})
         for groups, amounts in ((held, holding.allocated), (leaving, holding.releasing)):
             for tasks in groups:
                 found = self._demands.holdings(tasks, partial(self._rows_of, tasks, placed))
@@ -303,7 +305,7 @@ def account_of(job: Job, account_builder: AccountBuilder) -> JobAccount:
     """Returns the account of a job. An earlier session's account is used again unless the job, or something that the
     account depends on, has changed."""
 
-    def compute() -> tuple[Inventory, JobAccount]:
+    def compute() -> tuple[CardInventory, JobAccount]:
         return account_builder.inventory, account_builder.account(job)
 
     terms = account_builder.unlimited, account_builder.signed_since, job.phase  # enqueue changes only the phase

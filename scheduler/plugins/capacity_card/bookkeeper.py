@@ -15,8 +15,8 @@ from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, Vector
 from scheduler.api.task import Task, TaskStatus
 from scheduler.framework.session import Session
 from scheduler.plugins.capacity_card.accounting import AccountBuilder, JobAccount, account_of
-from scheduler.plugins.capacity_card.books import QueueBook
-from scheduler.plugins.capacity_card.discovery import Inventory
+from scheduler.plugins.capacity_card.books import CardBook
+from scheduler.plugins.capacity_card.discovery import CardInventory
 from scheduler.plugins.capacity_card.holdings import Amounts, missing_group, missing_record
 from scheduler.plugins.capacity_card.settled import SettledAccounts
 from scheduler.plugins.support.queues.accounting import total_guarantee
@@ -31,7 +31,7 @@ class Bookkeeper:
     def __init__(
         self,
         session: Session,
-        inventory: Inventory,
+        inventory: CardInventory,
         account_builder: AccountBuilder,
         settled: SettledAccounts,
         *,
@@ -44,12 +44,12 @@ class Bookkeeper:
         self._settled = settled
         self._borrowing = borrowing
 
-    def open_books(self) -> dict[str, QueueBook]:
+    def open_books(self) -> dict[str, CardBook]:
         """Returns the books of all queues, with their limits and without any job."""
         guaranteed = total_guarantee(self._session)
         return {name: self._open_book(queue, guaranteed) for name, queue in self._session.queues.items()}
 
-    def _open_book(self, queue: Queue, guaranteed: Vector) -> QueueBook:
+    def _open_book(self, queue: Queue, guaranteed: Vector) -> CardBook:
         """``guaranteed``: the sum of the guarantees of all queues."""
         session = self._session
         limits: Amounts = {}
@@ -65,7 +65,7 @@ class Bookkeeper:
         if self._borrowing:
             self._read_counts(queue, CARD_BORROWING_LIMIT, borrowing_limits)
             self._read_counts(queue, CARD_LENDING_LIMIT, lending_limits)
-        return QueueBook(queue, limits, borrowing_limits, lending_limits, note, may_count=self._inventory.may_count)
+        return CardBook(queue, limits, borrowing_limits, lending_limits, note, may_count=self._inventory.may_count)
 
     def _read_counts(self, queue: Queue, key: str, amounts: Amounts) -> CardCounts:
         """Adds the numbers of cards in an annotation to ``amounts``, and reports malformed ones."""
@@ -82,7 +82,7 @@ class Bookkeeper:
             self._session.malformed_field(Malformed("Queue", "", queue.name, field, problem))
         return counts
 
-    def enter(self, books: Mapping[str, QueueBook], report: Callable[[Malformed], object]) -> dict[str, JobAccount]:
+    def enter(self, books: Mapping[str, CardBook], report: Callable[[Malformed], object]) -> dict[str, JobAccount]:
         """Adds the accounts of all jobs to the books. Returns key -> account of the jobs that are not settled.
         ``report``: called with each malformed field."""
         session = self._session
@@ -117,7 +117,7 @@ class Bookkeeper:
         return accounts
 
     def _enter_tasks_without_job(
-        self, books: Mapping[str, QueueBook], report: Callable[[Malformed], object]
+        self, books: Mapping[str, CardBook], report: Callable[[Malformed], object]
     ) -> Iterator[Task]:
         """Charges Pods without an existing PodGroup to the queue that admitted them. Yields the Pods whose queue is
         unknown."""
@@ -135,7 +135,7 @@ class Bookkeeper:
                 report(missing_group(task, task.record.queue, holding))
 
     def _enter_unproven(
-        self, books: Mapping[str, QueueBook], tasks: Iterable[Task], report: Callable[[Malformed], object]
+        self, books: Mapping[str, CardBook], tasks: Iterable[Task], report: Callable[[Malformed], object]
     ) -> None:
         """Charges every queue that may have admitted the tasks, so that removing a record frees no quota."""
         queues: dict[str, set[str]] = {}

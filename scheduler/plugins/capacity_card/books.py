@@ -11,13 +11,13 @@ from scheduler.api.queue import Queue
 from scheduler.api.resource import share
 from scheduler.framework.figures import QueueUsage
 from scheduler.plugins.capacity_card.accounting import JobAccount, Needs
-from scheduler.plugins.capacity_card.holdings import Amounts, Holding, add, add_exactly
+from scheduler.plugins.capacity_card.holdings import Amounts, CardHolding, add, add_exactly
 from scheduler.plugins.capacity_card.lending import Lending
 from scheduler.plugins.capacity_card.loans import NO_LOAN, Loan
 
 
 @dataclass(slots=True)
-class QueueBook:
+class CardBook:
     """The limits and the usage of one queue."""
 
     queue: Queue
@@ -111,7 +111,7 @@ class QueueBook:
         allocated = self.allocated
         return max((share(allocated.get(name, 0.0), limit) for name, limit in self.limits.items()), default=0.0)
 
-    def add_holding(self, holding: Holding) -> None:
+    def add_holding(self, holding: CardHolding) -> None:
         """Adds what tasks hold."""
         add(self.allocated, holding.allocated.items())
         if holding.releasing:

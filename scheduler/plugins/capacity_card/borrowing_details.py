@@ -13,7 +13,7 @@ from scheduler.framework.remedies.gates import Gate, GateKind
 from scheduler.framework.remedies.registry import job_details
 from scheduler.framework.session import Session
 from scheduler.plugins.capacity_card.accounting import minimum_tasks
-from scheduler.plugins.capacity_card.books import QueueBook
+from scheduler.plugins.capacity_card.books import CardBook
 from scheduler.plugins.capacity_card.demand import join_names
 from scheduler.plugins.capacity_card.lending import Lending
 from scheduler.plugins.capacity_card.loans import borrowed_of
@@ -46,7 +46,7 @@ def _waiting(job: Job) -> list[Task]:
 
 
 def _borrowed_by_others(
-    session: Session, plugin: CapacityCard, book: QueueBook, names: Names, amount: float
+    session: Session, plugin: CapacityCard, book: CardBook, names: Names, amount: float
 ) -> Iterator[Gate]:
     """If other queues have borrowed cards that the job waits for within the quota of its queue."""
     if plugin.unused(names) >= amount:
@@ -88,7 +88,7 @@ def _return(session: Session) -> str:
 
 
 def _not_lendable(
-    plugin: CapacityCard, book: QueueBook, lending: Lending, names: Names, amount: float
+    plugin: CapacityCard, book: CardBook, lending: Lending, names: Names, amount: float
 ) -> Iterator[Gate]:
     """If the job needs more than the quota of its queue, and cannot borrow the rest."""
     if amount <= sum(max(book.room(card), 0.0) for card in names):
@@ -103,7 +103,7 @@ def _not_lendable(
         yield Gate(GateKind.QUOTA, message, plugin.name, (shortage,))
 
 
-def _why_not_more(book: QueueBook, lending: Lending, card: str) -> str:
+def _why_not_more(book: CardBook, lending: Lending, card: str) -> str:
     """What the queue could borrow of a card, and where the rest of the quotas is."""
     obstacle = lending.obstacle(book, card)
     if obstacle:

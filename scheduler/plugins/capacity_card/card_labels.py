@@ -69,7 +69,7 @@ class CardResources(msgspec.Struct, frozen=True):
 KNOWN_CARDS: Final = CardResources()
 
 
-class Family(msgspec.Struct, frozen=True):
+class CardLabels(msgspec.Struct, frozen=True):
     """The labels that describe the cards of one vendor and type on a node."""
 
     vendor: str
@@ -86,7 +86,7 @@ class NodeCards(msgspec.Struct, frozen=True):
     by_resource: Mapping[str, str]
     """Resource name -> name of the card that it counts there."""
     problems: tuple[Malformed, ...] = ()
-    families: tuple[Family, ...] = ()
+    families: tuple[CardLabels, ...] = ()
     unlabeled: Mapping[str, str] = {}
     """Resource that counts cards without a name -> the label that is missing or invalid."""
 
@@ -124,7 +124,7 @@ def read_cards(
     offered = sorted(resources)
     found: dict[str, str] = {}
     problems: list[Malformed] = []
-    families: list[Family] = []
+    families: list[CardLabels] = []
     missing: dict[str, str] = {}
     """Vendor -> the label without which its cards have no name."""
 
@@ -147,7 +147,7 @@ def read_cards(
         mps = ""
         if vendor == NVIDIA and _positive(replicas) and _positive(memory):
             mps = f"{product}/mps-{(int(memory) + 512) // 1024}g*1/{int(replicas)}"
-        family = Family(vendor, label, product, mps)
+        family = CardLabels(vendor, label, product, mps)
         families.append(family)
         if len(fields) == 1:
             missing.setdefault(vendor, f"{label}.count")
@@ -204,7 +204,7 @@ def _missing_label(resource: str, missing: Mapping[str, str], problems: Sequence
     return missing.get(vendor) or product_label(resource)
 
 
-def _is_card(resource: str, families: Iterable[Family], offered: Iterable[str]) -> bool:
+def _is_card(resource: str, families: Iterable[CardLabels], offered: Iterable[str]) -> bool:
     """Whether an offered resource without a name of a card counts cards. A resource that the labels of its vendor do
     not mean, because the node offers the resource with their name, does not."""
     vendor = resource.partition("/")[0]
@@ -221,7 +221,7 @@ def _whole_card_resources(vendor: str, exact: str, offered: Sequence[str]) -> li
     return [r for r in offered if r.startswith(f"{vendor}/") and not shared(r)]
 
 
-def _shared_card(family: Family, resource: str) -> str:
+def _shared_card(family: CardLabels, resource: str) -> str:
     """Returns the name of the shares that a resource counts, or ""."""
     if resource == MPS_RESOURCE:
         return family.mps

@@ -7,7 +7,7 @@ import numpy as np
 
 from scheduler.api.node import Column, Rows
 from scheduler.framework.columns import UNBOUNDED, Counts, Scope
-from scheduler.plugins.capacity_card.discovery import Inventory
+from scheduler.plugins.capacity_card.discovery import CardInventory
 
 WEIGHT: Final = 1e9
 """The score of one step in the order in which a Pod names its cards. It exceeds the scores of other plugins: usual
@@ -27,7 +27,7 @@ class QuotaFilter:
     unresolvable = False
 
     def __init__(
-        self, inventory: Inventory, resource: str, room: Mapping[str, Room], reason: Callable[[str], str]
+        self, inventory: CardInventory, resource: str, room: Mapping[str, Room], reason: Callable[[str], str]
     ) -> None:
         """``room``: by card; nodes with other cards pass. ``reason``: returns why a card is refused."""
         self._names = inventory.names
@@ -53,7 +53,7 @@ class QuotaFilter:
         return [(self._reason(self._names[code]), number) for code, number in enumerate(numbers.tolist()) if number]
 
 
-def card_preference(inventory: Inventory, resource: str, cards: tuple[str, ...]) -> Column:
+def card_preference(inventory: CardInventory, resource: str, cards: tuple[str, ...]) -> Column:
     """Shape (nodes,): WEIGHT times the number of cards listed after the card of the node."""
     score: Column = np.zeros(len(inventory.column(resource)))
     column = inventory.column(resource)

@@ -17,7 +17,7 @@ from scheduler.api.cards import SEPARATOR, Names, cards_of_pod, kind_of, vendor_
 from scheduler.api.names import CPU, MEMORY
 from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, PODS_INDEX, Dimensions
 from scheduler.api.task import Task, TaskClass
-from scheduler.plugins.capacity_card.discovery import Inventory
+from scheduler.plugins.capacity_card.discovery import CardInventory
 
 AmountList = list[tuple[str, float]]
 """(name, amount) pairs; a name may occur several times."""
@@ -44,7 +44,7 @@ UNKNOWN: Final = -1
 RECORD: Final = attrgetter("record")
 
 
-class CardRequest(msgspec.Struct, frozen=True):
+class CardsOfTask(msgspec.Struct, frozen=True):
     """The request of one task for one resource that counts cards."""
 
     resource: str
@@ -58,10 +58,10 @@ class CardRequest(msgspec.Struct, frozen=True):
     """The Pod names the cards. False: ``cards`` are all cards that the resource counts on any node."""
 
 
-class Demand(msgspec.Struct, frozen=True):
+class CardDemand(msgspec.Struct, frozen=True):
     """What one task of a class requests."""
 
-    card_requests: tuple[CardRequest, ...]
+    card_requests: tuple[CardsOfTask, ...]
     cards: Names
     """The cards that the Pod names, by their names on nodes."""
     written: Names
@@ -82,20 +82,20 @@ class Demand(msgspec.Struct, frozen=True):
 class Demands:
     """The demands of task classes against one inventory."""
 
-    def __init__(self, inventory: Inventory, dimensions: Dimensions, unlimited: bool) -> None:
+    def __init__(self, inventory: CardInventory, dimensions: Dimensions, unlimited: bool) -> None:
         """``unlimited``: cpu and memory of Pods that request cards are not limited."""
         self.inventory = inventory
         self._dimensions = dimensions
         self._unlimited = unlimited
-        self._known: dict[int, Demand] = {}
+        self._known: dict[int, CardDemand] = {}
 
-    def of(self, cls: TaskClass) -> Demand:
+    def of(self, cls: TaskClass) -> CardDemand:
         demand = self._known.get(cls.id)
         if demand is None:
             demand = self._known[cls.id] = self._demand(cls)
         return demand
 
-    def charge(self, demand: Demand, rows: Sequence[int]) -> HeldCards:
+    def charge(self, demand: CardDemand, rows: Sequence[int]) -> HeldCards:
         """Returns the cards and amounts that tasks use on the nodes at ``rows`` (UNKNOWN: not in the session): the card
         of the node. If the node does not say which card it has, the Pod holds the one that it names, or an uncertain
         one."""
@@ -116,7 +116,7 @@ class Demands:
                     uncertain.append((PossibleCards(card_request.resource, cards), amount))
         return HeldCards(amounts, uncertain)
 
-    def cards_on(self, demand: Demand, rows: Sequence[int]) -> dict[int, Mapping[str, str]]:
+    def cards_on(self, demand: CardDemand, rows: Sequence[int]) -> dict[int, Mapping[str, str]]:
         """Returns row -> resource -> the card that a task is charged for there, by the rule of ``charge``. Rows with
         the same cards share a mapping."""
         held = [self.inventory.codes_held(card_request.resource, rows) for card_request in demand.card_requests]
@@ -185,7 +185,7 @@ class Demands:
         listed = ", ".join(f"<{card}> is {resource}" for card, resource in types.items())
         return f"cards of different resource types cannot stand for each other in {where}: {listed}"
 
-    def _demand(self, cls: TaskClass) -> Demand:
+    def _demand(self, cls: TaskClass) -> CardDemand:
         key, listed = cards_of_pod(cls.annotations)
         written = {self.inventory.canonical(name): name for name in reversed(listed.names)}
         cards = self.canonical(listed.names)
@@ -197,15 +197,15 @@ class Demands:
         for resource, own in counting.items():
             fitting = tuple(card for card in cards if not (r := self.inventory.resources_of(card)) or resource in r)
             if own and fitting:
-                card_request = CardRequest(
+                card_request = CardsOfTask(
                     resource, requested[resource], fitting, tuple(written[c] for c in fitting), True
                 )
             else:
                 every = self.inventory.by_resource.get(resource, ())
-                card_request = CardRequest(resource, requested[resource], every, (resource,), False)
+                card_request = CardsOfTask(resource, requested[resource], every, (resource,), False)
             card_requests.append(card_request)
         free = self._unlimited and bool(card_requests)
-        return Demand(
+        return CardDemand(
             card_requests=tuple(card_requests),
             cards=cards,
             written=tuple(written[card] for card in cards),
@@ -238,7 +238,7 @@ class Demands:
         return counting
 
 
-def _card(card_request: CardRequest, code: int, names: Sequence[str]) -> str:
+def _card(card_request: CardsOfTask, code: int, names: Sequence[str]) -> str:
     """Returns the card to charge, or "". ``code``: that of the node's card; -1 if the node has no known card."""
     if code >= 0:
         return names[code]

@@ -38,7 +38,7 @@ TOLERANCE: Final = 0.1
 """Largest relative difference between two values for the memory of one card."""
 
 
-class Inventory:
+class CardInventory:
     """The cards of all nodes. Immutable. The object stays the same as long as the cards of all nodes do."""
 
     def __init__(self, rows: Sequence[NodeCards], card_resources: CardResources = KNOWN_CARDS) -> None:
@@ -188,10 +188,10 @@ class _Kept(msgspec.Struct, frozen=True):
     facts: NodeFacts
     read: Mapping[str, tuple[Node, NodeCards]]
     rows: Sequence[NodeCards]
-    inventory: Inventory
+    inventory: CardInventory
 
 
-def inventory_of(memory: Memory, facts: NodeFacts, card_resources: CardResources = KNOWN_CARDS) -> Inventory:
+def inventory_of(memory: Memory, facts: NodeFacts, card_resources: CardResources = KNOWN_CARDS) -> CardInventory:
     """Returns the inventory of the nodes; that of the last session if no card has changed. A node is read again only if
     its object has changed."""
 
@@ -207,10 +207,10 @@ def inventory_of(memory: Memory, facts: NodeFacts, card_resources: CardResources
         rows = [cards for _, cards in read.values()]
         same = last is not None and last.facts.names == facts.names and _identical(rows, last.rows)
         return _Kept(
-            facts, read, rows, last.inventory if last is not None and same else Inventory(rows, card_resources)
+            facts, read, rows, last.inventory if last is not None and same else CardInventory(rows, card_resources)
         )
 
-    return memory.memo(Inventory, (facts,), discover, card_resources).inventory
+    return memory.memo(CardInventory, (facts,), discover, card_resources).inventory
 
 
 def _read_like(alike: dict[Hashable, NodeCards], name: str, node: Node, card_resources: CardResources) -> NodeCards:

@@ -30,7 +30,7 @@ their gang waits for terminating Pods, are not."""
 
 
 @dataclass(slots=True)
-class Holding:
+class CardHolding:
     """What tasks on nodes hold."""
 
     allocated: Amounts
@@ -39,14 +39,14 @@ class Holding:
     uncertain: Uncertain = field(default_factory=dict)
     """Held by tasks, terminating ones too, on nodes that do not say which cards they have."""
 
-    def add(self, other: "Holding") -> None:
+    def add(self, other: "CardHolding") -> None:
         add(self.allocated, other.allocated.items())
         add(self.releasing, other.releasing.items())
         add_uncertain(self.uncertain, other.uncertain.items())
 
     def __str__(self) -> str:
         """Formats the amounts: ``<NVIDIA-H200> 1000, <cpu> 2000``."""
-        sums = Holding({}, {})
+        sums = CardHolding({}, {})
         sums.add(self)
         add(sums.allocated, sums.releasing.items())
         add(sums.allocated, ((_described(cards), amount) for cards, amount in sums.uncertain.items()))
@@ -83,7 +83,7 @@ def charged_queue(task: Task, present: str) -> str:
     return present if task.record is None else task.record.queue
 
 
-def charged_elsewhere(job: Job, queue: str, holding: Holding) -> Malformed:
+def charged_elsewhere(job: Job, queue: str, holding: CardHolding) -> Malformed:
     """Reports that a queue is charged for tasks of a job in another queue."""
     return Malformed(
         "PodGroup",
@@ -97,7 +97,7 @@ def charged_elsewhere(job: Job, queue: str, holding: Holding) -> Malformed:
     )
 
 
-def missing_group(task: Task, queue: str, holding: Holding) -> Malformed:
+def missing_group(task: Task, queue: str, holding: CardHolding) -> Malformed:
     """Reports that a queue is charged for a task without a job."""
     return Malformed(
         "Pod",
@@ -111,7 +111,7 @@ def missing_group(task: Task, queue: str, holding: Holding) -> Malformed:
     )
 
 
-def missing_record(task: Task, queues: Iterable[str], holding: Holding) -> Malformed:
+def missing_record(task: Task, queues: Iterable[str], holding: CardHolding) -> Malformed:
     """Reports that every queue that may have admitted a task is charged for it."""
     charged = ", ".join(f"<{queue}>" for queue in queues) or "none"
     return Malformed(

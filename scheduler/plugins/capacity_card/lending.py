@@ -13,7 +13,7 @@ from scheduler.api.queue import Queue
 from scheduler.plugins.capacity_card.holdings import Amounts, add
 
 
-class Book(Protocol):
+class LendingBook(Protocol):
     """What lending needs of the book of a queue."""
 
     queue: Queue
@@ -50,7 +50,9 @@ class Lendable(NamedTuple):
 class Lending:
     """The quotas of a session as one stock per model of card. Amounts are in thousandths of a card."""
 
-    def __init__(self, books: Mapping[str, Book], cards: Mapping[str, float], canonical: Callable[[str], str]) -> None:
+    def __init__(
+        self, books: Mapping[str, LendingBook], cards: Mapping[str, float], canonical: Callable[[str], str]
+    ) -> None:
         """``cards``: how many the nodes have of each model. Quotas of more cards than exist lend what exists.
         ``canonical``: returns the name of a card on nodes."""
         self.canonical = canonical
@@ -60,7 +62,7 @@ class Lending:
             add(quotas, ((name, limit) for name, limit in book.limits.items() if name not in (CPU, MEMORY)))
         self._stock = {card: min(quota, cards.get(card, 0.0)) for card, quota in quotas.items()}
 
-    def room(self, book: Book, card: str, *, now: bool) -> float:
+    def room(self, book: LendingBook, card: str, *, now: bool) -> float:
         """Returns how much more of a card a queue may use, from its own quota and that of others; negative infinity if
         it may not borrow: if its quota does not list the card, or if nothing can be reclaimed from it."""
         if not self._may_borrow(book, card):
@@ -69,7 +71,7 @@ class Lending:
         use = _use(book, card, now=now)
         return min(self._stock[card] - others, _ceiling(book, card)) - use
 
-    def admission_room(self, book: Book, card: str) -> float:
+    def admission_room(self, book: LendingBook, card: str) -> float:
         """The same for what can be reserved. What other queues have reserved is not lent, even beyond their quota:
         otherwise more jobs would be admitted than can be placed."""
         if not self._may_borrow(book, card):
@@ -81,7 +83,7 @@ class Lending:
         )
         return min(self._stock[card] - others, _ceiling(book, card)) - _use(book, card, now=False)
 
-    def lendable(self, book: Book, card: str) -> Lendable:
+    def lendable(self, book: LendingBook, card: str) -> Lendable:
         """Returns what a queue can borrow of a card, beyond what it has borrowed, without its borrowing limit."""
         others = [other for other in self._books if other is not book]
         quota = sum(other.limit(card) for other in others)
@@ -101,26 +103,26 @@ class Lending:
             missing=quota + book.limit(card) - stock,
         )
 
-    def obstacle(self, book: Book, card: str) -> str:
+    def obstacle(self, book: LendingBook, card: str) -> str:
         """Returns why a queue may not borrow a card at all, or ""."""
         if card not in book.limits:
             return f"its quota does not list {card}"
         return "" if book.queue.reclaimable else "it is not reclaimable"
 
-    def _may_borrow(self, book: Book, card: str) -> bool:
+    def _may_borrow(self, book: LendingBook, card: str) -> bool:
         return card in self._stock and not self.obstacle(book, card)
 
 
-def _ceiling(book: Book, card: str) -> float:
+def _ceiling(book: LendingBook, card: str) -> float:
     """How much a queue may use, borrowed cards included."""
     return book.limit(card) + book.borrowing_limits.get(card, float("inf"))
 
 
-def _use(book: Book, card: str, *, now: bool) -> float:
+def _use(book: LendingBook, card: str, *, now: bool) -> float:
     return book.used(card) if now else book.allocated.get(card, 0.0) + book.uncertain.get(card, 0.0)
 
 
-def _claim(book: Book, card: str, *, now: bool) -> float:
+def _claim(book: LendingBook, card: str, *, now: bool) -> float:
     """The number of a card that a queue does not lend: used ones; within its quota, reserved ones and those that its
     Pods wait for; and those that its lending limit keeps."""
     use, limit = _use(book, card, now=now), book.limit(card)
@@ -128,6 +130,6 @@ def _claim(book: Book, card: str, *, now: bool) -> float:
     return max(use, min(limit, max(use + _wanted(book, card), kept)))
 
 
-def _wanted(book: Book, card: str) -> float:
+def _wanted(book: LendingBook, card: str) -> float:
     """What a queue has reserved, or its Pods wait for."""
     return max(book.pending(card), book.inqueue.get(card, 0.0))

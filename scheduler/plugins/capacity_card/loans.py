@@ -25,7 +25,7 @@ LoansByQueue = dict[str, dict[str, Loan]]
 """Queue -> card -> what it has borrowed and lent."""
 
 
-class Book(Protocol):
+class LoanBook(Protocol):
     """What loans need of the book of a queue."""
 
     queue: Queue
@@ -36,7 +36,7 @@ class Book(Protocol):
     def held(self, name: str) -> float: ...
 
 
-def loans(books: Iterable[Book], cards: Iterable[str]) -> LoansByQueue:
+def loans(books: Iterable[LoanBook], cards: Iterable[str]) -> LoansByQueue:
     """Returns the loans of these cards. Queues without any are left out."""
     ordered = sorted(books, key=lambda book: book.queue.name)
     found: LoansByQueue = {}
@@ -55,7 +55,7 @@ def loans(books: Iterable[Book], cards: Iterable[str]) -> LoansByQueue:
     return found
 
 
-def borrowed_of(book: Book, card: str) -> float:
+def borrowed_of(book: LoanBook, card: str) -> float:
     """Returns what the Pods of a queue hold beyond its quota."""
     return max(book.held(card) - book.limit(card), 0.0)
 

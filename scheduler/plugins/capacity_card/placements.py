@@ -11,16 +11,16 @@ from scheduler.api.job import Job
 from scheduler.api.names import CPU, MEMORY
 from scheduler.api.task import Task, TaskClass, TaskStatus
 from scheduler.framework.statement import AllocationError
-from scheduler.plugins.capacity_card.books import QueueBook
+from scheduler.plugins.capacity_card.books import CardBook
 from scheduler.plugins.capacity_card.demand import AmountList, Demands
 from scheduler.plugins.capacity_card.holdings import Amounts, add, charged_queue
 from scheduler.plugins.capacity_card.refusals import insufficient, shortage_of
 
 
-class Placements:
+class CardPlacements:
     """The allocation handlers of a session."""
 
-    def __init__(self, books: Mapping[str, QueueBook], demands: Demands) -> None:
+    def __init__(self, books: Mapping[str, CardBook], demands: Demands) -> None:
         """``books``: by queue. Jobs and records may name queues that do not exist and have no book."""
         self._books = books
         self._demands = demands
@@ -74,7 +74,7 @@ class Placements:
             add(book.releasing, amounts, sign)
 
 
-def _check(book: QueueBook, amounts: AmountList) -> None:
+def _check(book: CardBook, amounts: AmountList) -> None:
     sums: Amounts = {}
     add(sums, amounts)
     for name, amount in sums.items():

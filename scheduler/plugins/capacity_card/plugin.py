@@ -29,14 +29,14 @@ from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
 from scheduler.plugins.capacity_card.accounting import AccountBuilder, JobAccount, Needs
 from scheduler.plugins.capacity_card.bookkeeper import LIMITED, Bookkeeper
-from scheduler.plugins.capacity_card.books import QueueBook
+from scheduler.plugins.capacity_card.books import CardBook
 from scheduler.plugins.capacity_card.card_labels import CardResources
 from scheduler.plugins.capacity_card.columns import QuotaFilter, card_preference
-from scheduler.plugins.capacity_card.demand import UNKNOWN, CardRequest, Demands, join_names
+from scheduler.plugins.capacity_card.demand import UNKNOWN, CardsOfTask, Demands, join_names
 from scheduler.plugins.capacity_card.discovery import inventory_of
 from scheduler.plugins.capacity_card.lending import Lending
 from scheduler.plugins.capacity_card.loans import LoansByQueue, loans
-from scheduler.plugins.capacity_card.placements import Placements
+from scheduler.plugins.capacity_card.placements import CardPlacements
 from scheduler.plugins.capacity_card.reclaiming import Reclaiming
 from scheduler.plugins.capacity_card.refusals import card_shortages, insufficient, quota_exhausted, shortage_of
 from scheduler.plugins.capacity_card.settled import settled_accounts
@@ -97,7 +97,7 @@ class CapacityCard:
         session.add_queue_usage(self._usage)
         session.add_figures(self._figures)
         session.add_close(self._close)
-        placements = Placements(self._books, self._demands)
+        placements = CardPlacements(self._books, self._demands)
         session.add_handlers(placements.allocate, placements.deallocate)
         self._open_reclaim()
         for book in self._books.values():
@@ -141,7 +141,7 @@ class CapacityCard:
         """Computes the books again for reports: what was placed is no longer reserved, and may be another card than was
         expected."""
         self._reported = {
-            name: QueueBook(book.queue, book.limits, lending_limits=book.lending_limits, may_count=book.may_count)
+            name: CardBook(book.queue, book.limits, lending_limits=book.lending_limits, may_count=book.may_count)
             for name, book in self._books.items()
         }
         self._loans = None
@@ -155,7 +155,7 @@ class CapacityCard:
         )
 
     # --- for explanations ---
-    def book(self, queue: str) -> QueueBook | None:
+    def book(self, queue: str) -> CardBook | None:
         """The limits and the usage of a queue."""
         return self._books.get(queue)
 
@@ -172,7 +172,7 @@ class CapacityCard:
                     needs[names] = max(needs.get(names, 0.0), amount)
         return needs
 
-    def books(self) -> Iterable[QueueBook]:
+    def books(self) -> Iterable[CardBook]:
         """The limits and the usage of all queues."""
         return self._books.values()
 
@@ -203,7 +203,7 @@ class CapacityCard:
             self._session.refuse(job, refusal)
         return Vote.REJECT if refusals else Vote.PERMIT
 
-    def _refusals(self, book: QueueBook, account: JobAccount) -> list[Refusal]:
+    def _refusals(self, book: CardBook, account: JobAccount) -> list[Refusal]:
         if not book.queue.open:
             return [not_open(book.queue)]
         if account.conflict:
@@ -234,7 +234,7 @@ class CapacityCard:
         book = self._books[queue.name]
         return self._room(book, job, cls, now=True) if book.releasing else UNBOUNDED
 
-    def _room(self, book: QueueBook, job: Job, cls: TaskClass, *, now: bool) -> int:
+    def _room(self, book: CardBook, job: Job, cls: TaskClass, *, now: bool) -> int:
         """Returns how many more tasks of a class the quota allows: now, or after terminating tasks are deleted."""
         demand = self._demands.of(cls)
         room = UNBOUNDED
@@ -268,7 +268,7 @@ class CapacityCard:
         return f"; {int((codes >= 0).sum())} node(s) with {shortage.resource} have no valid label {' or '.join(labels)}"
 
     @staticmethod
-    def _usable(book: QueueBook, card_request: CardRequest) -> list[str]:
+    def _usable(book: CardBook, card_request: CardsOfTask) -> list[str]:
         """The acceptable cards that the queue has quota of."""
         return [card for card in card_request.cards if book.offers(card)]
 
@@ -287,7 +287,7 @@ class CapacityCard:
             filters += self._card_filters(card_request, self._books.get(contended_queue))
         return filters
 
-    def _card_filters(self, card_request: CardRequest, book: QueueBook | None) -> list[Filter]:
+    def _card_filters(self, card_request: CardsOfTask, book: CardBook | None) -> list[Filter]:
         inventory = self._inventory
         if card_request.named:
             filters = [self._card_filter(card_request.cards, card_request.written, card_request.resource)]

@@ -16,8 +16,8 @@ from scheduler.api.resource import SMALLEST
 from scheduler.api.task import Task, TaskClass, TaskStatus
 from scheduler.framework.eviction_candidates import EvictionCandidates
 from scheduler.framework.extension import EvictionContext, Protection, ReclaimContext
-from scheduler.plugins.capacity_card.books import QueueBook
-from scheduler.plugins.capacity_card.demand import AmountList, CardRequest, Demands
+from scheduler.plugins.capacity_card.books import CardBook
+from scheduler.plugins.capacity_card.demand import AmountList, CardsOfTask, Demands
 from scheduler.plugins.capacity_card.holdings import Amounts, add, charged_queue
 
 
@@ -26,7 +26,7 @@ class Reclaiming:
 
     def __init__(
         self,
-        books: Mapping[str, QueueBook],
+        books: Mapping[str, CardBook],
         demands: Demands,
         jobs: Mapping[str, Job],
         row_of: Callable[[str], int],
@@ -54,7 +54,7 @@ class Reclaiming:
         return True
 
     @staticmethod
-    def _own_card(book: QueueBook, request: CardRequest, taken: Amounts) -> str | None:
+    def _own_card(book: CardBook, request: CardsOfTask, taken: Amounts) -> str | None:
         """The first acceptable card of which the queue's quota has enough left."""
         for card in request.cards:
             if book.own_room(card) - taken.get(card, 0.0) >= request.amount:
@@ -192,7 +192,7 @@ class Reclaiming:
 
         return candidates.of_queues(has_borrowed)
 
-    def _book_of(self, task: Task) -> QueueBook | None:
+    def _book_of(self, task: Task) -> CardBook | None:
         """The book of the queue of a task; None if another queue is charged for it."""
         job = self._jobs.get(task.job)
         return self._books.get(job.queue) if job and charged_queue(task, job.queue) == job.queue else None
@@ -203,7 +203,7 @@ class Reclaiming:
         return [item for item in held.amounts if item[0] in cards and item[1] > 0]
 
 
-def _keeps(book: QueueBook, amounts: AmountList, gone: Amounts, protection: Protection) -> bool:
+def _keeps(book: CardBook, amounts: AmountList, gone: Amounts, protection: Protection) -> bool:
     """Whether a queue keeps its quota without these amounts. ``gone``: what it has lost before."""
     excess = [(_borrowed(book, name) - gone.get(name, 0.0), amount) for name, amount in amounts]
     if protection is Protection.ABOVE:
@@ -211,5 +211,5 @@ def _keeps(book: QueueBook, amounts: AmountList, gone: Amounts, protection: Prot
     return all(amount <= left for left, amount in excess)
 
 
-def _borrowed(book: QueueBook, card: str) -> float:
+def _borrowed(book: CardBook, card: str) -> float:
     return book.allocated.get(card, 0.0) - book.limit(card)

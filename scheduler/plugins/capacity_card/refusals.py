@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from scheduler.api.names import CPU, MEMORY
 from scheduler.api.quantity import format_milli
 from scheduler.api.reasons import Shortage
-from scheduler.plugins.capacity_card.books import QueueBook
-from scheduler.plugins.capacity_card.demand import CardRequest, join_names
+from scheduler.plugins.capacity_card.books import CardBook
+from scheduler.plugins.capacity_card.demand import CardsOfTask, join_names
 
 
-def card_shortages(book: QueueBook, card_request: CardRequest, usable: Sequence[str]) -> list[Shortage]:
+def card_shortages(book: CardBook, card_request: CardsOfTask, usable: Sequence[str]) -> list[Shortage]:
     """Returns the shortages for a card request. ``usable``: the acceptable cards that the queue has quota of."""
     if not usable and (len(card_request.cards) > 1 or not card_request.named):
         taken = sum(map(book.used, card_request.cards))
@@ -20,12 +20,12 @@ def card_shortages(book: QueueBook, card_request: CardRequest, usable: Sequence[
     ]
 
 
-def shortage_of(book: QueueBook, name: str, written: str, amount: float) -> Shortage:
+def shortage_of(book: CardBook, name: str, written: str, amount: float) -> Shortage:
     """``written``: the name of the dimension in messages."""
     return Shortage(written, amount, book.used(name), book.limit(name), "Queue", book.queue.name)
 
 
-def insufficient(book: QueueBook, shortage: Shortage) -> str:
+def insufficient(book: CardBook, shortage: Shortage) -> str:
     """The message of the published design."""
     note = (
         ""
@@ -39,12 +39,12 @@ def insufficient(book: QueueBook, shortage: Shortage) -> str:
     )
 
 
-def _uncertain(book: QueueBook, card: str) -> str:
+def _uncertain(book: CardBook, card: str) -> str:
     amount = book.uncertain.get(card, 0.0)
     return f"; <{amount:.0f}> of these may be other cards, because nodes do not say which they have" if amount else ""
 
 
-def _idle_quota(book: QueueBook, written: str) -> str:
+def _idle_quota(book: CardBook, written: str) -> str:
     """What the queue could borrow of a card; "" if queues do not borrow, or if the Pods accept several cards."""
     lending = book.lending
     card = "" if lending is None else lending.canonical(written)
@@ -58,7 +58,7 @@ def _idle_quota(book: QueueBook, written: str) -> str:
     return f"; idle quota of queues: <{lending.lendable(book, card).amount:.0f}>{limited}"
 
 
-def quota_exhausted(book: QueueBook, card: str, card_request: CardRequest) -> str:
+def quota_exhausted(book: CardBook, card: str, card_request: CardsOfTask) -> str:
     """Returns why nodes with a card are refused."""
     numbers = ((w, format_milli(a)) for w, a in (("asked", card_request.amount), ("used", book.used(card))))
     listed = ", ".join(f"{what} {amount}" for what, amount in numbers)

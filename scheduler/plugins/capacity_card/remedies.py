@@ -12,7 +12,7 @@ from scheduler.api.names import CARD_QUOTA
 from scheduler.framework.remedies.adjustments import Adjustment, ChangeKind, Edit, Plan, Raw, Step
 from scheduler.framework.remedies.evidence import Evidence
 from scheduler.framework.remedies.registry import remedies
-from scheduler.plugins.capacity_card.books import QueueBook
+from scheduler.plugins.capacity_card.books import CardBook
 from scheduler.plugins.capacity_card.plugin import CapacityCard
 
 _SPARE: Final = 4
@@ -40,7 +40,7 @@ def raise_card_quota(evidence: Evidence, plugin: CapacityCard) -> Iterator[Plan]
 
 
 def _adjustment(
-    evidence: Evidence, plugin: CapacityCard, book: QueueBook, names: Names, card: str, amount: float
+    evidence: Evidence, plugin: CapacityCard, book: CardBook, names: Names, card: str, amount: float
 ) -> Adjustment | None:
     """Returns an increase of one of the alternative cards of a need; None if there is enough of the card."""
     left = book.admission_room if evidence.job.waiting_for_queue else book.room
@@ -59,7 +59,7 @@ def _cards(amount: float) -> int:
     return int(-(-amount // MILLI))
 
 
-def _with_cards(plugin: CapacityCard, book: QueueBook, card: str, amount: int) -> Step:
+def _with_cards(plugin: CapacityCard, book: CardBook, card: str, amount: int) -> Step:
     then = int(book.limit(card)) // MILLI + amount
     key = next((name for name in _written(book.queue.annotations) if plugin.canonical(name) == card), card)
 

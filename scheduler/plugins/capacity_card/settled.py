@@ -11,7 +11,7 @@ from typing import NamedTuple
 from scheduler.api.job import Job
 from scheduler.api.snapshot import Snapshot
 from scheduler.plugins.capacity_card.accounting import AccountBuilder, JobAccount, account_of
-from scheduler.plugins.capacity_card.discovery import Inventory
+from scheduler.plugins.capacity_card.discovery import CardInventory
 from scheduler.plugins.capacity_card.holdings import Amounts, add_exactly
 
 
@@ -30,7 +30,7 @@ class SettledAccounts:
 
     identity: object
     """Of the jobs (``JobChanges.identity``)."""
-    inventory: Inventory
+    inventory: CardInventory
     plain: dict[str, PlainAccount] = field(default_factory=dict)
     """Key of a job -> its account."""
     sums: dict[str, tuple[Amounts, Amounts]] = field(default_factory=dict)

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from scheduler.api.names import ACCELERATOR_TYPE, ASCEND_910, NPU
-from scheduler.plugins.ascend.family import Choice, Family, JobRequest, Request, Selection
+from scheduler.plugins.ascend.family import ChipRequest, Choice, Family, JobRequest, Selection
 from scheduler.plugins.ascend.masks import first, groups_of, ids_of
 
 RING_SIZE: Final = 4
@@ -20,36 +20,36 @@ RANKS: Final = 16
 """Ranks of placements that fit are 0 (best) to RANKS - 1."""
 
 
-class Group(msgspec.Struct, frozen=True):
+class RingGroup(msgspec.Struct, frozen=True):
     """Placements in a ring with ``chosen`` free chips; ``others``: free chips of the other ring, best first."""
 
     chosen: int
     others: tuple[int, ...]
 
 
-GROUPS: Final[Mapping[int, Sequence[Group]]] = {
+GROUPS: Final[Mapping[int, Sequence[RingGroup]]] = {
     1: (
-        Group(1, (0, 1, 2, 3, 4)),
-        Group(3, (0, 2, 3, 4)),
-        Group(2, (0, 2, 4)),
-        Group(4, (0, 4)),
+        RingGroup(1, (0, 1, 2, 3, 4)),
+        RingGroup(3, (0, 2, 3, 4)),
+        RingGroup(2, (0, 2, 4)),
+        RingGroup(4, (0, 4)),
     ),
     2: (
-        Group(2, (0, 1, 2, 3, 4)),
-        Group(4, (0, 1, 3, 4)),
+        RingGroup(2, (0, 1, 2, 3, 4)),
+        RingGroup(4, (0, 1, 3, 4)),
         # The table's row ends at 3~1 and no other group has 3~3. The design's policy takes a ring of three last of all,
         # whatever the other one has, so 3~3 stands at the very end: refusing would leave six chips idle.
-        Group(3, (0, 1, 3)),
+        RingGroup(3, (0, 1, 3)),
     ),
-    4: (Group(4, (0, 1, 2, 3, 4)),),
+    4: (RingGroup(4, (0, 1, 2, 3, 4)),),
 }
 
 
-def two_rings(groups: Mapping[int, Sequence[Group]]) -> Selection:
+def two_rings(groups: Mapping[int, Sequence[RingGroup]]) -> Selection:
     """Chips of the ring that matches the first entry of the request's groups; of the left ring if both match. A request
     for all chips needs a node with all chips free."""
 
-    def select(free: int, request: Request) -> Choice | None:
+    def select(free: int, request: ChipRequest) -> Choice | None:
         if request.chips == CHIPS:
             return Choice(tuple(range(CHIPS)), 0) if free == first(CHIPS) else None
         left, right = groups_of(free, RING_SIZE, CHIPS)

@@ -4,7 +4,7 @@ half, or more in pairs of both."""
 from typing import Final
 
 from scheduler.api.names import ACCELERATOR_TYPE, ASCEND_910, NPU
-from scheduler.plugins.ascend.family import Choice, Family, Request, up_to
+from scheduler.plugins.ascend.family import ChipRequest, Choice, Family, up_to
 from scheduler.plugins.ascend.masks import first, groups_of, ids_of
 from scheduler.plugins.ascend.selection.grouped import least_left, one_group
 
@@ -13,7 +13,7 @@ CHIPS: Final = 2 * HALF
 _one_half = one_group(HALF, CHIPS, least_left(HALF))
 
 
-def half_or_pairs(free: int, request: Request) -> Choice | None:
+def half_or_pairs(free: int, request: ChipRequest) -> Choice | None:
     """Returns up to eight chips of the half that keeps the fewest free. More chips are pairs of both halves, left chip
     first; those of a job of one Pod are the chips i and i + 8, those of a job of several Pods the n-th free chip of
     each half. The penalty is the number of chips (of pairs) that stay free, then the number of free chips of the node.

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from scheduler.api.job import Job
 from scheduler.api.names import BACKUP_NEW_POD, NEED_VOLCANO_OPE, POD_STATUS
 from scheduler.api.task import ALLOCATED_STATUSES, FINISHED_STATUSES, Task, TaskStatus
-from scheduler.plugins.ascend.rescheduling.policy import Policy, Scope, Strategy, SubHealth
+from scheduler.plugins.ascend.rescheduling.policy import RestartPolicy, RestartScope, RestartStrategy, SubHealth
 from scheduler.plugins.ascend.rescheduling.state import Entry, Extent, Restart, owner_of
 
 NODE_UNHEALTHY: Final = "NodeUnhealthy"
@@ -62,7 +62,7 @@ class Next(NamedTuple):
 def next_restart(
     job: Job,
     faults: Mapping[str, Fault],
-    policy: Policy,
+    policy: RestartPolicy,
     last: Restart | None,
     retries: int,
     now: float,
@@ -82,7 +82,7 @@ def next_restart(
         return Next(restart, retries - 1 if failed else retries)
     if last is None or not last.pods:
         return Next(last, retries)
-    if policy.scope is Scope.POD and not last.external and not listed & live.keys():
+    if policy.scope is RestartScope.POD and not last.external and not listed & live.keys():
         grown = _grown(job, live, last, now)
         if grown is not None:
             return Next(grown, retries)
@@ -126,7 +126,7 @@ def remaining(job: Job, restart: Restart) -> int:
     return sum(1 for task in job.tasks() if task.uid in listed)
 
 
-def matters(fault: Fault, task: Task, policy: Policy) -> bool:
+def matters(fault: Fault, task: Task, policy: RestartPolicy) -> bool:
     """Whether a fault of its node concerns a Pod: hardware that works with restrictions does not, unless the job says
     so; for ``hotSwitch``, once ClusterD requests the deletion."""
     if fault.kind != SUB_HEALTH:
@@ -142,23 +142,23 @@ def has_backup(task: Task, tasks: Iterable[Task]) -> bool:
     return name is not None and any(each.name == name and each.status in ALLOCATED_STATUSES for each in tasks)
 
 
-def is_forced(policy: Policy, faults: Iterable[Fault]) -> bool:
+def is_forced(policy: RestartPolicy, faults: Iterable[Fault]) -> bool:
     """Whether the Pods are deleted without a grace period."""
     if all(fault.kind == SUB_HEALTH for fault in faults):
         return policy.sub_health in (SubHealth.FORCE_EXIT, SubHealth.HOT_SWITCH)
-    return policy.strategy is Strategy.FORCE
+    return policy.strategy is RestartStrategy.FORCE
 
 
 def _restart(
     job: Job,
     live: Mapping[str, Task],
     faults: Mapping[str, Fault],
-    policy: Policy,
+    policy: RestartPolicy,
     last: Restart | None,
     now: float,
 ) -> Restart:
-    whole = policy.scope is Scope.JOB and not policy.strategy.external
-    if not policy.strategy.external and policy.scope in (Scope.POD, Scope.PROCESS):
+    whole = policy.scope is RestartScope.JOB and not policy.strategy.external
+    if not policy.strategy.external and policy.scope in (RestartScope.POD, RestartScope.PROCESS):
         whole = any(_is_master(live[uid]) for uid in faults)
     if all(fault.kind == SUB_HEALTH and has_backup(live[uid], live.values()) for uid, fault in faults.items()):
         whole = False

@@ -26,12 +26,12 @@ from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import FINISHED_STATUSES, Task, TaskClass, TaskStatus
 from scheduler.plugins.ascend.chip_faults import core_chips
 from scheduler.plugins.ascend.chiplist import ChipListError, format_chips, parse_chips
-from scheduler.plugins.ascend.cluster_reports import ClusterReports, Report
+from scheduler.plugins.ascend.cluster_reports import ClusterReports, NodeReport
 from scheduler.plugins.ascend.device_lists import device_reports
 from scheduler.plugins.ascend.inventory import NodeChips
 from scheduler.plugins.ascend.ledger import ChipLedger
 from scheduler.plugins.ascend.masks import ALL, NONE, ids_of
-from scheduler.plugins.ascend.node_health import UNHEALTHY, NodeHealth
+from scheduler.plugins.ascend.node_health import UNHEALTHY, HealthColumns
 from scheduler.plugins.ascend.rescheduling.decision import (
     CARD_UNHEALTHY,
     NODE_UNHEALTHY,
@@ -42,8 +42,8 @@ from scheduler.plugins.ascend.rescheduling.decision import (
     Fault,
     matters,
 )
-from scheduler.plugins.ascend.rescheduling.policy import Policy
-from scheduler.plugins.ascend.rescheduling.state import ChipFault, FaultNode, Restart
+from scheduler.plugins.ascend.rescheduling.policy import RestartPolicy
+from scheduler.plugins.ascend.rescheduling.state import FaultNode, ReportedFault, Restart
 from scheduler.plugins.ascend.resources import ChipResource
 from scheduler.plugins.support.device_info import DeviceInfoError, device_info
 
@@ -64,7 +64,7 @@ _LABELLED: Final = {
     "Separate": Fault(RELATION, "it was reported as related to a fault (label fault-type)"),
     "SubHealth": Fault(SUB_HEALTH, "its hardware was reported to work with restrictions (label fault-type)"),
 }
-_DEVICES: Final = msgspec.json.Decoder(tuple[ChipFault, ...])
+_DEVICES: Final = msgspec.json.Decoder(tuple[ReportedFault, ...])
 
 
 class NodeFaults(NamedTuple):
@@ -81,7 +81,7 @@ class NodeFaults(NamedTuple):
     """Mask of the chips that work with restrictions; all if the node as a whole does."""
     why: str = ""
     """Why the node as a whole does not work, or ""."""
-    devices: tuple[ChipFault, ...] = ()
+    devices: tuple[ReportedFault, ...] = ()
 
     @property
     def is_listed(self) -> bool:
@@ -109,7 +109,7 @@ def faulty_nodes(
     ledger: ChipLedger,
     chips: Mapping[int, NodeChips],
     exhausted: Collection[int],
-    health: NodeHealth,
+    health: HealthColumns,
     reports: ClusterReports,
     problems: list[Malformed],
 ) -> Iterator[NodeFaults]:
@@ -142,14 +142,14 @@ def is_lost(snapshot: Snapshot, name: str) -> bool:
 
 
 def chip_faults(
-    resource: str, config_map: ConfigMap | None, copied: Report | None, problems: list[Malformed]
-) -> tuple[ChipFault, ...]:
+    resource: str, config_map: ConfigMap | None, copied: NodeReport | None, problems: list[Malformed]
+) -> tuple[ReportedFault, ...]:
     """The faults that the device plugin lists, in its latest report."""
     reports = [] if copied is None else [copied]
     if config_map is not None:
         meta, text = config_map.metadata, (config_map.data or {}).get(DEVICE_INFO_KEY, "")
-        reports.append(Report(meta.namespace, meta.name, f"data[{DEVICE_INFO_KEY}]", text))
-    found: list[tuple[float, str, Report]] = []
+        reports.append(NodeReport(meta.namespace, meta.name, f"data[{DEVICE_INFO_KEY}]", text))
+    found: list[tuple[float, str, NodeReport]] = []
     for report in reports:
         with suppress(DeviceInfoError):  # reported where the lists of chips are read
             info = device_info(report.text)
@@ -227,7 +227,7 @@ def faults_of_missing_nodes(snapshot: Snapshot) -> Iterator[tuple[Task, Fault]]:
                 yield task, Fault(NODE_UNHEALTHY, f"node {name} does not exist")
 
 
-def faults_of_pods(job: Job, policy: Policy) -> dict[str, Fault]:
+def faults_of_pods(job: Job, policy: RestartPolicy) -> dict[str, Fault]:
     """uid -> fault of the Pods of a job that failed, or whose label reports a fault."""
     found = {uid: Fault(POD_FAILED, "it failed") for uid, task in job.of(TaskStatus.FAILED).items() if task.node}
     for task in job.tasks():
@@ -278,7 +278,7 @@ def exclude_failed_links(
             ledger.add_network_faults(row, _failed_links(faults, resource.prefix))
 
 
-def _failed_links(faults: Iterable[ChipFault], prefix: str) -> int:
+def _failed_links(faults: Iterable[ReportedFault], prefix: str) -> int:
     mask = NONE
     for fault in faults:
         if LINK_DOWN in fault.fault_code.split(",") and fault.fault_handling == NOT_HANDLED:

@@ -22,7 +22,7 @@ _ON: Final = "on"
 T = TypeVar("T")
 
 
-class Strategy(Enum):
+class RestartStrategy(Enum):
     """How the Pods are deleted (label ``fault-scheduling``)."""
 
     OFF = "off"
@@ -36,10 +36,10 @@ class Strategy(Enum):
 
     @property
     def external(self) -> bool:
-        return self in (Strategy.EXTERNAL_GRACE, Strategy.EXTERNAL_FORCE)
+        return self in (RestartStrategy.EXTERNAL_GRACE, RestartStrategy.EXTERNAL_FORCE)
 
 
-class Scope(Enum):
+class RestartScope(Enum):
     """Which Pods are deleted."""
 
     JOB = "job"
@@ -61,11 +61,11 @@ class SubHealth(Enum):
     """Force, once another component has prepared a substitute."""
 
 
-class Policy(NamedTuple):
-    strategy: Strategy = Strategy.OFF
+class RestartPolicy(NamedTuple):
+    strategy: RestartStrategy = RestartStrategy.OFF
     retries: int = 0
     """How many times the job restarts after a Pod has failed."""
-    scope: Scope = Scope.JOB
+    scope: RestartScope = RestartScope.JOB
     sub_health: SubHealth = SubHealth.IGNORE
     problems: tuple[Malformed, ...] = ()
 
@@ -80,7 +80,7 @@ def has_policy(job: Job) -> bool:
     return False
 
 
-def policy_of(job: Job) -> Policy:
+def policy_of(job: Job) -> RestartPolicy:
     """Returns the policy of a job. A malformed value is reported, and counts as absent."""
     return _Reader(job, next(job.tasks(), None)).policy()
 
@@ -93,18 +93,18 @@ class _Reader:
         self._task = task
         self._problems: list[Malformed] = []
 
-    def policy(self) -> Policy:
-        strategy = self._one_of(FAULT_SCHEDULING, {each.value: each for each in Strategy}, Strategy.OFF)
+    def policy(self) -> RestartPolicy:
+        strategy = self._one_of(FAULT_SCHEDULING, {each.value: each for each in RestartStrategy}, RestartStrategy.OFF)
         retries = self._retries()
         sub_health = self._one_of(SUB_HEALTHY_STRATEGY, {each.value: each for each in SubHealth}, SubHealth.IGNORE)
-        return Policy(strategy, retries, self._scope(), sub_health, tuple(self._problems))
+        return RestartPolicy(strategy, retries, self._scope(), sub_health, tuple(self._problems))
 
-    def _scope(self) -> Scope:
+    def _scope(self) -> RestartScope:
         if self._job.annotations.get(RECOVER_POLICY_PATH) == "pod":
-            return Scope.FAULTY_ONLY
+            return RestartScope.FAULTY_ONLY
         if self._label(POD_RESCHEDULING) == _ON:
-            return Scope.POD
-        return Scope.PROCESS if self._label(PROCESS_RECOVER) == _ON else Scope.JOB
+            return RestartScope.POD
+        return RestartScope.PROCESS if self._label(PROCESS_RECOVER) == _ON else RestartScope.JOB
 
     def _retries(self) -> int:
         text = self._label(FAULT_RETRY_TIMES)

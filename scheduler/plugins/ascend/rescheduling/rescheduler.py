@@ -20,7 +20,7 @@ from scheduler.api.task import ALLOCATED_STATUSES, Task
 from scheduler.framework.job_values import job_values
 from scheduler.framework.session import Session
 from scheduler.plugins.ascend.cluster_reports import NAMESPACE, ClusterReports
-from scheduler.plugins.ascend.node_health import NodeHealth
+from scheduler.plugins.ascend.node_health import HealthColumns
 from scheduler.plugins.ascend.npu_ledgers import NpuLedgers
 from scheduler.plugins.ascend.ranks import NO_RANKS, is_number
 from scheduler.plugins.ascend.rescheduling import reasons, state
@@ -49,8 +49,8 @@ from scheduler.plugins.ascend.rescheduling.job_config_maps import (
     name_of,
 )
 from scheduler.plugins.ascend.rescheduling.pod_deletions import PodDeletions, Words
-from scheduler.plugins.ascend.rescheduling.policy import Policy, Strategy, has_policy, policy_of
-from scheduler.plugins.ascend.rescheduling.state import Entry, FaultNode, Restart, Retries, State, owner_of
+from scheduler.plugins.ascend.rescheduling.policy import RestartPolicy, RestartStrategy, has_policy, policy_of
+from scheduler.plugins.ascend.rescheduling.state import Entry, FaultNode, Restart, RestartState, Retries, owner_of
 from scheduler.plugins.ascend.resources import ChipResource
 
 CONFIG_MAPS: Final = frozenset({(SYSTEM_NAMESPACE, state.NAME), (NAMESPACE, reasons.NAME)})
@@ -63,7 +63,7 @@ Faults = dict[str, dict[str, Fault]]
 
 
 class _Reading(NamedTuple):
-    policy: Policy
+    policy: RestartPolicy
     faults: dict[str, Fault]
     """Of its Pods themselves."""
     without_chips: tuple[Task, ...]
@@ -85,7 +85,7 @@ class Rescheduler:
         self,
         session: Session,
         ledgers: NpuLedgers,
-        health: Callable[[ChipResource], NodeHealth],
+        health: Callable[[ChipResource], HealthColumns],
         reports: ClusterReports,
         uses_npus: Callable[[Job], bool],
         grace_over_time: float,
@@ -165,7 +165,7 @@ class Rescheduler:
         for key, reading in job_values(session.snapshot, ("ascend", "policies"), _reading).items():
             for problem in reading.policy.problems:
                 session.malformed_field(problem)
-            if reading.policy.strategy is not Strategy.OFF:
+            if reading.policy.strategy is not RestartStrategy.OFF:
                 result[key] = reading
         return result
 
@@ -218,7 +218,7 @@ class Rescheduler:
         jobs: Mapping[str, _Reading],
         faults: Faults,
         nodes: Iterable[NodeFaults],
-        known: State,
+        known: RestartState,
         recorded: ConfigMap | None,
     ) -> None:
         session = self._session
@@ -243,7 +243,7 @@ class Rescheduler:
                 retries[key] = Retries(owner_of(job), decided.retries)
         for key in restarts.keys() & session.jobs.keys() - jobs.keys():
             restarts[key] = replace(restarts[key], pods=())  # its label was removed
-        new = State(_documents(nodes, known.fault_nodes, session.now), retries, restarts)
+        new = RestartState(_documents(nodes, known.fault_nodes, session.now), retries, restarts)
         if recorded is not None and (new.fault_nodes, retries, restarts) == (
             known.fault_nodes,
             known.retries,
@@ -258,7 +258,7 @@ class Rescheduler:
         for key in begun:
             session.decisions.writes += self._words(session.jobs[key], restarts[key])  # as early as possible
 
-    def _postpone(self, new: State, known: State, key: str) -> None:
+    def _postpone(self, new: RestartState, known: RestartState, key: str) -> None:
         """Undoes a restart that does not fit into the ConfigMap. A later session decides it again."""
         if key in known.restarts:
             new.restarts[key] = known.restarts[key]

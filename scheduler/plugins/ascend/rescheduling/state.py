@@ -40,7 +40,7 @@ Moment = Annotated[int, msgspec.Meta(ge=0, lt=2**33)]
 """Unix seconds; larger values are no dates."""
 
 
-class ChipFault(msgspec.Struct, frozen=True):
+class ReportedFault(msgspec.Struct, frozen=True):
     """A fault of a chip, as the device plugin reports it (key ``...-Fault`` of its lists)."""
 
     fault_type: str = ""
@@ -54,7 +54,7 @@ class ChipFault(msgspec.Struct, frozen=True):
 class FaultNode(msgspec.Struct, frozen=True, rename="pascal"):
     """A node with a fault."""
 
-    fault_device_list: tuple[ChipFault, ...]
+    fault_device_list: tuple[ReportedFault, ...]
     node_name: str
     unhealthy: tuple[str, ...] | None = msgspec.field(name="UnhealthyNPU")
     """Names of chips; None: there are none."""
@@ -133,7 +133,7 @@ class Restart(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 @dataclass(slots=True)
-class State:
+class RestartState:
     """The content of the ConfigMap. Jobs by ``namespace/name`` of their PodGroups."""
 
     fault_nodes: tuple[FaultNode, ...] = ()
@@ -168,9 +168,9 @@ _RETRIES: Final = msgspec.json.Decoder(dict[str, Retries] | None)
 _RESTARTS: Final = msgspec.json.Decoder(dict[str, Restart] | None)
 
 
-def read(config_map: ConfigMap | None) -> State:
+def read(config_map: ConfigMap | None) -> RestartState:
     """Returns the content of the ConfigMap. A malformed key counts as empty."""
-    state = State()
+    state = RestartState()
     if config_map is None:
         return state
     state.fault_nodes = _decoded(config_map, FAULT_NODE, _NODES, state.problems) or ()
@@ -179,7 +179,7 @@ def read(config_map: ConfigMap | None) -> State:
     return state
 
 
-def data_of(state: State) -> dict[str, str]:
+def data_of(state: RestartState) -> dict[str, str]:
     """Returns the data of the ConfigMap."""
     documents: Mapping[str, object] = {
         FAULT_NODE: state.fault_nodes,

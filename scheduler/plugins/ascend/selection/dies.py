@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from scheduler.plugins.ascend.family import Choice, Request, Selection
+from scheduler.plugins.ascend.family import ChipRequest, Choice, Selection
 from scheduler.plugins.ascend.masks import groups_of, ids_of
 
 DIES: Final = 2
@@ -17,7 +17,7 @@ def whole_cards(chips: int) -> Selection:
     """A request for one chip takes a die of a card that is half used, if there is one; other requests take whole cards.
     The penalty is the number of chips that stay free."""
 
-    def select(free: int, request: Request) -> Choice | None:
+    def select(free: int, request: ChipRequest) -> Choice | None:
         left = free.bit_count() - request.chips
         halves, full = _cards(free, chips)
         if request.chips == 1:
@@ -33,7 +33,7 @@ def whole_cards(chips: int) -> Selection:
 def half_cards_first(chips: int) -> Selection:
     """Dies of half-used cards, then those of whole ones. All nodes are equally good."""
 
-    def select(free: int, request: Request) -> Choice | None:
+    def select(free: int, request: ChipRequest) -> Choice | None:
         halves, full = _cards(free, chips)
         dies = tuple(_joined([*halves, *full]))
         return Choice(dies[: request.chips], 0) if request.chips <= len(dies) else None
@@ -47,7 +47,7 @@ def one_half_then_whole_cards(chips: int, preferred: Penalties, without_half: Pe
     ``preferred``: penalties of even requests, and of odd ones that find a half-used card; ``without_half``: of other
     odd requests; ``worst``: the penalty where the tables have none."""
 
-    def select(free: int, request: Request) -> Choice | None:
+    def select(free: int, request: ChipRequest) -> Choice | None:
         halves, full = _cards(free, chips)
         single = halves[0] if request.chips % DIES and halves else ()
         taken = (*single, *_joined(full))[: request.chips]

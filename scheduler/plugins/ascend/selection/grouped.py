@@ -3,14 +3,14 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from scheduler.plugins.ascend.family import Choice, Request, Selection
+from scheduler.plugins.ascend.family import ChipRequest, Choice, Selection
 from scheduler.plugins.ascend.masks import groups_of, ids_of
 
 Priorities = Mapping[int, Sequence[int]]
 """Number of requested chips -> numbers of free chips of a group, best first."""
 
 
-def any_chips(free: int, request: Request) -> Choice | None:
+def any_chips(free: int, request: ChipRequest) -> Choice | None:
     """Returns the lowest ids. A node with fewer free chips is better."""
     number = free.bit_count()
     return Choice(tuple(ids_of(free)[: request.chips]), number) if request.chips <= number else None
@@ -20,7 +20,7 @@ def fullest_groups_first(size: int, chips: int) -> Selection:
     """Selects any chips, those of the groups with the fewest free chips first, lowest ids first, in this order in the
     annotation. A node with fewer free chips is better."""
 
-    def select(free: int, request: Request) -> Choice | None:
+    def select(free: int, request: ChipRequest) -> Choice | None:
         number = free.bit_count()
         if request.chips > number:
             return None
@@ -35,7 +35,7 @@ def one_group(size: int, chips: int, priorities: Priorities) -> Selection:
     has, then the lowest group. The penalty is the position of the group's free count among the
     priorities of the request; requests without priorities fit nowhere."""
 
-    def select(free: int, request: Request) -> Choice | None:
+    def select(free: int, request: ChipRequest) -> Choice | None:
         groups = groups_of(free, size, chips)
         for penalty, count in enumerate(priorities.get(request.chips, ())):
             for group in groups:
@@ -51,7 +51,7 @@ def one_or_more_groups(size: int, chips: int) -> Selection:
     groups. The penalty is the number of other groups that would do as well, then the number of chips that stay free.
     Other requests take any chips, and their penalty is the number of chips that stay free."""
 
-    def select(free: int, request: Request) -> Choice | None:
+    def select(free: int, request: ChipRequest) -> Choice | None:
         left = free.bit_count() - request.chips
         if request.chips > size and request.chips % size:
             return None if left < 0 else Choice(tuple(ids_of(free)[: request.chips]), left)

@@ -9,7 +9,7 @@ from scheduler.api.node import Column, Rows
 from scheduler.framework.columns import Counts, Filter, MaskFilter, Scope
 from scheduler.plugins.ascend.sharing.ledger import ShareLedger
 from scheduler.plugins.ascend.sharing.quota import SHARED_NODE, ShareUse
-from scheduler.plugins.ascend.sharing.selection import Shares, Used, choose, fits_job, rank, room
+from scheduler.plugins.ascend.sharing.selection import SharedChips, Used, choose, fits_job, rank, room
 
 _STEP: Final = 1e6
 """As for whole chips: one step exceeds the scores of other plugins at usual weights."""
@@ -80,7 +80,7 @@ class ShareScore:
                 found[at] = rank(self._after(self._ledger.shares(row), number), quota) * _STEP
         return found
 
-    def _after(self, shares: Shares, number: int) -> Shares:
+    def _after(self, shares: SharedChips, number: int) -> SharedChips:
         """The shares after this number of Pods was placed."""
         quota = self._use.quota
         for _ in range(number):
@@ -89,5 +89,7 @@ class ShareScore:
                 break
             there = shares.used.get(chip, Used(0, 0, quota.policy))
             now = Used(there.cores + quota.cores, there.memory + quota.memory, quota.policy)
-            shares = Shares({**shares.used, chip: now}, tuple(c for c in shares.unused if c != chip), shares.memory)
+            shares = SharedChips(
+                {**shares.used, chip: now}, tuple(c for c in shares.unused if c != chip), shares.memory
+            )
         return shares

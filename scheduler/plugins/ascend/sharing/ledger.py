@@ -12,11 +12,11 @@ from scheduler.framework.ledger import Ledger
 from scheduler.framework.session import Session
 from scheduler.framework.statement import AllocationError
 from scheduler.plugins.ascend.chip_columns import ChipColumns
-from scheduler.plugins.ascend.demand import Demand
+from scheduler.plugins.ascend.demand import ChipDemand
 from scheduler.plugins.ascend.ledger import ChipLedger
 from scheduler.plugins.ascend.masks import ALL, ids_of
 from scheduler.plugins.ascend.sharing.quota import CHIP_MEMORY, Quota, chip_memory, rows_of_shared
-from scheduler.plugins.ascend.sharing.selection import Shares, choose, total
+from scheduler.plugins.ascend.sharing.selection import SharedChips, choose, total
 
 Held = Mapping[str, tuple[int, Quota]]
 """uid -> the chip that a Pod shares, and its quota."""
@@ -25,7 +25,7 @@ Held = Mapping[str, tuple[int, Quota]]
 class ShareLedger(Ledger[str]):
     """Follows the ledger of whole chips, of which it takes those that are shared."""
 
-    def __init__(self, session: Session, demand: Demand, whole: ChipLedger, chips: ChipColumns) -> None:
+    def __init__(self, session: Session, demand: ChipDemand, whole: ChipLedger, chips: ChipColumns) -> None:
         super().__init__()
         self.resource = whole.resource
         self.whole = whole
@@ -46,7 +46,7 @@ class ShareLedger(Ledger[str]):
         self._taken: dict[str, int] = {}
         """uid -> chip of a task that this session allocated."""
 
-    def shares(self, row: int, *, without: frozenset[str] = frozenset(), later: bool = False) -> Shares:
+    def shares(self, row: int, *, without: frozenset[str] = frozenset(), later: bool = False) -> SharedChips:
         """The chips of a node that can be shared. ``without``: uids of Pods that do not count; ``later``: after
         terminating Pods are deleted."""
         leaving = self._leaving | self._chips.by_row[row].terminating if later else frozenset[str]()
@@ -60,7 +60,7 @@ class ShareLedger(Ledger[str]):
         usable = (self.whole.future_usable if later else self.whole.usable)(row, without_faults=False)
         unused = {*ids_of(int(usable)), *absent} - on_chip.keys()
         used = {chip: total(quotas) for chip, quotas in sorted(on_chip.items())}
-        return Shares(used, tuple(sorted(unused)), self.memory[row])
+        return SharedChips(used, tuple(sorted(unused)), self.memory[row])
 
     def held(self, row: int) -> Held:
         """The shares of the Pods on a node, with those that this session placed."""

@@ -21,7 +21,7 @@ class Used(NamedTuple):
 UNUSED = Used(0, 0, "")
 
 
-class Shares(NamedTuple):
+class SharedChips(NamedTuple):
     """The chips of a node that can be shared."""
 
     used: Mapping[int, Used]
@@ -41,13 +41,13 @@ def total(quotas: Iterable[Quota]) -> Used:
     return Used(cores, memory, policy)
 
 
-def room(shares: Shares, quota: Quota) -> int:
+def room(shares: SharedChips, quota: Quota) -> int:
     """How many more Pods with the quota the node takes."""
     of_unused = _room(UNUSED, shares.memory, quota) * len(shares.unused)
     return of_unused + sum(_room(used, shares.memory, quota) for used in shares.used.values() if _suits(used, quota))
 
 
-def fits_job(shares: Shares, quota: Quota, pods: int) -> bool:
+def fits_job(shares: SharedChips, quota: Quota, pods: int) -> bool:
     """Whether the node has AI cores and memory for all Pods of a job, whose shares so far are not among ``shares``.
     Cores and memory are counted independently of each other, as the NPU plugin counts them."""
     suiting = [*(used for used in shares.used.values() if _suits(used, quota)), *[UNUSED] * len(shares.unused)]
@@ -56,7 +56,7 @@ def fits_job(shares: Shares, quota: Quota, pods: int) -> bool:
     return min(by_cores, by_memory) >= pods
 
 
-def choose(shares: Shares, quota: Quota) -> int | None:
+def choose(shares: SharedChips, quota: Quota) -> int | None:
     """The chip for one more Pod; None if no chip has room."""
     fitting = [chip for chip, used in shares.used.items() if _suits(used, quota) and _room(used, shares.memory, quota)]
     if fitting:
@@ -64,7 +64,7 @@ def choose(shares: Shares, quota: Quota) -> int | None:
     return shares.unused[0] if shares.unused and _room(UNUSED, shares.memory, quota) else None
 
 
-def rank(shares: Shares, quota: Quota) -> int:
+def rank(shares: SharedChips, quota: Quota) -> int:
     """How good a node is for one more Pod, up to twice ``FULL``: the fuller the fullest chip gets, the better; then
     nodes with more chips in use, on which the Pod gets one of its own."""
     fitting = [used.cores for used in shares.used.values() if _room(used, shares.memory, quota) and _suits(used, quota)]

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from scheduler.framework.columns import Counts
 from scheduler.plugins.ascend.vnpu.models import MODELS
-from scheduler.plugins.ascend.vnpu.selection import CoreRequest, Node, select, with_uses
+from scheduler.plugins.ascend.vnpu.selection import CoreRequest, DividedNode, select, with_uses
 
 States = NDArray[np.intp]
 """Numbers of states of nodes."""
@@ -16,10 +16,10 @@ NO_STATE: Final = -1
 """The state of a node whose chips cannot be divided."""
 
 
-class Answers:
+class StateAnswers:
     """What each state of a node means for one request."""
 
-    def __init__(self, known: Sequence[Node], request: CoreRequest) -> None:
+    def __init__(self, known: Sequence[DividedNode], request: CoreRequest) -> None:
         """``known``: the states by number; more may be appended."""
         self._known = known
         self._request = request

@@ -15,7 +15,7 @@ from scheduler.plugins.ascend.vnpu.answers import NO_STATE
 from scheduler.plugins.ascend.vnpu.ledger import PartLedger
 from scheduler.plugins.ascend.vnpu.models import MODELS
 from scheduler.plugins.ascend.vnpu.requests import is_valid
-from scheduler.plugins.ascend.vnpu.selection import CoreRequest, Node
+from scheduler.plugins.ascend.vnpu.selection import CoreRequest, DividedNode
 
 _STEP: Final = 1e6
 _MAX_SCORE: Final = 9e8
@@ -67,7 +67,7 @@ class PartFilter:
         return sorted(texts.items())
 
 
-def _reason(node: Node, request: CoreRequest) -> str:
+def _reason(node: DividedNode, request: CoreRequest) -> str:
     cores, model = request.cores, MODELS[node.model]
     if cores % node.size == 0:
         free = sum(c.cores == node.size and c.cpus == model.cpus and not c.divided for c in node.chips)

@@ -16,8 +16,8 @@ from scheduler.plugins.ascend.chiplist import ChipListError, parse_mounted
 from scheduler.plugins.ascend.holdings import disagreement, malformed_annotation
 from scheduler.plugins.ascend.masks import NONE, WIDTH, mask_of
 from scheduler.plugins.ascend.resources import ChipResource
-from scheduler.plugins.ascend.vnpu.models import Model
-from scheduler.plugins.ascend.vnpu.selection import WHOLE, Use
+from scheduler.plugins.ascend.vnpu.models import ChipModel
+from scheduler.plugins.ascend.vnpu.selection import WHOLE, PartUse
 
 _NUMBERS: Final = re.compile(r"(?:0|[1-9][0-9]?)(?:,(?:0|[1-9][0-9]?)){0,63}")
 _GROUP: Final = re.compile(r".*_([0-9]{1,3})", re.DOTALL)
@@ -26,33 +26,35 @@ _GROUP: Final = re.compile(r".*_([0-9]{1,3})", re.DOTALL)
 class CoreHolding(NamedTuple):
     """The AI cores of one Pod on a node, as far as they are known."""
 
-    uses: tuple[Use, ...] = ()
+    uses: tuple[PartUse, ...] = ()
     doubtful: int = NONE
     """Mask of other chips that it may use too, or instead."""
     unknown: bool = False
     """It may use any chip of its node."""
 
 
-def parse(text: str, model: Model, size: int, cores: int) -> tuple[Use, ...]:
+def parse(text: str, model: ChipModel, size: int, cores: int) -> tuple[PartUse, ...]:
     """Parses the annotation ``huawei.com/npu-core`` of a Pod that asks for ``cores``. Raises ChipListError."""
     numbers, dash, name = text.partition("-")
     chips = [int(number) for number in numbers.split(",")] if _NUMBERS.fullmatch(numbers) else []
     if not chips or len(set(chips)) < len(chips) or max(chips) >= WIDTH or (bool(dash) and len(chips) > 1):
         raise ChipListError(f"{text[:64]!r} is neither a list of chips, as 0,1 is, nor a part of a chip, as 0-vir01 is")
     if not dash:
-        uses = tuple(Use(chip, WHOLE, size, model.cpus) for chip in chips)
+        uses = tuple(PartUse(chip, WHOLE, size, model.cpus) for chip in chips)
     else:
         template = model.named(name)
         if template is None:
             raise ChipListError(f"{text[:64]!r}: {model.name} chips have no template {name[:32]!r}")
-        uses = (Use(chips[0], name, template.cores, template.cpus, template.dvpp),)
+        uses = (PartUse(chips[0], name, template.cores, template.cpus, template.dvpp),)
     found = sum(use.cores for use in uses)
     if found != cores:
         raise ChipListError(f"{text[:64]!r} means {found} AI cores, the Pod asks for {cores}")
     return uses
 
 
-def holding(model: Model, size: int, task: Task, cores: int, since: float, problems: list[Malformed]) -> CoreHolding:
+def holding(
+    model: ChipModel, size: int, task: Task, cores: int, since: float, problems: list[Malformed]
+) -> CoreHolding:
     """Returns what a Pod on a node holds, and adds what is wrong to ``problems``. ``cores``: its request; ``since``:
     Unix time from which on bindings are recorded."""
     text = task.annotations.get(NPU_CORE, "")
@@ -84,7 +86,9 @@ def holding(model: Model, size: int, task: Task, cores: int, since: float, probl
     return CoreHolding(uses, doubtful, unknown)
 
 
-def _parsed(task: Task, text: str, model: Model, size: int, cores: int, problems: list[Malformed]) -> tuple[Use, ...]:
+def _parsed(
+    task: Task, text: str, model: ChipModel, size: int, cores: int, problems: list[Malformed]
+) -> tuple[PartUse, ...]:
     """What an annotation means; nothing, with a problem, if it does not match the request."""
     try:
         return parse(text, model, size, cores)
@@ -93,7 +97,7 @@ def _parsed(task: Task, text: str, model: Model, size: int, cores: int, problems
         return ()
 
 
-def _earlier(model: Model, size: int, task: Task, cores: int) -> int:
+def _earlier(model: ChipModel, size: int, task: Task, cores: int) -> int:
     """The mask of the chips in earlier values of the annotations; a device plugin could have used these values."""
     mask = NONE
     for key, value in task.earlier:
@@ -106,7 +110,7 @@ def _earlier(model: Model, size: int, task: Task, cores: int) -> int:
     return mask
 
 
-def _mounted(model: Model, task: Task, number: int, problems: list[Malformed]) -> tuple[int, int]:
+def _mounted(model: ChipModel, task: Task, number: int, problems: list[Malformed]) -> tuple[int, int]:
     """The mask of the chips that the device plugin reports for a Pod, and the group of its virtual NPU, or -1. Lists of
     more than ``number`` chips are ignored."""
     text = task.annotations.get(ASCEND_REAL, "")

@@ -23,8 +23,8 @@ from scheduler.plugins.ascend.inventory import named_chips
 from scheduler.plugins.ascend.masks import ALL, NONE, lowest, mask_of
 from scheduler.plugins.ascend.resources import ChipRequests, ChipResource, units
 from scheduler.plugins.ascend.vnpu.holdings import CoreHolding, holding
-from scheduler.plugins.ascend.vnpu.models import MODELS, Model
-from scheduler.plugins.ascend.vnpu.selection import Use
+from scheduler.plugins.ascend.vnpu.models import MODELS, ChipModel
+from scheduler.plugins.ascend.vnpu.selection import PartUse
 
 _A3: Final = "Ascend910A3-"
 _IGNORED: Final = "its chips are not divided"
@@ -33,7 +33,7 @@ _IGNORED: Final = "its chips are not divided"
 class NodeParts(NamedTuple):
     """The chips of one node that can be divided."""
 
-    model: Model | None
+    model: ChipModel | None
     """None: the chips cannot be divided."""
     size: int
     """AI cores of a chip."""
@@ -46,7 +46,7 @@ class NodeParts(NamedTuple):
     problems: tuple[Malformed, ...]
 
     @property
-    def uses(self) -> dict[str, tuple[Use, ...]]:
+    def uses(self) -> dict[str, tuple[PartUse, ...]]:
         """uid -> the parts that a Pod has."""
         return {uid: held.uses for uid, held in self.holdings.items() if held.uses}
 
@@ -106,7 +106,7 @@ def read_parts(sources: NodeSources, rules: PartRules, total: int) -> NodeParts:
     return NodeParts(model, size, chips_there, holdings, leaving, tuple(problems))
 
 
-def _model(node: Node, total: int, problems: list[Malformed]) -> tuple[Model, int] | None:
+def _model(node: Node, total: int, problems: list[Malformed]) -> tuple[ChipModel, int] | None:
     """The model of a node's chips and the cores of a chip; None, with a problem, if the labels do not say."""
     labels = node.metadata.labels or {}
     kind, server = labels.get(ACCELERATOR, "").partition("-")[2], labels.get(SERVER_TYPE, "")

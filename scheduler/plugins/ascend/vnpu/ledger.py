@@ -15,15 +15,15 @@ from scheduler.api.task import Task, TaskClass
 from scheduler.framework.ledger import Ledger
 from scheduler.framework.session import Session
 from scheduler.framework.statement import AllocationError
-from scheduler.plugins.ascend.demand import Demand
+from scheduler.plugins.ascend.demand import ChipDemand
 from scheduler.plugins.ascend.ledger import ChipLedger
 from scheduler.plugins.ascend.masks import NONE, Masks
 from scheduler.plugins.ascend.resources import ChipResource
-from scheduler.plugins.ascend.vnpu.answers import NO_STATE, Answers, States
+from scheduler.plugins.ascend.vnpu.answers import NO_STATE, StateAnswers, States
 from scheduler.plugins.ascend.vnpu.models import MODELS
 from scheduler.plugins.ascend.vnpu.part_columns import PartColumns, chips_of, state_of
 from scheduler.plugins.ascend.vnpu.requests import request_of
-from scheduler.plugins.ascend.vnpu.selection import CoreRequest, Node, PartChoice, Use, select
+from scheduler.plugins.ascend.vnpu.selection import CoreRequest, DividedNode, PartChoice, PartUse, select
 
 
 class PartLedger(Ledger[str]):
@@ -32,7 +32,7 @@ class PartLedger(Ledger[str]):
     def __init__(
         self,
         session: Session,
-        demand: Demand,
+        demand: ChipDemand,
         position: int,
         columns: PartColumns,
         ledgers: Mapping[ChipResource, ChipLedger],
@@ -44,17 +44,17 @@ class PartLedger(Ledger[str]):
         self.position = position
         self.columns = columns
         """The nodes at the start of the session."""
-        self.known: list[Node] = list(columns.known)
+        self.known: list[DividedNode] = list(columns.known)
         """The states of nodes; the number of a state is its position."""
         self._numbers = {node: number for number, node in enumerate(self.known)}
-        self._answers: dict[CoreRequest, Answers] = {}
+        self._answers: dict[CoreRequest, StateAnswers] = {}
         self._now: States = columns.now.copy()
         self._later: States = columns.later.copy()
         self._assigned: Masks = np.zeros(len(session.nodes), dtype=np.uint64)
         """The chips that ``ChipLedger`` had assigned when the states were computed."""
         self._ledgers = {resource.name: ledger for resource, ledger in ledgers.items()}
         self._with_whole = [(ledger, columns.rows_of(name)) for name, ledger in self._ledgers.items()]
-        self._uses: dict[int, dict[str, tuple[Use, ...]]] = {}
+        self._uses: dict[int, dict[str, tuple[PartUse, ...]]] = {}
         """Row -> uid -> what a Pod has, or is pipelined to; nodes that did not change in this session are left out."""
         self._leaving: dict[int, set[str]] = {}
         """Row -> uids of terminating Pods; nodes on which none was evicted in this session are left out."""
@@ -77,9 +77,9 @@ class PartLedger(Ledger[str]):
         found: States = (self._later if later else self._now)[rows]
         return found
 
-    def answers(self, request: CoreRequest) -> Answers:
+    def answers(self, request: CoreRequest) -> StateAnswers:
         """What the states mean for a request."""
-        return self._answers.setdefault(request, Answers(self.known, request))
+        return self._answers.setdefault(request, StateAnswers(self.known, request))
 
     def _follow(self, rows: Rows) -> None:
         """Updates the states of nodes on which whole chips were assigned or released."""
@@ -88,7 +88,7 @@ class PartLedger(Ledger[str]):
             for row in here[ledger.assigned(here) != self._assigned[here]].tolist():
                 self._update(row)
 
-    def _uses_of(self, row: int) -> dict[str, tuple[Use, ...]]:
+    def _uses_of(self, row: int) -> dict[str, tuple[PartUse, ...]]:
         """uid -> what a Pod has on a node; the caller may change it."""
         if row not in self._uses:
             self._uses[row] = self.columns.by_row[row].uses
@@ -116,7 +116,7 @@ class PartLedger(Ledger[str]):
         self._now[row] = self._number(state_of(parts, free, uses))
         self._later[row] = self._number(state_of(parts, free, staying))
 
-    def _number(self, node: Node) -> int:
+    def _number(self, node: DividedNode) -> int:
         number = self._numbers.setdefault(node, len(self.known))
         if number == len(self.known):
             self.known.append(node)

@@ -13,7 +13,7 @@ NULL: Final = "null"
 """Whether a virtual NPU has the image processor (DVPP) of its chip: yes, no, or a share."""
 
 
-class Template(msgspec.Struct, frozen=True):
+class PartTemplate(msgspec.Struct, frozen=True):
     """The size of a virtual NPU. Its name is part of the contract with the device plugin."""
 
     name: str
@@ -22,7 +22,7 @@ class Template(msgspec.Struct, frozen=True):
     dvpp: str = NULL
 
 
-class Model(msgspec.Struct, frozen=True):
+class ChipModel(msgspec.Struct, frozen=True):
     """A model of chips."""
 
     name: str
@@ -31,7 +31,7 @@ class Model(msgspec.Struct, frozen=True):
     cores: frozenset[int]
     """The numbers of AI cores that a chip may have."""
     cpus: int
-    templates: tuple[Template, ...]
+    templates: tuple[PartTemplate, ...]
     requests: tuple[int, ...]
     """The numbers of AI cores, less than a chip, for which a Pod may ask."""
     with_dvpp: frozenset[int] = frozenset()
@@ -41,56 +41,60 @@ class Model(msgspec.Struct, frozen=True):
     groups: bool = False
     """The virtual NPUs of a chip form at most four groups."""
 
-    def template(self, cores: int, high: bool, dvpp: str) -> Template | None:
+    def template(self, cores: int, high: bool, dvpp: str) -> PartTemplate | None:
         """Returns the template of a request: of those with its cores and its DVPP the one with the most AI CPUs if the
         level is high, else the one with the fewest. None if there is none."""
         fitting = [t for t in self.templates if t.cores == cores and t.dvpp == dvpp]
         return (max if high else min)(fitting, key=lambda t: t.cpus, default=None)
 
-    def smaller(self, template: Template) -> Template | None:
+    def smaller(self, template: PartTemplate) -> PartTemplate | None:
         """Returns the template with the same cores and DVPP and fewer AI CPUs, to be used if those lack; None if there
         is none."""
         found = self.template(template.cores, False, template.dvpp)
         return found if found is not None and found.cpus < template.cpus else None
 
-    def named(self, name: str) -> Template | None:
+    def named(self, name: str) -> PartTemplate | None:
         return next((t for t in self.templates if t.name == name), None)
 
 
-_310P: Final = Model(
+_310P: Final = ChipModel(
     "Ascend310P",
     ASCEND_310P,
     frozenset({8, 10}),
     7,
     (
-        Template("vir01", 1, 1),
-        Template("vir02", 2, 2),
-        Template("vir02_1c", 2, 1),
-        Template("vir04", 4, 4),
-        Template("vir04_3c", 4, 3),
-        Template("vir04_3c_ndvpp", 4, 3, NO),
-        Template("vir04_4c_dvpp", 4, 4, YES),
+        PartTemplate("vir01", 1, 1),
+        PartTemplate("vir02", 2, 2),
+        PartTemplate("vir02_1c", 2, 1),
+        PartTemplate("vir04", 4, 4),
+        PartTemplate("vir04_3c", 4, 3),
+        PartTemplate("vir04_3c_ndvpp", 4, 3, NO),
+        PartTemplate("vir04_4c_dvpp", 4, 4, YES),
     ),
     (1, 2, 4),
     with_dvpp=frozenset({4}),
     with_level=frozenset({1, 2, 4}),
     groups=True,
 )
-_B1: Final = (Template("vir03_1c_8g", 3, 1), Template("vir06_1c_16g", 6, 1), Template("vir12_3c_32g", 12, 3))
-_B3: Final = (Template("vir05_1c_16g", 5, 1), Template("vir10_3c_32g", 10, 3))
+_B1: Final = (
+    PartTemplate("vir03_1c_8g", 3, 1),
+    PartTemplate("vir06_1c_16g", 6, 1),
+    PartTemplate("vir12_3c_32g", 12, 3),
+)
+_B3: Final = (PartTemplate("vir05_1c_16g", 5, 1), PartTemplate("vir10_3c_32g", 10, 3))
 _B4: Final = (
-    Template("vir05_1c_8g", 5, 1),
-    Template("vir10_3c_16g", 10, 3),
-    Template("vir10_3c_16g_nm", 10, 3, NO),
-    Template("vir10_4c_16g_m", 10, 4, YES),
+    PartTemplate("vir05_1c_8g", 5, 1),
+    PartTemplate("vir10_3c_16g", 10, 3),
+    PartTemplate("vir10_3c_16g_nm", 10, 3, NO),
+    PartTemplate("vir10_4c_16g_m", 10, 4, YES),
 )
 
 
-def _910(name: str, cores: int, templates: tuple[Template, ...], requests: tuple[int, ...]) -> Model:
-    return Model(name, ASCEND_910, frozenset({cores}), 6, templates, requests)
+def _910(name: str, cores: int, templates: tuple[PartTemplate, ...], requests: tuple[int, ...]) -> ChipModel:
+    return ChipModel(name, ASCEND_910, frozenset({cores}), 6, templates, requests)
 
 
-MODELS: Final[Mapping[str, Model]] = {
+MODELS: Final[Mapping[str, ChipModel]] = {
     model.name: model
     for model in (
         _310P,
@@ -99,7 +103,7 @@ MODELS: Final[Mapping[str, Model]] = {
         _910("910B2C", 24, _B1, (6, 12)),
         _910("910B3", 20, _B3, (5, 10)),
         _910("910B4-1", 20, _B3, (5, 10)),
-        Model(
+        ChipModel(
             "910B4",
             ASCEND_910,
             frozenset({20}),

@@ -16,25 +16,24 @@ from scheduler.api.reasons import Malformed
 from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import Task
 from scheduler.framework.node_values import NodeReading, NodeValues, Source, node_columns
-from scheduler.plugins.ascend.cluster_reports import ClusterReports, Report
+from scheduler.plugins.ascend.cluster_reports import ClusterReports, NodeReport
 from scheduler.plugins.ascend.device_lists import NodeSources
 from scheduler.plugins.ascend.inventory import whole_chips
 from scheduler.plugins.ascend.masks import NONE, Masks, ids_of, mask_of
 from scheduler.plugins.ascend.resources import ChipRequests, ChipResource
 from scheduler.plugins.ascend.vnpu.answers import NO_STATE, States
 from scheduler.plugins.ascend.vnpu.inventory import NodeParts, PartRules, read_parts
-from scheduler.plugins.ascend.vnpu.models import Model
-from scheduler.plugins.ascend.vnpu.selection import Node as State
-from scheduler.plugins.ascend.vnpu.selection import Use, node_of
+from scheduler.plugins.ascend.vnpu.models import ChipModel
+from scheduler.plugins.ascend.vnpu.selection import DividedNode, PartUse, node_of
 
 _FEW: Final = 256
 """Up to this number of states, those that no node has any more are kept."""
 
 
-class Kind(NamedTuple):
+class ChipKind(NamedTuple):
     """What the chips of a node are."""
 
-    model: Model
+    model: ChipModel
     size: int
     """AI cores of a chip."""
 
@@ -45,10 +44,10 @@ class PartColumns(NamedTuple):
     by_row: Mapping[int, NodeParts]
     """The nodes with AI cores."""
     problems: tuple[Malformed, ...]
-    kinds: tuple[Kind, ...]
+    kinds: tuple[ChipKind, ...]
     kind: Rows
     """The position of each node's kind in ``kinds``; -1: no chips that can be divided."""
-    known: tuple[State, ...]
+    known: tuple[DividedNode, ...]
     """The states of nodes; the number of a state is its position."""
     now: States
     """The number of each node's state."""
@@ -79,7 +78,7 @@ def read_columns(snapshot: Snapshot, position: int | None, reports: ClusterRepor
         return none if position is None else np.flatnonzero(whole_chips(nodes.allocatable[position]) > 0)
 
     def read(
-        row: int, node: Node, config_map: ConfigMap | None, copied: Report | None, tasks: tuple[Task, ...] | None
+        row: int, node: Node, config_map: ConfigMap | None, copied: NodeReport | None, tasks: tuple[Task, ...] | None
     ) -> NodeParts:
         assert position is not None
         total = int(whole_chips(nodes.allocatable[position, row]))
@@ -102,8 +101,8 @@ def _columns(values: NodeValues[NodeParts], number: int, before: PartColumns | N
         changed: Sequence[int] = range(len(parts))
         kind, now, later = (np.full(number, NO_STATE, dtype=np.intp) for _ in range(3))
         held: Masks = np.zeros(number, dtype=np.uint64)
-        kinds: dict[Kind, int] = {}
-        states: dict[State, int] = {}
+        kinds: dict[ChipKind, int] = {}
+        states: dict[DividedNode, int] = {}
         by_row: dict[int, NodeParts] = {}
     else:
         changed = values.changed
@@ -118,7 +117,7 @@ def _columns(values: NodeValues[NodeParts], number: int, before: PartColumns | N
         if node.model is None:
             continue
         uses = node.uses
-        kind[row] = kinds.setdefault(Kind(node.model, node.size), len(kinds))
+        kind[row] = kinds.setdefault(ChipKind(node.model, node.size), len(kinds))
         staying = {uid: found for uid, found in uses.items() if uid not in node.leaving}
         now[row] = states.setdefault(state_of(node, node.chips, uses), len(states))
         later[row] = states.setdefault(state_of(node, node.chips, staying), len(states))
@@ -130,18 +129,20 @@ def _columns(values: NodeValues[NodeParts], number: int, before: PartColumns | N
     return PartColumns(by_row, problems, tuple(kinds), kind, known, now, later, held)
 
 
-def state_of(node: NodeParts, free: int, uses: Mapping[str, tuple[Use, ...]]) -> State:
+def state_of(node: NodeParts, free: int, uses: Mapping[str, tuple[PartUse, ...]]) -> DividedNode:
     """The state of a node whose chips can be divided. ``free``: mask of its chips; ``uses``: uid -> what a Pod has."""
     assert node.model is not None
     return node_of(node.model, node.size, ids_of(free), [use for found in uses.values() for use in found])
 
 
-def chips_of(uses: Mapping[str, tuple[Use, ...]]) -> int:
+def chips_of(uses: Mapping[str, tuple[PartUse, ...]]) -> int:
     """Mask of the chips of which Pods have parts."""
     return mask_of({use.chip for found in uses.values() for use in found})
 
 
-def _compacted(known: tuple[State, ...], now: States, later: States) -> tuple[tuple[State, ...], States, States]:
+def _compacted(
+    known: tuple[DividedNode, ...], now: States, later: States
+) -> tuple[tuple[DividedNode, ...], States, States]:
     """Leaves out the states that no node has, if they are the most."""
     used = np.unique(np.concatenate([now, later]))
     used = used[used != NO_STATE]

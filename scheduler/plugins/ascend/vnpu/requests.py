@@ -20,7 +20,7 @@ from scheduler.api.reasons import Refusal
 from scheduler.api.task import Task, TaskClass
 from scheduler.plugins.ascend.resolve import REASON_POLICY
 from scheduler.plugins.ascend.settings import PRESET_VIRTUAL_DEVICE
-from scheduler.plugins.ascend.vnpu.models import MODELS, NO, NULL, YES, Model
+from scheduler.plugins.ascend.vnpu.models import MODELS, NO, NULL, YES, ChipModel
 from scheduler.plugins.ascend.vnpu.selection import CoreRequest
 
 REASON_REQUEST: Final = "InvalidResourceRequest"
@@ -58,7 +58,7 @@ def request_of(cls: TaskClass, cores: int) -> CoreRequest:
     return CoreRequest(cores, cls.labels.get(VNPU_LEVEL) == HIGH, cls.labels.get(VNPU_DVPP, NULL))
 
 
-def check(resource: str, there: Container[Model], task: Task, request: CoreRequest) -> Refusal | None:
+def check(resource: str, there: Container[ChipModel], task: Task, request: CoreRequest) -> Refusal | None:
     """Returns a refusal if no model of the resource has what a Pod asks for. ``there``: the models of the cluster."""
     models = [model for model in MODELS.values() if model.resource == resource]
     if len(models) > 1:
@@ -85,7 +85,7 @@ def check(resource: str, there: Container[Model], task: Task, request: CoreReque
     return Refusal(REASON_REQUEST, text)
 
 
-def is_valid(model: Model, request: CoreRequest) -> bool:
+def is_valid(model: ChipModel, request: CoreRequest) -> bool:
     """Whether chips of the model may be requested so."""
     if not _has_cores(model, request.cores):
         return False
@@ -96,11 +96,11 @@ def is_valid(model: Model, request: CoreRequest) -> bool:
     )
 
 
-def _has_cores(model: Model, cores: int) -> bool:
+def _has_cores(model: ChipModel, cores: int) -> bool:
     return cores in model.requests or any(cores > 0 and cores % size == 0 for size in model.cores)
 
 
-def _sizes_text(models: list[Model]) -> str:
+def _sizes_text(models: list[ChipModel]) -> str:
     texts: dict[str, list[str]] = {}
     for model in models:
         sizes = ", ".join(str(cores) for cores in model.requests)
@@ -109,7 +109,7 @@ def _sizes_text(models: list[Model]) -> str:
     return "; ".join(f"{sizes} ({', '.join(names)})" for sizes, names in texts.items())
 
 
-def _labels_text(models: list[Model]) -> str:
+def _labels_text(models: list[ChipModel]) -> str:
     dvpp = sorted({cores for model in models for cores in model.with_dvpp})
     level = sorted({cores for model in models for cores in model.with_level})
     parts = [

@@ -9,14 +9,14 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from scheduler.plugins.ascend.vnpu.models import NO, NULL, YES, Model, Template
+from scheduler.plugins.ascend.vnpu.models import NO, NULL, YES, ChipModel, PartTemplate
 
 WHOLE: Final = ""
 """The template of a chip that is used whole."""
 MAX_GROUPS: Final = 4
 
 
-class Use(NamedTuple):
+class PartUse(NamedTuple):
     """The part of one chip that one Pod has."""
 
     chip: int
@@ -33,7 +33,7 @@ class Use(NamedTuple):
     """Its group on the chip; -1 if it is not known."""
 
 
-class Chip(NamedTuple):
+class FreePart(NamedTuple):
     """The free part of a chip."""
 
     number: int
@@ -49,13 +49,13 @@ class Chip(NamedTuple):
     groups: frozenset[int] = frozenset()
 
 
-class Node(NamedTuple):
+class DividedNode(NamedTuple):
     """The chips of a node, of one model."""
 
     model: str
     size: int
     """The AI cores of a chip."""
-    chips: tuple[Chip, ...]
+    chips: tuple[FreePart, ...]
 
 
 class CoreRequest(NamedTuple):
@@ -68,7 +68,7 @@ class CoreRequest(NamedTuple):
 
 
 class PartChoice(NamedTuple):
-    uses: tuple[Use, ...]
+    uses: tuple[PartUse, ...]
     downgraded: bool
     """A template with fewer AI CPUs was chosen, because the preferred one does not fit."""
 
@@ -80,17 +80,17 @@ class PartChoice(NamedTuple):
         return ",".join(str(use.chip) for use in self.uses)
 
 
-def node_of(model: Model, size: int, numbers: Iterable[int], uses: Iterable[Use]) -> Node:
+def node_of(model: ChipModel, size: int, numbers: Iterable[int], uses: Iterable[PartUse]) -> DividedNode:
     """Returns the chips ``numbers`` of a node with what is free of them; uses of other chips do not count."""
     return with_uses(_untouched(model, size, tuple(sorted(numbers))), uses)
 
 
 @lru_cache(maxsize=1024)
-def _untouched(model: Model, size: int, numbers: tuple[int, ...]) -> Node:
-    return Node(model.name, size, tuple(Chip(number, size, model.cpus) for number in numbers))
+def _untouched(model: ChipModel, size: int, numbers: tuple[int, ...]) -> DividedNode:
+    return DividedNode(model.name, size, tuple(FreePart(number, size, model.cpus) for number in numbers))
 
 
-def with_uses(node: Node, uses: Iterable[Use]) -> Node:
+def with_uses(node: DividedNode, uses: Iterable[PartUse]) -> DividedNode:
     """Returns a node with further uses of its chips. The order of the uses does not matter."""
     chips = {chip.number: chip for chip in node.chips}
     for use in uses:
@@ -99,7 +99,7 @@ def with_uses(node: Node, uses: Iterable[Use]) -> Node:
     return node._replace(chips=tuple(chips.values()))
 
 
-def _with_use(chip: Chip, use: Use) -> Chip:
+def _with_use(chip: FreePart, use: PartUse) -> FreePart:
     chip = chip._replace(
         cores=max(chip.cores - use.cores, 0),
         cpus=max(chip.cpus - use.cpus, 0),
@@ -116,7 +116,7 @@ def _with_use(chip: Chip, use: Use) -> Chip:
 
 
 @lru_cache(maxsize=1 << 14)
-def select(model: Model, node: Node, request: CoreRequest) -> PartChoice | None:
+def select(model: ChipModel, node: DividedNode, request: CoreRequest) -> PartChoice | None:
     """Returns the choice for a request; None if it does not fit."""
     if request.cores % node.size == 0:
         return _whole(model, node, request.cores // node.size)
@@ -126,24 +126,24 @@ def select(model: Model, node: Node, request: CoreRequest) -> PartChoice | None:
     for candidate in (template, model.smaller(template)):
         chip = None if candidate is None else _chip_for(model, node, candidate)
         if candidate is not None and chip is not None:
-            use = Use(chip, candidate.name, candidate.cores, candidate.cpus, candidate.dvpp, False, True)
+            use = PartUse(chip, candidate.name, candidate.cores, candidate.cpus, candidate.dvpp, False, True)
             return PartChoice((use,), candidate is not template)
     return None
 
 
-def _whole(model: Model, node: Node, number: int) -> PartChoice | None:
+def _whole(model: ChipModel, node: DividedNode, number: int) -> PartChoice | None:
     free = [c.number for c in node.chips if not c.divided and c.cores == node.size and c.cpus == model.cpus]
     if not number or len(free) < number:
         return None
-    return PartChoice(tuple(Use(n, WHOLE, node.size, model.cpus, NULL, False, True) for n in free[:number]), False)
+    return PartChoice(tuple(PartUse(n, WHOLE, node.size, model.cpus, NULL, False, True) for n in free[:number]), False)
 
 
-def _chip_for(model: Model, node: Node, template: Template) -> int | None:
+def _chip_for(model: ChipModel, node: DividedNode, template: PartTemplate) -> int | None:
     fitting = [chip for chip in node.chips if _takes(model, chip, template)]
     return min(fitting, key=lambda chip: (chip.cores, chip.cpus, chip.number)).number if fitting else None
 
 
-def _takes(model: Model, chip: Chip, template: Template) -> bool:
+def _takes(model: ChipModel, chip: FreePart, template: PartTemplate) -> bool:
     if chip.cores < template.cores or chip.cpus < template.cpus or chip.unstable:
         return False
     if chip.unconfirmed - {template.name}:

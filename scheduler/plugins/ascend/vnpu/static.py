@@ -18,7 +18,7 @@ from scheduler.plugins.ascend.resources import ChipResource, units
 from scheduler.plugins.ascend.vnpu.devices import free_devices, read_columns
 
 
-class DeviceLedger(Ledger[str]):
+class VirtualDeviceLedger(Ledger[str]):
     """The devices of one resource in one session. Nodes that list no names have no limit here."""
 
     def __init__(self, session: Session, resource: ChipResource, position: int) -> None:
@@ -102,13 +102,13 @@ class DeviceLedger(Ledger[str]):
             self._update(row)
 
 
-class DeviceFilter:
+class VirtualDeviceFilter:
     """Passes nodes that have a free device, or list no names."""
 
     scope = Scope.NODE
     unresolvable = False
 
-    def __init__(self, ledger: DeviceLedger) -> None:
+    def __init__(self, ledger: VirtualDeviceLedger) -> None:
         self._ledger = ledger
 
     def room(self, rows: Rows) -> Counts:

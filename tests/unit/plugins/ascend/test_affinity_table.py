@@ -15,9 +15,9 @@ from scheduler.api.task import Task
 from scheduler.framework.class_view.view import ClassView
 from scheduler.framework.session import Session
 from scheduler.plugins.ascend.columns import ChipFilter, ChipScore
-from scheduler.plugins.ascend.demand import Use
+from scheduler.plugins.ascend.demand import ChipUse
 from scheduler.plugins.ascend.families.module_910_x8 import FAMILIES
-from scheduler.plugins.ascend.family import Request
+from scheduler.plugins.ascend.family import ChipRequest
 from scheduler.plugins.ascend.ledger import ChipLedger
 from scheduler.plugins.ascend.masks import ids_of, mask_of
 from scheduler.plugins.ascend.resources import ChipResource
@@ -36,7 +36,7 @@ LEFT_FULLER = [(left, right) for left, right in STATES if left >= right]
 CAPACITIES = (8, 7, 6, 5, 4, 3, 2, 1)
 Choice = tuple[int, list[int]] | None
 FAMILY = FAMILIES[0]
-USE = Use(FAMILY, ChipResource(ASCEND_910), False)
+USE = ChipUse(FAMILY, ChipResource(ASCEND_910), False)
 
 
 def naive(request: int, nodes: Sequence[tuple[int, int, int]]) -> Choice:
@@ -137,7 +137,7 @@ def test_scores_looked_ahead_are_those_of_placing_one_by_one(bench: Bench, reque
         one_by_one = []
         while condition.room(row)[0]:
             one_by_one.append(float(score.values(row, None)[0]))
-            choice = FAMILY.select(int(ledger.free[0]), Request(request_size))
+            choice = FAMILY.select(int(ledger.free[0]), ChipRequest(request_size))
             assert choice is not None
             ledger.free[0] &= np.uint64(255 & ~mask_of(choice.chips))
         assert len(one_by_one) == room
@@ -151,7 +151,7 @@ def test_every_mask_of_free_chips_gets_the_ring_and_the_rank_of_the_table(reques
     for free in range(256):
         left, right = (free & 15).bit_count(), (free >> 4).bit_count()
         found = [(entries.index(pair), i) for i, pair in enumerate(((left, right), (right, left))) if pair in entries]
-        choice = FAMILY.select(free, Request(request_size))
+        choice = FAMILY.select(free, ChipRequest(request_size))
         assert (choice is not None) == bool(found), free
         if choice is not None:
             rank, ring = min(found)
@@ -165,7 +165,7 @@ def test_every_mask_of_free_chips_gets_the_ring_and_the_rank_of_the_table(reques
 
 def test_eight_chips_are_given_by_a_whole_node_only() -> None:
     for free in range(256):
-        choice = FAMILY.select(free, Request(8))
+        choice = FAMILY.select(free, ChipRequest(8))
         assert (list(range(8)) if free == 255 else None) == (None if choice is None else list(choice.chips))
 
 
@@ -188,7 +188,7 @@ def test_two_chips_of_two_rings_with_three_free_are_the_last_choice() -> None:
 
 
 def best_place_of(request_size: int, left: int, right: int) -> int | None:
-    choice = FAMILY.select(mask(state(left, right)), Request(request_size))
+    choice = FAMILY.select(mask(state(left, right)), ChipRequest(request_size))
     return None if choice is None else choice.penalty
 
 
@@ -208,7 +208,7 @@ def best_place_of(request_size: int, left: int, right: int) -> int | None:
     ],
 )
 def test_worked_examples_of_chips(free: list[int], request_size: int, taken: list[int]) -> None:
-    choice = FAMILY.select(mask(free), Request(request_size))
+    choice = FAMILY.select(mask(free), ChipRequest(request_size))
     assert list(choice.chips if choice is not None else ()) == taken
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from scheduler.api.names import ACCELERATOR_TYPE, ASCEND_310, ASCEND_310P, ASCEND_910, NPU, SCHEDULE_POLICY
 from scheduler.framework.configuration import Configuration
-from scheduler.plugins.ascend.family import Family, Request
+from scheduler.plugins.ascend.family import ChipRequest, Family
 from scheduler.plugins.ascend.masks import mask_of
 from scheduler.plugins.ascend.resolve import resolve
 from tests.builders import Raw, World, configuration, group, node, pod, queue
@@ -106,9 +106,9 @@ def test_in_every_family_each_evicted_pod_is_needed(
             continue
         free = mask_of(tuple(set(range(size)) - {i for (i,) in held}))
         gone = evicted(action, chips, held, resource=resource, size=size, traits=traits)
-        assert family.select(free | mask_of(tuple(gone)), Request(chips)) is not None
+        assert family.select(free | mask_of(tuple(gone)), ChipRequest(chips)) is not None
         for i in gone:
-            assert family.select(free | mask_of(tuple(gone - {i})), Request(chips)) is None
+            assert family.select(free | mask_of(tuple(gone - {i})), ChipRequest(chips)) is None
 
 
 @pytest.mark.parametrize("action", ["preempt", "reclaim"])

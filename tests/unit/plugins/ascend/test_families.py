@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from scheduler.api.names import ACCELERATOR_TYPE, ASCEND_310, ASCEND_310P, ASCEND_910, NPU, SCHEDULE_POLICY
 from scheduler.api.reasons import Refusal
 from scheduler.plugins.ascend.families import FAMILIES
-from scheduler.plugins.ascend.family import DISTRIBUTED, DUO, STRATEGY, Family, Request
+from scheduler.plugins.ascend.family import DISTRIBUTED, DUO, STRATEGY, ChipRequest, Family
 from scheduler.plugins.ascend.masks import groups_of, ids_of, mask_of
-from scheduler.plugins.ascend.placements import UNFIT, Placements
+from scheduler.plugins.ascend.placements import UNFIT, ChipPlacements
 from scheduler.plugins.ascend.resolve import resolve
 
 BY_NAME: Final = {family.name: family for family in FAMILIES}
@@ -21,7 +21,7 @@ ALL16 = list(range(16))
 
 
 def chosen(name: str, free: Iterable[int], chips: int, *, several: bool = False) -> list[int]:
-    choice = BY_NAME[name].select(mask_of(free), Request(chips, several))
+    choice = BY_NAME[name].select(mask_of(free), ChipRequest(chips, several))
     return [] if choice is None else list(choice.chips)
 
 
@@ -85,7 +85,7 @@ def test_worked_examples(family: str, free: list[int], chips: int, taken: list[i
     [([0, 2, 3], 1, 3), ([0, 1, 2, 3], 1, 10), ([0, 1, 2, 3], 4, 1), ([0, 1, 2, 3], 2, 3), ([0, *range(2, 10)], 1, 16)],
 )
 def test_distributed_requests_prefer_nodes_with_a_half_used_card(free: list[int], chips: int, penalty: int) -> None:
-    choice = BY_NAME["chip_310p_duo_distributed"].select(mask_of(free), Request(chips))
+    choice = BY_NAME["chip_310p_duo_distributed"].select(mask_of(free), ChipRequest(chips))
     assert choice is not None
     assert choice.penalty == penalty
 
@@ -101,13 +101,13 @@ def test_distributed_requests_prefer_nodes_with_a_half_used_card(free: list[int]
     ],
 )
 def test_meshes_prefer_nodes_with_the_fewest_that_would_do(free: list[int], chips: int, penalty: int) -> None:
-    choice = BY_NAME["npu_mesh_x8"].select(mask_of(free), Request(chips))
+    choice = BY_NAME["npu_mesh_x8"].select(mask_of(free), ChipRequest(chips))
     assert choice is not None
     assert choice.penalty == penalty
 
 
 def test_chips_without_groups_are_used_on_larger_nodes_while_no_more_are_free() -> None:
-    found = Placements(BY_NAME["half_910_x4"], Request(2))
+    found = ChipPlacements(BY_NAME["half_910_x4"], ChipRequest(2))
     few, many = mask_of([1, 4, 6, 63]), mask_of([0, 1, 4, 6, 7])
     choice = found.choice(few)
     assert choice is not None and choice.chips == (1, 4)
@@ -181,7 +181,7 @@ FITS: Final[Mapping[str, Callable[[Family, int, int, bool], bool]]] = {
 @given(data=st.data())
 def test_a_choice_is_made_of_free_chips_whenever_the_request_fits(family: Family, data: st.DataObject) -> None:
     free = data.draw(st.integers(0, (1 << family.chips) - 1))
-    request = Request(data.draw(st.sampled_from(sorted(family.sizes))), data.draw(st.booleans()))
+    request = ChipRequest(data.draw(st.sampled_from(sorted(family.sizes))), data.draw(st.booleans()))
     choice = family.select(free, request)
     assert (choice is not None) == FITS.get(family.name, _some_chips)(family, free, *request)
     if choice is not None:
@@ -196,9 +196,9 @@ def test_a_choice_is_made_of_free_chips_whenever_the_request_fits(family: Family
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
 @given(data=st.data())
 def test_the_table_of_a_request_says_what_choosing_one_by_one_gives(family: Family, data: st.DataObject) -> None:
-    request = Request(data.draw(st.sampled_from(sorted(family.sizes))), data.draw(st.booleans()))
+    request = ChipRequest(data.draw(st.sampled_from(sorted(family.sizes))), data.draw(st.booleans()))
     masks = data.draw(st.lists(st.integers(0, (1 << family.chips) - 1), min_size=1, max_size=4))
-    table = Placements(family, request)
+    table = ChipPlacements(family, request)
     table.room(np.array([masks[-1]], dtype=np.uint64))
     counts = table.room(np.array(masks, dtype=np.uint64)).tolist()
     for mask, room in zip(masks, counts, strict=True):
@@ -213,7 +213,7 @@ def test_the_table_of_a_request_says_what_choosing_one_by_one_gives(family: Fami
 
 @given(free=st.integers(0, 2**16 - 1), chips=st.integers(1, 8))
 def test_a_half_is_chosen_that_keeps_the_fewest_chips(free: int, chips: int) -> None:
-    choice = BY_NAME["module_910b_x16"].select(free, Request(chips))
+    choice = BY_NAME["module_910b_x16"].select(free, ChipRequest(chips))
     if choice is not None:
         half = choice.chips[0] // 8
         counts = [group.bit_count() for group in groups_of(free, 8, 16)]
@@ -223,7 +223,7 @@ def test_a_half_is_chosen_that_keeps_the_fewest_chips(free: int, chips: int) -> 
 
 @given(free=st.integers(0, 2**64 - 1), chips=st.integers(1, 64))
 def test_inference_cards_are_drained_from_the_fullest_on(free: int, chips: int) -> None:
-    choice = BY_NAME["chip_310_x4"].select(free, Request(chips))
+    choice = BY_NAME["chip_310_x4"].select(free, ChipRequest(chips))
     if choice is not None:
         sizes = [len([c for c in ids_of(free) if c // 4 == chip // 4]) for chip in choice.chips]
         assert sizes == sorted(sizes)

@@ -10,7 +10,7 @@ from scheduler.api.resource import Dimensions
 from scheduler.api.signed_records import AdmissionRecord
 from scheduler.framework.session import Session
 from scheduler.plugins.capacity_card.accounting import Needs, compare_with_minimum, minimum_tasks
-from scheduler.plugins.capacity_card.books import QueueBook
+from scheduler.plugins.capacity_card.books import CardBook
 from scheduler.plugins.capacity_card.plugin import CapacityCard
 from tests.builders import Raw, World
 from tests.examples import examples
@@ -28,17 +28,17 @@ from tests.unit.plugins.capacity_card.cards import (
 )
 
 
-def book(**limits: float) -> QueueBook:
+def book(**limits: float) -> CardBook:
     zeros = Dimensions().zeros()
     queue = Queue("q", 1, 0, 0.0, "Open", True, "", zeros, False, zeros, zeros)
-    return QueueBook(queue, dict(limits))
+    return CardBook(queue, dict(limits))
 
 
 def plugin(session: Session) -> CapacityCard:
     return next(p for p in session.plugins if isinstance(p, CapacityCard))
 
 
-def books(*objects: Raw | list[Raw], unlimited: bool = False) -> QueueBook:
+def books(*objects: Raw | list[Raw], unlimited: bool = False) -> CardBook:
     session = World(*objects).session(UNLIMITED if unlimited else CONFIGURATION)
     return plugin(session)._books["q"]
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from scheduler.api.memory import Memory
 from scheduler.plugins.capacity_card.card_labels import read_cards
-from scheduler.plugins.capacity_card.discovery import Inventory, inventory_of
+from scheduler.plugins.capacity_card.discovery import CardInventory, inventory_of
 from tests.builders import World, feed, node
 from tests.unit.plugins.capacity_card.cards import CONFIGURATION, GPU, H200, gpu_node, labels
 
@@ -26,13 +26,13 @@ def test_the_name_of_a_shared_card_has_product_memory_and_replicas() -> None:
 @pytest.mark.parametrize("written", [90, 95, 96, 97, 98, 102])
 def test_a_shared_card_matches_names_with_similar_memory(written: int) -> None:
     """The design calls a card of 97871 MiB ``mps-90g``; it has 95.6 GiB, 97.9 thousand MiB and 102.6 GB."""
-    inventory = Inventory([read_cards("n", {**labels(H20), f"{GPU}.replicas": "2"}, [f"{GPU}.shared"])])
+    inventory = CardInventory([read_cards("n", {**labels(H20), f"{GPU}.replicas": "2"}, [f"{GPU}.shared"])])
     assert inventory.canonical(f"{H20}/mps-{written}g*1/2") == f"{H20}/mps-96g*1/2"
 
 
 @pytest.mark.parametrize("other", [f"{H20}/mps-80g*1/2", f"{H20}/mps-96g*1/4", "NVIDIA-H20/mps-96g*1/2", H20])
 def test_a_different_memory_replica_count_or_product_is_a_different_card(other: str) -> None:
-    inventory = Inventory([read_cards("n", {**labels(H20), f"{GPU}.replicas": "2"}, [f"{GPU}.shared"])])
+    inventory = CardInventory([read_cards("n", {**labels(H20), f"{GPU}.replicas": "2"}, [f"{GPU}.shared"])])
     assert inventory.canonical(other) == other
 
 
@@ -95,7 +95,7 @@ label_key = st.builds(
 
 @given(st.dictionaries(label_key | st.text(max_size=30), label_text, max_size=8), st.sets(label_key, max_size=5))
 def test_arbitrary_labels_raise_no_error(given: dict[str, str], resources: set[str]) -> None:
-    inventory = Inventory([read_cards("n", given, [*resources, GPU, f"{GPU}.shared", "nvidia.com/mig-"])])
+    inventory = CardInventory([read_cards("n", given, [*resources, GPU, f"{GPU}.shared", "nvidia.com/mig-"])])
     assert all(inventory.resources_of(name) for name in inventory.names)
 
 
@@ -103,7 +103,7 @@ def test_the_inventory_is_reused_until_the_cards_of_a_node_change() -> None:
     world = World(gpu_node("a"), gpu_node("b"))
     memory = Memory()
 
-    def now() -> Inventory:
+    def now() -> CardInventory:
         return inventory_of(memory, world.session(CONFIGURATION).nodes.facts)
 
     first = now()

@@ -10,7 +10,7 @@ from scheduler.cache import ClusterCache
 from scheduler.cluster.memory.simulation import Simulation
 from scheduler.framework.configuration import Configuration
 from scheduler.plugins.ascend.rescheduling import reasons, state
-from scheduler.plugins.ascend.rescheduling.state import State
+from scheduler.plugins.ascend.rescheduling.state import RestartState
 from tests.builders import NAME, Raw, configuration, manifests
 from tests.unit.plugins.ascend.chips import device_info, names, npu_node
 
@@ -129,7 +129,7 @@ class Cluster:
         assert found is not None
         return int((found.get("status") or {}).get("version") or 0)
 
-    def state(self) -> State:
+    def state(self) -> RestartState:
         found = self.server.decoded(CONFIG_MAP, "volcano-system", state.NAME)
         return state.read(found)
 

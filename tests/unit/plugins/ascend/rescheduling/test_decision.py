@@ -16,12 +16,12 @@ from scheduler.plugins.ascend.rescheduling.decision import (
     deletions,
     next_restart,
 )
-from scheduler.plugins.ascend.rescheduling.policy import Policy, Scope, Strategy, SubHealth
+from scheduler.plugins.ascend.rescheduling.policy import RestartPolicy, RestartScope, RestartStrategy, SubHealth
 from scheduler.plugins.ascend.rescheduling.state import Entry, Extent, Restart
 from tests.builders import Raw, World, group
 from tests.unit.plugins.ascend.chips import CONFIGURATION, npu_node, npu_pod
 
-FORCE = Policy(Strategy.FORCE, retries=3)
+FORCE = RestartPolicy(RestartStrategy.FORCE, retries=3)
 NOW = 1_600_000_000.0
 BROKEN = Fault(CARD_UNHEALTHY, "")
 
@@ -72,7 +72,7 @@ def test_a_fault_that_is_recorded_decides_nothing_new() -> None:
     assert next_restart(found, faults, FORCE, first.restart, 3, NOW + 5) == first
 
 
-def waiting_in_a_block(seconds: float, scope: Scope = Scope.POD) -> tuple[Restart | None, Restart]:
+def waiting_in_a_block(seconds: float, scope: RestartScope = RestartScope.POD) -> tuple[Restart | None, Restart]:
     """A Pod of the logical super pod 1 is gone, and its replacement waits. Returns the next restart, and the last."""
     replacement = npu_pod("d", 8, "j")
     pods = [running("a", 0, "0"), running("b", 1, "0"), running("c", 2, "1"), replacement]
@@ -94,15 +94,15 @@ def test_the_scope_grows_to_the_logical_super_pod_and_then_to_the_job() -> None:
     assert grown.reasons == last.reasons
 
 
-@pytest.mark.parametrize("scope", [Scope.PROCESS, Scope.FAULTY_ONLY, Scope.JOB])
-def test_other_scopes_do_not_grow(scope: Scope) -> None:
+@pytest.mark.parametrize("scope", [RestartScope.PROCESS, RestartScope.FAULTY_ONLY, RestartScope.JOB])
+def test_other_scopes_do_not_grow(scope: RestartScope) -> None:
     grown, last = waiting_in_a_block(60, scope)
     assert grown == last
 
 
 def test_a_worker_with_rank_0_is_not_the_master() -> None:
     labels = {"replica-type": "Worker"}
-    policy = FORCE._replace(scope=Scope.POD)
+    policy = FORCE._replace(scope=RestartScope.POD)
     for given, whole in (({}, True), (labels, False)):
         found = job(running("a", 0, labels=given), running("b", 1))
         restart, _ = next_restart(found, {uid(found, "a"): BROKEN}, policy, None, 3, NOW)
@@ -112,7 +112,7 @@ def test_a_worker_with_rank_0_is_not_the_master() -> None:
 HOT = FORCE._replace(sub_health=SubHealth.HOT_SWITCH)
 
 
-def switching(scope: Scope, kind: str = SUB_HEALTH, *, node: str = "n5", rank: int = 1) -> Restart:
+def switching(scope: RestartScope, kind: str = SUB_HEALTH, *, node: str = "n5", rank: int = 1) -> Restart:
     """The restart of a job of ranks 0 and 1 after a fault of one Pod, which names a backup."""
     pods = [running("a", 0), running("b", 1)]
     pods[rank]["metadata"]["annotations"][BACKUP_NEW_POD] = "b-hot"
@@ -124,23 +124,23 @@ def switching(scope: Scope, kind: str = SUB_HEALTH, *, node: str = "n5", rank: i
     return restart
 
 
-@pytest.mark.parametrize("scope", Scope)
+@pytest.mark.parametrize("scope", RestartScope)
 @pytest.mark.parametrize("rank", [0, 1])
-def test_a_hot_switch_deletes_only_the_pod_that_has_a_backup(scope: Scope, rank: int) -> None:
+def test_a_hot_switch_deletes_only_the_pod_that_has_a_backup(scope: RestartScope, rank: int) -> None:
     restart = switching(scope, rank=rank)
     assert (names(restart), restart.whole, restart.force) == (["ab"[rank]], False, True)
 
 
 def test_without_a_backup_on_a_node_a_sub_healthy_pod_restarts_its_job() -> None:
-    assert names(switching(Scope.JOB, node="")) == ["a", "b"]
+    assert names(switching(RestartScope.JOB, node="")) == ["a", "b"]
 
 
 def test_another_fault_during_a_hot_switch_restarts_the_job_and_its_backup() -> None:
-    assert names(switching(Scope.JOB, CARD_UNHEALTHY)) == ["a", "b", "b-hot"]
+    assert names(switching(RestartScope.JOB, CARD_UNHEALTHY)) == ["a", "b", "b-hot"]
 
 
 def test_a_hot_switch_ends_when_the_pod_is_gone() -> None:
-    last = switching(Scope.JOB)
+    last = switching(RestartScope.JOB)
     annotations = {HCCL_RANK_INDEX: "1", BACKUP_SOURCE_POD: "b"}
     after = job(running("a", 0), npu_pod("b-hot", 8, "j", on="n5", annotations=annotations))
     ended = next_restart(after, {}, HOT, last, 3, NOW + 5).restart
@@ -149,7 +149,7 @@ def test_a_hot_switch_ends_when_the_pod_is_gone() -> None:
 
 def test_a_restart_keeps_how_many_pods_the_latest_ones_concerned() -> None:
     found = job(*(running(name, rank) for rank, name in enumerate("abcde")))
-    single = Policy(Strategy.FORCE, scope=Scope.FAULTY_ONLY)
+    single = RestartPolicy(RestartStrategy.FORCE, scope=RestartScope.FAULTY_ONLY)
     faults = {uid(found, name): BROKEN for name in "bcde"}
     some = next_restart(found, faults, single, None, 3, NOW).restart
     assert some is not None
@@ -210,7 +210,7 @@ def test_a_pod_that_never_had_a_rank_does_not_keep_a_restart_open() -> None:
 def test_the_ranks_of_an_unfinished_restart_are_part_of_the_next() -> None:
     found = job(running("a", 0), running("b", 1))
     last = Restart(found.uid, 1, int(NOW), pods=(Entry("y", "c", "n2", "2", CARD_UNHEALTHY),))
-    policy = FORCE._replace(scope=Scope.PROCESS)
+    policy = FORCE._replace(scope=RestartScope.PROCESS)
     restart, _ = next_restart(found, {uid(found, "b"): BROKEN}, policy, last, 3, NOW + 9)
     assert restart is not None
     assert {entry.name: entry.rank for entry in restart.pods} == {"b": "1", "c": "2"}

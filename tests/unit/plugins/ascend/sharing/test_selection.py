@@ -5,15 +5,15 @@ from random import Random
 import pytest
 
 from scheduler.plugins.ascend.sharing.quota import FULL, Quota, chip_memory, quota_of
-from scheduler.plugins.ascend.sharing.selection import Shares, Used, choose, fits_job, rank, room
+from scheduler.plugins.ascend.sharing.selection import SharedChips, Used, choose, fits_job, rank, room
 from tests.unit.plugins.ascend.sharing.shares import quota
 
 FIXED, ELASTIC = "fixed-share", "elastic"
 MEMORY = 64 * 1024
 
 
-def shares(used: dict[int, tuple[int, int, str]], *unused: int) -> Shares:
-    return Shares({chip: Used(*values) for chip, values in used.items()}, unused, MEMORY)
+def shares(used: dict[int, tuple[int, int, str]], *unused: int) -> SharedChips:
+    return SharedChips({chip: Used(*values) for chip, values in used.items()}, unused, MEMORY)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_as_many_pods_find_a_chip_as_the_node_says_that_it_takes(seed: int) -> N
         chip: Used(random.randint(1, FULL), random.randint(1, MEMORY), random.choice([FIXED, ELASTIC]))
         for chip in random.sample(range(8), random.randint(0, 8))
     }
-    there = Shares(used, tuple(sorted({*range(8)} - used.keys())), MEMORY)
+    there = SharedChips(used, tuple(sorted({*range(8)} - used.keys())), MEMORY)
     asked = Quota(random.randint(1, FULL), random.randint(1, MEMORY), FIXED)
     for _ in range(room(there, asked)):
         chip = choose(there, asked)
@@ -72,7 +72,7 @@ def test_as_many_pods_find_a_chip_as_the_node_says_that_it_takes(seed: int) -> N
         before = there.used.get(chip, Used(0, 0, FIXED))
         now = Used(before.cores + asked.cores, before.memory + asked.memory, FIXED)
         assert now.cores <= FULL and now.memory <= MEMORY and before.policy == FIXED
-        there = Shares({**there.used, chip: now}, tuple(c for c in there.unused if c != chip), MEMORY)
+        there = SharedChips({**there.used, chip: now}, tuple(c for c in there.unused if c != chip), MEMORY)
     assert choose(there, asked) is None
 
 

@@ -4,24 +4,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.plugins.ascend.vnpu.models import MODELS, NO, NULL, YES, Model
-from scheduler.plugins.ascend.vnpu.selection import WHOLE, CoreRequest, Node, Use, node_of, select, with_uses
+from scheduler.plugins.ascend.vnpu.models import MODELS, NO, NULL, YES, ChipModel
+from scheduler.plugins.ascend.vnpu.selection import WHOLE, CoreRequest, DividedNode, PartUse, node_of, select, with_uses
 
 P310 = MODELS["Ascend310P"]
 
 
-def part(model: Model, chip: int, name: str, *, confirmed: bool = True, chosen: bool = False, group: int = -1) -> Use:
+def part(
+    model: ChipModel, chip: int, name: str, *, confirmed: bool = True, chosen: bool = False, group: int = -1
+) -> PartUse:
     template = model.named(name)
     assert template is not None
-    return Use(chip, name, template.cores, template.cpus, template.dvpp, confirmed, chosen, group)
+    return PartUse(chip, name, template.cores, template.cpus, template.dvpp, confirmed, chosen, group)
 
 
-def chosen(node: Node, cores: int, *, high: bool = False, dvpp: str = NULL) -> str:
+def chosen(node: DividedNode, cores: int, *, high: bool = False, dvpp: str = NULL) -> str:
     choice = select(MODELS[node.model], node, CoreRequest(cores, high, dvpp))
     return "" if choice is None else choice.annotation
 
 
-def p310(*uses: Use, chips: int = 1) -> Node:
+def p310(*uses: PartUse, chips: int = 1) -> DividedNode:
     return node_of(P310, 8, range(chips), uses)
 
 
@@ -124,7 +126,7 @@ def test_a_310p_chip_with_four_groups_gets_single_cores_only() -> None:
 
 
 @st.composite
-def requests(draw: st.DrawFn, model: Model) -> CoreRequest:
+def requests(draw: st.DrawFn, model: ChipModel) -> CoreRequest:
     size = min(model.cores)
     cores = draw(st.sampled_from([*model.requests, size, 2 * size]))
     return CoreRequest(cores, draw(st.booleans()), draw(st.sampled_from([YES, NO, NULL])))
@@ -135,7 +137,7 @@ def test_chips_never_give_more_than_they_have(data: st.DataObject, name: str, co
     """Whatever is requested in whatever order, and also when virtual NPUs are confirmed in between."""
     model = MODELS[name]
     size = min(model.cores)
-    given_away: list[Use] = []
+    given_away: list[PartUse] = []
     for _ in range(data.draw(st.integers(0, 30))):
         node = node_of(model, size, range(3), given_away)
         request = data.draw(requests(model))

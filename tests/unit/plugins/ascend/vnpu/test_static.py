@@ -14,7 +14,7 @@ from scheduler.api.signed_records import BindingRecord, SigningKey, device_annot
 from scheduler.api.task import TaskStatus
 from scheduler.framework.statement import AllocationError
 from scheduler.plugins.ascend.masks import ids_of
-from scheduler.plugins.ascend.vnpu.static import DeviceLedger
+from scheduler.plugins.ascend.vnpu.static import VirtualDeviceLedger
 from tests.builders import Raw, World, feed, group, node, pod
 from tests.examples import examples
 from tests.unit.plugins import statements
@@ -128,7 +128,7 @@ def test_two_devices_in_one_pod_are_refused() -> None:
 class Setting(statements.Setting):
     """A session with its ledger of devices."""
 
-    ledger: DeviceLedger = field(init=False)
+    ledger: VirtualDeviceLedger = field(init=False)
 
     def __post_init__(self) -> None:
         (self.ledger,) = plugin_of(self.session).ledgers.devices
