@@ -55,7 +55,7 @@ class Bindings:
         """Keys of the jobs with bindings of which no Pod requests NPUs."""
 
     def annotations(self, task: Task, row: int) -> Mapping[str, str]:
-        """The annotations of a task that is bound to the node at a row."""
+        """Returns the annotations of a task that is bound to the node at a row."""
         if task.job in self._without_npus:
             return _NO_ANNOTATIONS
         session, demand = self._session, self._demand
@@ -79,12 +79,12 @@ class Bindings:
         return annotations
 
     def _of_parts(self, task: Task, row: int, key: str, value: str) -> dict[str, str]:
-        """The annotations of a task with a part of a chip, which the annotation ``key`` names."""
+        """Returns the annotations of a task with a part of a chip, which the annotation ``key`` names."""
         distributed = self._demand.is_distributed(self._session.jobs[task.job])
         return self._annotations.for_parts(key, value, self._session.nodes.names[row], distributed=distributed)
 
     def _of_device(self, task: Task, row: int) -> dict[str, str]:
-        """The annotations of a task with a virtual NPU that was created beforehand."""
+        """Returns the annotations of a task with a virtual NPU that was created beforehand."""
         for devices in self._ledgers.devices:
             name = devices.taken(task)
             if name:
@@ -93,7 +93,7 @@ class Bindings:
         return {DISTRIBUTED_JOB: "true" if distributed else "false"}
 
     def _of_chips(self, job: Job, task: Task, row: int) -> dict[str, str]:
-        """The annotations about the chips of a task."""
+        """Returns the annotations about the chips of a task."""
         sharing = self._demand.share_use(job)
         if sharing is not None:
             return self._of_share(task, row, sharing)
@@ -118,7 +118,7 @@ class Bindings:
         return annotations
 
     def _of_share(self, task: Task, row: int, use: ShareUse) -> dict[str, str]:
-        """The annotations of a task that shares a chip."""
+        """Returns the annotations of a task that shares a chip."""
         shares = self._ledgers.shares.get(use.resource)
         chip = None if shares is None else shares.chip(task)
         if chip is None:

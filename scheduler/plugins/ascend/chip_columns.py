@@ -101,7 +101,8 @@ def read_columns(snapshot: Snapshot, rules: ChipRules, position: int, reports: C
 
 
 def _columns(values: NodeValues[NodeChips], number: int, before: ChipColumns | None) -> ChipColumns:
-    """``number``: of all nodes; ``before``: the columns of the values that these follow, if they are known."""
+    """Returns the columns of the values. ``number`` is that of all nodes; ``before``: the columns of the values that
+    these follow, if they are known."""
     rows, chips = values.rows, values.values
     if before is not None:
         rows, chips = rows[list(values.changed)], [chips[i] for i in values.changed]

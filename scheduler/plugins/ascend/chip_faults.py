@@ -41,7 +41,7 @@ def chip_faults(session: Session, ledgers: NpuLedgers) -> Iterator[DeviceFault]:
 
 
 def core_chips(task: Task) -> int:
-    """The mask of the chips of which a Pod uses AI cores (``0-vir02``; ``0,1`` for whole chips)."""
+    """Returns the mask of the chips of which a Pod uses AI cores (``0-vir02``; ``0,1`` for whole chips)."""
     mask = NONE
     text = task.annotations.get(NPU_CORE, "") if task.record is None else task.record.chips.get(NPU_CORE, "")
     for part in text.split(",") if text else ():

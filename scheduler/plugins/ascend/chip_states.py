@@ -75,7 +75,7 @@ def _chip_states(
 
 
 def _note(row: int, node: NodeChips, health: HealthColumns) -> str:
-    """What is wrong with the node as a whole."""
+    """Returns what is wrong with the node as a whole."""
     if health.codes[row] != HEALTHY:
         return REASONS[health.codes[row]].removeprefix("node(s) were ")
     if node.unreported:
@@ -123,8 +123,8 @@ def _chips(uses: Iterable[PartUse]) -> int:
 
 
 def _groups(resource: str, node: Node, chips: int) -> tuple[int, str]:
-    """Number of chips of a group, and its name, in the family that the labels of the node suggest; 0 and "" if the
-    family has no groups, or if the node is larger than its nodes."""
+    """Returns the number of chips of a group, and its name, in the family that the labels of the node suggest; 0 and ""
+    if the family has no groups, or if the node is larger than its nodes."""
     labels = node.metadata.labels or {}
     traits = {STRATEGY: "card"}
     if ACCELERATOR_TYPE in labels:
@@ -138,7 +138,7 @@ def _groups(resource: str, node: Node, chips: int) -> tuple[int, str]:
 
 
 def _state(node: NodeChips, bit: int, free: int, parts: int, getting: Getting) -> DeviceState:
-    """The state of the chip with the mask ``bit``."""
+    """Returns the state of the chip with the mask ``bit``."""
     placed = {pipelined for _, mask, pipelined in getting if mask & bit}
     held = NONE
     for mask in node.held.values():

@@ -30,7 +30,7 @@ class NodeReport(NamedTuple):
 
     namespace: str
     name: str
-    """Of the ConfigMap."""
+    """The name of the ConfigMap."""
     field: str
     text: str
 
@@ -107,7 +107,7 @@ class _Dated(msgspec.Struct):
 
 
 def _published(report: NodeReport) -> int:
-    """The time of a report in seconds; 0 if it has none."""
+    """Returns the time of a report in seconds; 0 if it has none."""
     try:
         return msgspec.json.decode(report.text, type=_Dated).UpdateTime
     except (msgspec.DecodeError, UnicodeError, RecursionError):

@@ -47,8 +47,8 @@ class ChipFilter:
         return np.where(self._large(rows, later=True), 0, room) if self._counts_faults else room
 
     def _large(self, rows: Rows, *, later: bool = False) -> Mask:
-        """The nodes with more free chips than a node of the family has; those with a network fault count as free.
-        ``later``: after terminating Pods are deleted."""
+        """Returns the nodes with more free chips than a node of the family has; those with a network fault count as
+        free. ``later``: after terminating Pods are deleted."""
         usable = self._ledger.future_usable if later else self._ledger.usable
         large: Mask = np.bitwise_count(usable(rows, without_faults=False)) > self._use.family.chips
         return large
@@ -70,7 +70,7 @@ class ChipFilter:
         return [(self._reason(number, size), count) for (number, size), count in sorted(numbers.items())]
 
     def _reason(self, number: int, size: int) -> str:
-        """Why nodes with ``number`` free chips of ``size`` are refused."""
+        """Returns why nodes with ``number`` free chips of ``size`` are refused."""
         request = self._chips
         if number >= request:
             return f"node(s) had {number} of {size} chips free, but not {request} that one Pod may use together"

@@ -108,17 +108,17 @@ class ChipDemand(NpuRequests):
         self._known: dict[str, ChipUse | CoreUse | ShareUse | Refusal | None] = {}
 
     def use(self, job: Job) -> ChipUse | None:
-        """How the job uses chips; None if it uses none, or if it is refused."""
+        """Returns how the job uses chips; None if it uses none, or if it is refused."""
         found = self._of(job)
         return found if isinstance(found, ChipUse) else None
 
     def core_use(self, job: Job) -> CoreUse | None:
-        """How the job uses parts of chips; None if it uses none, or if it is refused."""
+        """Returns how the job uses parts of chips; None if it uses none, or if it is refused."""
         found = self._of(job)
         return found if isinstance(found, CoreUse) else None
 
     def share_use(self, job: Job) -> ShareUse | None:
-        """How the job shares chips; None if it does not, or if it is refused."""
+        """Returns how the job shares chips; None if it does not, or if it is refused."""
         found = self._of(job)
         return found if isinstance(found, ShareUse) else None
 
@@ -129,7 +129,8 @@ class ChipDemand(NpuRequests):
         return found if isinstance(found, ChipUse | Refusal) else None
 
     def resource(self, job: Job) -> ChipResource | None:
-        """The resource of the whole chips that pending Pods of a job request; None if there are none or several."""
+        """Returns the resource of the whole chips that pending Pods of a job request; None if there are none or
+        several."""
         asked = {d for d in self._chips if job.pending[d] > 0}
         return self._chips[asked.pop()] if len(asked) == 1 else None
 
@@ -306,14 +307,15 @@ def _unserved(asking: Sequence[Task], resource: str) -> Refusal | None:
 
 
 def _block_chips(text: str | None, total: int) -> int | None:
-    """The chips of a block; None if the text is not a positive number."""
+    """Returns the chips of a block; None if the text is not a positive number."""
     if text is None:
         return total
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 and int(text) > 0 else None
 
 
 def _policies(job: Job, asking: Sequence[Task]) -> dict[str, str]:
-    """The annotations of the PodGroup and its Pods that choose a family; those of the PodGroup take precedence."""
+    """Returns the annotations of the PodGroup and its Pods that choose a family; those of the PodGroup take
+    precedence."""
     return {
         key: annotations[key]
         for annotations in (*(task.cls.annotations for task in asking), job.annotations)
@@ -323,7 +325,7 @@ def _policies(job: Job, asking: Sequence[Task]) -> dict[str, str]:
 
 
 def _traits(job: Job, asking: Sequence[Task]) -> dict[str, str]:
-    """The traits of a job. Different values of one trait are joined by ``|``, which no family has."""
+    """Returns the traits of a job. Different values of one trait are joined by ``|``, which no family has."""
     values: dict[str, dict[str, None]] = {}
     for task in {task.cls.id: task for task in asking}.values():
         wanted = (task.cls.spec.node_selector or {}).get(ACCELERATOR_TYPE)

@@ -68,7 +68,7 @@ class Lists(NamedTuple):
     super_pod: int | None
     """Id of the super pod; None if the source does not give it."""
     annotated: bool = False
-    """They are annotations of the Node: its device plugin publishes no ConfigMap."""
+    """Whether the lists are annotations of the Node, whose device plugin publishes no ConfigMap."""
 
     @property
     def present(self) -> int:

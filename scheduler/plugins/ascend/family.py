@@ -28,7 +28,7 @@ class Choice(NamedTuple):
     """The chips of a node that one Pod takes."""
 
     chips: tuple[int, ...]
-    """Their ids in the order in which the annotation lists them."""
+    """The ids of the chips in the order in which the annotation lists them."""
     penalty: int
     """How good the node is for the Pod: 0 is best; always less than ``Family.penalties``."""
 
@@ -107,7 +107,7 @@ class Family(msgspec.Struct, frozen=True, eq=False):
     """The reason of nodes without a group that has room. ``{free}``: ``4 free chips``."""
 
     def sizes_text(self) -> str:
-        """The valid requests, for messages: ``1, 2, 4 or 8``, ``1 to 8, 10 or 12``."""
+        """Returns the valid requests, for messages: ``1, 2, 4 or 8``, ``1 to 8, 10 or 12``."""
         ranges: list[list[int]] = []
         for size in sorted(self.sizes):
             if ranges and ranges[-1][-1] == size - 1:
@@ -125,7 +125,8 @@ class Family(msgspec.Struct, frozen=True, eq=False):
 
 
 def block_problem(chips: int, job: JobRequest) -> str:
-    """Why a job in a super pod whose nodes have ``chips`` chips has an invalid annotation ``sp-block``, or ""."""
+    """Returns why a job in a super pod whose nodes have ``chips`` chips has an invalid annotation ``sp-block``, or
+    ""."""
     block = job.block_chips
     asked = f"{job.total} {job.resource}"
     if block > chips and block % chips:
@@ -143,5 +144,5 @@ def block_problem(chips: int, job: JobRequest) -> str:
 
 
 def up_to(number: int) -> frozenset[int]:
-    """The sizes 1 to ``number``."""
+    """Returns the sizes 1 to ``number``."""
     return frozenset(range(1, number + 1))

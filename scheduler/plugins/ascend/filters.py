@@ -48,7 +48,7 @@ class NodeFilters:
         self._family_filters: dict[tuple[Family, ChipResource, bool], list[Filter]] = {}
 
     def of(self, cls: TaskClass, use: ChipUse | CoreUse | ShareUse | None) -> list[Filter]:
-        """The filters for the tasks of a class. ``use``: how their job uses chips."""
+        """Returns the filters for the tasks of a class. ``use``: how their job uses chips."""
         if isinstance(use, ShareUse) and self._demand.chips(cls, use.resource):
             return self._share_filters(use)
         if self._ledgers.parts is not None and isinstance(use, CoreUse) and self._demand.cores(cls):
@@ -74,7 +74,7 @@ class NodeFilters:
         return filters
 
     def _nodes_of(self, family: Family, resource: ChipResource, by_policy: bool) -> list[Filter]:
-        """The filters of the nodes of a family, whatever their chips. ``by_policy``: as in ``ChipUse``."""
+        """Returns the filters of the nodes of a family, whatever their chips. ``by_policy``: as in ``ChipUse``."""
         filters = self._family_filters.get((family, resource, by_policy))
         if filters is None:
             ledger = self._ledgers.whole[resource]
@@ -97,8 +97,8 @@ class NodeFilters:
         return filters
 
     def _whole_nodes(self, cls: TaskClass, resource: ChipResource, chips: int) -> list[Filter]:
-        """The filter of the nodes that have ``chips`` chips, for classes whose init containers request them: the device
-        plugin does not serve other init containers."""
+        """Returns the filter of the nodes that have ``chips`` chips, for classes whose init containers request them:
+        the device plugin does not serve other init containers."""
         asked = requests_of_init_containers(cls.spec, resource.name)
         if not asked:
             return []
@@ -110,8 +110,8 @@ class NodeFilters:
         return [MaskFilter(ledger.capacity + ledger.broken == chips, text)]
 
     def _others(self, family: Family, resource: ChipResource, passes: Mask, by_policy: bool) -> Filter:
-        """The filter of the nodes of other families. Its reasons name the nodeSelector that chooses their family, if it
-        would count."""
+        """Returns the filter of the nodes of other families. Its reasons name the nodeSelector that chooses their
+        family, if it would count."""
         reason = f"node(s) were not of the family {family.title}"
         rows = np.flatnonzero(~passes)
         if by_policy or not len(rows):
@@ -126,7 +126,7 @@ class NodeFilters:
         return CodedFilter(codes, reasons) if len(reasons) > 1 else MaskFilter(passes, reason)
 
     def _open_nodes(self, resource: ChipResource) -> list[Filter]:
-        """The filters of the nodes that are healthy, and of which the free chips are known."""
+        """Returns the filters of the nodes that are healthy, and of which the free chips are known."""
         return [
             CodedFilter(self._health.of(resource).codes, REASONS),
             MaskFilter(~self._ledgers.whole[resource].unreported, "node(s) had no list of free chips that can be read"),
@@ -134,7 +134,7 @@ class NodeFilters:
         ]
 
     def _part_health(self) -> HealthColumns:
-        """The health of the nodes with AI cores."""
+        """Returns the health of the nodes with AI cores."""
         parts = self._ledgers.parts
 
         def rows() -> Rows:
@@ -143,7 +143,7 @@ class NodeFilters:
         return self._health.of_nodes(NPU_CORE, rows)
 
     def _part_filters(self, use: CoreUse) -> list[Filter]:
-        """The filters by the health of nodes, for jobs that request AI cores."""
+        """Returns the filters by the health of nodes, for jobs that request AI cores."""
         health, whole = self._part_health(), self._ledgers.whole.get(ChipResource(use.resource))
         filters: list[Filter] = [CodedFilter(health.codes, REASONS)]
         if use.avoids_sub_health:
@@ -160,7 +160,8 @@ class NodeFilters:
         return [*self._open_nodes(use.resource), *shared, *self._sub_health(use)]
 
     def _health_filters(self, use: ChipUse | CoreUse | ShareUse | None) -> list[Filter]:
-        """The filters for the Pods without chips of a job with chips: a fault of their node would restart the job."""
+        """Returns the filters for the Pods without chips of a job with chips: a fault of their node would restart the
+        job."""
         if isinstance(use, CoreUse):
             return self._part_filters(use)
         if use is None:
@@ -168,14 +169,14 @@ class NodeFilters:
         return [CodedFilter(self._health.of(use.resource).codes, REASONS), *self._sub_health(use)]
 
     def _sub_health(self, use: ChipUse | ShareUse) -> list[Filter]:
-        """The filter of the nodes without faults that the job avoids; none if it ignores these."""
+        """Returns the filter of the nodes without faults that the job avoids; none if it ignores these."""
         if not use.avoids_sub_health:
             return []
         return [MaskFilter(~self._health.sub_healthy(use.resource), _SUB_HEALTHY)]
 
     def _planned(self, cls: TaskClass, use: ChipUse) -> Filter:
-        """The filter of the nodes that were chosen for a job as a whole. Without a choice it passes no node, so that no
-        Pods are evicted for a part of the job."""
+        """Returns the filter of the nodes that were chosen for a job as a whole. Without a choice it passes no node, so
+        that no Pods are evicted for a part of the job."""
         rows: Rows = np.zeros(0, dtype=np.intp)
         if not use.failure:
             job = self._session.jobs[use.job]

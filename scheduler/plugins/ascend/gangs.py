@@ -33,7 +33,7 @@ class Gangs:
         """Key of a job -> its annotation, where this is no number."""
 
     def minimum(self, job: Job) -> int:
-        """The number of Pods of a job that are placed together; 0 if minMember decides."""
+        """Returns the number of Pods of a job that are placed together; 0 if minMember decides."""
         found = self._minimums.get(job.key)
         if found is None:
             found = self._minimums[job.key] = self._of(job)
@@ -55,7 +55,7 @@ class Gangs:
         )
 
     def missing(self, job: Job) -> int:
-        """The number of Pods that have to be placed before the job is ready."""
+        """Returns the number of Pods that have to be placed before the job is ready."""
         minimum = self.minimum(job)
         return max(minimum - job.ready_count, 0) if minimum else 0
 
@@ -71,7 +71,7 @@ class Gangs:
         return self._annotated(job) or (self._replicas(job) if job.min_member <= 1 else 0)
 
     def _annotated(self, job: Job) -> int:
-        """The number in the annotation of the PodGroup or of a Pod; 0 without a usable one."""
+        """Returns the number in the annotation of the PodGroup or of a Pod; 0 without a usable one."""
         text, task = _annotation(job)
         if text is None:
             return 0
@@ -101,7 +101,7 @@ class Gangs:
 
 
 def _annotation(job: Job) -> tuple[str | None, Task | None]:
-    """The annotation of the PodGroup, or that of a Pod and the Pod; (None, None) without one."""
+    """Returns the annotation of the PodGroup, or that of a Pod and the Pod; (None, None) without one."""
     text = job.annotations.get(SCHEDULE_MIN_AVAILABLE)
     if text is not None:
         return text, None
@@ -110,7 +110,7 @@ def _annotation(job: Job) -> tuple[str | None, Task | None]:
 
 
 def _replica_set(job: Job) -> str:
-    """The name of the ReplicaSet for which the PodGroup was made, or ""."""
+    """Returns the name of the ReplicaSet for which the PodGroup was made, or ""."""
     if not job.name.startswith(PODGROUP_PREFIX):
         return ""
     prefix = f"{REPLICA_SET.name}/"

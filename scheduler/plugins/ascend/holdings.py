@@ -60,12 +60,13 @@ def holding(
 
 
 def malformed_annotation(task: Task, key: str, problem: str) -> Malformed:
-    """An annotation of a Pod that is ignored."""
+    """Reports an annotation of a Pod that is ignored."""
     return Malformed("Pod", task.namespace, task.name, f"metadata.annotations[{key}]", problem)
 
 
 def disagreement(task: Task, key: str, what: str, consequence: str) -> Malformed:
-    """An annotation of a Pod that disagrees with its request, its binding, its other annotations, or other Pods."""
+    """Reports an annotation of a Pod that disagrees with its request, its binding, its other annotations, or other
+    Pods."""
     field = f"metadata.annotations[{key}]"
     return Malformed("Pod", task.namespace, task.name, field, what, consequence, EVENT_DEVICES_DISAGREE, uid=task.uid)
 
@@ -80,7 +81,7 @@ class _Annotations:
         self._problems = problems
 
     def recorded(self) -> int:
-        """The chips in the binding record; 0 if the device plugin chooses them, or if there is no record."""
+        """Returns the chips in the binding record; 0 if the device plugin chooses them, or if there is no record."""
         record = self._task.record
         text = "" if record is None else record.chips.get(self._resource.name, "")
         try:
@@ -89,7 +90,7 @@ class _Annotations:
             return NONE
 
     def mounted(self) -> int:
-        """The chips that are mounted according to the device plugin."""
+        """Returns the chips that are mounted according to the device plugin."""
         text = self._task.annotations.get(ASCEND_REAL, "")
         # All families share the key; Pods of other families list other names.
         if not text.startswith(self._resource.prefix) and self._resource.name not in self._task.annotations:
@@ -100,7 +101,7 @@ class _Annotations:
         return self._read(self._resource.name, self._task.annotations.get(self._resource.name, ""))
 
     def earlier(self) -> int:
-        """The chips in earlier values of the annotations, if a device plugin could have used these values."""
+        """Returns the chips in earlier values of the annotations, if a device plugin could have used these values."""
         mask = NONE
         for key, text in self._task.earlier:
             if key in (ASCEND_REAL, self._resource.name):
@@ -134,8 +135,8 @@ class _Annotations:
         return NONE
 
     def differing_from(self, recorded: int) -> int:
-        """The chips that annotations name although the Pod was bound with others. Device plugins ignore lists of
-        another length than the request."""
+        """Returns the chips that annotations name although the Pod was bound with others. Device plugins ignore lists
+        of another length than the request."""
         doubtful = NONE
         annotations = self._task.annotations
         for key, mask in ((self._resource.name, self.assigned()), (ASCEND_REAL, self.mounted())):

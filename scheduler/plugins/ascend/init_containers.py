@@ -18,8 +18,8 @@ def requests_of_init_containers(spec: PodSpec, resource: str) -> dict[str, int]:
 
 
 def without_whole_nodes(spec: PodSpec, resource: str, chips: int) -> str:
-    """Why no node serves a Pod of which an init container requests chips, or "": not every container that requests
-    chips requests ``chips``, the most that the Pod has at once."""
+    """Returns why no node serves a Pod of which an init container requests chips, or "": not every container that
+    requests chips requests ``chips``, the most that the Pod has at once."""
     asked = requests_of_init_containers(spec, resource)
     others = {c.name: amount for c in spec.containers if (amount := _amount(c, resource))}
     if not asked or {*asked.values(), *others.values()} == {chips}:
@@ -32,7 +32,7 @@ def without_whole_nodes(spec: PodSpec, resource: str, chips: int) -> str:
 
 
 def unserved(spec: PodSpec, resource: str) -> str:
-    """Why a device plugin that serves no init containers cannot serve a Pod, or ""."""
+    """Returns why a device plugin that serves no init containers cannot serve a Pod, or ""."""
     asked = requests_of_init_containers(spec, resource)
     if not asked:
         return ""

@@ -39,7 +39,7 @@ _NONE_TERMINATING: Final[frozenset[str]] = frozenset()
 """Shared by the nodes without Pods that hold or share chips, which are many."""
 SUPER_POD_ID: Final = "superPodID"
 NO_SUPER_POD: Final = -2
-"""Of servers that are in no super pod."""
+"""The id of servers that are in no super pod."""
 
 
 class NodeChips(NamedTuple):
@@ -252,7 +252,7 @@ def read_exhausted(
 
 
 def _shares(pods: Sequence[tuple[Task, ChipHolding]]) -> Mapping[str, tuple[int, Quota]]:
-    """uid of a Pod -> the chip that it shares, and its quota."""
+    """Returns uid of a Pod -> the chip that it shares, and its quota."""
     found = {
         task.uid: (chips.held.bit_length() - 1, quota)
         for task, chips in pods
@@ -286,7 +286,7 @@ def _contested(rules: ChipRules, pods: Sequence[tuple[Task, ChipHolding]], probl
 
 
 def _super_pod(node: Node, problems: list[Malformed]) -> int:
-    """The id of the super pod that the Node names."""
+    """Returns the id of the super pod that the Node names."""
     text = (node.metadata.annotations or {}).get(SUPER_POD_ID)
     digits = "" if text is None else text.removeprefix("-")
     if text is not None and digits.isascii() and digits.isdecimal() and len(digits) < 10:

@@ -103,7 +103,7 @@ class ChipLedger(Ledger[int]):
         yield from ((uid, self._rows[uid], mask, True) for uid, mask in self._pipelined.items())
 
     def taken(self, task: Task) -> tuple[int, ...]:
-        """The chips that this session allocated to a task, in their order; empty if there are none."""
+        """Returns the chips that this session allocated to a task, in their order; empty if there are none."""
         return self._taken.get(task.uid, NO_CHIPS)
 
     def by_availability(self, excluded: Mask) -> dict[Availability, Masks]:

@@ -99,12 +99,12 @@ class SessionHealth:
         self._known: dict[str, HealthColumns] = {}
 
     def of(self, resource: ChipResource) -> HealthColumns:
-        """The health of the nodes with chips of a resource."""
+        """Returns the health of the nodes with chips of a resource."""
         ledger = self._ledgers[resource]
         return self.of_nodes(resource.name, lambda: np.flatnonzero(ledger.allocatable > 0))
 
     def of_nodes(self, resource: str, rows: Callable[[], Rows]) -> HealthColumns:
-        """The health of the nodes with a resource, at ``rows()`` (see ``read``)."""
+        """Returns the health of the nodes with a resource, at ``rows()`` (see ``read``)."""
         if resource not in self._known:
             health = read(self._session.snapshot, resource, rows, self._reports)
             for problem in health.problems:
@@ -113,7 +113,7 @@ class SessionHealth:
         return self._known[resource]
 
     def sub_healthy(self, resource: ChipResource) -> Mask:
-        """Shape (nodes,): nodes of which a chip or a switch has a fault that jobs may ignore."""
+        """Returns the nodes of which a chip or a switch has a fault that jobs may ignore; shape (nodes,)."""
         return self.of(resource).sub_healthy | self._ledgers[resource].sub_healthy
 
 

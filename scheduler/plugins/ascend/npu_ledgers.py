@@ -30,7 +30,7 @@ class NpuLedgers:
     def __init__(
         self, session: Session, demand: ChipDemand, parts: PartColumns, reports: ClusterReports, *, self_maintain: bool
     ) -> None:
-        """``parts``: the nodes with AI cores; ``self_maintain``: the option of ``Settings``."""
+        """``parts``: the nodes with AI cores; ``self_maintain``: the option of ``AscendSettings``."""
         self._session = session
         self._demand = demand
         self._reports = reports
@@ -47,18 +47,18 @@ class NpuLedgers:
         """The virtual NPUs that were created beforehand, a ledger for each resource."""
         cores = session.dimensions.find(NPU_CORE)
         self.parts = None if cores is None else PartLedger(session, demand, cores, parts, self.whole)
-        """None: no node and no Pod has AI cores."""
+        """The parts of chips; None: no node and no Pod has AI cores."""
 
     def __iter__(self) -> Iterator[Ledger[Any]]:
-        """All ledgers, in the order in which they follow a placement."""
+        """Returns all ledgers, in the order in which they follow a placement."""
         parts = () if self.parts is None else (self.parts,)
         return chain(self.whole.values(), self.shares.values(), self.devices, parts)
 
     def exhausted(
         self, resource: ChipResource, *, with_pods: bool = True, with_virtual: bool = False
     ) -> Mapping[int, NodeChips]:
-        """Row -> chips of the nodes of which no chip is allocatable. ``with_pods``: only those with Pods that request
-        the resource; ``with_virtual``: or virtual NPUs that were created on its chips."""
+        """Returns row -> chips of the nodes of which no chip is allocatable. ``with_pods``: only those with Pods that
+        request the resource; ``with_virtual``: or virtual NPUs that were created on its chips."""
         dimensions = self._session.dimensions
         position, requested = dimensions.index(resource.name), None
         if with_pods:
@@ -68,7 +68,7 @@ class NpuLedgers:
         return read_exhausted(self._session.snapshot, self._rules(resource), position, self._reports, requested)
 
     def devices_on(self, resource: ChipResource) -> list[VirtualDeviceLedger]:
-        """The virtual NPUs that were created beforehand on chips of a resource."""
+        """Returns the virtual NPUs that were created beforehand on chips of a resource."""
         return [each for each in self.devices if each.resource.name.startswith(f"{resource.name}-")]
 
     def _rules(self, resource: ChipResource) -> ChipRules:

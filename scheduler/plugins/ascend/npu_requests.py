@@ -53,7 +53,8 @@ class NpuRequests:
         return self._chips
 
     def chips(self, cls: TaskClass, resource: ChipResource) -> int:
-        """The number of whole chips of a resource that a task of the class requests; a fraction is rounded up."""
+        """Returns the number of whole chips of a resource that a task of the class requests; a fraction is rounded
+        up."""
         return self._of_class(cls).get(resource, 0)
 
     def asks(self, cls: TaskClass) -> bool:
@@ -72,12 +73,12 @@ class NpuRequests:
         return any(units(cls, d) for d in self.virtual)
 
     def whole_chips(self, amounts: Vector) -> dict[ChipResource, int]:
-        """The numbers of chips among resource amounts, rounded up."""
+        """Returns the numbers of chips among resource amounts, rounded up."""
         numbers = {resource: int(-(-amounts[d] // MILLI)) for d, resource in self._chips.items() if d < len(amounts)}
         return {resource: number for resource, number in numbers.items() if number}
 
     def cores(self, cls: TaskClass) -> int:
-        """The number of AI cores (``huawei.com/npu-core``) that a task of the class requests."""
+        """Returns the number of AI cores (``huawei.com/npu-core``) that a task of the class requests."""
         return units(cls, self._cores)
 
     def has_npus(self, job: Job) -> bool:

@@ -19,7 +19,7 @@ UNFIT: Final = -1
 """The penalty of a mask in which the request does not fit."""
 _SMALL: Final = 8
 _MAX_KNOWN: Final = 1 << 16
-"""With more known masks the table begins again."""
+"""The largest number of known masks; with more, the table begins again."""
 
 
 class ChipPlacements:
@@ -45,7 +45,7 @@ class ChipPlacements:
             self._learn(np.arange(1 << family.chips, dtype=np.uint64))
 
     def choice(self, free: int) -> Choice | None:
-        """The choice of one task on a node with these free chips."""
+        """Returns the choice of one task on a node with these free chips."""
         if self._by_number is None:
             free &= int(self._every)
         elif free.bit_count() > self._family.chips:
@@ -55,20 +55,20 @@ class ChipPlacements:
         return self._choices[free]
 
     def room(self, free: Masks) -> Counts:
-        """The number of tasks that fit one after the other, per mask."""
+        """Returns the number of tasks that fit one after the other, per mask."""
         at = self._find(free)  # may replace the arrays
         room: Counts = self._room[at]
         return room
 
     def penalty(self, free: Masks, ahead: Counts | None) -> NDArray[np.int64]:
-        """The penalty of the next task per mask, after ``ahead`` tasks (None: no task) have taken chips; UNFIT if it
-        does not fit."""
+        """Returns the penalty of the next task per mask, after ``ahead`` tasks (None: no task) have taken chips; UNFIT
+        if it does not fit."""
         at = self._find(free)
         found: NDArray[np.int64] = self._penalties[0 if ahead is None else np.minimum(ahead, self._depth), at]
         return found
 
     def _find(self, free: Masks) -> NDArray[np.intp]:
-        """The position of each mask among the known ones."""
+        """Returns the position of each mask among the known ones."""
         masks: Masks = free & self._every if self._by_number is None else self._by_number[np.bitwise_count(free)]
         if self._family.chips <= _SMALL:
             return masks.astype(np.intp)

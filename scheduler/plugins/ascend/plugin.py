@@ -158,7 +158,7 @@ class Ascend:
             session.add_handlers(exclusion.allocate, exclusion.deallocate)
 
     def _words(self, job: Job, restart: Restart) -> list[ObjectWrite]:
-        """The write of the dying words of a job, if they are enabled and there are any."""
+        """Returns the write of the dying words of a job, if they are enabled and there are any."""
         if not self._settings.dying_words:
             return []
         write = dying_words(job, restart, lambda cls: sum(self._demand.whole_chips(cls.request).values()))
@@ -177,11 +177,11 @@ class Ascend:
         )
 
     def use(self, job: Job) -> ChipUse | None:
-        """How a job of the session uses chips; None if it uses none, or if it is refused."""
+        """Returns how a job of the session uses chips; None if it uses none, or if it is refused."""
         return self._demand.use(job) if self._has_chips else None
 
     def family_choices(self, job: Job) -> Sequence[FamilyChoice]:
-        """The other families of nodes in the cluster that the job could have, best first."""
+        """Returns the other families of nodes in the cluster that the job could have, best first."""
         resource = self._demand.resource(job) if self._has_chips else None
         ledger = self.ledgers.whole.get(resource) if resource is not None else None
         if resource is None or ledger is None:
@@ -200,8 +200,8 @@ class Ascend:
         return Refusal(refusal.reason, f"{refusal.message}; {text}", refusal.shortages) if refusal and text else refusal
 
     def _shared_use(self, job: Job) -> ChipUse | CoreUse | ShareUse | None:
-        """How a job uses chips; equal for jobs with equal filters and scores. Most jobs that wait for nodes in super
-        pods share their refusal, and so are refused at the cost of one."""
+        """Returns how a job uses chips; equal for jobs with equal filters and scores. Most jobs that wait for nodes in
+        super pods share their refusal, and so are refused at the cost of one."""
         use = self.use(job)
         if use is None:
             return self._demand.core_use(job) or self._demand.share_use(job)

@@ -61,7 +61,7 @@ class PreviousNodes:
         return self._prefer or any(restart.pods for restart in self._restarts.restarts.values())
 
     def rows(self, job: Job) -> Rows:
-        """The nodes of Pods whose rank no Pod on a node has now."""
+        """Returns the nodes of Pods whose rank no Pod on a node has now."""
         if not job.previous_nodes and job.key not in self._restarts.restarts:
             return _NONE
         if job.key not in self._rows:

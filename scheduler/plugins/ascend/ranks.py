@@ -26,8 +26,9 @@ _DIGITS: Final = re.compile(r"([0-9]+)")
 def ranks_of(
     job: Job, has_chips: Callable[[TaskClass], bool], before: Mapping[str, str] = NO_RANKS
 ) -> Mapping[str, str]:
-    """uid -> rank of each Pod of the job. Failed and terminating Pods have none: their replacements do. ``has_chips``:
-    whether Pods of a class request chips. ``before``: name -> rank of the Pods that a restart deleted."""
+    """Returns uid -> rank of each Pod of the job. Failed and terminating Pods have none: their replacements do.
+    ``has_chips``: whether Pods of a class request chips. ``before``: name -> rank of the Pods that a restart deleted.
+    """
     tasks = [task for status, group in job.by_status.items() if status not in _ENDING for task in group.values()]
     known = {task.uid: task.rank for task in tasks if is_number(task.rank)}
     held = {known[task.uid] for task in tasks if task.uid in known and has_chips(task.cls)}
@@ -52,7 +53,7 @@ def ranks_of(
 
 
 def malformed_ranks(job: Job) -> Iterator[Malformed]:
-    """The annotations of Pods without a node that are no ranks. They are replaced with the binding."""
+    """Yields the annotations of Pods without a node that are no ranks. They are replaced with the binding."""
     for task in job.tasks():
         if task.rank and not task.node and not is_number(task.rank):
             field, problem = f"metadata.annotations[{HCCL_RANK_INDEX}]", f"{task.rank[:32]!r} is not a rank"
@@ -60,7 +61,7 @@ def malformed_ranks(job: Job) -> Iterator[Malformed]:
 
 
 def _ordinal(task: Task) -> str:
-    """The ordinal of the Pod in its StatefulSet or vcjob task, or ""."""
+    """Returns the ordinal of the Pod in its StatefulSet or vcjob task, or ""."""
     labels = task.labels
     ordinal = labels[STATEFUL_SET_POD].rpartition("-")[2] if STATEFUL_SET_POD in labels else ""
     if is_number(ordinal):

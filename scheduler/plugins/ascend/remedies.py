@@ -132,7 +132,9 @@ def _nearest(
 
 
 def _freed(evidence: Evidence, resource: ChipResource, chips: list[Chip], group: str, amount: int) -> Step:
-    """``group``: what the chips of a node have to be in, such as an HCCS ring; "": anywhere on it."""
+    """Returns the step that frees chips.
+
+    ``group``: what the chips of a node have to be in, such as an HCCS ring; "": anywhere on it."""
     names = evidence.session.nodes.names
     by_node: dict[str, list[int]] = {}
     for row, chip in chips[:amount]:
@@ -153,7 +155,7 @@ def _freed(evidence: Evidence, resource: ChipResource, chips: list[Chip], group:
 
 
 def _holders(evidence: Evidence, resource: ChipResource, node: str) -> dict[int, tuple[str, str]]:
-    """Chip -> namespace and name of the Pod whose annotation lists it."""
+    """Returns chip -> namespace and name of the Pod whose annotation lists it."""
     holders = {}
     for task in evidence.session.snapshot.chips.get(node, ()):
         for name in task.annotations.get(resource.name, "").split(","):
@@ -198,7 +200,7 @@ def _asks_for(resource: ChipResource, container: Raw) -> bool:
 
 
 def _chips(resource: ChipResource, amounts: Raw | None) -> int:
-    """The number of chips in resource amounts that the API server has validated."""
+    """Returns the number of chips in resource amounts that the API server has validated."""
     return parse_quantity((amounts or {}).get(resource.name, 0))
 
 

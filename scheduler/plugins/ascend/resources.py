@@ -34,11 +34,12 @@ class ChipRequests:
         self._parts = [d for d, name in enumerate(names) if name.startswith(f"{resource.name}-") or name == NPU_CORE]
 
     def whole(self, cls: TaskClass) -> int:
-        """The number of whole chips; a fraction is rounded up."""
+        """Returns the number of whole chips; a fraction is rounded up."""
         return self._of(cls)[0]
 
     def maximum(self, cls: TaskClass) -> int:
-        """The maximum number of chips that a Pod uses: each virtual device or AI core may be on another chip."""
+        """Returns the maximum number of chips that a Pod uses: each virtual device or AI core may be on another
+        chip."""
         return self._of(cls)[1]
 
     def _of(self, cls: TaskClass) -> tuple[int, int]:
@@ -51,7 +52,7 @@ class ChipRequests:
 
 
 def units(cls: TaskClass, position: int | None) -> int:
-    """The request of a class for one resource, rounded up to whole units."""
+    """Returns the request of a class for one resource, rounded up to whole units."""
     if position is None or position >= len(cls.request):
         return 0
     return int(-(-cls.request[position] // MILLI))

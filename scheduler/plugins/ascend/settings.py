@@ -59,7 +59,7 @@ class AscendSettings(msgspec.Struct, frozen=True):
 
 
 def _number(arguments: Arguments, key: str, default: int, *, least: int, most: int = 10**9) -> int:
-    """A number that is written as a string."""
+    """Returns a number that is written as a string."""
     value = arguments.get(key)
     if value is None:
         return default

@@ -76,7 +76,7 @@ class SuperPodPlans:
         """Filters are asked for, to find the nodes of a plan."""
 
     def known(self, job: Job) -> SuperPodPlan | None:
-        """The plan of a job, if it was made in this session."""
+        """Returns the plan of a job, if it was made in this session."""
         return self._plans.get(job.key)
 
     def of(self, job: Job, use: ChipUse, ledger: ChipLedger) -> SuperPodPlan:
@@ -85,7 +85,7 @@ class SuperPodPlans:
         return self._plans[job.key]
 
     def rows(self, plan: SuperPodPlan, job: Job, cls: TaskClass) -> Rows:
-        """The rows for tasks of a class, in the order in which the session places the tasks."""
+        """Returns the rows for tasks of a class, in the order in which the session places the tasks."""
         own = (task for task in job.tasks() if task.uid in plan.rows and task.cls is cls)
         tasks = sorted(own, key=self._session.task_key)
         return np.array([plan.rows[task.uid] for task in tasks], dtype=np.intp)
@@ -96,7 +96,7 @@ class SuperPodPlans:
         return mask
 
     def score(self, rows: Rows) -> Column:
-        """The highest score for the node of the first task."""
+        """Returns the highest score for the node of the first task."""
         score = np.zeros(len(self._session.nodes))
         score[rows] = np.arange(len(rows), 0, -1) * min(_STEP, _MAX_SCORE / max(len(rows), 1))
         return score
@@ -116,7 +116,7 @@ class SuperPodPlans:
                 )
 
     def deallocate(self, job: Job, tasks: Sequence[Task], rows: Sequence[int]) -> None:
-        """A plan holds for the session, so that a job that is tried again gets the same nodes."""
+        """Does nothing: a plan holds for the session, so that a job that is tried again gets the same nodes."""
 
     # --- planning ---
     def _made(self, job: Job, use: ChipUse, ledger: ChipLedger) -> SuperPodPlan:
@@ -179,7 +179,7 @@ class SuperPodPlans:
         return plan
 
     def _super_pods_held(self, job: Job, members: Sequence[Task], ledger: ChipLedger) -> dict[str, int]:
-        """uid -> super pod of the tasks that hold nodes; without those whose nodes are not known."""
+        """Returns uid -> super pod of the tasks that hold nodes; without those whose nodes are not known."""
         holding = {uid for status in _HOLDING for uid in job.of(status)}
         found: dict[str, int] = {}
         for task in members if holding else ():
@@ -190,7 +190,7 @@ class SuperPodPlans:
         return found
 
     def _members(self, job: Job, ledger: ChipLedger) -> list[Task]:
-        """The tasks of the job that request chips, ordered by rank."""
+        """Returns the tasks of the job that request chips, ordered by rank."""
         ranks = self._ranks(job)
         tasks = [task for task in job.tasks() if task.uid in ranks and ledger.concerns(task.cls)]
         return sorted(tasks, key=lambda task: (_number(ranks[task.uid]), task.name))
@@ -202,7 +202,7 @@ class SuperPodPlans:
             self._refused.clear()
 
     def _views(self, job: Job, classes: Sequence[TaskClass]) -> tuple[object, ...]:
-        """The keys of the views of classes, before the job has a plan."""
+        """Returns the keys of the views of classes, before the job has a plan."""
         self.planning = True
         try:
             return tuple(self._session.view_key(cls, job) for cls in classes)
@@ -212,8 +212,8 @@ class SuperPodPlans:
     def _fitting(
         self, job: Job, use: ChipUse, ledger: ChipLedger, classes: Sequence[TaskClass]
     ) -> Mapping[int, Sequence[int]]:
-        """Super pod -> rows of the nodes that take a task of each class now, by amounts and by all filters. Jobs with
-        equal requests share it while nothing is placed."""
+        """Returns super pod -> rows of the nodes that take a task of each class now, by amounts and by all filters.
+        Jobs with equal requests share it while nothing is placed."""
         self.planning = True
         try:
             return self._by_super_pod(self._search(job, classes), use, ledger)
@@ -221,7 +221,7 @@ class SuperPodPlans:
             self.planning = False
 
     def _by_super_pod(self, rows: Rows, use: ChipUse, ledger: ChipLedger) -> dict[int, list[int]]:
-        """The rows in the order in which they are used."""
+        """Returns the rows in the order in which they are used."""
         if use.blocks * use.block == 1 and len(rows):
             idle = np.bitwise_count(ledger.usable(rows, use.without_faults))
             rows = rows[idle == idle.min()]
@@ -232,7 +232,7 @@ class SuperPodPlans:
         return found
 
     def _search(self, job: Job, classes: Sequence[TaskClass]) -> Rows:
-        """The nodes that take a task of each class."""
+        """Returns the nodes that take a task of each class."""
         session = self._session
         rows: Rows = np.arange(len(session.nodes))
         for cls in classes:
@@ -246,12 +246,12 @@ class SuperPodPlans:
 
 
 def _classes(job: Job) -> list[TaskClass]:
-    """The classes of the pending tasks of a job."""
+    """Returns the classes of the pending tasks of a job."""
     return list({task.cls.id: task.cls for task in job.of(TaskStatus.PENDING).values()}.values())
 
 
 def _blocks(ranks: Sequence[int], kept: Mapping[int, int], size: int) -> list[int]:
-    """The number of the block of each task, in the order of ranks.
+    """Returns the number of the block of each task, in the order of ranks.
 
     Without gaps between the ranks it is the position of the task divided by the size of a block. With gaps, as while
     a lost Pod is not created again yet, or with a rank twice, as with a backup, the rank takes the place of the
@@ -263,7 +263,7 @@ def _blocks(ranks: Sequence[int], kept: Mapping[int, int], size: int) -> list[in
 
 
 def _rows_of_blocks(whole: Sequence[Sequence[Task]], chosen: Sequence[Sequence[int]]) -> dict[str, int]:
-    """uid -> row. If blocks are split, the tasks take the rows one after another."""
+    """Returns uid -> row. If blocks are split, the tasks take the rows one after another."""
     if len(chosen) > len(whole):
         whole, chosen = [[task for block in whole for task in block]], [[row for rows in chosen for row in rows]]
     pairs = (pair for block, rows in zip(whole, chosen, strict=True) for pair in zip(block, rows, strict=False))

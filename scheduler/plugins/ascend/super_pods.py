@@ -33,7 +33,7 @@ class BlockRequest(NamedTuple):
         return self.room(free) >= self.blocks
 
     def room(self, free: Mapping[int, Sequence[int]]) -> int:
-        """Number of blocks for which super pods have room."""
+        """Returns the number of blocks for which super pods have room."""
         return sum(len(nodes) // self.size for nodes in free.values())
 
 
@@ -103,8 +103,8 @@ def numbers_of_parts(super_pods: Sequence[int | None], kept: Mapping[int, int], 
 def _beside_reserve(
     super_pods: Sequence[_SuperPod], request: BlockRequest, result: Sequence[object]
 ) -> Iterator[_SuperPod]:
-    """Super pods that hold no more blocks than the job needs, those first that keep the fewest nodes; then those that
-    hold more, the smallest first. ``result`` grows meanwhile."""
+    """Takes super pods that hold no more blocks than the job needs, those first that keep the fewest nodes; then those
+    that hold more, the smallest first. ``result`` grows meanwhile."""
     most = max((each.blocks for each in super_pods), default=0)
     cells: dict[tuple[int, int], list[_SuperPod]] = {}
     for each in super_pods:
@@ -120,14 +120,15 @@ def _beside_reserve(
 
 
 def _with_reserve(super_pods: Sequence[_SuperPod], request: BlockRequest) -> Iterator[_SuperPod]:
-    """Super pods that keep the most nodes first. They provide one block each in turn, until none has room."""
+    """Takes the super pods that keep the most nodes first. They provide one block each in turn, until none has room."""
     order = sorted(super_pods, key=lambda each: (-each.remainder, each.blocks, -len(each.nodes)))
     while any(len(each.nodes) >= request.size for each in order):
         yield from order
 
 
 def _leftovers(super_pods: Sequence[_SuperPod], request: BlockRequest) -> list[_SuperPod]:
-    """Those with a larger remainder than the reserve first, the largest first; then the others, the smallest first."""
+    """Returns the super pods with a larger remainder than the reserve first, the largest first; then the others, the
+    smallest first."""
     larger = [each for each in super_pods if each.remainder >= request.reserve]
     smaller = [each for each in super_pods if each.remainder < request.reserve]
     return [

@@ -174,7 +174,7 @@ class AccountBuilder:
         return holding
 
     def _rows_of(self, tasks: Iterable[Task], placed: Mapping[str, int]) -> list[int]:
-        """``placed``: uid -> row of tasks that this session has placed."""
+        """Returns the rows of the nodes of tasks. ``placed``: uid -> row of tasks that this session has placed."""
         rows = self._rows
         return [placed[task.uid] if task.uid in placed else rows.get(task.node, UNKNOWN) for task in tasks]
 
@@ -227,7 +227,7 @@ def has_minimum_pods(job: Job) -> bool:
 
 
 def _without_node(job: Job) -> list[Task]:
-    """The tasks that wait for a node, for the terminating tasks on it, or for the rest of their gang."""
+    """Returns the tasks that wait for a node, for the terminating tasks on it, or for the rest of their gang."""
     waiting = (TaskStatus.PENDING, TaskStatus.PIPELINED, TaskStatus.ALLOCATED)
     return [task for status in waiting for task in job.of(status).values()]
 
@@ -241,7 +241,7 @@ def _by_class(tasks: Iterable[Task]) -> list[list[Task]]:
 
 
 def _by_queue(job: Job, statuses: Iterable[TaskStatus]) -> dict[str, list[list[Task]]]:
-    """Charged queue -> the tasks on nodes, grouped by class."""
+    """Returns charged queue -> the tasks on nodes, grouped by class."""
     tasks: list[Task] = []
     for status in statuses:
         group = job.of(status).values()

@@ -50,7 +50,7 @@ class Bookkeeper:
         return {name: self._open_book(queue, guaranteed) for name, queue in self._session.queues.items()}
 
     def _open_book(self, queue: Queue, guaranteed: Vector) -> CardBook:
-        """``guaranteed``: the sum of the guarantees of all queues."""
+        """Returns the book of a queue. ``guaranteed``: the sum of the guarantees of all queues."""
         session = self._session
         limits: Amounts = {}
         for name, index in LIMITED:

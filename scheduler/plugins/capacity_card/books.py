@@ -44,12 +44,12 @@ class CardBook:
     contended_cards: set[str] = field(default_factory=set)
     """Cards whose quota is too small for all pending Pods that accept them, and borrowed cards."""
     may_count: Callable[[str, str], bool] = lambda resource, card: True
-    """Whether a resource may count a card (``Inventory.may_count``)."""
+    """Whether a resource may count a card (``CardInventory.may_count``)."""
     lending: Lending | None = None
-    """None: queues do not borrow from each other."""
+    """Lends between queues; None: queues do not borrow from each other."""
 
     def limit(self, name: str) -> float:
-        """The limit of a dimension; 0 for a card that the quota does not list."""
+        """Returns the limit of a dimension; 0 for a card that the quota does not list."""
         return self.limits.get(name, 0.0)
 
     def limits_any(self, *amounts: tuple[str, float]) -> bool:
@@ -61,35 +61,35 @@ class CardBook:
         return self.limit(card) > 0 or (self.lending is not None and card in self.limits)
 
     def cards_of(self, resource: str) -> list[str]:
-        """The cards that the quota lists and that a resource may count."""
+        """Returns the cards that the quota lists and that a resource may count."""
         return [name for name in self.limits if name not in (CPU, MEMORY) and self.may_count(resource, name)]
 
     def own_room(self, name: str) -> float:
-        """What is left of the limit, after terminating tasks are deleted."""
+        """Returns what is left of the limit, after terminating tasks are deleted."""
         return self.limits.get(name, 0.0) - self.allocated.get(name, 0.0) - self.uncertain.get(name, 0.0)
 
     def room(self, name: str) -> float:
-        """The amounts that can still be allocated or pipelined, after terminating tasks are deleted."""
+        """Returns the amounts that can still be allocated or pipelined, after terminating tasks are deleted."""
         own = self.own_room(name)
         return own if self.lending is None else max(own, self.lending.room(self, name, now=False))
 
     def room_now(self, name: str) -> float:
-        """The amounts that can still be bound, while other tasks terminate."""
+        """Returns the amounts that can still be bound, while other tasks terminate."""
         own = self.limits.get(name, 0.0) - self.used(name)
         return own if self.lending is None else max(own, self.lending.room(self, name, now=True))
 
     def used(self, name: str) -> float:
-        """What counts against binding a task: allocated amounts, and what terminating tasks hold beyond the amounts
-        that are pipelined to it. A card that may be held counts."""
+        """Returns what counts against binding a task: allocated amounts, and what terminating tasks hold beyond the
+        amounts that are pipelined to it. A card that may be held counts."""
         waiting = self.releasing.get(name, 0.0) - self.pipelined.get(name, 0.0) if self.releasing else 0.0
         return self.allocated.get(name, 0.0) + max(waiting, 0.0) + self.uncertain.get(name, 0.0)
 
     def held(self, name: str) -> float:
-        """What tasks on nodes hold, including terminating ones."""
+        """Returns what tasks on nodes hold, including terminating ones."""
         return self.allocated.get(name, 0.0) - self.pipelined.get(name, 0.0) + self.releasing.get(name, 0.0)
 
     def charged(self, name: str) -> float:
-        """What tasks on nodes hold or may hold, including terminating ones."""
+        """Returns what tasks on nodes hold or may hold, including terminating ones."""
         return self.held(name) + self.uncertain.get(name, 0.0)
 
     def fitting(self, name: str, amount: float, *, now: bool = False) -> int:
@@ -98,8 +98,8 @@ class CardBook:
         return max(int((self.room_now(name) if now else self.room(name)) // amount), 0)
 
     def admission_room(self, name: str) -> float:
-        """The amounts that can still be reserved by admitting jobs. Admitted jobs count with their minimum, without the
-        elastic part."""
+        """Returns the amounts that can still be reserved by admitting jobs. Admitted jobs count with their minimum,
+        without the elastic part."""
         room = self.own_room(name)
         if self.lending is not None:
             room = max(room, self.lending.admission_room(self, name))

@@ -25,7 +25,7 @@ _RECLAIM, _GANG_RECLAIM = "reclaim", "gangreclaim"
 
 @job_details(CapacityCard)
 def borrowing(session: Session, plugin: CapacityCard, job: Job) -> Iterator[Gate]:
-    """What the job needs and other queues have borrowed, and what it could borrow."""
+    """Yields what the job needs and other queues have borrowed, and what it could borrow."""
     book = plugin.book(job.queue)
     if book is None or book.lending is None or not book.queue.open:
         return
@@ -39,7 +39,7 @@ def borrowing(session: Session, plugin: CapacityCard, job: Job) -> Iterator[Gate
 
 
 def _waiting(job: Job) -> list[Task]:
-    """The Pods that the job waits for: those of its minimum or, if it has that, one more."""
+    """Returns the Pods that the job waits for: those of its minimum or, if it has that, one more."""
     pending = job.of(TaskStatus.PENDING)
     minimum = [task for task in minimum_tasks(job) if task.uid in pending]
     return minimum or [task for task in pending.values() if not task.gated][:1]
@@ -48,7 +48,8 @@ def _waiting(job: Job) -> list[Task]:
 def _borrowed_by_others(
     session: Session, plugin: CapacityCard, book: CardBook, names: Names, amount: float
 ) -> Iterator[Gate]:
-    """If other queues have borrowed cards that the job waits for within the quota of its queue."""
+    """Yields that other queues have borrowed cards that the job waits for within the quota of its queue, if they
+    have."""
     if plugin.unused(names) >= amount:
         return  # it does not wait for cards
     borrowers = [
@@ -73,7 +74,7 @@ def _borrowed_by_others(
 
 
 def _return(session: Session) -> str:
-    """How the cards come back."""
+    """Returns how the cards come back."""
     configured = session.configuration.has_action
     if configured(_GANG_RECLAIM):
         if configured(_RECLAIM):
@@ -90,7 +91,7 @@ def _return(session: Session) -> str:
 def _not_lendable(
     plugin: CapacityCard, book: CardBook, lending: Lending, names: Names, amount: float
 ) -> Iterator[Gate]:
-    """If the job needs more than the quota of its queue, and cannot borrow the rest."""
+    """Yields what the job needs beyond the quota of its queue, if it cannot borrow that."""
     if amount <= sum(max(book.room(card), 0.0) for card in names):
         return
     for card in names:
@@ -104,7 +105,7 @@ def _not_lendable(
 
 
 def _why_not_more(book: CardBook, lending: Lending, card: str) -> str:
-    """What the queue could borrow of a card, and where the rest of the quotas is."""
+    """Returns what the queue could borrow of a card, and where the rest of the quotas is."""
     obstacle = lending.obstacle(book, card)
     if obstacle:
         return f"it may not borrow, because {obstacle}"

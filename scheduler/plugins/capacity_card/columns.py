@@ -54,7 +54,7 @@ class QuotaFilter:
 
 
 def card_preference(inventory: CardInventory, resource: str, cards: tuple[str, ...]) -> Column:
-    """Shape (nodes,): WEIGHT times the number of cards listed after the card of the node."""
+    """Returns WEIGHT times the number of cards listed after the card of the node; shape (nodes,)."""
     score: Column = np.zeros(len(inventory.column(resource)))
     column = inventory.column(resource)
     for place, card in enumerate(reversed(cards)):

@@ -49,7 +49,7 @@ class CardsOfTask(msgspec.Struct, frozen=True):
 
     resource: str
     amount: float
-    """In thousandths of a card."""
+    """The number of cards, in thousandths."""
     cards: Names
     """The acceptable cards by their names on nodes, the preferred one first."""
     written: Names
@@ -66,9 +66,9 @@ class CardDemand(msgspec.Struct, frozen=True):
     """The cards that the Pod names, by their names on nodes."""
     written: Names
     cpu: float
-    """In thousandths; 0 if the queue's limit does not apply to the task."""
+    """The cpu, in thousandths of a core; 0 if the queue's limit does not apply to the task."""
     memory: float
-    """In bytes; 0 if the queue's limit does not apply to the task."""
+    """The memory, in bytes; 0 if the queue's limit does not apply to the task."""
     independent_of_nodes: bool
     """The task requests only cpu, memory and pods, and names no card, so that changes of nodes do not matter."""
     field: str

@@ -75,7 +75,7 @@ class CardInventory:
         return np.array([*(-1 if card is None else codes[card] for card in cards), -1], dtype=np.int32)
 
     def column(self, resource: str) -> Codes:
-        """Shape (nodes,): ``code`` of the card that a resource counts on each node; -1 if it counts none."""
+        """Returns the code of the card that a resource counts on each node; shape (nodes,); -1 if it counts none."""
         return self._columns.get(resource, self._no_cards)[:-1]
 
     def codes_held(self, resource: str, rows: Sequence[int]) -> tuple[Codes, Sequence[str]]:
@@ -113,7 +113,7 @@ class CardInventory:
         return resource in self._rows[row].unlabeled
 
     def code(self, card: str) -> int:
-        """The code of a card in columns; -2, which no column contains, if no node has the card."""
+        """Returns the code of a card in columns; -2, which no column contains, if no node has the card."""
         return self._codes.get(card, -2)
 
     @property
@@ -133,7 +133,7 @@ class CardInventory:
         return dict(zip(self._names, sums.tolist(), strict=True))
 
     def nodes_with(self, cards: Iterable[str], resource: str | None = None) -> NDArray[np.bool_]:
-        """Shape (nodes,): which nodes have one of the cards (counted by ``resource``, or by any)."""
+        """Returns which nodes have one of the cards (counted by ``resource``, or by any); shape (nodes,)."""
         wanted = [self.code(card) for card in cards]
         result = np.zeros(len(self._no_cards) - 1, dtype=bool)
         for name in self._columns if resource is None else (resource,):
@@ -157,7 +157,7 @@ class CardInventory:
         return not vendor or vendor == VENDORS.get(domain, vendor if vendor not in VENDORS.values() else "")
 
     def resources_of(self, card: str) -> frozenset[str]:
-        """The resources that count a card, on nodes or judging by its name; empty if unknown."""
+        """Returns the resources that count a card, on nodes or judging by its name; empty if unknown."""
         known = self._resources.get(card)
         if known:
             return frozenset(known)

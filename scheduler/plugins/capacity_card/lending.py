@@ -34,7 +34,7 @@ class Lendable(NamedTuple):
 
     amount: float
     quota: float
-    """Of all other queues."""
+    """The sum over all other queues."""
     used: float
     """Used by the queues of these quotas, within them."""
     needed: float
@@ -72,8 +72,8 @@ class Lending:
         return min(self._stock[card] - others, _ceiling(book, card)) - use
 
     def admission_room(self, book: LendingBook, card: str) -> float:
-        """The same for what can be reserved. What other queues have reserved is not lent, even beyond their quota:
-        otherwise more jobs would be admitted than can be placed."""
+        """Returns the same for what can be reserved. What other queues have reserved is not lent, even beyond their
+        quota: otherwise more jobs would be admitted than can be placed."""
         if not self._may_borrow(book, card):
             return float("-inf")
         others = sum(
@@ -114,7 +114,7 @@ class Lending:
 
 
 def _ceiling(book: LendingBook, card: str) -> float:
-    """How much a queue may use, borrowed cards included."""
+    """Returns how much a queue may use, borrowed cards included."""
     return book.limit(card) + book.borrowing_limits.get(card, float("inf"))
 
 
@@ -123,13 +123,13 @@ def _use(book: LendingBook, card: str, *, now: bool) -> float:
 
 
 def _claim(book: LendingBook, card: str, *, now: bool) -> float:
-    """The number of a card that a queue does not lend: used ones; within its quota, reserved ones and those that its
-    Pods wait for; and those that its lending limit keeps."""
+    """Returns the number of a card that a queue does not lend: used ones; within its quota, reserved ones and those
+    that its Pods wait for; and those that its lending limit keeps."""
     use, limit = _use(book, card, now=now), book.limit(card)
     kept = limit - book.lending_limits.get(card, float("inf"))
     return max(use, min(limit, max(use + _wanted(book, card), kept)))
 
 
 def _wanted(book: LendingBook, card: str) -> float:
-    """What a queue has reserved, or its Pods wait for."""
+    """Returns what a queue has reserved, or its Pods wait for."""
     return max(book.pending(card), book.inqueue.get(card, 0.0))

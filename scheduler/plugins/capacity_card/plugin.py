@@ -104,8 +104,8 @@ class CapacityCard:
             book.find_contended_cards()
 
     def _card_resources(self, queues: Iterable[Queue]) -> CardResources:
-        """Many clusters limit GPUs by quota and leave NPUs to other plugins. So NPUs count by name only if the quota of
-        some queue lists one."""
+        """Returns which resources count cards. Many clusters limit GPUs by quota and leave NPUs to other plugins. So
+        NPUs count by name only if the quota of some queue lists one."""
         quotas = (parse_quota(queue.annotations.get(CARD_QUOTA)) for queue in queues)
         ascend = any(vendor_of(name) == ASCEND_VENDOR for quota in quotas for names in quota.amounts for name in names)
         return msgspec.structs.replace(self._named_cards, ascend=ascend)
@@ -134,7 +134,7 @@ class CapacityCard:
         return self._reported[queue.name].usage(self._loans.get(queue.name, {}))
 
     def _listed_cards(self) -> Iterable[str]:
-        """The cards that a quota lists."""
+        """Returns the cards that a quota lists."""
         return dict.fromkeys(name for book in self._books.values() for name in book.limits if name not in (CPU, MEMORY))
 
     def _close(self) -> None:
@@ -156,7 +156,7 @@ class CapacityCard:
 
     # --- for explanations ---
     def book(self, queue: str) -> CardBook | None:
-        """The limits and the usage of a queue."""
+        """Returns the limits and the usage of a queue."""
         return self._books.get(queue)
 
     def needs(self, job: Job, tasks: Sequence[Task]) -> Needs:
@@ -173,7 +173,7 @@ class CapacityCard:
         return needs
 
     def books(self) -> Iterable[CardBook]:
-        """The limits and the usage of all queues."""
+        """Returns the limits and the usage of all queues."""
         return self._books.values()
 
     def unused(self, cards: Iterable[str]) -> float:
@@ -261,7 +261,8 @@ class CapacityCard:
         return max(room, 0)
 
     def _unlabeled(self, shortage: Shortage) -> str:
-        """How many nodes do not say which card a resource counts, if a Pod that names no card lacks quota of it."""
+        """Returns how many nodes do not say which card a resource counts, if a Pod that names no card lacks quota of
+        it."""
         codes, labels = self._inventory.missing_labels(shortage.resource)
         if not labels:
             return ""
@@ -269,12 +270,13 @@ class CapacityCard:
 
     @staticmethod
     def _usable(book: CardBook, card_request: CardsOfTask) -> list[str]:
-        """The acceptable cards that the queue has quota of."""
+        """Returns the acceptable cards that the queue has quota of."""
         return [card for card in card_request.cards if book.offers(card)]
 
     # --- nodes ---
     def _contended_queue(self, queue: Queue) -> str:
-        """The name of a queue whose quota limits the choice of cards; "" for all others, which share their filters."""
+        """Returns the name of a queue whose quota limits the choice of cards; "" for all others, which share their
+        filters."""
         book = self._books.get(queue.name)
         return queue.name if book is not None and book.contended_cards else ""
 

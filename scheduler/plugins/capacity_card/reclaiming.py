@@ -55,20 +55,20 @@ class Reclaiming:
 
     @staticmethod
     def _own_card(book: CardBook, request: CardsOfTask, taken: Amounts) -> str | None:
-        """The first acceptable card of which the queue's quota has enough left."""
+        """Returns the first acceptable card of which the queue's quota has enough left."""
         for card in request.cards:
             if book.own_room(card) - taken.get(card, 0.0) >= request.amount:
                 return card
         return None
 
     def victims(self, reclaimer: Task, candidates: Sequence[Task]) -> list[Task]:
-        """The candidates that may be evicted for a task."""
+        """Returns the candidates that may be evicted for a task."""
         job = self._jobs[reclaimer.job]
         return self._victims(job.queue, (reclaimer.cls,), candidates)
 
     def victims_of_gang(self, context: EvictionContext, candidates: Sequence[Task]) -> list[Task]:
-        """The candidates that may be evicted for a gang. Within a queue no card is borrowed. A gang that has borrowed
-        may be evicted together with its tasks without cards, or with other cards."""
+        """Returns the candidates that may be evicted for a gang. Within a queue no card is borrowed. A gang that has
+        borrowed may be evicted together with its tasks without cards, or with other cards."""
         if not context.across_queues:
             return list(candidates)
         queue = context.job.queue
@@ -85,8 +85,8 @@ class Reclaiming:
         ]
 
     def _claimed(self, queue: str, classes: Iterable[TaskClass]) -> set[str] | None:
-        """The cards that tasks of these classes accept and of which the queue's quota has enough left; None: they want
-        no card."""
+        """Returns the cards that tasks of these classes accept and of which the queue's quota has enough left; None:
+        they want no card."""
         book = self._books[queue]
         requests = [request for cls in classes for request in self._demands.of(cls).card_requests if request.cards]
         if not requests:
@@ -94,8 +94,8 @@ class Reclaiming:
         return {card for request in requests for card in request.cards if book.own_room(card) >= request.amount}
 
     def _victims(self, queue: str, classes: Sequence[TaskClass], candidates: Sequence[Task]) -> list[Task]:
-        """The candidates that hold a card that the queue reclaims for the classes, of queues that have borrowed it; all
-        candidates if no card is wanted. ``classes``: those of the tasks that reclaim.
+        """Returns the candidates that hold a card that the queue reclaims for the classes, of queues that have borrowed
+        it; all candidates if no card is wanted. ``classes``: those of the tasks that reclaim.
 
         If a queue has borrowed at least the wanted number, all its tasks are victims; other plugins and the action
         choose among them. Otherwise they are victims as long as it has still borrowed some when those before are
@@ -121,8 +121,8 @@ class Reclaiming:
 
     # --- what queues keep ---
     def losses(self, context: ReclaimContext, candidates: Sequence[Task]) -> list[Task]:
-        """The candidates whose eviction, in this order, leaves their queues what the context says of their quotas. If
-        gangs are evicted as a whole, a gang that loses cards may lose its tasks without cards, too."""
+        """Returns the candidates whose eviction, in this order, leaves their queues what the context says of their
+        quotas. If gangs are evicted as a whole, a gang that loses cards may lose its tasks without cards, too."""
         wanted = self._wanted(context)
         gone: dict[str, Amounts] = {}
         found: dict[str, Task] = {}
@@ -144,7 +144,8 @@ class Reclaiming:
         return [task for task in candidates if task.uid in found]
 
     def possible_losses(self, context: ReclaimContext, candidates: EvictionCandidates) -> Mask:
-        """The bound of ``losses``: the candidates of queues that hold more than their quota of what is wanted."""
+        """Returns the bound of ``losses``: the candidates of queues that hold more than their quota of what is
+        wanted."""
         wanted = self._wanted(context)
 
         def exceeds(queue: str) -> bool:
@@ -174,14 +175,14 @@ class Reclaiming:
         return result
 
     def _wanted(self, context: ReclaimContext) -> Collection[str]:
-        """The names of cards, or of cpu and memory if no card is requested, that matter for the context."""
+        """Returns the names of cards, or of cpu and memory if no card is requested, that matter for the context."""
         if context.job is None:
             return {name for book in self._books.values() for name in book.allocated if name not in (CPU, MEMORY)}
         claimed = self._claimed(context.job.queue, context.classes)
         return (CPU, MEMORY) if claimed is None else claimed
 
     def bound(self, reclaimer: Task, candidates: EvictionCandidates) -> Mask:
-        """The candidates of queues that have borrowed cards that the queue of the reclaimer has quota of."""
+        """Returns the candidates of queues that have borrowed cards that the queue of the reclaimer has quota of."""
         claimed = self._claimed(self._jobs[reclaimer.job].queue, (reclaimer.cls,))
         if claimed is None:
             return candidates.of_queues(lambda _: True)
@@ -193,12 +194,12 @@ class Reclaiming:
         return candidates.of_queues(has_borrowed)
 
     def _book_of(self, task: Task) -> CardBook | None:
-        """The book of the queue of a task; None if another queue is charged for it."""
+        """Returns the book of the queue of a task; None if another queue is charged for it."""
         job = self._jobs.get(task.job)
         return self._books.get(job.queue) if job and charged_queue(task, job.queue) == job.queue else None
 
     def _held_of(self, task: Task, cards: Collection[str]) -> AmountList:
-        """What a task holds of these cards, or of cpu and memory."""
+        """Returns what a task holds of these cards, or of cpu and memory."""
         held = self._demands.holdings((task,), lambda: (self._row_of(task.node),))
         return [item for item in held.amounts if item[0] in cards and item[1] > 0]
 

@@ -21,12 +21,12 @@ def card_shortages(book: CardBook, card_request: CardsOfTask, usable: Sequence[s
 
 
 def shortage_of(book: CardBook, name: str, written: str, amount: float) -> Shortage:
-    """``written``: the name of the dimension in messages."""
+    """Returns how much a queue lacks of a dimension. ``written``: the name of the dimension in messages."""
     return Shortage(written, amount, book.used(name), book.limit(name), "Queue", book.queue.name)
 
 
 def insufficient(book: CardBook, shortage: Shortage) -> str:
-    """The message of the published design."""
+    """Returns the message of the published design."""
     note = (
         ""
         if shortage.resource in (CPU, MEMORY)
@@ -45,7 +45,8 @@ def _uncertain(book: CardBook, card: str) -> str:
 
 
 def _idle_quota(book: CardBook, written: str) -> str:
-    """What the queue could borrow of a card; "" if queues do not borrow, or if the Pods accept several cards."""
+    """Returns what the queue could borrow of a card; "" if queues do not borrow, or if the Pods accept several
+    cards."""
     lending = book.lending
     card = "" if lending is None else lending.canonical(written)
     if lending is None or card not in book.limits:

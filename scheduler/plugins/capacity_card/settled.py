@@ -29,7 +29,7 @@ class SettledAccounts:
     """The accounts of the settled jobs of one snapshot."""
 
     identity: object
-    """Of the jobs (``JobChanges.identity``)."""
+    """The identity of the jobs (``JobChanges.identity``)."""
     inventory: CardInventory
     plain: dict[str, PlainAccount] = field(default_factory=dict)
     """Key of a job -> its account."""

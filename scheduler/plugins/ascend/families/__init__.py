@@ -38,4 +38,4 @@ FAMILIES: Final[tuple[Family, ...]] = (
     *chip_310p_duo.FAMILIES,
     *base_310p.FAMILIES,
 )
-"""Of the families of a resource whose traits a job has, it gets the first one."""
+"""All families. A job gets the first family of its resource whose traits it has."""

@@ -19,7 +19,7 @@ def _check(job: JobRequest) -> str:
 
 
 def without_chips(job: JobRequest) -> str:
-    """Why Pods of the job that ask for no chips are not allowed, or ""."""
+    """Returns why Pods of the job that ask for no chips are not allowed, or ""."""
     if not job.without_chips:
         return ""
     return (

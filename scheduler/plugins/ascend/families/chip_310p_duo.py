@@ -19,14 +19,14 @@ WITH_HALF: Final[Penalties] = {
     7: {7: 1},
     8: {8: 1},
 }
-"""For even requests, and odd ones that find a half-used card."""
+"""Penalties of even requests, and of odd ones that find a half-used card."""
 WITHOUT_HALF: Final[Penalties] = {
     1: {2: 9, 4: 10, 6: 11, 8: 12},
     3: {4: 9, 6: 10, 8: 11},
     5: {6: 9, 8: 10},
     7: {8: 9},
 }
-"""For odd requests on nodes without a half-used card."""
+"""Penalties of odd requests on nodes without a half-used card."""
 _WORST: Final = 16
 
 

@@ -67,7 +67,8 @@ def two_rings(groups: Mapping[int, Sequence[RingGroup]]) -> Selection:
 
 
 def _check(job: JobRequest) -> str:
-    """The design gives up to eight chips to one Pod only, and more only in Pods of eight."""
+    """Returns why the job is invalid, or "": the design gives up to eight chips to one Pod only, and more only in Pods
+    of eight."""
     asked = f"{job.total} {job.resource}"
     if job.total <= CHIPS and len(job.pods) > 1:
         return f"{len(job.pods)} Pods ask for {asked} together; up to {CHIPS} must be asked for by one Pod"

@@ -45,13 +45,13 @@ class Fault(NamedTuple):
 
     kind: str
     detail: str
-    """For users: ``chip Ascend910-3 is unhealthy``."""
+    """The reason, for users: ``chip Ascend910-3 is unhealthy``."""
 
 
 class Deletion(NamedTuple):
     task: Task
     grace_period: int | None
-    """As in ``decisions.Evict``."""
+    """The grace period of the deletion, as in ``decisions.Evict``."""
 
 
 class Next(NamedTuple):
@@ -121,7 +121,7 @@ def marks(job: Job, restart: Restart) -> list[tuple[Task, str]]:
 
 
 def remaining(job: Job, restart: Restart) -> int:
-    """The number of Pods of a restart that still exist."""
+    """Returns the number of Pods of a restart that still exist."""
     listed = {entry.uid for entry in restart.pods}
     return sum(1 for task in job.tasks() if task.uid in listed)
 
@@ -184,8 +184,8 @@ def _restart(
 
 
 def _unfinished(last: Restart | None, entries: Iterable[Entry], live: Mapping[str, Task]) -> list[Entry]:
-    """The Pods of the last restart that still exist, or have no replacement on a node and are not in ``entries`` under
-    the same name or rank."""
+    """Returns the Pods of the last restart that still exist, or have no replacement on a node and are not in
+    ``entries`` under the same name or rank."""
     names = {entry.name for entry in entries} | {task.name for task in live.values() if task.node}
     ranks = {entry.rank for entry in entries if entry.rank} | {task.rank for task in live.values() if task.node}
     known = {entry.uid for entry in entries}
@@ -197,7 +197,8 @@ def _unfinished(last: Restart | None, entries: Iterable[Entry], live: Mapping[st
 
 
 def _grown(job: Job, live: Mapping[str, Task], last: Restart, now: float) -> Restart | None:
-    """The restart of more Pods, if the replacements of single Pods have waited too long; None if they have not."""
+    """Returns the restart of more Pods, if the replacements of single Pods have waited too long; None if they have
+    not."""
     names = {entry.name for entry in last.pods}
     waiting = [
         task
@@ -230,7 +231,7 @@ def _grown(job: Job, live: Mapping[str, Task], last: Restart, now: float) -> Res
 
 
 def _extents(live: Mapping[str, Task], victims: Sequence[Task], last: Restart | None) -> tuple[Extent, ...]:
-    """The extents of the latest restarts, with that of the next one. ``victims``: the Pods that it concerns."""
+    """Returns the extents of the latest restarts, with that of the next one. ``victims``: the Pods that it concerns."""
     number, before = (1, ()) if last is None else (last.number + 1, last.extents)
     whole = len(victims) >= sum(1 for task in live.values() if task.node)
     names = () if whole else tuple(sorted(task.name for task in victims)[:MAX_NAMES])

@@ -72,7 +72,7 @@ class NodeFaults(NamedTuple):
 
     name: str
     prefix: str
-    """Of the names of its chips."""
+    """The prefix of the names of its chips."""
     unhealthy: int = NONE
     """Mask of the chips that do not work."""
     network: int = NONE
@@ -144,7 +144,7 @@ def is_lost(snapshot: Snapshot, name: str) -> bool:
 def chip_faults(
     resource: str, config_map: ConfigMap | None, copied: NodeReport | None, problems: list[Malformed]
 ) -> tuple[ReportedFault, ...]:
-    """The faults that the device plugin lists, in its latest report."""
+    """Returns the faults that the device plugin lists, in its latest report."""
     reports = [] if copied is None else [copied]
     if config_map is not None:
         meta, text = config_map.metadata, (config_map.data or {}).get(DEVICE_INFO_KEY, "")
@@ -191,7 +191,7 @@ def faults_of_nodes(
 
 
 def tasks_without_chips(job: Job) -> tuple[Task, ...]:
-    """The Pods of a job on nodes that request no chips, such as the launcher or the scheduler of a training."""
+    """Returns the Pods of a job on nodes that request no chips, such as the launcher or the scheduler of a training."""
     chips = {cls: _requests_chips(cls) for cls in {task.cls for task in job.tasks()}}
     if all(chips.values()):
         return ()
@@ -199,7 +199,7 @@ def tasks_without_chips(job: Job) -> tuple[Task, ...]:
 
 
 def lost_nodes(snapshot: Snapshot, nodes: Iterable[NodeFaults]) -> dict[str, str]:
-    """Node -> why none of its Pods works, with chips or without. ``nodes``: those with a fault."""
+    """Returns node -> why none of its Pods works, with chips or without. ``nodes``: those with a fault."""
     found = {node.name: node.why for node in nodes if node.why}
     for name, since in snapshot.nodes.facts.unready.items():
         if is_lost(snapshot, name):
@@ -228,7 +228,7 @@ def faults_of_missing_nodes(snapshot: Snapshot) -> Iterator[tuple[Task, Fault]]:
 
 
 def faults_of_pods(job: Job, policy: RestartPolicy) -> dict[str, Fault]:
-    """uid -> fault of the Pods of a job that failed, or whose label reports a fault."""
+    """Returns uid -> fault of the Pods of a job that failed, or whose label reports a fault."""
     found = {uid: Fault(POD_FAILED, "it failed") for uid, task in job.of(TaskStatus.FAILED).items() if task.node}
     for task in job.tasks():
         fault = _LABELLED.get(task.labels.get(FAULT_TYPE, "")) if task.labels else None

@@ -27,9 +27,9 @@ class RestartStrategy(Enum):
 
     OFF = "off"
     GRACE = "grace"
-    """With their grace period; by force if they exist after ``grace-over-time``."""
+    """The Pods are deleted with their grace period, and by force if they exist after ``grace-over-time``."""
     FORCE = "force"
-    """At once."""
+    """The Pods are deleted by force at once."""
     EXTERNAL_GRACE = "external-grace"
     EXTERNAL_FORCE = "external-force"
     """Another component deletes them: the faulty Pods are only marked, with an annotation."""

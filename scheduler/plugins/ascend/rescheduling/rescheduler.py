@@ -65,9 +65,9 @@ Faults = dict[str, dict[str, Fault]]
 class _Reading(NamedTuple):
     policy: RestartPolicy
     faults: dict[str, Fault]
-    """Of its Pods themselves."""
+    """uid -> fault of a Pod itself."""
     without_chips: tuple[Task, ...]
-    """Its Pods on nodes that request no chips."""
+    """The Pods on nodes that request no chips."""
 
 
 def _reading(job: Job) -> _Reading | None:
@@ -139,14 +139,14 @@ class Rescheduler:
         return Refusal(REASON_RESTART, f"the job restarts: {left} of {number} Pods are not deleted yet ({why})")
 
     def ranks(self, job: Job) -> Mapping[str, str]:
-        """Name -> rank of the Pods of a job that its restart deletes."""
+        """Returns name -> rank of the Pods of a job that its restart deletes."""
         restart = self.restarts.get(job.key)
         if restart is None or not restart.pods:
             return NO_RANKS
         return {entry.name: entry.rank for entry in restart.pods if is_number(entry.rank)}
 
     def previous_nodes(self, job: Job) -> Iterable[Entry]:
-        """The Pods of a job that its restart deletes, with their nodes."""
+        """Returns the Pods of a job that its restart deletes, with their nodes."""
         restart = self.restarts.get(job.key)
         return restart.pods if restart is not None else ()
 
@@ -159,7 +159,7 @@ class Rescheduler:
 
     # --- reading ---
     def _jobs(self) -> dict[str, _Reading]:
-        """The jobs with a policy, by key."""
+        """Returns the jobs with a policy, by key."""
         session = self._session
         result = {}
         for key, reading in job_values(session.snapshot, ("ascend", "policies"), _reading).items():
@@ -173,7 +173,7 @@ class Rescheduler:
         return self._session.snapshot.config_maps.get(f"{namespace}/{name}")
 
     def _faults(self, jobs: Mapping[str, _Reading]) -> tuple[Faults, list[NodeFaults]]:
-        """The faults of the Pods of jobs, and all nodes with a fault."""
+        """Returns the faults of the Pods of jobs, and all nodes with a fault."""
         session, snapshot = self._session, self._session.snapshot
         faults: Faults = {}
         nodes: list[NodeFaults] = []

@@ -82,28 +82,28 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
     fault: str = ""
     """The kind of its fault; "": it is healthy and restarts with the others."""
     block: str = ""
-    """Its logical super pod (annotation ``super-pod-rank``)."""
+    """The logical super pod of the Pod (annotation ``super-pod-rank``)."""
 
 
 class Extent(msgspec.Struct, frozen=True, omit_defaults=True):
     """How much of a job one of its restarts concerned."""
 
     number: Number
-    """Of the restart."""
+    """The number of the restart."""
     pods: Number
     """Number of Pods that were replaced, or marked for another component."""
     whole: bool = False
-    """They were all Pods of the job."""
+    """Whether they were all Pods of the job."""
     names: tuple[str, ...] = ()
-    """If they were not all, the first of them."""
+    """The first of them, if they were not all."""
 
 
 class Restart(msgspec.Struct, frozen=True, omit_defaults=True):
     """The latest restart of a job."""
 
     uid: str
-    """Of the owner of the PodGroup, or of the PodGroup if it has none. Controllers create the PodGroup again when a job
-    restarts."""
+    """The uid of the owner of the PodGroup, or of the PodGroup if it has none. Controllers create the PodGroup again
+    when a job restarts."""
     number: Number
     """1 for the first restart of the job."""
     time: Moment
@@ -117,9 +117,9 @@ class Restart(msgspec.Struct, frozen=True, omit_defaults=True):
     pods: tuple[Entry, ...] = ()
     """The Pods that it deletes. Empty once all of them have replacements with nodes."""
     reasons: tuple[Entry, ...] = ()
-    """Its faulty Pods, without uids."""
+    """The faulty Pods, without uids."""
     extents: tuple[Extent, ...] = ()
-    """Of the latest restarts of the job, the latest first."""
+    """The extents of the latest restarts of the job, the latest first."""
     gone: Moment = 0
     """Unix time since when the PodGroup does not exist; 0: it exists."""
 
@@ -143,7 +143,7 @@ class RestartState:
 
 
 def owner_of(job: Job) -> str:
-    """The uid by which a job is known over restarts (``Restart.uid``)."""
+    """Returns the uid by which a job is known over restarts (``Restart.uid``)."""
     return job.owner_uid or job.uid
 
 

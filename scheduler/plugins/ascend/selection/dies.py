@@ -14,8 +14,8 @@ NO_HALF_CARD: Final = 16
 
 
 def whole_cards(chips: int) -> Selection:
-    """A request for one chip takes a die of a card that is half used, if there is one; other requests take whole cards.
-    The penalty is the number of chips that stay free."""
+    """Selects for a request for one chip a die of a card that is half used, if there is one; other requests take whole
+    cards. The penalty is the number of chips that stay free."""
 
     def select(free: int, request: ChipRequest) -> Choice | None:
         left = free.bit_count() - request.chips
@@ -42,7 +42,8 @@ def half_cards_first(chips: int) -> Selection:
 
 
 def one_half_then_whole_cards(chips: int, preferred: Penalties, without_half: Penalties, worst: int) -> Selection:
-    """An even request takes whole cards; an odd one takes a die of a half-used card, if there is one, and whole cards.
+    """Selects whole cards for an even request; for an odd one a die of a half-used card, if there is one, and whole
+    cards.
 
     ``preferred``: penalties of even requests, and of odd ones that find a half-used card; ``without_half``: of other
     odd requests; ``worst``: the penalty where the tables have none."""
@@ -62,7 +63,7 @@ def one_half_then_whole_cards(chips: int, preferred: Penalties, without_half: Pe
 
 
 def _cards(free: int, chips: int) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
-    """The free dies of the cards with one free die, and of those with two."""
+    """Returns the free dies of the cards with one free die, and of those with two."""
     cards = [tuple(ids_of(card)) for card in groups_of(free, DIES, chips)]
     return [card for card in cards if len(card) == 1], [card for card in cards if len(card) == DIES]
 

@@ -12,11 +12,13 @@ from scheduler.plugins.ascend.sharing.quota import SHARED_NODE, ShareUse
 from scheduler.plugins.ascend.sharing.selection import SharedChips, Used, choose, fits_job, rank, room
 
 _STEP: Final = 1e6
-"""As for whole chips: one step exceeds the scores of other plugins at usual weights."""
+"""As for whole chips, one step exceeds the scores of other plugins at usual weights."""
 
 
 def share_filters(ledger: ShareLedger, use: ShareUse, own: frozenset[str], nodes: int) -> list[Filter]:
-    """``own``: uids of the job's Pods; ``nodes``: the number of all nodes."""
+    """Returns the filters for Pods that share chips.
+
+    ``own``: uids of the job's Pods; ``nodes``: the number of all nodes."""
     shared, sized = np.zeros((2, nodes), dtype=np.bool_)
     shared[list(ledger.memory)] = True
     sized[[row for row, memory in ledger.memory.items() if memory]] = True
@@ -81,7 +83,7 @@ class ShareScore:
         return found
 
     def _after(self, shares: SharedChips, number: int) -> SharedChips:
-        """The shares after this number of Pods was placed."""
+        """Returns the shares after this number of Pods was placed."""
         quota = self._use.quota
         for _ in range(number):
             chip = choose(shares, quota)

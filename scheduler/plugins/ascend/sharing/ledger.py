@@ -47,7 +47,7 @@ class ShareLedger(Ledger[str]):
         """uid -> chip of a task that this session allocated."""
 
     def shares(self, row: int, *, without: frozenset[str] = frozenset(), later: bool = False) -> SharedChips:
-        """The chips of a node that can be shared. ``without``: uids of Pods that do not count; ``later``: after
+        """Returns the chips of a node that can be shared. ``without``: uids of Pods that do not count; ``later``: after
         terminating Pods are deleted."""
         leaving = self._leaving | self._chips.by_row[row].terminating if later else frozenset[str]()
         on_chip: dict[int, list[Quota]] = defaultdict(list)
@@ -63,11 +63,11 @@ class ShareLedger(Ledger[str]):
         return SharedChips(used, tuple(sorted(unused)), self.memory[row])
 
     def held(self, row: int) -> Held:
-        """The shares of the Pods on a node, with those that this session placed."""
+        """Returns the shares of the Pods on a node, with those that this session placed."""
         return self._held.get(row) or self._chips.by_row[row].shares
 
     def chip(self, task: Task) -> int | None:
-        """The chip of which this session gave a task a share."""
+        """Returns the chip of which this session gave a task a share."""
         return self._taken.get(task.uid)
 
     # --- placements ---

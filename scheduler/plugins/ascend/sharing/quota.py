@@ -33,9 +33,9 @@ _CORES, _MEMORY, _POLICY = SOFT_SHARE
 
 class Quota(NamedTuple):
     cores: int
-    """In percent of a chip."""
+    """The AI cores, in percent of a chip."""
     memory: int
-    """In MiB."""
+    """The memory, in MiB."""
     policy: str
     """The behaviour beyond the quota. All Pods on a chip have the same policy."""
 
@@ -54,7 +54,7 @@ class ShareUse(NamedTuple):
 
 
 def quota_of(labels: Mapping[str, str]) -> Quota | str:
-    """The quota in the labels of a job, or why they give none."""
+    """Returns the quota in the labels of a job, or why they give none."""
     missing = [label for label in SOFT_SHARE if label not in labels]
     if missing:
         return f"a job that shares chips needs the labels {', '.join(missing)}"
@@ -69,8 +69,8 @@ def quota_of(labels: Mapping[str, str]) -> Quota | str:
 
 
 def labels_of(job: Job, tasks: Sequence[Task]) -> dict[str, str]:
-    """The labels of the PodGroup and its Pods that are about sharing. Different values of one label are joined by
-    ``|``, which no quota has."""
+    """Returns the labels of the PodGroup and its Pods that are about sharing. Different values of one label are joined
+    by ``|``, which no quota has."""
     values: dict[str, dict[str, None]] = {}
     for labels in (job.labels, *(task.labels for task in tasks)):
         for label in SOFT_SHARE:
@@ -80,8 +80,8 @@ def labels_of(job: Job, tasks: Sequence[Task]) -> dict[str, str]:
 
 
 def share_of(task: Task) -> Quota | None:
-    """The quota of a Pod on a node, by its binding record or else by its annotations; None if it has none, if it is
-    malformed, or if the Pod has several chips."""
+    """Returns the quota of a Pod on a node, by its binding record or else by its annotations; None if it has none, if
+    it is malformed, or if the Pod has several chips."""
     annotations = task.annotations
     if annotations.keys().isdisjoint(SOFT_SHARE):
         return None
@@ -92,8 +92,8 @@ def share_of(task: Task) -> Quota | None:
 
 
 def copied(job: Job) -> dict[str, str]:
-    """The labels about sharing of a job without the schedule policy, which are copied into annotations if it has all of
-    them, whatever they say."""
+    """Returns the labels about sharing of a job without the schedule policy, which are copied into annotations if it
+    has all of them, whatever they say."""
     labels = labels_of(job, list(job.tasks()))
     return labels if len(labels) == len(SOFT_SHARE) else {}
 
@@ -108,16 +108,16 @@ def is_shared(node: Node) -> bool:
 
 
 def rows_of_shared(facts: NodeFacts) -> list[int]:
-    """The rows of the nodes whose chips are shared."""
+    """Returns the rows of the nodes whose chips are shared."""
     rows: list[int] = facts.rows_with(SHARED_NODE, _SHARED).tolist()
     return rows
 
 
 def chip_memory(label: str) -> int:
-    """The memory of a chip, in MiB, by the label of its node; 0 if the label is missing or malformed."""
+    """Returns the memory of a chip, in MiB, by the label of its node; 0 if the label is missing or malformed."""
     return _number(label.removesuffix("G")) * 1024
 
 
 def _number(text: str) -> int:
-    """A number of at most nine digits; 0 for any other text."""
+    """Returns a number of at most nine digits; 0 for any other text."""
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else 0

@@ -33,7 +33,7 @@ class SharedChips(NamedTuple):
 
 
 def total(quotas: Iterable[Quota]) -> Used:
-    """What Pods on one chip have together. The policy of the last one counts."""
+    """Returns what Pods on one chip have together. The policy of the last one counts."""
     cores = memory = 0
     policy = ""
     for quota in quotas:
@@ -42,7 +42,7 @@ def total(quotas: Iterable[Quota]) -> Used:
 
 
 def room(shares: SharedChips, quota: Quota) -> int:
-    """How many more Pods with the quota the node takes."""
+    """Returns how many more Pods with the quota the node takes."""
     of_unused = _room(UNUSED, shares.memory, quota) * len(shares.unused)
     return of_unused + sum(_room(used, shares.memory, quota) for used in shares.used.values() if _suits(used, quota))
 
@@ -57,7 +57,7 @@ def fits_job(shares: SharedChips, quota: Quota, pods: int) -> bool:
 
 
 def choose(shares: SharedChips, quota: Quota) -> int | None:
-    """The chip for one more Pod; None if no chip has room."""
+    """Returns the chip for one more Pod; None if no chip has room."""
     fitting = [chip for chip, used in shares.used.items() if _suits(used, quota) and _room(used, shares.memory, quota)]
     if fitting:
         return max(sorted(fitting), key=lambda chip: shares.used[chip].cores)
@@ -65,8 +65,8 @@ def choose(shares: SharedChips, quota: Quota) -> int | None:
 
 
 def rank(shares: SharedChips, quota: Quota) -> int:
-    """How good a node is for one more Pod, up to twice ``FULL``: the fuller the fullest chip gets, the better; then
-    nodes with more chips in use, on which the Pod gets one of its own."""
+    """Returns how good a node is for one more Pod, up to twice ``FULL``: the fuller the fullest chip gets, the better;
+    then nodes with more chips in use, on which the Pod gets one of its own."""
     fitting = [used.cores for used in shares.used.values() if _room(used, shares.memory, quota) and _suits(used, quota)]
     return FULL + max(fitting) + quota.cores if fitting else len(shares.used)
 

@@ -27,12 +27,12 @@ class StateAnswers:
         self._preferred: list[int] = []
 
     def room(self, states: States) -> Counts:
-        """The number of Pods that fit one after the other."""
+        """Returns the number of Pods that fit one after the other."""
         self._learn()
         return _of(self._room, states)
 
     def preferred(self, states: States) -> Counts:
-        """How many of them get the preferred template, before one is downgraded."""
+        """Returns how many of them get the preferred template, before one is downgraded."""
         self._learn()
         return _of(self._preferred, states)
 

@@ -19,11 +19,11 @@ from scheduler.plugins.ascend.vnpu.selection import CoreRequest, DividedNode
 
 _STEP: Final = 1e6
 _MAX_SCORE: Final = 9e8
-"""As for whole chips: one step exceeds the scores of other plugins at usual weights."""
+"""As for whole chips, one step exceeds the scores of other plugins at usual weights."""
 
 
 def part_filters(ledger: PartLedger, resource: str, request: CoreRequest) -> list[Filter]:
-    """The filters for Pods with a request for AI cores of the chips of a resource."""
+    """Returns the filters for Pods with a request for AI cores of the chips of a resource."""
     columns = ledger.columns
     kinds = [kind for kind in columns.kinds if kind.model.resource == resource]
     fitting = [

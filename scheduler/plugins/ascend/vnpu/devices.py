@@ -33,7 +33,7 @@ class NodeDevices(NamedTuple):
     """The devices of one resource on one node."""
 
     names: tuple[str, ...] | None
-    """In the order of the list; None: the node lists none."""
+    """The names in the order of the list; None: the node lists none."""
     chips: int
     """Mask of the chips that have them."""
     held: dict[str, tuple[str, ...]]
@@ -71,7 +71,7 @@ class DeviceColumns(NamedTuple):
     now: Counts
     """The number of free devices; UNBOUNDED where no names are listed."""
     later: Counts
-    """That after terminating Pods are deleted."""
+    """The number of free devices after terminating Pods are deleted."""
     chips: Masks
     """The chips that have such devices."""
 
@@ -98,7 +98,8 @@ def read_columns(snapshot: Snapshot, resource: ChipResource, position: int) -> D
 
 
 def _columns(values: NodeValues[NodeDevices], number: int, before: DeviceColumns | None) -> DeviceColumns:
-    """``number``: of all nodes; ``before``: the columns of the values that these follow, if they are known."""
+    """Returns the columns of the values. ``number`` is that of all nodes; ``before``: the columns of the values that
+    these follow, if they are known."""
     rows, devices = values.rows.tolist(), values.values
     by_row: dict[int, NodeDevices] = {}
     if before is None:
@@ -122,7 +123,8 @@ def _columns(values: NodeValues[NodeDevices], number: int, before: DeviceColumns
 
 
 def free_devices(names: Iterable[str], held: Mapping[str, tuple[str, ...]], leaving: Collection[str] = ()) -> list[str]:
-    """The devices that no Pod has. ``held``: uid -> devices; ``leaving``: uids of the Pods that do not count."""
+    """Returns the devices that no Pod has. ``held``: uid -> devices; ``leaving``: uids of the Pods that do not
+    count."""
     taken = {name for uid, found in held.items() if uid not in leaving for name in found}
     return [name for name in names if name not in taken]
 
@@ -155,7 +157,7 @@ def _read(
 def _listed(
     resource: ChipResource, node: Node, config_map: ConfigMap | None, problems: list[Malformed]
 ) -> tuple[tuple[str, ...], int] | None:
-    """The devices that the Node's annotation or else the ConfigMap lists. A malformed list does not count."""
+    """Returns the devices that the Node's annotation or else the ConfigMap lists. A malformed list does not count."""
     sources: list[tuple[tuple[str, str, str, str], object]] = []
     annotations = node.metadata.annotations or {}
     if resource.name in annotations:
@@ -183,8 +185,8 @@ def _listed(
 
 
 def _held(resource: ChipResource, task: Task, problems: list[Malformed]) -> tuple[str, ...]:
-    """The devices that a Pod has, or may have: those of its signed record, of its annotations, and of earlier ones. A
-    Pod has one device, so longer lists are ignored."""
+    """Returns the devices that a Pod has, or may have: those of its signed record, of its annotations, and of earlier
+    ones. A Pod has one device, so longer lists are ignored."""
     recorded = "" if task.record is None else task.record.chips.get(resource.name, "")
     text, real = task.annotations.get(resource.name, ""), task.annotations.get(ASCEND_REAL, "")
     values = [recorded, text, real, *(value for key, value in task.earlier if key in (resource.name, ASCEND_REAL))]

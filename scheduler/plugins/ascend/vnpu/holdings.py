@@ -30,7 +30,7 @@ class CoreHolding(NamedTuple):
     doubtful: int = NONE
     """Mask of other chips that it may use too, or instead."""
     unknown: bool = False
-    """It may use any chip of its node."""
+    """Whether the Pod may use any chip of its node."""
 
 
 def parse(text: str, model: ChipModel, size: int, cores: int) -> tuple[PartUse, ...]:
@@ -89,7 +89,7 @@ def holding(
 def _parsed(
     task: Task, text: str, model: ChipModel, size: int, cores: int, problems: list[Malformed]
 ) -> tuple[PartUse, ...]:
-    """What an annotation means; nothing, with a problem, if it does not match the request."""
+    """Returns what an annotation means; nothing, with a problem, if it does not match the request."""
     try:
         return parse(text, model, size, cores)
     except ChipListError as error:
@@ -98,7 +98,8 @@ def _parsed(
 
 
 def _earlier(model: ChipModel, size: int, task: Task, cores: int) -> int:
-    """The mask of the chips in earlier values of the annotations; a device plugin could have used these values."""
+    """Returns the mask of the chips in earlier values of the annotations; a device plugin could have used these
+    values."""
     mask = NONE
     for key, value in task.earlier:
         with suppress(ChipListError):
@@ -111,8 +112,8 @@ def _earlier(model: ChipModel, size: int, task: Task, cores: int) -> int:
 
 
 def _mounted(model: ChipModel, task: Task, number: int, problems: list[Malformed]) -> tuple[int, int]:
-    """The mask of the chips that the device plugin reports for a Pod, and the group of its virtual NPU, or -1. Lists of
-    more than ``number`` chips are ignored."""
+    """Returns the mask of the chips that the device plugin reports for a Pod, and the group of its virtual NPU, or -1.
+    Lists of more than ``number`` chips are ignored."""
     text = task.annotations.get(ASCEND_REAL, "")
     try:
         mask = parse_mounted(text, ChipResource(model.resource).prefix)

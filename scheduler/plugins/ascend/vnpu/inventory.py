@@ -34,7 +34,7 @@ class NodeParts(NamedTuple):
     """The chips of one node that can be divided."""
 
     model: ChipModel | None
-    """None: the chips cannot be divided."""
+    """The model of the chips; None: they cannot be divided."""
     size: int
     """AI cores of a chip."""
     chips: int
@@ -63,7 +63,7 @@ class PartRules(NamedTuple):
     """How the parts of chips are read in a session, on all nodes."""
 
     position: int
-    """That of the AI cores in resource vectors."""
+    """The position of the AI cores in resource vectors."""
     requests_of: Callable[[str], ChipRequests]
     """Name of a resource -> requests for whole chips."""
     since: float
@@ -107,7 +107,7 @@ def read_parts(sources: NodeSources, rules: PartRules, total: int) -> NodeParts:
 
 
 def _model(node: Node, total: int, problems: list[Malformed]) -> tuple[ChipModel, int] | None:
-    """The model of a node's chips and the cores of a chip; None, with a problem, if the labels do not say."""
+    """Returns the model of a node's chips and the cores of a chip; None, with a problem, if the labels do not say."""
     labels = node.metadata.labels or {}
     kind, server = labels.get(ACCELERATOR, "").partition("-")[2], labels.get(SERVER_TYPE, "")
     key, name = SERVER_TYPE, server

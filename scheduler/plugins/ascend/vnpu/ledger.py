@@ -71,14 +71,14 @@ class PartLedger(Ledger[str]):
 
     # --- states ---
     def states(self, rows: Rows, *, later: bool) -> States:
-        """The numbers of the states of nodes, or NO_STATE. ``later``: after terminating Pods are deleted. What is
-        pipelined counts as used in both."""
+        """Returns the numbers of the states of nodes, or NO_STATE. ``later``: after terminating Pods are deleted. What
+        is pipelined counts as used in both."""
         self._follow(rows)
         found: States = (self._later if later else self._now)[rows]
         return found
 
     def answers(self, request: CoreRequest) -> StateAnswers:
-        """What the states mean for a request."""
+        """Returns what the states mean for a request."""
         return self._answers.setdefault(request, StateAnswers(self.known, request))
 
     def _follow(self, rows: Rows) -> None:
@@ -89,13 +89,13 @@ class PartLedger(Ledger[str]):
                 self._update(row)
 
     def _uses_of(self, row: int) -> dict[str, tuple[PartUse, ...]]:
-        """uid -> what a Pod has on a node; the caller may change it."""
+        """Returns uid -> what a Pod has on a node; the caller may change it."""
         if row not in self._uses:
             self._uses[row] = self.columns.by_row[row].uses
         return self._uses[row]
 
     def _leaving_of(self, row: int) -> set[str]:
-        """The uids of the terminating Pods on a node; the caller may change it."""
+        """Returns the uids of the terminating Pods on a node; the caller may change it."""
         if row not in self._leaving:
             self._leaving[row] = set(self.columns.by_row[row].leaving)
         return self._leaving[row]
@@ -123,7 +123,7 @@ class PartLedger(Ledger[str]):
         return number
 
     def taken(self, task: Task) -> PartChoice | None:
-        """What this session allocated to a task."""
+        """Returns what this session allocated to a task."""
         return self._taken.get(task.uid)
 
     # --- placements ---

@@ -35,9 +35,9 @@ class ChipModel(msgspec.Struct, frozen=True):
     requests: tuple[int, ...]
     """The numbers of AI cores, less than a chip, for which a Pod may ask."""
     with_dvpp: frozenset[int] = frozenset()
-    """Those of ``requests`` with which the label ``vnpu-dvpp`` may be set."""
+    """The ``requests`` with which the label ``vnpu-dvpp`` may be set."""
     with_level: frozenset[int] = frozenset()
-    """Those of ``requests`` with which the label ``vnpu-level`` may be ``high``."""
+    """The ``requests`` with which the label ``vnpu-level`` may be ``high``."""
     groups: bool = False
     """The virtual NPUs of a chip form at most four groups."""
 
@@ -117,4 +117,4 @@ MODELS: Final[Mapping[str, ChipModel]] = {
         _910("Ascend910A3-24", 24, _B1[1:], (6, 12)),
     )
 }
-"""By the chip's name, or by the server type of A3 servers."""
+"""The models by the name of the chip, or by the server type of A3 servers."""

@@ -52,12 +52,12 @@ class PartColumns(NamedTuple):
     now: States
     """The number of each node's state."""
     later: States
-    """That after terminating Pods are deleted."""
+    """The number of each node's state after terminating Pods are deleted."""
     held: Masks
     """The chips of which Pods have parts, or may have."""
 
     def rows_of(self, resource: str) -> Mask:
-        """The nodes whose chips are those of a resource."""
+        """Returns the nodes whose chips are those of a resource."""
         numbers = [number for number, kind in enumerate(self.kinds) if kind.model.resource == resource]
         return np.isin(self.kind, numbers)
 
@@ -95,7 +95,8 @@ def read_columns(snapshot: Snapshot, position: int | None, reports: ClusterRepor
 
 
 def _columns(values: NodeValues[NodeParts], number: int, before: PartColumns | None) -> PartColumns:
-    """``number``: of all nodes; ``before``: the columns of the values that these follow, if they are known."""
+    """Returns the columns of the values. ``number`` is that of all nodes; ``before``: the columns of the values that
+    these follow, if they are known."""
     rows, parts = values.rows.tolist(), values.values
     if before is None:
         changed: Sequence[int] = range(len(parts))
@@ -130,13 +131,14 @@ def _columns(values: NodeValues[NodeParts], number: int, before: PartColumns | N
 
 
 def state_of(node: NodeParts, free: int, uses: Mapping[str, tuple[PartUse, ...]]) -> DividedNode:
-    """The state of a node whose chips can be divided. ``free``: mask of its chips; ``uses``: uid -> what a Pod has."""
+    """Returns the state of a node whose chips can be divided. ``free``: mask of its chips; ``uses``: uid -> what a Pod
+    has."""
     assert node.model is not None
     return node_of(node.model, node.size, ids_of(free), [use for found in uses.values() for use in found])
 
 
 def chips_of(uses: Mapping[str, tuple[PartUse, ...]]) -> int:
-    """Mask of the chips of which Pods have parts."""
+    """Returns the mask of the chips of which Pods have parts."""
     return mask_of({use.chip for found in uses.values() for use in found})
 
 

@@ -21,16 +21,16 @@ class PartUse(NamedTuple):
 
     chip: int
     template: str
-    """Its name, or ``WHOLE``."""
+    """The name of the template, or ``WHOLE``."""
     cores: int
     cpus: int
     dvpp: str = NULL
     confirmed: bool = True
     """The device plugin has reported it."""
     chosen: bool = False
-    """It was chosen in this session."""
+    """Whether the part was chosen in this session."""
     group: int = -1
-    """Its group on the chip; -1 if it is not known."""
+    """The group on the chip; -1 if it is not known."""
 
 
 class FreePart(NamedTuple):
@@ -45,7 +45,7 @@ class FreePart(NamedTuple):
     unconfirmed: frozenset[str] = frozenset()
     """The templates of its virtual NPUs that were chosen in this session."""
     unstable: bool = False
-    """It has virtual NPUs of earlier sessions that are not confirmed."""
+    """Whether it has virtual NPUs of earlier sessions that are not confirmed."""
     groups: frozenset[int] = frozenset()
 
 

@@ -40,22 +40,22 @@ class VirtualDeviceLedger(Ledger[str]):
         self._taken: dict[str, str] = {}
 
     def room(self, rows: Rows, *, later: bool) -> Counts:
-        """The number of free devices. ``later``: after terminating Pods are deleted."""
+        """Returns the number of free devices. ``later``: after terminating Pods are deleted."""
         room: Counts = (self._later if later else self._now)[rows]
         return room
 
     def taken(self, task: Task) -> str:
-        """The device that this session allocated to a task, or ""."""
+        """Returns the device that this session allocated to a task, or ""."""
         return self._taken.get(task.uid, "")
 
     def _held_on(self, row: int) -> dict[str, tuple[str, ...]]:
-        """uid -> the devices that a Pod has on a node; the caller may change it."""
+        """Returns uid -> the devices that a Pod has on a node; the caller may change it."""
         if row not in self._held:
             self._held[row] = dict(self.nodes[row].held)
         return self._held[row]
 
     def _leaving_on(self, row: int) -> set[str]:
-        """The uids of the terminating Pods on a node; the caller may change it."""
+        """Returns the uids of the terminating Pods on a node; the caller may change it."""
         if row not in self._leaving:
             self._leaving[row] = set(self.nodes[row].leaving)
         return self._leaving[row]
