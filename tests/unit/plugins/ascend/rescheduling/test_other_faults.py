@@ -182,7 +182,9 @@ def test_a_pod_on_a_broken_node_does_not_keep_its_job_from_restarting() -> None:
 
 
 def test_the_pods_of_a_node_that_is_gone_restart_with_their_job() -> None:
+    """The garbage collector of Pods comes later: it takes up to a minute."""
     cluster = running(fault_scheduling="force")
+    cluster.simulation.cluster.delete_lost_pods = lambda: False  # type: ignore[method-assign]
     cluster.server.delete(NODE, "", "a")
     cluster.run(10)
     assert sorted(cluster.placed().values()) == ["b", "c"]
