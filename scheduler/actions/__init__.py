@@ -1,5 +1,6 @@
-"""The actions, one file each, with their parts in ``placement`` and ``eviction``. Importing it registers them."""
+"""The actions: one file each, and those that evict side by side in ``eviction_actions``. Their parts are in
+``placement`` and ``eviction``. Importing the package registers them."""
 
-from scheduler.actions import allocate, backfill, enqueue, gang_preempt, gang_reclaim, preempt, reclaim, shuffle
+from scheduler.actions import allocate, backfill, enqueue, eviction_actions
 
-__all__ = ["allocate", "backfill", "enqueue", "gang_preempt", "gang_reclaim", "preempt", "reclaim", "shuffle"]
+__all__ = ["allocate", "backfill", "enqueue", "eviction_actions"]

@@ -71,6 +71,8 @@ class Worklist:
 def in_eviction_order(session: Session, tasks: Sequence[Task], preemptor: Queue) -> list[Task]:
     """Returns tasks of known jobs in the order in which they are evicted in favour of the preemptor's queue (Volcano's
     BuildVictimsPriorityQueue): by victim queue order, then the last queue, the last job and the last task first."""
+    if len(tasks) < 2:
+        return list(tasks)
     ordered = sorted(tasks, key=session.task_key, reverse=True)
     jobs = {task.job: session.jobs[task.job] for task in tasks}
     if len(jobs) > 1:

@@ -5,8 +5,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from scheduler.actions.eviction.eligibility import NEVER, reclaimable_candidates
 from scheduler.actions.eviction.feasibility import Shortfalls, freed_amounts
+from scheduler.actions.eviction.solver import NEVER
+from scheduler.actions.eviction_actions import PREEMPT, RECLAIM
 from scheduler.api.job import Job
 from scheduler.api.node import Mask
 from scheduler.api.resource import format_amount
@@ -14,9 +15,7 @@ from scheduler.api.task import Task
 from scheduler.explain.traced_session import TracedSession
 from scheduler.framework.extension import (
     KEEPS_DESERVED,
-    PREEMPTABLE,
     PREEMPTIVE,
-    RECLAIMABLE,
     ExtensionPoint,
     Protection,
     ReclaimContext,
@@ -59,23 +58,17 @@ def why_no_reclaim(session: TracedSession, job: Job, tasks: Sequence[Task]) -> s
 
 
 def _preempt(session: TracedSession, job: Job, task: Task) -> str:
-    if job.has_topology:
+    if not PREEMPT.serves(job):
         return "it asks for a network topology: single nodes are of no use to it"
-    all_candidates = session.eviction_candidates
-    scope = (
-        all_candidates.preemptable
-        & all_candidates.present
-        & all_candidates.of_queues(job.queue.__eq__)
-        & ~all_candidates.own(job.key)
-    )
-    return _victims(session, task, PREEMPTABLE, scope, f"of other jobs in queue {job.queue}")
+    scope = PREEMPT.may_give(session, job) & session.eviction_candidates.present
+    return _victims(session, task, PREEMPT.approval, scope, f"of other jobs in queue {job.queue}")
 
 
 def _reclaim(session: TracedSession, job: Job, task: Task) -> str:
     why = why_no_reclaim(session, job, [task])
-    scope = reclaimable_candidates(session, session.queues[job.queue]) & session.eviction_candidates.present
+    scope = RECLAIM.may_give(session, job) & session.eviction_candidates.present
     losing = least_protected(session, job, [task])
-    return why or _victims(session, task, RECLAIMABLE, scope, "of other queues that can be reclaimed from", losing)
+    return why or _victims(session, task, RECLAIM.approval, scope, "of other queues that can be reclaimed from", losing)
 
 
 def least_protected(session: TracedSession, job: Job, tasks: Sequence[Task], *, gang: bool = False) -> ReclaimContext:

@@ -7,9 +7,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from scheduler.actions.eviction.bundles import BundlesByJob
-from scheduler.actions.eviction.eligibility import allows_gang_eviction, reclaimable_candidates
-from scheduler.actions.eviction.nomination import parts_to_place
-from scheduler.actions.eviction.slots import Demand
+from scheduler.actions.eviction.gang_room import Demand, parts_to_place
+from scheduler.actions.eviction_actions import PREEMPT, RECLAIM, less_important_jobs, permissive_jobs
 from scheduler.api.job import Job
 from scheduler.api.node import Mask
 from scheduler.api.task import Task
@@ -33,26 +32,19 @@ def gang_evictions(session: TracedSession, job: Job) -> Iterator[Gate]:
 
 
 def _victims(session: TracedSession, job: Job, tasks: Sequence[Task], action: str, *, across_queues: bool) -> str:
-    all_candidates = session.eviction_candidates
     if across_queues:
-        scope, which = (
-            reclaimable_candidates(session, session.queues[job.queue]),
-            "of other queues that can be reclaimed from",
-        )
+        scope, which = RECLAIM.may_give(session, job), "of other queues that can be reclaimed from"
     else:
-        scope = all_candidates.preemptable & all_candidates.of_queues(job.queue.__eq__) & ~all_candidates.own(job.key)
-        which = f"of other jobs in queue {job.queue}"
-    scope = scope & all_candidates.present
+        scope, which = PREEMPT.may_give(session, job), f"of other jobs in queue {job.queue}"
+    scope = scope & session.eviction_candidates.present
     number = int(scope.sum())
     if not number:
         return f"there is no Pod {which} that may be evicted"
     protected: Counter[str] = Counter()
     evictable = scope
     if not across_queues:
-        evictable = _restrict(evictable, all_candidates.per_job(_priority) < job.priority, protected, "their priority")
-    evictable = _restrict(
-        evictable, all_candidates.per_job(allows_gang_eviction).astype(bool), protected, "their PodGroup"
-    )
+        evictable = _restrict(evictable, less_important_jobs(session, job), protected, "their priority")
+    evictable = _restrict(evictable, permissive_jobs(session, job), protected, "their PodGroup")
     evictable = _approved_by_plugins(session, job, tasks, evictable, protected, across_queues=across_queues)
     arguments = Arguments(session.configuration.action_arguments.get(action))
     if not arguments.boolean("allowWholeBundle", True):
@@ -106,7 +98,3 @@ def _spare_tasks(session: TracedSession, evictable: Mask) -> Mask:
     spare = {task.uid for job in bundles.jobs for bundle in bundles.of(job).spare for task in bundle.tasks}
     tasks = session.eviction_candidates.tasks
     return np.fromiter((task.uid in spare for task in tasks), dtype=bool, count=len(tasks))
-
-
-def _priority(job: Job) -> int:
-    return job.priority

@@ -13,7 +13,7 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from scheduler.actions.eviction.deserved import DeservedGuard
+from scheduler.actions.eviction.guard import DeservedGuard
 from scheduler.api.names import PREEMPTABLE
 from scheduler.api.node import Mask
 from scheduler.api.resource import PODS_INDEX, SMALLEST, Vector

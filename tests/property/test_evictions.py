@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from scheduler.actions.eviction.feasibility import FreedAmounts, Shortfall, Shortfalls
-from scheduler.actions.preempt import Preempt
-from scheduler.actions.reclaim import Reclaim
+from scheduler.actions.eviction.solver import serve_starving_jobs
+from scheduler.actions.eviction_actions import PREEMPT, RECLAIM
 from scheduler.api.decisions import Decisions
 from scheduler.api.job import Job
 from scheduler.api.names import EVENT_PREEMPTED, EVENT_RECLAIMED, PREEMPTABLE
@@ -24,7 +24,6 @@ from scheduler.api.node import Column, Mask
 from scheduler.api.resource import Vector
 from scheduler.api.task import Task, TaskClass, TaskStatus
 from scheduler.cluster.memory import simulate
-from scheduler.framework.arguments import Arguments
 from scheduler.framework.class_view.view import ClassView
 from scheduler.framework.configuration import Configuration
 from scheduler.framework.configuration_file import parse_configuration
@@ -181,9 +180,9 @@ def test_a_rollback_leaves_no_trace(objects: list[Raw], tiers: str) -> None:
         job.phase = "Inqueue"
     _ = session.eviction_candidates
     before = trace(session)
-    with patch.object(session, "job_pipelined", lambda job: False), patch.object(Preempt, "_preempt_own_tasks"):
-        Preempt(Arguments()).execute(session)
-        Reclaim().execute(session)
+    with patch.object(session, "job_pipelined", lambda job: False):
+        serve_starving_jobs(session, PREEMPT)
+        serve_starving_jobs(session, RECLAIM)
     assert trace(session) == before
     assert not session.decisions.evictions and not session.decisions.events
 

@@ -13,7 +13,7 @@ from unittest.mock import patch
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from scheduler.actions.eviction.slots import Slots
+from scheduler.actions.eviction.gang_room import Slots
 from scheduler.api.job import Job
 from scheduler.api.names import EVENT_PREEMPTED, EVENT_RECLAIMED, GROUP_NAME, PREEMPTABLE
 from scheduler.api.task import Task, TaskStatus
@@ -196,7 +196,7 @@ def test_an_attempt_that_failed_for_a_gang_fails_for_equal_gangs(objects: list[R
         if copied["kind"] == "Pod":
             copied["metadata"]["annotations"][GROUP_NAME] += "-copy"
     fast = World(objects, copies).run(conf(queues)).decisions
-    with patch("scheduler.actions.eviction.gang_evictor._demand_key", lambda job, tasks: job.key):
+    with patch("scheduler.actions.eviction.gang_search._demand", lambda preemptor: preemptor.job.key):
         slow = World(objects, copies).run(conf(queues)).decisions
     assert [e.task.name for e in fast.evictions] == [e.task.name for e in slow.evictions]
 

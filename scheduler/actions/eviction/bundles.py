@@ -13,9 +13,9 @@ import numpy as np
 
 from scheduler.api.job import Job
 from scheduler.api.node import Mask
-from scheduler.api.queue import Queue
 from scheduler.api.resource import Vector
 from scheduler.api.task import READY_STATUSES, Task, TaskStatus
+from scheduler.framework.extension import EvictionContext
 from scheduler.framework.session import Session
 
 
@@ -144,7 +144,7 @@ class BundlesByJob:
 
 
 # --- orders ---
-def by_job_order(session: Session, bundles: BundlesByJob) -> Iterator[Bundle]:
+def by_job_order(session: Session, context: EvictionContext, bundles: BundlesByJob) -> Iterator[Bundle]:
     """Yields spare tasks before whole gangs; within each, the job that comes last in job order first (Volcano's
     gangpreempt)."""
     jobs = sorted(bundles.jobs, key=session.job_key, reverse=True)
@@ -154,10 +154,11 @@ def by_job_order(session: Session, bundles: BundlesByJob) -> Iterator[Bundle]:
         yield from bundles.of(job).whole
 
 
-def by_victim_queue_order(session: Session, preemptor: Queue, bundles: BundlesByJob, need: Vector) -> Iterator[Bundle]:
+def by_victim_queue_order(session: Session, context: EvictionContext, bundles: BundlesByJob) -> Iterator[Bundle]:
     """Yields spare tasks before whole gangs; within each, by victim queue order, then the gang with the highest
     ``relative_gain`` first, then by name (Volcano's gangreclaim)."""
     jobs = sorted(bundles.jobs, key=lambda job: job.key)
+    preemptor = session.queues[context.job.queue]
     queues = {job.queue: session.queues[job.queue] for job in jobs}
     keys = {name: session.queue_key(queue) for name, queue in queues.items()}
     victim_keys = {name: session.victim_queue_key(queue, preemptor) for name, queue in queues.items()}
@@ -169,6 +170,6 @@ def by_victim_queue_order(session: Session, preemptor: Queue, bundles: BundlesBy
     for job in by_queue(list(jobs)):
         yield from bundles.of(job).spare
     broken = [job for job in jobs if bundles.of(job).whole]
-    broken.sort(key=lambda job: -bundles.of(job).whole[0].relative_gain(need))
+    broken.sort(key=lambda job: -bundles.of(job).whole[0].relative_gain(context.request))
     for job in by_queue(broken):
         yield from bundles.of(job).whole

@@ -5,10 +5,11 @@ They are recorded in a statement of their own, which the caller merges or discar
 
 from collections.abc import Sequence
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.actions.eviction.policy import EvictionPolicy, describe
+from scheduler.actions.eviction.policy import EvictionRules, describe
 from scheduler.api.job import Job
 from scheduler.api.resource import Vector
 from scheduler.api.task import Task
@@ -20,42 +21,46 @@ LOWEST_PRIORITY = 2**31
 """Added to each priority, so that a sum of priorities grows with the number of victims."""
 
 
+class TaskNeed(msgspec.Struct, frozen=True):
+    """The task for which nodes are tried."""
+
+    job: Job
+    task: Task
+    view: ClassView
+    dims: NDArray[np.intp]
+    """The resources whose requests are compared with a node (``compared_resources``)."""
+    losing: ReclaimContext | None = None
+    """What other queues keep; None: nothing, as within a queue."""
+
+
 class NodeEviction:
     """Evictions for one task on one node."""
 
-    def __init__(
-        self,
-        policy: EvictionPolicy,
-        job: Job,
-        task: Task,
-        view: ClassView,
-        row: int,
-        dims: NDArray[np.intp],
-        context: ReclaimContext | None,
-    ) -> None:
-        """``dims``: the resources whose requests are compared with the node (``compared_resources``). ``context``: what
-        other queues keep; None: nothing, as within a queue."""
-        self.statement = policy.session.statement()
-        self._policy = policy
-        self._job = job
-        self._task = task
-        self._view = view
+    def __init__(self, rules: EvictionRules, need: TaskNeed, row: int) -> None:
+        self.statement = rules.session.statement()
+        self._rules = rules
+        self._need = need
         self._row = row
-        self._dims = dims
-        self._context = context
-        self._request = task.cls.request[dims]
-        node = policy.session.nodes.names[row]
-        self._message = f"Makes room on node {node} for Pod {task.key} of {describe(job)}"
+        self._request = need.task.cls.request[need.dims]
+        node = rules.session.nodes.names[row]
+        self._message = f"Makes room on node {node} for Pod {need.task.key} of {describe(need.job)}"
         self._evicted: list[Task] = []
+        self.succeeded = False
+        """Whether the task is pipelined."""
         self.filtered = False
         """Whether a filter or a plugin's books refused the task: a task of another class may still fit."""
         self.refused: list[Task] = []
         """Candidates that stay because of the evictions before them: because of what their queues keep, or of what
         plugins say about the candidates in their order."""
-        self.succeeded = False
-        """Whether the task is pipelined. Set by the caller."""
 
-    def evict_enough(self, candidates: Sequence[Task]) -> bool:
+    def try_with(self, candidates: Sequence[Task]) -> bool:
+        """Evicts some of the candidates and pipelines the task; takes all back if it cannot. Returns whether it can."""
+        self.succeeded = self._evict_enough(candidates) and self._pipeline()
+        if not self.succeeded:
+            self.statement.discard()
+        return self.succeeded
+
+    def _evict_enough(self, candidates: Sequence[Task]) -> bool:
         """Evicts victims in the order of the candidates until the node admits the task. Returns whether it does.
 
         A victim that holds none of the resources that the node lacks is evicted only if amounts are sufficient and a
@@ -68,14 +73,16 @@ class NodeEviction:
         for victim in passed:
             if self._admitted():
                 break
-            if self._policy.guard.allows(self._context, victim):
+            if self._rules.guard.allows(self._need.losing, victim):
                 self._evict(victim)
         else:
             if not self._admitted():
                 return False
+        if len(self._evicted) < 2:
+            return True
         spare = -self._wanted()
         for victim in reversed(self._evicted[:-1]):
-            amounts = victim.cls.request[self._dims]
+            amounts = victim.cls.request[self._need.dims]
             if (amounts > spare).any():
                 continue
             self._restore(victim)
@@ -94,15 +101,15 @@ class NodeEviction:
         """
         attempted = False
         while True:
-            victims = self._policy.session.ask(self._policy.point, self._task, candidates) if candidates else []
+            victims = self._rules.approved(self._need.task, candidates) if candidates else []
             wanted = self._wanted()
-            held = [victim.cls.request[self._dims] for victim in victims]
+            held = [victim.cls.request[self._need.dims] for victim in victims]
             if (wanted > sum(held)).any():
                 approved = {victim.uid for victim in victims}
                 self.refused += [task for task in candidates if task.uid not in approved]
                 return None
-            if not attempted and not self._policy.across_queues:
-                self._policy.session.decisions.preemption_attempts += 1
+            if not attempted and not self._rules.policy.across_queues:
+                self._rules.session.decisions.preemption_attempts += 1
             attempted = True
             passed: list[Task] = []
             gone: set[str] = set()
@@ -111,7 +118,7 @@ class NodeEviction:
                     passed.append(victim)
                     continue
                 gone.add(victim.uid)
-                if self._policy.guard.allows(self._context, victim):
+                if self._rules.guard.allows(self._need.losing, victim):
                     self._evict(victim)
                     wanted = wanted - amounts
                 else:
@@ -120,13 +127,13 @@ class NodeEviction:
                 return passed
             candidates = [task for task in candidates if task.uid not in gone]
 
-    def pipeline(self) -> bool:
+    def _pipeline(self) -> bool:
         """Pipeline the task onto the node. Returns False if a plugin's books refuse it, or if an evicted task would
         come back at once."""
-        if self._policy.across_queues and any(map(self._futile, list(self._evicted))):
+        if any(map(self._futile, list(self._evicted))):
             return False
         try:
-            self.statement.pipeline(self._job, self._task, self._row, nominate=bool(self._evicted))
+            self.statement.pipeline(self._need.job, self._need.task, self._row, nominate=bool(self._evicted))
         except AllocationError:
             self.filtered = True
             return False
@@ -147,31 +154,31 @@ class NodeEviction:
         """Whether evicting a task of another queue achieves nothing: once it is restored, some plugin refuses it as a
         victim, and its queue would reclaim the resources. Its replacement would be placed and evicted again, for
         ever."""
-        session, point = self._policy.session, self._policy.point
-        if not self._policy.would_be_reclaimed(self._job, (victim,)):
+        session, point, task = self._rules.session, self._rules.policy.approval, self._need.task
+        if not self._rules.would_be_reclaimed(self._need.job, (victim,)):
             return False
         self._restore(victim)
-        answers = [session.call(point, f, self._task, [victim]) for f in session.all_functions(point)]
+        answers = [session.call(point, function, task, [victim]) for function in session.all_functions(point)]
         self._evict(victim)
         return any(answer is not None and not answer for answer in answers)
 
     def _wanted(self) -> Vector:
         """The amount of each compared resource that the node lacks; negative where it has more than the task
         requests."""
-        future = self._policy.session.nodes.future_idle_of(self._row)
-        wanted: Vector = self._request - future[self._dims]
+        future = self._rules.session.nodes.future_idle_of(self._row)
+        wanted: Vector = self._request - future[self._need.dims]
         return wanted
 
     def _admitted(self) -> bool:
         """Whether quota and filters admit the task to the node once the evicted tasks end."""
-        if not self._policy.within_quota(self._job, self._task):
+        if not self._rules.within_quota(self._need.job, self._need.task):
             return False
-        later = self._view.admits_later(self._row)
+        later = self._need.view.admits_later(self._row)
         self.filtered = not later
         return later
 
     def _evict(self, victim: Task) -> None:
-        self._policy.evict(self.statement, victim, self._message)
+        self._rules.evict(self.statement, victim, self._message)
         self._evicted.append(victim)
 
     def _restore(self, victim: Task) -> None:

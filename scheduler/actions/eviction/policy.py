@@ -1,62 +1,141 @@
-"""The eviction policy of an action: the extension point that approves victims, the Events of victims, and the quota of
-the queue."""
+"""Policies, which distinguish the actions that evict, and the questions that a search asks under a policy.
+
+The policies of all actions stand side by side in ``eviction_actions``.
+"""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from enum import Enum
 
 import msgspec
 
-from scheduler.actions.eviction.deserved import DeservedGuard
+from scheduler.actions.eviction.bundles import Bundle, BundlesByJob
+from scheduler.actions.eviction.gang_room import Part
+from scheduler.actions.eviction.guard import DeservedGuard
 from scheduler.api.decisions import EventRecord, pod_ref
 from scheduler.api.job import Job
 from scheduler.api.names import EVENT_NORMAL
-from scheduler.api.task import Task
-from scheduler.framework.extension import ALLOCATABLE, ExtensionPoint, Protection
+from scheduler.api.node import Mask
+from scheduler.api.queue import Queue
+from scheduler.api.task import Task, TaskClass
+from scheduler.framework.extension import ALLOCATABLE, EvictionContext, ExtensionPoint, Protection
 from scheduler.framework.session import Session
 from scheduler.framework.statement import Statement
 
 PROTECTIONS = tuple(Protection)
-MAX_EVICTIONS = 1500
-"""Evictions that an action decides in one session before it leaves the other jobs to the next session."""
+DEFAULT_MAX_DOMAINS = 8
 
 
-class EvictionLimit:
-    """Keeps sessions short while thousands of Pods are evicted: the API server carries out about a thousand evictions
-    per second, so more of them in one session delay the first ones and gain nothing."""
+class Enough(Enum):
+    """How much room a job needs, so that evictions for it are not taken back."""
 
-    def __init__(self, session: Session) -> None:
-        """Counts from now on."""
-        self._evictions = session.decisions.evictions
-        self._before = len(self._evictions)
-
-    def reached(self) -> bool:
-        return len(self._evictions) - self._before >= MAX_EVICTIONS
+    TASK = "room for one of its tasks"
+    JOB = "room for so many of its tasks, one after another, that it becomes ready"
+    GANG = "room for all its waiting tasks at once"
 
 
-class EvictionPolicy(msgspec.Struct, frozen=True):
-    """The rules by which one action of one session evicts."""
+class NodeComparison(msgspec.Struct, frozen=True):
+    """How many nodes are compared before the one with the cheapest victims is chosen (Volcano's topology-aware
+    preemption)."""
 
-    session: Session
-    point: ExtensionPoint
-    """The extension point whose victim functions approve victims."""
-    reason: str
-    """The word in the victim's Evict Event."""
+    percentage: int
+    """Percentage of all nodes."""
+    minimum: int
+    maximum: int
+
+    def number(self, nodes: int) -> int:
+        """Returns how many nodes with room are compared, of a number of nodes."""
+        return max(min(max(nodes * self.percentage // 100, self.minimum), self.maximum), 1)
+
+
+class NodeOrder(msgspec.Struct, frozen=True):
+    """The search for room for one task goes through the nodes, and on each through its victims in eviction order."""
+
+    by_score: bool
+    """Whether the node with the highest score is the first, otherwise the first by name."""
+    comparison: NodeComparison | None = None
+    """None: the first node with room is used."""
+
+
+class BundleOrder(msgspec.Struct, frozen=True):
+    """The search for room for a gang goes through the domains of the network, and in each through the bundles."""
+
+    sort: Callable[[Session, EvictionContext, BundlesByJob], Iterator[Bundle]]
+    """Yields the bundles in the order of eviction."""
+    max_domains: int = DEFAULT_MAX_DOMAINS
+    """How many domains are searched at most."""
+    break_gangs: bool = True
+    """Whether a gang may be evicted as a whole."""
+
+
+class EvictionPolicy(msgspec.Struct, frozen=True, kw_only=True):
+    """How an action evicts."""
+
+    action: str
+    """The name of the action: the reason of the victim's Evict Event."""
     event: str
-    """The reason of the victim's Event that names the preemptor."""
+    """The reason of the Event that names the preemptor to the victim."""
+    serves: Callable[[Job], bool] = lambda job: True
+    """For whom: returns whether the action evicts for a starving job."""
+    from_queues: Callable[[Session, Queue], Mask]
+    """Who may give: returns the candidates that may be evicted for a queue, as far as queues and Pods say."""
+    from_jobs: Callable[[Session, Job], Mask] | None = None
+    """Of which jobs: returns the candidates that may be evicted for a job. None: of all jobs."""
+    approval: ExtensionPoint
+    """Who must not: the extension point at which plugins approve victims."""
     across_queues: bool
-    """Whether victims belong to other queues."""
+    """Who must not, either: whether victims belong to other queues, which keep what they deserve
+    (``DeservedGuard``)."""
+    order: NodeOrder | BundleOrder
+    """In what order nodes, domains and victims are tried."""
+    enough: Enough
+    """How much is enough."""
+    best_effort_apart: bool = False
+    """Whether best-effort tasks evict only best-effort tasks."""
+    asked_of_jobs: tuple[ExtensionPoint, ...] = ()
+    """The extension points on which a search for a job depends, besides readiness: a search that failed is not repeated
+    for equal jobs. Empty: each job is searched."""
+
+    def may_give(self, session: Session, job: Job) -> Mask:
+        """Returns the candidates that may be evicted for a job, as far as queues, jobs and Pods say."""
+        scope = self.from_queues(session, session.queues[job.queue])
+        return scope if self.from_jobs is None else scope & self.from_jobs(session, job)
+
+
+class Preemptor(msgspec.Struct, frozen=True):
+    """The tasks of a job for which room is made at once."""
+
+    job: Job
+    tasks: Sequence[Task]
+    """At least one."""
+    parts: Sequence[Part] = ()
+    """The tasks of a gang per sub-job."""
+
+    @property
+    def classes(self) -> tuple[TaskClass, ...]:
+        return tuple({task.cls.id: task.cls for task in self.tasks}.values())
+
+
+class EvictionRules:
+    """A policy in one session."""
+
+    def __init__(self, session: Session, policy: EvictionPolicy) -> None:
+        self.session = session
+        self.policy = policy
+        self.guard = session.once(DeservedGuard)
+        """What other queues keep."""
 
     @property
     def protections(self) -> tuple[Protection | None, ...]:
         """How much other queues keep, the strictest first; None: nothing, because victims belong to the same queue, or
         no plugin divides the cluster among queues."""
-        return PROTECTIONS if self.across_queues and self.guard.active else (None,)
+        return PROTECTIONS if self.policy.across_queues and self.guard.active else (None,)
 
-    @property
-    def guard(self) -> DeservedGuard:
-        """What other queues keep."""
-        return self.session.once(DeservedGuard)
+    def approved(self, preemptor: Task | EvictionContext, candidates: Sequence[Task]) -> list[Task]:
+        """Returns the candidates that plugins approve as victims. Their answer about one depends on those before."""
+        approved: list[Task] = self.session.ask(self.policy.approval, preemptor, candidates)
+        return approved
 
     def within_quota(self, job: Job, task: Task) -> bool:
         """Whether the queue's quota admits the task once terminating tasks end. Evictions can change the answer: those
@@ -74,9 +153,12 @@ class EvictionPolicy(msgspec.Struct, frozen=True):
         before the preemptor's queue, and its quota still admits all of them, on their nodes. (A gang that is evicted as
         a whole does not start again with a part. A quota may admit a task that accepts several cards, but not with the
         card that it had.)"""
-        session, job = self.session, self.session.jobs[victims[0].job]
+        session = self.session
+        if not self.policy.across_queues or not session.functions(ALLOCATABLE):
+            return False
+        job = session.jobs[victims[0].job]
         loser, winner = session.queues[job.queue], session.queues[preemptor.queue]
-        if not session.functions(ALLOCATABLE) or session.queue_key(loser) > session.queue_key(winner):
+        if session.queue_key(loser) > session.queue_key(winner):
             return False
         numbers = Counter(task.cls for task in victims)
         rows = session.nodes.index
@@ -86,13 +168,13 @@ class EvictionPolicy(msgspec.Struct, frozen=True):
             ) and all(session.view(task.cls, job).admits_later(rows[task.node]) for task in victims)
 
     def evict(self, statement: Statement, victim: Task, message: str) -> None:
-        """Evict a task in a statement. ``message``: the text of its Event, which names the preemptor."""
-        event = EventRecord(pod_ref(victim), EVENT_NORMAL, self.event, message)
-        statement.evict(self.session.jobs[victim.job], victim, self.reason, event)
+        """Evicts a task in a statement. ``message``: the text of its Event, which names the preemptor."""
+        event = EventRecord(pod_ref(victim), EVENT_NORMAL, self.policy.event, message)
+        statement.evict(self.session.jobs[victim.job], victim, self.policy.action, event)
 
 
 def describe(job: Job) -> str:
-    """The preemptor as Events of its victims name it."""
+    """Returns the preemptor as Events of its victims name it."""
     return f"PodGroup {job.key} (priority {job.priority}, queue {job.queue})"
 
 

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from scheduler.actions.eviction.task_evictor import TaskEvictor
+from scheduler.actions.eviction.policy import Preemptor
+from scheduler.actions.eviction.solver import Solver
 from scheduler.actions.failed_jobs import FailedJobs
 from scheduler.actions.placement.placer import Placer
 from scheduler.explain.traced_session import TracedSession
@@ -36,15 +37,15 @@ def searched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The jobs for whose tasks reclaim looks for nodes, without repetitions."""
     jobs: dict[str, None] = {}
     found: list[str] = []
-    original = TaskEvictor.make_room
+    original = Solver.make_room
 
-    def make_room(self: TaskEvictor, job: Any, *rest: Any) -> bool:
-        if job.key not in jobs:
-            jobs[job.key] = None
-            found.append(job.name)
-        return original(self, job, *rest)
+    def make_room(self: Solver, preemptor: Preemptor, *rest: Any) -> bool:
+        if preemptor.job.key not in jobs:
+            jobs[preemptor.job.key] = None
+            found.append(preemptor.job.name)
+        return original(self, preemptor, *rest)
 
-    monkeypatch.setattr(TaskEvictor, "make_room", make_room)
+    monkeypatch.setattr(Solver, "make_room", make_room)
     return found
 
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from scheduler.actions.eviction.bundles import Bundle, BundlesByJob, bundles_of, by_job_order, by_victim_queue_order
+from scheduler.framework.extension import EvictionContext
 from scheduler.framework.session import Session
 from tests.builders import Raw, World, configuration, group, node, pod, queue
 
@@ -12,7 +13,7 @@ CONF = configuration(["gang"])
 
 
 def session_with(*objects: Raw | Sequence[Raw]) -> Session:
-    return World(node("n", "99c+99Gi"), queue("q"), queue("r"), *objects).session(CONF)
+    return World(node("n", "99c+99Gi"), queue("q"), queue("r"), group("preemptor", "r"), *objects).session(CONF)
 
 
 def running(job: str, number: int, role: str = "") -> list[Raw]:
@@ -27,6 +28,12 @@ def fall_apart(session: Session, name: str = "g") -> list[Bundle]:
 
 def everybody(session: Session) -> BundlesByJob:
     return BundlesByJob(session, session.eviction_candidates.present)
+
+
+def for_queue_r(session: Session) -> EvictionContext:
+    """A gang of queue r that needs two cores."""
+    one = next(iter(session.jobs["default/a"].tasks())).cls.request
+    return EvictionContext(session.jobs["default/preemptor"], 2 * one, across_queues=True)
 
 
 def names(bundles: Sequence[Bundle]) -> list[list[str]]:
@@ -80,20 +87,18 @@ def test_the_least_important_is_the_first_that_is_spared() -> None:
 
 def test_the_worst_job_comes_first_but_no_gang_before_all_that_can_be_spared() -> None:
     session = session_with(group("a", "q", 1), running("a", 2), group("b", "q", 1), running("b", 2))
-    ordered = by_job_order(session, everybody(session))
+    ordered = by_job_order(session, for_queue_r(session), everybody(session))
     assert [(b.job.name, b.whole) for b in ordered] == [("b", False), ("a", False), ("b", True), ("a", True)]
 
 
 def test_of_gangs_of_one_queue_the_one_comes_first_that_gives_most_for_what_it_loses() -> None:
     session = session_with(group("a", "q", 4), running("a", 4), group("b", "q", 2), running("b", 2))
-    need = 2 * next(iter(session.jobs["default/a"].tasks())).cls.request
-    ordered = by_victim_queue_order(session, session.queues["r"], everybody(session), need)
+    ordered = by_victim_queue_order(session, for_queue_r(session), everybody(session))
     assert [b.job.name for b in ordered] == ["b", "a"]
 
 
 def test_what_a_gang_asks_for_elsewhere_counts_as_lost_with_it() -> None:
     waiting = [pod(f"b-x-{i}", "1c", "b") for i in range(3)]
     session = session_with(group("a", "q", 3), running("a", 3), group("b", "q", 2), running("b", 2), waiting)
-    need = 2 * next(iter(session.jobs["default/a"].tasks())).cls.request
-    ordered = by_victim_queue_order(session, session.queues["r"], everybody(session), need)
+    ordered = by_victim_queue_order(session, for_queue_r(session), everybody(session))
     assert [b.job.name for b in ordered] == ["a", "b"]

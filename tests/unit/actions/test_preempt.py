@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from scheduler.actions.eviction import policy
+from scheduler.actions.eviction import solver
 from scheduler.api.names import PREEMPTABLE
 from scheduler.api.task import TaskStatus
 from scheduler.framework.configuration import Configuration
@@ -351,7 +351,7 @@ def test_a_gang_that_needs_no_eviction_is_left_to_allocate_even_if_preempt_runs_
 
 
 def test_after_many_evictions_the_other_jobs_are_left_to_the_next_session(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(policy, "MAX_EVICTIONS", 2)
+    monkeypatch.setattr(solver, "MAX_EVICTIONS", 2)
     gangs = [[high(2, f"high-{i}", "default"), *pods(f"h{i}", 2, "1c", f"high-{i}")] for i in range(2)]
     held = [running(f"v{i}", "1c") for i in range(4)]
     world = World(CLASSES, node("n1", "4c+4Gi"), low(0, queue="default"), held, *gangs)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.actions.eviction import policy
+from scheduler.actions.eviction import solver
 from scheduler.api.names import PREEMPTABLE
 from scheduler.framework.configuration import Configuration
 from tests.builders import Raw, World, configuration, group, node, only, pod, pods, queue
@@ -210,7 +210,7 @@ def test_a_gang_that_needs_no_eviction_is_left_to_allocate_even_if_reclaim_runs_
 
 
 def test_after_many_evictions_the_other_jobs_are_left_to_the_next_session(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(policy, "MAX_EVICTIONS", 1)
+    monkeypatch.setattr(solver, "MAX_EVICTIONS", 1)
     held = [running(f"v{i}", "a", annotations=YES) for i in range(4)]
     waiting = [[job(f"b{i}", "q2"), pod(f"p{i}", "1c+1Gi", f"b{i}")] for i in range(2)]
     world = World(CLASSES, node("n1", "4c+4Gi"), queue("q1"), queue("q2"), job("a", "q1"), held, *waiting)

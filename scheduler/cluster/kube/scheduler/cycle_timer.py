@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from scheduler.actions.eviction.policy import MAX_EVICTIONS
+from scheduler.actions.eviction.solver import MAX_EVICTIONS
 from scheduler.api.resource import PODS_INDEX
 from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import TaskClass, TaskStatus

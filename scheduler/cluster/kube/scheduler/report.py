@@ -10,8 +10,7 @@ from typing import Protocol
 
 import structlog
 
-from scheduler.actions.gang_preempt import GangPreempt
-from scheduler.actions.preempt import Preempt
+from scheduler.actions.eviction_actions import GangPreempt, Preempt
 from scheduler.api.decisions import EventRecord
 from scheduler.api.kinds import POD, Kind
 from scheduler.api.names import EVENT_PLUGIN_ERROR, EVENT_WARNING, REASON_NOT_ENOUGH_RESOURCES

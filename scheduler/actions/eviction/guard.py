@@ -93,8 +93,39 @@ class DeservedGuard:
         """Whether a task may be evicted now."""
         return context is None or bool(self.losses(context, (task,)))
 
-    # --- without a preemptor ---
-    def without_preemptor(self) -> ReclaimContext:
-        """Returns the context of evictions for no job (shuffle)."""
-        lacking = np.broadcast_to(False, (self._session.dimensions.width, len(self._session.nodes)))
-        return ReclaimContext(None, (), None, lacking, Protection.REQUESTED)
+
+class KeptTasks:
+    """The tasks that stay although plugins name them for shuffle: their queues would fall below what they deserve while
+    a queue that has more could give a task on the same node instead."""
+
+    def __init__(self, session: Session, guard: DeservedGuard) -> None:
+        self._session = session
+        self._guard = guard
+        lacking = np.broadcast_to(False, (session.dimensions.width, len(session.nodes)))
+        self._context = ReclaimContext(None, (), None, lacking, Protection.REQUESTED)
+
+    def without_kept(self, running: list[Task]) -> list[Task]:
+        """Returns the tasks that need not stay as long as none is evicted."""
+        candidates = self._session.eviction_candidates
+        may_go = self._guard.possible(self._context, candidates.present)
+        givers = may_go & self._may_give()
+        others = np.zeros((len(candidates.queues), len(self._session.nodes)), dtype=bool)
+        """Shape (queues, nodes): whether the queue could give a task on the node."""
+        others[candidates.queue_of[givers], candidates.rows[givers]] = True
+        number = others.sum(axis=0)[candidates.rows] - others[candidates.queue_of, candidates.rows]
+        stays = {candidates.tasks[i].uid for i in np.flatnonzero(~may_go & (number > 0)).tolist()}
+        return [task for task in running if task.uid not in stays]
+
+    def keeps(self, task: Task) -> bool:
+        """Whether a task stays after the evictions so far."""
+        if self._guard.allows(self._context, task):
+            return False
+        session = self._session
+        candidates, queue = session.eviction_candidates, session.jobs[task.job].queue
+        here = candidates.at(session.nodes.index[task.node], self._may_give())
+        others = (other for other in here if session.jobs[other.job].queue != queue)
+        return any(self._guard.allows(self._context, other) for other in others)
+
+    def _may_give(self) -> Mask:
+        candidates = self._session.eviction_candidates
+        return candidates.present & candidates.running & candidates.preemptable

@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 
 from scheduler.actions.eviction.bundles import Bundle, SpareTasks
 from scheduler.actions.eviction.feasibility import compared_resources
-from scheduler.actions.eviction.nomination import Nomination, Nominator
-from scheduler.actions.eviction.policy import EvictionPolicy, describe
-from scheduler.actions.eviction.slots import Slots
+from scheduler.actions.eviction.gang_room import Nomination, Nominator, Slots
+from scheduler.actions.eviction.policy import EvictionRules, describe
 from scheduler.api.job import Job
 from scheduler.api.resource import Vector
 from scheduler.api.task import Task
@@ -25,12 +24,12 @@ Remaining = dict[int, tuple[Vector, NDArray[np.intp]]]
 """Row -> the remaining amounts of all resources there, and the indices of the compared resources."""
 
 
-class DomainEviction:
+class GangEviction:
     """Plans evictions and placements on the session, and undoes them unless the gang can be placed."""
 
-    def __init__(self, policy: EvictionPolicy, job: Job, nominator: Nominator, slots: Slots) -> None:
-        self._policy = policy
-        self._session = policy.session
+    def __init__(self, rules: EvictionRules, job: Job, nominator: Nominator, slots: Slots) -> None:
+        self._rules = rules
+        self._session = rules.session
         self._job = job
         self._nominator = nominator
         self._slots = slots
@@ -57,13 +56,13 @@ class DomainEviction:
         evictions = self._session.statement()
         for bundle in chosen:
             for task in bundle.tasks:
-                evictions.evict(bundle.job, task, self._policy.reason)
+                evictions.evict(bundle.job, task, self._rules.policy.action)
         nomination = self._nominator.nominate((t, self._row(t)) for bundle in chosen for t in bundle.tasks)
         left = self._remaining_amounts(nomination or ())
         evictions.discard()
         if nomination is None:
             return None
-        return _Plan(self._policy, self._job, nomination).carry_out(*self._split(chosen, left))
+        return _Plan(self._rules, self._job, nomination).carry_out(*self._split(chosen, left))
 
     def _split(self, chosen: Sequence[Bundle], left: Remaining) -> tuple[list[Bundle], list[Bundle]]:
         """Divides bundles into those to be evicted and those to be restored, by amounts only.
@@ -122,12 +121,12 @@ class DomainEviction:
 class _Plan:
     """Carries out a nomination with as few evictions as possible."""
 
-    def __init__(self, policy: EvictionPolicy, job: Job, nomination: Nomination) -> None:
-        self._policy = policy
-        self._session = policy.session
+    def __init__(self, rules: EvictionRules, job: Job, nomination: Nomination) -> None:
+        self._rules = rules
+        self._session = rules.session
         self._job = job
         self._nomination = nomination
-        self._statement = policy.session.statement()
+        self._statement = rules.session.statement()
         self._placed: dict[int, list[Task]] = {}
         """Row -> the tasks to be placed there."""
         for task, row in nomination:
@@ -163,7 +162,7 @@ class _Plan:
     def _would_be_reclaimed(self, bundle: Bundle) -> bool:
         """Whether the queue of the bundle would take its resources back: replacements of the evicted Pods would be
         evicted again, for ever."""
-        return self._policy.across_queues and self._policy.would_be_reclaimed(self._job, bundle.tasks)
+        return self._rules.would_be_reclaimed(self._job, bundle.tasks)
 
     def _evict_for(self, task: Task, row: int) -> bool:
         """Evict restored bundles until quota and filters admit a task to a node. Returns whether they do.
@@ -206,7 +205,7 @@ class _Plan:
 
     def _admitted(self, task: Task, row: int) -> bool:
         later = self._session.view(task.cls, self._job).admits_later(row)
-        return later and self._policy.within_quota(self._job, task)
+        return later and self._rules.within_quota(self._job, task)
 
     def _place(self, task: Task, row: int) -> bool:
         try:
@@ -229,4 +228,4 @@ class _Plan:
                 message = f"Goes with its gang, which makes room for {job}"
             else:
                 message = f"Makes room for {job}"
-            self._policy.evict(self._statement, victim, message)
+            self._rules.evict(self._statement, victim, message)

@@ -1,0 +1,192 @@
+"""Finds a node where evictions make room for one task."""
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+
+from scheduler.actions.eviction.feasibility import EvictionFeasibility, Shortfall, Shortfalls
+from scheduler.actions.eviction.node_eviction import NodeEviction, TaskNeed
+from scheduler.actions.eviction.policy import EvictionRules, NodeOrder, Preemptor
+from scheduler.actions.order import in_eviction_order
+from scheduler.api.job import Job
+from scheduler.api.node import Mask
+from scheduler.api.task import Task, TaskStatus
+from scheduler.framework.class_view.view import ClassView
+from scheduler.framework.extension import Protection, ReclaimContext
+from scheduler.framework.failures import PluginError
+from scheduler.framework.statement import Statement
+
+ORDERS: Final = 4
+"""Most orders of eviction that are tried on a node."""
+MORE_ORDERS: Final = 64
+"""Most further orders that are tried on all nodes together."""
+
+
+class NodeSearch:
+    """Searches room for single tasks, and remembers the nodes where there is none."""
+
+    def __init__(self, rules: EvictionRules, order: NodeOrder) -> None:
+        self.rules = rules
+        self.order = order
+        self.feasibility = EvictionFeasibility(rules.session, rules.policy.approval)
+        self._by_demand = rules.session.answers_by_demand(rules.policy.approval)
+        self._impossible: dict[tuple[Hashable, Protection | None], Mask] = {}
+
+    def room_for(self, preemptor: Preemptor, scope: Mask) -> "_RoomForTask":
+        return _RoomForTask(self, preemptor, scope)
+
+    def demand(self, job: Job, task: Task) -> Hashable:
+        """Returns the properties of a task and its job that quotas and victim functions may depend on, without the
+        class: tasks with equal ones get equal answers."""
+        if not self._by_demand:
+            return task.uid
+        cls = task.cls
+        own = job.key if job.count(TaskStatus.RUNNING, TaskStatus.BOUND) else ""
+        amounts = (cls.request.tobytes(), job.allocated.tobytes(), job.pipelined.tobytes())
+        annotations = tuple(sorted(cls.annotations.items()))
+        return (job.queue, job.priority, task.priority, own, cls.namespace, annotations, *amounts)
+
+    def impossible(self, demand: Hashable, protection: Protection | None) -> Mask:
+        """Returns the nodes that evictions cannot open for a demand under a protection. The search sets those that it
+        finds."""
+        known = self._impossible.get((demand, protection))
+        if known is None:
+            known = self._impossible[demand, protection] = np.zeros(len(self.rules.session.nodes), dtype=bool)
+        return known
+
+    def forget_failures(self) -> None:
+        self._impossible.clear()
+
+
+class _RoomForTask:
+    """Room for one task on one node."""
+
+    def __init__(self, search: NodeSearch, preemptor: Preemptor, scope: Mask) -> None:
+        self._search = search
+        self._rules = search.rules
+        self._session = search.rules.session
+        self._job = preemptor.job
+        (self._task,) = preemptor.tasks
+        self._scope = scope
+        self._demand = search.demand(self._job, self._task)
+        self.demand: Hashable = (self._demand, self._task.cls.id)
+        self._more_orders = MORE_ORDERS
+        self._waits_for_quota = False
+        """Whether terminating tasks hold the quota, so that no further eviction helps."""
+
+    @cached_property
+    def _shortfall(self) -> Shortfall:
+        return self._session.once(Shortfalls).of(self._task.cls.request)
+
+    @cached_property
+    def _view(self) -> ClassView:
+        return self._session.view(self._task.cls, self._job)
+
+    @cached_property
+    def _usable(self) -> Mask:
+        return ~self._view.unresolvable()
+
+    def without_evictions(self) -> Statement | None:
+        """Returns a statement that pipelines the task onto a node that has room for it, or None."""
+        room = self._shortfall.none()
+        if not room.any() or not self._rules.within_quota(self._job, self._task):
+            return None
+        if not self._rules.within_quota_now(self._job, self._task):
+            self._waits_for_quota = True
+            return None
+        need = TaskNeed(self._job, self._task, self._view, self._shortfall.dims)
+        for row in self._tried(room & self._usable & self._view.passes_in_future()):
+            found = self._attempt(need, row, ())
+            if found.succeeded:
+                return found.statement
+        return None
+
+    def with_evictions(self, protection: Protection | None) -> Statement | None:
+        """Returns a statement that evicts candidates on one node and pipelines the task there, or None."""
+        if self._waits_for_quota:
+            return None
+        candidates, guard, request = self._session.eviction_candidates, self._rules.guard, self._task.cls.request
+        scope, losing = self._scope & candidates.present, None
+        if protection is not None:
+            lacking = self._shortfall.lacking()
+            losing = ReclaimContext(self._job, (self._task.cls,), request, lacking, protection)
+            scope = guard.possible(losing, scope)
+            if not scope.any():
+                return None
+        impossible = self._search.impossible(self._demand, protection)
+        may_open = self._search.feasibility.nodes_for(self._task, self._shortfall, scope) & ~impossible
+        if not may_open.any():
+            return None
+
+        need = TaskNeed(self._job, self._task, self._view, self._shortfall.dims, losing)
+
+        def attempt(row: int) -> NodeEviction | None:
+            found = self._attempt(need, row, candidates.at(row, scope))
+            if not found.succeeded:
+                impossible[row] = not found.filtered
+                return None
+            return found
+
+        rows: Iterable[int] = self._tried(may_open & self._usable)
+        if (comparison := self._search.order.comparison) is not None:
+            rows = _cheapest(rows, comparison.number(len(self._session.nodes)), attempt)
+        enough: Mask | None = None
+        for row in rows:
+            if enough is not None and not enough[row]:
+                continue
+            found = attempt(row)
+            if found is not None:
+                return found.statement
+            if enough is None and losing is not None:  # the first node is seldom refused
+                enough = guard.enough(losing, scope, self._shortfall)
+        return None
+
+    def _tried(self, nodes: Mask) -> Iterator[int]:
+        by_score = self._search.order.by_score
+        return self._view.best_first(nodes, self._usable) if by_score else map(int, np.flatnonzero(nodes))
+
+    def _attempt(self, need: TaskNeed, row: int, here: Sequence[Task]) -> NodeEviction:
+        """Returns the evictions on one node, which are discarded unless they succeeded.
+
+        Small victims may use up what their queue can lose, although a large one that comes after them is needed. So
+        those that were refused are tried first next time.
+        """
+        session = self._session
+        try:
+            here = self._rules.guard.each(need.losing, here)
+            candidates = in_eviction_order(session, here, session.queues[self._job.queue])
+            for number in range(1 if need.losing is None else ORDERS):
+                self._more_orders -= number > 0
+                found = NodeEviction(self._rules, need, row)
+                if found.try_with(candidates):
+                    break
+                first = found.refused
+                if candidates[: len(first)] == first or not self._more_orders or not self._enough(row, candidates):
+                    break
+                candidates = [*first, *(task for task in candidates if task not in first)]
+        except PluginError as error:
+            error.add_subject(node=session.nodes.names[row])
+            raise
+        return found
+
+    def _enough(self, row: int, candidates: Sequence[Task]) -> bool:
+        """Whether the task would have enough on a node without all candidates."""
+        dims = self._shortfall.dims
+        amounts = self._session.nodes.future_idle_of(row)[dims] + sum(task.cls.request[dims] for task in candidates)
+        return bool((amounts >= self._task.cls.request[dims]).all())
+
+
+def _cheapest(rows: Iterable[int], number: int, attempt: Callable[[int], NodeEviction | None]) -> list[int]:
+    """Returns the row with the lowest cost among the first rows that have room, as a list of one; an empty list if none
+    has. Every attempt is discarded again. ``number``: how many rows are compared."""
+    costs: dict[int, tuple[float, ...]] = {}
+    for row in rows:
+        eviction = attempt(row)
+        if eviction is not None:
+            costs[row] = eviction.cost()
+            eviction.statement.discard()
+        if len(costs) == number:
+            break
+    return [min(costs, key=lambda row: costs[row])] if costs else []
