@@ -51,6 +51,9 @@ def gang_waits_for_devices(case: Case) -> None:
     job = case.vcjob("big", _task(case, "w", size, devices.templated("gpus")))
     case.add(_class(case), *_node(case, "n1", size - 1), _template(case), job)
     case.waiting = ("job", "big")
+    if case.random.random() < 0.5:
+        case.advised = True
+        return
     larger = {"devices": devices.gpus(size)}
     slice_name = f"{case.name}-n1"
     case.changes = case.random.choice(

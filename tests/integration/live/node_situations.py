@@ -93,7 +93,10 @@ def gang_waits_for_a_rack(case: Case) -> None:
     _racks(case, cpu)
     case.then(case.vcjob("near", case.task("w", 3, cpu), **_close(1)))
     case.waiting = ("job", "near")
-    if case.random.random() < 0.5:
+    change = case.random.choice(["advised", "member", "larger"])
+    if change == "advised":
+        case.advised = True
+    elif change == "member":
         members = _hyper_node(case, "r0", 1, "n0", "n1", "n4")["spec"]["members"]
         case.changes = [case.node("n4", cpu), case.merge(HYPER_NODE, f"{case.name}-r0", spec={"members": members})]
     else:

@@ -36,7 +36,10 @@ def queue_does_not_give_back(case: Case) -> None:
     _borrowed(case, 4, 2, reclaimable=False)
     case.then(case.vcjob("claims", case.task("w", 2, 1), queue=f"{case.name}-other"))
     case.waiting = ("job", "claims")
-    case.changes = [case.merge(QUEUE, case.name, spec={"reclaimable": True})]
+    if case.random.random() < 0.5:
+        case.advised = True
+    else:
+        case.changes = [case.merge(QUEUE, case.name, spec={"reclaimable": True})]
 
 
 def what_a_queue_deserves_is_raised(case: Case) -> None:
@@ -44,6 +47,9 @@ def what_a_queue_deserves_is_raised(case: Case) -> None:
     case.then(case.vcjob("first", case.task("w", 1, 1), queue=f"{case.name}-other"))
     case.then(case.vcjob("second", case.task("w", case.random.randint(1, 2), 1), queue=f"{case.name}-other"))
     case.waiting = ("job", "second")
+    if case.random.random() < 0.3:
+        case.advised = True
+        return
     raised = case.merge(QUEUE, f"{case.name}-other", spec=_deserves(3))
     lowered = case.merge(QUEUE, case.name, spec=_deserves(1))
     case.changes = case.random.choice([[raised], [lowered, raised]])

@@ -7,8 +7,9 @@ from tests.integration.live.case import HELD, Case, Raw
 
 _END: Final = {"volcano-py.test/outcome": "succeed"}
 _FAIL: Final = {"volcano-py.test/outcome": "fail"}
-_SOON: Final = "8s"
-_LASTS: Final = 10
+_SOON: Final = "12s"
+"""Long enough for a dump to be made before."""
+_LASTS: Final = 14
 """Seconds in which what is due soon has been done."""
 
 
@@ -33,28 +34,12 @@ def schedule_replaces_its_job(case: Case) -> None:
     cpu = case.random.randint(1, 3)
     annotations = HELD if case.random.random() < 0.5 else None
     job = case.vcjob("unnamed", case.task("w", 1, cpu, annotations=annotations))
-    policy = {"schedule": "@every 10s", "concurrencyPolicy": "Replace"}
-    case.add(case.node("n1", 2 * cpu), case.cron_job("often", job, **policy))
-    case.lasts = 11
+    case.add(case.node("n1", 2 * cpu), case.cron_job("often", job, schedule="@every 2s", concurrencyPolicy="Forbid"))
+    case.then(case.merge(CRON_JOB, "often", spec={"schedule": f"@every {_SOON}", "concurrencyPolicy": "Replace"}))
+    case.lasts = _LASTS
     case.changes = [
         case.random.choice(
             [case.merge(CRON_JOB, "often", spec={"concurrencyPolicy": "Forbid"}), case.delete(CRON_JOB, "often")]
-        )
-    ]
-
-
-def schedule_with_a_completed_job(case: Case) -> None:
-    """The next job runs on."""
-    job = case.vcjob("unnamed", case.task("w", case.random.randint(1, 2), 1, annotations=_END))
-    policy = {"schedule": "@every 10s", "concurrencyPolicy": case.random.choice(["Forbid", "Replace"])}
-    kept = {"successfulJobsHistoryLimit": case.random.randint(0, 1)}
-    case.add(case.node("n1", 4), case.cron_job("often", job, **policy, **kept))
-    job["spec"]["tasks"][0]["template"]["metadata"]["annotations"] = None
-    case.then(case.merge(CRON_JOB, "often", spec={"jobTemplate": {"spec": job["spec"]}}))
-    case.lasts = 11
-    case.changes = [
-        case.random.choice(
-            [case.merge(CRON_JOB, "often", spec={"suspend": True}), case.delete(CRON_JOB, "often"), case.pod("p", 4)]
         )
     ]
 
@@ -124,7 +109,6 @@ def evicted_pod_has_an_action_later(case: Case) -> None:
 TIMED: Final = (
     schedule_with_a_waiting_job,
     schedule_replaces_its_job,
-    schedule_with_a_completed_job,
     schedule_is_resumed_after_its_time,
     gang_waits_until_its_time_is_over,
     gang_gets_a_node_in_time,
