@@ -22,7 +22,7 @@ from scheduler.explain.scores import rank
 from scheduler.explain.search import smallest_changes
 from scheduler.explain.target import Goal, Target, asks_for_no_pods, ended, find_target, gets_nodes_afterwards, goal_of
 from scheduler.explain.traced_session import TracedSession
-from scheduler.explain.unconsidered import ordered_tasks, other_scheduler, refused_pods, scheduler_of
+from scheduler.explain.unconsidered import ordered_tasks, other_scheduler, refused_pods, scheduler_of, time_out
 from scheduler.framework.cycle import open_plugins
 from scheduler.framework.remedies.gates import Gate, GateKind
 from scheduler.framework.remedies.registry import pod_details_of
@@ -60,6 +60,7 @@ def explain(simulation: Simulation, kind: str, namespace: str, name: str, *, sea
     _describe(result, job)
     raw = simulation.cluster.server.find(target.kind, target.namespace, target.name)
     tasks = "" if target.pod or raw is None else ordered_tasks(simulation.cluster, raw)
+    action = "" if target.pod or raw is None else time_out(simulation.cluster, raw)
     others = "; ".join(filter(None, (tasks, target.others)))
     held = _placed_task(job, target)
     goal = goal_of(simulation.cluster, target, job)
@@ -74,7 +75,9 @@ def explain(simulation: Simulation, kind: str, namespace: str, name: str, *, sea
     if waits and gets_nodes_afterwards(simulation, kind, namespace, name):
         result.pipelined = True
         result.state = f"{result.state.partition(',')[0]}; {_AFTERWARDS}"
-    result.state = "; ".join(filter(None, (result.state, others)))
+    if result.outlook is not Outlook.WAITS:
+        action = ""
+    result.state = "; ".join(filter(None, (result.state, action, others)))
     if result.outlook is Outlook.WAITS and search:
         result.searched = True
         result.changes, result.remedy_errors = smallest_changes(simulation, goal, target.pod)

@@ -1,21 +1,23 @@
 """Why Pods wait that no session has considered: they are left to another scheduler, the API server refuses to create
-them, or their tasks wait for other tasks (``dependsOn``)."""
+them, or their tasks wait for other tasks (``dependsOn``). And what a policy does if a Pod waits for too long."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
 
-from scheduler.api.batch import Job
+from scheduler.api.batch import Action, Job, JobEvent, JobPhase
 from scheduler.api.kinds import POD, POD_GROUP, VCJOB
 from scheduler.api.names import EVENT_WARNING, GROUP_NAME, KUBE_SCHEDULER
 from scheduler.api.objects import Pod
 from scheduler.api.suggestions import did_you_mean
+from scheduler.api.times import format_duration, parse_timestamp
 from scheduler.cluster.memory import MemoryCluster
 from scheduler.cluster.memory.server import MemoryServer
 from scheduler.controllers.job.dependencies import why_waiting
 from scheduler.controllers.job.parsed_spec import ParsedSpec
-from scheduler.controllers.job.pods import members_of
+from scheduler.controllers.job.pods import PENDING, members_of
+from scheduler.controllers.job.policies import first_policy
 from scheduler.framework.remedies.gates import Gate, GateKind
 
 Raw = dict[str, Any]
@@ -62,23 +64,57 @@ def refused_pods(server: MemoryServer, job: str) -> Iterator[Gate]:
             yield Gate(GateKind.OWNER, f"more Pods cannot be created: {refusal.message}", shortages=refusal.shortages)
 
 
-def ordered_tasks(cluster: MemoryCluster, raw: dict[str, Any]) -> str:
+def ordered_tasks(cluster: MemoryCluster, raw: Raw) -> str:
     """What the waiting tasks of a vcjob wait for, or "". ``raw``: the vcjob, or a PodGroup of one."""
-    if raw.get("kind") == POD_GROUP.name:
-        owners = _owners(raw)
-        found = next((each for each in cluster.server.of(VCJOB) if each["metadata"]["uid"] in owners), None)
-        return "" if found is None else ordered_tasks(cluster, found)
-    if (raw.get("apiVersion"), raw.get("kind")) != (VCJOB.api_version, VCJOB.name):
+    found = vcjob_of(cluster, raw)
+    if found is None:
         return ""
-    try:
-        job = msgspec.convert(raw, Job)
-        pods = [msgspec.convert(pod, Pod) for pod in cluster.server.of(POD) if job.metadata.uid in _owners(pod)]
-    except msgspec.ValidationError:
-        return ""  # an Event says what is malformed
+    job, pods = found
     parsed_spec = ParsedSpec(job)
     if parsed_spec.refusal:
         return parsed_spec.refusal
     return why_waiting(parsed_spec, members_of(parsed_spec, pods, job.status.version))
+
+
+def time_out(cluster: MemoryCluster, raw: Raw) -> str:
+    """The action that a policy of a vcjob takes when one of its Pods has been pending for too long, or "". ``raw``: the
+    vcjob, or a PodGroup of one."""
+    found = vcjob_of(cluster, raw)
+    if found is None or found[0].status.state.phase not in (JobPhase.PENDING, JobPhase.RUNNING):
+        return ""
+    job, pods = found
+    parsed_spec = ParsedSpec(job)
+    due = []
+    for member in members_of(parsed_spec, pods, job.status.version).values():
+        task = parsed_spec.tasks.get(member.task)
+        own = task.policies if task is not None else ()
+        policy = first_policy(JobEvent.POD_PENDING, 0, own, parsed_spec.policies)
+        created = parse_timestamp(member.pod.metadata.creation_timestamp)
+        if member.phase != PENDING or member.deleting or created is None:
+            continue
+        if policy is not None and policy.timeout is not None and policy.action is not Action.SYNC_JOB:
+            due.append((created + policy.timeout, policy.action, member.name, policy.timeout))
+    if not due:
+        return ""
+    at, action, name, timeout = min(due)
+    left = format_duration(max(0.0, round(at - cluster.now)))
+    return f"{action} follows in {left}, when Pod {name} has been pending for {format_duration(timeout)}"
+
+
+def vcjob_of(cluster: MemoryCluster, raw: Raw) -> tuple[Job, list[Pod]] | None:
+    """A vcjob with its Pods; None for other objects, and if something is malformed, which an Event says. ``raw``: the
+    vcjob, or a PodGroup of one."""
+    if raw.get("kind") == POD_GROUP.name:
+        owners = _owners(raw)
+        found = next((each for each in cluster.server.of(VCJOB) if each["metadata"]["uid"] in owners), None)
+        return None if found is None else vcjob_of(cluster, found)
+    if (raw.get("apiVersion"), raw.get("kind")) != (VCJOB.api_version, VCJOB.name):
+        return None
+    try:
+        job = msgspec.convert(raw, Job)
+        return job, [msgspec.convert(pod, Pod) for pod in cluster.server.of(POD) if job.metadata.uid in _owners(pod)]
+    except msgspec.ValidationError:
+        return None
 
 
 def _owners(raw: dict[str, Any]) -> list[Any]:

@@ -41,7 +41,7 @@ class History:
         self._nodes = nodes
         self._quiet = quiet
         self._api = api
-        self._cases = cases
+        self._cases = sorted(cases, key=lambda case: case.lasts)  # as little time as possible passes for the last ones
         self._configuration = configuration
         self.dumps: dict[str, list[Raw]] = {}
         """The objects in the situation."""

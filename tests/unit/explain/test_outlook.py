@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from scheduler.api.kinds import POD_GROUP
 from scheduler.cli.explain_text import lines
 from scheduler.cluster.memory import Kubelet, Simulation
 from scheduler.explain import NotFoundError, Outlook, explain
@@ -187,6 +188,37 @@ def test_a_job_that_is_not_admitted_says_which_task_waits_for_another(kind: str)
     assert it.outlook is Outlook.WAITS
     assert it.state == f"0 of the 1 Pods needed have a node, and as things are that does not change; {WORK_WAITS}"
     assert any("cpu: asked 12" in gate.message for gate in it.gates)
+
+
+def with_policy(action: str, timeout: str | None, cpu: str = "30") -> Simulation:
+    """A cluster after two minutes, with a vcjob that has a policy for Pods that are pending."""
+    policy = {"event": "PodPending", "action": action, **({"timeout": timeout} if timeout else {})}
+    container = {"name": "main", "image": "a:1", "resources": {"requests": {"cpu": cpu}}}
+    task = {"name": "worker", "replicas": 1, "template": {"spec": {"containers": [container]}}, "policies": [policy]}
+    job = {**JOB, "spec": {"schedulerName": "volcano-py", "minAvailable": 1, "tasks": [task]}}
+    simulation = Simulation(manifests(node("n1", "4c+8Gi"), job), PLAIN, ["volcano-py"])
+    simulation.run(cycles=2)
+    for _ in range(118):
+        simulation.cluster.tick()
+    return simulation
+
+
+@pytest.mark.parametrize("kind", ["job", "podgroup"])
+def test_a_job_that_waits_says_which_action_of_a_policy_follows_and_when(kind: str) -> None:
+    simulation = with_policy("AbortJob", "10m")
+    (found,) = simulation.cluster.server.of(POD_GROUP)
+    it = explain(simulation, kind, "default", "train" if kind == "job" else found["metadata"]["name"])
+    assert it.outlook is Outlook.WAITS
+    text = re.search("; (AbortJob follows in .*)", it.state)
+    assert text is not None, it.state
+    assert re.fullmatch(
+        r"AbortJob follows in 8m[0-5]s, when Pod train-worker-0 has been pending for 10m0s", text.group(1)
+    )
+
+
+@pytest.mark.parametrize(("timeout", "cpu"), [(None, "30"), ("10m", "1")], ids=["without a time-out", "it runs"])
+def test_no_action_is_announced_that_does_not_follow(timeout: str | None, cpu: str) -> None:
+    assert "follows in" not in explain(with_policy("AbortJob", timeout, cpu), "job", "default", "train").state
 
 
 def uid_of(raw: Raw) -> str:
