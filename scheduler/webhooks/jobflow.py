@@ -11,10 +11,14 @@ from scheduler.api.printable import printable
 from scheduler.api.suggestions import did_you_mean
 from scheduler.webhooks.contract import ClusterView, Request, Settings
 from scheduler.webhooks.decoding import DecodingError, decode, spec_validator
+from scheduler.webhooks.fields import invalid
 from scheduler.webhooks.mistakes import MAX_LENGTH, MAX_WARNINGS
+from scheduler.webhooks.names import dns_subdomain, qualified_name
 from scheduler.webhooks.validation_result import ValidationResult
 
 _NOT_A_DAG: Final = "jobflow Flow is not DAG"
+_MAX_NAME: Final = 253
+"""Characters of a name in a message."""
 _MAX_COMPARED: Final = 100
 _MAX_COMPARED_LENGTH: Final = 63
 """The number and the length of names among which one that resembles the first missing one is sought: it takes time."""
@@ -28,11 +32,22 @@ def validate(flow: JobFlow, request: Request, cluster: ClusterView, settings: Se
         return f"spec.flows: Too many: {len(steps)}: must have at most {MAX_FLOW_STEPS} items"
     problem = order_problem(steps)
     if problem is None:
-        return ValidationResult(job_templates=_new_steps(steps, request))
+        name_problem = next(_name_problems(flow.metadata.name, steps), "")
+        return name_problem or ValidationResult(job_templates=_new_steps(steps, request))
     if problem.cycle:
         names = ", ".join(problem.cycle[1:])
         return f"{_NOT_A_DAG}: none of these can start, because each waits for another: {names}"
     return f"{_NOT_A_DAG}: vertex is not defined: {problem.undefined[1]}"
+
+
+def _name_problems(flow: str, steps: Sequence[Flow]) -> Iterator[str]:
+    """Why the jobs of steps cannot be created. ``flow``: the name of the flow; "" if the API server generates it."""
+    for index, step in enumerate(steps if flow else ()):
+        job = f"{flow}-{step.name}"
+        problems = qualified_name(job) or dns_subdomain(job)
+        if problems:
+            detail = f"no job can have the name {job[:_MAX_NAME]}: {'; '.join(problems)}"
+            yield invalid(f"spec.flows[{index}].name", step.name[:_MAX_NAME], detail)
 
 
 def _new_steps(steps: Sequence[Flow], request: Request) -> list[tuple[int, str]]:

@@ -78,6 +78,26 @@ def test_a_step_that_occurs_twice_waits_for_the_targets_of_both() -> None:
     assert created(JOB_FLOW, raw).refusal == f"{NOT_A_DAG}: b, a"
 
 
+@pytest.mark.parametrize(
+    ("step", "problem"),
+    [
+        ("x" * 61, ""),
+        ("x" * 62, "name part must be no more than 63 bytes"),
+        ("X", "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.'"),
+        ("x-", "name part must consist of alphanumeric characters"),
+    ],
+)
+def test_a_step_whose_job_can_have_no_name_is_refused(step: str, problem: str) -> None:
+    refusal = created(JOB_FLOW, flow(a=None, **{step: ["a"]})).refusal
+    start = f'spec.flows[1].name: Invalid value: "{step}": no job can have the name f-{step}: {problem}'
+    assert refusal.startswith(start) if problem else refusal == ""
+
+
+def test_a_job_flow_whose_name_is_generated_is_not_checked_for_names_of_jobs() -> None:
+    raw = {**flow(**{"x" * 100: None}), "metadata": {"generateName": "f-"}}
+    assert created(JOB_FLOW, raw).refusal == ""
+
+
 def test_a_job_flow_has_a_limited_number_of_steps() -> None:
     assert created(JOB_FLOW, flow(**{f"s{i}": None for i in range(2000)})).refusal == ""
     refusal = "spec.flows: Too many: 2001: must have at most 2000 items"
