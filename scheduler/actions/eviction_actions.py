@@ -61,10 +61,12 @@ def other_queues(session: Session, queue: Queue) -> Mask:
 
 # --- who may give: of which jobs ---
 def other_jobs(session: Session, job: Job) -> Mask:
+    """Returns the tasks of other jobs."""
     return ~session.eviction_candidates.own(job.key)
 
 
 def same_job(session: Session, job: Job) -> Mask:
+    """Returns the tasks of the job itself."""
     return session.eviction_candidates.own(job.key)
 
 
@@ -78,10 +80,6 @@ def permissive_jobs(session: Session, job: Job) -> Mask:
     """Returns the tasks of jobs whose PodGroup does not say ``volcano.sh/preemptable: false``."""
     allowed: Mask = session.eviction_candidates.per_job(_is_permissive).astype(bool)
     return allowed
-
-
-def permissive_less_important_jobs(session: Session, job: Job) -> Mask:
-    return less_important_jobs(session, job) & permissive_jobs(session, job)
 
 
 def _priority(job: Job) -> int:
@@ -99,7 +97,7 @@ PREEMPT: Final = EvictionPolicy(
     event=EVENT_PREEMPTED,
     serves=lambda job: not job.has_topology,  # single nodes anywhere in the network are of no use to others
     from_queues=own_queue,
-    from_jobs=other_jobs,
+    from_jobs=(other_jobs,),
     best_effort_apart=True,
     approval=PREEMPTABLE,
     across_queues=False,
@@ -108,7 +106,7 @@ PREEMPT: Final = EvictionPolicy(
 )
 """Starving jobs evict tasks of other jobs in their queue."""
 
-PREEMPT_WITHIN_JOB: Final = structs.replace(PREEMPT, from_jobs=same_job, enough=Enough.TASK)
+PREEMPT_WITHIN_JOB: Final = structs.replace(PREEMPT, from_jobs=(same_job,), enough=Enough.TASK)
 """Then each of their tasks evicts other tasks of its job, as long as that succeeds."""
 
 RECLAIM: Final = EvictionPolicy(
@@ -127,7 +125,7 @@ GANG_PREEMPT: Final = EvictionPolicy(
     action="gangpreempt",
     event=EVENT_PREEMPTED,
     from_queues=own_queue,
-    from_jobs=permissive_less_important_jobs,
+    from_jobs=(less_important_jobs, permissive_jobs),
     approval=UNIFIED_EVICTABLE,
     across_queues=False,
     order=BundleOrder(by_job_order),
@@ -140,7 +138,7 @@ GANG_RECLAIM: Final = EvictionPolicy(
     action="gangreclaim",
     event=EVENT_RECLAIMED,
     from_queues=other_queues,
-    from_jobs=permissive_jobs,
+    from_jobs=(permissive_jobs,),
     approval=UNIFIED_EVICTABLE,
     across_queues=True,
     order=BundleOrder(by_victim_queue_order),

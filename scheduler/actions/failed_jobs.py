@@ -32,10 +32,11 @@ class FailedJobs:
     """The failed searches of one action. They hold until the session changes."""
 
     def __init__(self, session: Session, action: str, points: Collection[ExtensionPoint]) -> None:
-        """``points``: the extension points that the action asks about jobs and tasks, besides readiness."""
+        """``points``: the extension points that the action asks about jobs and tasks, besides readiness. Empty: no
+        searches are compared."""
         self._session = session
         self._result = f"demand of {action}"
-        self._by_demand = all(map(session.answers_by_demand, (JOB_READY, JOB_PIPELINED, *points)))
+        self._by_demand = bool(points) and all(map(session.answers_by_demand, (JOB_READY, JOB_PIPELINED, *points)))
         self._failed: dict[JobDemand, FailedSearch] = {}
 
     def demand(self, job: Job, tasks: Sequence[Task]) -> JobDemand | None:

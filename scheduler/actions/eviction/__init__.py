@@ -1,1 +1,1 @@
-"""Makes room by evictions: which tasks are candidates, which are evicted, and for what."""
+"""The search for evictions that make room: ``solver`` is its frame, ``policy`` what it is asked to do."""

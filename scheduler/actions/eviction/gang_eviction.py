@@ -165,7 +165,7 @@ class _Plan:
         return self._rules.would_be_reclaimed(self._job, bundle.tasks)
 
     def _evict_for(self, task: Task, row: int) -> bool:
-        """Evict restored bundles until quota and filters admit a task to a node. Returns whether they do.
+        """Evicts restored bundles until quota and filters admit a task to a node. Returns whether they do.
 
         It is not known which eviction helps: bundles on the node are tried before others, whole gangs last, and those
         that turn out to be unnecessary are restored.
@@ -193,7 +193,7 @@ class _Plan:
         return True
 
     def _restore_if_admitted(self, bundle: Bundle, task: Task, row: int) -> None:
-        """Restore an evicted bundle if quota and filters admit the task nevertheless."""
+        """Restores an evicted bundle if quota and filters admit the task nevertheless."""
         self._restore(bundle)
         if not self._admitted(task, row):
             self._evict(bundle)

@@ -125,7 +125,7 @@ class Slots:
         return result
 
     def confine(self, rows: Rows) -> None:
-        """Count only the slots of these nodes from now on."""
+        """Counts only the slots of these nodes from now on."""
         self._totals = self._sums(rows)
 
     @property
@@ -142,7 +142,7 @@ class Slots:
         return all(total >= asked.number for total, asked in zip(self._sums(rows), self._classes, strict=True))
 
     def add_freed(self, row: int, amount: Vector) -> None:
-        """Add the amounts that an eviction frees on a node that is counted."""
+        """Adds the amounts that an eviction frees on a node that is counted."""
         self._future[:, row] += amount
         for i, asked in enumerate(self._classes):
             if asked.usable[row]:

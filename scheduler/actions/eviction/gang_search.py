@@ -26,7 +26,7 @@ FIRST_CHUNK: Final = 64
 
 
 class GangSearch:
-    """Searches room for gangs."""
+    """Finds room for gangs."""
 
     def __init__(self, rules: EvictionRules, order: BundleOrder) -> None:
         self._rules = rules

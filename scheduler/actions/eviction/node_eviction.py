@@ -128,7 +128,7 @@ class NodeEviction:
             candidates = [task for task in candidates if task.uid not in gone]
 
     def _pipeline(self) -> bool:
-        """Pipeline the task onto the node. Returns False if a plugin's books refuse it, or if an evicted task would
+        """Pipelines the task onto the node. Returns False if a plugin's books refuse it, or if an evicted task would
         come back at once."""
         if any(map(self._futile, list(self._evicted))):
             return False

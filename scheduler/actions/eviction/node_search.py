@@ -25,7 +25,7 @@ MORE_ORDERS: Final = 64
 
 
 class NodeSearch:
-    """Searches room for single tasks, and remembers the nodes where there is none."""
+    """Finds room for single tasks, and remembers the nodes where there is none."""
 
     def __init__(self, rules: EvictionRules, order: NodeOrder) -> None:
         self.rules = rules
@@ -51,10 +51,8 @@ class NodeSearch:
     def impossible(self, demand: Hashable, protection: Protection | None) -> Mask:
         """Returns the nodes that evictions cannot open for a demand under a protection. The search sets those that it
         finds."""
-        known = self._impossible.get((demand, protection))
-        if known is None:
-            known = self._impossible[demand, protection] = np.zeros(len(self.rules.session.nodes), dtype=bool)
-        return known
+        unknown = np.zeros(len(self.rules.session.nodes), dtype=bool)
+        return self._impossible.setdefault((demand, protection), unknown)
 
     def forget_failures(self) -> None:
         self._impossible.clear()

@@ -23,7 +23,6 @@ from scheduler.framework.extension import ALLOCATABLE, EvictionContext, Extensio
 from scheduler.framework.session import Session
 from scheduler.framework.statement import Statement
 
-PROTECTIONS = tuple(Protection)
 DEFAULT_MAX_DOMAINS = 8
 
 
@@ -80,8 +79,8 @@ class EvictionPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """For whom: returns whether the action evicts for a starving job."""
     from_queues: Callable[[Session, Queue], Mask]
     """Who may give: returns the candidates that may be evicted for a queue, as far as queues and Pods say."""
-    from_jobs: Callable[[Session, Job], Mask] | None = None
-    """Of which jobs: returns the candidates that may be evicted for a job. None: of all jobs."""
+    from_jobs: tuple[Callable[[Session, Job], Mask], ...] = ()
+    """Of which jobs: each returns the candidates that may be evicted for a job."""
     approval: ExtensionPoint
     """Who must not: the extension point at which plugins approve victims."""
     across_queues: bool
@@ -99,8 +98,13 @@ class EvictionPolicy(msgspec.Struct, frozen=True, kw_only=True):
 
     def may_give(self, session: Session, job: Job) -> Mask:
         """Returns the candidates that may be evicted for a job, as far as queues, jobs and Pods say."""
-        scope = self.from_queues(session, session.queues[job.queue])
-        return scope if self.from_jobs is None else scope & self.from_jobs(session, job)
+        return self.of_jobs(session, job, self.from_queues(session, session.queues[job.queue]))
+
+    def of_jobs(self, session: Session, job: Job, scope: Mask) -> Mask:
+        """Returns the candidates of a mask whose jobs may give."""
+        for given in self.from_jobs:
+            scope = scope & given(session, job)
+        return scope
 
 
 class Preemptor(msgspec.Struct, frozen=True):
@@ -114,6 +118,8 @@ class Preemptor(msgspec.Struct, frozen=True):
 
     @property
     def classes(self) -> tuple[TaskClass, ...]:
+        if len(self.tasks) == 1:
+            return (self.tasks[0].cls,)
         return tuple({task.cls.id: task.cls for task in self.tasks}.values())
 
 
@@ -125,12 +131,10 @@ class EvictionRules:
         self.policy = policy
         self.guard = session.once(DeservedGuard)
         """What other queues keep."""
-
-    @property
-    def protections(self) -> tuple[Protection | None, ...]:
+        keeps = policy.across_queues and self.guard.active
+        self.protections: tuple[Protection | None, ...] = tuple(Protection) if keeps else (None,)
         """How much other queues keep, the strictest first; None: nothing, because victims belong to the same queue, or
         no plugin divides the cluster among queues."""
-        return PROTECTIONS if self.policy.across_queues and self.guard.active else (None,)
 
     def approved(self, preemptor: Task | EvictionContext, candidates: Sequence[Task]) -> list[Task]:
         """Returns the candidates that plugins approve as victims. Their answer about one depends on those before."""

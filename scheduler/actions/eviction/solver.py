@@ -98,16 +98,15 @@ class Solver:
         self._search = GangSearch(rules, order) if isinstance(order, BundleOrder) else NodeSearch(rules, order)
         self._failed: set[Hashable] = set()
         """Demands for which there is no room. They hold until the session changes."""
-        self._failed_jobs = FailedJobs(session, policy.action, policy.asked_of_jobs) if policy.asked_of_jobs else None
+        self._failed_jobs = FailedJobs(session, policy.action, policy.asked_of_jobs)
 
     @cached_property
     def _from_queues(self) -> Mask:
         return self._policy.from_queues(self._session, self._queue)
 
     def _scope(self, job: Job) -> Mask:
-        """Returns the candidates that may be evicted for a job (``EvictionPolicy.may_give``)."""
-        from_jobs = self._policy.from_jobs
-        return self._from_queues if from_jobs is None else self._from_queues & from_jobs(self._session, job)
+        """Returns the candidates that may be evicted for a job."""
+        return self._policy.of_jobs(self._session, job, self._from_queues)
 
     def serve(self, job: Job) -> None:
         """Evicts for a job, if that makes enough room for it."""
@@ -138,8 +137,8 @@ class Solver:
         """Evicts for one task after another until the job starves no longer. Takes all back if the job is not ready
         then, or if no eviction is needed: it is left to allocate."""
         session, tasks, failed = self._session, self._pending_tasks(job), self._failed_jobs
-        demand = failed.demand(job, tasks) if failed is not None else None
-        if failed is not None and failed.repeat(demand, job, tasks):
+        demand = failed.demand(job, tasks)
+        if failed.repeat(demand, job, tasks):
             return
         scope = self._scope(job)
         statement = session.statement()
@@ -153,15 +152,13 @@ class Solver:
                 placed.add(task.uid)
         if statement.evicts and session.job_pipelined(job):
             statement.commit()
-            if failed is not None:
-                failed.clear()
+            failed.clear()
             return
         if statement:
             statement.discard()
             self._forget_failures()
-        if failed is not None:
-            nodes = {i: job.transaction[task.uid] for i, task in enumerate(tasks) if task.uid in placed}
-            failed.add(demand, FailedSearch(nodes))
+        nodes = {i: job.transaction[task.uid] for i, task in enumerate(tasks) if task.uid in placed}
+        failed.add(demand, FailedSearch(nodes))
 
     def _serve_gang(self, job: Job) -> None:
         """Evicts for all waiting tasks of the job at once."""
