@@ -60,7 +60,6 @@ from scheduler.framework.configuration import Configuration
 
 T = TypeVar("T", bound=KubeObject)
 T_contra = TypeVar("T_contra", bound=KubeObject, contravariant=True)
-V = TypeVar("V")
 
 
 class Table(Protocol[T_contra]):
@@ -135,16 +134,16 @@ class ClusterCache:
         self._add(POD, self._pods)
         self._add(POD_GROUP, self._jobs)
         self._add(QUEUE, self._queues)
-        self._add(NODE, FunctionTable(self._upsert_node, partial(self._count, self._nodes.delete)))
+        self._add(NODE, FunctionTable(self._upsert_node, self._delete_node))
         self._add(PRIORITY_CLASS, FunctionTable(self._upsert_priority, self._delete_priority))
-        self._add(HYPER_NODE, FunctionTable(self._upsert_hyper_node, partial(self._count, self._hyper_nodes.delete)))
+        self._add(HYPER_NODE, FunctionTable(self._upsert_hyper_node, self._delete_hyper_node))
         self._add(CONFIG_MAP, FunctionTable(self._upsert_config_map, self._whole_of(CONFIG_MAP).delete))
         self._add(RESOURCE_CLAIM, FunctionTable(self._upsert_claim, self._delete_claim))
         if self._shard is not None:
-            self._add(NODE_SHARD, FunctionTable(self._upsert_shard, partial(self._count, self._shard.shards.delete)))
+            self._add(NODE_SHARD, FunctionTable(self._upsert_shard, self._delete_shard))
         for kind in SELECTING:
-            upsert, delete = partial(self._selections.upsert, kind), partial(self._selections.delete, kind)
-            self._tables[kind] = FunctionTable(partial(self._count, upsert), partial(self._count, delete))
+            upsert, delete = partial(self._upsert_selecting, kind), partial(self._delete_selecting, kind)
+            self._tables[kind] = FunctionTable(upsert, delete)
 
     def _add(self, kind: Kind[T], table: Table[T]) -> None:
         self._tables[kind] = table
@@ -187,6 +186,9 @@ class ClusterCache:
         for key, problem in config_map_problems(obj.metadata.name, obj.data or {}):
             self._malformed.add(f"data[{key}]", problem)
 
+    def _delete_node(self, name: str) -> None:
+        self._increment_if(self._nodes.delete(name))
+
     def _upsert_priority(self, obj: PriorityClass) -> None:
         if self._priorities.upsert(obj):
             self._jobs.update_priorities()
@@ -200,10 +202,16 @@ class ClusterCache:
     def _upsert_hyper_node(self, obj: HyperNode) -> None:
         self._record_result(*self._hyper_nodes.upsert(obj))
 
+    def _delete_hyper_node(self, name: str) -> None:
+        self._increment_if(self._hyper_nodes.delete(name))
+
     def _upsert_shard(self, obj: NodeShard) -> None:
         if self._shard is not None and self._shard.shards.upsert(obj):
             self._version.increment()
             self._version.arrived()
+
+    def _delete_shard(self, name: str) -> None:
+        self._increment_if(self._shard is not None and self._shard.shards.delete(name))
 
     def _record_result(self, changed: bool, faults: Mapping[str, str]) -> None:
         self._increment_if(changed)
@@ -218,9 +226,11 @@ class ClusterCache:
         if self._whole_of(RESOURCE_CLAIM).delete(key):
             self._pods.claim_changed(key)
 
-    def _count(self, change: Callable[[V], bool], given: V) -> None:
-        """Makes a change, and counts it as an opening if there was anything to change."""
-        self._increment_if(change(given))
+    def _upsert_selecting(self, kind: Kind, obj: KubeObject) -> None:
+        self._increment_if(self._selections.upsert(kind, obj))
+
+    def _delete_selecting(self, kind: Kind, key: str) -> None:
+        self._increment_if(self._selections.delete(kind, key))
 
     def _increment_if(self, changed: bool) -> None:
         if changed:

@@ -19,15 +19,15 @@ class ObjectTable(SnapshotDict[T]):
         super().__init__()
         self._kind = kind
         self._version = version
-        self._confirmed: dict[str, int] = {}
-        """Key -> resource version that the API server returned and the watch has not delivered yet."""
+        self._confirmed: dict[str, int] | None = None
+        """Key -> resource version that the API server returned and the watch has not delivered yet. None until there
+        is one: copies of simulated clusters have less to copy then."""
 
     def upsert(self, obj: T) -> None:
         """Stores an object, unless the API server has returned a newer version already (``confirm``)."""
         key = self._kind.key(obj.metadata.namespace, obj.metadata.name)
-        confirmed = self._confirmed.get(key) if self._confirmed else None
-        if confirmed is not None:
-            if resource_version(obj) < confirmed:
+        if self._confirmed and key in self._confirmed:
+            if resource_version(obj) < self._confirmed[key]:
                 return
             del self._confirmed[key]
         self[key] = obj
@@ -38,7 +38,8 @@ class ObjectTable(SnapshotDict[T]):
         """Removes an object. Returns whether it was there."""
         if self.pop(key) is None:
             return False
-        self._confirmed.pop(key, None)
+        if self._confirmed:
+            self._confirmed.pop(key, None)
         self._version.increment()
         self._version.opened()
         return True
@@ -51,6 +52,8 @@ class ObjectTable(SnapshotDict[T]):
         if old is None or old.metadata.uid != obj.metadata.uid or resource_version(old) >= version:
             return False
         self[key] = obj
+        if self._confirmed is None:
+            self._confirmed = {}
         self._confirmed[key] = version
         return True
 

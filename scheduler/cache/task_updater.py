@@ -72,11 +72,11 @@ class TaskUpdater:
         meta = pod.metadata
         ours = pod.spec.scheduler_name in self._names
         if not ours and not pod.spec.node_name:
-            self.remove(meta.namespace, meta.name)
+            self._remove(self._tasks.get(meta.namespace, meta.name))
             return
         old = self._tasks.get(meta.namespace, meta.name)
         if old is not None and old.uid != uid_of(meta):
-            self.remove(meta.namespace, meta.name)
+            self._remove(old)
             old = None
         try:
             cls = self._class(pod, old)
@@ -105,11 +105,9 @@ class TaskUpdater:
     def delete(self, key: str) -> None:
         """Removes the task of a deleted Pod, by ``namespace/name``."""
         namespace, _, name = key.partition("/")
-        self.remove(namespace, name)
+        self._remove(self._tasks.get(namespace, name))
 
-    def remove(self, namespace: str, name: str) -> None:
-        """Removes the task of a Pod that no longer matters, if there is one."""
-        task = self._tasks.get(namespace, name)
+    def _remove(self, task: Task | None) -> None:
         if task is not None:
             self._tasks.replace(task, None)
             if holds_node(task):
