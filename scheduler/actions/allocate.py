@@ -145,8 +145,8 @@ class Allocate:
         return True
 
     def _needs_all(self, job: Job, classes: int) -> bool:
-        """Whether a job may need tasks of all its classes to become ready. If it can do without some, the search goes
-        on after a failure, so only a few classes are tried at once."""
+        """Returns whether a job may need tasks of all its classes to become ready. If it can do without some, the
+        search goes on after a failure, so only a few classes are tried at once."""
         return job.min_member >= job.size or (classes <= FIRST_COST and self._session.job_missing(job) > 1)
 
     def _count_failure(self, job: Job, tasks: Sequence[Task]) -> None:
@@ -173,7 +173,7 @@ class Allocate:
         self._failed.add(self._failed.demand(job, tasks), found)
 
     def _place(self, queue: Queue, job: Job) -> Statement | None:
-        """Place tasks of the job until it is ready or cannot become ready."""
+        """Places tasks of the job until it is ready or cannot become ready."""
         work = self._work[job.key]
         if job.has_sub_groups or job.has_tier_limit:
             # Tasks are tried in several HyperNodes; gates are removed once, before that.

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from scheduler import __version__
-from scheduler.framework.external_calls import Reply, Request
+from scheduler.framework.external_calls import ExternalReply, ExternalRequest
 
 if TYPE_CHECKING:
     import aiohttp
@@ -30,7 +30,7 @@ class HttpCalls:
         self._session: aiohttp.ClientSession | None = None
         self._lock = threading.Lock()
 
-    def post(self, requests: Sequence[Request]) -> Sequence[Reply]:
+    def post(self, requests: Sequence[ExternalRequest]) -> Sequence[ExternalReply]:
         """Sends the requests concurrently; returns the replies in order. Errors are returned as replies."""
         if not requests:
             return []
@@ -40,7 +40,7 @@ class HttpCalls:
             return future.result(max(request.timeout for request in requests) + _GRACE)
         except Exception as error:  # errors of external programs do not end a session
             future.cancel()
-            return [Reply(problem=f"{type(error).__name__}: {error}", silent=True)] * len(requests)
+            return [ExternalReply(problem=f"{type(error).__name__}: {error}", silent=True)] * len(requests)
 
     def close(self) -> None:
         """Closes the connections and stops the thread."""
@@ -60,7 +60,7 @@ class HttpCalls:
                 threading.Thread(target=self._loop.run_forever, name="external-calls", daemon=True).start()
             return self._loop
 
-    async def _post_all(self, requests: Sequence[Request]) -> list[Reply]:
+    async def _post_all(self, requests: Sequence[ExternalRequest]) -> list[ExternalReply]:
         import aiohttp  # imported on first use, since most sessions make no calls and commands must start quickly
 
         if self._session is None:
@@ -72,7 +72,7 @@ class HttpCalls:
         return await asyncio.gather(*(_post(self._session, request) for request in requests))
 
 
-async def _post(session: "aiohttp.ClientSession", request: Request) -> Reply:
+async def _post(session: "aiohttp.ClientSession", request: ExternalRequest) -> ExternalReply:
     import aiohttp
 
     timeout = aiohttp.ClientTimeout(total=request.timeout, ceil_threshold=1e9)
@@ -82,11 +82,11 @@ async def _post(session: "aiohttp.ClientSession", request: Request) -> Reply:
             async for chunk in response.content.iter_any():
                 body += chunk
                 if len(body) > MAX_RESPONSE_BYTES:
-                    return Reply(problem=f"an answer of more than {MAX_RESPONSE_BYTES} bytes")
+                    return ExternalReply(problem=f"an answer of more than {MAX_RESPONSE_BYTES} bytes")
             if response.status != 200:
-                return Reply(problem=f"status {response.status}")
-            return Reply(bytes(body))
+                return ExternalReply(problem=f"status {response.status}")
+            return ExternalReply(bytes(body))
     except TimeoutError:
-        return Reply(problem=f"no answer within {request.timeout:g} s", silent=True)
+        return ExternalReply(problem=f"no answer within {request.timeout:g} s", silent=True)
     except (aiohttp.ClientError, OSError, ValueError) as error:
-        return Reply(problem=str(error) or type(error).__name__, silent=True)
+        return ExternalReply(problem=str(error) or type(error).__name__, silent=True)

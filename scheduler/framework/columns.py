@@ -157,7 +157,7 @@ def is_grouped_score(it: Score) -> TypeGuard[GroupedScore]:
 
 
 def is_costly(it: Filter) -> bool:
-    """Whether a Filter is Costly."""
+    """Returns whether a Filter is Costly."""
     return hasattr(it, "costly")
 
 

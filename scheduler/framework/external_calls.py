@@ -10,7 +10,7 @@ from typing import Final, Protocol
 import msgspec
 
 
-class Request(msgspec.Struct, frozen=True):
+class ExternalRequest(msgspec.Struct, frozen=True):
     """A POST request with a JSON body."""
 
     url: str
@@ -19,7 +19,7 @@ class Request(msgspec.Struct, frozen=True):
     """The seconds within which the whole reply must arrive."""
 
 
-class Reply(msgspec.Struct, frozen=True):
+class ExternalReply(msgspec.Struct, frozen=True):
     """The reply to a request."""
 
     body: bytes = b""
@@ -32,14 +32,14 @@ class Reply(msgspec.Struct, frozen=True):
 class ExternalCalls(Protocol):
     """Carries out requests."""
 
-    def post(self, requests: Sequence[Request]) -> Sequence[Reply]:
+    def post(self, requests: Sequence[ExternalRequest]) -> Sequence[ExternalReply]:
         """Returns the reply to each request, in their order. Requests may be sent concurrently. The call blocks until
         all have arrived, and raises no exception."""
 
 
 class _NoExternalCalls:
-    def post(self, requests: Sequence[Request]) -> Sequence[Reply]:
-        return [Reply(problem="other programs are not asked here", silent=True)] * len(requests)
+    def post(self, requests: Sequence[ExternalRequest]) -> Sequence[ExternalReply]:
+        return [ExternalReply(problem="other programs are not asked here", silent=True)] * len(requests)
 
 
 NO_EXTERNAL_CALLS: Final[ExternalCalls] = _NoExternalCalls()

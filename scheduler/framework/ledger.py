@@ -26,7 +26,7 @@ class Ledger(ABC, Generic[Held]):
     # --- steps of a plugin ---
     @abstractmethod
     def concerns(self, cls: TaskClass) -> bool:
-        """Whether tasks of a class use devices of this ledger."""
+        """Returns whether tasks of a class use devices of this ledger."""
 
     @abstractmethod
     def _take(self, job: Job, task: Task, row: int, *, pipelined: bool) -> None:

@@ -73,7 +73,7 @@ def create(factory: Callable[..., T], arguments: Arguments) -> T:
 
 
 def _takes_none(factory: Callable[..., object]) -> bool:
-    """Whether this is a class without ``__init__``."""
+    """Returns whether this is a class without ``__init__``."""
     bases = [base for base in getattr(factory, "__mro__", ()) if base not in _BASES]
     return bool(bases) and not any("__init__" in vars(base) for base in bases)
 

@@ -72,7 +72,7 @@ class _Namespace:
             self._costs[key in self._in_turn] -= 1
 
     def waits_for_turn(self) -> bool:
-        """Whether a class was left out that had no turn yet."""
+        """Returns whether a class was left out that had no turn yet."""
         return any(not tried and key not in self.turns for key, tried in self.admitted.items())
 
 

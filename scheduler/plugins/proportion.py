@@ -41,7 +41,7 @@ from scheduler.plugins.support.queues.refusals import QUOTA_INSUFFICIENT, not_ad
 
 
 @dataclass(slots=True)
-class QueueShare:
+class ProportionBook:
     """The books of one queue."""
 
     queue: Queue
@@ -104,7 +104,7 @@ class Proportion:
         return self._shares.most(context, candidates)
 
     @staticmethod
-    def _open_books(session: Session) -> dict[str, QueueShare]:
+    def _open_books(session: Session) -> dict[str, ProportionBook]:
         present = session.queues_with_jobs()
         limits = flat_limits(session)
         books = {}
@@ -112,7 +112,7 @@ class Proportion:
             if name not in present:
                 continue
             queue = session.queues[name]
-            books[name] = QueueShare(
+            books[name] = ProportionBook(
                 queue=queue,
                 guarantee=queue.guarantee,
                 limit=limits[name],
@@ -286,7 +286,7 @@ def within(allocated: Vector, deserved: Vector) -> bool:
     return not over.any()
 
 
-def divide(total: Vector, books: Sequence[QueueShare]) -> None:
+def divide(total: Vector, books: Sequence[ProportionBook]) -> None:
     """Sets ``deserved`` of all queues. Each round divides the remainder by weight, and limits each queue to its limit
     and its request, but not below its guarantee. It ends when all queues are satisfied or nothing remains. Within a
     round all queues use the remainder from before the round."""

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 
 import msgspec
 
-from scheduler.framework.external_calls import ExternalCalls, Reply, Request
+from scheduler.framework.external_calls import ExternalCalls, ExternalReply, ExternalRequest
 from scheduler.record.frames import Answered
 
 _DIGEST = 16
 """Bytes."""
-_UNKNOWN = Reply(problem="not asked when this was recorded", silent=True)
+_UNKNOWN = ExternalReply(problem="not asked when this was recorded", silent=True)
 
 
 class RecordedExternalCalls:
@@ -26,7 +26,7 @@ class RecordedExternalCalls:
         self._external_calls = external_calls
         self._answered = answered
 
-    def post(self, requests: Sequence[Request]) -> Sequence[Reply]:
+    def post(self, requests: Sequence[ExternalRequest]) -> Sequence[ExternalReply]:
         replies = self._external_calls.post(requests)
         for request, reply in zip(requests, replies, strict=True):
             self._answered.questions.append(_question(request))
@@ -38,24 +38,24 @@ class ReplayedExternalCalls:
     """Replies as recorded; a request that was not recorded gets no answer."""
 
     def __init__(self, answered: Answered) -> None:
-        replies = [Reply(*reply) for reply in answered.replies]
-        self._to: dict[bytes, deque[Reply]] = {}
+        replies = [ExternalReply(*reply) for reply in answered.replies]
+        self._to: dict[bytes, deque[ExternalReply]] = {}
         for question, reply in zip(answered.questions, replies, strict=False):
             self._to.setdefault(question, deque()).append(reply)
         self._in_order = iter([] if answered.questions else replies)
         """The replies of a recording that was made before requests were recorded."""
 
-    def post(self, requests: Sequence[Request]) -> Sequence[Reply]:
+    def post(self, requests: Sequence[ExternalRequest]) -> Sequence[ExternalReply]:
         return [self._reply(request) for request in requests]
 
-    def _reply(self, request: Request) -> Reply:
+    def _reply(self, request: ExternalRequest) -> ExternalReply:
         replies = self._to.get(_question(request))
         if replies is None:
             return next(self._in_order, _UNKNOWN)
         return replies.popleft() if len(replies) > 1 else replies[0]
 
 
-def _question(request: Request) -> bytes:
+def _question(request: ExternalRequest) -> bytes:
     try:
         asked = msgspec.json.encode(msgspec.json.decode(request.body), order="sorted")
     except (msgspec.MsgspecError, RecursionError):

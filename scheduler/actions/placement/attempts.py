@@ -57,18 +57,18 @@ class HyperNodeAttempts:
         return [hn for hn, enough in zip(filled, (room >= need).tolist(), strict=True) if enough]
 
     def start(self) -> None:
-        """Start an attempt: discard what earlier attempts recorded on the job."""
+        """Starts an attempt: discards what earlier attempts recorded on the job."""
         self._job.fit_errors, self._job.transaction = dict(self._errors), dict(self._given)
 
     def record_failure(self, hyper_node: HyperNode, placed: int) -> None:
-        """Record that the attempt failed and was discarded."""
+        """Records that the attempt failed and was discarded."""
         if self._closest is None or placed > self._closest.placed:
             self._closest = _FailedAttempt(hyper_node, placed, self._job.fit_errors, self._job.transaction)
 
     def explain_failure(
         self, tasks: Sequence[Task], hyper_nodes: Sequence[HyperNode], limit: int | None, need: int
     ) -> None:
-        """Record on the job why no HyperNode holds its tasks.
+        """Records on the job why no HyperNode holds its tasks.
 
         ``need``: how many of the tasks have to be placed together. ``limit``: the highest allowed tier; None: the
         search was not limited, and the fit errors say enough. ``hyper_nodes``: empty if plugins excluded all.

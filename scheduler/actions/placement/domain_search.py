@@ -27,7 +27,7 @@ from scheduler.framework.statement import Statement
 MAX_COMPARED = 8
 """The number of HyperNodes of one gradient that are tried for a job with sub-groups, to find the best."""
 PendingBySubJob = dict[str, PendingTasks]
-"""Key of a sub-job -> its tasks that remain to be placed."""
+"""The tasks that remain to be placed, by the key of their sub-job."""
 
 
 @dataclass(slots=True)
@@ -49,7 +49,7 @@ class DomainSearch:
         self._placer = placer
 
     def place(self, queue: Queue, job: Job, work: PendingBySubJob) -> Placement | None:
-        """Place tasks of a job until it is ready, or is ready once terminating tasks end. Returns None if no allowed
+        """Places tasks of a job until it is ready, or is ready once terminating tasks end. Returns None if no allowed
         HyperNode can hold it."""
         session, top = self._session, self._session.hyper_nodes.top
         gradients = session.gradients(job, top)
@@ -101,7 +101,7 @@ class DomainSearch:
     def _place_within(
         self, queue: Queue, job: Job, work: PendingBySubJob, hyper_node: HyperNode, attempts: HyperNodeAttempts
     ) -> Placement | None:
-        """Place sub-jobs one by one, each in a HyperNode below the given one, until the job is ready."""
+        """Places sub-jobs one by one, each in a HyperNode below the given one, until the job is ready."""
         session = self._session
         before = _placed(job)
         attempts.start()
@@ -135,7 +135,7 @@ class DomainSearch:
     def _place_sub_job(
         self, queue: Queue, job: Job, sub_job: SubJob, pending: PendingTasks, gradients: Sequence[Sequence[HyperNode]]
     ) -> Placement | None:
-        """Place tasks of a sub-job until it is ready, in the best HyperNode of the first gradient that can hold it."""
+        """Places tasks of a sub-job until it is ready, in the best HyperNode of the first gradient that can hold it."""
         session, tasks = self._session, pending.remaining()
         attempts = HyperNodeAttempts(session, job, sub_job)
         nominated = self._place_on_nominated(queue, job, sub_job, pending.copy(), gradients)
@@ -167,7 +167,7 @@ class DomainSearch:
         hyper_node: HyperNode,
         attempts: HyperNodeAttempts,
     ) -> Placement | None:
-        """Place tasks of a sub-job on the nodes of one HyperNode."""
+        """Places tasks of a sub-job on the nodes of one HyperNode."""
         session = self._session
         before = _placed(job)
         statement = session.statement()
@@ -182,7 +182,7 @@ class DomainSearch:
     def _place_on_nominated(
         self, queue: Queue, job: Job, sub_job: SubJob, pending: PendingTasks, gradients: Sequence[Sequence[HyperNode]]
     ) -> Placement | None:
-        """Place tasks on their nominated nodes, if all tasks have one and one allowed HyperNode holds these nodes."""
+        """Places tasks on their nominated nodes, if all tasks have one and one allowed HyperNode holds these nodes."""
         index, tasks = self._session.nodes.index, pending.remaining()
         if not all(task.nominated in index for task in tasks):
             return None

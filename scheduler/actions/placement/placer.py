@@ -102,13 +102,13 @@ class Placer:
     """Places tasks in one session."""
 
     def __init__(self, session: Session, *, remember_failures: bool) -> None:
-        """``remember_failures``: if a task fits on no node, skip the other tasks of its role."""
+        """``remember_failures``: whether the other tasks of a role are skipped if one of them fits on no node."""
         self._session = session
         self._remember_failures = remember_failures
 
     def place(self, scope: PlacementScope, pending: PendingTasks, statement: Statement) -> Task | None:
-        """Place tasks until the job (or the sub-job) is ready or cannot become ready. Returns the first task that found
-        no node."""
+        """Places tasks until the job (or the sub-job) is ready or cannot become ready. Returns the first task that
+        found no node."""
         session, job, sub_job = self._session, scope.job, scope.sub_job
         failed: Task | None = None
         session.placing = sub_job
@@ -161,12 +161,12 @@ class Placer:
         return failed
 
     def _pipelined_enough(self, job: Job, sub_job: SubJob | None) -> bool:
-        """Whether the job only waits for terminating tasks. Pipelining more of its tasks would withhold resources from
-        other jobs, although the next session places the job again."""
+        """Returns whether the job only waits for terminating tasks. Pipelining more of its tasks would withhold
+        resources from other jobs, although the next session places the job again."""
         return TaskStatus.PIPELINED in job.by_status and self._session.sub_job_pipelined(job, sub_job)
 
     def _place_run(self, scope: PlacementScope, run: Sequence[Task], within: Rows | None, statement: Statement) -> int:
-        """Place the first tasks of a run of equal tasks. Returns how many found a node; 0: the first fits on no
+        """Places the first tasks of a run of equal tasks. Returns how many found a node; 0: the first fits on no
         node."""
         session, job = self._session, scope.job
         task = run[0]
@@ -195,7 +195,7 @@ class Placer:
     def _pipeline_run(
         self, scope: PlacementScope, run: Sequence[Task], within: Rows | None, statement: Statement
     ) -> int:
-        """Pipeline the first tasks of a run of equal tasks that fits nowhere now, until the job waits for terminating
+        """Pipelines the first tasks of a run of equal tasks that fits nowhere now, until the job waits for terminating
         tasks only. Returns how many found a node. Raises AllocationError if a plugin refuses the first."""
         job, view = scope.job, self._session.view(run[0].cls, scope.job)
         for placed, task in enumerate(run):
@@ -215,8 +215,8 @@ class Placer:
     def _pipeline_on_releasing(
         self, scope: PlacementScope, task: Task, within: Rows | None, statement: Statement
     ) -> int:
-        """Pipeline a task that the queue's quota admits once terminating tasks end. Returns how many found a node (0 or
-        1).
+        """Pipelines a task that the queue's quota admits once terminating tasks end. Returns how many found a node (0
+        or 1).
 
         Only nodes where terminating tasks release some of every requested resource are considered: reserving idle nodes
         would withhold them from other queues until the termination ends.
@@ -258,7 +258,7 @@ class Placer:
         return False
 
     def ungate(self, queue: Queue, job: Job, pending: PendingTasks) -> PendingTasks:
-        """Remove the gates of as many tasks as the queue has room for. Returns the tasks that were not gated."""
+        """Removes the gates of as many tasks as the queue has room for. Returns the tasks that were not gated."""
         gated = PendingTasks([task for task in pending.remaining() if task.gated])
         if not gated:
             return pending
@@ -269,7 +269,7 @@ class Placer:
         return PendingTasks([task for task in pending.remaining() if not task.gated])
 
     def _ungate(self, queue: Queue, job: Job, tasks: Sequence[Task]) -> None:
-        """Remove the gate of the first tasks of one class, as many as the queue has room for."""
+        """Removes the gate of the first tasks of one class, as many as the queue has room for."""
         room = self._session.allocatable(queue, job, tasks[0].cls, len(tasks))
         if room > 0:
             self._session.ungate(job, tasks[:room])
@@ -277,7 +277,7 @@ class Placer:
             self._session.refuse_without_reason(ALLOCATABLE, queue, job, tasks[0].cls)
 
     def place_on_nominated(self, scope: PlacementScope, pending: PendingTasks, statement: Statement) -> bool:
-        """Place all remaining tasks on their nominated nodes. Returns False, and places none, if one does not fit."""
+        """Places all remaining tasks on their nominated nodes. Returns False, and places none, if one does not fit."""
         session, job = self._session, scope.job
         for task in pending.remaining():
             allowed = session.allocatable(scope.queue, job, task.cls, 1) > 0
@@ -290,7 +290,7 @@ class Placer:
 
 
 def _can_still_become_ready(job: Job, sub_job: SubJob | None, pending: PendingTasks) -> bool:
-    """Whether the job can still become ready after a task found no node (Volcano's NeedContinueAllocating)."""
+    """Returns whether the job can still become ready after a task found no node (Volcano's NeedContinueAllocating)."""
     if job.min_member == job.size or (sub_job is not None and sub_job.minimum >= len(sub_job.tasks)):
         return False
     if job.has_sub_groups:

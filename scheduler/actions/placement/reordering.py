@@ -19,7 +19,7 @@ from scheduler.framework.session import Session
 from scheduler.framework.statement import Statement
 
 ORDERS: Final = 4
-"""The number of orders tried in addition to task order."""
+"""The number of orders that are tried in addition to task order."""
 
 
 class Reordering:
@@ -32,7 +32,7 @@ class Reordering:
     def place(
         self, scope: PlacementScope, pending: PendingTasks, statement: Statement
     ) -> tuple[Statement, PendingTasks] | None:
-        """Discard a statement in which the gang is not ready, and place its tasks in other orders.
+        """Discards a statement in which the gang is not ready, and places its tasks in other orders.
 
         ``pending``: the tasks as they were before the first attempt. Returns the new statement and the remaining tasks,
         or None if the gang is ready in no order; the job's fit errors are then those of task order.
@@ -71,7 +71,7 @@ class Reordering:
         return None
 
     def _may_fit(self, gang: Sequence[Task]) -> bool:
-        """Whether the tasks differ, and the sum of all nodes' idle amounts is sufficient for them."""
+        """Returns whether the tasks differ, and the sum of all nodes' idle amounts is sufficient for them."""
         if len({task.cls.id for task in gang}) < 2:
             return False
         wanted = np.sum([task.cls.request for task in gang], axis=0)

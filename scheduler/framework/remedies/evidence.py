@@ -25,7 +25,7 @@ from scheduler.framework.statement import AllocationError, Statement
 T = TypeVar("T", bound=KubeObject)
 
 
-class Objects(Protocol):
+class ClusterObjects(Protocol):
     """The objects of a cluster before any change."""
 
     def find(self, kind: Kind, namespace: str, name: str, /) -> Raw | None: ...
@@ -35,7 +35,7 @@ class Objects(Protocol):
     def structs(self, kind: Kind[T], /) -> Iterable[T]: ...
 
 
-class Goal(Protocol):
+class PlacementGoal(Protocol):
     """The goal of explain: the job starts, or one of its Pods gets a node."""
 
     @property
@@ -53,11 +53,11 @@ class Goal(Protocol):
 class Evidence:
     """The input of functions that yield plans."""
 
-    objects: Objects
+    objects: ClusterObjects
     session: Session
     """A closed session, with its books at the end of the session."""
     job: Job
-    goal: Goal
+    goal: PlacementGoal
     gates: Sequence[Gate]
 
     @property

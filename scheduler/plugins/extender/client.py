@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from scheduler.framework.external_calls import ExternalCalls, Reply, Request
+from scheduler.framework.external_calls import ExternalCalls, ExternalReply, ExternalRequest
 from scheduler.plugins.extender.settings import Settings
 
 BATCH: Final = 16
@@ -56,18 +56,18 @@ class ExtenderClient:
         if reply.problem:
             raise self._failure(verb, reply.problem)
 
-    def _post(self, verb: str, bodies: Sequence[bytes]) -> Sequence[Reply]:
+    def _post(self, verb: str, bodies: Sequence[bytes]) -> Sequence[ExternalReply]:
         url = f"{self._settings.prefix}/{verb}"
         if not self._settings.prefix:
-            return [Reply(problem="extender.urlPrefix is missing")] * len(bodies)
+            return [ExternalReply(problem="extender.urlPrefix is missing")] * len(bodies)
         if self._unanswered >= MAX_SILENT:
-            return [Reply(problem=_GIVEN_UP)] * len(bodies)
-        replies = self._external_calls.post([Request(url, body, self._settings.timeout) for body in bodies])
+            return [ExternalReply(problem=_GIVEN_UP)] * len(bodies)
+        replies = self._external_calls.post([ExternalRequest(url, body, self._settings.timeout) for body in bodies])
         for reply in replies:
             self._unanswered = self._unanswered + 1 if reply.silent else 0
         return replies
 
-    def _read(self, verb: str, reply: Reply, answer: type[A]) -> A | NoAnswerError:
+    def _read(self, verb: str, reply: ExternalReply, answer: type[A]) -> A | NoAnswerError:
         if reply.problem:
             return self._failure(verb, reply.problem)
         try:

@@ -11,7 +11,7 @@ import pytest
 from aiohttp import web
 
 from scheduler.cluster.external_calls import HttpCalls
-from scheduler.framework.external_calls import Reply, Request
+from scheduler.framework.external_calls import ExternalReply, ExternalRequest
 from scheduler.record.external_calls import RecordedExternalCalls, ReplayedExternalCalls
 from scheduler.record.frames import Answered, Original, read_frames
 from scheduler.record.replay import replay
@@ -99,26 +99,26 @@ def test_without_an_extender_nothing_of_it_is_kept(tmp_path: Path) -> None:
 
 
 def ask(replies: ReplayedExternalCalls, url: str, body: bytes) -> str:
-    (reply,) = replies.post([Request(url, body, 1.0)])
+    (reply,) = replies.post([ExternalRequest(url, body, 1.0)])
     return reply.problem or reply.body.decode()
 
 
-def heard(*replies: tuple[str, bytes, Reply]) -> Answered:
+def heard(*replies: tuple[str, bytes, ExternalReply]) -> Answered:
     answered = Answered()
 
     class ExternalCalls:
-        def post(self, requests: Any) -> list[Reply]:
+        def post(self, requests: Any) -> list[ExternalReply]:
             return [reply for _, _, reply in replies]
 
-    RecordedExternalCalls(ExternalCalls(), answered).post([Request(url, body, 1.0) for url, body, _ in replies])
+    RecordedExternalCalls(ExternalCalls(), answered).post([ExternalRequest(url, body, 1.0) for url, body, _ in replies])
     return msgspec.msgpack.decode(msgspec.msgpack.encode(answered), type=Answered)
 
 
 def test_a_question_is_known_by_what_is_asked_and_where_in_whatever_order() -> None:
     answered = heard(
-        ("u/v", b'{"a":1,"b":{"c":2,"d":3}}', Reply(b"first")),
-        ("u/w", b'{"a":1}', Reply(b"second")),
-        ("u/w", b'{"a":1}', Reply(problem="status 500")),
+        ("u/v", b'{"a":1,"b":{"c":2,"d":3}}', ExternalReply(b"first")),
+        ("u/w", b'{"a":1}', ExternalReply(b"second")),
+        ("u/w", b'{"a":1}', ExternalReply(problem="status 500")),
     )
     replies = ReplayedExternalCalls(answered)
     assert ask(replies, "u/w", b'{"a":1}') == "second"
@@ -128,7 +128,7 @@ def test_a_question_is_known_by_what_is_asked_and_where_in_whatever_order() -> N
 
 @pytest.mark.parametrize("body", [b'{"a":2}', b"no JSON"])
 def test_what_was_not_asked_then_is_not_answered(body: bytes) -> None:
-    answered = heard(("u", b'{"a":1}', Reply(b"first")))
+    answered = heard(("u", b'{"a":1}', ExternalReply(b"first")))
     assert ask(ReplayedExternalCalls(answered), "u", body) == "not asked when this was recorded"
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from scheduler.framework.configuration import Configuration
 from scheduler.framework.cycle import run_cycle
-from scheduler.framework.external_calls import Reply, Request
+from scheduler.framework.external_calls import ExternalReply, ExternalRequest
 from tests.builders import World, configuration
 
 URL = "http://extender.example.com/v1"
@@ -14,7 +14,7 @@ VERBS = [
     *("onSessionOpen", "onSessionClose", "predicate", "prioritize", "preemptable", "reclaimable", "queueOverused"),
     *("jobEnqueueable", "jobEnqueued", "jobReady", "allocateFunc", "deallocateFunc"),
 ]
-Answer = Callable[[Any], Any] | Mapping[str, Any] | Reply
+Answer = Callable[[Any], Any] | Mapping[str, Any] | ExternalReply
 
 
 class FakeExtender:
@@ -24,19 +24,19 @@ class FakeExtender:
     def __init__(self, **answers: Answer) -> None:
         self.answers = answers
         self.asked: list[tuple[str, Any]] = []
-        self.requests: list[Request] = []
+        self.requests: list[ExternalRequest] = []
 
-    def post(self, requests: Sequence[Request]) -> Sequence[Reply]:
+    def post(self, requests: Sequence[ExternalRequest]) -> Sequence[ExternalReply]:
         self.requests += requests
         return [self._reply(request) for request in requests]
 
-    def _reply(self, request: Request) -> Reply:
+    def _reply(self, request: ExternalRequest) -> ExternalReply:
         verb, question = request.url.rsplit("/", 1)[1], json.loads(request.body)
         self.asked.append((verb, question))
         answer = self.answers.get(verb, {})
         if callable(answer):
             answer = answer(question)
-        return answer if isinstance(answer, Reply) else Reply(json.dumps(answer).encode())
+        return answer if isinstance(answer, ExternalReply) else ExternalReply(json.dumps(answer).encode())
 
     def questions(self, verb: str) -> list[Any]:
         return [question for asked, question in self.asked if asked == verb]

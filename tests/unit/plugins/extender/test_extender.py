@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 
 from scheduler.framework.cycle import open_plugins
-from scheduler.framework.external_calls import Reply
+from scheduler.framework.external_calls import ExternalReply
 from scheduler.framework.session import Session
 from tests.builders import World, amounts, group, node, pod, pods
 from tests.unit.plugins.extender.extenders import URL, VERBS, FakeExtender, conf, schedule
 
-SILENT = Reply(problem="no answer within 1 s", silent=True)
-REFUSED = Reply(problem="status 500")
+SILENT = ExternalReply(problem="no answer within 1 s", silent=True)
+REFUSED = ExternalReply(problem="status 500")
 
 
 def two_nodes(*objects: Any) -> World:
@@ -277,7 +277,7 @@ def test_field_names_in_answers_are_case_insensitive() -> None:
     [b"", b"<html>", b"[]", b'{"status": 7}', b'{"code": "x"}', b"7", b"[" * 100_000, b'{"status": "\xff"}'],
 )
 def test_an_invalid_answer_is_ignored_and_reported(body: bytes) -> None:
-    extender = FakeExtender(predicate=Reply(body))
+    extender = FakeExtender(predicate=ExternalReply(body))
     world = schedule(two_nodes(gang(1)), conf("predicate"), extender)
     assert world.bound == {}
     assert problems(world)[0].startswith(
@@ -286,7 +286,7 @@ def test_an_invalid_answer_is_ignored_and_reported(body: bytes) -> None:
 
 
 def test_null_is_an_empty_answer() -> None:
-    world = schedule(two_nodes(gang(1)), conf("predicate"), FakeExtender(predicate=Reply(b"null")))
+    world = schedule(two_nodes(gang(1)), conf("predicate"), FakeExtender(predicate=ExternalReply(b"null")))
     assert world.bound == {"g-0": "n1"}
 
 
