@@ -50,7 +50,7 @@ def _scores(session: Session, job: Job, cls: TaskClass, rows: Rows, ahead: Mappi
     for tier in session.functions(SCORE):
         for function in tier:
             plugin = session.plugin_of(function)
-            for score in function(cls, job):
+            for score in session.call(SCORE, function, cls, job):
                 values = score.values(rows, counts if score.scope is Scope.NODE else None)
                 result[plugin] = result.get(plugin, np.zeros(len(rows))) + values
     return result

@@ -222,7 +222,7 @@ class Answers(PluginFunctions):
             self._fail(point, function, error, cls, job)
         return result
 
-    def _fail_column(self, column: object, method: str, error: Exception, row: int | None = None) -> NoReturn:
+    def fail_column(self, column: object, method: str, error: Exception, row: int | None = None) -> NoReturn:
         """Raises an exception of a Filter or Score, or of the use of its answer, as a PluginError. See
         ``ColumnFailure``."""
         for function, point, returned in self._returned:

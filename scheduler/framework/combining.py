@@ -1,6 +1,6 @@
 """Combines the answers of several plugins: the functions of an extension point, tier by tier."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NoReturn
 
 import numpy as np
@@ -142,7 +142,8 @@ class PluginFunctions:
                         answer = function(*arguments)
                         if not isinstance(answer, point.gives):
                             self._wrong_answer(function, answer, _named(point.gives))
-                        answers.append(answer)
+                        # The code of a generator runs while it is read.
+                        answers.append(list(answer) if isinstance(answer, Iterator) else answer)
                     return answers
                 case Combine.CALL:
                     for function in functions:

@@ -32,7 +32,7 @@ class Views(Registration):
         super().__init__(tiers)
         self.nodes = nodes
         self.search_durations = SearchDurations()
-        self._search_rules = SearchRules(nodes_limit, self.search_durations, self._fail_column)
+        self._search_rules = SearchRules(nodes_limit, self.search_durations, self.fail_column)
         self.searches = 0
         """How often nodes were searched for tasks of a class so far. Other threads read it: while it grows, the session
         makes progress."""
@@ -118,7 +118,12 @@ class Views(Registration):
 
     def _shared_view(self, cls: TaskClass, filters: Sequence[Filter], scores: Sequence[Score]) -> ClassView:
         """Returns the view of another class if that gives equal answers, else a new one."""
-        identities = [getattr(each, "identity", None) for each in (*filters, *scores)]
+        identities = []
+        try:
+            for each in (*filters, *scores):
+                identities.append(getattr(each, "identity", None))
+        except Exception as error:  # the code of others may raise anything
+            self.fail_column(each, "identity", error)
         shared = None not in identities and not self.functions(BEST_NODE)
         key = (cls.request.tobytes(), cls.best_effort, len(filters), *identities)
         view = self._views_by_identity.get(key) if shared else None

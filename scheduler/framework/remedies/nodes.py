@@ -37,8 +37,11 @@ def passing_nodes(session: Session, filters: list[Filter], taken: NDArray[np.int
     """Returns a mask of shape (nodes,): whether all filters accept one task after ``taken`` tasks of its class."""
     rows: Rows = np.arange(len(session.nodes))
     passes = np.ones(len(rows), dtype=bool)
-    for condition in filters:
-        passes &= condition.room(rows) > (0 if taken is None else taken)
+    try:
+        for condition in filters:
+            passes &= condition.room(rows) > (0 if taken is None else taken)
+    except Exception as error:  # the code of others may raise anything
+        session.fail_column(condition, "room", error)
     return passes
 
 

@@ -1,6 +1,6 @@
 """An exception in a plugin names the plugin, the extension point and the object; its cycle decides nothing."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
@@ -16,7 +16,7 @@ from scheduler.framework import registry
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.cache_requirements import CacheRequirements
 from scheduler.framework.columns import CodedFilter, Counts, MaskFilter, Scope, StaticScore
-from scheduler.framework.extension import PREEMPTABLE, Vote
+from scheduler.framework.extension import DEVICE_FAULTS, HELD_AMOUNTS, NODE_DEVICES, PREEMPTABLE, Vote
 from scheduler.framework.failures import AnswerError, PluginError
 from scheduler.framework.session import Session
 from scheduler.framework.statement import AllocationError
@@ -370,6 +370,30 @@ def test_the_subject_is_what_the_call_is_about(
         World(node("n1", "9c"), node("n2", "9c"), group("g", minimum=2, asks="1c"), pods("p", 2, "1c", "g")).run(conf)
     assert str(raised.value).startswith(f"plugin fake: {expected}")
     assert str(raised.value).endswith("KeyError: 'boom'")
+
+
+def _raising_while_read() -> Iterator[Any]:
+    yield boom()
+
+
+@pytest.mark.parametrize("point", ["held_amounts", "device_faults", "node_devices"])
+def test_a_generator_that_raises_while_it_is_read_is_named(point: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = World(node("n1")).session(
+        fake_plugin(lambda s: getattr(s, f"add_{point}")(_raising_while_read), monkeypatch)
+    )
+    asked = {"held_amounts": HELD_AMOUNTS, "device_faults": DEVICE_FAULTS, "node_devices": NODE_DEVICES}[point]
+    with pytest.raises(PluginError, match=f"plugin fake: {asked.name}: KeyError"):
+        session.ask(asked)
+
+
+def test_an_identity_that_cannot_be_computed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Anonymous(Raising):
+        @property
+        def identity(self) -> object:
+            raise KeyError("boom")
+
+    error = error_of(lambda s: s.add_filter(lambda cls: [Anonymous("")]), monkeypatch)
+    assert str(error) == f"plugin fake: Filter (Anonymous.identity) {POD}: KeyError: 'boom'"
 
 
 def test_an_exception_of_figures_names_the_plugin(monkeypatch: pytest.MonkeyPatch) -> None:
