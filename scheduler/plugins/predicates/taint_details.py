@@ -14,8 +14,7 @@ from scheduler.api.task import Task
 from scheduler.framework.remedies.gates import Gate, GateKind
 from scheduler.framework.remedies.registry import pod_details
 from scheduler.framework.session import Session
-from scheduler.plugins.predicates.node_conditions import OTHER_TAINTS, TAINTED
-from scheduler.plugins.predicates.plugin import Predicates
+from scheduler.plugins.predicates.plugin import OTHER_TAINTS, TAINTED, Predicates
 
 _SHOWN: Final = 5
 
