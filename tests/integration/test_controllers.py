@@ -219,7 +219,12 @@ def test_an_object_can_be_updated_with_the_version_that_its_creation_returned(co
         body["metadata"]["labels"] = {"changed": "at-once"}
         controlled.api.request("PUT", f"{path}/x", body)
 
-    controlled.wait(lambda: controlled.api.get(f"{flow}/jobflows/x").get("status") == {"state": {"phase": "Pending"}})
+    def state() -> dict[str, str]:
+        found: dict[str, str] = (controlled.api.get(f"{flow}/jobflows/x").get("status") or {}).get("state") or {}
+        return found
+
+    controlled.wait(lambda: state().get("phase") == "Pending")
+    assert state()["message"] == missing
 
 
 def test_deleting_a_job_leaves_nothing_behind(controlled: Cluster) -> None:
