@@ -28,7 +28,7 @@ from scheduler.framework.configuration_file import DEFAULT_CONFIGURATION, parse_
 from scheduler.framework.cycle import run_cycle
 from scheduler.plugins.ascend.chiplist import parse_chips
 from scheduler.plugins.ascend.families import FAMILIES
-from scheduler.plugins.ascend.family import Family
+from scheduler.plugins.ascend.family import ChipFamily
 from scheduler.plugins.ascend.resources import ChipResource
 
 POOL = "pool"
@@ -41,7 +41,7 @@ ALONE = ("module_910_x8", "chip_310p_duo_distributed")
 """Families of which a job of several Pods may not ask for any number of chips: their jobs have one Pod."""
 
 
-def traits(family: Family) -> dict[str, str]:
+def traits(family: ChipFamily) -> dict[str, str]:
     """A value of each trait that chooses the family."""
     return {trait: values[0].replace("*", "") for trait, values in (family.traits or {}).items() if values[0]}
 

@@ -13,10 +13,10 @@ from typing import Any
 
 from aiohttp import web
 
-from scheduler.cluster.kube.scheduler.visibility.answers import Answer as Answered
+from scheduler.cluster.kube.scheduler.visibility.answers import WorkerAnswer as Answered
 from scheduler.cluster.kube.scheduler.visibility.limits import QuestionRates, RateLimit
 from scheduler.cluster.kube.scheduler.visibility.overviews import Overviews
-from scheduler.cluster.kube.scheduler.visibility.page import Page
+from scheduler.cluster.kube.scheduler.visibility.page import WebPage
 from scheduler.cluster.kube.scheduler.visibility.server import LIMITS, PREFIX, VisibilityServer
 from scheduler.cluster.kube.serving.certificates import renewed, to_pem
 from scheduler.cluster.kube.serving.tls import ServingContext
@@ -84,13 +84,13 @@ def granted(user: str, attributes: dict[str, Any]) -> bool:
 
 @asynccontextmanager
 async def page_server(*, limits: Limits = LIMITS, **options: Any) -> AsyncIterator[PageServer]:
-    """``options``: of ``Page``."""
+    """``options``: of ``WebPage``."""
     pem = to_pem(renewed(None, ["127.0.0.1"], datetime.now(UTC)))
     tls = ServingContext(client_certificates=True)
     tls.load(pem["tls.crt"], pem["tls.key"])
     async with serving() as (api, client):
         overviews, metrics = Overviews(_take, _list, lambda: False), VisibilityMetrics(RoleMetrics().registry)
-        page = Page(client, overviews, metrics, **options)
+        page = WebPage(client, overviews, metrics, **options)
         often = RateLimit(1000, 1000)
         rates = QuestionRates(often, lambda: RateLimit(1000, 1000))
         server = VisibilityServer(client, NoAnswers(), metrics, page=page, limits=limits, rates=rates, reviews=often)

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from scheduler.api.dra import EXACT_COUNT, ResourceClaimSpec
 from scheduler.api.names import DEVICE_CAPACITY_QUOTA, DEVICE_CLASS_QUOTA
 from scheduler.api.objects import ResourceList
-from scheduler.api.quantity import Amount, parse_amount
+from scheduler.api.quantity import ExactAmount, parse_amount
 from scheduler.api.task import Task
 
 _UNIT = 10**9
-Amounts = dict[str, Amount]
+Amounts = dict[str, ExactAmount]
 
 
 def device_amounts(spec: ResourceClaimSpec) -> Amounts:
@@ -25,7 +25,7 @@ def device_amounts(spec: ResourceClaimSpec) -> Amounts:
         if ask is None or ask.allocation_mode != EXACT_COUNT or not ask.device_class_name:
             continue
         number = max(ask.count, 1)
-        add(result, {f"{DEVICE_CLASS_QUOTA}{ask.device_class_name}": Amount(number * _UNIT)})
+        add(result, {f"{DEVICE_CLASS_QUOTA}{ask.device_class_name}": ExactAmount(number * _UNIT)})
         for dimension, quantity in ((ask.capacity.requests if ask.capacity else None) or {}).items():
             name = f"{dimension}{DEVICE_CAPACITY_QUOTA}{ask.device_class_name}"
             add(result, {name: parse_amount(quantity) * number})
@@ -45,10 +45,10 @@ def device_class_of(name: str) -> str:
     return device_class if dimension else ""
 
 
-def add(sums: Amounts, amounts: Mapping[str, Amount], sign: int = 1) -> None:
+def add(sums: Amounts, amounts: Mapping[str, ExactAmount], sign: int = 1) -> None:
     """Adds amounts by name, or subtracts them with ``sign`` -1."""
     for name, amount in amounts.items():
-        sums[name] = sums.get(name, Amount(0)) + amount * sign
+        sums[name] = sums.get(name, ExactAmount(0)) + amount * sign
 
 
 def claims_of(task: Task) -> list[str]:

@@ -61,7 +61,7 @@ def without_uid(name: str) -> str:
     return rest[:-1]
 
 
-class Condition(NamedTuple):
+class GroupCondition(NamedTuple):
     """A condition of a PodGroup whose status is to become True."""
 
     type: str
@@ -137,7 +137,7 @@ class Job(msgspec.Struct, eq=False):
     """Name of a result -> what it depends on besides the PodGroup and its tasks, and the result (``remember``)."""
     refusals: tuple[Refusal, ...] = ()
     """Why the job as a whole was refused in this session (enqueue, quota, validity)."""
-    new_conditions: tuple[Condition, ...] = ()
+    new_conditions: tuple[GroupCondition, ...] = ()
     """Conditions to set on the PodGroup at the end of this session."""
     admission: AdmissionRecord | None = None
     """The resources that it was admitted with; None: it is not admitted, or admissions are not enforced."""

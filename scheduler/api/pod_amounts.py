@@ -14,7 +14,7 @@ import numpy as np
 from scheduler.api.names import CPU, MEMORY
 from scheduler.api.node import NONZERO_CPU, NONZERO_MEMORY
 from scheduler.api.objects import Container, PodSpec, Quantity, ResourceList, ResourceRequirements, Wire
-from scheduler.api.quantity import Amount, QuantityError, parse_amount, parse_quantity
+from scheduler.api.quantity import ExactAmount, QuantityError, parse_amount, parse_quantity
 from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, PODS_INDEX, Dimensions, Vector
 
 
@@ -142,9 +142,9 @@ def amount_fields(spec: Mapping[str, Any]) -> AmountFields:
         raise QuantityError(str(error)) from None
 
 
-def exact_amounts(owner: str, amounts: ResourceList | None) -> dict[str, Amount]:
+def exact_amounts(owner: str, amounts: ResourceList | None) -> dict[str, ExactAmount]:
     """Parses amounts. Raises QuantityError, which names ``owner`` and resource, if one is malformed or negative."""
-    result: dict[str, Amount] = {}
+    result: dict[str, ExactAmount] = {}
     for name, quantity in (amounts or {}).items():
         try:
             result[name] = parse_amount(quantity)
@@ -155,7 +155,7 @@ def exact_amounts(owner: str, amounts: ResourceList | None) -> dict[str, Amount]
     return result
 
 
-def summed(left: Mapping[str, Amount], right: Mapping[str, Amount]) -> dict[str, Amount]:
+def summed(left: Mapping[str, ExactAmount], right: Mapping[str, ExactAmount]) -> dict[str, ExactAmount]:
     """The sum of two sets of amounts."""
     result = dict(left)
     for name, amount in right.items():
@@ -163,27 +163,27 @@ def summed(left: Mapping[str, Amount], right: Mapping[str, Amount]) -> dict[str,
     return result
 
 
-def total_requests(spec: PodSpec | AmountFields) -> dict[str, Amount]:
+def total_requests(spec: PodSpec | AmountFields) -> dict[str, ExactAmount]:
     """What the containers of a Pod request at once. A limit counts as a request that is not given, as the API server
     defaults it. Raises QuantityError, which names container and resource."""
     return _total(spec, lambda owner, each: exact_amounts(owner, each.limits) | exact_amounts(owner, each.requests))
 
 
-def total_limits(spec: PodSpec | AmountFields) -> dict[str, Amount]:
+def total_limits(spec: PodSpec | AmountFields) -> dict[str, ExactAmount]:
     """The limits of the containers of a Pod at once. Raises QuantityError, which names container and resource."""
     return _total(spec, lambda owner, each: exact_amounts(owner, each.limits))
 
 
 def _total(
-    spec: PodSpec | AmountFields, of: Callable[[str, ResourceRequirements], dict[str, Amount]]
-) -> dict[str, Amount]:
-    def stated(container: Container) -> dict[str, Amount]:
+    spec: PodSpec | AmountFields, of: Callable[[str, ResourceRequirements], dict[str, ExactAmount]]
+) -> dict[str, ExactAmount]:
+    def stated(container: Container) -> dict[str, ExactAmount]:
         return of(container.name, container.resources) if container.resources is not None else {}
 
     return effective_total(spec.containers, spec.init_containers, stated, {}, summed, _greater)
 
 
-def _greater(left: dict[str, Amount], right: Mapping[str, Amount]) -> dict[str, Amount]:
+def _greater(left: dict[str, ExactAmount], right: Mapping[str, ExactAmount]) -> dict[str, ExactAmount]:
     return left | {name: amount for name, amount in right.items() if name not in left or amount.nano > left[name].nano}
 
 

@@ -13,7 +13,7 @@ from scheduler.api.kinds import Kind
 from scheduler.api.objects import KubeObject
 
 
-class Patch(msgspec.Struct, frozen=True):
+class PreparationPatch(msgspec.Struct, frozen=True):
     """Patch the object if it still has the resource version that the step was computed from; otherwise compute the step
     again."""
 
@@ -61,7 +61,7 @@ class Preparation(msgspec.Struct, frozen=True, kw_only=True):
         """Returns the next step after a write of this preparation was accepted. Others may have reverted the write."""
         return self.step(found, now)
 
-    def undo(self, found: KubeObject, now: float) -> Patch | None:
+    def undo(self, found: KubeObject, now: float) -> PreparationPatch | None:
         """Returns the patch that reverts a write for a binding that failed; None: there is nothing to revert."""
         return None
 
@@ -70,5 +70,5 @@ class Preparation(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.kind.name} {where}"
 
 
-Step = Patch | Wait | Fail | Preparation | None
+Step = PreparationPatch | Wait | Fail | Preparation | None
 """The next step. None: the object has the required state. A Preparation: it has, and that one follows."""

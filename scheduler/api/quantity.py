@@ -4,7 +4,7 @@ Vectors hold whole numbers in float64, so that additions and subtractions are ex
 every number bit for bit. ``parse_quantity`` rounds up as Kubernetes' ``MilliValue`` and ``Value`` do, and limits values
 to 2**53, beyond which float64 would round.
 
-An ``Amount`` keeps the family of suffixes of its text, as apimachinery's ``resource.Quantity`` does: ``1024Mi`` is
+An ``ExactAmount`` keeps the family of suffixes of its text, as apimachinery's ``resource.Quantity`` does: ``1024Mi`` is
 ``1Gi``, ``1000M`` is ``1G``, ``1e3`` stays ``1e3``. A sum has the family of its first operand that is not zero.
 """
 
@@ -80,7 +80,7 @@ _DECIMAL_SUFFIXES: Final = {-9: "n", -6: "u", -3: "m", 0: "", 3: "k", 6: "M", 9:
 _BINARY_SUFFIXES: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 
 
-class Family(Enum):
+class SuffixFamily(Enum):
     """The suffixes that an amount is formatted with."""
 
     DECIMAL = "decimal"
@@ -88,17 +88,17 @@ class Family(Enum):
     EXPONENT = "exponent"
 
 
-class Amount(msgspec.Struct, frozen=True):
+class ExactAmount(msgspec.Struct, frozen=True):
     """A quantity, exact to a billionth."""
 
     nano: int
-    family: Family = Family.DECIMAL
+    family: SuffixFamily = SuffixFamily.DECIMAL
 
-    def __add__(self, other: "Amount") -> "Amount":
-        return Amount(self.nano + other.nano, self.family if self.nano else other.family)
+    def __add__(self, other: "ExactAmount") -> "ExactAmount":
+        return ExactAmount(self.nano + other.nano, self.family if self.nano else other.family)
 
-    def __mul__(self, count: int) -> "Amount":
-        return Amount(self.nano * count, self.family)
+    def __mul__(self, count: int) -> "ExactAmount":
+        return ExactAmount(self.nano * count, self.family)
 
     def is_integer(self) -> bool:
         return not self.nano % 10**9
@@ -107,30 +107,36 @@ class Amount(msgspec.Struct, frozen=True):
         if not self.nano:
             return "0"
         whole, rest = divmod(self.nano, 10**9)
-        if self.family is Family.BINARY and not rest and abs(whole) >= 1024:
+        if self.family is SuffixFamily.BINARY and not rest and abs(whole) >= 1024:
             return _binary(whole)
         return _decimal(self.nano, self.family)
 
 
 @lru_cache(maxsize=4096)
-def parse_amount(text: Quantity) -> Amount:
+def parse_amount(text: Quantity) -> ExactAmount:
     """Returns a quantity as an amount, rounded away from zero to a billionth, limited to +-(2**63 - 1).
 
     Raises QuantityError if the text is not a Kubernetes quantity.
     """
     number, factor, suffix = split_quantity(text)
-    family = Family.EXPONENT if suffix == "e" else Family.BINARY if suffix.endswith("i") else Family.DECIMAL
+    family = (
+        SuffixFamily.EXPONENT
+        if suffix == "e"
+        else SuffixFamily.BINARY
+        if suffix.endswith("i")
+        else SuffixFamily.DECIMAL
+    )
     value = _EXACT.multiply(_EXACT.multiply(number, factor), _NANO)
     nano = int(min(abs(value), _MAX_QUANTITY).to_integral_value(ROUND_UP))
-    return Amount(-nano if value < 0 else nano, family)
+    return ExactAmount(-nano if value < 0 else nano, family)
 
 
-def _decimal(nano: int, family: Family) -> str:
+def _decimal(nano: int, family: SuffixFamily) -> str:
     exponent = -9
     while nano % 1000 == 0 and exponent < 18:
         nano //= 1000
         exponent += 3
-    if family is Family.EXPONENT:
+    if family is SuffixFamily.EXPONENT:
         return f"{nano}e{exponent}" if exponent else str(nano)
     return f"{nano}{_DECIMAL_SUFFIXES[exponent]}"
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from scheduler.api.names import ROOT_QUEUE
-from scheduler.api.quantity import Amount
+from scheduler.api.quantity import ExactAmount
 from scheduler.api.resource import Vector
 from scheduler.api.scheduling import QueueAffinity
 
@@ -39,7 +39,7 @@ class Queue:
     """The deserved amount in the spec; 0 for resources that are not listed."""
     deserves: frozenset[str] = frozenset()
     """Resources with a deserved or guaranteed amount in the spec, even 0."""
-    device_limits: dict[str, Amount] = field(default_factory=dict)
+    device_limits: dict[str, ExactAmount] = field(default_factory=dict)
     """``deviceclass/<class>`` and ``<dimension>.deviceclass/<class>`` of the capability."""
     affinity: QueueAffinity | None = None
     """The node groups that its Pods may use."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from scheduler.api.names import CPU, MEMORY, OTHER_RESOURCES, PODS
 from scheduler.api.objects import Quantity
-from scheduler.api.quantity import Amount, Family, QuantityError, format_milli, parse_quantity
+from scheduler.api.quantity import ExactAmount, QuantityError, SuffixFamily, format_milli, parse_quantity
 
 Vector = NDArray[np.float64]
 CPU_INDEX: Final = 0
@@ -181,8 +181,8 @@ def format_amount(name: str, amount: float) -> str:
 
 
 def _canonical(name: str, amount: float) -> str:
-    family = Family.BINARY if name == MEMORY else Family.DECIMAL
-    return str(Amount(int(amount) * (10**9 // scale_of(name)), family))
+    family = SuffixFamily.BINARY if name == MEMORY else SuffixFamily.DECIMAL
+    return str(ExactAmount(int(amount) * (10**9 // scale_of(name)), family))
 
 
 def scale_of(name: str) -> int:

@@ -50,7 +50,7 @@ _KEPT_ANNOTATIONS: Final = _FAULT_ANNOTATIONS | {HCCL_RANK_INDEX, SUPER_POD_RANK
 _intern: Final = sys.intern
 
 
-class PodState(NamedTuple):
+class PodPosition(NamedTuple):
     """Where a Pod is in its life, and which devices it has."""
 
     status: TaskStatus
@@ -60,18 +60,18 @@ class PodState(NamedTuple):
     """The annotations that name its devices."""
 
 
-def pod_state(pod: Pod) -> PodState:
+def pod_state(pod: Pod) -> PodPosition:
     """The state that the watched Pod shows."""
     meta, node = pod.metadata, pod.spec.node_name
     status = pod_status(pod.status.phase, meta.deletion_timestamp is not None, node)
-    return PodState(status, node, device_annotations(meta.annotations) if meta.annotations else NO_ANNOTATIONS)
+    return PodPosition(status, node, device_annotations(meta.annotations) if meta.annotations else NO_ANNOTATIONS)
 
 
 def task_of(
     pod: Pod,
     ours: bool,
     cls: TaskClass,
-    state: PodState,
+    state: PodPosition,
     priority: int,
     record: BindingRecord | None = None,
     earlier: tuple[tuple[str, str], ...] = (),
@@ -170,7 +170,7 @@ def generated_claims(pod: Pod) -> Mapping[str, str | None]:
     return {entry.name: entry.resource_claim_name for entry in claims} if claims else NO_CLAIMS
 
 
-def earlier_devices(old: Task, state: PodState) -> tuple[tuple[str, str], ...]:
+def earlier_devices(old: Task, state: PodPosition) -> tuple[tuple[str, str], ...]:
     """The device annotations, as (key, value), that a Pod had since it is on its node and has no more."""
     removed = [item for item in old.annotations.items() if state.devices.get(item[0]) != item[1]]
     if any(len(value) > MAX_EARLIER_LENGTH for _, value in removed):

@@ -23,7 +23,7 @@ import msgspec
 NOTHING: Final[frozenset[str]] = frozenset()
 
 
-class Claims(msgspec.Struct, frozen=True):
+class ShardNames(msgspec.Struct, frozen=True):
     """The claims of one scheduler. Names of nodes, or of queues."""
 
     usable: frozenset[str] = NOTHING
@@ -40,16 +40,16 @@ class Claims(msgspec.Struct, frozen=True):
         return self.published - self.due
 
 
-NO_CLAIMS: Final = Claims()
+NO_CLAIMS: Final = ShardNames()
 
 
-def claims(me: str, desired: frozenset[str], published: Mapping[str, frozenset[str]]) -> Claims:
+def claims(me: str, desired: frozenset[str], published: Mapping[str, frozenset[str]]) -> ShardNames:
     """Returns the claims of the scheduler ``me``. ``published``: name of each scheduler -> its claims, as the watch
     shows them."""
     mine = published.get(me, NOTHING)
     others = NOTHING.union(*(names for shard, names in published.items() if shard != me))
     first = NOTHING.union(*(names for shard, names in published.items() if shard < me))
-    return Claims(
+    return ShardNames(
         usable=(mine & desired) - others,
         published=mine,
         due=(mine & desired) - first | desired - others,

@@ -13,7 +13,7 @@ from scheduler.api.names import ROOT_QUEUE, SHARD_NODE_LABELS, SHARD_QUEUES, SHA
 from scheduler.api.objects import ObjectMeta
 from scheduler.api.scheduling import NodeShard
 from scheduler.cache.malformed_fields import MalformedFields
-from scheduler.cache.shard_claims import NO_CLAIMS, NOTHING, Claims, claims
+from scheduler.cache.shard_claims import NO_CLAIMS, NOTHING, ShardNames, claims
 
 REST = "*"
 """Stands for all queues that no NodeShard names."""
@@ -29,8 +29,8 @@ class ShardClaims(msgspec.Struct, frozen=True):
     """The finalizers of its NodeShard."""
     deleted: bool = False
     """Whether its NodeShard is to be deleted."""
-    nodes: Claims = NO_CLAIMS
-    queues: Claims = NO_CLAIMS
+    nodes: ShardNames = NO_CLAIMS
+    queues: ShardNames = NO_CLAIMS
     """Children of the root queue."""
     has_rest: bool = False
     """Whether jobs whose queue does not exist, and the root queue, belong to this scheduler."""

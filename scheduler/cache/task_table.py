@@ -11,7 +11,7 @@ from scheduler.api.selections import Label
 from scheduler.api.task import Task, TaskStatus
 from scheduler.cache.job_table import JobTable
 from scheduler.cache.node_table import NodeTable
-from scheduler.cache.pod_tasks import PodState, holds_node
+from scheduler.cache.pod_tasks import PodPosition, holds_node
 from scheduler.cache.task_classes import DeviceClaims
 from scheduler.cache.versioning import SnapshotDict, Version
 
@@ -57,13 +57,13 @@ class InFlightWrites:
         if new is None:
             self._evicting.pop(old.uid, None)
 
-    def assumed_state(self, watched: PodState, old: Task | None) -> PodState:
+    def assumed_state(self, watched: PodPosition, old: Task | None) -> PodPosition:
         """The state of a Pod: a write in flight counts as done until the watch shows its result or a later state.
 
         ``watched``: the state that the watch shows. ``old``: the task of the Pod so far.
         """
         if old is not None and old.status is TaskStatus.BINDING and watched.status is TaskStatus.PENDING:
-            return PodState(old.status, old.node, old.annotations)
+            return PodPosition(old.status, old.node, old.annotations)
         if old is not None and old.uid in self._evicting:
             if watched.status in (TaskStatus.BOUND, TaskStatus.RUNNING):
                 self._evicting[old.uid] = watched.status

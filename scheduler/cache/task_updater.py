@@ -15,7 +15,7 @@ from scheduler.cache.job_table import JobTable
 from scheduler.cache.malformed_fields import MalformedFields
 from scheduler.cache.named_labels import has_one
 from scheduler.cache.pod_tasks import (
-    PodState,
+    PodPosition,
     earlier_devices,
     generated_claims,
     holds_node,
@@ -132,7 +132,7 @@ class TaskUpdater:
             return pod_priority(pod)
 
     def _known_devices(
-        self, pod: Pod, old: Task | None, state: PodState
+        self, pod: Pod, old: Task | None, state: PodPosition
     ) -> tuple[BindingRecord | None, tuple[tuple[str, str], ...]]:
         """``Task.record`` (of the previous version, or from a signed annotation) and ``Task.earlier`` of a Pod on a
         node."""

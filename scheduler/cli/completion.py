@@ -70,7 +70,7 @@ def _names(constants: Sequence[str], ctx: click.Context) -> list[str]:
 
     from scheduler.api import kinds
     from scheduler.cli.connection import Cluster, Connection
-    from scheduler.cluster.kube.transport.sources import Source
+    from scheduler.cluster.kube.transport.sources import WatchSource
 
     given = {name: ctx.params.get(name) for name in Connection.__dataclass_fields__}
     connection = Connection(**{name: value for name, value in given.items() if value})
@@ -80,7 +80,7 @@ def _names(constants: Sequence[str], ctx: click.Context) -> list[str]:
         async with asyncio.timeout(_SECONDS):
             for wanted in (getattr(kinds, each) for each in constants):
                 with suppress(CommandError):  # its resource may not be defined
-                    raws = await cluster.fetch(Source(wanted, cluster.scope if wanted.namespaced else ""))
+                    raws = await cluster.fetch(WatchSource(wanted, cluster.scope if wanted.namespaced else ""))
                     found += (str(raw["metadata"]["name"]) for raw in raws)
         return found
 

@@ -15,7 +15,7 @@ from scheduler.cli.text import echo
 if TYPE_CHECKING:
     from scheduler.api.kinds import Kind
     from scheduler.cluster.kube.transport.client import ApiClient
-    from scheduler.cluster.kube.transport.sources import Source
+    from scheduler.cluster.kube.transport.sources import WatchSource
 
 T = TypeVar("T")
 Raw = dict[str, Any]
@@ -103,7 +103,7 @@ class Cluster:
         """The namespace of lists; "" for all namespaces."""
 
     async def fetch(
-        self, source: "Source", *, fields: str = "", at_most: int | None = None, page: int = PAGE, parts: Any = Raw
+        self, source: "WatchSource", *, fields: str = "", at_most: int | None = None, page: int = PAGE, parts: Any = Raw
     ) -> list[Raw]:
         """Returns all objects of a source, or the first ``at_most``. The other arguments are those of ``receive``."""
         found: list[Raw] = []
@@ -111,8 +111,8 @@ class Cluster:
         return found
 
     async def receive(
-        self, source: "Source", take: Callable[[list[Raw]], object], *, fields: str = "", at_most: int | None = None,
-        page: int = PAGE, parts: Any = Raw,
+        self, source: "WatchSource", take: Callable[[list[Raw]], object], *, fields: str = "",
+        at_most: int | None = None, page: int = PAGE, parts: Any = Raw,
     ) -> None:  # fmt: skip
         """Calls ``take`` with all objects of a source, or the first ``at_most``, some at a time as they arrive.
 
@@ -136,7 +136,12 @@ class Cluster:
                 return
 
     async def _page(
-        self, request: str, source: "Source", params: Mapping[str, str], parts: Any, take: Callable[[list[Raw]], object]
+        self,
+        request: str,
+        source: "WatchSource",
+        params: Mapping[str, str],
+        parts: Any,
+        take: Callable[[list[Raw]], object],
     ) -> str:
         """Passes the objects of a page to ``take``. Returns the token of the next page; "": there is none."""
         from scheduler.cluster.list_decoder import ListDecoder
@@ -213,13 +218,13 @@ class Cluster:
 
         from scheduler.cluster.kube.transport.client import JSON, MERGE_PATCH
         from scheduler.cluster.kube.transport.errors import ApiError, TransportError
-        from scheduler.cluster.kube.transport.ratelimit import Priority
+        from scheduler.cluster.kube.transport.ratelimit import CallPriority
 
         try:
             return await self.client.request(
                 method,
                 path,
-                priority=Priority.READ,
+                priority=CallPriority.READ,
                 body=None if body is None else msgspec.json.encode(body),
                 params=params,
                 content_type=MERGE_PATCH if method == "PATCH" else JSON,
@@ -271,12 +276,12 @@ def _check_name(name: str) -> None:
         raise CommandError(f"{name!r} cannot be a name: lower case letters and digits, and between them '-' and '.'")
 
 
-def _source(kind: "Kind", namespace: str) -> "Source":
-    from scheduler.cluster.kube.transport.sources import Source
+def _source(kind: "Kind", namespace: str) -> "WatchSource":
+    from scheduler.cluster.kube.transport.sources import WatchSource
 
     if namespace:
         _check_name(namespace)
-    return Source(kind, namespace if kind.namespaced else "")
+    return WatchSource(kind, namespace if kind.namespaced else "")
 
 
 def _path(kind: "Kind", namespace: str, name: str) -> str:

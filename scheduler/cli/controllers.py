@@ -69,7 +69,7 @@ def controllers_command(
 
     Exit codes: 0 stopped, 1 leadership lost or API server not reachable, 2 bad flags.
     """
-    from scheduler.cluster.kube.operator.role import HEAD_START, Operator, Settings
+    from scheduler.cluster.kube.operator.role import HEAD_START, ControllersSettings, Operator
     from scheduler.controllers.catalogue import SelectionError, configuration_name, make_controllers
     from scheduler.controllers.controller import Controller
     from scheduler.controllers.store import Store
@@ -85,7 +85,9 @@ def controllers_command(
         make(Store())
     except SelectionError as error:
         raise click.UsageError(f"--controllers: {error}") from None
-    settings = Settings(process=role.process_settings(LOCK), writes=writes, configuration=configuration, files=files)
+    settings = ControllersSettings(
+        process=role.process_settings(LOCK), writes=writes, configuration=configuration, files=files
+    )
 
     async def main() -> int:
         return await Operator(settings, make, role.credentials()).run()

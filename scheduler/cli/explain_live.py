@@ -13,7 +13,7 @@ from scheduler.cli.text import echo
 
 if TYPE_CHECKING:
     from scheduler.api.kinds import Kind
-    from scheduler.cluster.kube.transport.sources import Source
+    from scheduler.cluster.kube.transport.sources import WatchSource
     from scheduler.cluster.manifests import Manifest
 
 _LABELS: Final = "app.kubernetes.io/part-of=volcano-py,app.kubernetes.io/component=scheduler"
@@ -88,10 +88,10 @@ def read_cluster(
 
     async def work(cluster: Cluster) -> None:
         from scheduler.api.kinds import ACJOB, CONFIG_MAP, NODE, POD, VCJOB
-        from scheduler.cluster.kube.transport.sources import Source, sources
+        from scheduler.cluster.kube.transport.sources import WatchSource, sources
 
         arrived: asyncio.Queue[list[Manifest] | None] = asyncio.Queue()  # Pods; None: there are no more
-        found = [*sources(), Source(VCJOB), Source(ACJOB, optional=True)]
+        found = [*sources(), WatchSource(VCJOB), WatchSource(ACJOB, optional=True)]
         if about is not None:
             found += _more_sources({source.kind for source in found}, cluster.namespace, *about)
 
@@ -103,7 +103,10 @@ def read_cluster(
             wanted = cache_requirements_of(parse_configuration(DEFAULT_CONFIGURATION), {}).labelled_config_maps
             return await _lists(
                 cluster,
-                [Source(CONFIG_MAP, namespace, labels=labels, optional=True) for namespace, labels in sorted(wanted)],
+                [
+                    WatchSource(CONFIG_MAP, namespace, labels=labels, optional=True)
+                    for namespace, labels in sorted(wanted)
+                ],
             )
 
         async def pods() -> None:
@@ -124,13 +127,13 @@ def read_cluster(
             while (some := await arrived.get()) is not None:
                 take(some)
 
-        await cluster.fetch(Source(NODE), at_most=1)  # without this right, nothing else is read
+        await cluster.fetch(WatchSource(NODE), at_most=1)  # without this right, nothing else is read
         await asyncio.gather(pods(), others())
 
     connection.run(work, timeout=_TIMEOUT)
 
 
-def _more_sources(known: "set[Kind]", namespace: str, kind: str, name: str) -> "list[Source]":
+def _more_sources(known: "set[Kind]", namespace: str, kind: str, name: str) -> "list[WatchSource]":
     """What has to be read of an object to explain besides what the scheduler watches.
 
     Of most kinds that is the object alone, and none where the right lacks: what it owns refers to it. A JobFlow needs
@@ -138,23 +141,23 @@ def _more_sources(known: "set[Kind]", namespace: str, kind: str, name: str) -> "
     """
     from scheduler.api import kinds
     from scheduler.api.explained_kinds import EXPLAINED
-    from scheduler.cluster.kube.transport.sources import Source
+    from scheduler.cluster.kube.transport.sources import WatchSource
 
     if kind not in EXPLAINED:
-        return [Source(kinds.BATCH_JOB, namespace, optional=True)]
+        return [WatchSource(kinds.BATCH_JOB, namespace, optional=True)]
     wanted: list[Kind] = [getattr(kinds, constant) for constant in EXPLAINED[kind].constants]
-    found = [Source(each, namespace, name=name, optional=True) for each in wanted if each not in known]
-    return [*found, Source(kinds.JOB_TEMPLATE, namespace)] if kinds.JOB_FLOW in wanted else found
+    found = [WatchSource(each, namespace, name=name, optional=True) for each in wanted if each not in known]
+    return [*found, WatchSource(kinds.JOB_TEMPLATE, namespace)] if kinds.JOB_FLOW in wanted else found
 
 
-async def _lists(cluster: Cluster, found: "Sequence[Source]") -> "list[Manifest]":
+async def _lists(cluster: Cluster, found: "Sequence[WatchSource]") -> "list[Manifest]":
     """Returns the objects of several sources."""
     lists: list[list[Manifest]] = [[] for _ in found]
     await asyncio.gather(*(_list(cluster, source, items.extend) for source, items in zip(found, lists, strict=True)))
     return [manifest for several in lists for manifest in several]
 
 
-async def _list(cluster: Cluster, source: "Source", take: "Callable[[list[Manifest]], object]") -> None:
+async def _list(cluster: Cluster, source: "WatchSource", take: "Callable[[list[Manifest]], object]") -> None:
     """Passes the objects of a source to ``take``; none, with a warning, if an optional kind cannot be listed."""
     from scheduler.api.kinds import NODE, POD, POD_GROUP, QUEUE
     from scheduler.cluster.manifests import Manifest
@@ -212,11 +215,11 @@ async def _scheduler_names(cluster: Cluster, wanted: bool) -> tuple[str, ...]:
 async def _scheduler_objects(cluster: Cluster, kind: Any) -> list[Raw]:
     """Returns the objects with the labels of the chart: of all namespaces, else of the system's, as RBAC allows."""
     from scheduler.api.names import SYSTEM_NAMESPACE
-    from scheduler.cluster.kube.transport.sources import Source
+    from scheduler.cluster.kube.transport.sources import WatchSource
 
     for namespace in ("", SYSTEM_NAMESPACE):
         try:
-            found = await cluster.fetch(Source(kind, namespace, labels=_LABELS))
+            found = await cluster.fetch(WatchSource(kind, namespace, labels=_LABELS))
         except CommandError as failed:
             if failed.status not in (NOT_FOUND, FORBIDDEN):
                 raise

@@ -8,17 +8,17 @@ from scheduler.api.explained_kinds import EXPLAINED
 from scheduler.api.reasons import Shortage
 from scheduler.api.written_amounts import quantity, readable
 from scheduler.cli.layout import hanging
-from scheduler.cli.output import Column, Table, terminal_width
+from scheduler.cli.output import Column, RowTable, terminal_width
 from scheduler.cli.text import styled
 from scheduler.explain.explanation import (
     AMOUNT_FIELDS,
     Explanation,
-    NodeGroup,
     Outlook,
     QueueAmounts,
     QueuePosition,
     RankedNode,
     Ranking,
+    RefusingNodes,
     ResizedPod,
 )
 from scheduler.framework.remedies.gates import Gate
@@ -85,7 +85,7 @@ def _gates(gates: Sequence[Gate]) -> Iterator[str]:
         return
     yield ""
     yield _heading("Held by")
-    for block in Table(_GATES, indent=2).blocks(gates)[1:]:
+    for block in RowTable(_GATES, indent=2).blocks(gates)[1:]:
         yield from block
 
 
@@ -95,14 +95,14 @@ _GATES: tuple[Column[Gate], ...] = (
 )
 
 
-def _nodes(groups: Sequence[NodeGroup]) -> Iterator[str]:
+def _nodes(groups: Sequence[RefusingNodes]) -> Iterator[str]:
     if groups:
         yield ""
         yield _heading(f"Nodes ({sum(len(group.names) for group in groups)} refuse it)")
-        yield from Table(_NODES, indent=2).lines(groups)
+        yield from RowTable(_NODES, indent=2).lines(groups)
 
 
-def _names(group: NodeGroup) -> str:
+def _names(group: RefusingNodes) -> str:
     names = group.names
     return ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
 
@@ -113,7 +113,7 @@ def _amounts(shortage: Shortage) -> str:
     return f"{shortage.resource}: asked {asked}, most free {free}{where}"
 
 
-_NODES: tuple[Column[NodeGroup], ...] = (
+_NODES: tuple[Column[RefusingNodes], ...] = (
     Column("NODES", lambda group: len(group.names)),
     Column("NAMES", _names),
     Column("WHY", lambda group: "; ".join(group.reasons), elastic=True),
@@ -125,7 +125,7 @@ def _resizing(pods: Sequence[ResizedPod]) -> Iterator[str]:
     if pods:
         yield ""
         yield _heading("Pods that hold more than they request, because they are resized")
-        yield from Table(_RESIZING, indent=2).lines(pods)
+        yield from RowTable(_RESIZING, indent=2).lines(pods)
 
 
 _RESIZING: tuple[Column[ResizedPod], ...] = (
@@ -146,7 +146,7 @@ def _queues(numbers: Sequence[QueueAmounts]) -> Iterator[str]:
         if alone:
             known.discard("queue")
         columns = [column for key, column in _QUEUES.items() if key in known or key not in _OPTIONAL]
-        yield from Table(columns, indent=2).lines(numbers)
+        yield from RowTable(columns, indent=2).lines(numbers)
 
 
 def _quantity(key: str, numbers: QueueAmounts) -> str:
@@ -179,7 +179,7 @@ def _ranking(ranking: Ranking) -> Iterator[str]:
         yield _heading(f"Why node {ranking.chosen}: {what} (Pod {ranking.pod})")
     else:
         yield _heading(f"Pod {ranking.pod}, if nothing else held it: {what}")
-    yield from Table(columns, indent=2).lines(ranking.best)
+    yield from RowTable(columns, indent=2).lines(ranking.best)
 
 
 def _of_plugin(plugin: str, node: RankedNode) -> str:

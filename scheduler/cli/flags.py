@@ -45,7 +45,7 @@ class KeyValue(click.ParamType[tuple[str, str]]):
         return key.strip(), rest.strip()
 
 
-class Address(click.ParamType[str]):
+class ListenAddress(click.ParamType[str]):
     """An address to listen on: ``host:port``, or ``:port`` for all addresses of the machine."""
 
     name = "address"
@@ -92,7 +92,7 @@ class Quantity(click.ParamType[int]):
 DURATION = Duration()
 QUANTITY = Quantity()
 KEY_VALUE = KeyValue()
-ADDRESS = Address()
+ADDRESS = ListenAddress()
 VERBOSITY = Verbosity()
 
 

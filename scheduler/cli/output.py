@@ -68,7 +68,7 @@ def output_option(*formats: str, default: str = TABLE) -> Callable[[Callable[...
     )  # fmt: skip
 
 
-class Table(Generic[T]):
+class RowTable(Generic[T]):
     """Formats rows. Rows that are formatted later, while watching, keep the widths of the first ones.
 
     On a terminal of less than 120 columns, or if less than 40 columns are left for them, the cells of elastic columns

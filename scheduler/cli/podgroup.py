@@ -35,11 +35,11 @@ def podgroup_group() -> None:
 def list_command(connection: Connection, flags: ListFlags, queue: str) -> None:
     """List PodGroups."""
     from scheduler.api.kinds import POD_GROUP
-    from scheduler.cluster.kube.transport.sources import Source
+    from scheduler.cluster.kube.transport.sources import WatchSource
 
     def view(cluster: Cluster) -> View[Any]:
         return View(
-            (Source(POD_GROUP, cluster.scope, labels=flags.labels),),
+            (WatchSource(POD_GROUP, cluster.scope, labels=flags.labels),),
             lambda objects: [row for row in objects[POD_GROUP] if queue in ("", row.spec.queue)],
             _COLUMNS if cluster.scope else (_NAMESPACE, *_COLUMNS),
         )

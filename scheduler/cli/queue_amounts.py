@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from scheduler.cli.output import Column, Table
+from scheduler.cli.output import Column, RowTable
 
 Amounts = Mapping[str, Any]
 """``resource``, and quantities in Kubernetes' notation: those of ``_AMOUNTS`` that are known. Perhaps ``queue``, and
@@ -23,7 +23,7 @@ def amount_lines(rows: Sequence[Amounts]) -> Iterator[str]:
         columns.insert(0, Column("Queue", lambda row: row.get("queue")))
     shown = (key for key in _AMOUNTS if key in _ALWAYS or any(key in row for row in rows))
     columns += [Column(key.capitalize(), partial(_readable, key)) for key in shown]
-    yield from Table(columns).lines(rows)
+    yield from RowTable(columns).lines(rows)
 
 
 def _readable(key: str, row: Amounts) -> str:

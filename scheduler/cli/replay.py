@@ -11,7 +11,7 @@ import click
 from rich.progress import Progress, SpinnerColumn, TextColumn
 
 from scheduler.api.printable import printable
-from scheduler.cli.output import JSON, TABLE, YAML, Column, Table, output_option, print_object
+from scheduler.cli.output import JSON, TABLE, YAML, Column, RowTable, output_option, print_object
 from scheduler.cli.plugins import with_plugins
 from scheduler.cli.text import echo
 from scheduler.record.frames import RecordingError
@@ -41,7 +41,7 @@ def replay_command(paths: Sequence[Path], output: str) -> None:
         echo(f"error: {error}", err=True)
         sys.exit(BAD_INPUT)
     if output == TABLE:
-        for line in Table(_COLUMNS).lines(reports):
+        for line in RowTable(_COLUMNS).lines(reports):
             echo(line)
         for report in reports:
             _print_difference(report)

@@ -195,7 +195,7 @@ def scheduler_command(
     async def schedule(configuration: "ConfigurationFile", ahead: "ListsAhead") -> int:
         from scheduler.cache import ClusterCache
         from scheduler.cluster.kube.scheduler.daemon import Daemon
-        from scheduler.cluster.kube.scheduler.settings import Settings
+        from scheduler.cluster.kube.scheduler.settings import DaemonSettings
 
         secret_namespace, _, secret_name = signing_key_secret.rpartition("/")
         visibility = None
@@ -225,7 +225,7 @@ def scheduler_command(
                 worker,
                 _overview_taker() if visibility_page else None,
             )
-        settings = Settings(
+        settings = DaemonSettings(
             scheduler_names=names,
             process=process,
             schedule_period=schedule_period,

@@ -70,7 +70,7 @@ def simulate_command(
     from scheduler.cli.simulate_warnings import FieldWarning, field_warnings, warning_lines
     from scheduler.cli.what_if import difference_lines
     from scheduler.cluster.external_calls import HttpCalls
-    from scheduler.cluster.memory import Kubelet, ManifestError, Simulation, read_manifests
+    from scheduler.cluster.memory import KubeletBehaviour, ManifestError, Simulation, read_manifests
     from scheduler.cluster.mistakes import manifest_warnings
     from scheduler.explain import cluster_state, compare
     from scheduler.explain.document import difference_document
@@ -99,7 +99,7 @@ def simulate_command(
                 manifests,
                 configuration,
                 schedulers,
-                kubelet=Kubelet(kubelet),
+                kubelet=KubeletBehaviour(kubelet),
                 external_calls=external_calls,
             )
             keep(simulation)

@@ -8,9 +8,9 @@ from scheduler.api.kinds import EVENT, POD, POD_GROUP, QUEUE, Kind, find_kind
 from scheduler.api.names import CHIP_ANNOTATIONS, GROUP_NAME, POD_SCHEDULED
 from scheduler.api.quantity import format_milli
 from scheduler.api.written_amounts import readable_text
-from scheduler.cli.output import Column, Table
+from scheduler.cli.output import Column, RowTable
 from scheduler.cli.text import styled
-from scheduler.cluster.memory import Report
+from scheduler.cluster.memory import SimulationReport
 from scheduler.explain.unconsidered import why_unconsidered
 from scheduler.framework.figures import QueueUsage
 from scheduler.framework.session import Session
@@ -21,7 +21,7 @@ _DONE: Final = ("Running", "Completed")
 Raw = dict[str, Any]
 
 
-def report_lines(report: Report, warnings: Iterable[str] = ()) -> Iterator[str]:
+def report_lines(report: SimulationReport, warnings: Iterable[str] = ()) -> Iterator[str]:
     """The lines to print. ``warnings``: a section of its own."""
     objects = report.cluster.objects()
     pods = _of(POD, objects)
@@ -53,7 +53,7 @@ def _section(title: str, columns: Sequence[Column[Any]], rows: Sequence[Any], mo
     if not rows:
         return
     yield styled(title, bold=True)
-    yield from Table(columns).lines(rows)
+    yield from RowTable(columns).lines(rows)
     if more > 0:
         yield f"... and {more} more"
     yield ""
@@ -110,7 +110,7 @@ class _Waiting(NamedTuple):
     why: str
 
 
-def _waiting(report: Report, pods: list[Raw], events: list[Raw]) -> list[_Waiting]:
+def _waiting(report: SimulationReport, pods: list[Raw], events: list[Raw]) -> list[_Waiting]:
     about: dict[tuple[str, str], list[Raw]] = defaultdict(list)
     for event in events:
         involved = event["involvedObject"]

@@ -10,7 +10,7 @@ from scheduler.cli.connection import Cluster, Connection
 from scheduler.cli.errors import CommandError
 from scheduler.cli.text import echo
 from scheduler.cluster.manifests import Manifest, ManifestError
-from scheduler.webhooks.contract import Json, Settings
+from scheduler.webhooks.contract import Json, WebhookSettings
 from scheduler.webhooks.job import template_checks
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def _is_new(metadata: Json) -> bool:
 
 
 async def _check(job: Manifest, validator: "TemplateValidator") -> None:
-    validation = template_checks(job.raw, Settings())
+    validation = template_checks(job.raw, WebhookSettings())
     findings = await validator.validate(validation.templates, SECONDS)
     metadata = job.raw["metadata"]
     where = f"{job.where}: Job {metadata.get('namespace') or 'default'}/{metadata['name']}"

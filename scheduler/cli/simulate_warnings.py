@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
 from scheduler.api.names import EVENT_DEVICES_DISAGREE, EVENT_MALFORMED
-from scheduler.cli.output import Column, Table
+from scheduler.cli.output import Column, RowTable
 from scheduler.cli.text import styled
 
 _SHOWN: Final = 20
@@ -53,7 +53,7 @@ def warning_lines(warnings: Iterable[FieldWarning], printed: Iterable[str]) -> I
         return
     rows = list(objects.items())
     yield styled(f"Warnings ({len(rows)})", bold=True)
-    yield from Table(_COLUMNS).lines(rows[:_SHOWN])
+    yield from RowTable(_COLUMNS).lines(rows[:_SHOWN])
     if len(rows) > _SHOWN:
         yield f"... and {len(rows) - _SHOWN} more"
 

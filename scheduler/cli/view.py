@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from scheduler.cli.connection import Raw
 from scheduler.cli.errors import CommandError
-from scheduler.cli.output import TABLE, Column, Table, key_in, nothing_found
+from scheduler.cli.output import TABLE, Column, RowTable, key_in, nothing_found
 from scheduler.cli.text import echo
 
 if TYPE_CHECKING:
     from scheduler.api.kinds import Kind
     from scheduler.api.objects import KubeObject
-    from scheduler.cluster.kube.transport.sources import Source
+    from scheduler.cluster.kube.transport.sources import WatchSource
 
 T = TypeVar("T")
 Obj = TypeVar("Obj", bound="KubeObject")
@@ -32,7 +32,7 @@ class ListedObjects(Protocol):
 class View(Generic[T]):
     """A table over objects of the cluster."""
 
-    sources: "tuple[Source, ...]"
+    sources: "tuple[WatchSource, ...]"
     """The first source has the listed objects; rows use those of the others."""
     rows: Callable[[ListedObjects], list[T]]
     """Returns the rows to show."""
@@ -53,7 +53,7 @@ def print_rows(view: View[T], rows: Sequence[T], output: str = TABLE) -> None:
     if not rows:
         nothing_found()
         return
-    for line in Table(view.columns, output).lines(rows):
+    for line in RowTable(view.columns, output).lines(rows):
         echo(line)
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Final
 from scheduler.api.explained_kinds import EXPLAINED, is_kind
 from scheduler.cli.connection import Cluster, Connection
 from scheduler.cli.errors import FORBIDDEN, NOT_FOUND, CommandError
-from scheduler.cli.output import Column, Table
+from scheduler.cli.output import Column, RowTable
 from scheduler.cli.queue_amounts import amount_lines
 from scheduler.cli.text import echo
 
@@ -33,10 +33,10 @@ def _group_of_owner(connection: Connection, kind: str, name: str) -> str:
         from scheduler.api.objects import controller_of
         from scheduler.api.reasons import no_such_object
         from scheduler.cli.view import read_objects
-        from scheduler.cluster.kube.transport.sources import Source
+        from scheduler.cluster.kube.transport.sources import WatchSource
 
         found: list[tuple[str, str]] = []
-        for group in read_objects(POD_GROUP, await cluster.fetch(Source(POD_GROUP, cluster.namespace))):
+        for group in read_objects(POD_GROUP, await cluster.fetch(WatchSource(POD_GROUP, cluster.namespace))):
             owner = controller_of(group)
             if owner is not None and owner.name == name and is_kind(kind, owner.kind):
                 found.append((group.metadata.creation_timestamp or "", group.metadata.name))
@@ -60,11 +60,11 @@ def _ask(connection: Connection, what: str, forbidden: CommandError) -> Raw:
 
         from scheduler.api.names import VISIBILITY_API_VERSION
         from scheduler.cluster.kube.transport.errors import ApiError, TransportError
-        from scheduler.cluster.kube.transport.ratelimit import Priority
+        from scheduler.cluster.kube.transport.ratelimit import CallPriority
 
         path = f"/apis/{VISIBILITY_API_VERSION}/namespaces/{cluster.namespace}/{what}"
         try:
-            received = await cluster.client.request("GET", path, priority=Priority.READ, timeout=_TIMEOUT)
+            received = await cluster.client.request("GET", path, priority=CallPriority.READ, timeout=_TIMEOUT)
             return msgspec.json.decode(received, type=Raw)
         except ApiError as error:
             raise _error(error, forbidden) from None
@@ -100,7 +100,7 @@ _QUEUES: tuple[Column[Raw], ...] = (
 
 def show_quotas(items: list[Raw]) -> None:
     """Prints queues, and the amounts of each and of the queues above it."""
-    for line in Table(_QUEUES).lines(items):
+    for line in RowTable(_QUEUES).lines(items):
         echo(line)
     amounts = [numbers for item in items for numbers in item.get("amounts", ())]
     distinct = list({(numbers.get("queue"), numbers.get("resource")): numbers for numbers in amounts}.values())

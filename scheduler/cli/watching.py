@@ -10,11 +10,11 @@ from scheduler.api.objects import KubeObject
 from scheduler.api.reasons import Malformed
 from scheduler.cli.connection import Cluster
 from scheduler.cli.errors import NOT_FOUND, CommandError
-from scheduler.cli.output import TABLE, WIDE, Table, print_object
+from scheduler.cli.output import TABLE, WIDE, RowTable, print_object
 from scheduler.cli.text import echo
 from scheduler.cli.view import Key, ListedObjects, View, key_of, warn
 from scheduler.cluster.kube.process.waiting import cancel
-from scheduler.cluster.kube.transport.sources import Source
+from scheduler.cluster.kube.transport.sources import WatchSource
 from scheduler.cluster.kube.watch.informer import Informer
 from scheduler.observability.role_metrics import RoleMetrics
 
@@ -36,12 +36,12 @@ class WatchedObjects:
         self._objects.get(kind, {}).pop((namespace, name), None)
         self.changed.set()
 
-    def objects(self, sources: Sequence[Source]) -> ListedObjects:
+    def objects(self, sources: Sequence[WatchSource]) -> ListedObjects:
         return {source.kind: list(self._objects.get(source.kind, {}).values()) for source in sources}
 
 
 @asynccontextmanager
-async def watch_objects(cluster: Cluster, sources: Sequence[Source]) -> AsyncIterator[WatchedObjects]:
+async def watch_objects(cluster: Cluster, sources: Sequence[WatchSource]) -> AsyncIterator[WatchedObjects]:
     """Watches sources. The objects of the first lists are there from the beginning.
 
     Raises CommandError when the API server refuses a list. Later failures are retried.
@@ -64,7 +64,7 @@ def _report(malformed: Malformed, _: object) -> None:
 
 async def watch(cluster: Cluster, view: View[T], output: str) -> None:
     """Prints the rows, and each again when it changes, until cancelled. Raises CommandError."""
-    table = Table(view.columns, output)
+    table = RowTable(view.columns, output)
     shown: dict[Key, T] = {}
     async with watch_objects(cluster, view.sources) as watched:
         while True:

@@ -125,13 +125,18 @@ def webhooks_command(
 
     Exit codes: 0 stopped, 1 API server not reachable or address not available, 2 bad flags or configuration.
     """
-    from scheduler.cluster.kube.admission.role import Admission, CertificateFiles, CertificateSecret, RoleSettings
+    from scheduler.cluster.kube.admission.role import (
+        AdmissionProcess,
+        CertificateFiles,
+        CertificateSecret,
+        RoleSettings,
+    )
     from scheduler.cluster.kube.process.reload import ReloadedFile
     from scheduler.cluster.kube.transport.credentials import Credentials
     from scheduler.controllers.job.plugins import PLUGIN_NAMES
     from scheduler.framework.configuration_file import ConfigurationError
     from scheduler.observability import logs
-    from scheduler.webhooks.contract import Settings
+    from scheduler.webhooks.contract import WebhookSettings
     from scheduler.webhooks.resource_groups import parse_resource_groups
 
     logs.configure(verbosity, log_format)
@@ -154,7 +159,7 @@ def webhooks_command(
         certificates = CertificateFiles(tls_cert_file, tls_private_key_file, ca_cert_file)
     else:
         certificates = CertificateSecret(certificate_secret, hosts)
-    rules = Settings(
+    rules = WebhookSettings(
         scheduler_names=tuple(dict.fromkeys(scheduler_names)),
         job_plugins=PLUGIN_NAMES,
         queue_allocated_pods_check=enable_queue_allocated_pods_check,
@@ -176,7 +181,7 @@ def webhooks_command(
     )
 
     async def main() -> int:
-        return await Admission(settings, rules, groups, Credentials(kubeconfig=kubeconfig, master=master)).run()
+        return await AdmissionProcess(settings, rules, groups, Credentials(kubeconfig=kubeconfig, master=master)).run()
 
     serve("webhooks", main)
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from scheduler.cli.output import Column, Table
+from scheduler.cli.output import Column, RowTable
 from scheduler.cli.text import styled
-from scheduler.explain.difference import Difference, JobPlacement, QueueUsage
+from scheduler.explain.difference import Difference, JobPlacement, QueueDifference
 
 
 class _Row(NamedTuple):
@@ -50,7 +50,7 @@ def _table(subject: str, rows: Sequence[_Row]) -> list[str]:
     ]
     if any(row.note for row in rows):
         columns.append(Column("NOTE", lambda row: row.note, elastic=True))
-    return Table(columns).lines(rows)
+    return RowTable(columns).lines(rows)
 
 
 def _jobs(difference: Difference) -> list[_Row]:
@@ -88,7 +88,7 @@ def _queues(difference: Difference) -> list[_Row]:
     return rows
 
 
-def _numbers(old: QueueUsage | None, new: QueueUsage | None) -> Iterator[tuple[str, str, str]]:
+def _numbers(old: QueueDifference | None, new: QueueDifference | None) -> Iterator[tuple[str, str, str]]:
     """The differences between two pictures of a queue."""
     if old is None or new is None:
         yield "queue", "" if old is None else "there", "" if new is None else "there"
@@ -99,7 +99,7 @@ def _numbers(old: QueueUsage | None, new: QueueUsage | None) -> Iterator[tuple[s
             yield what, *pair
 
 
-def _numbers_by_title(queue: QueueUsage | None) -> dict[str, str]:
+def _numbers_by_title(queue: QueueDifference | None) -> dict[str, str]:
     if queue is None:
         return {}
     resources = {f"{kind} {name}": text for kind, amounts in queue.amounts.items() for name, text in amounts.items()}

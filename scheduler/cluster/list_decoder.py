@@ -17,14 +17,14 @@ _HEAD: Final = re.compile(rb'([^\\]{0,2048}?"items":)\[(\{"[^"\\]{1,64}":)')
 """What precedes the array of objects, and how the first object begins."""
 
 
-class ListMeta(msgspec.Struct):
+class MetadataOfList(msgspec.Struct):
     continuation: str = msgspec.field(default="", name="continue")
     """The token of the next page; "": there is none."""
 
 
 class ObjectList(msgspec.Struct, Generic[T]):
     items: list[T] | None = None
-    metadata: ListMeta = msgspec.field(default_factory=ListMeta)
+    metadata: MetadataOfList = msgspec.field(default_factory=MetadataOfList)
 
 
 class ListDecoder(Generic[T]):

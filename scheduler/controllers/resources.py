@@ -18,19 +18,19 @@ from scheduler.api.pod_amounts import (
     total_limits,
     total_requests,
 )
-from scheduler.api.quantity import Amount
+from scheduler.api.quantity import ExactAmount
 from scheduler.api.resource import is_native
 
-Usage = Mapping[str, Amount]
+Usage = Mapping[str, ExactAmount]
 _COUNT_PODS: Final = "count/pods"
 _REQUESTS: Final = "requests."
 _LIMITS: Final = "limits."
 _COMPUTE: Final = (CPU, MEMORY, "ephemeral-storage")
-_ONE: Final = Amount(10**9)
-_NOTHING: Final = Amount(0)
+_ONE: Final = ExactAmount(10**9)
+_NOTHING: Final = ExactAmount(0)
 
 
-def pod_usage(spec: PodSpec | Mapping[str, Any]) -> dict[str, Amount]:
+def pod_usage(spec: PodSpec | Mapping[str, Any]) -> dict[str, ExactAmount]:
     """The usage of one Pod of the spec (that of a Pod, or of a template as it was written).
 
     Requests that are not given have the defaults of the API server. Raises QuantityError naming container and resource
@@ -49,7 +49,7 @@ def pod_usage(spec: PodSpec | Mapping[str, Any]) -> dict[str, Amount]:
     return _quota(requests, limits)
 
 
-def scaled(usage: Usage, count: int) -> dict[str, Amount]:
+def scaled(usage: Usage, count: int) -> dict[str, ExactAmount]:
     """The usage of ``count`` such Pods; empty for none."""
     return {name: amount * count for name, amount in usage.items()} if count > 0 else {}
 
@@ -59,7 +59,7 @@ def printed(usage: Usage) -> dict[str, str]:
     return {name: str(amount) for name, amount in usage.items()}
 
 
-def _quota(requests: Usage, limits: Usage) -> dict[str, Amount]:
+def _quota(requests: Usage, limits: Usage) -> dict[str, ExactAmount]:
     """The names under which a quota counts requests and limits."""
     result = {_COUNT_PODS: _ONE, PODS: _ONE}
     for name, amount in requests.items():

@@ -35,7 +35,7 @@ class Item(msgspec.Struct, frozen=True):
     key: Key
 
 
-class Worklist:
+class ReconcileQueue:
     """Belongs to one thread."""
 
     def __init__(self, controllers: Sequence[Controller]) -> None:
@@ -57,13 +57,13 @@ class Worklist:
         self._failed_deferrable: dict[Item, int] = {}
         """Failed deferrable writes in a row."""
 
-    def fork(self, copied: Callable[[Controller], Controller]) -> "Worklist":
+    def fork(self, copied: Callable[[Controller], Controller]) -> "ReconcileQueue":
         """An independent list of these objects, for copies of the controllers. Not while any is being reconciled."""
 
         def moved(item: Item) -> Item:
             return Item(copied(item.controller), item.key)
 
-        other = Worklist(())
+        other = ReconcileQueue(())
         other._interested = {kind: [copied(c) for c in those] for kind, those in self._interested.items()}
         for namespace, item in self._ready:
             other._ready.add(namespace, moved(item))

@@ -26,7 +26,7 @@ class JobPlacement(msgspec.Struct, frozen=True):
         return self.placed >= max(self.needed, 1)
 
 
-class QueueUsage(msgspec.Struct, frozen=True):
+class QueueDifference(msgspec.Struct, frozen=True):
     state: str
     weight: int
     amounts: Mapping[str, Mapping[str, str]]
@@ -40,7 +40,7 @@ class ClusterState(msgspec.Struct, frozen=True):
     """The placements and quotas of a cluster at one moment."""
 
     jobs: Mapping[str, JobPlacement]
-    queues: Mapping[str, QueueUsage]
+    queues: Mapping[str, QueueDifference]
     nodes: Mapping[str, str]
     """Pod -> its node, "" for none. Terminating Pods are left out."""
     evictions: tuple[tuple[str, str], ...]
@@ -61,7 +61,7 @@ class Difference:
     """Evicted Pod -> the action that evicted it."""
     moved: dict[str, tuple[str, str]] = field(default_factory=dict)
     """Pod -> its node before and after; "" for none."""
-    queues: dict[str, tuple[QueueUsage | None, QueueUsage | None]] = field(default_factory=dict)
+    queues: dict[str, tuple[QueueDifference | None, QueueDifference | None]] = field(default_factory=dict)
     """Queues with any difference; None: the queue does not exist."""
 
     def __bool__(self) -> bool:
@@ -103,7 +103,7 @@ def _key(raw: Raw) -> str:
     return f"{raw['metadata']['namespace']}/{raw['metadata']['name']}"
 
 
-def _queue(raw: Raw, jobs: Mapping[str, JobPlacement]) -> QueueUsage:
+def _queue(raw: Raw, jobs: Mapping[str, JobPlacement]) -> QueueDifference:
     spec, status = raw.get("spec") or {}, raw.get("status") or {}
     amounts = {
         "allocated": status.get("allocated") or {},
@@ -111,7 +111,7 @@ def _queue(raw: Raw, jobs: Mapping[str, JobPlacement]) -> QueueUsage:
         "capability": spec.get("capability") or {},
     }
     own = [job for job in jobs.values() if job.queue == raw["metadata"]["name"]]
-    return QueueUsage(
+    return QueueDifference(
         str(status.get("state", "")),
         int(spec.get("weight", 1)),
         {name: {key: str(value) for key, value in quantities.items()} for name, quantities in amounts.items()},

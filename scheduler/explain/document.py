@@ -4,7 +4,7 @@ from typing import Any
 
 from scheduler.api.reasons import Shortage
 from scheduler.api.resource import format_amount
-from scheduler.explain.difference import Difference, JobPlacement, QueueUsage
+from scheduler.explain.difference import Difference, JobPlacement, QueueDifference
 from scheduler.explain.explanation import AMOUNT_FIELDS, Explanation, QueuePosition, Ranking
 from scheduler.framework.remedies.gates import Gate
 
@@ -133,7 +133,7 @@ def _job(job: JobPlacement) -> Raw:
     return {"phase": job.phase, "queue": job.queue, "pods": pods}
 
 
-def _queue(queue: QueueUsage) -> Raw:
+def _queue(queue: QueueDifference) -> Raw:
     return {
         "state": queue.state,
         "weight": queue.weight,

@@ -44,7 +44,7 @@ class QueuePosition(msgspec.Struct, frozen=True):
     """PodGroups (``namespace/name``) that the scheduler considers earlier, in that order."""
 
 
-class NodeGroup(msgspec.Struct, frozen=True):
+class RefusingNodes(msgspec.Struct, frozen=True):
     """Nodes that refuse a Pod for the same reasons."""
 
     names: tuple[str, ...]
@@ -153,7 +153,7 @@ class Explanation(msgspec.Struct):
     queue_position: QueuePosition | None = None
     gates: list[Gate] = msgspec.field(default_factory=list)
     queues: list[QueueAmounts] = msgspec.field(default_factory=list)
-    nodes: list[NodeGroup] = msgspec.field(default_factory=list)
+    nodes: list[RefusingNodes] = msgspec.field(default_factory=list)
     resizing: list[ResizedPod] = msgspec.field(default_factory=list)
     """Pods on these nodes that hold more of what is short than they request."""
     ranking: Ranking | None = None

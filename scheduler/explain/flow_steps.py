@@ -21,7 +21,7 @@ ENDED_FLOWS: Final = (SUCCEED, FAILED)
 _SHOWN: Final = 3
 
 
-class Steps(msgspec.Struct, frozen=True):
+class FlowSteps(msgspec.Struct, frozen=True):
     """The steps of a JobFlow at a time."""
 
     waiting: tuple[str, ...]
@@ -32,13 +32,13 @@ class Steps(msgspec.Struct, frozen=True):
     """Which steps have no job, and what they wait for; "": none."""
 
 
-def steps_of(cluster: MemoryCluster, raw: Raw) -> Steps:
+def steps_of(cluster: MemoryCluster, raw: Raw) -> FlowSteps:
     """Looks at the jobs of a JobFlow. ``raw``: the JobFlow."""
     try:
         flow = msgspec.convert(raw, JobFlow)
         owned = [msgspec.convert(job, Job) for job in cluster.server.of(VCJOB) if _belongs(job, raw)]
     except msgspec.ValidationError:
-        return Steps((), (), "")  # an Event says what is malformed
+        return FlowSteps((), (), "")  # an Event says what is malformed
     namespace = flow.metadata.namespace
     jobs = {job.metadata.name: job for job in owned if manages(flow, job)}
     done = {name for name, job in jobs.items() if job.status.state.phase == JobPhase.COMPLETED}
@@ -64,7 +64,7 @@ def steps_of(cluster: MemoryCluster, raw: Raw) -> Steps:
             blocked.append(f"step {step.name} waits for JobTemplate {namespace}/{step.name}, which does not exist")
     problem = order_problem(flow.spec.flows or ())
     text = _limited(blocked, "; ", "steps wait") if problem is None else order_text(problem)
-    return Steps(tuple(waits), tuple(unfinished), text)
+    return FlowSteps(tuple(waits), tuple(unfinished), text)
 
 
 def _belongs(job: Raw, flow: Raw) -> bool:

@@ -21,7 +21,7 @@ from scheduler.api.resource import Dimensions, Vector
 from scheduler.api.selectors import ignore_field
 from scheduler.api.task import TaskClass
 from scheduler.cluster.memory.server import MemoryServer
-from scheduler.explain.explanation import NodeGroup, ResizedPod
+from scheduler.explain.explanation import RefusingNodes, ResizedPod
 from scheduler.framework.columns import Filter, MeasuringFilter
 from scheduler.framework.remedies.nodes import compared_resources
 from scheduler.framework.session import Session
@@ -29,7 +29,7 @@ from scheduler.framework.session import Session
 INSUFFICIENT: Final = "Insufficient {}"
 
 
-def groups(session: Session, job: Job, cls: TaskClass) -> list[NodeGroup]:
+def groups(session: Session, job: Job, cls: TaskClass) -> list[RefusingNodes]:
     """The nodes that refuse a task of the class now, largest group first."""
     names, nodes = session.nodes.names, session.nodes
     reasons: dict[int, list[str]] = {}
@@ -48,7 +48,7 @@ def groups(session: Session, job: Job, cls: TaskClass) -> list[NodeGroup]:
     for row in sorted(reasons):
         by_reason.setdefault(tuple(dict.fromkeys(reasons[row])), []).append(row)
     found = [
-        NodeGroup(
+        RefusingNodes(
             tuple(names[row] for row in rows),
             texts,
             (
@@ -82,7 +82,7 @@ def _most(session: Session, cls: TaskClass, d: int, rows: list[int]) -> Shortage
 _SHOWN: Final = 10
 
 
-def resized_pods(server: MemoryServer, groups: Iterable[NodeGroup]) -> list[ResizedPod]:
+def resized_pods(server: MemoryServer, groups: Iterable[RefusingNodes]) -> list[ResizedPod]:
     """The Pods on nodes that lack a resource of which they hold more than they request, the largest difference first;
     at most ten."""
     lacking: dict[str, set[str]] = {}

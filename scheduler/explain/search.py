@@ -17,7 +17,16 @@ from typing import Final
 from scheduler.api.job import INQUEUE, Job
 from scheduler.api.kinds import POD_GROUP
 from scheduler.cluster.memory import Simulation
-from scheduler.explain.changes import REDISTRIBUTING, Adjustment, ChangeKind, Evidence, Key, Plan, Step, catalogue
+from scheduler.explain.changes import (
+    REDISTRIBUTING,
+    Adjustment,
+    ChangeKind,
+    Evidence,
+    Key,
+    Plan,
+    Step,
+    catalogue,
+)
 from scheduler.explain.explanation import Change
 from scheduler.explain.gates import gates, sorted_gates
 from scheduler.explain.smallest_amounts import ATTEMPTS, SmallestAmounts, VerifiedChange

@@ -31,7 +31,7 @@ _MARKS: Final = re.compile(rf"{_MARK}(?:, {_MARK})*(?: and ([0-9]+) more)?")
 Raw = dict[str, Any]
 
 
-class Objects(Protocol):
+class TenantObjects(Protocol):
     """The objects of a cluster."""
 
     def of(self, kind: Kind) -> Iterable[Raw]: ...
@@ -87,7 +87,7 @@ def _count(found: re.Match[str]) -> str:
     return f"{number} of another namespace" if number == 1 else f"{number} of other namespaces"
 
 
-def hidden_names(objects: Objects, namespace: str, queues: Iterable[str]) -> HiddenNames:
+def hidden_names(objects: TenantObjects, namespace: str, queues: Iterable[str]) -> HiddenNames:
     """The names that a tenant of a namespace may not read. ``queues``: the tenant's queues, with those above them."""
     own: set[str] = set()
     nodes_in_use: set[str] = set()

@@ -41,7 +41,7 @@ class Outcome:
     seconds: float = 0.0
 
 
-class Demand(IntEnum):
+class SessionDemand(IntEnum):
     """Whether a session is needed, from the weakest answer to the one that prevails."""
 
     NONE = 0
@@ -57,9 +57,9 @@ class SessionObserver(Protocol):
     """A part of the scheduler that follows its sessions and decides nothing, such as a record or a report. The driver
     calls the methods in this order; each does nothing by default."""
 
-    async def demand(self) -> Demand:
+    async def demand(self) -> SessionDemand:
         """Whether a session is needed now, as far as the observer can tell."""
-        return Demand.NONE
+        return SessionDemand.NONE
 
     def opened(self, snapshot: Snapshot, configuration: Configuration, nodes_limit: int) -> None:
         """A session begins."""

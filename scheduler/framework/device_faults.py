@@ -9,7 +9,7 @@ from typing import Final
 
 from scheduler.api.decisions import ObjectRef, group_ref, pod_ref
 from scheduler.api.device_states import DeviceFault
-from scheduler.api.job import Condition, Job
+from scheduler.api.job import GroupCondition, Job
 from scheduler.api.names import CONDITION_DEVICE_UNHEALTHY, EVENT_DEVICE_UNHEALTHY, EVENT_WARNING
 from scheduler.framework.extension import DEVICE_FAULTS
 from scheduler.framework.session import Session
@@ -41,7 +41,7 @@ def _report(session: Session, job: Job, faults: list[DeviceFault]) -> None:
     text = _SEPARATOR.join(fault.text for fault in listed)
     session.touch(job)
     message = f"{text}{_SEPARATOR}and {more} more" if more > 0 else text
-    job.new_conditions += (Condition(CONDITION_DEVICE_UNHEALTHY, EVENT_DEVICE_UNHEALTHY, message),)
+    job.new_conditions += (GroupCondition(CONDITION_DEVICE_UNHEALTHY, EVENT_DEVICE_UNHEALTHY, message),)
     known = {
         part
         for condition in job.conditions

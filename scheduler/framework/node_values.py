@@ -20,7 +20,7 @@ V = TypeVar("V")
 C = TypeVar("C")
 
 
-class Source(NamedTuple):
+class ObjectsByNode(NamedTuple):
     """A dictionary of objects, at most one for each node. It is replaced when an object changes."""
 
     objects: Mapping[str, object]
@@ -50,7 +50,7 @@ class NodeReading(NamedTuple, Generic[V]):
     rows: Callable[[], Rows]
     """Returns the rows of the nodes with a value. It depends only on ``nodes.facts``, ``nodes.allocatable`` and the
     constants."""
-    sources: Sequence[Source]
+    sources: Sequence[ObjectsByNode]
     """Their number and prefixes are the same in all sessions."""
     make: Callable[..., V]
     """``make(row, node, *objects)`` computes a value from the Node object and the node's object in each source, or
@@ -64,7 +64,7 @@ class _Kept(NamedTuple, Generic[V]):
 
     facts: NodeFacts
     allocatable: Column
-    sources: Sequence[Source]
+    sources: Sequence[ObjectsByNode]
     names: list[str]
     keys: list[list[str]]
     """Per source, the keys of the objects of all nodes."""

@@ -9,7 +9,7 @@ one session have the same numbers (docs/differences.md).
 import numpy as np
 
 from scheduler.api.decisions import PodGroupStatusUpdate, group_ref
-from scheduler.api.job import INQUEUE, PENDING, RUNNING, Condition, Job
+from scheduler.api.job import INQUEUE, PENDING, RUNNING, GroupCondition, Job
 from scheduler.api.names import (
     CARD_REQUEST,
     CONDITION_DEVICE_UNHEALTHY,
@@ -97,7 +97,7 @@ def _close_job(session: Session, job: Job) -> None:
             phase = INQUEUE  # another scheduler, whose Pods are not seen before they are bound, may have set it
     if job.refusals and not job.by_status:
         reasons = "; ".join(dict.fromkeys(r.message for r in job.refusals))
-        job.new_conditions += (Condition(CONDITION_UNSCHEDULABLE, job.refusals[0].reason, reasons),)
+        job.new_conditions += (GroupCondition(CONDITION_UNSCHEDULABLE, job.refusals[0].reason, reasons),)
     conditions = _conditions(session, job, phase)
     _report_refusals(session, job)
     counts = (job.count(TaskStatus.RUNNING), job.count(TaskStatus.SUCCEEDED), job.count(TaskStatus.FAILED))
@@ -187,7 +187,7 @@ def _refuse_queue(session: Session, job: Job) -> None:
     """Refuses a job whose queue does not exist: its conditions say so, and its phase does not change."""
     message = f"queue {job.queue} does not exist"
     session.refuse(job, Refusal(REASON_QUEUE_NOT_FOUND, message))
-    job.new_conditions = (Condition(CONDITION_UNSCHEDULABLE, REASON_QUEUE_NOT_FOUND, message),)
+    job.new_conditions = (GroupCondition(CONDITION_UNSCHEDULABLE, REASON_QUEUE_NOT_FOUND, message),)
     conditions = _conditions(session, job)
     if conditions is not job.conditions:
         session.decisions.pod_groups.append(
@@ -225,7 +225,7 @@ def _conditions(session: Session, job: Job, phase: str = "") -> tuple[PodGroupCo
     return conditions
 
 
-def _new_conditions(job: Job) -> list[Condition]:
+def _new_conditions(job: Job) -> list[GroupCondition]:
     """Returns the last new condition of each type. NotEnoughResources counts only if there is no other reason."""
     if not job.new_conditions:  # as for most jobs
         return []

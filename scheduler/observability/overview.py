@@ -153,7 +153,7 @@ class Summary(msgspec.Struct, frozen=True):
     """The numbers of nodes by condition, as ``node_counts`` of an Overview."""
 
 
-class View(msgspec.Struct, frozen=True, eq=False):
+class OverviewView(msgspec.Struct, frozen=True, eq=False):
     """What a viewer sees. A section that is None may not be seen. Compared by identity."""
 
     at: float
@@ -170,7 +170,7 @@ _SECTIONS: Final = ("queues", "waiting", "running", "nodes")
 _LIMITED: Final = ("waiting", "running", "nodes")
 
 
-def view(overview: Overview, namespace: str, rights: Rights) -> View:
+def view(overview: Overview, namespace: str, rights: Rights) -> OverviewView:
     """What is seen of a namespace, or of the whole cluster ("").
 
     The viewer of a namespace sees its waiting gangs and the queues that its jobs use; of the queues above those, the
@@ -187,7 +187,7 @@ def view(overview: Overview, namespace: str, rights: Rights) -> View:
         waiting.sort(key=lambda row: row.position)
     nodes = overview.nodes if rights.nodes else None
     queues = _queues(overview, namespace, rights)
-    return View(
+    return OverviewView(
         overview.at,
         queues,
         None if waiting is None else {f"{row.namespace}/{row.group}": row for row in waiting[:WAITING]},
@@ -229,7 +229,7 @@ def _queues(overview: Overview, namespace: str, rights: Rights) -> dict[str, Que
     return found
 
 
-def changes(before: View | None, after: View) -> dict[str, Any]:
+def changes(before: OverviewView | None, after: OverviewView) -> dict[str, Any]:
     """What has to be sent to a page that shows ``before`` (None: nothing), so that it shows ``after``.
 
     For each section that differs: ``set``, the rows that are new or have changed, and ``gone``, the keys of those that

@@ -24,7 +24,7 @@ LIMITS: Final = Limits(connections=64)
 log = structlog.get_logger(__name__)
 
 
-class Server:
+class EndpointServer:
     """The endpoints, on one address or two; an empty address leaves one out."""
 
     def __init__(
@@ -98,7 +98,7 @@ T = TypeVar("T")
 class ServerThread:
     """Runs a server. Its health functions are called in the thread, so they only read."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: EndpointServer) -> None:
         self._server = server
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None

@@ -33,7 +33,7 @@ class AdmissionError(Exception):
     """The kubelet does not start the Pod. The message says why."""
 
 
-class Allocation(msgspec.Struct, frozen=True):
+class PodDevices(msgspec.Struct, frozen=True):
     """The devices of a Pod."""
 
     kubelet: list[str]
@@ -48,7 +48,7 @@ class Allocation(msgspec.Struct, frozen=True):
 
 def allocate(
     machine: Machine, faults: Faults, pods: Sequence[SimulatedPod], holdings: Holdings, resource: str, amount: int
-) -> Allocation:
+) -> PodDevices:
     """Chooses the devices for a Pod that the kubelet starts. Raises AdmissionError.
 
     The kubelet says how many devices it wants, but not for which Pod. The device plugin takes the Pod with the smallest
@@ -58,12 +58,12 @@ def allocate(
     picked = _pick(machine, faults, holdings, resource, amount)
     if machine.template is not None and resource != machine.family.resource:
         devices = machine.devices()
-        return Allocation(picked, picked, [devices[name] for name in picked], None)
+        return PodDevices(picked, picked, [devices[name] for name in picked], None)
     candidates = [pod for pod in pods if _names_devices(machine, pod, resource, amount)]
     chosen = min(candidates, key=_predicate_time, default=None)
     if resource == machine.family.resource and amount == machine.family.chips:
         _refuse_mounted(holdings, picked)
-        return Allocation(picked, picked, list(range(machine.family.chips)), chosen)
+        return PodDevices(picked, picked, list(range(machine.family.chips)), chosen)
     if chosen is None:
         raise AdmissionError(_no_candidate(pods, resource, amount))
     text = annotations_of(chosen)[resource]
@@ -80,10 +80,10 @@ def allocate(
             raise AdmissionError(f"{resource} of Pod {chosen.key} is {text!r}: {name} is divided into virtual NPUs")
         chips.append(chip_id)
     _refuse_mounted(holdings, names)
-    return Allocation(picked, names, chips, chosen)
+    return PodDevices(picked, names, chips, chosen)
 
 
-def annotations_for(machine: Machine, pod: SimulatedPod, found: Allocation) -> dict[str, str]:
+def annotations_for(machine: Machine, pod: SimulatedPod, found: PodDevices) -> dict[str, str]:
     """The annotations that the device plugin writes onto the Pod that got the devices."""
     annotations = {KUBELET_DEVICES: ",".join(found.kubelet), ASCEND_REAL: ",".join(found.mounted)}
     family = machine.family
@@ -172,7 +172,7 @@ def _no_candidate(pods: Sequence[SimulatedPod], resource: str, amount: int) -> s
 
 def _cut(
     machine: Machine, holdings: Holdings, picked: list[str], chip: int, name: str, chosen: SimulatedPod
-) -> Allocation:
+) -> PodDevices:
     """Creates a virtual NPU on a chip."""
     family = machine.family
     template = family.template(name)
@@ -192,7 +192,7 @@ def _cut(
         )
     group = _group(family.cores // _GROUPS, parts, template)
     device = f"{family.prefix}{template.suffix}-{holdings.next_id()}-{chip}_{group}"
-    return Allocation(picked, [device], [chip], chosen)
+    return PodDevices(picked, [device], [chip], chosen)
 
 
 def _group(share: int, parts: Sequence[tuple[Template, int]], template: Template) -> int:

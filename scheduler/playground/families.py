@@ -22,7 +22,7 @@ class Template(NamedTuple):
     cpus: int
 
 
-class Family(msgspec.Struct, frozen=True, kw_only=True):
+class NodeFamily(msgspec.Struct, frozen=True, kw_only=True):
     """A kind of NPU node."""
 
     name: str
@@ -91,45 +91,45 @@ def _labels(accelerator: str, *, type: str = "", server: str = "", chip: str = "
     return {key: value for key, value in labels.items() if value}
 
 
-def _910(name: str, hardware: str, chips: int, type: str) -> Family:
+def _910(name: str, hardware: str, chips: int, type: str) -> NodeFamily:
     labels = _labels("huawei-Ascend910", type=type, server="Ascend910-32", chip="910A", memory="32G")
-    return Family(
+    return NodeFamily(
         name=name, hardware=hardware, resource=ASCEND_910, chips=chips, labels=labels, cores=32, cpus=14,
         templates=_OF_910,
     )  # fmt: skip
 
 
-def _910b(name: str, hardware: str, chips: int, type: str) -> Family:
+def _910b(name: str, hardware: str, chips: int, type: str) -> NodeFamily:
     labels = _labels("huawei-Ascend910", type=type, server="Ascend910B-20", chip="910B3", memory="64G")
-    return Family(
+    return NodeFamily(
         name=name, hardware=hardware, resource=ASCEND_910, chips=chips, labels=labels, cores=20, cpus=6,
         templates=_OF_910B3,
     )  # fmt: skip
 
 
-def _a3(name: str, hardware: str, chips: int, type: str, *, super_pods: bool = False) -> Family:
+def _a3(name: str, hardware: str, chips: int, type: str, *, super_pods: bool = False) -> NodeFamily:
     labels = _labels("huawei-Ascend910", type=type, server="Ascend910A3-24", chip="910A3", memory="64G")
-    return Family(
+    return NodeFamily(
         name=name, hardware=hardware, resource=ASCEND_910, chips=chips, labels=labels, cores=24, cpus=6,
         templates=_OF_910A3, super_pods=super_pods,
     )  # fmt: skip
 
 
-def _310p(name: str, hardware: str, *, duo: bool = False) -> Family:
+def _310p(name: str, hardware: str, *, duo: bool = False) -> NodeFamily:
     labels = _labels("huawei-Ascend310P", server="Ascend310P-8", chip="310P3")
     if duo:
         labels["infer-card-type"] = "card-300i-duo"
-    return Family(
+    return NodeFamily(
         name=name, hardware=hardware, resource=ASCEND_310P, chips=8, labels=labels, cores=8, cpus=7,
         templates=_OF_310P, duo=duo,
     )  # fmt: skip
 
 
-def _npu(name: str, hardware: str, chips: int) -> Family:
-    return Family(name=name, hardware=hardware, resource=NPU, chips=chips, labels=_labels("huawei-npu"))
+def _npu(name: str, hardware: str, chips: int) -> NodeFamily:
+    return NodeFamily(name=name, hardware=hardware, resource=NPU, chips=chips, labels=_labels("huawei-npu"))
 
 
-FAMILIES: Final[Mapping[str, Family]] = {
+FAMILIES: Final[Mapping[str, NodeFamily]] = {
     family.name: family
     for family in (
         _910("910-8", "Atlas 800 training", 8, "module"),
@@ -143,7 +143,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
         _a3("a3-16-super-pod", "Atlas 900 A3 SuperPoD", 16, "module-a3-16-super-pod", super_pods=True),
         _npu("npu-8", "350, 8 cards", 8),
         _npu("npu-16", "350, 16 cards", 16),
-        Family(
+        NodeFamily(
             name="310-8",
             hardware="two Atlas 300I",
             resource=ASCEND_310,
@@ -156,7 +156,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
 }
 
 
-def division_problem(family: Family, division: str) -> str:
+def division_problem(family: NodeFamily, division: str) -> str:
     """Why chips of a family cannot be divided so; "" if they can. ``division``: "" (whole chips), ``dynamic``, or the
     name or suffix of a template, into which all chips are divided beforehand."""
     if not division or (division == DYNAMIC and family.cores) or family.template(division):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from scheduler.api.names import ASCEND_REAL
-from scheduler.playground.families import Family
+from scheduler.playground.families import NodeFamily
 from scheduler.playground.names import KUBELET_DEVICES
 from scheduler.playground.objects import SimulatedPod, annotations_of, whole_number
 
@@ -41,7 +41,7 @@ class Holdings:
         return next(number for number in range(FIRST_ID, FIRST_ID + len(taken) + 1) if number not in taken)
 
 
-def read_holdings(family: Family, pods: Iterable[SimulatedPod]) -> Holdings:
+def read_holdings(family: NodeFamily, pods: Iterable[SimulatedPod]) -> Holdings:
     """What the Pods of a node have. Names that are no devices of the family are ignored."""
     found = Holdings()
     for pod in pods:
@@ -60,7 +60,7 @@ def read_holdings(family: Family, pods: Iterable[SimulatedPod]) -> Holdings:
     return found
 
 
-def chip_number(family: Family, name: str) -> int | None:
+def chip_number(family: NodeFamily, name: str) -> int | None:
     """The number of a chip, or None if the name is no chip of the family."""
     if not name.startswith(family.prefix):
         return None

@@ -6,7 +6,7 @@ from scheduler.api.names import ASCEND_REAL, PREDICATE_TIME
 from scheduler.api.times import DurationError, format_timestamp, parse_duration, parse_timestamp
 from scheduler.playground.device_plugin import (
     AdmissionError,
-    Allocation,
+    PodDevices,
     allocate,
     annotations_for,
     in_allocation_order,
@@ -133,7 +133,7 @@ def _mount(
     pod: SimulatedPod,
 ) -> None:
     """Raises AdmissionError."""
-    found: Allocation | None = None
+    found: PodDevices | None = None
     for resource in resources_of(machine):
         again = True
         for amount, ends in in_allocation_order(pod, resource):

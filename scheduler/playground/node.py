@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from scheduler.api.names import HUAWEI_PREFIX, NPU_CORE
-from scheduler.playground.families import DYNAMIC, FAMILIES, Family, Template, division_problem
+from scheduler.playground.families import DYNAMIC, FAMILIES, NodeFamily, Template, division_problem
 from scheduler.playground.faults import Faults, read_faults
 from scheduler.playground.holdings import FIRST_ID
 from scheduler.playground.names import FAMILY, FAULTS, INDEX, VNPU
@@ -23,7 +23,7 @@ class Machine(msgspec.Struct, frozen=True):
     """What a simulated node is, apart from its state."""
 
     name: str
-    family: Family
+    family: NodeFamily
     index: int
     """Its number among all simulated nodes, from 0."""
     division: str = ""
@@ -72,7 +72,7 @@ class Machine(msgspec.Struct, frozen=True):
 
 
 def new_machines(
-    families: Sequence[Family],
+    families: Sequence[NodeFamily],
     number: int,
     prefix: str,
     division: str,

@@ -7,7 +7,7 @@ nothing. So it comes before other jobs of its priority.
 from collections.abc import Callable, Iterator, Sequence
 from typing import ClassVar
 
-from scheduler.api.job import Condition, Job
+from scheduler.api.job import GroupCondition, Job
 from scheduler.api.names import (
     CONDITION_SCHEDULED,
     CONDITION_UNSCHEDULABLE,
@@ -122,11 +122,11 @@ class Gang:
                     continue
                 short = job.min_member - tried_with_success(job) - job.ready_count
                 message = f"{max(short, 0)}/{job.size} tasks in gang unschedulable: {gang_message(job)}"
-                job.new_conditions += (Condition(CONDITION_UNSCHEDULABLE, REASON_NOT_ENOUGH_RESOURCES, message),)
+                job.new_conditions += (GroupCondition(CONDITION_UNSCHEDULABLE, REASON_NOT_ENOUGH_RESOURCES, message),)
             elif job.changed or not any(
                 c.type == CONDITION_SCHEDULED and c.reason == REASON_GANG_READY for c in job.conditions
             ):
-                job.new_conditions += (Condition(CONDITION_SCHEDULED, REASON_GANG_READY, ""),)
+                job.new_conditions += (GroupCondition(CONDITION_SCHEDULED, REASON_GANG_READY, ""),)
 
 
 def _is_terminating(job: Job) -> bool:

@@ -11,15 +11,15 @@ from scheduler.api.job import Job
 from scheduler.api.kinds import RESOURCE_QUOTA
 from scheduler.api.names import EVENT_UNSCHEDULABLE
 from scheduler.api.objects import ResourceList, ResourceQuota
-from scheduler.api.quantity import Amount, QuantityError, parse_amount
+from scheduler.api.quantity import ExactAmount, QuantityError, parse_amount
 from scheduler.api.reasons import Malformed, Refusal, Shortage
 from scheduler.api.resource import scale_of
 from scheduler.framework.extension import Vote
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
 
-Amounts = Mapping[str, Amount]
-NOTHING = Amount(0)
+Amounts = Mapping[str, ExactAmount]
+NOTHING = ExactAmount(0)
 
 
 @register_plugin
@@ -36,7 +36,7 @@ class ResourceQuotas:
             quota = session.snapshot.objects[RESOURCE_QUOTA][key]
             entry = (quota.metadata.name, self._read(quota, "hard"), self._read(quota, "used"))
             self._quotas.setdefault(quota.metadata.namespace, []).append(entry)
-        self._reserved: dict[str, dict[str, Amount]] = {}
+        self._reserved: dict[str, dict[str, ExactAmount]] = {}
         """Namespace -> minResources of the PodGroups admitted in this session."""
         session.add_job_enqueueable(self._enqueueable)
         session.add_job_enqueued(self._enqueued)
@@ -46,7 +46,9 @@ class ResourceQuotas:
         amounts: ResourceList = getattr(quota.status, field) or {}
         return self._amounts("ResourceQuota", meta.namespace, meta.name, f"status.{field}", amounts)
 
-    def _amounts(self, kind: str, namespace: str, name: str, field: str, amounts: ResourceList) -> dict[str, Amount]:
+    def _amounts(
+        self, kind: str, namespace: str, name: str, field: str, amounts: ResourceList
+    ) -> dict[str, ExactAmount]:
         """Parses amounts; reports and leaves out invalid ones."""
         result = {}
         for resource, quantity in amounts.items():
@@ -57,7 +59,7 @@ class ResourceQuotas:
                 self._session.malformed_field(problem)
         return result
 
-    def _minimum(self, job: Job) -> dict[str, Amount]:
+    def _minimum(self, job: Job) -> dict[str, ExactAmount]:
         return self._amounts("PodGroup", job.namespace, job.name, "spec.minResources", job.min_resource_list or {})
 
     def _enqueueable(self, job: Job) -> Vote:
@@ -88,7 +90,7 @@ class ResourceQuotas:
             reserved[resource] = reserved.get(resource, NOTHING) + amount
 
 
-def quota_shortage(resource: str, asked: Amount, used: Amount, limit: Amount, where: str) -> Shortage:
+def quota_shortage(resource: str, asked: ExactAmount, used: ExactAmount, limit: ExactAmount, where: str) -> Shortage:
     """The shortage, in the units of resource vectors."""
     unit = 10**9 / scale_of(resource)
     return Shortage(resource, asked.nano / unit, used.nano / unit, limit.nano / unit, "ResourceQuota", where)

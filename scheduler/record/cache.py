@@ -36,13 +36,13 @@ from scheduler.record.frames import (
     Decided,
     Dropped,
     Failed,
+    KeptAnnotations,
+    NodeUsages,
+    ObjectPut,
     Opened,
     Original,
-    PodAnnotations,
     PresentAssumptions,
-    Put,
     RecordsExpected,
-    Usage,
     packed,
 )
 from scheduler.record.journal import Journal
@@ -62,7 +62,7 @@ class RecordedCache(ClusterCache, SessionObserver):
         super().__init__(scheduler_names, default_queue=default_queue, node_selector=node_selector)
         self._journal = journal
         self._begin = Begin(FORMAT, __version__, list(scheduler_names), default_queue, list(node_selector))
-        self._objects: dict[tuple[Kind, str, str], Put] = {}
+        self._objects: dict[tuple[Kind, str, str], ObjectPut] = {}
         """Kind, namespace and name -> the latest version of every object."""
         self._original_frames: dict[tuple[Kind, str, str], Original] = {}
         """Kind, namespace and name -> the original of every object that other programs receive whole."""
@@ -76,7 +76,7 @@ class RecordedCache(ClusterCache, SessionObserver):
 
     # --- inputs ---
     def upsert(self, kind: Kind, obj: KubeObject) -> None:
-        frame, meta = Put(kind.name, packed(obj)), obj.metadata
+        frame, meta = ObjectPut(kind.name, packed(obj)), obj.metadata
         self._objects[kind, meta.namespace, meta.name] = frame
         self._add_frame(frame)
         if kind is not POD:
@@ -110,7 +110,7 @@ class RecordedCache(ClusterCache, SessionObserver):
         again = super().keep_annotations(keys)
         if again:
             self._annotations.update(keys)
-            self._add_frame(PodAnnotations(sorted(self._annotations)))
+            self._add_frame(KeptAnnotations(sorted(self._annotations)))
         return again
 
     def confirm(self, kind: Kind, obj: KubeObject) -> None:
@@ -118,11 +118,11 @@ class RecordedCache(ClusterCache, SessionObserver):
         self._add_frame(Confirmed(kind.name, data))
         super().confirm(kind, obj)
         if self.stores(kind) and self.find(kind, meta.namespace, meta.name) is obj:  # otherwise the watch was faster
-            self._objects[kind, meta.namespace, meta.name] = Put(kind.name, data)
+            self._objects[kind, meta.namespace, meta.name] = ObjectPut(kind.name, data)
 
     def take_usage(self, usages: Mapping[str, NodeUsage]) -> None:
         self._recorded_usage.update(usages)
-        self._add_frame(Usage(packed(usages)))
+        self._add_frame(NodeUsages(packed(usages)))
         super().take_usage(usages)
 
     def expect_records(self, since: float) -> None:
@@ -187,11 +187,11 @@ class RecordedCache(ClusterCache, SessionObserver):
     def _from_the_beginning(self) -> Iterable[AnyFrame]:
         yield self._begin
         yield RecordsExpected(self._since)
-        yield PodAnnotations(sorted(self._annotations))
+        yield KeptAnnotations(sorted(self._annotations))
         yield from self._objects.values()
         yield from self._original_frames.values()
         if self._recorded_usage:
-            yield Usage(packed(self._recorded_usage))
+            yield NodeUsages(packed(self._recorded_usage))
         yield PresentAssumptions(recorded_decisions(self.assumed_decisions()))
         if (admitted := self.admissions()) is not None:
             yield AdmissionsEnforced(admitted)

@@ -21,7 +21,7 @@ FORMAT: Final = 1
 
 
 class Frame(msgspec.Struct, array_like=True, tag=True):
-    """Base of all frames. The tag is the name of the class; four classes have kept the tag of an earlier name."""
+    """Base of all frames. The tag is the name of the class; seven classes have kept the tag of an earlier name."""
 
 
 class Begin(Frame):
@@ -35,7 +35,7 @@ class Begin(Frame):
     node_selector: list[tuple[str, str]]
 
 
-class Put(Frame):
+class ObjectPut(Frame, tag="Put"):
     """An object was added or changed."""
 
     kind: str
@@ -79,13 +79,13 @@ class AdmissionsEnforced(Frame, tag="Guarded"):
     admitted: list[Admitted]
 
 
-class PodAnnotations(Frame):
+class KeptAnnotations(Frame, tag="PodAnnotations"):
     """The annotations of Pods that plugins require; they take part in the classes of later Pods."""
 
     keys: list[str]
 
 
-class Usage(Frame):
+class NodeUsages(Frame, tag="Usage"):
     """The usage of nodes."""
 
     data: msgspec.Raw
@@ -178,13 +178,13 @@ class PresentAssumptions(Frame, tag="Standing"):
 AnyFrame = (
     Begin
     | RecordsExpected
-    | PodAnnotations
-    | Put
+    | KeptAnnotations
+    | ObjectPut
     | BindingProof
     | Original
     | Confirmed
     | Dropped
-    | Usage
+    | NodeUsages
     | Failed
     | Opened
     | Answered

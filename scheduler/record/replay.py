@@ -32,15 +32,15 @@ from scheduler.record.frames import (
     Decided,
     Dropped,
     Failed,
+    KeptAnnotations,
+    NodeUsages,
+    ObjectPut,
     Opened,
     Original,
-    PodAnnotations,
     PresentAssumptions,
-    Put,
     RecordedDecisions,
     RecordingError,
     RecordsExpected,
-    Usage,
     read_frames,
 )
 
@@ -126,11 +126,11 @@ class _Replayer:
         """Applies one frame. Returns the session that it completes, if any. Raises KeyError or ValidationError."""
         cache = self._cache
         match frame:
-            case Put(kind, data):
+            case ObjectPut(kind, data):
                 obj = _decoded(_KINDS[kind], data)
                 with suppress(Exception):  # as an informer continues when the cache cannot process an object
                     cache.upsert(_KINDS[kind], obj)
-            case PodAnnotations(keys):
+            case KeptAnnotations(keys):
                 cache.keep_annotations(keys)
             case RecordsExpected(moment):
                 cache.expect_records(moment)
@@ -144,7 +144,7 @@ class _Replayer:
                 self._originals.pop((kind, namespace, name), None)
                 with suppress(Exception):
                     cache.delete(_KINDS[kind], namespace, name)
-            case Usage(data):
+            case NodeUsages(data):
                 cache.take_usage(msgspec.msgpack.decode(data, type=dict[str, NodeUsage]))
             case Failed():
                 self._fail(frame)

@@ -7,7 +7,7 @@ import msgspec
 
 from scheduler.api.acjob import AscendJob
 from scheduler.api.acjob_roles import InvalidJobError, JobRoles, roles_of
-from scheduler.webhooks.contract import ClusterView, Request, Settings
+from scheduler.webhooks.contract import AdmissionRequest, ClusterView, WebhookSettings
 from scheduler.webhooks.decoding import spec_validator
 from scheduler.webhooks.validation_result import TemplateCheck, ValidationResult
 
@@ -17,7 +17,9 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 @spec_validator(AscendJob)
-def validate(job: AscendJob, request: Request, cluster: ClusterView, settings: Settings) -> str | ValidationResult:
+def validate(
+    job: AscendJob, request: AdmissionRequest, cluster: ClusterView, settings: WebhookSettings
+) -> str | ValidationResult:
     """The first problem of the job, or its Pod templates."""
     try:
         roles = roles_of(job)

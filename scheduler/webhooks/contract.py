@@ -25,7 +25,7 @@ class Operation(StrEnum):
     DELETE = "DELETE"
 
 
-class Request(msgspec.Struct, frozen=True):
+class AdmissionRequest(msgspec.Struct, frozen=True):
     """One write under admission."""
 
     operation: Operation
@@ -66,7 +66,7 @@ class ResourceGroup(msgspec.Struct, frozen=True):
     affinity: Json = msgspec.field(default_factory=dict)
 
 
-class Settings(msgspec.Struct, frozen=True):
+class WebhookSettings(msgspec.Struct, frozen=True):
     """The configuration of the webhooks."""
 
     scheduler_names: tuple[str, ...] = (DEFAULT_SCHEDULER_NAME,)
@@ -82,5 +82,5 @@ class Settings(msgspec.Struct, frozen=True):
     """Add the scheduling gate of queue admission to Pods that have its annotation."""
 
 
-Mutator = Callable[[Request, ClusterView, Settings], Json]
-Validator = Callable[[Request, ClusterView, Settings], str | ValidationResult]
+Mutator = Callable[[AdmissionRequest, ClusterView, WebhookSettings], Json]
+Validator = Callable[[AdmissionRequest, ClusterView, WebhookSettings], str | ValidationResult]

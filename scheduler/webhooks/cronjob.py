@@ -7,7 +7,7 @@ from typing import Final
 
 from scheduler.api.batch import CronJob, CronJobSpec
 from scheduler.api.cron import CronError, load_zone, parse_cron
-from scheduler.webhooks.contract import ClusterView, Request, Settings
+from scheduler.webhooks.contract import AdmissionRequest, ClusterView, WebhookSettings
 from scheduler.webhooks.decoding import spec_validator
 from scheduler.webhooks.fields import quote
 from scheduler.webhooks.job import template_problem
@@ -19,7 +19,7 @@ _ZONE_SEGMENT: Final = re.compile(r"[A-Za-z.\-_0-9+]{1,14}")
 
 
 @spec_validator(CronJob)
-def validate(cron_job: CronJob, request: Request, cluster: ClusterView, settings: Settings) -> str:
+def validate(cron_job: CronJob, request: AdmissionRequest, cluster: ClusterView, settings: WebhookSettings) -> str:
     """All problems of the CronJob in one text, or ""."""
     name = cron_job.metadata.name or request.name
     of_job = template_problem(cron_job.spec.job_template.spec, settings)

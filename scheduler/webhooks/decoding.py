@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from scheduler.api.reasons import field_and_problem
-from scheduler.webhooks.contract import ClusterView, Json, Operation, Request, Settings
+from scheduler.webhooks.contract import AdmissionRequest, ClusterView, Json, Operation, WebhookSettings
 from scheduler.webhooks.validation_result import ValidationResult
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -40,13 +40,16 @@ def without_nulls(value: Any) -> Any:
 
 def validator(
     struct: type[T],
-) -> Callable[[Callable[[T, Request, ClusterView, Settings], R]], Callable[[Request, ClusterView, Settings], R]]:
+) -> Callable[
+    [Callable[[T, AdmissionRequest, ClusterView, WebhookSettings], R]],
+    Callable[[AdmissionRequest, ClusterView, WebhookSettings], R],
+]:
     """A decorator: decodes the new object for a validator, and refuses an object that cannot be decoded."""
 
     def decorate(
-        function: Callable[[T, Request, ClusterView, Settings], R],
-    ) -> Callable[[Request, ClusterView, Settings], R]:
-        def validate(request: Request, cluster: ClusterView, settings: Settings) -> R:
+        function: Callable[[T, AdmissionRequest, ClusterView, WebhookSettings], R],
+    ) -> Callable[[AdmissionRequest, ClusterView, WebhookSettings], R]:
+        def validate(request: AdmissionRequest, cluster: ClusterView, settings: WebhookSettings) -> R:
             try:
                 obj = decode(request.object, struct)
             except DecodingError as error:
@@ -60,18 +63,21 @@ def validator(
 
 def spec_validator(
     struct: type[T],
-) -> Callable[[Callable[[T, Request, ClusterView, Settings], R]], Callable[[Request, ClusterView, Settings], R | str]]:
+) -> Callable[
+    [Callable[[T, AdmissionRequest, ClusterView, WebhookSettings], R]],
+    Callable[[AdmissionRequest, ClusterView, WebhookSettings], R | str],
+]:
     """A decorator as ``validator``, for rules about the spec only: an update that does not change the spec is accepted.
 
     So an object whose stored spec is invalid can still be labelled, and its finalizers removed.
     """
 
     def decorate(
-        function: Callable[[T, Request, ClusterView, Settings], R],
-    ) -> Callable[[Request, ClusterView, Settings], R | str]:
+        function: Callable[[T, AdmissionRequest, ClusterView, WebhookSettings], R],
+    ) -> Callable[[AdmissionRequest, ClusterView, WebhookSettings], R | str]:
         validate = validator(struct)(function)
 
-        def validate_change(request: Request, cluster: ClusterView, settings: Settings) -> R | str:
+        def validate_change(request: AdmissionRequest, cluster: ClusterView, settings: WebhookSettings) -> R | str:
             if request.operation is Operation.UPDATE and request.old.get("spec") == request.object.get("spec"):
                 return ""
             return validate(request, cluster, settings)

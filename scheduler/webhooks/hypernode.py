@@ -10,7 +10,7 @@ import msgspec
 
 from scheduler.api.objects import KubeObject, Wire
 from scheduler.framework.patterns import pattern_fault
-from scheduler.webhooks.contract import ClusterView, Request, Settings
+from scheduler.webhooks.contract import AdmissionRequest, ClusterView, WebhookSettings
 from scheduler.webhooks.decoding import spec_validator
 from scheduler.webhooks.fields import aggregate, invalid
 
@@ -39,7 +39,7 @@ class _HyperNode(KubeObject):
 
 
 @spec_validator(_HyperNode)
-def validate(node: _HyperNode, request: Request, cluster: ClusterView, settings: Settings) -> str:
+def validate(node: _HyperNode, request: AdmissionRequest, cluster: ClusterView, settings: WebhookSettings) -> str:
     """All problems of the HyperNode in one text, or ""."""
     return aggregate(_problems(node.spec))
 

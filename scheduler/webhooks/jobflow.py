@@ -9,7 +9,7 @@ from scheduler.api.batch import MAX_FLOW_STEPS, Flow, JobFlow
 from scheduler.api.flow_order import order_problem
 from scheduler.api.printable import printable
 from scheduler.api.suggestions import did_you_mean
-from scheduler.webhooks.contract import ClusterView, Request, Settings
+from scheduler.webhooks.contract import AdmissionRequest, ClusterView, WebhookSettings
 from scheduler.webhooks.decoding import DecodingError, decode, spec_validator
 from scheduler.webhooks.fields import invalid
 from scheduler.webhooks.mistakes import MAX_LENGTH, MAX_WARNINGS
@@ -25,7 +25,9 @@ _MAX_COMPARED_LENGTH: Final = 63
 
 
 @spec_validator(JobFlow)
-def validate(flow: JobFlow, request: Request, cluster: ClusterView, settings: Settings) -> str | ValidationResult:
+def validate(
+    flow: JobFlow, request: AdmissionRequest, cluster: ClusterView, settings: WebhookSettings
+) -> str | ValidationResult:
     """The problem of the steps or of their dependency graph, or the JobTemplates of the steps."""
     steps = flow.spec.flows or ()
     if len(steps) > MAX_FLOW_STEPS:
@@ -50,7 +52,7 @@ def _name_problems(flow: str, steps: Sequence[Flow]) -> Iterator[str]:
             yield invalid(f"spec.flows[{index}].name", step.name[:_MAX_NAME], detail)
 
 
-def _new_steps(steps: Sequence[Flow], request: Request) -> list[tuple[int, str]]:
+def _new_steps(steps: Sequence[Flow], request: AdmissionRequest) -> list[tuple[int, str]]:
     """The steps that an update adds. What an earlier step waits for is in the status of the flow."""
     try:
         before = {step.name for step in decode(request.old, JobFlow).spec.flows or ()}

@@ -24,7 +24,7 @@ from scheduler.api.names import (
     VGPU_MEMORY_PERCENTAGE,
     VGPU_NUMBER,
 )
-from scheduler.webhooks.contract import ClusterView, Settings
+from scheduler.webhooks.contract import ClusterView, WebhookSettings
 
 COMMON: Final = frozenset(
     {
@@ -68,7 +68,7 @@ class QueueNames:
 
     complete: Final = False
 
-    def __init__(self, cluster: ClusterView, settings: Settings) -> None:
+    def __init__(self, cluster: ClusterView, settings: WebhookSettings) -> None:
         self.schedulers = settings.scheduler_names
         self._cluster = cluster
 

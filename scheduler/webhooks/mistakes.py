@@ -44,7 +44,7 @@ from scheduler.api.names import (
 from scheduler.api.objects import ENDED_PHASES
 from scheduler.api.printable import printable
 from scheduler.api.suggestions import REQUESTED_ONLY, closest, other_scheduler, similar_resource
-from scheduler.webhooks.contract import ClusterView, Json, Request, Settings
+from scheduler.webhooks.contract import AdmissionRequest, ClusterView, Json, WebhookSettings
 from scheduler.webhooks.job import starting_warnings
 from scheduler.webhooks.known_names import COMMON, KnownNames, QueueNames
 
@@ -69,7 +69,7 @@ _COUNTS: Final = {
 }
 
 
-def warnings_of(request: Request, cluster: ClusterView, settings: Settings) -> list[str]:
+def warnings_of(request: AdmissionRequest, cluster: ClusterView, settings: WebhookSettings) -> list[str]:
     """The warnings in the answer to a write that admission allows; none if an update changes neither the spec nor the
     annotations."""
     if not request.object:

@@ -13,7 +13,7 @@ import msgspec
 from scheduler.api.names import JDB_MAX_UNAVAILABLE, JDB_MIN_AVAILABLE, QUEUE_ALLOCATION_GATE, RESOURCE_GROUP
 from scheduler.api.objects import KubeObject, Wire
 from scheduler.webhooks.cards import name_problems
-from scheduler.webhooks.contract import ClusterView, Json, Request, ResourceGroup, Settings
+from scheduler.webhooks.contract import AdmissionRequest, ClusterView, Json, ResourceGroup, WebhookSettings
 from scheduler.webhooks.decoding import validator
 from scheduler.webhooks.fields import quote
 from scheduler.webhooks.resource_groups import BY_ANNOTATION, BY_NAMESPACE, annotation_of
@@ -33,7 +33,7 @@ class _Pod(KubeObject):
 
 
 # --- mutate ---
-def mutate(request: Request, cluster: ClusterView, settings: Settings) -> Json:
+def mutate(request: AdmissionRequest, cluster: ClusterView, settings: WebhookSettings) -> Json:
     """Adds the fields of the first resource group that selects the Pod, and the scheduling gate that its annotation
     requests (Volcano's /pods/mutate)."""
     pod = request.object
@@ -84,7 +84,7 @@ def _mapping(value: Any) -> Json:
 
 # --- validate ---
 @validator(_Pod)
-def validate(pod: _Pod, request: Request, cluster: ClusterView, settings: Settings) -> str:
+def validate(pod: _Pod, request: AdmissionRequest, cluster: ClusterView, settings: WebhookSettings) -> str:
     """The first problem of the annotations of a new Pod, or "" (Volcano's /pods/validate)."""
     if pod.spec.scheduler_name not in settings.scheduler_names:
         return ""

@@ -10,7 +10,7 @@ from scheduler.api.objects import KubeObject, Wire
 from scheduler.api.queue import OPEN
 from scheduler.api.scheduling import NetworkTopology
 from scheduler.webhooks.cards import request_problems
-from scheduler.webhooks.contract import ClusterView, Json, Request, Settings
+from scheduler.webhooks.contract import AdmissionRequest, ClusterView, Json, WebhookSettings
 from scheduler.webhooks.decoding import validator
 from scheduler.webhooks.queue.hierarchy import children_of, names_of, queue_not_found
 
@@ -32,7 +32,7 @@ class _PodGroup(KubeObject):
     spec: _Spec = msgspec.field(default_factory=_Spec)
 
 
-def mutate(request: Request, cluster: ClusterView, settings: Settings) -> Json:
+def mutate(request: AdmissionRequest, cluster: ClusterView, settings: WebhookSettings) -> Json:
     """Puts a new PodGroup of the default queue into the queue of its namespace's annotation (Volcano's
     /podgroups/mutate)."""
     group = request.object
@@ -45,7 +45,7 @@ def mutate(request: Request, cluster: ClusterView, settings: Settings) -> Json:
 
 
 @validator(_PodGroup)
-def validate(group: _PodGroup, request: Request, cluster: ClusterView, settings: Settings) -> str:
+def validate(group: _PodGroup, request: AdmissionRequest, cluster: ClusterView, settings: WebhookSettings) -> str:
     """All problems of a new PodGroup in one text, or "" (Volcano's /podgroups/validate)."""
     problems = [
         *_queue_problems(group.spec.queue, cluster),

@@ -12,7 +12,15 @@ from msgspec.structs import replace
 
 from scheduler.api.kinds import ACJOB, CRON_JOB, HYPER_NODE, JOB_FLOW, JOB_TEMPLATE, POD, POD_GROUP, QUEUE, VCJOB, Kind
 from scheduler.webhooks import ascendjob, cronjob, hypernode, job, jobflow, jobtemplate, pod, podgroup, queue
-from scheduler.webhooks.contract import ClusterView, Json, Mutator, Operation, Request, Settings, Validator
+from scheduler.webhooks.contract import (
+    AdmissionRequest,
+    ClusterView,
+    Json,
+    Mutator,
+    Operation,
+    Validator,
+    WebhookSettings,
+)
 from scheduler.webhooks.validation_result import ValidationResult
 
 _CREATE: Final = (Operation.CREATE,)
@@ -73,7 +81,9 @@ class Decision(msgspec.Struct, frozen=True):
     """The webhook that refuses the write."""
 
 
-def admit(request: Request, cluster: ClusterView, settings: Settings, enabled: Collection[str]) -> Decision:
+def admit(
+    request: AdmissionRequest, cluster: ClusterView, settings: WebhookSettings, enabled: Collection[str]
+) -> Decision:
     """Calls the enabled webhooks of the request's kind as the API server does.
 
     The mutating webhooks run first, then the validating ones until one refuses. Pod templates are not validated.

@@ -12,7 +12,7 @@ from scheduler.api.kinds import CONFIG_MAP, POD_GROUP, Kind
 from scheduler.api.objects import KubeObject
 from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.credentials import Credentials
-from scheduler.cluster.kube.transport.sources import Source
+from scheduler.cluster.kube.transport.sources import WatchSource
 from scheduler.cluster.kube.watch import catching_up, pages
 from scheduler.cluster.kube.watch.informer import Informer
 from scheduler.cluster.kube.watch.informer_set import InformerSet
@@ -40,7 +40,7 @@ def test_pages_of_a_list_have_each_object_once(control_plane: ControlPlane, kind
     async def scenario() -> None:
         client = ApiClient(Credentials(kubeconfig=str(control_plane.kubeconfig)), Metrics())
         await client.start()
-        source, expected = Source(kind, namespace.name), [f"o{number:02d}" for number in range(OBJECTS)]
+        source, expected = WatchSource(kind, namespace.name), [f"o{number:02d}" for number in range(OBJECTS)]
         decoder = msgspec.json.Decoder(kind.struct)
         for size in (7, 20, 0):
             found = []
@@ -73,7 +73,7 @@ def fill(control_plane: ControlPlane, kind: Kind, namespace: str) -> None:
         )
 
 
-async def heads(client: ApiClient, source: Source, size: int) -> list[str]:
+async def heads(client: ApiClient, source: WatchSource, size: int) -> list[str]:
     found = []
     async with aclosing(pages_of_heads(client, source, size)) as listed:
         async for page in listed:
@@ -110,7 +110,7 @@ def test_whether_a_watch_lags_is_known_without_another_list(
         client = ApiClient(Credentials(kubeconfig=str(control_plane.kubeconfig)), Metrics())
         await client.start()
         names = Names()
-        source = Source(kind, namespace.name)
+        source = WatchSource(kind, namespace.name)
         informer = Informer(client, source, names, lambda malformed, about: None, Metrics(), page=OBJECTS // 3)
         informers = InformerSet([informer])
         informers.start()

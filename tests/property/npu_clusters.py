@@ -24,7 +24,7 @@ from scheduler.api.names import (
 from scheduler.cache import ClusterCache
 from scheduler.framework.extension import NODE_DEVICES
 from scheduler.plugins.ascend.chiplist import format_chips, parse_chips
-from scheduler.plugins.ascend.family import DISTRIBUTED, ChipRequest, Family
+from scheduler.plugins.ascend.family import DISTRIBUTED, ChipFamily, ChipRequest
 from scheduler.plugins.ascend.masks import first, ids_of, mask_of
 from scheduler.plugins.ascend.resources import ChipResource
 from scheduler.plugins.ascend.super_pod_plans import ID
@@ -38,7 +38,7 @@ SUPER_POD_NODES: Final = 3
 
 
 class Job(NamedTuple):
-    family: Family
+    family: ChipFamily
     chips: int
     """Of each Pod."""
     pods: int
@@ -48,7 +48,7 @@ class Job(NamedTuple):
         return ChipRequest(self.chips, self.pods > 1)
 
 
-def random_job(random: Random, family: Family, size: int) -> Job:
+def random_job(random: Random, family: ChipFamily, size: int) -> Job:
     """A job that the family accepts, for nodes of ``size`` chips."""
     chips = random.choice([each for each in sorted(family.sizes) if each <= size])
     pods = random.randint(1, 4)
@@ -60,7 +60,7 @@ def random_job(random: Random, family: Family, size: int) -> Job:
     return Job(family, chips, 1 if one else pods)
 
 
-def traits_of(family: Family) -> dict[str, str]:
+def traits_of(family: ChipFamily) -> dict[str, str]:
     """A value of each trait that a job of the family has to have."""
     values = {trait: patterns[0].replace("*", "") for trait, patterns in (family.traits or {}).items()}
     return {trait: value for trait, value in values.items() if value}
@@ -69,11 +69,11 @@ def traits_of(family: Family) -> dict[str, str]:
 class NpuCluster:
     """Some servers of each family. ``sizes`` and ``broken`` are by node."""
 
-    def __init__(self, random: Random, families: Sequence[Family], nodes_each: int) -> None:
+    def __init__(self, random: Random, families: Sequence[ChipFamily], nodes_each: int) -> None:
         self._random = random
         self._families = families
         self._size = {family: family.chips if family.chips <= 16 else 12 for family in families}
-        self._family_of: dict[str, Family] = {}
+        self._family_of: dict[str, ChipFamily] = {}
         self._healthy: dict[str, int] = {}
         """Node -> mask of its chips that are in order."""
         self._super_pod: dict[str, str] = {}
@@ -83,7 +83,7 @@ class NpuCluster:
         self.world = World([each for family in families for i in range(nodes_each) for each in self._server(family, i)])
 
     # --- what comes and goes ---
-    def _server(self, family: Family, number: int) -> Iterator[Raw]:
+    def _server(self, family: ChipFamily, number: int) -> Iterator[Raw]:
         name, size, resource = f"{family.name.replace('_', '-')}-{number:03d}", self._size[family], family.resources[0]
         broken = self._random.randrange(size) if self._random.random() < 0.2 else None
         healthy = first(size) if broken is None else first(size) & ~(1 << broken)
@@ -210,7 +210,7 @@ class NpuCluster:
                 terminating = terminating or "deletionTimestamp" in raw["metadata"]
         return held, terminating
 
-    def _free(self, family: Family, held: dict[str, int]) -> Iterator[tuple[str, int]]:
+    def _free(self, family: ChipFamily, held: dict[str, int]) -> Iterator[tuple[str, int]]:
         for name, of in self._family_of.items():
             if of is family:
                 yield name, self._healthy[name] & ~held.get(name, 0)
@@ -251,7 +251,7 @@ def room_of(job: Job, free: int) -> int:
     return number
 
 
-def assert_together(family: Family, taken: int) -> None:
+def assert_together(family: ChipFamily, taken: int) -> None:
     """The chips of a Pod are in one ring, half, card or mesh, or are whole cards, where the family wants this."""
     ids = ids_of(taken)
     if len(ids) <= family.group:

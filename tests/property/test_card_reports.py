@@ -17,7 +17,7 @@ from scheduler.api.kinds import NODE, POD_GROUP, QUEUE, Kind
 from scheduler.api.names import CARD_NAME, CARD_QUOTA, CARD_REQUEST, GROUP_NAME
 from scheduler.api.queue import QUEUE_PHASES
 from scheduler.api.resource import format_amount
-from scheduler.cli.output import WIDE, Table
+from scheduler.cli.output import WIDE, RowTable
 from scheduler.cli.queue.show import amounts_of, queue_view
 from scheduler.cli.queue_amounts import amount_lines
 from scheduler.explain.queues import queue_totals
@@ -302,7 +302,7 @@ def listed(history: History, raw: Raw) -> None:
         kind: [msgspec.convert(o, kind.struct) for o in raws] for kind, raws in ((QUEUE, [raw]), (POD_GROUP, groups))
     }
     rows = view.rows(objects)
-    titles, line = Table(view.columns, WIDE).lines(rows)
+    titles, line = RowTable(view.columns, WIDE).lines(rows)
     summary = card_summary(raw["status"].get("cards"))
     assert line.rstrip().endswith(summary or "<none>")
     for phase in QUEUE_PHASES:

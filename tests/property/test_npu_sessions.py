@@ -11,14 +11,14 @@ from random import Random
 import pytest
 
 from scheduler.plugins.ascend.families import FAMILIES
-from scheduler.plugins.ascend.family import Family
+from scheduler.plugins.ascend.family import ChipFamily
 from tests.property.npu_clusters import NpuCluster
 
 EXAMPLES = int(os.environ.get("NPU_EXAMPLES", "10"))
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
-def test_chips_of_one_family_over_sessions(family: Family) -> None:
+def test_chips_of_one_family_over_sessions(family: ChipFamily) -> None:
     for seed in range(EXAMPLES):
         random = Random(seed)
         cluster = NpuCluster(random, [family], random.randint(1, 6))

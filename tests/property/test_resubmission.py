@@ -34,7 +34,7 @@ from scheduler.cluster.memory.admission import MemoryView
 from scheduler.cluster.memory.simulation import Simulation
 from scheduler.controllers.job.plugins import PLUGIN_NAMES
 from scheduler.framework.configuration_file import parse_configuration
-from scheduler.webhooks.contract import Operation, Request, Settings
+from scheduler.webhooks.contract import AdmissionRequest, Operation, WebhookSettings
 from scheduler.webhooks.routes import admit, routes
 from tests.builders import NAME, Raw, manifests, node
 from tests.schemas import problems
@@ -46,7 +46,7 @@ CONFIGURATION = parse_configuration(
     "tiers:\n- plugins: [{name: priority}, {name: gang}]\n- plugins: [{name: predicates}, {name: capacity}]\n"
 )
 KINDS = (QUEUE, POD_GROUP, VCJOB, JOB_FLOW, CRON_JOB, ACJOB)
-SETTINGS = Settings(scheduler_names=(NAME,), job_plugins=PLUGIN_NAMES)
+SETTINGS = WebhookSettings(scheduler_names=(NAME,), job_plugins=PLUGIN_NAMES)
 POLICIES = [
     [],
     [{"event": "PodFailed", "action": "RestartJob"}],
@@ -233,15 +233,15 @@ class Objects:
 
 
 # --- admission ---
-def creation(kind: Kind, raw: Raw) -> Request:
+def creation(kind: Kind, raw: Raw) -> AdmissionRequest:
     meta = raw["metadata"]
-    return Request(Operation.CREATE, kind, meta.get("namespace") or "", meta["name"], raw)
+    return AdmissionRequest(Operation.CREATE, kind, meta.get("namespace") or "", meta["name"], raw)
 
 
 def refusal(kind: Kind, old: Raw, new: Raw, view: Any) -> str:
     """Why an update is refused by the webhooks or by the resource definition; "" if it is accepted."""
     meta = old["metadata"]
-    request = Request(Operation.UPDATE, kind, meta.get("namespace") or "", meta["name"], new, old)
+    request = AdmissionRequest(Operation.UPDATE, kind, meta.get("namespace") or "", meta["name"], new, old)
     decision = admit(request, view, SETTINGS, routes())
     return decision.refusal or "; ".join(problems(kind, decision.object))
 

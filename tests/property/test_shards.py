@@ -19,7 +19,7 @@ from scheduler.cluster.kube.scheduler.shard_member import ShardMember
 from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.errors import ApiError, TransportError
 from scheduler.cluster.kube.transport.fence import Fence
-from scheduler.framework.cycle import Demand, run_cycle
+from scheduler.framework.cycle import SessionDemand, run_cycle
 from tests.builders import NAME, Raw, configuration, feed, group, node, pod, queue
 from tests.unit.cache.test_shards import shard
 
@@ -129,7 +129,7 @@ class Scheduler:
             self._writes.pop(0)()
 
     def holds_a_session(self) -> None:
-        if asyncio.run(self._member.demand()) is Demand.FORBIDDEN:
+        if asyncio.run(self._member.demand()) is SessionDemand.FORBIDDEN:
             return
         decisions = run_cycle(self._cache.snapshot(100.0), PLAN).decisions
         self._cache.assume(decisions)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from scheduler.api.names import GROUP_NAME
 from scheduler.api.quantity import parse_quantity
-from scheduler.cluster.memory import Kubelet, simulate
+from scheduler.cluster.memory import KubeletBehaviour, simulate
 from scheduler.framework.class_view import runs
 from scheduler.framework.configuration import Configuration
 from scheduler.framework.configuration_file import DEFAULT_CONFIGURATION, parse_configuration
@@ -158,9 +158,9 @@ def queue_of(objects: list[Raw]) -> Any:
 
 
 @SETTINGS
-@given(clusters(), CONFIGURATIONS, st.sampled_from(list(Kubelet)))
+@given(clusters(), CONFIGURATIONS, st.sampled_from(list(KubeletBehaviour)))
 def test_the_same_input_gives_the_same_output(
-    objects: list[Raw], configuration: Configuration, kubelet: Kubelet
+    objects: list[Raw], configuration: Configuration, kubelet: KubeletBehaviour
 ) -> None:
     first, second = (
         json.dumps(simulate(manifests(*objects), configuration, [NAME], kubelet=kubelet).cluster.objects())

@@ -24,7 +24,7 @@ from scheduler.api.names import (
     HCCL_RANK_INDEX,
     PREDICATE_TIME,
 )
-from scheduler.cluster.memory import Kubelet
+from scheduler.cluster.memory import KubeletBehaviour
 from tests.scenarios.test_scenarios import HERE, given, outcome
 
 FOLDER = HERE / "ascend"
@@ -62,7 +62,7 @@ def test_says_why_a_job_waits_as_recorded(name: str) -> None:
 @cache
 def decided(name: str) -> Raw:
     """The outcome in the form of a record. Cached, like the others: read it only."""
-    return as_run(outcome(f"ascend/{name}", Kubelet.NONE))
+    return as_run(outcome(f"ascend/{name}", KubeletBehaviour.NONE))
 
 
 @cache

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.cluster.memory import Kubelet
+from scheduler.cluster.memory import KubeletBehaviour
 from tests.scenarios.test_scenarios import HERE, NAMES, key_of, outcome, pods_of
 
 DEVICES = re.compile(r"volcano\.sh/(gpu-index|vgpu-ids-new|devices-to-allocate|vgpu-node|bind-phase)|hami\.io/.*"
@@ -40,7 +40,7 @@ def devices(annotations: Raw | None) -> Raw:
 
 @pytest.mark.parametrize("name", [name for name in NAMES if recorded(name)])
 def test_pods_get_the_recorded_device_annotations(name: str) -> None:
-    items = {key_of(pod): pod for pod in pods_of(outcome(name, Kubelet.NONE))}
+    items = {key_of(pod): pod for pod in pods_of(outcome(name, KubeletBehaviour.NONE))}
     written = {pod: devices(items[pod]["metadata"].get("annotations")) for pod in recorded(name)}
     for pod, volcanos in recorded(name).items():
         wanted = volcanos | WANTED.get(name, {}).get(pod, {})

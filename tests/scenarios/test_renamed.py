@@ -13,7 +13,7 @@ import pytest
 from scheduler.api.names import DEVICE_INFO_CONFIGMAP_PREFIX
 from scheduler.api.times import format_timestamp
 from scheduler.cluster.manifests import Manifest
-from scheduler.cluster.memory import Kubelet
+from scheduler.cluster.memory import KubeletBehaviour
 from tests.scenarios import test_ascend, test_scenarios
 from tests.scenarios.test_scenarios import Raw, manifests_of, settled
 
@@ -36,7 +36,7 @@ order."""
 @pytest.mark.slow
 @pytest.mark.parametrize("name", test_scenarios.NAMES)
 def test_volcanos_decisions_depend_on_no_name_of_a_node_and_no_order_of_documents(name: str) -> None:
-    kubelet = Kubelet.RUN if test_scenarios.meta(name).get("kubelet") else Kubelet.NONE
+    kubelet = KubeletBehaviour.RUN if test_scenarios.meta(name).get("kubelet") else KubeletBehaviour.NONE
     differences = test_scenarios.differences_from_record(name, shuffled_outcome(name, kubelet))
     assert not differences, "\n".join(differences)
 
@@ -45,13 +45,13 @@ def test_volcanos_decisions_depend_on_no_name_of_a_node_and_no_order_of_document
 @pytest.mark.parametrize("name", test_ascend.NAMES)
 def test_the_npu_plugins_decisions_depend_on_no_name_of_a_node_and_no_order_of_documents(name: str) -> None:
     cluster = test_ascend.cluster_of(name)
-    run = test_ascend.as_run(shuffled_outcome(f"ascend/{name}", Kubelet.NONE))
+    run = test_ascend.as_run(shuffled_outcome(f"ascend/{name}", KubeletBehaviour.NONE))
     accepted = test_ascend.recorded(name)
     assert cluster.placement(run) in [cluster.placement(each) for each in accepted]
     assert any(not cluster.ranks(run, bound=True) - cluster.ranks(each, bound=False) for each in accepted)
 
 
-def shuffled_outcome(name: str, kubelet: Kubelet) -> list[Raw]:
+def shuffled_outcome(name: str, kubelet: KubeletBehaviour) -> list[Raw]:
     """The outcome of a scenario with shuffled documents and renamed nodes, with the nodes' own names again."""
     random = Random(name)
     manifests = manifests_of(name)

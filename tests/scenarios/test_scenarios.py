@@ -27,7 +27,7 @@ from scheduler.api.names import GROUP_NAME
 from scheduler.api.usage import NodeUsage
 from scheduler.cli.feature_gates import FeatureGates
 from scheduler.cluster.manifests import Manifest
-from scheduler.cluster.memory import Kubelet, read_manifests, simulate
+from scheduler.cluster.memory import KubeletBehaviour, read_manifests, simulate
 from scheduler.framework.configuration_file import parse_configuration
 from scheduler.framework.documents import read_yaml
 
@@ -47,7 +47,7 @@ def meta(name: str) -> Raw:
 def test_decides_as_volcano(name: str, record_property: Any) -> None:
     about = meta(name)
     record_property("title", about["title"])
-    items = outcome(name, Kubelet.RUN if about.get("kubelet") else Kubelet.NONE)
+    items = outcome(name, KubeletBehaviour.RUN if about.get("kubelet") else KubeletBehaviour.NONE)
     differences = differences_from_record(name, items)
     assert not differences, f"{about['title']}:\n" + "\n".join(differences)
 
@@ -102,13 +102,13 @@ def _moved(pod: Raw, swap: dict[str, str]) -> Raw:
     return {**pod, "spec": {**pod["spec"], "nodeName": swap.get(node, node)}} if node else pod
 
 
-def outcome(name: str, kubelet: Kubelet) -> list[Raw]:
+def outcome(name: str, kubelet: KubeletBehaviour) -> list[Raw]:
     """Every object after the scheduler has settled on the scenario's manifests."""
     return settled(name, read_manifests([str(HERE / name / "input.yaml")]), kubelet)
 
 
 def settled(
-    name: str, manifests: Sequence[Manifest], kubelet: Kubelet, nodes: Mapping[str, str] | None = None
+    name: str, manifests: Sequence[Manifest], kubelet: KubeletBehaviour, nodes: Mapping[str, str] | None = None
 ) -> list[Raw]:
     """Every object after the scheduler has settled on manifests, with the configuration of a scenario. ``usage`` in its
     meta is the usage of nodes in per cent of cpu and memory, and ``cycles`` the number of cycles. ``nodes``: node ->

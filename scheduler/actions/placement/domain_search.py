@@ -31,7 +31,7 @@ PendingBySubJob = dict[str, PendingTasks]
 
 
 @dataclass(slots=True)
-class Placement:
+class DomainPlacement:
     """Tasks that are placed in a statement that is not committed yet."""
 
     statement: Statement
@@ -48,7 +48,7 @@ class DomainSearch:
         self._session = session
         self._placer = placer
 
-    def place(self, queue: Queue, job: Job, work: PendingBySubJob) -> Placement | None:
+    def place(self, queue: Queue, job: Job, work: PendingBySubJob) -> DomainPlacement | None:
         """Places tasks of a job until it is ready, or is ready once terminating tasks end. Returns None if no allowed
         HyperNode can hold it."""
         session, top = self._session, self._session.hyper_nodes.top
@@ -67,7 +67,7 @@ class DomainSearch:
     # --- jobs with sub-groups ---
     def _best(
         self, queue: Queue, job: Job, work: PendingBySubJob, gradients: Sequence[Sequence[HyperNode]]
-    ) -> Placement | None:
+    ) -> DomainPlacement | None:
         """Returns the best placement of the first gradient that has one."""
         session, tasks = self._session, _tasks(work.values())
         attempts = HyperNodeAttempts(session, job)
@@ -100,7 +100,7 @@ class DomainSearch:
 
     def _place_within(
         self, queue: Queue, job: Job, work: PendingBySubJob, hyper_node: HyperNode, attempts: HyperNodeAttempts
-    ) -> Placement | None:
+    ) -> DomainPlacement | None:
         """Places sub-jobs one by one, each in a HyperNode below the given one, until the job is ready."""
         session = self._session
         before = _placed(job)
@@ -109,7 +109,7 @@ class DomainSearch:
         turns = [(order.key(job.sub_jobs[key]), key) for key in work]
         heapq.heapify(turns)
         remaining = {key: pending.copy() for key, pending in work.items()}
-        result = Placement(session.statement(), 0.0, remaining)
+        result = DomainPlacement(session.statement(), 0.0, remaining)
         while turns:
             _, key = heapq.heappop(turns)
             sub_job = job.sub_jobs[key]
@@ -134,7 +134,7 @@ class DomainSearch:
     # --- one sub-job ---
     def _place_sub_job(
         self, queue: Queue, job: Job, sub_job: SubJob, pending: PendingTasks, gradients: Sequence[Sequence[HyperNode]]
-    ) -> Placement | None:
+    ) -> DomainPlacement | None:
         """Places tasks of a sub-job until it is ready, in the best HyperNode of the first gradient that can hold it."""
         session, tasks = self._session, pending.remaining()
         attempts = HyperNodeAttempts(session, job, sub_job)
@@ -166,14 +166,14 @@ class DomainSearch:
         pending: PendingTasks,
         hyper_node: HyperNode,
         attempts: HyperNodeAttempts,
-    ) -> Placement | None:
+    ) -> DomainPlacement | None:
         """Places tasks of a sub-job on the nodes of one HyperNode."""
         session = self._session
         before = _placed(job)
         statement = session.statement()
         self._placer.place(PlacementScope(queue, job, sub_job, hyper_node), pending, statement)
         if statement and (session.sub_job_ready(job, sub_job) or session.sub_job_pipelined(job, sub_job)):
-            return Placement(statement, 0.0, {sub_job.key: pending} if pending else {})
+            return DomainPlacement(statement, 0.0, {sub_job.key: pending} if pending else {})
         placed = _placed(job) - before
         statement.discard()
         attempts.record_failure(hyper_node, placed)
@@ -181,7 +181,7 @@ class DomainSearch:
 
     def _place_on_nominated(
         self, queue: Queue, job: Job, sub_job: SubJob, pending: PendingTasks, gradients: Sequence[Sequence[HyperNode]]
-    ) -> Placement | None:
+    ) -> DomainPlacement | None:
         """Places tasks on their nominated nodes, if all tasks have one and one allowed HyperNode holds these nodes."""
         index, tasks = self._session.nodes.index, pending.remaining()
         if not all(task.nominated in index for task in tasks):
@@ -193,7 +193,7 @@ class DomainSearch:
         statement = self._session.statement()
         if self._placer.place_on_nominated(PlacementScope(queue, job, sub_job, hyper_node), pending, statement):
             if self._session.sub_job_pipelined(job, sub_job):
-                return Placement(statement, 0.0, {})
+                return DomainPlacement(statement, 0.0, {})
             statement.discard()
         return None
 

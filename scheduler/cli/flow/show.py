@@ -23,10 +23,10 @@ def list_command(flow: FlowKind) -> click.Command:
 
 def flow_view(flow: FlowKind, namespace: str, labels: str = "") -> View[Any]:
     """The table of all objects of the kind."""
-    from scheduler.cluster.kube.transport.sources import Source
+    from scheduler.cluster.kube.transport.sources import WatchSource
 
     kind = flow.kind
-    return View((Source(kind, namespace, labels=labels),), lambda objects: objects[kind], flow.columns)
+    return View((WatchSource(kind, namespace, labels=labels),), lambda objects: objects[kind], flow.columns)
 
 
 def get_command(flow: FlowKind) -> click.Command:
@@ -55,13 +55,13 @@ def describe_command(flow: FlowKind) -> click.Command:
     @output_option(YAML, JSON, default=YAML)
     @connection_options(namespaced=True)
     def command(connection: Connection, name: str, output: str) -> None:
-        from scheduler.cluster.kube.transport.sources import Source
+        from scheduler.cluster.kube.transport.sources import WatchSource
 
         async def work(cluster: Cluster) -> None:
             if name:
                 print_object(await cluster.get(flow.kind, cluster.namespace, name), output)
                 return
-            found = await cluster.fetch(Source(flow.kind, cluster.namespace))
+            found = await cluster.fetch(WatchSource(flow.kind, cluster.namespace))
             if found:
                 print_list(found, output, flow.kind)
             else:

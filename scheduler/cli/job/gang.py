@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Gang:
+class GangRow:
     """A vcjob with its PodGroup. Numbers count Pods."""
 
     job: "Job"
@@ -72,10 +72,10 @@ def group_of(job: "KubeObject", groups: "Iterable[PodGroup]") -> "PodGroup | Non
     return _owned(groups).get(_place(job)) if job.metadata.uid else None
 
 
-def gangs(jobs: "Iterable[Job]", groups: "Iterable[PodGroup]") -> list[Gang]:
+def gangs(jobs: "Iterable[Job]", groups: "Iterable[PodGroup]") -> list[GangRow]:
     """Pairs each job with the PodGroup that it owns."""
     owned = _owned(groups)
-    return [Gang(job, owned.get(_place(job)) if job.metadata.uid else None) for job in jobs]
+    return [GangRow(job, owned.get(_place(job)) if job.metadata.uid else None) for job in jobs]
 
 
 def _place(owner: "KubeObject") -> tuple[str, str]:

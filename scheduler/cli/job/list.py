@@ -67,7 +67,7 @@ def list_command(
 ) -> None:
     """List vcjobs."""
     from scheduler.api.kinds import VCJOB
-    from scheduler.cluster.kube.transport.sources import Source
+    from scheduler.cluster.kube.transport.sources import WatchSource
 
     columns = _COLUMNS
     if position:
@@ -88,7 +88,7 @@ def list_command(
 
     def view(cluster: Cluster) -> "View[Job]":
         return View(
-            (Source(VCJOB, cluster.scope, labels=flags.labels),),
+            (WatchSource(VCJOB, cluster.scope, labels=flags.labels),),
             lambda objects: [job for job in objects[VCJOB] if wanted(job)],
             columns if cluster.scope else (_NAMESPACE, *columns),
         )

@@ -26,7 +26,7 @@ _RETRY_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Stream:
+class LogStream:
     """The log of one Pod, and the prefix of its lines."""
 
     pod: "ListedPod"
@@ -73,11 +73,11 @@ async def _pods(cluster: Cluster, name: str, task: str, index: int | None) -> "l
     """Returns the Pods, sorted by task and index. Raises CommandError if there are none."""
     from scheduler.api.kinds import VCJOB
     from scheduler.cli.pod.state import LISTED_POD
-    from scheduler.cluster.kube.transport.sources import Source
+    from scheduler.cluster.kube.transport.sources import WatchSource
 
     labels = {JOB_NAME: name, TASK_SPEC: task, TASK_INDEX: "" if index is None else str(index)}
     selector = ",".join(f"{key}={value}" for key, value in labels.items() if value)
-    found = await cluster.fetch(Source(LISTED_POD, cluster.namespace, labels=selector))
+    found = await cluster.fetch(WatchSource(LISTED_POD, cluster.namespace, labels=selector))
     pods = read_objects(LISTED_POD, found)
     if not pods:
         raw = await cluster.get(VCJOB, cluster.namespace, name)  # a missing job is the better explanation
@@ -94,12 +94,12 @@ def _task_and_index(pod: "ListedPod") -> tuple[str, int, str]:
     return labels.get(TASK_SPEC, ""), int(index) if index.isdecimal() else -1, pod.metadata.name
 
 
-def _streams(pods: "Sequence[ListedPod]", container: str) -> list[Stream]:
+def _streams(pods: "Sequence[ListedPod]", container: str) -> list[LogStream]:
     streams = []
     for i, pod in enumerate(pods):
         prefix = f"[{pod.metadata.name}] " if len(pods) > 1 else ""
         prefix = styled(prefix, _COLOURS[i % len(_COLOURS)]) if prefix else ""
-        streams.append(Stream(pod, container or _default_container(pod), prefix))
+        streams.append(LogStream(pod, container or _default_container(pod), prefix))
     return streams
 
 
@@ -110,7 +110,7 @@ def _default_container(pod: "ListedPod") -> str:
     return wanted if wanted in names else names[0] if names else ""
 
 
-async def _copy(cluster: Cluster, stream: Stream, params: dict[str, str], *, wait: bool) -> CommandError | None:
+async def _copy(cluster: Cluster, stream: LogStream, params: dict[str, str], *, wait: bool) -> CommandError | None:
     """Copies a log to standard output and returns the error, if any. ``wait``: wait until the Pod has started."""
     import asyncio
 
@@ -142,7 +142,7 @@ async def _copy(cluster: Cluster, stream: Stream, params: dict[str, str], *, wai
         await asyncio.sleep(_RETRY_SECONDS)
 
 
-def _without_logs(stream: Stream) -> str:
+def _without_logs(stream: LogStream) -> str:
     """Which Pod has no logs, and why; "" if its status does not say."""
     from scheduler.cli.pod.state import why_no_logs
 

@@ -11,16 +11,16 @@ from scheduler.cli.completion import names_of
 from scheduler.cli.connection import Cluster, Connection
 from scheduler.cli.layout import bar
 from scheduler.cli.listing import show_once
-from scheduler.cli.output import TABLE, Column, Table
+from scheduler.cli.output import TABLE, Column, RowTable
 from scheduler.cli.target import connection_options
 from scheduler.cli.text import age, colour_of, on_terminal
 from scheduler.cli.view import ListedObjects, View
 
 if TYPE_CHECKING:
-    from scheduler.cli.job.gang import Gang
-    from scheduler.cli.job.workload import Workload
+    from scheduler.cli.job.gang import GangRow
+    from scheduler.cli.job.workload import WorkloadRow
 
-Row: TypeAlias = "Gang | Workload"
+Row: TypeAlias = "GangRow | WorkloadRow"
 
 
 @click.command("top")
@@ -57,7 +57,7 @@ def top_view(namespace: str, queue: str = "", labels: str = "") -> "View[Row]":
     from scheduler.api.kinds import POD, POD_GROUP, VCJOB
     from scheduler.cli.job.gang import gangs
     from scheduler.cli.job.workload import workloads
-    from scheduler.cluster.kube.transport.sources import Source
+    from scheduler.cluster.kube.transport.sources import WatchSource
 
     def rows(objects: ListedObjects) -> "list[Row]":
         groups = objects[POD_GROUP]
@@ -78,9 +78,9 @@ def top_view(namespace: str, queue: str = "", labels: str = "") -> "View[Row]":
     without_vcjob = ",".join(part for part in (labels, f"!{JOB_NAME}") if part)
     return View(
         (
-            Source(VCJOB, namespace, labels=labels),
-            Source(POD_GROUP, namespace),
-            Source(POD, namespace, labels=without_vcjob),
+            WatchSource(VCJOB, namespace, labels=labels),
+            WatchSource(POD_GROUP, namespace),
+            WatchSource(POD, namespace, labels=without_vcjob),
         ),
         rows,
         columns,
@@ -94,7 +94,7 @@ async def _live(cluster: Cluster, view: "View[Row]") -> None:
     async with watch_objects(cluster, view.sources) as watched, live_screen(watched.changed) as screen:
         while not screen.left:
             watched.changed.clear()
-            screen.draw(Table(view.columns).blocks(in_order(view.rows(watched.objects(view.sources)))))
+            screen.draw(RowTable(view.columns).blocks(in_order(view.rows(watched.objects(view.sources)))))
             await screen.pause()
 
 

@@ -11,7 +11,7 @@ from scheduler.cli.connection import Cluster, Connection, Raw
 from scheduler.cli.errors import NOT_FOUND, CommandError
 from scheduler.cli.job.fields import NONE, Field, about, containers, formatted, pod_group, template_labels
 from scheduler.cli.job.restarts import restarts
-from scheduler.cli.output import JSON, NAME, TABLE, YAML, Column, Table, mapping_in, output_option, print_object
+from scheduler.cli.output import JSON, NAME, TABLE, YAML, Column, RowTable, mapping_in, output_option, print_object
 from scheduler.cli.target import connection_options, name_argument
 from scheduler.cli.text import age, echo, pairs
 from scheduler.cli.view import read_objects, read_one
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from scheduler.api.acjob import AscendJob
     from scheduler.api.batch import Job, TaskSpec
     from scheduler.api.kinds import Kind
-    from scheduler.cli.job.gang import Gang
+    from scheduler.cli.job.gang import GangRow
 
 _COUNTS = (
     "pending", "running", "succeeded", "failed", "terminating", "unknown", "version", "retry_count",
@@ -68,17 +68,17 @@ async def _lines(cluster: Cluster, kind: "Kind[Job | AscendJob]", raw: Raw) -> l
     from scheduler.api.acjob import AscendJob
     from scheduler.api.kinds import POD_GROUP
     from scheduler.cli.job import ascendjob
-    from scheduler.cli.job.gang import Gang, group_of
-    from scheduler.cluster.kube.transport.sources import Source
+    from scheduler.cli.job.gang import GangRow, group_of
+    from scheduler.cluster.kube.transport.sources import WatchSource
 
     job = read_one(kind, raw)
-    group = group_of(job, read_objects(POD_GROUP, await cluster.fetch(Source(POD_GROUP, cluster.namespace))))
+    group = group_of(job, read_objects(POD_GROUP, await cluster.fetch(WatchSource(POD_GROUP, cluster.namespace))))
     if isinstance(job, AscendJob):
         templates = [role.template for role in (job.spec.replica_specs or {}).values()]
         shown = ascendjob.sections(job, group, raw)
     else:
         templates = [task.template for task in job.spec.tasks]
-        shown = sections(Gang(job, group), raw)
+        shown = sections(GangRow(job, group), raw)
     labels = {**(template_labels(templates[0]) if templates else {}), **(job.metadata.labels or {})}
     name = group.metadata.name if group is not None else f"{job.metadata.name}-{job.metadata.uid}"
     history = await restarts(cluster, labels, f"{cluster.namespace}/{name}", time.time())
@@ -87,7 +87,7 @@ async def _lines(cluster: Cluster, kind: "Kind[Job | AscendJob]", raw: Raw) -> l
 
 
 # --- the job ----------------------------------------------------------------------------------------------------------
-def sections(gang: "Gang", raw: Raw) -> Iterator[Field]:
+def sections(gang: "GangRow", raw: Raw) -> Iterator[Field]:
     """The job and its gang."""
     yield from about(gang.metadata, raw)
     yield from _spec(gang)
@@ -95,7 +95,7 @@ def sections(gang: "Gang", raw: Raw) -> Iterator[Field]:
     yield from pod_group(gang.group, gang.unschedulable_message)
 
 
-def _spec(gang: "Gang") -> Iterator[Field]:
+def _spec(gang: "GangRow") -> Iterator[Field]:
     spec = gang.job.spec
     yield 0, "Spec", None
     yield 1, "Queue", spec.queue or NONE
@@ -124,7 +124,7 @@ def _task(task: "TaskSpec") -> Iterator[Field]:
     yield from containers(task.template)
 
 
-def _status(gang: "Gang") -> Iterator[Field]:
+def _status(gang: "GangRow") -> Iterator[Field]:
     status = gang.job.status
     yield 0, "Status", None
     yield 1, "Phase", gang.phase
@@ -148,17 +148,17 @@ def _status(gang: "Gang") -> Iterator[Field]:
 async def _events_of(cluster: Cluster, kind: "Kind", name: str, uid: str) -> list[Raw]:
     """Fetches the Events of this job, without those of an earlier job with its name."""
     from scheduler.api.kinds import EVENT
-    from scheduler.cluster.kube.transport.sources import Source
+    from scheduler.cluster.kube.transport.sources import WatchSource
 
     fields = f"involvedObject.kind={kind.name},involvedObject.name={name}"
-    found = await cluster.fetch(Source(EVENT, cluster.namespace), fields=fields)
+    found = await cluster.fetch(WatchSource(EVENT, cluster.namespace), fields=fields)
     return [event for event in found if mapping_in(event, "involvedObject").get("uid", uid) in (uid, "")]
 
 
 def _events(events: Sequence[Raw]) -> list[str]:
     if not events:
         return [f"{'Events:':<22}{NONE}"]
-    return ["Events:", *(f"  {line}" for line in Table(_EVENTS).lines(sorted(events, key=_last)))]
+    return ["Events:", *(f"  {line}" for line in RowTable(_EVENTS).lines(sorted(events, key=_last)))]
 
 
 def _last(event: Raw) -> str:

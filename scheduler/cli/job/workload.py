@@ -16,7 +16,7 @@ _TEMPLATE_HASH: Final = "pod-template-hash"
 
 
 @dataclass(frozen=True)
-class Workload:
+class WorkloadRow:
     """A PodGroup that no vcjob owns, with its Pods. Numbers count Pods."""
 
     metadata: "ObjectMeta"
@@ -67,7 +67,7 @@ class Workload:
         return next(messages, "")
 
 
-def workloads(groups: "Iterable[PodGroup]", pods: "Iterable[Pod]") -> list[Workload]:
+def workloads(groups: "Iterable[PodGroup]", pods: "Iterable[Pod]") -> list[WorkloadRow]:
     """The PodGroups that have some of the Pods."""
     members: dict[tuple[str, str], list[Pod]] = {}
     for pod in pods:
@@ -81,14 +81,14 @@ def workloads(groups: "Iterable[PodGroup]", pods: "Iterable[Pod]") -> list[Workl
     ]
 
 
-def _workload(group: "PodGroup", pods: "list[Pod]") -> Workload:
+def _workload(group: "PodGroup", pods: "list[Pod]") -> WorkloadRow:
     from scheduler.api.objects import ObjectMeta
 
     of = group.metadata
     metadata = ObjectMeta(
         name=_shown_name(group, pods[0]), namespace=of.namespace, creation_timestamp=of.creation_timestamp
     )
-    return Workload(metadata, group, tuple(pods))
+    return WorkloadRow(metadata, group, tuple(pods))
 
 
 def _shown_name(group: "PodGroup", pod: "Pod") -> str:

@@ -12,7 +12,7 @@ from scheduler.cli.output import (
     WIDE,
     YAML,
     Column,
-    Table,
+    RowTable,
     nothing_found,
     print_object,
     terminal_width,
@@ -65,7 +65,7 @@ def print_devices(devices: Sequence[Device], output: str, *, detail: bool = Fals
     if detail and lines:
         lines.append("")
     if detail or output == WIDE:
-        lines += Table(_COLUMNS).lines(_rows(devices, together=output != WIDE))
+        lines += RowTable(_COLUMNS).lines(_rows(devices, together=output != WIDE))
     for line in lines:
         echo(line)
 

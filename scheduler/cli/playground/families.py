@@ -2,16 +2,16 @@
 
 import click
 
-from scheduler.cli.output import TABLE, WIDE, Column, Table, output_option
+from scheduler.cli.output import TABLE, WIDE, Column, RowTable, output_option
 from scheduler.cli.text import echo
-from scheduler.playground.families import FAMILIES, Family
+from scheduler.playground.families import FAMILIES, NodeFamily
 
 
 @click.command("families")
 @output_option(TABLE, WIDE)
 def families_command(output: str) -> None:
     """List the kinds of nodes that can be simulated."""
-    columns: list[Column[Family]] = [
+    columns: list[Column[NodeFamily]] = [
         Column("Family", lambda family: family.name),
         Column("Chips", lambda family: family.chips),
         Column("Resource", lambda family: family.resource),
@@ -19,5 +19,5 @@ def families_command(output: str) -> None:
         Column("Virtual NPUs", lambda family: ", ".join(template.suffix for template in family.templates), wide=True),
         Column("Hardware", lambda family: family.hardware),
     ]
-    for line in Table(columns, output).lines(list(FAMILIES.values())):
+    for line in RowTable(columns, output).lines(list(FAMILIES.values())):
         echo(line)

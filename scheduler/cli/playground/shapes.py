@@ -7,7 +7,7 @@ import click
 
 from scheduler.cli.errors import CommandError
 from scheduler.cli.output import JSON, YAML, output_option, print_object
-from scheduler.playground.families import FAMILIES, Family, division_problem
+from scheduler.playground.families import FAMILIES, NodeFamily, division_problem
 
 _OPTIONS: Final = (
     click.option("--nodes", type=click.IntRange(0, 5000), default=8, show_default=True, help="Nodes of each family."),
@@ -34,7 +34,7 @@ def node_options(function: Callable[..., None]) -> Callable[..., None]:
     return function
 
 
-def chosen_families(names: Sequence[str], division: str) -> list[Family]:
+def chosen_families(names: Sequence[str], division: str) -> list[NodeFamily]:
     """The families with the names. Raises UsageError if the chips of one cannot be divided so."""
     chosen = [FAMILIES[name] for name in dict.fromkeys(names)]
     for family in chosen:

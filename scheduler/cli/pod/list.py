@@ -59,14 +59,14 @@ def list_command(connection: Connection, flags: ListFlags, job: str, queue: str)
     With -q, Pods without a vcjob are listed as well.
     """
     from scheduler.cli.pod.state import LISTED_POD
-    from scheduler.cluster.kube.transport.sources import Source
+    from scheduler.cluster.kube.transport.sources import WatchSource
 
     of_jobs = f"{JOB_NAME}={job}" if job else "" if queue else JOB_NAME
     labels = ",".join(selector for selector in (of_jobs, flags.labels) if selector)
 
     def view(cluster: Cluster) -> "View[ListedPod]":
         return View(
-            (Source(LISTED_POD, cluster.scope, labels=labels),),
+            (WatchSource(LISTED_POD, cluster.scope, labels=labels),),
             lambda objects: [pod for pod in objects[LISTED_POD] if queue in ("", _queue(pod))],
             _COLUMNS,
         )

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class QueueRow:
+class QueueTotals:
     queue: "Queue"
     groups: Counter[str]
     """The number of PodGroups by phase."""
@@ -61,13 +61,13 @@ def _deserved(queue: "Queue") -> str:
     return pairs((name, text(name, *amounts)) for name, amounts in listed.items())
 
 
-def _count(phase: str) -> "Column[QueueRow]":
+def _count(phase: str) -> "Column[QueueTotals]":
     return Column(phase, lambda row: row.groups[phase], 8)
 
 
 _CARD_FIELDS: Final = {"quota": "capability"}
 """Names of amounts in ``status.cards`` -> their names for resources."""
-_COLUMNS: tuple[Column[QueueRow], ...] = (
+_COLUMNS: tuple[Column[QueueTotals], ...] = (
     Column("Name", lambda row: row.queue.metadata.name, 25),
     Column("Weight", lambda row: row.queue.spec.weight, 8),
     Column("State", lambda row: row.queue.status.state, 8, phase=True),
@@ -80,26 +80,26 @@ _COLUMNS: tuple[Column[QueueRow], ...] = (
 )
 
 
-def queue_view(wanted: "Callable[[Queue], bool]", labels: str = "") -> View[QueueRow]:
+def queue_view(wanted: "Callable[[Queue], bool]", labels: str = "") -> View[QueueTotals]:
     """The table of the queues for which ``wanted`` is true."""
     from scheduler.api.kinds import POD_GROUP, QUEUE
-    from scheduler.cluster.kube.transport.sources import Source
+    from scheduler.cluster.kube.transport.sources import WatchSource
 
     return View(
-        (Source(QUEUE, labels=labels), Source(POD_GROUP)),
+        (WatchSource(QUEUE, labels=labels), WatchSource(POD_GROUP)),
         lambda objects: _rows([q for q in objects[QUEUE] if wanted(q)], objects[POD_GROUP]),
         _COLUMNS,
         lambda row: row.queue,
     )
 
 
-def _rows(queues: "list[Queue]", groups: "list[PodGroup]") -> list[QueueRow]:
+def _rows(queues: "list[Queue]", groups: "list[PodGroup]") -> list[QueueTotals]:
     counts: dict[str, Counter[str]] = {queue.metadata.name: Counter() for queue in queues}
     for group in groups:
         counter = counts.get(group.spec.queue or DEFAULT_QUEUE)
         if counter is not None:
             counter[group.status.phase or "Pending"] += 1
-    return [QueueRow(queue, counts[queue.metadata.name]) for queue in queues]
+    return [QueueTotals(queue, counts[queue.metadata.name]) for queue in queues]
 
 
 def amounts_of(raw: Raw) -> list[Amounts]:

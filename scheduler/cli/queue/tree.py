@@ -8,7 +8,7 @@ from scheduler.api.quantity import QuantityError, parse_quantity
 from scheduler.api.resource import scale_of
 from scheduler.api.written_amounts import readable
 from scheduler.cli.layout import bar
-from scheduler.cli.output import Column, Table
+from scheduler.cli.output import Column, RowTable
 from scheduler.cli.text import colour_of
 
 Raw = dict[str, Any]
@@ -53,7 +53,7 @@ def tree_blocks(items: Sequence[Raw]) -> list[list[str]]:
     children: dict[str, list[str]] = {}
     for name, parent in _without_cycles(parents).items():
         children.setdefault(parent, []).append(name)
-    titles, *lines = Table(_COLUMNS).blocks([_TITLES, *_subtree("", children, queues, amounts, "")])
+    titles, *lines = RowTable(_COLUMNS).blocks([_TITLES, *_subtree("", children, queues, amounts, "")])
     return [[*titles, *lines[0]], *lines[1:]]
 
 

@@ -2,6 +2,14 @@
 
 from scheduler.cluster.manifests import ManifestError, read_manifests
 from scheduler.cluster.memory.cluster import MemoryCluster
-from scheduler.cluster.memory.simulation import Kubelet, Report, Simulation, simulate
+from scheduler.cluster.memory.simulation import KubeletBehaviour, Simulation, SimulationReport, simulate
 
-__all__ = ["Kubelet", "ManifestError", "MemoryCluster", "Report", "Simulation", "read_manifests", "simulate"]
+__all__ = [
+    "KubeletBehaviour",
+    "ManifestError",
+    "MemoryCluster",
+    "Simulation",
+    "SimulationReport",
+    "read_manifests",
+    "simulate",
+]

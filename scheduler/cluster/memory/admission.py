@@ -10,7 +10,7 @@ from scheduler.api.scheduling import Queue
 from scheduler.cluster.memory.raw_objects import Json
 from scheduler.cluster.memory.server import ForbiddenError, MemoryServer
 from scheduler.controllers.job.plugins import PLUGIN_NAMES
-from scheduler.webhooks.contract import Operation, Request, Settings
+from scheduler.webhooks.contract import AdmissionRequest, Operation, WebhookSettings
 from scheduler.webhooks.routes import Decision, admit, routes
 
 _MUTATING: Final = ("/jobs/mutate", "/queues/mutate", "/podgroups/mutate")
@@ -33,7 +33,7 @@ class MemoryAdmission:
 
     def __init__(self, server: MemoryServer, scheduler_names: Sequence[str], *, queue_gates: bool) -> None:
         self._view = MemoryView(server)
-        self._settings = Settings(
+        self._settings = WebhookSettings(
             scheduler_names=tuple(scheduler_names), job_plugins=PLUGIN_NAMES, queue_gates=queue_gates
         )
         self._mutating = (*_MUTATING, *_QUEUE_GATES) if queue_gates else _MUTATING
@@ -69,9 +69,9 @@ def _kinds(paths: Collection[str]) -> frozenset[Kind]:
     return frozenset(routes()[path].kind for path in paths)
 
 
-def _creation(kind: Kind, raw: Json) -> Request:
+def _creation(kind: Kind, raw: Json) -> AdmissionRequest:
     metadata = raw["metadata"]
-    return Request(Operation.CREATE, kind, metadata.get("namespace") or "", metadata["name"], raw)
+    return AdmissionRequest(Operation.CREATE, kind, metadata.get("namespace") or "", metadata["name"], raw)
 
 
 class MemoryView:

@@ -12,7 +12,7 @@ from scheduler.api.quantity import QuantityError
 from scheduler.cluster.memory.raw_objects import Json, format_time, set_condition
 
 
-class Objects(Protocol):
+class ServerObjects(Protocol):
     """The objects of the server at its simulated time."""
 
     clock: datetime
@@ -20,7 +20,7 @@ class Objects(Protocol):
     def of(self, kind: Kind) -> list[Json]: ...
 
 
-def set_defaults(kind: Kind, raw: Json, objects: Objects) -> bool:
+def set_defaults(kind: Kind, raw: Json, objects: ServerObjects) -> bool:
     """Sets the defaults of a new object. Returns whether the object changed."""
     changed = False
     if kind.name == "Pod":
@@ -95,7 +95,7 @@ def _set_default(fields: Json, name: str, value: Any) -> bool:
     return True
 
 
-def _priority_class(objects: Objects, name: str) -> Json:
+def _priority_class(objects: ServerObjects, name: str) -> Json:
     """The PriorityClass with the name, or the global default if the name is empty; empty if there is none."""
     classes = objects.of(PRIORITY_CLASS)
     return next((raw for raw in classes if (raw["metadata"]["name"] == name if name else raw.get("globalDefault"))), {})

@@ -28,7 +28,7 @@ from scheduler.cache.job_records import JobRecord
 from scheduler.cache.job_table import JobTable
 from scheduler.cache.task_table import TaskTable
 from scheduler.cluster.memory.index import Index
-from scheduler.controllers.worklist import Worklist
+from scheduler.controllers.worklist import ReconcileQueue
 from scheduler.framework.cycle import Outcome
 
 
@@ -153,7 +153,7 @@ class _Copier:
             return self._job(value)
         if kind is JobRecord:
             return self._record(value)
-        if kind is Worklist:
+        if kind is ReconcileQueue:
             return self._remember(value, value.fork(self.copy))
         if kind is Index:
             return self._remember(value, value.fork(self._dictionary))

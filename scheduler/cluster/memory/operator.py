@@ -18,7 +18,7 @@ from scheduler.controllers.effects import (
     WriteFile,
 )
 from scheduler.controllers.store import Store
-from scheduler.controllers.worklist import Worklist
+from scheduler.controllers.worklist import ReconcileQueue
 
 MAX_RECONCILIATIONS = 1_000_000
 """Reconciliations at one moment after which two controllers are taken to undo each other's writes, which is a
@@ -31,7 +31,7 @@ class MemoryOperator:
     def __init__(self, cluster: MemoryCluster, make_controllers: Callable[[Store], Sequence[Controller]]) -> None:
         self._cluster = cluster
         self._store = Store()
-        self._worklist = Worklist(make_controllers(self._store))
+        self._worklist = ReconcileQueue(make_controllers(self._store))
         cluster.server.watch(self._observe)
 
     def _observe(self, kind: Kind, old: KubeObject | None, new: KubeObject | None) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from scheduler.api.decisions import Bind
 from scheduler.api.kinds import POD
-from scheduler.api.preparation import Fail, Patch, Preparation, Wait
+from scheduler.api.preparation import Fail, Preparation, PreparationPatch, Wait
 from scheduler.cluster.memory.raw_objects import Json
 from scheduler.cluster.memory.server import MemoryServer
 from scheduler.cluster.messages import preparation_message
@@ -112,7 +112,7 @@ class MemoryPreparer:
                         seconds = f"{run.preparation.timeout:g}"
                         raise _Failure(run.bind, f"timed out after {seconds} s waiting for {step.what}")
                     break
-                if isinstance(step, Patch):
+                if isinstance(step, PreparationPatch):
                     changed = True
                     run.accepted = True
                     run.written.append(run.preparation)
@@ -129,7 +129,7 @@ class MemoryPreparer:
         step = preparation.follow_up if run.accepted else preparation.step
         return step(found, self._server.now)
 
-    def _write(self, preparation: Preparation, patch: Patch) -> None:
+    def _write(self, preparation: Preparation, patch: PreparationPatch) -> None:
         kind, namespace, name = preparation.kind, preparation.namespace, preparation.name
         raw = self._server.find(kind, namespace, name)
         if patch.strategic and raw is not None:

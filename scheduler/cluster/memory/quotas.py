@@ -9,7 +9,7 @@ from scheduler.api.kinds import POD, RESOURCE_QUOTA, Kind
 from scheduler.api.objects import ENDED_PHASES, KubeObject, Pod
 from scheduler.api.pod_amounts import summed
 from scheduler.api.pod_resize import held_spec
-from scheduler.api.quantity import Amount, QuantityError, parse_amount
+from scheduler.api.quantity import ExactAmount, QuantityError, parse_amount
 from scheduler.api.reasons import Refusal
 from scheduler.api.selectors import ignore_field
 from scheduler.cluster.memory.raw_objects import Json
@@ -17,11 +17,11 @@ from scheduler.cluster.memory.server import MemoryServer
 from scheduler.controllers.resources import pod_usage, printed
 from scheduler.plugins.resourcequota import quota_shortage
 
-_NOTHING = Amount(0)
-Amounts = dict[str, Amount]
+_NOTHING = ExactAmount(0)
+Amounts = dict[str, ExactAmount]
 
 
-class ResourceQuotas:
+class NamespaceQuotas:
     """Keeps the usage of each namespace that has a quota, from the first question about it on."""
 
     def __init__(self, server: MemoryServer) -> None:

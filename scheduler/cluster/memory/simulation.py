@@ -18,7 +18,7 @@ from scheduler.cluster.memory.cluster import MemoryCluster
 from scheduler.cluster.memory.disruption_budgets import DisruptionBudgets
 from scheduler.cluster.memory.fork import branch, fork
 from scheduler.cluster.memory.operator import MemoryOperator
-from scheduler.cluster.memory.quotas import ResourceQuotas
+from scheduler.cluster.memory.quotas import NamespaceQuotas
 from scheduler.cluster.memory.resource_claims import sync_claims
 from scheduler.cluster.memory.unkept_texts import refusing_unkept
 from scheduler.cluster.memory.what_if import apply_changes
@@ -35,7 +35,7 @@ DEFAULT_START = datetime(2020, 1, 1, 12, tzinfo=UTC)
 """The start of a simulation at noon, since plugin arguments that restrict the hours usually include the daytime."""
 
 
-class Kubelet(Enum):
+class KubeletBehaviour(Enum):
     """The behaviour of kubelets between cycles."""
 
     RUN = "run"
@@ -45,7 +45,7 @@ class Kubelet(Enum):
 
 
 @dataclass(slots=True)
-class Report:
+class SimulationReport:
     """The result of a simulation."""
 
     cluster: MemoryCluster
@@ -64,7 +64,7 @@ class Simulation:
         configuration: Configuration,
         scheduler_names: Sequence[str],
         *,
-        kubelet: Kubelet = Kubelet.RUN,
+        kubelet: KubeletBehaviour = KubeletBehaviour.RUN,
         start: datetime | None = None,
         lenient: bool = False,
         more: bool = False,
@@ -98,7 +98,7 @@ class Simulation:
         self._operator = MemoryOperator(self.cluster, partial(make_controllers, scheduler_names=scheduler_names))
         self._workloads = Workloads(self.cluster.server)
         self._budgets = DisruptionBudgets(self.cluster.server)
-        self._quotas = ResourceQuotas(self.cluster.server)
+        self._quotas = NamespaceQuotas(self.cluster.server)
         self._kubelet = kubelet
         self.cluster.configure(configuration)
         self.cluster.load(manifests, lenient=lenient, more=more)
@@ -135,7 +135,7 @@ class Simulation:
         with cluster.server.batched():  # a Pod that is bound and starts causes one notification
             acted, reported = cluster.carry_out(outcome.decisions, malformed)
             self.cluster_changed = changed or acted
-            if self._kubelet is Kubelet.RUN:
+            if self._kubelet is KubeletBehaviour.RUN:
                 self.cluster_changed |= cluster.run_kubelet()
         cluster.tick()
         self.cycles += 1
@@ -146,12 +146,12 @@ class Simulation:
         self.cluster.configure(self.configuration)
         return self.cluster.cache.snapshot(self.cluster.now)
 
-    def run(self, cycles: int | None = None, *, progress: Callable[[int], None] | None = None) -> Report:
+    def run(self, cycles: int | None = None, *, progress: Callable[[int], None] | None = None) -> SimulationReport:
         """Runs ``cycles`` cycles, or (None) until one changes nothing, at most 20. Can be called again to continue.
 
         Pods that terminate are gone after two cycles if kubelets run.
         """
-        runs_pods = self._kubelet is Kubelet.RUN
+        runs_pods = self._kubelet is KubeletBehaviour.RUN
         if runs_pods:
             self.cluster.end_terminating_pods()
         for done in range(1, (MAX_CYCLES if cycles is None else cycles) + 1):
@@ -162,7 +162,7 @@ class Simulation:
                 break
         self._workloads.run()
         self._operator.run()
-        return Report(self.cluster, self.last, self.cycles, self.scheduler_names)
+        return SimulationReport(self.cluster, self.last, self.cycles, self.scheduler_names)
 
     def take_usage(self, usages: Mapping[str, NodeUsage]) -> None:
         """Sets the usage of nodes by name. Its times are seconds relative to the cluster's clock (0 or negative)."""
@@ -192,10 +192,10 @@ def simulate(
     scheduler_names: Sequence[str],
     *,
     cycles: int | None = None,
-    kubelet: Kubelet = Kubelet.RUN,
+    kubelet: KubeletBehaviour = KubeletBehaviour.RUN,
     progress: Callable[[int], None] | None = None,
     usage: Mapping[str, NodeUsage] | None = None,
-) -> Report:
+) -> SimulationReport:
     """Runs ``cycles`` cycles, or (None) until one changes nothing, at most 20. Raises ManifestError.
 
     ``usage``: the usage of nodes as for ``take_usage``.

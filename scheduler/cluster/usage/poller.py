@@ -9,7 +9,7 @@ import structlog
 from scheduler.api.usage import NodeUsage
 from scheduler.cluster.kube.process.waiting import cancel
 from scheduler.cluster.kube.transport.backoff import Backoff
-from scheduler.cluster.usage.source import Get, Source, SourceError, open_source
+from scheduler.cluster.usage.source import Get, LoadSource, SourceError, open_source
 from scheduler.framework.usage_source import UsageSource
 from scheduler.observability.metrics import Metrics
 
@@ -79,7 +79,7 @@ class UsagePoller:
                 else:
                     await asyncio.sleep(backoff.next())
 
-    async def _poll(self, source: Source) -> bool:
+    async def _poll(self, source: LoadSource) -> bool:
         """Polls once. Returns whether that succeeded."""
         nodes = self._nodes()
         try:

@@ -12,7 +12,7 @@ from scheduler.cluster.usage.prometheus import Prometheus
 from scheduler.framework.usage_source import SourceType, UsageSource
 
 
-class Source(Protocol):
+class LoadSource(Protocol):
     """A monitoring system."""
 
     async def measure(self, nodes: Sequence[str]) -> dict[str, NodeUsage]:
@@ -20,7 +20,7 @@ class Source(Protocol):
 
 
 @asynccontextmanager
-async def open_source(settings: UsageSource, get: Get | None) -> AsyncIterator[Source]:
+async def open_source(settings: UsageSource, get: Get | None) -> AsyncIterator[LoadSource]:
     """Opens the source. ``get``: sends a GET to the API server; None without an API server.
 
     Raises SourceError if the source needs an API server and there is none.
@@ -48,4 +48,4 @@ async def measure_once(settings: UsageSource, nodes: Sequence[str]) -> dict[str,
         return await source.measure(nodes)
 
 
-__all__ = ["Get", "Source", "SourceError", "measure_once", "open_source"]
+__all__ = ["Get", "LoadSource", "SourceError", "measure_once", "open_source"]

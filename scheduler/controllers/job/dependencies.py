@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 from scheduler.api import batch
 from scheduler.controllers.effects import Json
-from scheduler.controllers.job.parsed_spec import ParsedSpec, Task
+from scheduler.controllers.job.parsed_spec import ParsedSpec, ParsedTask
 from scheduler.controllers.job.pods import Member
 
 
-class Gang(NamedTuple):
+class GangSpec(NamedTuple):
     """What the PodGroup of a job is to be."""
 
     spec: Json
@@ -23,7 +23,7 @@ class Gang(NamedTuple):
     """The annotation ORDERED_TASKS: names of the tasks that wait, separated by commas; None: it has none."""
 
 
-def may_start(task: Task, parsed_spec: ParsedSpec, members: Mapping[str, Member]) -> bool:
+def may_start(task: ParsedTask, parsed_spec: ParsedSpec, members: Mapping[str, Member]) -> bool:
     """Whether the dependencies of a task are ready; of several, one may be enough."""
     if not task.depends:
         return True
@@ -31,18 +31,18 @@ def may_start(task: Task, parsed_spec: ParsedSpec, members: Mapping[str, Member]
     return any(found) if task.any_dependency else all(found)
 
 
-def ready(task: Task, members: Mapping[str, Member]) -> int:
+def ready(task: ParsedTask, members: Mapping[str, Member]) -> int:
     """Number of Pods of a task that tasks which depend on it may count."""
     return sum(member.task == task.name and member.ready and not member.deleting for member in members.values())
 
 
-def needed(task: Task) -> int:
+def needed(task: ParsedTask) -> int:
     """Number of Pods of a task that must be ready before tasks that depend on it start; 0 without minAvailable, as in
     Volcano."""
     return task.min_available or 0
 
 
-def waiting_tasks(parsed_spec: ParsedSpec, members: Mapping[str, Member]) -> list[Task]:
+def waiting_tasks(parsed_spec: ParsedSpec, members: Mapping[str, Member]) -> list[ParsedTask]:
     """The tasks whose turn has not come: their dependencies are not ready."""
     if not parsed_spec.ordered:
         return []
@@ -62,20 +62,20 @@ def why_waiting(parsed_spec: ParsedSpec, members: Mapping[str, Member]) -> str:
     return "; ".join(texts)
 
 
-def gang_now(job: batch.Job, parsed_spec: ParsedSpec, spec: Json, members: Mapping[str, Member]) -> Gang:
+def gang_now(job: batch.Job, parsed_spec: ParsedSpec, spec: Json, members: Mapping[str, Member]) -> GangSpec:
     """What the PodGroup is to be now. ``spec``: with all tasks."""
     if not parsed_spec.ordered:
-        return Gang(spec, None)
+        return GangSpec(spec, None)
     first = _limited(job, parsed_spec, spec, {task.name: 0 for task in parsed_spec.tasks.values() if task.depends})
     if first == spec:
-        return Gang(spec, None)  # the minimums of the first tasks are those of the job
+        return GangSpec(spec, None)  # the minimums of the first tasks are those of the job
     waiting = waiting_tasks(parsed_spec, members)
     there = {task.name: 0 for task in waiting}
     for member in members.values():
         if member.task in there and member.wanted and not member.deleting:
             there[member.task] += 1
     names = ",".join(name for name, pods in there.items() if not pods)
-    return Gang(_limited(job, parsed_spec, spec, there), names)
+    return GangSpec(_limited(job, parsed_spec, spec, there), names)
 
 
 def _limited(job: batch.Job, parsed_spec: ParsedSpec, spec: Json, there: Mapping[str, int]) -> Json:

@@ -8,7 +8,7 @@ from scheduler.controllers.effects import Plan, RecordEvent, event, normal
 from scheduler.controllers.job.state import ReconcileState
 
 
-class EventRecorder:
+class ReconcileEvents:
     """Collects the Events of one reconciliation."""
 
     def __init__(self, job: batch.Job, state: ReconcileState) -> None:

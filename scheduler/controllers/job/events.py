@@ -33,7 +33,7 @@ from scheduler.controllers.job.pods import (
 UNKNOWN: Final = "Unknown"
 
 
-class Request(msgspec.Struct, frozen=True):
+class PolicyRequest(msgspec.Struct, frozen=True):
     """Something happened that a policy may apply to."""
 
     event: JobEvent
@@ -55,7 +55,7 @@ class Observed(NamedTuple):
 
     matters: bool
     """The job has to be reconciled."""
-    requests: list[Request]
+    requests: list[PolicyRequest]
 
 
 NOTHING: Final = Observed(False, [])
@@ -119,12 +119,12 @@ def _differs(old: Pod | None, new: Pod) -> bool:
     )
 
 
-def _request(event: JobEvent, owner: OwnerReference, pod: Pod, now: float) -> Request:
+def _request(event: JobEvent, owner: OwnerReference, pod: Pod, now: float) -> PolicyRequest:
     meta = pod.metadata
     since = now
     if event is JobEvent.POD_PENDING:
         since = min(now, parse_timestamp(meta.creation_timestamp) or now)
-    return Request(
+    return PolicyRequest(
         event=event,
         job_uid=owner.uid,
         task=(meta.annotations or {}).get(TASK_SPEC, ""),
@@ -153,7 +153,7 @@ def observe_group(owner: OwnerReference, old: PodGroup | None, new: PodGroup | N
         return Observed(why_pending(old) != why_pending(new), [])
     if new.status.phase != UNKNOWN:
         return Observed(True, [])
-    return Observed(True, [Request(JobEvent.UNKNOWN, owner.uid, group_uid=new.metadata.uid, since=now)])
+    return Observed(True, [PolicyRequest(JobEvent.UNKNOWN, owner.uid, group_uid=new.metadata.uid, since=now)])
 
 
 def why_pending(group: PodGroup) -> str:

@@ -15,7 +15,7 @@ from scheduler.api.names import OUT_OF_SYNC, PARTITION_ID
 from scheduler.api.objects import ENDED_PHASES, Pod
 from scheduler.api.scheduling import PodGroup
 from scheduler.controllers.effects import Delete, Effect, Json, Patch
-from scheduler.controllers.job.events import Request
+from scheduler.controllers.job.events import PolicyRequest
 from scheduler.controllers.job.phases import IDLE_PHASES, TARGETED
 from scheduler.controllers.job.pods import Member
 from scheduler.controllers.store import key_of
@@ -56,7 +56,7 @@ def interrupted(to_delete: Iterable[Member]) -> bool:
     return any(member.out_of_sync and member.wanted for member in to_delete)
 
 
-def targets(action: Action, request: Request, members: Iterable[Member]) -> list[Member]:
+def targets(action: Action, request: PolicyRequest, members: Iterable[Member]) -> list[Member]:
     """The Pods that a restart of a part of the job concerns, without those that are being deleted."""
     return [
         member
@@ -65,7 +65,7 @@ def targets(action: Action, request: Request, members: Iterable[Member]) -> list
     ]
 
 
-def _concerns(action: Action, request: Request, member: Member) -> bool:
+def _concerns(action: Action, request: PolicyRequest, member: Member) -> bool:
     if action is Action.RESTART_POD:
         return member.name == request.pod
     if member.task != request.task:

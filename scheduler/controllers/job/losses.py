@@ -15,16 +15,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from scheduler.api import batch
 from scheduler.api.batch import JobEvent
 from scheduler.api.objects import ENDED_PHASES
-from scheduler.controllers.job.events import Request
+from scheduler.controllers.job.events import PolicyRequest
 from scheduler.controllers.job.parsed_spec import ParsedSpec
 from scheduler.controllers.job.pods import Member
 
 
-def losses(job: batch.Job, parsed_spec: ParsedSpec, members: Mapping[str, Member], now: float) -> list[Request]:
+def losses(job: batch.Job, parsed_spec: ParsedSpec, members: Mapping[str, Member], now: float) -> list[PolicyRequest]:
     """Requests about Pods that were evicted and are gone. A Pod that had ended when the status was written was not
     evicted."""
     return [
-        Request(
+        PolicyRequest(
             event=JobEvent.POD_EVICTED,
             job_uid=job.metadata.uid,
             task=task,

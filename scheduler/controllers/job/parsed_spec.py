@@ -24,7 +24,7 @@ MAX_PODS: Final = 100_000
 """A job of more Pods is a mistake that would block all other jobs."""
 
 
-class Task:
+class ParsedTask:
     """One task of a job."""
 
     def __init__(self, spec: batch.TaskSpec) -> None:
@@ -67,7 +67,7 @@ class Task:
 class Slot(NamedTuple):
     """A place for a Pod."""
 
-    task: Task
+    task: ParsedTask
     replica: int
     """Counted from 0."""
 
@@ -88,7 +88,7 @@ class ParsedSpec:
         self.spec = spec
         self.queue = spec.queue or DEFAULT_QUEUE
         self.max_retries = spec.max_retry
-        self.tasks = {task.name: task for task in map(Task, spec.tasks)}
+        self.tasks = {task.name: task for task in map(ParsedTask, spec.tasks)}
         self.replicas = sum(task.replicas for task in self.tasks.values())
         self.minimum = sum(task.minimum for task in self.tasks.values())
         self.minimums = {task.name: task.min_available for task in self.tasks.values()}
@@ -131,7 +131,7 @@ class ParsedSpec:
             return f"{self.replicas} Pods are asked for, at most {MAX_PODS} are made for one job"
         return ""
 
-    def _check_dependencies(self, task: Task, index: int) -> None:
+    def _check_dependencies(self, task: ParsedTask, index: int) -> None:
         unknown = [name for name in task.depends if name not in self.tasks]
         if unknown:
             field = f"spec.tasks[{index}].dependsOn.name"

@@ -3,7 +3,7 @@
 from scheduler.api import batch
 from scheduler.api.batch import Action, JobEvent
 from scheduler.api.times import format_duration
-from scheduler.controllers.job.events import Request
+from scheduler.controllers.job.events import PolicyRequest
 from scheduler.controllers.job.parsed_spec import ParsedSpec
 from scheduler.controllers.job.phases import TARGETED
 from scheduler.controllers.job.pods import PENDING, RUNNING, SUCCEEDED, Member, restarts
@@ -51,7 +51,7 @@ def next_pending_action(state: ReconcileState) -> PendingAction | None:
     return next(whole, state.pending_actions[0] if state.pending_actions else None)
 
 
-def _is_past(request: Request, job: batch.Job, parsed_spec: ParsedSpec, members: Members, group_uid: str) -> bool:
+def _is_past(request: PolicyRequest, job: batch.Job, parsed_spec: ParsedSpec, members: Members, group_uid: str) -> bool:
     """Whether the request concerns something that an action has handled since, or that no longer belongs to the job."""
     if request.job_uid != job.metadata.uid:
         return True
@@ -68,7 +68,7 @@ def _is_past(request: Request, job: batch.Job, parsed_spec: ParsedSpec, members:
     return False
 
 
-def _holds(request: Request, parsed_spec: ParsedSpec, members: Members) -> bool:
+def _holds(request: PolicyRequest, parsed_spec: ParsedSpec, members: Members) -> bool:
     """Whether a request about a task is true: all its Pods succeeded, or its containers were restarted too often."""
     task = parsed_spec.tasks.get(request.task)
     if request.event is JobEvent.TASK_COMPLETED:

@@ -35,7 +35,7 @@ ACTIONS: Final = TARGETED | {
 """Actions that a job supports."""
 
 
-class Step(msgspec.Struct, frozen=True):
+class StatusStep(msgspec.Struct, frozen=True):
     """The effect of an action on the status."""
 
     phase: JobPhase
@@ -46,15 +46,17 @@ class Step(msgspec.Struct, frozen=True):
     """It is counted in ``status.retryCount``."""
 
 
-_RESTART: Final = Step(JobPhase.RESTARTING, kill_all=True, retry=True)
-_RESTART_TARGET: Final = Step(JobPhase.RESTARTING, kill_target=True, retry=True)
+_RESTART: Final = StatusStep(JobPhase.RESTARTING, kill_all=True, retry=True)
+_RESTART_TARGET: Final = StatusStep(JobPhase.RESTARTING, kill_target=True, retry=True)
 _END: Final = {
-    Action.ABORT_JOB: Step(JobPhase.ABORTING, kill_all=True),
-    Action.COMPLETE_JOB: Step(JobPhase.COMPLETING, kill_all=True),
-    Action.TERMINATE_JOB: Step(JobPhase.TERMINATING, kill_all=True),
+    Action.ABORT_JOB: StatusStep(JobPhase.ABORTING, kill_all=True),
+    Action.COMPLETE_JOB: StatusStep(JobPhase.COMPLETING, kill_all=True),
+    Action.TERMINATE_JOB: StatusStep(JobPhase.TERMINATING, kill_all=True),
 }
-_ACTIVE: Final[Mapping[Action, Step]] = _END | {Action.RESTART_JOB: _RESTART} | dict.fromkeys(TARGETED, _RESTART_TARGET)
-_STEPS: Final[Mapping[JobPhase, Mapping[Action, Step]]] = {
+_ACTIVE: Final[Mapping[Action, StatusStep]] = (
+    _END | {Action.RESTART_JOB: _RESTART} | dict.fromkeys(TARGETED, _RESTART_TARGET)
+)
+_STEPS: Final[Mapping[JobPhase, Mapping[Action, StatusStep]]] = {
     JobPhase.PENDING: _ACTIVE,
     JobPhase.RUNNING: _ACTIVE,
     # Volcano restarts a restarting job once more where it is to be aborted, completed or terminated.
@@ -64,7 +66,7 @@ _STEPS: Final[Mapping[JobPhase, Mapping[Action, Step]]] = {
 }
 
 
-def step_for(phase: JobPhase, action: Action) -> Step | None:
+def step_for(phase: JobPhase, action: Action) -> StatusStep | None:
     """What an action does in a phase; None: nothing beyond the usual reconciliation."""
     return _STEPS.get(phase, {}).get(action)
 

@@ -11,9 +11,9 @@ from scheduler.api.pod_amounts import summed
 from scheduler.api.quantity import QuantityError
 from scheduler.api.scheduling import PodGroup
 from scheduler.controllers.effects import Create, Json, Patch, diff
-from scheduler.controllers.job.dependencies import Gang
+from scheduler.controllers.job.dependencies import GangSpec
 from scheduler.controllers.job.events import job_of
-from scheduler.controllers.job.parsed_spec import ParsedSpec, Task
+from scheduler.controllers.job.parsed_spec import ParsedSpec, ParsedTask
 from scheduler.controllers.owners import owned
 from scheduler.controllers.resources import pod_usage, printed, scaled
 from scheduler.controllers.store import Store, key_of
@@ -41,7 +41,7 @@ def admitted(group: PodGroup | None) -> bool:
     return group is not None and group.status.phase not in ("", "Pending")
 
 
-def create_group(job: batch.Job, gang: Gang) -> Create:
+def create_group(job: batch.Job, gang: GangSpec) -> Create:
     manifest = owned(POD_GROUP, group_name(job), VCJOB, job, spec=gang.spec)
     if job.metadata.labels:
         manifest["metadata"]["labels"] = dict(job.metadata.labels)
@@ -54,7 +54,7 @@ def create_group(job: batch.Job, gang: Gang) -> Create:
     return Create(POD_GROUP, manifest)
 
 
-def update_group(group: PodGroup, gang: Gang) -> Patch | None:
+def update_group(group: PodGroup, gang: GangSpec) -> Patch | None:
     """What makes the PodGroup follow the job; None if it does."""
     old, spec = group.spec, gang.spec
     if (
@@ -93,7 +93,7 @@ def group_spec(job: batch.Job, parsed_spec: ParsedSpec, min_resources: Mapping[s
     return spec
 
 
-def _sub_group(task: Task) -> Json | None:
+def _sub_group(task: ParsedTask) -> Json | None:
     """How the Pods of a task form groups of their own, where it is partitioned."""
     partitions = task.spec.partition_policy
     if partitions is None:
@@ -127,7 +127,7 @@ def min_resources(
     return printed(total), bad
 
 
-def _first_pods(tasks: list[Task], wanted: int, minimum: int, store: Store) -> list[tuple[Task, int]]:
+def _first_pods(tasks: list[ParsedTask], wanted: int, minimum: int, store: Store) -> list[tuple[ParsedTask, int]]:
     """How many Pods of which task are the first: tasks of high priority go first, and each gets its minimum before any
     gets more, unless not even the minimums fit."""
     ranked = sorted(tasks, key=lambda task: -_priority(task, store))
@@ -143,7 +143,7 @@ def _first_pods(tasks: list[Task], wanted: int, minimum: int, store: Store) -> l
     return [(task, counts[task]) for task in ranked if counts[task]]
 
 
-def _priority(task: Task, store: Store) -> int:
+def _priority(task: ParsedTask, store: Store) -> int:
     """Returns the value of the template's priority class; 0 if there is none."""
     name = task.template_spec().get("priorityClassName")
     found = store.get(PRIORITY_CLASS, "", name) if isinstance(name, str) else None

@@ -97,7 +97,7 @@ def members_of(parsed_spec: ParsedSpec, pods: Iterable[Pod], job_version: int) -
 
 
 @dataclass(slots=True)
-class PodCounts:
+class JobPodCounts:
     """The numbers of Pods in a job's status."""
 
     pending: int = 0
@@ -114,10 +114,10 @@ class PodCounts:
         phases[phase] = phases.get(phase, 0) + 1
 
 
-def count_pods(members: Iterable[Member], to_delete: Collection[str], *, idle: bool) -> PodCounts:
+def count_pods(members: Iterable[Member], to_delete: Collection[str], *, idle: bool) -> JobPodCounts:
     """Counts Pods by phase. Those named in ``to_delete`` count as terminating. Of an idle job only terminating Pods
     count, as in Volcano."""
-    result = PodCounts()
+    result = JobPodCounts()
     for member in members:
         if member.deleting or member.name in to_delete:
             result.terminating += 1

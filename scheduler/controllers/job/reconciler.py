@@ -24,12 +24,12 @@ from scheduler.controllers.commands import Commands, delete
 from scheduler.controllers.effects import Effect, Plan
 from scheduler.controllers.job import kill
 from scheduler.controllers.job.dependencies import gang_now, why_waiting
-from scheduler.controllers.job.event_recorder import EventRecorder
+from scheduler.controllers.job.event_recorder import ReconcileEvents
 from scheduler.controllers.job.events import why_pending
 from scheduler.controllers.job.losses import losses
 from scheduler.controllers.job.pending_actions import next_pending_action, take_requests
-from scheduler.controllers.job.phases import IDLE_PHASES, OVER_PHASES, PhaseInputs, Step, next_phase, step_for
-from scheduler.controllers.job.plugins.contract import JobPlugin, PluginError
+from scheduler.controllers.job.phases import IDLE_PHASES, OVER_PHASES, PhaseInputs, StatusStep, next_phase, step_for
+from scheduler.controllers.job.plugins.contract import JobPlugin, JobPluginError
 from scheduler.controllers.job.podgroup import admitted, find_group, group_spec, min_resources
 from scheduler.controllers.job.pods import SUCCEEDED, Member, count_pods, members_of
 from scheduler.controllers.job.state import PendingAction, ReconcileState
@@ -75,7 +75,7 @@ class JobReconciler:
         self._job = job
         self._now = now
         self._schedulers = schedulers
-        self._recorder = EventRecorder(job, state)
+        self._recorder = ReconcileEvents(job, state)
         self._group = find_group(store, job)
         self._parsed_spec, fresh = state.refresh_spec(job)
         pods = store.pods_of(job.metadata.namespace, job.metadata.uid)
@@ -190,11 +190,11 @@ class JobReconciler:
         if step is None or (action is Action.RESTART_JOB and kill.restarts_all(status)):
             after = next_phase(before, self._phase_inputs(before, to_delete))
             ends = after in FINISHED_PHASES and before in (JobPhase.RUNNING, JobPhase.RESTARTING)
-            step, action = Step(after, kill_all=ends), Action.SYNC_JOB
+            step, action = StatusStep(after, kill_all=ends), Action.SYNC_JOB
         marked = self._mark(pending) if step.kill_target and pending is not None else []
         return self._stepped(step, action, pending), step.phase, marked
 
-    def _stepped(self, step: Step, action: Action, pending: PendingAction | None) -> batch.JobStatus:
+    def _stepped(self, step: StatusStep, action: Action, pending: PendingAction | None) -> batch.JobStatus:
         """The status after a step."""
         old = self._job.status
         uncounted = step.retry and pending is not None and pending.is_no_failure
@@ -283,7 +283,7 @@ class JobReconciler:
         state = self._state
         try:
             plugins = self._plugins()
-        except PluginError as error:
+        except JobPluginError as error:
             return MissingObjects(resources=dict(status.controlled_resources or {}), obstacles=[plugin_obstacle(error)])
         context = Context(
             store=self._store,
@@ -308,7 +308,7 @@ class JobReconciler:
         """Deletes the plugins' objects of a finished job. Returns the resources that stay (claims)."""
         rest = {key: name for key, name in resources.items() if not key.startswith(PLUGIN_KEY)}
         if rest != resources:
-            with suppress(PluginError):  # then the plugins never created any object
+            with suppress(JobPluginError):  # then the plugins never created any object
                 self._plan.then(*plugin_deletions(self._job, self._plugins()))
         return rest
 

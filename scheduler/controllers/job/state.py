@@ -14,7 +14,7 @@ from scheduler.api import batch
 from scheduler.api.batch import Action, JobEvent
 from scheduler.api.decisions import EventRecord
 from scheduler.controllers.effects import Json
-from scheduler.controllers.job.events import Request
+from scheduler.controllers.job.events import PolicyRequest
 from scheduler.controllers.job.parsed_spec import ParsedSpec
 from scheduler.controllers.job.plugins.contract import JobPlugin
 
@@ -23,7 +23,7 @@ class Delayed(msgspec.Struct, frozen=True):
     """An action that waits."""
 
     action: Action
-    request: Request
+    request: PolicyRequest
     due: float
     """Seconds since the epoch."""
 
@@ -35,7 +35,7 @@ class Delays:
         self._waiting: dict[tuple[str, Action], Delayed] = {}
         """Uid of the Pod concerned ("" for the job) and action -> what waits."""
 
-    def add(self, action: Action, request: Request, due: float) -> bool:
+    def add(self, action: Action, request: PolicyRequest, due: float) -> bool:
         """Adds an action. Returns whether it is new: an action for a Pod waits only once."""
         key = (request.pod_uid, action)
         if key in self._waiting:
@@ -43,7 +43,7 @@ class Delays:
         self._waiting[key] = Delayed(action, request, due)
         return True
 
-    def superseded(self, request: Request) -> None:
+    def superseded(self, request: PolicyRequest) -> None:
         """Drops actions that a later event makes obsolete: a Pod is no longer pending, or runs again."""
         self._drop(lambda d: d.request.event is JobEvent.POD_PENDING and d.request.pod_uid == request.pod_uid)
         if request.event is JobEvent.POD_RUNNING:
@@ -56,7 +56,7 @@ class Delays:
         self._drop(lambda d: d.due <= now)
         return due
 
-    def carried_out(self, action: Action, request: Request | None) -> None:
+    def carried_out(self, action: Action, request: PolicyRequest | None) -> None:
         """Drops the actions that a completed one with the same target (job, task, partition or Pod) makes obsolete."""
         done = scope(action, request)
         self._drop(lambda d: scope(d.action, d.request) == done)
@@ -69,7 +69,7 @@ class Delays:
             del self._waiting[key]
 
 
-def scope(action: Action, request: Request | None) -> tuple[str, ...]:
+def scope(action: Action, request: PolicyRequest | None) -> tuple[str, ...]:
     """The target of an action."""
     if request is not None and action is Action.RESTART_POD:
         return ("pod", request.pod)
@@ -84,7 +84,7 @@ class PendingAction(msgspec.Struct, frozen=True):
     """An action to carry out, and the request that caused it."""
 
     action: Action
-    request: Request | None = None
+    request: PolicyRequest | None = None
 
     @property
     def is_no_failure(self) -> bool:
@@ -111,7 +111,7 @@ class ReconcileState:
     """The state of one job."""
 
     job_uid: str
-    requests: list[Request] = field(default_factory=list)
+    requests: list[PolicyRequest] = field(default_factory=list)
     """What happened since the last reconciliation, in order."""
     pending_actions: list[PendingAction] = field(default_factory=list)
     """Actions that policies demand, in order."""

@@ -11,7 +11,7 @@ from scheduler.api.names import CONDITION_UNSCHEDULABLE
 from scheduler.api.times import format_duration, format_timestamp, parse_timestamp
 from scheduler.controllers.effects import Patch, diff
 from scheduler.controllers.job.phases import IDLE_PHASES
-from scheduler.controllers.job.pods import PodCounts
+from scheduler.controllers.job.pods import JobPodCounts
 from scheduler.controllers.job.state import ReconcileState
 
 SETTLE: Final = 0.2
@@ -51,7 +51,7 @@ def entered(status: batch.JobStatus, job: batch.Job, phase: JobPhase, now: float
     )
 
 
-def counted(status: batch.JobStatus, counts: PodCounts, min_available: int) -> batch.JobStatus:
+def counted(status: batch.JobStatus, counts: JobPodCounts, min_available: int) -> batch.JobStatus:
     """The status with these counts."""
     tasks = {task: batch.TaskState(phase=phases) for task, phases in counts.tasks.items()}
     return msgspec.structs.replace(

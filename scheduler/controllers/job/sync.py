@@ -18,19 +18,19 @@ from scheduler.api.names import (
 from scheduler.api.objects import Pod
 from scheduler.api.scheduling import PodGroup
 from scheduler.controllers.effects import BuildAndCreate, Create, Delete, Effect, Patch
-from scheduler.controllers.job.dependencies import Gang, waiting_tasks
+from scheduler.controllers.job.dependencies import GangSpec, waiting_tasks
 from scheduler.controllers.job.parsed_spec import ParsedSpec
 from scheduler.controllers.job.plugins.contract import (
     JobPlugin,
-    PluginError,
-    Wanted,
+    JobPluginError,
+    WantedObject,
     mutate_pod_by_plugins,
     wanted_objects,
 )
 from scheduler.controllers.job.pod import pod_manifest
 from scheduler.controllers.job.podgroup import admitted, create_group, update_group
 from scheduler.controllers.job.pods import Member
-from scheduler.controllers.job.volumes import Volume, create_claim, mount_volumes, volumes_of
+from scheduler.controllers.job.volumes import ClaimedVolume, create_claim, mount_volumes, volumes_of
 from scheduler.controllers.store import Key, Store
 
 PLUGIN_KEY = "plugin-"
@@ -75,7 +75,7 @@ class Context(msgspec.Struct, frozen=True):
     """The new status."""
     members: Mapping[str, Member]
     group: PodGroup | None
-    gang: Gang
+    gang: GangSpec
     """What the PodGroup is to be."""
     refreshed: bool
 
@@ -116,7 +116,7 @@ def no_queue(store: Store, parsed_spec: ParsedSpec) -> Obstacle | None:
     return Obstacle(REASON_QUEUE_NOT_FOUND, f"queue {name} is not there; the job waits for it", (QUEUE, ("", name)))
 
 
-def _objects(context: Context, volumes: list[Volume], missing: MissingObjects) -> None:
+def _objects(context: Context, volumes: list[ClaimedVolume], missing: MissingObjects) -> None:
     """Claims and plugins' objects that the status does not list yet."""
     job, namespace = context.job, context.job.metadata.namespace
     missing.resources = missing.resources or made(job, context.group)
@@ -141,14 +141,14 @@ def _objects(context: Context, volumes: list[Volume], missing: MissingObjects) -
         try:
             brought = wanted_objects({name: plugin}, job)
             missing.objects += [_creation(job, wanted) for wanted in brought]
-        except PluginError as error:
+        except JobPluginError as error:
             missing.obstacles.append(plugin_obstacle(error))
             continue
         if name not in _UNLISTED:
             missing.resources[PLUGIN_KEY + name] = name
 
 
-def _creation(job: batch.Job, wanted: Wanted) -> Effect:
+def _creation(job: batch.Job, wanted: WantedObject) -> Effect:
     """The effect that creates an object of a plugin."""
     if wanted.expensive:
         return BuildAndCreate(wanted.kind, job.metadata.namespace, wanted.name, wanted.build, job.metadata.uid)
@@ -187,16 +187,16 @@ def _refresh(context: Context, missing: MissingObjects) -> None:
             if wanted.refresh:
                 body, meta = {"data": wanted.build()["data"]}, job.metadata
                 missing.refresh.append(Patch(wanted.kind, meta.namespace, wanted.name, body, owner=meta.uid))
-    except PluginError as error:
+    except JobPluginError as error:
         missing.obstacles.append(plugin_obstacle(error))
 
 
-def plugin_obstacle(error: PluginError) -> Obstacle:
+def plugin_obstacle(error: JobPluginError) -> Obstacle:
     return Obstacle(EVENT_PLUGIN_ERROR, f"Execute plugin when job add failed, err: {error}")
 
 
 # --- Pods ---
-def _pods(context: Context, group: PodGroup, volumes: list[Volume], missing: MissingObjects) -> None:
+def _pods(context: Context, group: PodGroup, volumes: list[ClaimedVolume], missing: MissingObjects) -> None:
     """The missing Pods of tasks whose dependencies are ready."""
     parsed_spec = context.parsed_spec
     if parsed_spec.slots.keys() <= context.members.keys():
@@ -213,7 +213,7 @@ def _pods(context: Context, group: PodGroup, volumes: list[Volume], missing: Mis
         try:
             mount_volumes(pod, context.job, volumes)
             mutate_pod_by_plugins(context.plugins, pod, slot.task.spec, slot.replica, context.job)
-        except PluginError as error:
+        except JobPluginError as error:
             missing.obstacles.append(plugin_obstacle(error))
             return
         missing.pods.append(Create(POD, pod))

@@ -17,7 +17,7 @@ from scheduler.controllers.owners import owned
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
-class Volume(msgspec.Struct, frozen=True):
+class ClaimedVolume(msgspec.Struct, frozen=True):
     """One entry of ``spec.volumes``."""
 
     path: str
@@ -27,7 +27,7 @@ class Volume(msgspec.Struct, frozen=True):
     """The spec of a claim that the job creates; None: it must exist."""
 
 
-def volumes_of(job: batch.Job) -> tuple[list[Volume], list[tuple[str, str]]]:
+def volumes_of(job: batch.Job) -> tuple[list[ClaimedVolume], list[tuple[str, str]]]:
     """The volumes, and (field, problem) of entries that are set aside."""
     good, bad = [], []
     for index, entry in enumerate(job.spec.volumes or ()):
@@ -38,15 +38,15 @@ def volumes_of(job: batch.Job) -> tuple[list[Volume], list[tuple[str, str]]]:
             bad.append((field, "neither volumeClaim nor volumeClaimName is given"))
         else:
             name = entry.volume_claim_name or f"{job.metadata.name}-pvc-{_twelve(job, 'claim', entry.mount_path)}"
-            good.append(Volume(entry.mount_path, name, None if entry.volume_claim_name else entry.volume_claim))
+            good.append(ClaimedVolume(entry.mount_path, name, None if entry.volume_claim_name else entry.volume_claim))
     return good, bad
 
 
-def create_claim(job: batch.Job, volume: Volume) -> Create:
+def create_claim(job: batch.Job, volume: ClaimedVolume) -> Create:
     return Create(CLAIM, owned(CLAIM, volume.claim, VCJOB, job, spec=volume.spec))
 
 
-def mount_volumes(pod: Json, job: batch.Job, volumes: list[Volume]) -> None:
+def mount_volumes(pod: Json, job: batch.Job, volumes: list[ClaimedVolume]) -> None:
     """Mounts the job's volumes in the containers of a Pod. Raises PluginError naming a field of a wrong type."""
     for volume in volumes:
         name = f"{job.metadata.name[:50].replace('.', '-')}-{_twelve(job, 'volume', volume.claim)}"

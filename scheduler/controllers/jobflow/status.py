@@ -35,7 +35,7 @@ class RunningHistory(Wire):
     state: str = ""
 
 
-class JobRecord(Wire):
+class JobHistory(Wire):
     """The history of a job, which outlives the job."""
 
     name: str = ""
@@ -46,7 +46,7 @@ class JobRecord(Wire):
     running_histories: list[RunningHistory] | None = None
 
 
-class Condition(Wire):
+class StepCondition(Wire):
     """The condition of a job."""
 
     phase: str = ""
@@ -55,7 +55,7 @@ class Condition(Wire):
     task_status_count: dict[str, TaskState] | None = None
 
 
-class State(Wire):
+class FlowState(Wire):
     phase: str = ""
     message: str = ""
     """What steps wait for that is no job, or why the flow cannot go on. Volcano has no such field."""
@@ -70,9 +70,9 @@ class FlowStatus(Wire):
     completed_jobs: list[str] | None = None
     terminated_jobs: list[str] | None = None
     un_know_jobs: list[str] | None = None
-    job_status_list: list[JobRecord] | None = None
-    conditions: dict[str, Condition] | None = None
-    state: State = msgspec.field(default_factory=State)
+    job_status_list: list[JobHistory] | None = None
+    conditions: dict[str, StepCondition] | None = None
+    state: FlowState = msgspec.field(default_factory=FlowState)
 
 
 def read_status(flow: JobFlow) -> FlowStatus:
@@ -130,13 +130,13 @@ def _phase(before: str, status: FlowStatus, expected: Collection[str]) -> str:
     return FAILED if broken else PENDING
 
 
-def _records(old: FlowStatus, jobs: Sequence[Job], now: float) -> list[JobRecord]:
+def _records(old: FlowStatus, jobs: Sequence[Job], now: float) -> list[JobHistory]:
     """The existing records, updated, and then those of new jobs."""
     records = {record.name: record for record in old.job_status_list or ()}
     for job in jobs:
         meta, phase = job.metadata, job.status.state.phase
         before = records.get(meta.name)
-        records[meta.name] = JobRecord(
+        records[meta.name] = JobHistory(
             name=meta.name,
             state=phase,
             start_timestamp=meta.creation_timestamp,
@@ -167,9 +167,9 @@ def _end(job: Job) -> str | None:
         return None
 
 
-def _condition(job: Job) -> Condition:
+def _condition(job: Job) -> StepCondition:
     status = job.status
-    return Condition(
+    return StepCondition(
         phase=status.state.phase,
         create_time=job.metadata.creation_timestamp,
         running_duration=status.running_duration,

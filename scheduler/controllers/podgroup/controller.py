@@ -19,7 +19,7 @@ from scheduler.controllers.effects import Create, Delete, Effect, Json, Patch, P
 from scheduler.controllers.podgroup.manifest import (
     OWNERS,
     Owner,
-    Wanted,
+    WantedGroup,
     group_name,
     inherited,
     manifest,
@@ -184,7 +184,7 @@ class _Place(NamedTuple):
     uid: str
 
 
-def _written(group: PodGroup | None, model: Pod, want: Wanted) -> list[Effect]:
+def _written(group: PodGroup | None, model: Pod, want: WantedGroup) -> list[Effect]:
     """What makes the PodGroup as it should be; nothing if it is. The queue stays if the Pod does not name one, and what
     others wrote into annotations and labels stays in any case."""
     if group is None:

@@ -46,7 +46,7 @@ _PLAIN_FIELDS: Final = frozenset(("minMember", "minResources", "priorityClassNam
 
 
 @dataclass(slots=True)
-class Wanted:
+class WantedGroup:
     """The desired state of a PodGroup."""
 
     spec: Json
@@ -81,9 +81,9 @@ def inherited(owner: KubeObject) -> dict[str, str]:
     }
 
 
-def wanted(pod: Pod, owners: Iterable[Owner]) -> Wanted:
+def wanted(pod: Pod, owners: Iterable[Owner]) -> WantedGroup:
     """The PodGroup of a Pod; where several owners write the same annotation, that of the first counts."""
-    result = Wanted({}, {}, {})
+    result = WantedGroup({}, {}, {})
     minimum = None
     for kind, owner in owners:
         annotations = inherited(owner)
@@ -114,7 +114,7 @@ def wanted(pod: Pod, owners: Iterable[Owner]) -> Wanted:
     return result
 
 
-def manifest(pod: Pod, group: Wanted) -> Json:
+def manifest(pod: Pod, group: WantedGroup) -> Json:
     """A new PodGroup; it goes with what manages the Pod or, where nothing does, with the Pod."""
     metadata: Json = {"name": group_name(pod), "namespace": pod.metadata.namespace}
     if controller_of(pod) is not None:

@@ -34,7 +34,7 @@ from scheduler.controllers.effects import (
     warning,
 )
 from scheduler.controllers.ranktable.layout import layout_of
-from scheduler.controllers.ranktable.servers import Server, ServerError, TableError, read_server, requested_chips
+from scheduler.controllers.ranktable.servers import RankedServer, ServerError, TableError, read_server, requested_chips
 from scheduler.controllers.ranktable.table import COMPLETED, INITIALIZING, completed, initializing, irregularities
 from scheduler.controllers.ranktable.workloads import KINDS, Communicator, Communicators, has_failed
 from scheduler.controllers.store import Key, Store, key_of
@@ -71,7 +71,7 @@ class _Entry(NamedTuple):
 
     pod: Pod
     has_chips: bool
-    server: Server | None
+    server: RankedServer | None
     """The server of the Pod; None while something is missing, or if something is malformed."""
     problem: RecordEvent | None
 

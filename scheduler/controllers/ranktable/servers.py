@@ -55,7 +55,7 @@ class NetLevel(msgspec.Struct):
     """Type of the ports (ROCE, UBOE, UBG ...) -> the network element."""
 
 
-class Chip(NamedTuple):
+class RankedChip(NamedTuple):
     """A chip of a Pod, with the strings of the annotation."""
 
     device_id: str
@@ -64,7 +64,7 @@ class Chip(NamedTuple):
     levels: Sequence[NetLevel] = ()
 
 
-class Server(NamedTuple):
+class RankedServer(NamedTuple):
     """A Pod with chips."""
 
     pod: str
@@ -74,7 +74,7 @@ class Server(NamedTuple):
     """Rank of the Pod among the Pods of the job."""
     host_ip: str
     pod_ip: str
-    chips: tuple[Chip, ...]
+    chips: tuple[RankedChip, ...]
     """The chips in the order of the annotation."""
     super_pod_rank: str
     """Number of the logical super pod that the scheduler assigned, or ""."""
@@ -132,7 +132,7 @@ def _units(quantity: str | int | float) -> int:
         return 0
 
 
-def read_server(pod: Pod) -> Server | None:
+def read_server(pod: Pod) -> RankedServer | None:
     """Returns the entry of a Pod with chips; None while an annotation or the address of the Pod is missing.
     Raises ServerError."""
     annotations = pod.metadata.annotations or {}
@@ -149,12 +149,12 @@ def read_server(pod: Pod) -> Server | None:
     except (msgspec.DecodeError, RecursionError) as error:
         raise ServerError(_field(key), json_problem(annotations[key]) or str(error)[:200]) from None
     chips = tuple(
-        Chip(each.device_id, each.device_ip, each.super_device_id, each.level_list or ())
+        RankedChip(each.device_id, each.device_ip, each.super_device_id, each.level_list or ())
         for each in configuration.devices
     )
     if not 1 <= len(chips) <= MAX_CHIPS:
         raise ServerError(_field(key), f"{len(chips)} devices, not 1 to {MAX_CHIPS}")
-    return Server(
+    return RankedServer(
         pod.metadata.name,
         pod.metadata.uid,
         int(rank),

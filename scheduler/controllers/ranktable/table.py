@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from scheduler.controllers.ranktable.layout import NETWORK_LEVELS, PLAIN, SUPER_PODS, Layout, is_number
-from scheduler.controllers.ranktable.servers import UNKNOWN_ADDRESS, Chip, NetElement, Server, TableError
+from scheduler.controllers.ranktable.servers import UNKNOWN_ADDRESS, NetElement, RankedChip, RankedServer, TableError
 
 INITIALIZING: Final = "initializing"
 COMPLETED: Final = "completed"
@@ -27,7 +27,7 @@ def initializing(layout: Layout) -> str:
     return _text({"status": INITIALIZING, "version": layout.version})
 
 
-def completed(servers: Sequence[Server], layout: Layout, *, own_nodes: bool) -> str:
+def completed(servers: Sequence[RankedServer], layout: Layout, *, own_nodes: bool) -> str:
     """The document of a job whose Pods all have chips and addresses. ``own_nodes``: every Pod of the job has a node of
     its own, so that servers are named by the address of the host, otherwise by the uid of the Pod. Raises TableError
     if two chips have one rank, or if a chip that needs an address has none."""
@@ -54,7 +54,7 @@ def completed(servers: Sequence[Server], layout: Layout, *, own_nodes: bool) -> 
     return _text(document)
 
 
-def _server(server: Server, layout: Layout, own_nodes: bool) -> dict[str, Any]:
+def _server(server: RankedServer, layout: Layout, own_nodes: bool) -> dict[str, Any]:
     devices = []
     for position, chip in enumerate(server.chips):
         device = {"device_id": chip.device_id, "device_ip": chip.device_ip}
@@ -71,11 +71,11 @@ def _server(server: Server, layout: Layout, own_nodes: bool) -> dict[str, Any]:
     }
 
 
-def _name(server: Server, own_nodes: bool) -> str:
+def _name(server: RankedServer, own_nodes: bool) -> str:
     return server.host_ip if own_nodes and server.host_ip else server.uid
 
 
-def _super_pods(servers: Sequence[Server], layout: Layout) -> dict[str, list[Server]]:
+def _super_pods(servers: Sequence[RankedServer], layout: Layout) -> dict[str, list[RankedServer]]:
     """Number of each super pod -> its servers, in the order of the numbers. They are logical ones, but for MindIE."""
     if layout.soft and all(is_number(server.super_pod_rank) for server in servers):
         return _grouped(servers, lambda server: int(server.super_pod_rank))
@@ -85,14 +85,14 @@ def _super_pods(servers: Sequence[Server], layout: Layout) -> dict[str, list[Ser
     return {str(start // size): list(servers[start : start + size]) for start in range(0, len(servers), max(1, size))}
 
 
-def _grouped(servers: Sequence[Server], number: Callable[[Server], int]) -> dict[str, list[Server]]:
-    groups: dict[str, list[Server]] = {}
+def _grouped(servers: Sequence[RankedServer], number: Callable[[RankedServer], int]) -> dict[str, list[RankedServer]]:
+    groups: dict[str, list[RankedServer]] = {}
     for server in sorted(servers, key=number):
         groups.setdefault(str(number(server)), []).append(server)
     return groups
 
 
-def irregularities(servers: Sequence[Server], own_nodes: bool) -> Iterator[str]:
+def irregularities(servers: Sequence[RankedServer], own_nodes: bool) -> Iterator[str]:
     """What is unusual about the entries of a complete table, which is written nevertheless, as by the Ascend
     operator."""
     owner: dict[str, str] = {}
@@ -107,7 +107,7 @@ def irregularities(servers: Sequence[Server], own_nodes: bool) -> Iterator[str]:
         yield f"the ranks of the {len(ranks)} Pods with chips are {ranks[0]} to {ranks[-1]}, not 0 to {len(ranks) - 1}"
 
 
-def _check_ranks(servers: Sequence[Server]) -> None:
+def _check_ranks(servers: Sequence[RankedServer]) -> None:
     owner: dict[int, str] = {}
     for server in servers:
         for position in range(len(server.chips)):
@@ -117,7 +117,7 @@ def _check_ranks(servers: Sequence[Server]) -> None:
                 raise TableError(f"Pods {other} and {server.pod} both have chip rank {rank}")
 
 
-def _check_addresses(servers: Sequence[Server]) -> None:
+def _check_addresses(servers: Sequence[RankedServer]) -> None:
     unknown = [s.pod for s in servers if any(chip.device_ip in ("", UNKNOWN_ADDRESS) for chip in s.chips)]
     if unknown:
         more = f" and {len(unknown) - _SHOWN} more" if len(unknown) > _SHOWN else ""
@@ -136,7 +136,7 @@ _LEVELS: Final[Mapping[str, int]] = {ROCE: 3, UBOE: 2, UBG: 2}
 _WITHIN: Final = (0, 1)
 
 
-def rank_list(servers: Sequence[Server], scale_out: str) -> list[dict[str, Any]]:
+def rank_list(servers: Sequence[RankedServer], scale_out: str) -> list[dict[str, Any]]:
     """The ranks, in their order. ``scale_out``: the network that the job asks for, or "". Raises TableError if there is
     no such network, or if the id of a chip is no number."""
     if scale_out not in _SCALE_OUT:
@@ -149,13 +149,13 @@ def rank_list(servers: Sequence[Server], scale_out: str) -> list[dict[str, Any]]
     ]
 
 
-def _ports(servers: Iterable[Server], scale_out: str) -> str:
+def _ports(servers: Iterable[RankedServer], scale_out: str) -> str:
     """The type of ports that the ranks communicate by between super pods; "" if no chip has one that fits."""
     known = {type for server in servers for chip in server.chips for level in chip.levels for type in level.info}
     return next((type for type in _SCALE_OUT[scale_out] if type in known), "")
 
 
-def _rank(server: Server, rank: int, chip: Chip, ports: str, scale_out: str) -> dict[str, Any]:
+def _rank(server: RankedServer, rank: int, chip: RankedChip, ports: str, scale_out: str) -> dict[str, Any]:
     if not (chip.device_id.isascii() and chip.device_id.isdecimal() and len(chip.device_id) < 8):
         raise TableError(f"Pod {server.pod}: device_id {chip.device_id[:32]!r} is no number")
     number = int(chip.device_id)
@@ -167,11 +167,11 @@ def _rank(server: Server, rank: int, chip: Chip, ports: str, scale_out: str) -> 
     return rank_entry | ({"level_list": msgspec.to_builtins(found)} if found else {})
 
 
-def _within(chip: Chip, level: int) -> NetElement | None:
+def _within(chip: RankedChip, level: int) -> NetElement | None:
     return next((each.info[min(each.info)] for each in chip.levels if each.level == level and each.info), None)
 
 
-def _between(chip: Chip, level: int, ports: str) -> NetElement:
+def _between(chip: RankedChip, level: int, ports: str) -> NetElement:
     """A chip without a connection has an empty one."""
     found = (each.info[ports] for each in chip.levels if each.level == level and ports in each.info)
     return next(found, NetElement(level, "CLUSTER1", "CLOS", "", []))

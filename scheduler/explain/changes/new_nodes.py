@@ -39,7 +39,7 @@ _SHARED: Final = re.compile(r"mps-([0-9]{1,9})g\*1/([0-9]{1,9})")
 _ROOM_FOR_PODS: Final = {"pods": "110"}
 
 
-class Model(msgspec.Struct, frozen=True):
+class NodeModel(msgspec.Struct, frozen=True):
     """The template of new nodes."""
 
     original: Raw
@@ -99,7 +99,7 @@ def add_nodes(evidence: Evidence) -> Iterator[Plan]:
         yield (Adjustment(ChangeKind.NODES, estimate, most, change, what, shared=shared),)
 
 
-def _needed_by_other_jobs(evidence: Evidence, model: Model) -> int:
+def _needed_by_other_jobs(evidence: Evidence, model: NodeModel) -> int:
     """The number of such nodes that all other waiting jobs need."""
     row = evidence.session.nodes.index.get(model.name)
     if row is None:
@@ -109,7 +109,7 @@ def _needed_by_other_jobs(evidence: Evidence, model: Model) -> int:
     return int(np.ceil(need[asked] / offered[asked]).max(initial=0))
 
 
-def _taken_by_earlier_jobs(evidence: Evidence, model: Model) -> float:
+def _taken_by_earlier_jobs(evidence: Evidence, model: NodeModel) -> float:
     """The number of such nodes that the Pods of jobs earlier in the queue fill."""
     session, row = evidence.session, evidence.session.nodes.index.get(model.name)
     position = queue_position(session, evidence.job)
@@ -125,7 +125,7 @@ def _taken_by_earlier_jobs(evidence: Evidence, model: Model) -> float:
     return sum(waiting[cls] / number for cls, number in fitting.items() if number)
 
 
-def _existing_model(evidence: Evidence, asking: list[Task]) -> Model | None:
+def _existing_model(evidence: Evidence, asking: list[Task]) -> NodeModel | None:
     """The smallest existing node that would accept one of the Pods if it were empty; for a job without Pods, that has
     some of each resource that the job announces."""
     session = evidence.session
@@ -147,7 +147,7 @@ def _existing_model(evidence: Evidence, asking: list[Task]) -> Model | None:
     weighed = (nodes.allocatable[:, rows] / np.maximum(session.total, 1)[:, np.newaxis]).sum(axis=0)
     row = int(rows[weighed.argmin()])
     original = evidence.objects.find(NODE, "", nodes.names[row]) or _BARE
-    return Model(original, nodes.names[row], room(nodes.allocatable[:, row], asking[0].cls) if asking else 0)
+    return NodeModel(original, nodes.names[row], room(nodes.allocatable[:, row], asking[0].cls) if asking else 0)
 
 
 def _size_exists(evidence: Evidence, task: Task) -> bool:
@@ -160,7 +160,7 @@ def _size_exists(evidence: Evidence, task: Task) -> bool:
     return bool(((task.cls.request[dims] <= largest) | (largest == 0)).all())
 
 
-def _fitted_model(evidence: Evidence, task: Task, *, bare: bool) -> Model:
+def _fitted_model(evidence: Evidence, task: Task, *, bare: bool) -> NodeModel:
     """A node for one Pod, like the node with the smallest shortage. ``bare``: a node with only what the Pod
     requests."""
     session, nodes = evidence.session, evidence.session.nodes
@@ -176,7 +176,7 @@ def _fitted_model(evidence: Evidence, task: Task, *, bare: bool) -> Model:
         short = task.cls.request[dims][:, np.newaxis]
     names = session.dimensions.names
     amounts = {names[d]: float(task.cls.request[d]) for d, missing in zip(dims, short[:, 0], strict=True) if missing}
-    return Model(original, name, 1, amounts, {**node_labels_of(evidence), **_card_labels(task, names)}, task)
+    return NodeModel(original, name, 1, amounts, {**node_labels_of(evidence), **_card_labels(task, names)}, task)
 
 
 def _card_labels(task: Task, names: Sequence[str]) -> dict[str, str]:
@@ -195,7 +195,7 @@ def _card_labels(task: Task, names: Sequence[str]) -> dict[str, str]:
     return labels
 
 
-def _with_nodes(evidence: Evidence, model: Model, amount: int) -> Step:
+def _with_nodes(evidence: Evidence, model: NodeModel, amount: int) -> Step:
     edits = []
     for name in _names(evidence, model.name or "node", amount):
         edits.append(Edit(NODE, "", name, partial(_new_node, model, name), creates=True))
@@ -225,7 +225,7 @@ def _slice_of(original: Raw, own: str, node: str, blank: Raw) -> Raw:
     return {**made, "spec": {**made["spec"], "nodeName": node, "pool": {**pool, "name": f"{pool['name']}-of-{node}"}}}
 
 
-def _differences(model: Model) -> str:
+def _differences(model: NodeModel) -> str:
     """How the new nodes differ from the original."""
     parts = [f"{quantity(resource, amount)} {resource}" for resource, amount in model.amounts.items()]
     parts += [f"card {text}" for key, text in model.labels.items() if key.endswith(".product")]
@@ -249,7 +249,7 @@ def _names(evidence: Evidence, stem: str, number: int) -> Iterator[str]:
         suffix += 1
 
 
-def _new_node(model: Model, name: str, blank: Raw) -> Raw:
+def _new_node(model: NodeModel, name: str, blank: Raw) -> Raw:
     """A new, empty node like the model."""
     made = _renamed(model.original, name, blank)
     labels, annotations = made["metadata"].get("labels") or {}, made["metadata"].get("annotations") or {}

@@ -15,7 +15,15 @@ from scheduler.api.resource import PODS_INDEX
 from scheduler.api.written_amounts import grain_of, quantity, unit_of, units
 from scheduler.explain.gates import QUEUE_PLUGINS
 from scheduler.explain.queues import subtree, used_in_queue
-from scheduler.framework.remedies.adjustments import Adjustment, ChangeKind, Edit, Plan, Raw, Step, indivisible
+from scheduler.framework.remedies.adjustments import (
+    Adjustment,
+    ChangeKind,
+    Edit,
+    Plan,
+    Raw,
+    Step,
+    indivisible,
+)
 from scheduler.framework.remedies.evidence import Evidence
 from scheduler.framework.remedies.gates import GateKind
 

@@ -14,7 +14,7 @@ _WORDS: Final = {VCJOB: "job", BATCH_JOB: "batch Job"}
 """What messages call kinds with the name Job."""
 
 
-class Workload(msgspec.Struct, frozen=True):
+class CreatingWorkload(msgspec.Struct, frozen=True):
     """What created the Pods of a job; the PodGroup, if nothing did."""
 
     kind: str
@@ -33,11 +33,11 @@ def vcjob_of(evidence: Evidence, job: Job) -> str | None:
     return str(found[1]["metadata"]["name"]) if found is not None and found[0] is VCJOB else None
 
 
-def workload_of(evidence: Evidence, job: Job) -> Workload:
+def workload_of(evidence: Evidence, job: Job) -> CreatingWorkload:
     """The workload of a job. A ReplicaSet is part of its Deployment."""
     owner = _owner(evidence, job)
     if owner is None:
-        return Workload(POD_GROUP.name, job.name, (_deletion(POD_GROUP, job, job.name),), has_template=False)
+        return CreatingWorkload(POD_GROUP.name, job.name, (_deletion(POD_GROUP, job, job.name),), has_template=False)
     chain = [owner]
     found = _find(evidence, job, owner)
     if found is not None and found[0] is REPLICA_SET and (above := controller_of(found[1])) is not None:
@@ -54,7 +54,7 @@ def workload_of(evidence: Evidence, job: Job) -> Workload:
     top = chain[-1]
     kind = _kind(top)
     words = str(top.get("kind")) if kind is None else _WORDS.get(kind, kind.name)
-    return Workload(words, str(top.get("name")), tuple(edits), has_template=kind is not POD)
+    return CreatingWorkload(words, str(top.get("name")), tuple(edits), has_template=kind is not POD)
 
 
 def _owner(evidence: Evidence, job: Job) -> Raw | None:

@@ -19,7 +19,7 @@ from scheduler.api.reasons import Malformed
 from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import Task
 from scheduler.framework.columns import Counts
-from scheduler.framework.node_values import NodeReading, NodeValues, Source, node_columns
+from scheduler.framework.node_values import NodeReading, NodeValues, ObjectsByNode, node_columns
 from scheduler.plugins.ascend.cluster_reports import ClusterReports, NodeReport
 from scheduler.plugins.ascend.device_lists import NodeSources
 from scheduler.plugins.ascend.inventory import ChipRules, NodeChips, read_chips, whole_chips
@@ -90,9 +90,9 @@ def read_columns(snapshot: Snapshot, rules: ChipRules, position: int, reports: C
         key=("ascend", "chips", rules.resource.name),
         rows=lambda: np.flatnonzero(allocatable() > 0),
         sources=(
-            Source(snapshot.config_maps, f"{DEVICE_INFO_NAMESPACE}/{DEVICE_INFO_CONFIGMAP_PREFIX}"),
-            Source(reports.reports, DEVICE_INFO_CONFIGMAP_PREFIX),
-            Source(snapshot.chips),
+            ObjectsByNode(snapshot.config_maps, f"{DEVICE_INFO_NAMESPACE}/{DEVICE_INFO_CONFIGMAP_PREFIX}"),
+            ObjectsByNode(reports.reports, DEVICE_INFO_CONFIGMAP_PREFIX),
+            ObjectsByNode(snapshot.chips),
         ),
         make=read,
         constants=(rules.since, rules.self_maintain),

@@ -13,7 +13,7 @@ from scheduler.api.task import Task
 from scheduler.framework.figures import DeviceCounts
 from scheduler.framework.session import Session
 from scheduler.plugins.ascend.families.chip_310p_duo import CARD_TYPE
-from scheduler.plugins.ascend.family import DUO, STRATEGY, Family
+from scheduler.plugins.ascend.family import DUO, STRATEGY, ChipFamily
 from scheduler.plugins.ascend.inventory import NodeChips, whole_chips
 from scheduler.plugins.ascend.ledger import ChipLedger
 from scheduler.plugins.ascend.masks import NONE, ids_of, mask_of
@@ -132,7 +132,7 @@ def _groups(resource: str, node: Node, chips: int) -> tuple[int, str]:
     if all(labels.get(label) in values for label, values in CARD_TYPE.items()):
         traits[DUO] = "true"
     family = resolve(resource, {}, traits)
-    if not isinstance(family, Family) or not family.group or chips > family.chips:
+    if not isinstance(family, ChipFamily) or not family.group or chips > family.chips:
         return 0, ""
     return family.group, family.group_name
 

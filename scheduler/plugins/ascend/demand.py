@@ -18,7 +18,7 @@ from scheduler.api.names import (
 from scheduler.api.reasons import Malformed, Refusal
 from scheduler.api.resource import Dimensions, format_amount
 from scheduler.api.task import Task, TaskClass, TaskStatus
-from scheduler.plugins.ascend.family import ChipRequest, Family, JobRequest
+from scheduler.plugins.ascend.family import ChipFamily, ChipRequest, JobRequest
 from scheduler.plugins.ascend.init_containers import unserved, without_whole_nodes
 from scheduler.plugins.ascend.npu_requests import NPUS, NpuRequests, active_tasks
 from scheduler.plugins.ascend.rescheduling.policy import SubHealth, has_policy, policy_of
@@ -37,7 +37,7 @@ _SCHEDULER: Final = "scheduler"
 class ChipUse(NamedTuple):
     """How the Pods of a job use chips."""
 
-    family: Family
+    family: ChipFamily
     resource: ChipResource
     several: bool
     """More than one active Pod of the job requests chips."""
@@ -275,7 +275,7 @@ class ChipDemand(NpuRequests):
         what = ", ".join(f"{format_amount(self._names[d], cls.request[d])} {self._names[d]}" for d in requests)
         return Refusal(REASON_REQUEST, f"a Pod asks for {what}; it may ask for exactly 1 virtual device")
 
-    def _check_pods(self, family: Family, position: int, asking: Sequence[Task]) -> Refusal | None:
+    def _check_pods(self, family: ChipFamily, position: int, asking: Sequence[Task]) -> Refusal | None:
         """Refuses Pods that request a number of chips that Pods of the family may not request."""
         name = self._names[position]
         for task in {task.cls.id: task for task in reversed(asking)}.values():  # the first of each class

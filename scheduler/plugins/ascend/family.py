@@ -30,7 +30,7 @@ class Choice(NamedTuple):
     chips: tuple[int, ...]
     """The ids of the chips in the order in which the annotation lists them."""
     penalty: int
-    """How good the node is for the Pod: 0 is best; always less than ``Family.penalties``."""
+    """How good the node is for the Pod: 0 is best; always less than ``ChipFamily.penalties``."""
 
 
 Selection = Callable[[int, ChipRequest], Choice | None]
@@ -64,7 +64,7 @@ def _accept(request: JobRequest) -> str:
     return ""
 
 
-class Family(msgspec.Struct, frozen=True, eq=False):
+class ChipFamily(msgspec.Struct, frozen=True, eq=False):
     """One kind of server or card, as its jobs see it. Compared by identity."""
 
     name: str

@@ -20,7 +20,7 @@ from scheduler.api.node import NodeFacts
 from scheduler.api.reasons import Refusal
 from scheduler.plugins.ascend.demand import ChipDemand
 from scheduler.plugins.ascend.families import FAMILIES
-from scheduler.plugins.ascend.family import DUO, STRATEGY, Family
+from scheduler.plugins.ascend.family import DUO, STRATEGY, ChipFamily
 from scheduler.plugins.ascend.ledger import ChipLedger
 
 NODE_SELECTOR, LABEL, ANNOTATION = "nodeSelector", "label", "annotation"
@@ -57,7 +57,7 @@ class NodeKind(NamedTuple):
     def label(self, key: str) -> str:
         return self.labels[NODE_LABELS.index(key)]
 
-    def fits(self, family: Family) -> bool:
+    def fits(self, family: ChipFamily) -> bool:
         """Whether nodes of this kind are of a family."""
         if self.chips > family.chips and not family.any_ids:
             return False
@@ -71,7 +71,7 @@ NodeKinds = tuple[tuple[NodeKind, int], ...]
 class FamilyChoice(NamedTuple):
     """A family of the cluster's nodes that a job could have."""
 
-    family: Family
+    family: ChipFamily
     setting: Setting
     nodes: int
     """Number of nodes of the family."""
@@ -102,7 +102,7 @@ def node_kinds(facts: NodeFacts, ledger: ChipLedger) -> NodeKinds:
     return tuple(sorted(kinds.items(), key=lambda item: (-item[1], item[0])))
 
 
-def selector_of(accelerator_type: str, resource: str) -> tuple[Family, Setting] | None:
+def selector_of(accelerator_type: str, resource: str) -> tuple[ChipFamily, Setting] | None:
     """Returns the family of nodes with a label ``accelerator-type``, and the nodeSelector that chooses it."""
     for family in FAMILIES:
         patterns = (family.traits or {}).get(ACCELERATOR_TYPE, ())
@@ -121,7 +121,7 @@ def choices(job: Job, demand: ChipDemand, kinds: NodeKinds) -> Sequence[FamilyCh
     resource, use = demand.resource(job), demand.use(job)
     if resource is None:
         return ()
-    found: dict[Family, FamilyChoice] = {}
+    found: dict[ChipFamily, FamilyChoice] = {}
     for setting, family in _settings(resource.name, kinds):
         there = demand.use_with(job, {setting.key: setting.value})
         if there is None or (use is not None and use.family is family):
@@ -145,7 +145,7 @@ def advice(found: Sequence[FamilyChoice], refusal: Refusal) -> str:
     return f"{ANNOTATION} {best.setting.key}: {listed}, according to the hardware, would choose {best.nodes_text}"
 
 
-def _settings(resource: str, kinds: NodeKinds) -> Iterator[tuple[Setting, Family]]:
+def _settings(resource: str, kinds: NodeKinds) -> Iterator[tuple[Setting, ChipFamily]]:
     """Yields what chooses the families of the nodes, without regard to the job."""
     unknown = []
     for kind, _ in kinds:

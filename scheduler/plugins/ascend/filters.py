@@ -12,7 +12,7 @@ from scheduler.framework.columns import CodedFilter, Filter, MaskFilter, Refusin
 from scheduler.framework.session import Session
 from scheduler.plugins.ascend.columns import ChipFilter
 from scheduler.plugins.ascend.demand import ChipDemand, ChipUse, CoreUse
-from scheduler.plugins.ascend.family import Family
+from scheduler.plugins.ascend.family import ChipFamily
 from scheduler.plugins.ascend.family_choices import selector_of
 from scheduler.plugins.ascend.init_containers import requests_of_init_containers
 from scheduler.plugins.ascend.node_health import REASONS, HealthColumns, SessionHealth
@@ -45,7 +45,7 @@ class NodeFilters:
         self._health = health
         self._ledgers = ledgers
         self._plans = plans
-        self._family_filters: dict[tuple[Family, ChipResource, bool], list[Filter]] = {}
+        self._family_filters: dict[tuple[ChipFamily, ChipResource, bool], list[Filter]] = {}
 
     def of(self, cls: TaskClass, use: ChipUse | CoreUse | ShareUse | None) -> list[Filter]:
         """Returns the filters for the tasks of a class. ``use``: how their job uses chips."""
@@ -73,7 +73,7 @@ class NodeFilters:
             filters.append(self._planned(cls, use))
         return filters
 
-    def _nodes_of(self, family: Family, resource: ChipResource, by_policy: bool) -> list[Filter]:
+    def _nodes_of(self, family: ChipFamily, resource: ChipResource, by_policy: bool) -> list[Filter]:
         """Returns the filters of the nodes of a family, whatever their chips. ``by_policy``: as in ``ChipUse``."""
         filters = self._family_filters.get((family, resource, by_policy))
         if filters is None:
@@ -109,7 +109,7 @@ class NodeFilters:
         )
         return [MaskFilter(ledger.capacity + ledger.broken == chips, text)]
 
-    def _others(self, family: Family, resource: ChipResource, passes: Mask, by_policy: bool) -> Filter:
+    def _others(self, family: ChipFamily, resource: ChipResource, passes: Mask, by_policy: bool) -> Filter:
         """Returns the filter of the nodes of other families. Its reasons name the nodeSelector that chooses their
         family, if it would count."""
         reason = f"node(s) were not of the family {family.title}"

@@ -23,7 +23,7 @@ from scheduler.api.node import Codes, Mask, Rows
 from scheduler.api.objects import ConfigMap, Node
 from scheduler.api.reasons import Malformed
 from scheduler.api.snapshot import Snapshot
-from scheduler.framework.node_values import NodeReading, Source, node_values
+from scheduler.framework.node_values import NodeReading, ObjectsByNode, node_values
 from scheduler.framework.session import Session
 from scheduler.plugins.ascend.cluster_reports import NAMESPACE, ClusterReports, NodeReport
 from scheduler.plugins.ascend.ledger import ChipLedger
@@ -71,10 +71,10 @@ def read(snapshot: Snapshot, resource: str, rows: Callable[[], Rows], reports: C
         key=("ascend", "health", resource),
         rows=rows,
         sources=(
-            Source(snapshot.config_maps, f"{NAMESPACE}/{NODE_INFO_PREFIX}"),
-            Source(snapshot.config_maps, f"{DEVICE_INFO_NAMESPACE}/{DEVICE_INFO_CONFIGMAP_PREFIX}"),
-            Source(reports.reports, NODE_INFO_PREFIX),
-            Source(reports.reports, SWITCH_INFO_PREFIX),
+            ObjectsByNode(snapshot.config_maps, f"{NAMESPACE}/{NODE_INFO_PREFIX}"),
+            ObjectsByNode(snapshot.config_maps, f"{DEVICE_INFO_NAMESPACE}/{DEVICE_INFO_CONFIGMAP_PREFIX}"),
+            ObjectsByNode(reports.reports, NODE_INFO_PREFIX),
+            ObjectsByNode(reports.reports, SWITCH_INFO_PREFIX),
         ),
         make=_health,
     )

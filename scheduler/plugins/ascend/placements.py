@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.framework.columns import Counts
-from scheduler.plugins.ascend.family import ChipRequest, Choice, Family
+from scheduler.plugins.ascend.family import ChipFamily, ChipRequest, Choice
 from scheduler.plugins.ascend.masks import NONE, WIDTH, Masks, first, mask_of
 
 UNFIT: Final = -1
@@ -25,7 +25,7 @@ _MAX_KNOWN: Final = 1 << 16
 class ChipPlacements:
     """The choices of a family's selection for one request, for every mask of free chips."""
 
-    def __init__(self, family: Family, request: ChipRequest) -> None:
+    def __init__(self, family: ChipFamily, request: ChipRequest) -> None:
         self._family = family
         self._request = request
         self._depth = family.chips // request.chips
@@ -99,6 +99,6 @@ class ChipPlacements:
 
 
 @lru_cache(maxsize=1024)
-def placements(family: Family, request: ChipRequest) -> ChipPlacements:
+def placements(family: ChipFamily, request: ChipRequest) -> ChipPlacements:
     """Returns the table of a family and a request."""
     return ChipPlacements(family, request)

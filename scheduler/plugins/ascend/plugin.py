@@ -12,7 +12,7 @@ from typing import ClassVar, Final
 
 from scheduler.api.decisions import ObjectWrite
 from scheduler.api.device_states import Device
-from scheduler.api.job import Condition, Job
+from scheduler.api.job import GroupCondition, Job
 from scheduler.api.names import (
     ASCEND_310P,
     CONDITION_UNSCHEDULABLE,
@@ -255,7 +255,7 @@ class Ascend:
             if self._demand.is_npu_job(job) or self._demand.check(job) is not None:
                 found = self._condition(job)
                 if found is not None:
-                    job.new_conditions += (Condition(CONDITION_UNSCHEDULABLE, *found),)
+                    job.new_conditions += (GroupCondition(CONDITION_UNSCHEDULABLE, *found),)
 
     def _condition(self, job: Job) -> tuple[str, str] | None:
         """Returns reason and message of this condition, or None. A job may be invalid and request more than the cluster

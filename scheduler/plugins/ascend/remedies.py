@@ -34,7 +34,7 @@ from scheduler.framework.remedies.node_amounts import missing_amounts
 from scheduler.framework.remedies.nodes import compared_resources, passing_nodes
 from scheduler.framework.remedies.registry import remedies
 from scheduler.plugins.ascend.columns import ChipFilter
-from scheduler.plugins.ascend.family import Family
+from scheduler.plugins.ascend.family import ChipFamily
 from scheduler.plugins.ascend.family_choices import ANNOTATION, LABEL, NODE_SELECTOR, Setting
 from scheduler.plugins.ascend.masks import first, groups_of, ids_of, lowest
 from scheduler.plugins.ascend.plugin import Ascend
@@ -108,7 +108,7 @@ def free_chips(evidence: Evidence, plugin: Ascend) -> Iterator[Plan]:
 
 
 def _nearest(
-    evidence: Evidence, task: Task, family: Family, free: Sequence[int], taken: set[int], position: int
+    evidence: Evidence, task: Task, family: ChipFamily, free: Sequence[int], taken: set[int], position: int
 ) -> tuple[int, int] | None:
     """Returns the node, and the chips on it, where the fewest chips have to be freed for the task."""
     session = evidence.session

@@ -7,7 +7,7 @@ from typing import Final
 from scheduler.api.names import ACCELERATOR_TYPE, ASCEND_310, ASCEND_310P, ASCEND_910, NPU, SCHEDULE_POLICY, SP_BLOCK
 from scheduler.api.reasons import Refusal
 from scheduler.plugins.ascend.families import FAMILIES
-from scheduler.plugins.ascend.family import DISTRIBUTED, DUO, STRATEGY, Family
+from scheduler.plugins.ascend.family import DISTRIBUTED, DUO, STRATEGY, ChipFamily
 
 REASON_POLICY: Final = "NotSupportPolicy"
 CHIP_RESOURCES: Final = (ASCEND_910, ASCEND_310, ASCEND_310P, NPU)
@@ -18,7 +18,7 @@ _UNSUPPORTED_POLICIES: Final = frozenset({"chip8-node8-ra64-sp", "multilevel"})
 """Policies of racks in A5 super pods, and of several levels of networks."""
 
 
-def resolve(resource: str, annotations: Mapping[str, str], traits: Mapping[str, str]) -> Family | Refusal:
+def resolve(resource: str, annotations: Mapping[str, str], traits: Mapping[str, str]) -> ChipFamily | Refusal:
     """Returns the family of a job that requests chips of a resource. ``annotations``: those of its PodGroup and Pods;
     ``traits``: ``accelerator-type`` in the node selectors of its Pods, and its ``JOB_LABELS``.
 
@@ -44,14 +44,14 @@ def resolve(resource: str, annotations: Mapping[str, str], traits: Mapping[str, 
     return Refusal(REASON_POLICY, _unknown(resource, families, traits))
 
 
-def _has_traits(family: Family, traits: Mapping[str, str]) -> bool:
+def _has_traits(family: ChipFamily, traits: Mapping[str, str]) -> bool:
     return family.traits is not None and all(
         any(fnmatchcase(traits.get(trait, ""), pattern) for pattern in patterns)
         for trait, patterns in family.traits.items()
     )
 
 
-def _unknown(resource: str, families: list[Family], traits: Mapping[str, str]) -> str:
+def _unknown(resource: str, families: list[ChipFamily], traits: Mapping[str, str]) -> str:
     if not families:
         return f"{resource} is not a resource of chips that are known; known: {', '.join(CHIP_RESOURCES)}"
     asked: dict[str, set[str]] = {}

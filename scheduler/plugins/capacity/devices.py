@@ -14,7 +14,7 @@ from scheduler.api.dra import ResourceClaim
 from scheduler.api.job import Job
 from scheduler.api.kinds import RESOURCE_CLAIM
 from scheduler.api.names import DEVICE_CAPACITY_QUOTA, EVENT_UNSCHEDULABLE
-from scheduler.api.quantity import Amount, QuantityError
+from scheduler.api.quantity import ExactAmount, QuantityError
 from scheduler.api.queue import Queue
 from scheduler.api.reasons import Malformed, Refusal, Shortage
 from scheduler.api.task import ALLOCATED_STATUSES, Task, TaskClass
@@ -25,7 +25,7 @@ from scheduler.plugins.support.queues.refusals import QUEUE_OVERUSED, QUOTA_INSU
 
 Path = Callable[[str], Sequence[str]]
 """Returns the names of a queue and its ancestors, nearest first."""
-_NOTHING = Amount(0)
+_NOTHING = ExactAmount(0)
 _MILLI = 10**6
 """Nano-units per thousandth."""
 
@@ -95,9 +95,9 @@ class _Excess(msgspec.Struct, frozen=True):
     """An amount that exceeds the limit of a queue."""
 
     key: str
-    asked: Amount
-    used: Amount
-    limit: Amount
+    asked: ExactAmount
+    used: ExactAmount
+    limit: ExactAmount
     queue: str
 
     def shortage(self) -> Shortage:

@@ -26,7 +26,7 @@ from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
 from scheduler.plugins.capacity.books import QueueBook, flat_books, tree_books
 from scheduler.plugins.capacity.devices import DeviceQuota
-from scheduler.plugins.capacity.reclaim import Reclaim
+from scheduler.plugins.capacity.reclaim import QueueReclaim
 from scheduler.plugins.capacity.tree import QueueTree, queue_tree
 from scheduler.plugins.support.queues.accounting import reservation
 from scheduler.plugins.support.queues.refusals import QUOTA_INSUFFICIENT, not_admitted, not_open, of_queue, overused
@@ -62,7 +62,7 @@ class Capacity:
             self._books = flat_books(session)
             session.add_queue_order(self._flat_key)
             level = 0
-        self._reclaim = Reclaim(self._books, session.jobs, session.nodes.index, session.dimensions.width, level)
+        self._reclaim = QueueReclaim(self._books, session.jobs, session.nodes.index, session.dimensions.width, level)
         session.add_job_enqueueable(self._enqueueable)
         session.add_job_enqueued(self._enqueued)
         session.add_allocatable(self._allocatable, by_demand=True)

@@ -21,7 +21,7 @@ from scheduler.plugins.capacity.books import QueueBook
 from scheduler.plugins.support.queues.deserved import DeservedShares, take
 
 
-class Reclaim:
+class QueueReclaim:
     """Decides about reclaim between queues."""
 
     def __init__(

@@ -68,7 +68,7 @@ class Card(NamedTuple):
 Cards = tuple[Card, ...]
 
 
-class Use(NamedTuple):
+class CardUse(NamedTuple):
     """What one container uses of one card."""
 
     card: int
@@ -86,7 +86,7 @@ class Use(NamedTuple):
         return self.memory if self.requested_memory < 0 else self.requested_memory
 
 
-Grant = tuple[tuple[Use, ...], ...]
+Grant = tuple[tuple[CardUse, ...], ...]
 """The cards that a Pod holds: for each container that requests cards, its part of each card."""
 
 
@@ -100,7 +100,7 @@ class ContainerKind(IntEnum):
     """An init container that ends before the containers after it start."""
 
 
-class CardRequest(NamedTuple):
+class ContainerRequest(NamedTuple):
     """The request of one container: the same amount on each of ``number`` cards."""
 
     number: int
@@ -114,11 +114,11 @@ class CardRequest(NamedTuple):
         return self.memory if self.percent < 0 else card.memory * self.percent // 100
 
 
-CardRequests = tuple[CardRequest, ...]
+CardRequests = tuple[ContainerRequest, ...]
 """The requests of those containers of a Pod that request cards, in the order in which the kubelet allocates devices."""
 
 
-class Placement(NamedTuple):
+class CardPlacement(NamedTuple):
     """A possible allocation of a Pod on a node, and its score."""
 
     grant: Grant
@@ -152,7 +152,7 @@ def charge(cards: Cards, grant: Grant, sign: int = 1) -> Cards:
     return tuple(result)
 
 
-def charged(card: Card, use: Use, sign: int = 1) -> Card:
+def charged(card: Card, use: CardUse, sign: int = 1) -> Card:
     """Returns a card after a use of it is allocated (``sign`` 1) or released (-1)."""
     parts = card.parts
     if use.part is not None:

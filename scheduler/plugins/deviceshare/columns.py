@@ -16,7 +16,7 @@ from scheduler.api.node import Column, Nodes, Rows
 from scheduler.framework.columns import Counts, Scope
 from scheduler.plugins.deviceshare.cards import Cards, charge, mask_of
 from scheduler.plugins.deviceshare.exclusion import ExclusionRule
-from scheduler.plugins.deviceshare.family import Family
+from scheduler.plugins.deviceshare.family import DeviceFamily
 from scheduler.plugins.deviceshare.ledger import CardLedger
 
 BEST: Final = 8.0
@@ -26,7 +26,7 @@ Codes = NDArray[np.int64]
 class Runs:
     """The successive placements of tasks of one claim for each state of a node, computed as far as needed."""
 
-    def __init__(self, family: Family[Any], claim: Any) -> None:
+    def __init__(self, family: DeviceFamily[Any], claim: Any) -> None:
         self._family = family
         self._claim = claim
         self._codes: dict[tuple[Cards, int, bool], int] = {}

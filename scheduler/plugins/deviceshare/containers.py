@@ -14,7 +14,7 @@ import msgspec
 from scheduler.api.objects import Container, PodSpec
 from scheduler.api.pod_amounts import effective_total, is_sidecar
 from scheduler.framework.remedies.adjustments import join_names
-from scheduler.plugins.deviceshare.cards import CardRequest, CardRequests, ContainerKind, Grant, Use
+from scheduler.plugins.deviceshare.cards import CardRequests, CardUse, ContainerKind, ContainerRequest, Grant
 from scheduler.plugins.deviceshare.family import limit_of
 
 A = TypeVar("A")
@@ -27,7 +27,7 @@ _Amounts = tuple[int, int, int]
 class _Granted(msgspec.Struct, frozen=True):
     """What one container uses, in the form in which ``effective_total`` reads containers."""
 
-    uses: tuple[Use, ...]
+    uses: tuple[CardUse, ...]
     restart_policy: str | None
 
 
@@ -39,7 +39,7 @@ def in_allocation_order(spec: PodSpec) -> Iterator[tuple[Container, ContainerKin
         yield container, ContainerKind.APP
 
 
-def requests_of(spec: PodSpec, request: Callable[[Container], CardRequest | None]) -> CardRequests:
+def requests_of(spec: PodSpec, request: Callable[[Container], ContainerRequest | None]) -> CardRequests:
     """Returns the requests of the containers that request cards, in the order in which the kubelet allocates their
     devices. ``request``: of one container; None if it requests no card."""
     found = ((request(container), kind) for container, kind in in_allocation_order(spec))
@@ -58,7 +58,7 @@ def unserved_init_containers(spec: PodSpec, name: str) -> str:
     return f"the device plugin of {name} serves no init containers; the Pod asks in {asking}" if asking else ""
 
 
-def description_of(requests: CardRequests, describe: Callable[[CardRequest], str]) -> str:
+def description_of(requests: CardRequests, describe: Callable[[ContainerRequest], str]) -> str:
     """The requests of a Pod, for messages: those of the first containers with cards."""
     parts = [describe(request) for request in requests[:_DESCRIBED]]
     if len(requests) > _DESCRIBED:
@@ -69,7 +69,7 @@ def description_of(requests: CardRequests, describe: Callable[[CardRequest], str
 def peak(
     requests: CardRequests,
     grant: Grant,
-    amount: Callable[[tuple[Use, ...]], A],
+    amount: Callable[[tuple[CardUse, ...]], A],
     zero: A,
     add: Callable[[A, A], A],
     maximum: Callable[[A, A], A],
@@ -94,7 +94,7 @@ def held_of(requests: CardRequests, grant: Grant) -> Grant:
         return grant
     nothing: Mapping[int, _Amounts] = {}
     amounts = peak(requests, grant, _by_card, nothing, _sum, _maximum)
-    uses: list[Use] = []
+    uses: list[CardUse] = []
     for card, (slots, memory, cores) in sorted(amounts.items()):
         parts = {use.part: use for each in grant for use in each if use.card == card and use.part is not None}
         if parts:
@@ -102,11 +102,11 @@ def held_of(requests: CardRequests, grant: Grant) -> Grant:
             uses.append(first._replace(cores=cores, slots=slots))
             uses += [use._replace(cores=0, slots=0) for use in others]
         else:
-            uses.append(Use(card, memory, cores, slots=slots))
+            uses.append(CardUse(card, memory, cores, slots=slots))
     return (tuple(uses),)
 
 
-def _by_card(uses: tuple[Use, ...]) -> Mapping[int, _Amounts]:
+def _by_card(uses: tuple[CardUse, ...]) -> Mapping[int, _Amounts]:
     amounts: dict[int, _Amounts] = {}
     for use in uses:
         slots, memory, cores = amounts.get(use.card, (0, 0, 0))

@@ -19,7 +19,7 @@ from scheduler.api.names import (
     VGPU_NUMBER,
 )
 from scheduler.framework.documents import DocumentError, read_yaml
-from scheduler.plugins.deviceshare.mig import Group, Instances, Layouts
+from scheduler.plugins.deviceshare.mig import Instances, Layouts, MigLayout
 
 KEY: Final = "device-config.yaml"
 MAX_NUMBER: Final = 2**31 - 1
@@ -44,7 +44,7 @@ class VgpuConfig(msgspec.Struct, frozen=True):
         return next((layouts for names, layouts in self.models if any(name in model for name in names)), None)
 
 
-class Template(msgspec.Struct, frozen=True):
+class NpuTemplate(msgspec.Struct, frozen=True):
     """A size of virtual NPU."""
 
     name: str
@@ -61,7 +61,7 @@ class NpuModel(msgspec.Struct, frozen=True):
     capacity: int
     """Memory of the chip; ``allocatable``: the part of it that Pods can use."""
     allocatable: int
-    templates: tuple[Template, ...]
+    templates: tuple[NpuTemplate, ...]
     """Smallest first."""
 
     @property
@@ -86,7 +86,7 @@ class DeviceConfig(msgspec.Struct, frozen=True):
             memory_resource=f"{ASCEND_310P}-memory",
             capacity=24576,
             allocatable=21527,
-            templates=(Template("vir01", 3072), Template("vir02", 6144), Template("vir04", 12288)),
+            templates=(NpuTemplate("vir01", 3072), NpuTemplate("vir02", 6144), NpuTemplate("vir04", 12288)),
         ),
     )
     soft_npus: bool = False
@@ -132,7 +132,7 @@ def _vgpu(reader: "_Reader", values: Mapping[str, Any]) -> VgpuConfig:
     )
 
 
-def _group(reader: "_Reader", value: object, where: str) -> Group:
+def _group(reader: "_Reader", value: object, where: str) -> MigLayout:
     fields = reader.mapping(value, where)
     instances = []
     for i, entry in enumerate(reader.entries(fields.get("geometries"), f"{where}.geometries")):
@@ -141,7 +141,7 @@ def _group(reader: "_Reader", value: object, where: str) -> Group:
         count = min(reader.number(one, "count", 0), 64)
         if name and count:
             instances.append(Instances(name, memory, count))
-    return Group(reader.text(fields, "group", ""), tuple(instances))
+    return MigLayout(reader.text(fields, "group", ""), tuple(instances))
 
 
 def _npus(reader: "_Reader", config: DeviceConfig, value: object) -> DeviceConfig:
@@ -167,11 +167,11 @@ def _npus(reader: "_Reader", config: DeviceConfig, value: object) -> DeviceConfi
     return replace(config, npus=tuple(models), soft_npus=soft)
 
 
-def _templates(reader: "_Reader", value: object, where: str) -> tuple[Template, ...]:
+def _templates(reader: "_Reader", value: object, where: str) -> tuple[NpuTemplate, ...]:
     templates = []
     for i, entry in enumerate(reader.entries(value, where)):
         fields = reader.mapping(entry, f"{where}[{i}]")
-        templates.append(Template(reader.text(fields, "name", ""), reader.number(fields, "memory", 0)))
+        templates.append(NpuTemplate(reader.text(fields, "name", ""), reader.number(fields, "memory", 0)))
     return tuple(sorted((t for t in templates if t.name), key=lambda t: t.memory))
 
 

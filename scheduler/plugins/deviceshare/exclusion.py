@@ -12,7 +12,7 @@ from scheduler.api.job import Job
 from scheduler.api.names import HAMI_CORE, VGPU_PODGROUP_POLICY
 from scheduler.api.task import Task, TaskClass, TaskStatus
 from scheduler.plugins.deviceshare.cards import SPREAD
-from scheduler.plugins.deviceshare.family import Inventory
+from scheduler.plugins.deviceshare.family import FamilyInventory
 
 Rule = frozenset[tuple[str, str]]
 """Labels, all of which a matching Pod has."""
@@ -26,13 +26,13 @@ class ExclusionRule(msgspec.Struct, frozen=True):
     group: str | None
     """Key of the job with whose other tasks they must not share."""
 
-    def excludes(self, task: Task, inventory: Inventory) -> bool:
+    def excludes(self, task: Task, inventory: FamilyInventory) -> bool:
         """Whether the cards that a task holds on a node are excluded."""
         if self.group is not None and task.job == self.group:
             return True
         return inventory.mode == HAMI_CORE and any(_matches(task.labels, rule) for rule in self.rules)
 
-    def excludes_own_class(self, inventory: Inventory) -> bool:
+    def excludes_own_class(self, inventory: FamilyInventory) -> bool:
         """Whether two tasks of the class must not share a card of a node."""
         return self.group is not None or (inventory.mode == HAMI_CORE and bool(self.rules))
 

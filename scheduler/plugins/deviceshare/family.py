@@ -13,7 +13,7 @@ from scheduler.api.objects import ConfigMap, Container, Node
 from scheduler.api.quantity import QuantityError, parse_quantity
 from scheduler.api.reasons import Malformed
 from scheduler.api.task import Task, TaskClass
-from scheduler.plugins.deviceshare.cards import Card, CardRequests, Cards, Grant, Placement
+from scheduler.plugins.deviceshare.cards import Card, CardPlacement, CardRequests, Cards, Grant
 
 
 class Claim(Hashable, Protocol):
@@ -31,7 +31,7 @@ class Claim(Hashable, Protocol):
 C = TypeVar("C", bound=Claim)
 
 
-class Inventory(msgspec.Struct, frozen=True):
+class FamilyInventory(msgspec.Struct, frozen=True):
     """The cards of one node, and what its Pods hold of them."""
 
     cards: Cards
@@ -49,7 +49,7 @@ class Inventory(msgspec.Struct, frozen=True):
     """Position of a card that the device plugin reports as unhealthy -> its name in messages."""
 
 
-class Family(Protocol[C]):
+class DeviceFamily(Protocol[C]):
     """One kind of device."""
 
     name: str
@@ -72,7 +72,7 @@ class Family(Protocol[C]):
     def has(self, node: Node) -> bool:
         """Whether a node has devices of this family."""
 
-    def read(self, node: Node, source: ConfigMap | None, tasks: Sequence[Task]) -> Inventory:
+    def read(self, node: Node, source: ConfigMap | None, tasks: Sequence[Task]) -> FamilyInventory:
         """Reads the cards of a node that has devices, and what the ``tasks`` on it hold of them, by entries of their
         annotations. ``source``: its ConfigMap, if there is one."""
 
@@ -82,10 +82,10 @@ class Family(Protocol[C]):
     def names_cards(self, claim: C) -> bool:
         """Whether the claim accepts or excludes single cards by their ids."""
 
-    def eligible(self, claim: C, inventory: Inventory) -> int:
+    def eligible(self, claim: C, inventory: FamilyInventory) -> int:
         """The mask of the cards of a node that the claim accepts, whether free or not; 0 if there is none."""
 
-    def place(self, cards: Cards, claim: C, eligible: int) -> Placement | None:
+    def place(self, cards: Cards, claim: C, eligible: int) -> CardPlacement | None:
         """The placement of one task on the cards of a mask; None if it does not fit."""
 
     def held(self, claim: C, grant: Grant) -> Grant:
@@ -95,7 +95,7 @@ class Family(Protocol[C]):
         """The number of tasks that ``place`` places one after the other, up to MAX_RUN. ``exclusive``: no two tasks
         share a card."""
 
-    def annotations(self, task: Task, claim: C, node: Node, inventory: Inventory, grant: Grant) -> dict[str, str]:
+    def annotations(self, task: Task, claim: C, node: Node, inventory: FamilyInventory, grant: Grant) -> dict[str, str]:
         """The annotations of the Pod for the device plugin."""
 
 

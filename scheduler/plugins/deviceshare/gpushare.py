@@ -28,16 +28,16 @@ from scheduler.plugins.deviceshare.cards import (
     MAX_CARDS,
     UNLIMITED,
     Card,
-    CardRequest,
+    CardPlacement,
     CardRequests,
     Cards,
+    CardUse,
+    ContainerRequest,
     Grant,
-    Placement,
-    Use,
     fits,
 )
 from scheduler.plugins.deviceshare.containers import peak_limit, unserved_init_containers
-from scheduler.plugins.deviceshare.family import Inventory, node_problem, pod_problem
+from scheduler.plugins.deviceshare.family import FamilyInventory, node_problem, pod_problem
 from scheduler.plugins.deviceshare.room import pod_room
 from scheduler.plugins.support.predicate_times import NodeTimes
 
@@ -83,7 +83,7 @@ class GpuShare:
     def has(self, node: Node) -> bool:
         return bool(_capacity(node, GPU_NUMBER)) and _capacity(node, GPU_MEMORY) is not None
 
-    def read(self, node: Node, source: ConfigMap | None, tasks: Sequence[Task]) -> Inventory:
+    def read(self, node: Node, source: ConfigMap | None, tasks: Sequence[Task]) -> FamilyInventory:
         problems: list[Malformed] = []
         number, memory = _capacity(node, GPU_NUMBER) or 0, _capacity(node, GPU_MEMORY) or 0
         if number > MAX_CARDS:
@@ -98,7 +98,7 @@ class GpuShare:
         cards = tuple(card._replace(slots=0) if i in broken else card for i in range(number))
         grants = {task.uid: self._held(task, number, problems) for task in tasks}
         names = tuple(map(str, range(number)))
-        return Inventory(
+        return FamilyInventory(
             cards,
             names,
             {uid: grant for uid, grant in grants.items() if grant},
@@ -117,23 +117,23 @@ class GpuShare:
         if indexes is None:
             problems.append(pod_problem(task, GPU_INDEX, f"{text[:64]!r} is not a list of GPUs, as 0,1 is"))
             return ()
-        return (tuple(Use(i, 0 if self.whole else memory) for i in indexes if i < number),)
+        return (tuple(CardUse(i, 0 if self.whole else memory) for i in indexes if i < number),)
 
     def upper_bounds(self, claim: GpuClaim, card: Card) -> CardRequests:
-        return (CardRequest(claim.number or 1, claim.memory),)
+        return (ContainerRequest(claim.number or 1, claim.memory),)
 
     def names_cards(self, claim: GpuClaim) -> bool:
         return False
 
-    def eligible(self, claim: GpuClaim, inventory: Inventory) -> int:
+    def eligible(self, claim: GpuClaim, inventory: FamilyInventory) -> int:
         return ALL_CARDS
 
-    def place(self, cards: Cards, claim: GpuClaim, eligible: int) -> Placement | None:
+    def place(self, cards: Cards, claim: GpuClaim, eligible: int) -> CardPlacement | None:
         if claim.unserved:
             return None
         wanted = claim.number or 1
-        uses = [Use(i, claim.memory) for i, card in enumerate(cards) if fits(card, claim.memory, 0)][:wanted]
-        return Placement((tuple(uses),)) if len(uses) == wanted else None
+        uses = [CardUse(i, claim.memory) for i, card in enumerate(cards) if fits(card, claim.memory, 0)][:wanted]
+        return CardPlacement((tuple(uses),)) if len(uses) == wanted else None
 
     def held(self, claim: GpuClaim, grant: Grant) -> Grant:
         return grant
@@ -141,11 +141,11 @@ class GpuShare:
     def room(self, cards: Cards, claim: GpuClaim, eligible: int, exclusive: bool) -> int:
         if claim.unserved:
             return 0
-        request = CardRequest(claim.number or 1, claim.memory)
+        request = ContainerRequest(claim.number or 1, claim.memory)
         return pod_room(cards, request, range(len(cards)), exclusive=exclusive)
 
     def annotations(
-        self, task: Task, claim: GpuClaim, node: Node, inventory: Inventory, grant: Grant
+        self, task: Task, claim: GpuClaim, node: Node, inventory: FamilyInventory, grant: Grant
     ) -> dict[str, str]:
         return {
             GPU_PREDICATE_TIME: self._times.next(node.metadata.name),

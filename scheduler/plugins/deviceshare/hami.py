@@ -43,20 +43,20 @@ from scheduler.plugins.deviceshare.cards import (
     SPREAD,
     WHOLE_PERCENT,
     Card,
-    CardRequest,
+    CardPlacement,
     CardRequests,
     Cards,
+    CardUse,
     ContainerKind,
+    ContainerRequest,
     Grant,
-    Placement,
-    Use,
     card_score,
     fits,
 )
 from scheduler.plugins.deviceshare.containers import description_of, held_of, in_allocation_order, requests_of
 from scheduler.plugins.deviceshare.device_config import NpuModel
 from scheduler.plugins.deviceshare.family import (
-    Inventory,
+    FamilyInventory,
     has_allocatable,
     limit_of,
     limit_or_request,
@@ -89,7 +89,7 @@ class NpuClaim(msgspec.Struct, frozen=True):
     def description(self) -> str:
         return self.problem or description_of(self.containers, self._description)
 
-    def _description(self, request: CardRequest) -> str:
+    def _description(self, request: ContainerRequest) -> str:
         number, cores = request.number, request.cores
         memory = "all" if request.percent >= 0 else f"{request.memory}"
         if number == 1 and cores:
@@ -146,17 +146,17 @@ class HamiNpu:
                 containers.append(request._replace(memory=trimmed[0]))
         return NpuClaim(tuple(containers), soft, f"{self.name} NPU", problem)
 
-    def _card_request(self, container: Container) -> CardRequest | None:
+    def _card_request(self, container: Container) -> ContainerRequest | None:
         model = self._model
         number = limit_of(container, model.resource)
         if number == 0 or (number is None and limit_of(container, model.memory_resource) is None):
             return None
         memory = limit_or_request(container, model.memory_resource) or 0
         cores = limit_or_request(container, model.core_resource) or 0
-        return CardRequest(1 if number is None else number, memory, cores, -1 if memory else WHOLE_PERCENT)
+        return ContainerRequest(1 if number is None else number, memory, cores, -1 if memory else WHOLE_PERCENT)
 
     def annotations(
-        self, task: Task, claim: NpuClaim, node: Node, inventory: Inventory, grant: Grant
+        self, task: Task, claim: NpuClaim, node: Node, inventory: FamilyInventory, grant: Grant
     ) -> dict[str, str]:
         entries = [f"{format_uses(uses, inventory.names, self.name)};" for uses in grant]
         left = iter(entries)
@@ -177,7 +177,7 @@ class HamiNpu:
             HAMI_BIND_TIME: self._now,
         }
 
-    def _runtime(self, claim: NpuClaim, name: str, use: Use) -> dict[str, Any]:
+    def _runtime(self, claim: NpuClaim, name: str, use: CardUse) -> dict[str, Any]:
         """The entry of one NPU for the container runtime, without zero and empty values."""
         if claim.soft:
             rest: dict[str, Any] = {"memory": use.memory, "core": use.cores}
@@ -190,7 +190,7 @@ class HamiNpu:
     def has(self, node: Node) -> bool:
         return self._register_key in (node.metadata.annotations or {}) and has_allocatable(node, self._model.resource)
 
-    def read(self, node: Node, source: ConfigMap | None, tasks: Sequence[Task]) -> Inventory:
+    def read(self, node: Node, source: ConfigMap | None, tasks: Sequence[Task]) -> FamilyInventory:
         annotations = node.metadata.annotations or {}
         text = annotations.get(self._register_key, "")
         problems: list[Malformed] = []
@@ -198,7 +198,7 @@ class HamiNpu:
             register = parse_npus(text, self.name, self.name.startswith(LINKED_PREFIX))
         except WireError as error:
             problems.append(node_problem(node, self._register_key, str(error)))
-            return Inventory((), (), problems=tuple(problems))
+            return FamilyInventory((), (), problems=tuple(problems))
         places = {name: i for i, name in enumerate(register.names)}
         grants: dict[str, Grant] = {}
         for task in tasks:
@@ -209,7 +209,7 @@ class HamiNpu:
                     problems.append(pod_problem(task, self._held_key, str(error)))
                     continue
                 grants[task.uid] = tuple(
-                    tuple(Use(places[name], memory, cores) for name, memory, cores in uses if name in places)
+                    tuple(CardUse(places[name], memory, cores) for name, memory, cores in uses if name in places)
                     for uses in listed
                 )
         soft = annotations[HAMI_CORE_NODE] == "true" if HAMI_CORE_NODE in annotations else self._soft
@@ -221,10 +221,10 @@ class HamiNpu:
     def names_cards(self, claim: NpuClaim) -> bool:
         return False
 
-    def eligible(self, claim: NpuClaim, inventory: Inventory) -> int:
+    def eligible(self, claim: NpuClaim, inventory: FamilyInventory) -> int:
         return 0 if claim.soft and inventory.mode != HAMI_CORE else ALL_CARDS
 
-    def place(self, cards: Cards, claim: NpuClaim, eligible: int) -> Placement | None:
+    def place(self, cards: Cards, claim: NpuClaim, eligible: int) -> CardPlacement | None:
         return None if claim.problem or not eligible else place(cards, claim, self._policy, self._model.allocatable)
 
     def held(self, claim: NpuClaim, grant: Grant) -> Grant:
@@ -242,7 +242,7 @@ class HamiNpu:
 
 
 @lru_cache(maxsize=16384)
-def place(cards: Cards, claim: NpuClaim, policy: str, allocatable: int) -> Placement | None:
+def place(cards: Cards, claim: NpuClaim, policy: str, allocatable: int) -> CardPlacement | None:
     """Places one container after the other, each on separate NPUs, in the order of the policy. If all NPUs are
     connected by networks, those of the network with the most fitting NPUs come first.
 
@@ -252,12 +252,12 @@ def place(cards: Cards, claim: NpuClaim, policy: str, allocatable: int) -> Place
     order = card_order(cards, policy)
     linked = all(card.link >= 0 for card in cards)
     taken: set[int] = set()
-    grant: list[tuple[Use, ...]] = [()] * len(claim.containers)
+    grant: list[tuple[CardUse, ...]] = [()] * len(claim.containers)
     score = 0.0
     numbers = range(len(claim.containers))
     for number in sorted(numbers, key=lambda number: claim.containers[number].kind is ContainerKind.INIT):
         request = claim.containers[number]
-        own: set[Use] = set()
+        own: set[CardUse] = set()
         if request.kind is ContainerKind.INIT:
             before = zip(claim.containers[:number], grant, strict=False)
             beside = {use for other, uses in before if other.kind is ContainerKind.SIDECAR for use in uses}
@@ -266,7 +266,7 @@ def place(cards: Cards, claim: NpuClaim, policy: str, allocatable: int) -> Place
         for i in order:
             card = cards[i]._replace(cores=ALL_CORES) if claim.soft else cards[i]
             memory = request.memory if request.percent < 0 else (card.memory if claim.soft else allocatable)
-            use = Use(i, memory, request.cores)
+            use = CardUse(i, memory, request.cores)
             if (i not in taken or use in own) and fits(card, memory, request.cores):
                 fitting.append(use)
         if linked:
@@ -282,7 +282,7 @@ def place(cards: Cards, claim: NpuClaim, policy: str, allocatable: int) -> Place
     if linked:
         sizes = _network_sizes(cards, [uses[0] for uses in grant])
         score += max(sizes.values()) / len(grant) * LINKED_WEIGHT
-    return Placement(tuple(grant), score, held_of(claim.containers, tuple(grant)))
+    return CardPlacement(tuple(grant), score, held_of(claim.containers, tuple(grant)))
 
 
 def card_order(cards: Cards, policy: str) -> list[int]:
@@ -290,7 +290,7 @@ def card_order(cards: Cards, policy: str) -> list[int]:
     return sorted(range(len(cards)), key=lambda i: -card_score(policy, cards[i], 0))
 
 
-def _network_sizes(cards: Cards, uses: Sequence[Use]) -> dict[int, int]:
+def _network_sizes(cards: Cards, uses: Sequence[CardUse]) -> dict[int, int]:
     """Returns network -> number of its cards in ``uses``."""
     sizes: dict[int, int] = {}
     for use in uses:

@@ -7,7 +7,7 @@ import msgspec
 
 from scheduler.api.json_texts import json_problem
 from scheduler.plugins.deviceshare.cards import MAX_CARDS, Card
-from scheduler.plugins.deviceshare.family import Inventory
+from scheduler.plugins.deviceshare.family import FamilyInventory
 from scheduler.plugins.deviceshare.wire import MAX_LENGTH, WireError
 
 
@@ -29,7 +29,7 @@ class _Npu(msgspec.Struct):
 
 
 @lru_cache(maxsize=8192)
-def parse_npus(text: str, model: str, linked: bool) -> Inventory:
+def parse_npus(text: str, model: str, linked: bool) -> FamilyInventory:
     """Returns the NPUs of a register without any usage, sorted by index. Networks are read if ``linked``. Raises
     WireError."""
     if len(text) > MAX_LENGTH:
@@ -49,4 +49,4 @@ def parse_npus(text: str, model: str, linked: bool) -> Inventory:
         Card(npu.count if npu.health else 0, npu.devmem, npu.devcore, link=npu.link if linked else -1) for npu in npus
     )
     unhealthy = {i: f"{model} {npu.id}" for i, npu in enumerate(npus) if not npu.health}
-    return Inventory(cards, tuple(npu.id for npu in npus), unhealthy=unhealthy)
+    return FamilyInventory(cards, tuple(npu.id for npu in npus), unhealthy=unhealthy)

@@ -16,15 +16,15 @@ from scheduler.api.names import EVENT_DEVICES_DISAGREE
 from scheduler.api.objects import ConfigMap, Node
 from scheduler.api.reasons import Malformed
 from scheduler.api.task import MAX_EARLIER, Task, TaskClass
-from scheduler.plugins.deviceshare.cards import Cards, Grant, Use
+from scheduler.plugins.deviceshare.cards import Cards, CardUse, Grant
 from scheduler.plugins.deviceshare.containers import aligned
-from scheduler.plugins.deviceshare.family import Family, Inventory
+from scheduler.plugins.deviceshare.family import DeviceFamily, FamilyInventory
 
 
-class Claims:
+class FamilyClaims:
     """The requests of task classes to one family."""
 
-    def __init__(self, family: Family[Any]) -> None:
+    def __init__(self, family: DeviceFamily[Any]) -> None:
         self.family = family
         self._of_class: dict[int, Any] = {}
 
@@ -36,8 +36,8 @@ class Claims:
 
 
 def read_holdings(
-    claims: Claims, node: Node, source: ConfigMap | None, tasks: Sequence[Task], since: float
-) -> Inventory:
+    claims: FamilyClaims, node: Node, source: ConfigMap | None, tasks: Sequence[Task], since: float
+) -> FamilyInventory:
     """Returns the cards of a node and what Pods hold of them. ``since``: Unix time from which on bindings are
     recorded."""
     family = claims.family
@@ -99,13 +99,13 @@ def _with_bound_annotations(task: Task) -> Task:
     return structs.replace(task, annotations={**task.annotations, **devices})
 
 
-def _aligned(family: Family[Any], claim: Any, cards: Cards, listed: Grant) -> Grant:
+def _aligned(family: DeviceFamily[Any], claim: Any, cards: Cards, listed: Grant) -> Grant:
     """What an annotation gives to each container with a request."""
     return aligned(family.upper_bounds(claim, cards[0]), listed) if listed and claim is not None else listed
 
 
 def _earlier(
-    family: Family[Any], claim: Any, cards: Cards, node: Node, source: ConfigMap | None, task: Task
+    family: DeviceFamily[Any], claim: Any, cards: Cards, node: Node, source: ConfigMap | None, task: Task
 ) -> Iterator[Grant]:
     """Yields what the Pod holds according to earlier values of its annotations."""
     for key, value in task.earlier:
@@ -113,11 +113,11 @@ def _earlier(
         yield _aligned(family, claim, cards, family.read(node, source, (once,)).grants.get(task.uid, ()))
 
 
-def _limit_to_claim(family: Family[Any], claim: Any, cards: Cards, grant: Grant) -> Grant:
+def _limit_to_claim(family: DeviceFamily[Any], claim: Any, cards: Cards, grant: Grant) -> Grant:
     """Limits a grant to what the claim requests."""
     result = []
     for number, uses in enumerate(grant):
-        kept: list[Use] = []
+        kept: list[CardUse] = []
         for use in uses:
             requests = family.upper_bounds(claim, cards[use.card])
             if number < len(requests) and len(kept) < requests[number].number:
@@ -135,14 +135,14 @@ def _together(grants: Iterable[Grant]) -> Grant:
     )
 
 
-def _on_every_card(family: Family[Any], claim: Any, cards: Cards) -> Grant:
+def _on_every_card(family: DeviceFamily[Any], claim: Any, cards: Cards) -> Grant:
     return _together(
-        tuple((Use(i, request.memory, request.cores),) for request in family.upper_bounds(claim, card))
+        tuple((CardUse(i, request.memory, request.cores),) for request in family.upper_bounds(claim, card))
         for i, card in enumerate(cards)
     )
 
 
-def _description(inventory: Inventory, grant: Grant) -> str:
+def _description(inventory: FamilyInventory, grant: Grant) -> str:
     """Formats a grant for messages: ``GPU-1 (memory 4000, cores 40)``."""
     uses = [use for uses in grant for use in uses]
     listed = (f"{inventory.names[use.card]} (memory {use.reported_memory}, cores {use.cores})" for use in uses)

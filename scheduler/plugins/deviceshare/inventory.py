@@ -13,10 +13,10 @@ from scheduler.api.objects import ConfigMap, Node
 from scheduler.api.reasons import Malformed
 from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import Task, TaskStatus
-from scheduler.framework.node_values import NodeReading, NodeValues, Source, node_columns
+from scheduler.framework.node_values import NodeReading, NodeValues, ObjectsByNode, node_columns
 from scheduler.plugins.deviceshare.cards import Cards, Grant, charge
-from scheduler.plugins.deviceshare.family import Family, Inventory
-from scheduler.plugins.deviceshare.holdings import Claims, read_holdings
+from scheduler.plugins.deviceshare.family import DeviceFamily, FamilyInventory
+from scheduler.plugins.deviceshare.holdings import FamilyClaims, read_holdings
 
 Holders = Mapping[str, tuple[Task, Grant]]
 """uid -> a Pod on a node and what it holds there."""
@@ -25,7 +25,7 @@ Holders = Mapping[str, tuple[Task, Grant]]
 class NodeState(msgspec.Struct, frozen=True):
     """One node at the start of a session."""
 
-    inventory: Inventory
+    inventory: FamilyInventory
     holders: Holders
     now: Cards
     """The cards with what all Pods on the node use."""
@@ -56,10 +56,10 @@ _FEW: Final = 256
 _NO_OBJECTS: Final[Mapping[str, object]] = {}
 
 
-def read_nodes(snapshot: Snapshot, family: Family[Any]) -> FamilyNodes:
+def read_nodes(snapshot: Snapshot, family: DeviceFamily[Any]) -> FamilyNodes:
     """Returns the nodes that have devices of a family. From one session to the next, only nodes with a changed object
     or a changed Pod with devices are read."""
-    claims, since = Claims(family), snapshot.signed_since
+    claims, since = FamilyClaims(family), snapshot.signed_since
 
     def read(row: int, node: Node, source: ConfigMap | None, tasks: tuple[Task, ...] | None) -> NodeState:
         return _read(claims, node, source, tasks or (), since)
@@ -68,14 +68,14 @@ def read_nodes(snapshot: Snapshot, family: Family[Any]) -> FamilyNodes:
     reading = NodeReading(
         key=("deviceshare", family.name),
         rows=lambda: np.flatnonzero(_with_devices(snapshot, family)),
-        sources=(Source(snapshot.config_maps if prefix else _NO_OBJECTS, prefix), Source(snapshot.chips)),
+        sources=(ObjectsByNode(snapshot.config_maps if prefix else _NO_OBJECTS, prefix), ObjectsByNode(snapshot.chips)),
         make=read,
         constants=(since, family.key),
     )
     return node_columns(snapshot.memory, snapshot.nodes, reading, _nodes)
 
 
-def _with_devices(snapshot: Snapshot, family: Family[Any]) -> Mask:
+def _with_devices(snapshot: Snapshot, family: DeviceFamily[Any]) -> Mask:
     """Returns which nodes have devices of a family. Of the nodes of the last session, it reads only those that
     changed."""
     facts = snapshot.nodes.facts
@@ -127,7 +127,7 @@ def _kind(state: NodeState) -> Hashable:
     return inventory.cards, inventory.models, inventory.mode, state.now, state.later
 
 
-def _read(claims: Claims, node: Node, source: ConfigMap | None, tasks: Iterable[Task], since: float) -> NodeState:
+def _read(claims: FamilyClaims, node: Node, source: ConfigMap | None, tasks: Iterable[Task], since: float) -> NodeState:
     there = {task.uid: task for task in tasks}
     inventory = read_holdings(claims, node, source, tuple(there.values()), since)
     holders = {uid: (there[uid], grant) for uid, grant in inventory.grants.items()}

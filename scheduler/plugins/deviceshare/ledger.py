@@ -16,15 +16,17 @@ from scheduler.framework.session import Session
 from scheduler.framework.statement import AllocationError
 from scheduler.plugins.deviceshare.cards import Cards, Grant, charge, mask_of, max_usage
 from scheduler.plugins.deviceshare.exclusion import ExclusionRule, ExclusionRules
-from scheduler.plugins.deviceshare.family import Family
-from scheduler.plugins.deviceshare.holdings import Claims
+from scheduler.plugins.deviceshare.family import DeviceFamily
+from scheduler.plugins.deviceshare.holdings import FamilyClaims
 from scheduler.plugins.deviceshare.inventory import Holders, read_nodes
 
 
 class CardLedger(Ledger[Grant]):
     """The allocations of one family."""
 
-    def __init__(self, session: Session, family: Family[Any], exclusion_rules: ExclusionRules | None = None) -> None:
+    def __init__(
+        self, session: Session, family: DeviceFamily[Any], exclusion_rules: ExclusionRules | None = None
+    ) -> None:
         super().__init__()
         self.family = family
         self._exclusion_rules = exclusion_rules
@@ -45,7 +47,7 @@ class CardLedger(Ledger[Grant]):
         """uid -> what this session allocated (``_taken``) or pipelined to a task."""
         self.log: list[int] = []
         """Rows whose state changed, in order of change."""
-        self._claims = Claims(family)
+        self._claims = FamilyClaims(family)
 
     # --- reading ---
     def node_name(self, row: int) -> str:

@@ -18,7 +18,7 @@ class Instances(msgspec.Struct, frozen=True):
     count: int
 
 
-class Group(msgspec.Struct, frozen=True):
+class MigLayout(msgspec.Struct, frozen=True):
     """One way to partition a card."""
 
     name: str
@@ -49,9 +49,9 @@ class Layouts(msgspec.Struct, frozen=True, eq=False):
     """The groups of a model, in the order in which they are tried. Compared by identity: there is one object per
     model."""
 
-    groups: tuple[Group, ...]
+    groups: tuple[MigLayout, ...]
 
-    def find(self, group: str) -> Group | None:
+    def find(self, group: str) -> MigLayout | None:
         return next((g for g in self.groups if g.name == group), None)
 
     def instance(self, memory: int, taken: Sequence[tuple[str, int]]) -> tuple[str, int, int] | None:

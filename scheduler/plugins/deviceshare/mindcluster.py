@@ -36,16 +36,16 @@ from scheduler.plugins.deviceshare.cards import (
     MAX_CARDS,
     UNLIMITED,
     Card,
-    CardRequest,
+    CardPlacement,
     CardRequests,
     Cards,
+    CardUse,
+    ContainerRequest,
     Grant,
     Part,
-    Placement,
-    Use,
 )
 from scheduler.plugins.deviceshare.containers import peak_limit, unserved_init_containers
-from scheduler.plugins.deviceshare.family import Inventory, limit_of, limit_or_request, pod_problem
+from scheduler.plugins.deviceshare.family import FamilyInventory, limit_of, limit_or_request, pod_problem
 from scheduler.plugins.deviceshare.npu_templates import (
     CPUS,
     CUTTING,
@@ -115,7 +115,7 @@ class MindClusterNpu:
         return CoreClaim(cores, template_for(cores, cls.labels.get(VNPU_LEVEL) == HIGH, dvpp), unserved=unserved)
 
     def annotations(
-        self, task: Task, claim: CoreClaim, node: Node, inventory: Inventory, grant: Grant
+        self, task: Task, claim: CoreClaim, node: Node, inventory: FamilyInventory, grant: Grant
     ) -> dict[str, str]:
         (uses,) = grant
         part = uses[0].part
@@ -128,7 +128,7 @@ class MindClusterNpu:
         labels = node.metadata.labels or {}
         return _cores_per_chip(labels) > 0 and labels.get(ACCELERATOR, "").partition("-")[2] == KIND
 
-    def read(self, node: Node, source: ConfigMap | None, tasks: Sequence[Task]) -> Inventory:
+    def read(self, node: Node, source: ConfigMap | None, tasks: Sequence[Task]) -> FamilyInventory:
         cores = _cores_per_chip(node.metadata.labels or {})
         problems: list[Malformed] = []
         listed, broken = _lists(node, source, problems)
@@ -137,7 +137,7 @@ class MindClusterNpu:
         unusable = broken.union(*map(_assigned_whole, tasks))
         there = sorted({*listed, *(use.card for uses in held.values() for use in uses)})[:MAX_CARDS]
         places = {number: i for i, number in enumerate(there)}
-        return Inventory(
+        return FamilyInventory(
             tuple(chip._replace(slots=0) if number in unusable else chip for number in there),
             tuple(map(str, there)),
             {
@@ -151,16 +151,16 @@ class MindClusterNpu:
     def upper_bounds(self, claim: CoreClaim, card: Card) -> CardRequests:
         template = TEMPLATES.get(claim.template)
         if template is not None and claim.cores < card.cores:
-            return (CardRequest(1, template.cpus, template.cores),)
-        return (CardRequest(max(claim.cores // card.cores, 1), card.memory, card.cores),)
+            return (ContainerRequest(1, template.cpus, template.cores),)
+        return (ContainerRequest(max(claim.cores // card.cores, 1), card.memory, card.cores),)
 
     def names_cards(self, claim: CoreClaim) -> bool:
         return False
 
-    def eligible(self, claim: CoreClaim, inventory: Inventory) -> int:
+    def eligible(self, claim: CoreClaim, inventory: FamilyInventory) -> int:
         return ALL_CARDS
 
-    def place(self, cards: Cards, claim: CoreClaim, eligible: int) -> Placement | None:
+    def place(self, cards: Cards, claim: CoreClaim, eligible: int) -> CardPlacement | None:
         return None if claim.problem or claim.unserved else place(cards, claim.cores, claim.template)
 
     def held(self, claim: CoreClaim, grant: Grant) -> Grant:
@@ -208,8 +208,8 @@ def _chips(text: object, where: tuple[str, str, str, str], problems: list[Malfor
     return found
 
 
-def _held(task: Task, chip: Card, problems: list[Malformed]) -> tuple[Use, ...]:
-    """Returns what a Pod holds. ``Use.card`` is the number of the chip."""
+def _held(task: Task, chip: Card, problems: list[Malformed]) -> tuple[CardUse, ...]:
+    """Returns what a Pod holds. ``CardUse.card`` is the number of the chip."""
     text = task.annotations[NPU_CORE]
     real = task.annotations.get(ASCEND_REAL, "")
     chips, _, name = text.partition("-")
@@ -221,10 +221,10 @@ def _held(task: Task, chip: Card, problems: list[Malformed]) -> tuple[Use, ...]:
         )
         return ()
     if template is None:
-        return tuple(Use(int(n), chip.memory, chip.cores, Part(WHOLE)) for n in numbers)
+        return tuple(CardUse(int(n), chip.memory, chip.cores, Part(WHOLE)) for n in numbers)
     group = _VGROUP.fullmatch(real)
     part = Part(name, state="" if real else CUTTING, group=-1 if group is None else int(group.group(1)))
-    return (Use(int(numbers[0]), template.cpus, template.cores, part),)
+    return (CardUse(int(numbers[0]), template.cpus, template.cores, part),)
 
 
 def _assigned_whole(task: Task) -> set[int]:

@@ -14,7 +14,7 @@ import numpy as np
 from scheduler.api.kinds import NODE
 from scheduler.api.node import Rows
 from scheduler.api.objects import KubeObject
-from scheduler.api.preparation import Fail, Patch, Preparation, Step, Wait
+from scheduler.api.preparation import Fail, Preparation, PreparationPatch, Step, Wait
 from scheduler.api.snapshot import Snapshot
 from scheduler.api.times import format_timestamp, parse_timestamp
 from scheduler.framework.columns import UNBOUNDED, Counts, Scope
@@ -42,15 +42,15 @@ class NodeLock(Preparation, frozen=True, kw_only=True):
             return None
         return Wait(f"lock {self.annotation} of node {self.name}, taken at {since[:64]}, to be released")
 
-    def undo(self, found: KubeObject, now: float) -> Patch | None:
+    def undo(self, found: KubeObject, now: float) -> PreparationPatch | None:
         since = self._value(found)
         return self._write(None) if since is not None and since.endswith(self.suffix) else None
 
     def _value(self, found: KubeObject) -> str | None:
         return (found.metadata.annotations or {}).get(self.annotation)
 
-    def _write(self, value: str | None) -> Patch:
-        return Patch({"metadata": {"annotations": {self.annotation: value}}})
+    def _write(self, value: str | None) -> PreparationPatch:
+        return PreparationPatch({"metadata": {"annotations": {self.annotation: value}}})
 
 
 def lock_for(node: str, annotation: str, uid: str) -> NodeLock:

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from scheduler.plugins.deviceshare.cards import Card, Cards, Part, Placement, Use
+from scheduler.plugins.deviceshare.cards import Card, CardPlacement, Cards, CardUse, Part
 
 CPUS: Final = 7
 """AI CPUs of a chip, with eight cores or with ten."""
@@ -24,7 +24,7 @@ CHOSEN: Final = "chosen"
 """Allocated in this session."""
 
 
-class Template(msgspec.Struct, frozen=True):
+class CoreTemplate(msgspec.Struct, frozen=True):
     """The size of a virtual NPU."""
 
     cores: int
@@ -35,19 +35,19 @@ class Template(msgspec.Struct, frozen=True):
     """The template to use instead if there are too few AI CPUs."""
 
 
-TEMPLATES: Final[Mapping[str, Template]] = {
-    "vir01": Template(1, 1),
-    "vir02": Template(2, 2, fallback="vir02_1c"),
-    "vir02_1c": Template(2, 1),
-    "vir04": Template(4, 4, fallback="vir04_3c"),
-    "vir04_3c": Template(4, 3),
-    "vir04_3c_ndvpp": Template(4, 3, NO),
-    "vir04_4c_dvpp": Template(4, 4, YES),
+TEMPLATES: Final[Mapping[str, CoreTemplate]] = {
+    "vir01": CoreTemplate(1, 1),
+    "vir02": CoreTemplate(2, 2, fallback="vir02_1c"),
+    "vir02_1c": CoreTemplate(2, 1),
+    "vir04": CoreTemplate(4, 4, fallback="vir04_3c"),
+    "vir04_3c": CoreTemplate(4, 3),
+    "vir04_3c_ndvpp": CoreTemplate(4, 3, NO),
+    "vir04_4c_dvpp": CoreTemplate(4, 4, YES),
 }
 
 
 @lru_cache(maxsize=16384)
-def place(cards: Cards, cores: int, template: str) -> Placement | None:
+def place(cards: Cards, cores: int, template: str) -> CardPlacement | None:
     """Places a request on the first idle chips (whole chips), or its template on the fitting chip with the least free
     cores. If no chip fits, the fallback template is tried. The score is 1, or 0 for a fallback template."""
     chip = cards[0] if cards else None
@@ -58,14 +58,14 @@ def place(cards: Cards, cores: int, template: str) -> Placement | None:
         chosen = idle[: cores // chip.cores]
         if len(chosen) * chip.cores < cores:
             return None
-        return Placement((tuple(Use(i, CPUS, chip.cores, Part(WHOLE)) for i in chosen),), 1.0)
+        return CardPlacement((tuple(CardUse(i, CPUS, chip.cores, Part(WHOLE)) for i in chosen),), 1.0)
     name = template
     score = 1.0
     while name:
         i = _chip_for(cards, name)
         cut = TEMPLATES[name]
         if i is not None:
-            return Placement(((Use(i, cut.cpus, cut.cores, Part(name, state=CHOSEN)),),), score)
+            return CardPlacement(((CardUse(i, cut.cpus, cut.cores, Part(name, state=CHOSEN)),),), score)
         name, score = cut.fallback, 0.0
     return None
 
@@ -79,7 +79,7 @@ def _chip_for(cards: Cards, name: str) -> int | None:
     return next((i for i in order if _takes(cards[i], template)), None)
 
 
-def _takes(card: Card, template: Template) -> bool:
+def _takes(card: Card, template: CoreTemplate) -> bool:
     if not card.slots or card.free_cores < template.cores or card.free_memory < template.cpus:
         return False
     names = [part.name for part in card.parts]

@@ -25,13 +25,13 @@ from scheduler.framework.session import Session
 from scheduler.plugins.deviceshare.columns import CardFilter, CardScore, ClaimColumns, IdleScore
 from scheduler.plugins.deviceshare.device_config import DEFAULT, KEY, DeviceConfig, parse_device_config
 from scheduler.plugins.deviceshare.exclusion import ExclusionRule, ExclusionRules
-from scheduler.plugins.deviceshare.family import Family
+from scheduler.plugins.deviceshare.family import DeviceFamily
 from scheduler.plugins.deviceshare.gpushare import GpuShare
 from scheduler.plugins.deviceshare.hami import HamiNpu
 from scheduler.plugins.deviceshare.ledger import CardLedger
 from scheduler.plugins.deviceshare.mindcluster import MindClusterNpu
 from scheduler.plugins.deviceshare.node_lock import LockFilter, lock_for
-from scheduler.plugins.deviceshare.settings import Settings
+from scheduler.plugins.deviceshare.settings import DeviceShareSettings
 from scheduler.plugins.deviceshare.usage import DEVICE_USAGE, DeviceUsage
 from scheduler.plugins.deviceshare.vgpu import Vgpu
 from scheduler.plugins.support.predicate_times import NodeTimes
@@ -47,17 +47,17 @@ class DeviceShare:
     name: ClassVar[str] = "deviceshare"
 
     def __init__(self, arguments: Arguments) -> None:
-        self._settings = Settings.read(arguments)
+        self._settings = DeviceShareSettings.read(arguments)
 
     @classmethod
     def refusal(cls, arguments: Arguments) -> str:
-        return Settings.read(arguments).conflict
+        return DeviceShareSettings.read(arguments).conflict
 
     @classmethod
     def cache_requirements(cls, arguments: Arguments, config_maps: Mapping[str, ConfigMap]) -> CacheRequirements:
         """Declares the resources that nodes do not report as allocatable: memory and cores of HAMi's NPUs, and
         percentages of GPU memory; and the NPUs that it shares."""
-        settings = Settings.read(arguments)
+        settings = DeviceShareSettings.read(arguments)
         devices = {NPU_CORE} if settings.mindcluster else set()
         if not settings.vgpu and not settings.hami:
             return CacheRequirements(devices=frozenset(devices))
@@ -103,7 +103,7 @@ class DeviceShare:
             DeviceUsage(ledger) for ledger in self.ledgers if ledger.family.name == Vgpu.name
         ]
 
-    def _families(self) -> list[Family[Any]]:
+    def _families(self) -> list[DeviceFamily[Any]]:
         settings, session = self._settings, self._session
         now, locks, policy = session.now, settings.node_lock, settings.policy
         times = session.once(NodeTimes)
@@ -113,7 +113,7 @@ class DeviceShare:
         namespace, name = settings.config_map
         for problem in problems:
             session.malformed_field(Malformed("ConfigMap", namespace, name, f"data[{KEY}]", problem))
-        families: list[Family[Any]] = []
+        families: list[DeviceFamily[Any]] = []
         if settings.gpu_sharing or settings.gpu_number:
             families.append(GpuShare(times, whole=settings.gpu_number, locks=locks))
         if settings.vgpu:
@@ -229,7 +229,9 @@ class DeviceShare:
                 return
 
 
-def _read_config(settings: Settings, config_maps: Mapping[str, ConfigMap]) -> tuple[DeviceConfig, tuple[str, ...]]:
+def _read_config(
+    settings: DeviceShareSettings, config_maps: Mapping[str, ConfigMap]
+) -> tuple[DeviceConfig, tuple[str, ...]]:
     """Returns the configuration from the ConfigMap, and the problems found in it."""
     if not settings.vgpu and not settings.hami:
         return DEFAULT, ()

@@ -8,8 +8,8 @@ placements do not change: a fixed one, or one with the used cards first. For any
 from collections.abc import Sequence
 
 from scheduler.framework.class_view.runs import MAX_RUN
-from scheduler.plugins.deviceshare.cards import ALL_CORES, Card, CardRequest, Cards, charge, mask_of
-from scheduler.plugins.deviceshare.family import C, Family
+from scheduler.plugins.deviceshare.cards import ALL_CORES, Card, Cards, ContainerRequest, charge, mask_of
+from scheduler.plugins.deviceshare.family import C, DeviceFamily
 
 
 def card_room(card: Card, memory: int, cores: int) -> int:
@@ -29,7 +29,7 @@ def card_room(card: Card, memory: int, cores: int) -> int:
     return room if free >= room * memory else free // memory
 
 
-def pod_room(cards: Cards, request: CardRequest, order: Sequence[int], *, exclusive: bool) -> int:
+def pod_room(cards: Cards, request: ContainerRequest, order: Sequence[int], *, exclusive: bool) -> int:
     """Returns how many Pods of one container fit, up to MAX_RUN. ``order``: the eligible cards in the order in which
     they are tried. ``exclusive``: no two of the Pods share a card."""
     if request.percent < 0:
@@ -53,8 +53,8 @@ def pod_room(cards: Cards, request: CardRequest, order: Sequence[int], *, exclus
     return min(MAX_RUN, placed)
 
 
-def room_by_placement(family: Family[C], cards: Cards, claim: C, eligible: int, exclusive: bool) -> int:
-    """Computes ``Family.room`` by placing one task after the other."""
+def room_by_placement(family: DeviceFamily[C], cards: Cards, claim: C, eligible: int, exclusive: bool) -> int:
+    """Computes ``DeviceFamily.room`` by placing one task after the other."""
     for number in range(MAX_RUN):
         placement = family.place(cards, claim, eligible)
         if placement is None:

@@ -15,7 +15,7 @@ RULES: Final = f"{PREFIX}GPUExclusiveRules"
 VGPU_INIT_CONTAINERS: Final = f"{PREFIX}VGPUInitContainersEnable"
 
 
-class Settings(msgspec.Struct, frozen=True):
+class DeviceShareSettings(msgspec.Struct, frozen=True):
     """The enabled families and their options."""
 
     gpu_sharing: bool
@@ -33,7 +33,7 @@ class Settings(msgspec.Struct, frozen=True):
     rules: tuple[Rule, ...]
 
     @classmethod
-    def read(cls, arguments: Arguments) -> "Settings":
+    def read(cls, arguments: Arguments) -> "DeviceShareSettings":
         policy = arguments.text(f"{PREFIX}SchedulePolicy", "")
         if policy not in ("", BINPACK, SPREAD):
             policy = arguments.set_aside(f"{PREFIX}SchedulePolicy", policy, f"neither {BINPACK} nor {SPREAD}", "")

@@ -43,19 +43,19 @@ from scheduler.plugins.deviceshare.cards import (
     SPREAD,
     WHOLE_PERCENT,
     Card,
-    CardRequest,
+    CardPlacement,
     CardRequests,
     Cards,
+    CardUse,
     ContainerKind,
+    ContainerRequest,
     Grant,
     Part,
-    Placement,
-    Use,
 )
 from scheduler.plugins.deviceshare.containers import description_of, held_of, in_allocation_order, peak, requests_of
 from scheduler.plugins.deviceshare.device_config import VgpuConfig
 from scheduler.plugins.deviceshare.family import (
-    Inventory,
+    FamilyInventory,
     has_allocatable,
     limit_of,
     limit_or_request,
@@ -141,7 +141,7 @@ class Vgpu:
             f"(with another device plugin: {VGPU_INIT_CONTAINERS}: true)"
         )
 
-    def _card_request(self, container: Container) -> CardRequest | None:
+    def _card_request(self, container: Container) -> ContainerRequest | None:
         config = self._config
         number = limit_of(container, config.number)
         memory = limit_or_request(container, config.memory) or 0
@@ -152,12 +152,12 @@ class Vgpu:
         percent = limit_or_request(container, config.percentage)
         if percent is None:
             percent = -1 if memory else WHOLE_PERCENT
-        return CardRequest(
+        return ContainerRequest(
             1 if number is None else number, memory, limit_or_request(container, config.cores) or 0, percent
         )
 
     def annotations(
-        self, task: Task, claim: VgpuClaim, node: Node, inventory: Inventory, grant: Grant
+        self, task: Task, claim: VgpuClaim, node: Node, inventory: FamilyInventory, grant: Grant
     ) -> dict[str, str]:
         ids = ";".join(format_uses(uses, inventory.names, VENDOR) for uses in grant)
         return {
@@ -185,14 +185,14 @@ class Vgpu:
         registered = VGPU_REGISTER in (node.metadata.annotations or {})
         return registered and all(has_allocatable(node, name) for name in (VGPU_NUMBER, VGPU_MEMORY, VGPU_CORES))
 
-    def read(self, node: Node, source: ConfigMap | None, tasks: Sequence[Task]) -> Inventory:
+    def read(self, node: Node, source: ConfigMap | None, tasks: Sequence[Task]) -> FamilyInventory:
         text = (node.metadata.annotations or {}).get(VGPU_REGISTER, "")
         problems: list[Malformed] = []
         try:
             register = parse_register(text, self._config)
         except WireError as error:
             problems.append(node_problem(node, VGPU_REGISTER, str(error)))
-            return Inventory((), (), problems=tuple(problems))
+            return FamilyInventory((), (), problems=tuple(problems))
         grants = {}
         for task in tasks:
             if VGPU_IDS in task.annotations:
@@ -202,7 +202,7 @@ class Vgpu:
                     problems.append(pod_problem(task, VGPU_IDS, str(error)))
         return replace(register, grants=grants, problems=tuple(problems))
 
-    def _held(self, text: str, register: Inventory) -> Grant:
+    def _held(self, text: str, register: FamilyInventory) -> Grant:
         """Parses an annotation; GPUs that the node does not have are ignored. Raises WireError."""
         places = {name: i for i, name in enumerate(register.names)}
         grant = []
@@ -216,15 +216,15 @@ class Vgpu:
             grant.append(tuple(found))
         return tuple(grant)
 
-    def _use(self, register: Inventory, place: int, memory: int, cores: int, instance: str) -> Use:
+    def _use(self, register: FamilyInventory, place: int, memory: int, cores: int, instance: str) -> CardUse:
         group, _, position = instance.rpartition("-")
         layouts = register.cards[place].layouts
         if not group or layouts is None or not (position.isascii() and position.isdecimal() and len(position) < 6):
-            return Use(place, memory, cores)
+            return CardUse(place, memory, cores)
         found = layouts.find(group)
         real = found.memory_at(int(position)) if found is not None else None
         held = memory if real is None else real // self._config.memory_factor
-        return Use(place, held, cores, Part(group, int(position)), memory)
+        return CardUse(place, held, cores, Part(group, int(position)), memory)
 
     def upper_bounds(self, claim: VgpuClaim, card: Card) -> CardRequests:
         return tuple(request._replace(memory=request.memory_of(card)) for request in claim.containers)
@@ -232,7 +232,7 @@ class Vgpu:
     def names_cards(self, claim: VgpuClaim) -> bool:
         return bool(claim.use_uuids or claim.no_uuids)
 
-    def eligible(self, claim: VgpuClaim, inventory: Inventory) -> int:
+    def eligible(self, claim: VgpuClaim, inventory: FamilyInventory) -> int:
         if claim.mode and claim.mode != inventory.mode:
             return 0
         if claim.use_types is None and claim.no_types is None and not claim.use_uuids and not claim.no_uuids:
@@ -244,7 +244,7 @@ class Vgpu:
                 mask |= 1 << i
         return mask
 
-    def place(self, cards: Cards, claim: VgpuClaim, eligible: int) -> Placement | None:
+    def place(self, cards: Cards, claim: VgpuClaim, eligible: int) -> CardPlacement | None:
         if claim.unserved:
             return None
         return place(cards, claim.containers, eligible, self._policy, self._config.memory_factor)
@@ -260,7 +260,7 @@ class Vgpu:
         return pod_room(cards, request, card_order(cards, eligible, self._policy), exclusive=exclusive)
 
 
-def _description(request: CardRequest) -> str:
+def _description(request: ContainerRequest) -> str:
     memory = f"{request.memory}" if request.percent < 0 else f"{request.percent}%"
     if request.number == 1:
         return f"GPU with {memory} of its memory and {request.cores}% of the cores free"

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 from scheduler.plugins.deviceshare.cards import (
     Card,
-    CardRequest,
     Cards,
+    CardUse,
+    ContainerRequest,
     Grant,
     Part,
-    Use,
     charge,
     charged,
     fits,
@@ -35,17 +35,17 @@ class InitPlacement:
         self._instances = [use for uses in grant for use in uses if use.part is not None]
         """The MIG instances of the Pod, without those of the sidecars that have started."""
 
-    def start(self, uses: Sequence[Use]) -> None:
+    def start(self, uses: Sequence[CardUse]) -> None:
         """A sidecar starts: it runs beside the init containers that are placed after this."""
         for use in uses:
             self._running[use.card] = charged(self._running[use.card], use)
         busy = {(use.card, use.part) for use in uses}
         self._instances = [use for use in self._instances if (use.card, use.part) not in busy]
 
-    def place(self, request: CardRequest) -> tuple[Use, ...] | None:
+    def place(self, request: ContainerRequest) -> tuple[CardUse, ...] | None:
         """What an init container uses: of the cards of which the Pod holds no more because of it, and then of others in
         the order of the policy. None if it does not fit."""
-        found: dict[int, Use] = {}
+        found: dict[int, CardUse] = {}
         for choose in (self._of_what_is_held, self._of_what_is_free):
             for i in self._order:
                 if len(found) < request.number and i not in found:
@@ -58,7 +58,7 @@ class InitPlacement:
             self._hold(i, use)
         return tuple(found.values())
 
-    def _of_what_is_held(self, i: int, request: CardRequest) -> Use | None:
+    def _of_what_is_held(self, i: int, request: ContainerRequest) -> CardUse | None:
         """What the container uses of a card, if the Pod then holds no more of it than without the container."""
         running, held = self._running[i], self._held[i]
         if i not in self._own:
@@ -68,7 +68,7 @@ class InitPlacement:
         use = use_of(running, i, request, self._memory_factor)
         return use if use is not None and max_usage((held,), (charged(running, use),)) == (held,) else None
 
-    def _smallest_instance(self, i: int, request: CardRequest) -> Use | None:
+    def _smallest_instance(self, i: int, request: ContainerRequest) -> CardUse | None:
         """The smallest of the Pod's own MIG instances of a card that fits the container."""
         card, memory = self._running[i], request.memory_of(self._running[i])
         fitting = [use for use in self._instances if use.card == i and use.memory >= memory]
@@ -77,12 +77,12 @@ class InitPlacement:
             return None
         return smallest._replace(cores=request.cores, requested_memory=memory)
 
-    def _of_what_is_free(self, i: int, request: CardRequest) -> Use | None:
+    def _of_what_is_free(self, i: int, request: ContainerRequest) -> CardUse | None:
         """What the container uses of a card; None if it does not fit. Instances that the Pod holds are not free."""
         card = self._running[i] if self._running[i].layouts is None else self._held[i]
         return use_of(card, i, request, self._memory_factor)
 
-    def _hold(self, i: int, use: Use) -> None:
+    def _hold(self, i: int, use: CardUse) -> None:
         held = self._held[i]
         (larger,) = max_usage((held,), (charged(self._running[i], use),))
         if use.part is not None and use.part not in held.parts:  # an instance exists whether it is in use or not
@@ -92,16 +92,16 @@ class InitPlacement:
         self._own.add(i)
 
 
-def use_of(card: Card, i: int, request: CardRequest, memory_factor: int) -> Use | None:
+def use_of(card: Card, i: int, request: ContainerRequest, memory_factor: int) -> CardUse | None:
     """What a container uses of the card at index ``i``; None if it does not fit."""
     memory = request.memory_of(card)
     if not fits(card, memory, request.cores):
         return None
     if card.layouts is None:
-        return Use(i, memory, request.cores)
+        return CardUse(i, memory, request.cores)
     taken = tuple((part.name, part.position) for part in card.parts)
     instance = card.layouts.instance(memory * memory_factor, taken)
     if instance is None:
         return None
     group, position, real = instance
-    return Use(i, real // memory_factor, request.cores, Part(group, position), memory)
+    return CardUse(i, real // memory_factor, request.cores, Part(group, position), memory)

@@ -5,11 +5,11 @@ from functools import lru_cache
 from scheduler.plugins.deviceshare.cards import (
     BINPACK,
     SPREAD,
+    CardPlacement,
     CardRequests,
     Cards,
+    CardUse,
     ContainerKind,
-    Placement,
-    Use,
     card_score,
     cards_in,
     charge,
@@ -19,16 +19,18 @@ from scheduler.plugins.deviceshare.vgpu_init_placement import InitPlacement, use
 
 
 @lru_cache(maxsize=16384)
-def place(cards: Cards, containers: CardRequests, eligible: int, policy: str, memory_factor: int) -> Placement | None:
+def place(
+    cards: Cards, containers: CardRequests, eligible: int, policy: str, memory_factor: int
+) -> CardPlacement | None:
     """Places one container after the other on the first cards, in the order of the policy, on which it fits. Containers
     may share a card. Init containers are placed after the others."""
-    grant: list[tuple[Use, ...]] = [()] * len(containers)
+    grant: list[tuple[CardUse, ...]] = [()] * len(containers)
     score = 0.0
     used = cards
     for number, request in enumerate(containers):
         if request.kind is ContainerKind.INIT:
             continue
-        uses: list[Use] = []
+        uses: list[CardUse] = []
         for i in card_order(used, eligible, policy):
             use = use_of(used[i], i, request, memory_factor)
             if use is None:
@@ -42,7 +44,7 @@ def place(cards: Cards, containers: CardRequests, eligible: int, policy: str, me
         grant[number] = tuple(uses)
         used = charge(used, (tuple(uses),))
     if all(request.kind is not ContainerKind.INIT for request in containers):
-        return Placement(tuple(grant), score)
+        return CardPlacement(tuple(grant), score)
     init = InitPlacement(cards, tuple(grant), card_order(cards, eligible, policy), memory_factor)
     for number, request in enumerate(containers):
         if request.kind is ContainerKind.SIDECAR:
@@ -53,7 +55,7 @@ def place(cards: Cards, containers: CardRequests, eligible: int, policy: str, me
                 return None
             score += sum(card_score(policy, cards[use.card], use.memory) for use in found)
             grant[number] = found
-    return Placement(tuple(grant), score, held_of(containers, tuple(grant)))
+    return CardPlacement(tuple(grant), score, held_of(containers, tuple(grant)))
 
 
 def card_order(cards: Cards, eligible: int, policy: str) -> list[int]:

@@ -7,7 +7,7 @@ from typing import Final
 from scheduler.api.names import HAMI_CORE
 from scheduler.plugins.deviceshare.cards import ALL_CORES, MAX_CARDS, Card
 from scheduler.plugins.deviceshare.device_config import VgpuConfig
-from scheduler.plugins.deviceshare.family import Inventory
+from scheduler.plugins.deviceshare.family import FamilyInventory
 from scheduler.plugins.deviceshare.wire import MAX_LENGTH, WireError, number
 
 MIG: Final = "mig"
@@ -17,7 +17,7 @@ _HEALTHY: Final = frozenset({"1", "t", "T", "true", "TRUE", "True"})
 
 
 @lru_cache(maxsize=8192)
-def parse_register(text: str, config: VgpuConfig) -> Inventory:
+def parse_register(text: str, config: VgpuConfig) -> FamilyInventory:
     """Returns the GPUs without any usage. Raises WireError.
 
     The last GPU determines how the node shares its GPUs. GPUs of a model without known geometries are shared with
@@ -56,4 +56,4 @@ def parse_register(text: str, config: VgpuConfig) -> Inventory:
             card._replace(layouts=known, slots=card.slots if known is not None else 0)
             for card, known in zip(cards, layouts, strict=True)
         ]
-    return Inventory(tuple(cards), tuple(names), models=tuple(models), mode=mode, unhealthy=unhealthy)
+    return FamilyInventory(tuple(cards), tuple(names), models=tuple(models), mode=mode, unhealthy=unhealthy)

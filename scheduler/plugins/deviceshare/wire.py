@@ -6,7 +6,7 @@ A list has ``uuid,type,memory,cores:`` for each card of a container. Semicolons 
 from collections.abc import Sequence
 from typing import Final
 
-from scheduler.plugins.deviceshare.cards import Use
+from scheduler.plugins.deviceshare.cards import CardUse
 
 MAX_LENGTH: Final = 65536
 """Longest annotation that is parsed, in characters."""
@@ -17,12 +17,12 @@ class WireError(ValueError):
     """The text is not a valid card list. The message gives the reason."""
 
 
-def format_uses(uses: Sequence[Use], names: Sequence[str], kind: str) -> str:
+def format_uses(uses: Sequence[CardUse], names: Sequence[str], kind: str) -> str:
     """Formats the cards of one container."""
     return "".join(f"{_name(use, names)},{kind},{use.reported_memory},{use.cores}:" for use in uses)
 
 
-def _name(use: Use, names: Sequence[str]) -> str:
+def _name(use: CardUse, names: Sequence[str]) -> str:
     name = names[use.card]
     return name if use.part is None else f"{name}[{use.part.name}-{use.part.position}]"
 

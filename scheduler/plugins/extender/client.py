@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from scheduler.framework.external_calls import ExternalCalls, ExternalReply, ExternalRequest
-from scheduler.plugins.extender.settings import Settings
+from scheduler.plugins.extender.settings import ExtenderSettings
 
 BATCH: Final = 16
 """Requests sent concurrently."""
@@ -27,7 +27,9 @@ class NoAnswerError(Exception):
 class ExtenderClient:
     """Calls the extender, for one session."""
 
-    def __init__(self, external_calls: ExternalCalls, settings: Settings, report: Callable[[str], None]) -> None:
+    def __init__(
+        self, external_calls: ExternalCalls, settings: ExtenderSettings, report: Callable[[str], None]
+    ) -> None:
         """``report`` is called with each problem, once."""
         self._external_calls = external_calls
         self._settings = settings

@@ -24,8 +24,8 @@ from scheduler.framework.statement import AllocationError
 from scheduler.plugins.extender import responses
 from scheduler.plugins.extender.client import ExtenderClient, NoAnswerError
 from scheduler.plugins.extender.columns import CachedResults, ExtenderScore, PredicateFilter, SequentialFilter
-from scheduler.plugins.extender.settings import Settings
-from scheduler.plugins.extender.wire import Wire
+from scheduler.plugins.extender.settings import ExtenderSettings
+from scheduler.plugins.extender.wire import ExtenderObjects
 
 A = TypeVar("A")
 
@@ -40,7 +40,7 @@ class Extender:
     name: ClassVar[str] = "extender"
 
     def __init__(self, arguments: Arguments) -> None:
-        self._settings = Settings(arguments)
+        self._settings = ExtenderSettings(arguments)
 
     @classmethod
     def cache_requirements(cls, arguments: Arguments, config_maps: Mapping[str, ConfigMap]) -> CacheRequirements:
@@ -54,7 +54,7 @@ class Extender:
         self._ranking_errors: dict[tuple[str, int], str] = {}
         """(job key, class id) -> why the nodes were not ranked, so that the tasks are not placed."""
         self._client = ExtenderClient(session.external_calls, settings, self._report)
-        self._wire = Wire(session)
+        self._wire = ExtenderObjects(session)
         if settings.session_close:
             session.add_close(lambda: self._notify(settings.session_close, {}))
         notified = not settings.session_open or self._notify(settings.session_open, self._wire.session())
@@ -187,7 +187,7 @@ class Extender:
     def _enqueueable(self, job: Job) -> Vote:
         try:
             question = {"job": self._wire.job(job)}
-            status = self._client.call(self._settings.job_enqueueable, question, responses.Vote).status
+            status = self._client.call(self._settings.job_enqueueable, question, responses.VoteResponse).status
         except NoAnswerError:
             status = 1 if self._settings.ignorable else -1
         return Vote.PERMIT if status > 0 else Vote.REJECT if status < 0 else Vote.ABSTAIN
@@ -229,6 +229,8 @@ class Extender:
         if not verb or not self._settings.manages(task.cls):
             return ""
         try:
-            return self._client.call(verb, {"task": self._wire.task(job, task, status)}, responses.Event).errormessage
+            return self._client.call(
+                verb, {"task": self._wire.task(job, task, status)}, responses.EventResponse
+            ).errormessage
         except NoAnswerError as error:
             return "" if self._settings.ignorable else str(error)

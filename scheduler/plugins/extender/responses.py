@@ -37,7 +37,7 @@ class Victims(msgspec.Struct):
         return {uid for uid in found if isinstance(uid, str)}
 
 
-class Vote(msgspec.Struct):
+class VoteResponse(msgspec.Struct):
     """Whether the job may be enqueued: above 0 for yes, below 0 for no, 0 for an abstention."""
 
     status: int = 0
@@ -55,7 +55,7 @@ class Ready(msgspec.Struct):
     status: bool = False
 
 
-class Event(msgspec.Struct):
+class EventResponse(msgspec.Struct):
     """The response to an allocation or deallocation of a task."""
 
     errormessage: str = ""

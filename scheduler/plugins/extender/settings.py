@@ -10,7 +10,7 @@ _TIMEOUT: Final = 1.0
 _MAX_TIMEOUT: Final = 60.0
 
 
-class Settings:
+class ExtenderSettings:
     """The arguments, with Volcano's names. A verb is the last path segment of the URL; a call without a verb is
     disabled."""
 

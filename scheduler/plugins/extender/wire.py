@@ -13,7 +13,7 @@ from scheduler.plugins.extender.node_wire import NodeWire
 from scheduler.plugins.extender.task_wire import STATUS, Json, TaskWire
 
 
-class Wire:
+class ExtenderObjects:
     """Encodes the objects of one session."""
 
     def __init__(self, session: Session) -> None:

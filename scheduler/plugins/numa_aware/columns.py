@@ -14,7 +14,7 @@ from scheduler.plugins.numa_aware.cpus import Cpus
 FULL: Final = 100
 
 
-class Placement(msgspec.Struct, frozen=True):
+class CpuPlacement(msgspec.Struct, frozen=True):
     """The cpus that a Pod would get on one node."""
 
     cpus: Cpus
@@ -24,13 +24,15 @@ class Placement(msgspec.Struct, frozen=True):
     """The container that the policy of the node rejects, or ""."""
 
 
-NO_ASSIGNMENT: Final = Placement(frozenset(), 0)
+NO_ASSIGNMENT: Final = CpuPlacement(frozenset(), 0)
 
 
 class PlacementColumns:
     """The placements of a task of one class on all nodes. Computed again for nodes that changed."""
 
-    def __init__(self, number: int, rows: Iterable[int], placement: Callable[[int], Placement], log: list[int]) -> None:
+    def __init__(
+        self, number: int, rows: Iterable[int], placement: Callable[[int], CpuPlacement], log: list[int]
+    ) -> None:
         """``number``: of nodes. ``rows``: the nodes with a Numatopology. ``log``: the rows that changed, appended to by
         the ledger."""
         self._placement = placement

@@ -21,7 +21,7 @@ _MAX_NUMA_NODES: Final = 16
 """Maximum number of NUMA nodes; the number of combinations is 2 to the power of it."""
 
 
-class TopologyError(ValueError):
+class NumatopologyError(ValueError):
     """A Numatopology is invalid; the message names the field."""
 
 
@@ -31,10 +31,10 @@ def parse_cpus(text: str) -> Cpus:
     for part in filter(None, text.split(",")):
         first, dash, last = part.strip().partition("-")
         if not first.isdecimal() or (dash and not last.isdecimal()) or len(first + last) > 10:
-            raise TopologyError(f"spec.numares[cpu].allocatable: not a list of cpus: {text!r:.66}")
+            raise NumatopologyError(f"spec.numares[cpu].allocatable: not a list of cpus: {text!r:.66}")
         low, high = int(first), int(last or first)
         if not low <= high < _MAX_CPUS:
-            raise TopologyError(f"spec.numares[cpu].allocatable: not a list of cpus: {text!r:.66}")
+            raise NumatopologyError(f"spec.numares[cpu].allocatable: not a list of cpus: {text!r:.66}")
         result.update(range(low, high + 1))
     return frozenset(result)
 
@@ -56,11 +56,11 @@ class CpuTopology:
         self._cpus: dict[int, CpuDetail] = {}
         for key, detail in (spec.cpu_detail or {}).items():
             if not key.isdecimal() or len(key) > 5:
-                raise TopologyError(f"spec.cpuDetail: not a cpu: {key!r:.66}")
+                raise NumatopologyError(f"spec.cpuDetail: not a cpu: {key!r:.66}")
             self._cpus[int(key)] = detail
         self.numa_nodes = sorted({detail.numa for detail in self._cpus.values()})
         if len(self.numa_nodes) > _MAX_NUMA_NODES:
-            raise TopologyError(f"spec.cpuDetail: {len(self.numa_nodes)} NUMA nodes, more than {_MAX_NUMA_NODES}")
+            raise NumatopologyError(f"spec.cpuDetail: {len(self.numa_nodes)} NUMA nodes, more than {_MAX_NUMA_NODES}")
         self._capacity = self.per_numa(self._cpus)
         self._sockets, self._cores = self._groups(cores=False), self._groups(cores=True)
         policies = spec.policies or {}
@@ -71,7 +71,7 @@ class CpuTopology:
         try:
             reserved = math.ceil(parse_quantity((spec.res_reserved or {}).get(CPU, 0), 1000) / 1000)
         except QuantityError as error:
-            raise TopologyError(f"spec.resReserved[cpu]: {error}") from None
+            raise NumatopologyError(f"spec.resReserved[cpu]: {error}") from None
         self.free: Cpus = (listed & self._cpus.keys()) - self.take(frozenset(self._cpus), reserved)
         """The cpus that the node reports as free, less those reserved for the system."""
 

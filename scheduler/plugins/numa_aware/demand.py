@@ -14,7 +14,7 @@ RESTRICTED: Final = "restricted"
 SINGLE: Final = "single-numa-node"
 
 
-class Demand(msgspec.Struct, frozen=True):
+class CpuDemand(msgspec.Struct, frozen=True):
     """The NUMA requirements of one class of Pods."""
 
     policy: str
@@ -23,12 +23,12 @@ class Demand(msgspec.Struct, frozen=True):
     """Name and number of exclusive cpus of each container; 0 for a container that shares cpus."""
 
 
-def demand_of(cls: TaskClass) -> Demand | None:
+def demand_of(cls: TaskClass) -> CpuDemand | None:
     """The requirements of a class; None for Pods that are not Guaranteed, which have no exclusive cpus."""
     if qos_of(cls.spec) is not Qos.GUARANTEED:
         return None
     policy = cls.annotations.get(NUMA_TOPOLOGY_POLICY, "")
-    return Demand("" if policy == "none" else policy, tuple((c.name, _whole_cpus(c)) for c in cls.spec.containers))
+    return CpuDemand("" if policy == "none" else policy, tuple((c.name, _whole_cpus(c)) for c in cls.spec.containers))
 
 
 def _whole_cpus(container: Container) -> int:

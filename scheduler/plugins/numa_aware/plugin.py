@@ -20,9 +20,15 @@ from scheduler.framework.columns import CodedFilter, Filter, PinUse, Score
 from scheduler.framework.ledger import Ledger
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
-from scheduler.plugins.numa_aware.columns import NO_ASSIGNMENT, AdmissionFilter, NumaScore, Placement, PlacementColumns
-from scheduler.plugins.numa_aware.cpus import Cpus, CpuTopology, TopologyError
-from scheduler.plugins.numa_aware.demand import RESTRICTED, SINGLE, Demand, demand_of
+from scheduler.plugins.numa_aware.columns import (
+    NO_ASSIGNMENT,
+    AdmissionFilter,
+    CpuPlacement,
+    NumaScore,
+    PlacementColumns,
+)
+from scheduler.plugins.numa_aware.cpus import Cpus, CpuTopology, NumatopologyError
+from scheduler.plugins.numa_aware.demand import RESTRICTED, SINGLE, CpuDemand, demand_of
 
 NO_TOPOLOGY: Final = "numa info is empty"
 NOT_STATIC: Final = "cpu manager policy isn't static"
@@ -41,7 +47,7 @@ class NumaAware:
 
     def open(self, session: Session) -> None:
         self._session = session
-        self._demands: dict[int, Demand | None] = {}
+        self._demands: dict[int, CpuDemand | None] = {}
         self.topologies = self._read_topologies()
         """Row -> the cpus of the node."""
         self.ledger = CpuLedger(self.topologies, self._demand)
@@ -59,7 +65,7 @@ class NumaAware:
                 continue
             try:
                 result[index[name]] = CpuTopology(numatopology)
-            except TopologyError as error:
+            except NumatopologyError as error:
                 field, _, problem = str(error).partition(": ")
                 self._session.malformed_field(Malformed("Numatopology", "", name, field, problem))
         return result
@@ -110,7 +116,7 @@ class NumaAware:
             return []
         return [NumaScore(self._placements(cls), self._weight)]
 
-    def _demand(self, cls: TaskClass) -> Demand | None:
+    def _demand(self, cls: TaskClass) -> CpuDemand | None:
         if cls.id not in self._demands:
             self._demands[cls.id] = demand_of(cls)
         return self._demands[cls.id]
@@ -132,7 +138,7 @@ class CpuLedger(Ledger[None]):
     """The free cpus of all nodes in one session, and the cpus of each task. The cpus of an evicted task are not free
     until its Pod has terminated."""
 
-    def __init__(self, nodes: Mapping[int, CpuTopology], demand: Callable[[TaskClass], Demand | None]) -> None:
+    def __init__(self, nodes: Mapping[int, CpuTopology], demand: Callable[[TaskClass], CpuDemand | None]) -> None:
         """``nodes``: row -> the cpus of the node, for nodes with a Numatopology."""
         super().__init__()
         self._nodes = nodes
@@ -143,7 +149,7 @@ class CpuLedger(Ledger[None]):
         self._taken: dict[str, Cpus] = {}
         """uid -> the cpus of a task placed in this session."""
 
-    def placement(self, row: int, cls: TaskClass) -> Placement:
+    def placement(self, row: int, cls: TaskClass) -> CpuPlacement:
         """The cpus that a task of the class would get on a node."""
         topology, demand = self._nodes.get(row), self._demand(cls)
         if topology is None or demand is None or topology.cpu_policy != STATIC or topology.policy in ("", "none"):
@@ -178,7 +184,7 @@ class CpuLedger(Ledger[None]):
         pass
 
 
-def _place(topology: CpuTopology, free: Cpus, demand: Demand) -> Placement:
+def _place(topology: CpuTopology, free: Cpus, demand: CpuDemand) -> CpuPlacement:
     """The cpus that the containers of a Pod would get one after the other, under the policy of the node."""
     taken: Cpus = frozenset()
     for name, number in demand.containers:
@@ -187,6 +193,6 @@ def _place(topology: CpuTopology, free: Cpus, demand: Demand) -> Placement:
         assignment = topology.choose(free - taken, number)
         strict = topology.policy in (RESTRICTED, SINGLE)
         if strict and not (assignment.preferred and (topology.policy == RESTRICTED or len(assignment.nodes) == 1)):
-            return Placement(frozenset(), 0, rejected=name)
+            return CpuPlacement(frozenset(), 0, rejected=name)
         taken |= topology.assign(free - taken, assignment, number)
-    return Placement(taken, len(topology.per_numa(taken)))
+    return CpuPlacement(taken, len(topology.per_numa(taken)))

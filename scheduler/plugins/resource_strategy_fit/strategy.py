@@ -17,14 +17,14 @@ FULL: Final = 100.0
 _weights: Final = msgspec.json.Decoder(dict[str, Annotated[int, msgspec.Meta(ge=0, le=MAX_INTEGER)]])
 
 
-class Strategy(msgspec.Struct, frozen=True):
+class ResourceStrategy(msgspec.Struct, frozen=True):
     """The strategy for one resource."""
 
     type: str
     weight: int
 
 
-DEFAULT: Final = {"cpu": Strategy(LEAST_ALLOCATED, 1), "memory": Strategy(LEAST_ALLOCATED, 1)}
+DEFAULT: Final = {"cpu": ResourceStrategy(LEAST_ALLOCATED, 1), "memory": ResourceStrategy(LEAST_ALLOCATED, 1)}
 
 
 class StrategyError(ValueError):
@@ -36,7 +36,7 @@ class StrategyError(ValueError):
         self.problem = problem
 
 
-def read_strategies(arguments: Arguments) -> Mapping[str, Strategy]:
+def read_strategies(arguments: Arguments) -> Mapping[str, ResourceStrategy]:
     """Reads the argument ``resources``: name, or prefix of names followed by ``*`` -> type and weight."""
     listed = arguments.nested("resources")
     result = {}
@@ -48,11 +48,13 @@ def read_strategies(arguments: Arguments) -> Mapping[str, Strategy]:
         type_ = entry.text("type", LEAST_ALLOCATED)
         if type_ not in (LEAST_ALLOCATED, MOST_ALLOCATED):
             type_ = entry.set_aside("type", type_, f"neither {LEAST_ALLOCATED} nor {MOST_ALLOCATED}", LEAST_ALLOCATED)
-        result[name] = Strategy(type_, entry.integer("weight", 1, least=1))
+        result[name] = ResourceStrategy(type_, entry.integer("weight", 1, least=1))
     return result or DEFAULT
 
 
-def strategies_of(cls: TaskClass, dimensions: Dimensions, configured: Mapping[str, Strategy]) -> dict[int, Strategy]:
+def strategies_of(
+    cls: TaskClass, dimensions: Dimensions, configured: Mapping[str, ResourceStrategy]
+) -> dict[int, ResourceStrategy]:
     """Returns position -> strategy for the requested resources of a class. The annotations of a Pod override the
     configuration. Raises StrategyError."""
     own = _pod_strategies(cls)
@@ -65,7 +67,7 @@ def strategies_of(cls: TaskClass, dimensions: Dimensions, configured: Mapping[st
     return result
 
 
-def _pod_strategies(cls: TaskClass) -> dict[str, Strategy] | None:
+def _pod_strategies(cls: TaskClass) -> dict[str, ResourceStrategy] | None:
     type_ = cls.annotations.get(RESOURCE_STRATEGY_SCORING_TYPE)
     if not type_:
         return None
@@ -75,12 +77,12 @@ def _pod_strategies(cls: TaskClass) -> dict[str, Strategy] | None:
         )
     text = cls.annotations.get(RESOURCE_STRATEGY_WEIGHT, "")
     try:
-        return {name: Strategy(type_, weight) for name, weight in _weights.decode(text).items()}
+        return {name: ResourceStrategy(type_, weight) for name, weight in _weights.decode(text).items()}
     except msgspec.MsgspecError as error:
         raise StrategyError(RESOURCE_STRATEGY_WEIGHT, str(error)) from None
 
 
-def _matching(name: str, configured: Mapping[str, Strategy]) -> Strategy | None:
+def _matching(name: str, configured: Mapping[str, ResourceStrategy]) -> ResourceStrategy | None:
     """Returns the strategy that is configured for the resource, else for the longest matching prefix."""
     if name in configured:
         return configured[name]

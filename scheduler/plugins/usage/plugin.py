@@ -20,7 +20,7 @@ from scheduler.framework.session import Session
 from scheduler.framework.usage_source import DEFAULT_INTERVAL
 from scheduler.plugins.usage.estimated_load import EstimatedLoad, Weights
 from scheduler.plugins.usage.limits import Pair
-from scheduler.plugins.usage.settings import Settings
+from scheduler.plugins.usage.settings import UsageSettings
 
 BUSY_CPU: Final = "the CPU load of the node exceeds the upper limit."
 BUSY_MEMORY: Final = "the memory load of the node exceeds the upper limit."
@@ -37,7 +37,7 @@ class Usage:
     name: ClassVar[str] = "usage"
 
     def __init__(self, arguments: Arguments) -> None:
-        self._settings = Settings(arguments)
+        self._settings = UsageSettings(arguments)
 
     def open(self, session: Session) -> None:
         self._session = session

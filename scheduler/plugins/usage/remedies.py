@@ -16,7 +16,7 @@ from scheduler.framework.remedies.gates import Gate, GateKind
 from scheduler.framework.remedies.registry import pod_details, remedies
 from scheduler.framework.session import Session
 from scheduler.plugins.usage.plugin import BUSY_CPU, BUSY_MEMORY, Usage
-from scheduler.plugins.usage.settings import Settings
+from scheduler.plugins.usage.settings import UsageSettings
 
 _ALL: Final = 100
 """Per cent: the highest threshold."""
@@ -27,7 +27,7 @@ def loads(session: Session, plugin: Usage, task: Task, job: Job, reasons: set[st
     usage = session.snapshot.usage
     if usage is None or reasons.isdisjoint((BUSY_CPU, BUSY_MEMORY)):
         return
-    settings, known = Settings(session.arguments(Usage.name)), usage.known(session.now)
+    settings, known = UsageSettings(session.arguments(Usage.name)), usage.known(session.now)
     for what, load, most in (("cpu", usage.cpu, settings.max_cpu), ("memory", usage.memory, settings.max_memory)):
         busy = np.flatnonzero(known & (load > most))
         if len(busy):
@@ -44,7 +44,7 @@ def raise_thresholds(evidence: Evidence, plugin: Usage) -> Iterator[Plan]:
     if usage is None:
         return
     rows = evidence.rows[usage.known(evidence.session.now)[evidence.rows]]
-    settings = Settings(evidence.session.arguments("usage"))
+    settings = UsageSettings(evidence.session.arguments("usage"))
     measured = (("cpu", CPU, usage.cpu, settings.max_cpu), ("mem", MEMORY, usage.memory, settings.max_memory))
     adjustments = []
     for key, resource, load, most in measured:

@@ -14,7 +14,7 @@ _UNITS: Final = {CPU: 1.0, MEMORY: 1024.0 * 1024}
 """The unit of a plain number in ``be_cpu`` (milli-cores) and ``be_mem`` (MiB)."""
 
 
-class Settings:
+class UsageSettings:
     """The arguments with Volcano's names and defaults."""
 
     def __init__(self, arguments: Arguments) -> None:

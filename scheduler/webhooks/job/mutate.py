@@ -6,7 +6,7 @@ The object may have any shape: a field of a wrong type is left as it is, and ``v
 from typing import Any, Final
 
 from scheduler.api.names import DEFAULT_QUEUE, DEFAULT_SCHEDULER_NAME, DEFAULT_TASK
-from scheduler.webhooks.contract import ClusterView, Json, Operation, Request, Settings
+from scheduler.webhooks.contract import AdmissionRequest, ClusterView, Json, Operation, WebhookSettings
 
 _MAX_RETRY: Final = 3
 _DNS_ON_HOST_NETWORK: Final = "ClusterFirstWithHostNet"
@@ -15,7 +15,7 @@ _REQUIRE_SVC: Final = frozenset(("tensorflow", "mpi", "pytorch", "ray"))
 _REQUIRE_SSH: Final = frozenset(("mpi",))
 
 
-def mutate(request: Request, cluster: ClusterView, settings: Settings) -> Json:
+def mutate(request: AdmissionRequest, cluster: ClusterView, settings: WebhookSettings) -> Json:
     """Sets the defaults of a new job, and of one whose spec changes.
 
     ``kubectl apply`` of a manifest without the defaults removes them from lists, so an update needs them too.
@@ -25,7 +25,7 @@ def mutate(request: Request, cluster: ClusterView, settings: Settings) -> Json:
     return with_defaults(request.object, settings)
 
 
-def with_defaults(job: Json, settings: Settings) -> Json:
+def with_defaults(job: Json, settings: WebhookSettings) -> Json:
     """Returns a copy of the job with its defaults."""
     spec = job.get("spec")
     if not isinstance(spec, dict):

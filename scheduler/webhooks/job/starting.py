@@ -9,7 +9,7 @@ from typing import Final
 from scheduler.api.batch import JobSpec
 from scheduler.api.job_plugins import argument_problems
 from scheduler.api.start_order import WAITING_PLUGINS, start_problems
-from scheduler.webhooks.contract import Json, Settings
+from scheduler.webhooks.contract import Json, WebhookSettings
 from scheduler.webhooks.decoding import DecodingError
 from scheduler.webhooks.job.decoding import decode_job
 from scheduler.webhooks.job.mutate import with_defaults
@@ -36,7 +36,7 @@ def starting_warnings(spec: Json, *, stored: bool) -> Iterator[str]:
         return  # tasks that only depend on each other are refused
     try:
         raw = {"spec": spec}
-        problems = start_problems(decode_job(raw if stored else with_defaults(raw, Settings())).spec)
+        problems = start_problems(decode_job(raw if stored else with_defaults(raw, WebhookSettings())).spec)
     except (DecodingError, RecursionError):  # other messages say what is malformed
         return
     if problems.refusal and stored:
@@ -44,7 +44,7 @@ def starting_warnings(spec: Json, *, stored: bool) -> Iterator[str]:
     yield from problems.warnings
 
 
-def template_problem(spec: Json, settings: Settings) -> str:
+def template_problem(spec: Json, settings: WebhookSettings) -> str:
     """Why no job with a spec can ever start, or "", as far as its tasks and plugins say. The rest is checked when a job
     is created; resource definitions say that there are tasks."""
     try:

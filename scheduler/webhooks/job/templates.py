@@ -11,7 +11,7 @@ import msgspec
 
 from scheduler.api.batch import TaskSpec
 from scheduler.api.objects import ResourceList, Wire
-from scheduler.webhooks.contract import Json, Settings
+from scheduler.webhooks.contract import Json, WebhookSettings
 from scheduler.webhooks.decoding import DecodingError, decode
 from scheduler.webhooks.job.decoding import decode_job
 from scheduler.webhooks.job.mutate import with_defaults
@@ -76,7 +76,7 @@ def decode_templates(tasks: Sequence[TaskSpec]) -> Templates:
     return templates
 
 
-def template_checks(job: Json, settings: Settings) -> ValidationResult:
+def template_checks(job: Json, settings: WebhookSettings) -> ValidationResult:
     """The template checks of a new job, without the other checks of ``validate``; none if it cannot be decoded."""
     try:
         tasks = decode_job(with_defaults(job, settings)).spec.tasks

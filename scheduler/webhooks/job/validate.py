@@ -6,7 +6,7 @@ from typing import Final
 
 from scheduler.api import batch
 from scheduler.webhooks.cards import name_problems, request_problems
-from scheduler.webhooks.contract import ClusterView, Json, Operation, Request, Settings
+from scheduler.webhooks.contract import AdmissionRequest, ClusterView, Json, Operation, WebhookSettings
 from scheduler.webhooks.decoding import DecodingError
 from scheduler.webhooks.fields import MAX_MESSAGE_LENGTH, join
 from scheduler.webhooks.job.decoding import decode_job, number_problems
@@ -29,7 +29,7 @@ _TOO_MANY_TEMPLATES: Final = (
 )
 
 
-def validate(request: Request, cluster: ClusterView, settings: Settings) -> ValidationResult:
+def validate(request: AdmissionRequest, cluster: ClusterView, settings: WebhookSettings) -> ValidationResult:
     """All problems of a new job, or the first problem of an update."""
     try:
         if request.operation is not Operation.UPDATE:
@@ -50,7 +50,7 @@ def _generated_name(job: Json) -> str:
     return f"{prefix[:_MAX_PREFIX_LENGTH]}xxxxx" if isinstance(prefix, str) and prefix else ""
 
 
-def _validate_creation(raw: Json, name: str, cluster: ClusterView, settings: Settings) -> ValidationResult:
+def _validate_creation(raw: Json, name: str, cluster: ClusterView, settings: WebhookSettings) -> ValidationResult:
     """All problems of a new job. Raises DecodingError."""
     job = decode_job(raw)
     spec = job.spec

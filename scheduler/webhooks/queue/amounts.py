@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from typing import Final
 
 from scheduler.api.objects import ResourceList
-from scheduler.api.quantity import Amount, QuantityError, parse_amount
+from scheduler.api.quantity import ExactAmount, QuantityError, parse_amount
 from scheduler.api.resource import is_native
 from scheduler.api.scheduling import QueueSpec
 from scheduler.webhooks.fields import invalid
 from scheduler.webhooks.names import qualified_name
 
-Amounts = dict[str, Amount]
+Amounts = dict[str, ExactAmount]
 _QUANTITY_SYNTAX: Final = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 _OBJECT_COUNTS: Final = frozenset(
     (
@@ -70,7 +70,7 @@ def _parse_quantities(resources: ResourceList | None, path: str, parsed: Amounts
         yield from _value_problems(name, amount, f"{path}.{name}")
 
 
-def _value_problems(name: str, amount: Amount, path: str) -> Iterator[str]:
+def _value_problems(name: str, amount: ExactAmount, path: str) -> Iterator[str]:
     """Amounts are not negative; those of object counts and of extended resources are integers."""
     if amount.nano < 0:
         yield invalid(path, str(amount), "must be greater than or equal to 0")

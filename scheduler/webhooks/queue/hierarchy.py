@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator
 
 from scheduler.api.names import CPU, MEMORY, ROOT_QUEUE
 from scheduler.api.objects import ResourceList
-from scheduler.api.quantity import Amount, Family, QuantityError, parse_quantity
+from scheduler.api.quantity import ExactAmount, QuantityError, SuffixFamily, parse_quantity
 from scheduler.api.resource import counted, scale_of
 from scheduler.api.scheduling import Queue
-from scheduler.webhooks.contract import ClusterView, Settings
+from scheduler.webhooks.contract import ClusterView, WebhookSettings
 from scheduler.webhooks.queue.amounts import guarantee_of
 
 Amounts = dict[str, int]
@@ -34,7 +34,7 @@ def names_of(queues: Iterable[Queue]) -> str:
     return ", ".join(queue.metadata.name for queue in queues)
 
 
-def parent_problem(queue: Queue, cluster: ClusterView, settings: Settings) -> str:
+def parent_problem(queue: Queue, cluster: ClusterView, settings: WebhookSettings) -> str:
     """Why a queue cannot have its parent, or ""."""
     name, parent = queue.metadata.name, queue.spec.parent
     if parent in ("", ROOT_QUEUE):
@@ -166,8 +166,8 @@ def _amounts(resources: ResourceList | None) -> Amounts:
 
 def _format_amount(resource: str, amount: int) -> str:
     if resource == CPU:
-        return str(Amount(amount * 10**6))
-    return str(Amount(amount * 10**9, Family.BINARY)) if resource == MEMORY else f"{amount:.2f}"
+        return str(ExactAmount(amount * 10**6))
+    return str(ExactAmount(amount * 10**9, SuffixFamily.BINARY)) if resource == MEMORY else f"{amount:.2f}"
 
 
 def _format_amounts(amounts: Amounts) -> str:

@@ -4,10 +4,10 @@ The object may have any shape: a field of a wrong type is left as it is, and ``v
 """
 
 from scheduler.api.names import HIERARCHY, HIERARCHY_WEIGHTS, ROOT_QUEUE
-from scheduler.webhooks.contract import ClusterView, Json, Request, Settings
+from scheduler.webhooks.contract import AdmissionRequest, ClusterView, Json, WebhookSettings
 
 
-def mutate(request: Request, cluster: ClusterView, settings: Settings) -> Json:
+def mutate(request: AdmissionRequest, cluster: ClusterView, settings: WebhookSettings) -> Json:
     """Sets the defaults of a new queue."""
     queue = dict(request.object)
     spec = queue.get("spec") or {}

@@ -8,7 +8,7 @@ from scheduler.api.names import DEFAULT_QUEUE, HIERARCHY, HIERARCHY_WEIGHTS, ROO
 from scheduler.api.queue import CLOSED, CLOSING, OPEN, UNKNOWN
 from scheduler.api.scheduling import Queue
 from scheduler.webhooks.cards import QUOTA_ANNOTATIONS, quota_problems
-from scheduler.webhooks.contract import ClusterView, Json, Operation, Request, Settings
+from scheduler.webhooks.contract import AdmissionRequest, ClusterView, Json, Operation, WebhookSettings
 from scheduler.webhooks.decoding import DecodingError, decode, validator
 from scheduler.webhooks.fields import aggregate, invalid, quote
 from scheduler.webhooks.queue.amounts import amount_problems, equal_amounts, guarantee_of
@@ -19,7 +19,7 @@ _STATES: Final = ("", OPEN, CLOSED, CLOSING, UNKNOWN)
 """The states that a user requests, and those that the controllers write."""
 
 
-def validate(request: Request, cluster: ClusterView, settings: Settings) -> str:
+def validate(request: AdmissionRequest, cluster: ClusterView, settings: WebhookSettings) -> str:
     """The first problem, or ""."""
     if request.operation is Operation.DELETE:
         return _deletion_problem(request.name or _name_of_deleted(request.old), cluster, settings)
@@ -27,7 +27,7 @@ def validate(request: Request, cluster: ClusterView, settings: Settings) -> str:
 
 
 @validator(Queue)
-def _write_problem(queue: Queue, request: Request, cluster: ClusterView, settings: Settings) -> str:
+def _write_problem(queue: Queue, request: AdmissionRequest, cluster: ClusterView, settings: WebhookSettings) -> str:
     old = _old_queue(request)
     # What is invalid in the stored queue must not block other changes, such as those of the controllers.
     stored = frozenset[str]() if old is None else frozenset(_own_problems(old, cluster))
@@ -60,7 +60,7 @@ def _name_of_deleted(old: Json) -> str:
     return name if isinstance(name, str) else ""
 
 
-def _old_queue(request: Request) -> Queue | None:
+def _old_queue(request: AdmissionRequest) -> Queue | None:
     """The queue before the update. None for a new queue, and if the old one cannot be decoded; then everything counts
     as changed."""
     if request.operation is Operation.CREATE:
@@ -127,7 +127,7 @@ def _number(text: str) -> float | None:
     return number if math.isfinite(number) and text.isascii() and text == text.strip() and "_" not in text else None
 
 
-def _deletion_problem(name: str, cluster: ClusterView, settings: Settings) -> str:
+def _deletion_problem(name: str, cluster: ClusterView, settings: WebhookSettings) -> str:
     if name in (DEFAULT_QUEUE, ROOT_QUEUE):
         return f"`{name}` queue can not be deleted"
     if cluster.queue(name) is None:

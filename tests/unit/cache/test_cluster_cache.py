@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.api.decisions import Bind, Decisions, Evict, PodGroupStatusUpdate
-from scheduler.api.job import Condition
+from scheduler.api.job import GroupCondition
 from scheduler.api.kinds import CONFIG_MAP, NODE, POD, POD_GROUP, PRIORITY_CLASS, Kind
 from scheduler.api.names import ASCEND_REAL
 from scheduler.api.snapshot import Snapshot
@@ -243,7 +243,7 @@ def test_changes_of_nodes_in_a_session_do_not_reach_the_cache() -> None:
 def test_an_unchanged_job_is_reused_without_the_records_of_the_last_session() -> None:
     cache = small()
     first = cache.snapshot(0).jobs
-    first["default/a"].new_conditions += (Condition("Unschedulable", "", ""),)
+    first["default/a"].new_conditions += (GroupCondition("Unschedulable", "", ""),)
     first["default/a"].transaction["u"] = (TaskStatus.ALLOCATED, "n1")
     second = cache.snapshot(0).jobs
     assert second["default/a"] is first["default/a"]

@@ -7,7 +7,7 @@ import pytest
 
 from scheduler.api.printable import printable
 from scheduler.cli.layout import width_of, wrapped
-from scheduler.cli.output import Column, Table
+from scheduler.cli.output import Column, RowTable
 from scheduler.cli.text import age, coloured_by_phase, echo
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
@@ -62,24 +62,24 @@ ROW = ("a-name-of-28-characters-long", "cpu: asked 4, most free on one node 1500
 
 
 def test_without_a_terminal_nothing_is_cut_off() -> None:
-    assert Table(COLUMNS).lines([ROW])[1] == f"{ROW[0]}  {ROW[1]}"
+    assert RowTable(COLUMNS).lines([ROW])[1] == f"{ROW[0]}  {ROW[1]}"
 
 
 def test_below_120_columns_a_reason_is_below_its_row() -> None:
-    assert Table(COLUMNS, limit=119).lines([ROW, ("b", "")]) == [
+    assert RowTable(COLUMNS, limit=119).lines([ROW, ("b", "")]) == [
         "Name",
         "a-name-of-28-characters-long",
         "  Reason: cpu: asked 4, most free on one node 1500m",
         "b",
     ]
-    assert Table(COLUMNS, limit=50).lines([ROW])[2:] == [
+    assert RowTable(COLUMNS, limit=50).lines([ROW])[2:] == [
         "  Reason: cpu: asked 4, most free on one node",
         "    1500m",
     ]
 
 
 def test_from_120_columns_on_a_reason_is_in_its_column_and_wraps() -> None:
-    title, *lines = Table(COLUMNS, limit=120).lines([(ROW[0], f"{ROW[1]}, {ROW[1]}, {ROW[1]}")])
+    title, *lines = RowTable(COLUMNS, limit=120).lines([(ROW[0], f"{ROW[1]}, {ROW[1]}, {ROW[1]}")])
 
     assert title == "Name" + " " * 26 + "Reason"
     assert lines == [
@@ -89,23 +89,23 @@ def test_from_120_columns_on_a_reason_is_in_its_column_and_wraps() -> None:
 
 
 def test_a_reason_is_in_no_column_of_less_than_40() -> None:
-    below = Table(COLUMNS, limit=120).lines([("n" * 79, "why " * 30)])
+    below = RowTable(COLUMNS, limit=120).lines([("n" * 79, "why " * 30)])
     assert below[1:3] == ["n" * 79, "  Reason: " + "why " * 26 + "why"]
 
-    beside = Table(COLUMNS, limit=120).lines([("n" * 77, "x" * 200)])
+    beside = RowTable(COLUMNS, limit=120).lines([("n" * 77, "x" * 200)])
     assert beside[1:3] == ["n" * 77 + "  " + "x" * 41, " " * 79 + "x" * 41]
 
 
 def test_columns_that_do_not_fit_continue_on_a_second_line() -> None:
     columns: list[Column[str]] = [Column(title, lambda row: row) for title in ("ALPHA", "BETA", "GAMMA")]
 
-    assert Table(columns, limit=12).lines(["a"]) == ["ALPHA  BETA", "  GAMMA", "a      a", "  a"]
+    assert RowTable(columns, limit=12).lines(["a"]) == ["ALPHA  BETA", "  GAMMA", "a      a", "  a"]
 
 
 def test_gaps_shrink_before_a_row_takes_several_lines() -> None:
     columns: list[Column[tuple[str, str]]] = [COLUMNS[0], Column("Phase", lambda row: row[1])]
 
-    assert Table(columns, limit=12).lines([("short", "why")]) == ["Name   Phase", "short  why"]
+    assert RowTable(columns, limit=12).lines([("short", "why")]) == ["Name   Phase", "short  why"]
 
 
 def test_wide_characters_take_two_columns_and_words_are_broken_only_if_they_must_be() -> None:
@@ -121,7 +121,7 @@ def test_a_list_is_broken_after_its_commas_and_begins_beside_its_title() -> None
 
 
 def test_later_rows_keep_the_widths_of_the_first() -> None:
-    table = Table(COLUMNS)
+    table = RowTable(COLUMNS)
     table.lines([("first", "a")])
 
     assert table.lines([("second", "b")]) == ["second              b"]

@@ -8,17 +8,17 @@ from click.testing import CliRunner, Result
 
 from scheduler.cli.main import main
 from scheduler.cluster.kube.admission.role import CertificateFiles, CertificateSecret, RoleSettings
-from scheduler.webhooks.contract import Settings
+from scheduler.webhooks.contract import WebhookSettings
 from scheduler.webhooks.routes import BINARY_DEFAULT
 
-STARTED: list[tuple[RoleSettings, Settings]] = []
+STARTED: list[tuple[RoleSettings, WebhookSettings]] = []
 URL = "--webhook-url=https://127.0.0.1:8443"
 
 
 class Recorded:
     """A fake of the role."""
 
-    def __init__(self, settings: RoleSettings, rules: Settings, *_: Any) -> None:
+    def __init__(self, settings: RoleSettings, rules: WebhookSettings, *_: Any) -> None:
         STARTED.append((settings, rules))
 
     async def run(self) -> int:
@@ -28,7 +28,7 @@ class Recorded:
 @pytest.fixture(autouse=True)
 def role(monkeypatch: pytest.MonkeyPatch) -> None:
     STARTED.clear()
-    monkeypatch.setattr("scheduler.cluster.kube.admission.role.Admission", Recorded)
+    monkeypatch.setattr("scheduler.cluster.kube.admission.role.AdmissionProcess", Recorded)
     monkeypatch.setattr("scheduler.observability.logs.configure", lambda *_: None)
 
 
@@ -36,7 +36,7 @@ def run(*options: str) -> Result:
     return CliRunner().invoke(main, ["webhooks", *options])
 
 
-def started(*options: str) -> tuple[RoleSettings, Settings]:
+def started(*options: str) -> tuple[RoleSettings, WebhookSettings]:
     result = run(*options)
     assert result.exit_code == 0, result.output
     return STARTED[-1]

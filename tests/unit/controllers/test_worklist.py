@@ -6,7 +6,7 @@ from scheduler.api.scheduling import Queue
 from scheduler.controllers.controller import Controller
 from scheduler.controllers.effects import Delete, Effect, Patch, Plan
 from scheduler.controllers.store import Key
-from scheduler.controllers.worklist import CHANGED_PAUSE, DEFERRABLE_PAUSE, MAX_PAUSE, Item, Worklist
+from scheduler.controllers.worklist import CHANGED_PAUSE, DEFERRABLE_PAUSE, MAX_PAUSE, Item, ReconcileQueue
 
 
 class Recording(Controller):
@@ -33,14 +33,14 @@ class Recording(Controller):
         self.failures.append(error)
 
 
-def taken(worklist: Worklist, now: float = 0.0) -> Item:
+def taken(worklist: ReconcileQueue, now: float = 0.0) -> Item:
     """The item whose turn it is."""
     item = worklist.take(now)
     assert item is not None
     return item
 
 
-def due(worklist: Worklist) -> float:
+def due(worklist: ReconcileQueue) -> float:
     """When the next item is due."""
     moment = worklist.next_due()
     assert moment is not None
@@ -51,9 +51,9 @@ def named(name: str, namespace: str = "") -> Queue:
     return Queue(metadata=ObjectMeta(name=name, namespace=namespace))
 
 
-def worklist_with(*names: str, namespace: str = "") -> tuple[Worklist, Recording]:
+def worklist_with(*names: str, namespace: str = "") -> tuple[ReconcileQueue, Recording]:
     controller = Recording()
-    worklist = Worklist([controller])
+    worklist = ReconcileQueue([controller])
     for name in names:
         worklist.observe(QUEUE, None, named(name, namespace), 0.0)
     return worklist, controller

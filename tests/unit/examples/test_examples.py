@@ -9,7 +9,7 @@ import pytest
 import scheduler.actions
 import scheduler.plugins  # noqa: F401
 from scheduler.api.names import ASCEND_910, DEFAULT_SCHEDULER_NAME
-from scheduler.cluster.memory import Report, read_manifests, simulate
+from scheduler.cluster.memory import SimulationReport, read_manifests, simulate
 from scheduler.framework.configuration_file import parse_configuration
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -17,7 +17,7 @@ CONFIGURATION = EXAMPLES / "scheduler.conf"
 
 
 @cache
-def report() -> Report:
+def report() -> SimulationReport:
     configuration = parse_configuration(CONFIGURATION.read_text(encoding="utf-8"), CONFIGURATION.name)
     assert configuration.warnings == ()
     return simulate(read_manifests([str(EXAMPLES)]), configuration, [DEFAULT_SCHEDULER_NAME])

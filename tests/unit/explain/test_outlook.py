@@ -6,7 +6,7 @@ import pytest
 
 from scheduler.api.kinds import POD_GROUP
 from scheduler.cli.explain_text import lines
-from scheduler.cluster.memory import Kubelet, Simulation
+from scheduler.cluster.memory import KubeletBehaviour, Simulation
 from scheduler.explain import NotFoundError, Outlook, explain
 from scheduler.framework.remedies.gates import GateKind
 from tests.builders import Raw, configuration, group, manifests, node, pod, pods, queue
@@ -228,7 +228,9 @@ def uid_of(raw: Raw) -> str:
 
 
 def test_a_job_of_which_the_first_task_is_placed_says_that_the_next_one_waits() -> None:
-    simulation = Simulation(manifests(node("n1", "4c+8Gi"), ordered()), DEFAULT, ["volcano-py"], kubelet=Kubelet.NONE)
+    simulation = Simulation(
+        manifests(node("n1", "4c+8Gi"), ordered()), DEFAULT, ["volcano-py"], kubelet=KubeletBehaviour.NONE
+    )
     simulation.run()
     it = explain(simulation, "job", "default", "train")
     assert (it.outlook, it.state) == (Outlook.PLACED, f"1 Pods have a node, 1 are needed at once; {WORK_WAITS}")

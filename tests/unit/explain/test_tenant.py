@@ -6,7 +6,7 @@ import pytest
 
 from scheduler.api.kinds import HYPER_NODE, NAMESPACE, NODE, POD, POD_GROUP, QUEUE, VCJOB, VOLUME, Kind
 from scheduler.api.reasons import Shortage
-from scheduler.explain.explanation import Change, Explanation, NodeGroup, Outlook, QueuePosition, Ranking
+from scheduler.explain.explanation import Change, Explanation, Outlook, QueuePosition, Ranking, RefusingNodes
 from scheduler.explain.tenant import HiddenNames, for_tenant, hidden_names
 from scheduler.framework.remedies.gates import Gate, GateKind
 
@@ -85,7 +85,7 @@ def test_every_part_of_an_explanation_is_without_names_of_others(hidden: HiddenN
         queue="gold",
         queue_position=QueuePosition("gold", 3, 4, ("other-team/eval", "other-team/is")),
         gates=[Gate(GateKind.QUOTA, "queue silver has it", "capacity", (Shortage("cpu", 2, 3, 4, "Queue", "silver"),))],
-        nodes=[NodeGroup(("node-2",), ("Insufficient cpu",))],
+        nodes=[RefusingNodes(("node-2",), ("Insufficient cpu",))],
         ranking=Ranking("research/train-0", 1, ()),
         changes=[Change(("queue",), "let other-team/eval go")],
         searched=True,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scheduler.api.memory import Memory
 from scheduler.api.node import NodeFacts, Nodes, Rows
 from scheduler.api.objects import Node, ObjectMeta
-from scheduler.framework.node_values import NodeReading, NodeValues, Source, node_values
+from scheduler.framework.node_values import NodeReading, NodeValues, ObjectsByNode, node_values
 from tests.examples import examples
 
 PREFIX = "info-"
@@ -34,7 +34,7 @@ class Reader:
             self.read.append(node.metadata.name)
             return f"{node.metadata.name}={text}{constant}"
 
-        reading = NodeReading("texts", lambda: with_chips(table), [Source(texts, PREFIX)], make, (constant,))
+        reading = NodeReading("texts", lambda: with_chips(table), [ObjectsByNode(texts, PREFIX)], make, (constant,))
         return node_values(self.memory, table, reading)
 
 

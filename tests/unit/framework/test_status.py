@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.api.job import Condition
+from scheduler.api.job import GroupCondition
 from scheduler.api.kinds import NODE, POD, POD_GROUP, QUEUE
 from scheduler.api.queue import ancestors
 from scheduler.cluster.kube.scheduler.status_throttle import StatusThrottle
@@ -42,7 +42,7 @@ def test_phase_of_a_group(members: list[Raw], minimum: int, phase: str, unschedu
     world = World(node("n", "9c"), group("a", minimum=minimum, phase=phase), made)
     job = world.session(configuration([])).jobs["default/a"]
     if unschedulable:
-        job.new_conditions += (Condition("Unschedulable", "NotEnoughResources", ""),)
+        job.new_conditions += (GroupCondition("Unschedulable", "NotEnoughResources", ""),)
     assert group_phase(job) == expected
 
 
@@ -64,7 +64,7 @@ def test_a_group_whose_tasks_start_one_after_another_runs_while_the_next_ones_wa
     raw["metadata"]["annotations"] = {"volcano-py/ordered-tasks": waiting}
     raw["status"] |= counts
     job = World(node("n", "9c"), raw, made).session(configuration([])).jobs["default/a"]
-    job.new_conditions += (Condition("Unschedulable", "NotEnoughResources", ""),)
+    job.new_conditions += (GroupCondition("Unschedulable", "NotEnoughResources", ""),)
     assert group_phase(job) == expected
 
 
@@ -178,7 +178,7 @@ def test_a_running_group_that_this_session_finds_unschedulable_keeps_the_conditi
     waited["status"]["conditions"] = [STUCK]
     world = World(node("n", "9c"), waited, [pod(f"p{i}", "1c", "a", **BOUND) for i in range(2)])
     session = world.session(configuration([]))
-    session.jobs["default/a"].new_conditions += (Condition("Unschedulable", STUCK["reason"], STUCK["message"]),)
+    session.jobs["default/a"].new_conditions += (GroupCondition("Unschedulable", STUCK["reason"], STUCK["message"]),)
     close_session(session)
     assert not session.decisions.pod_groups
 

@@ -15,7 +15,7 @@ from scheduler.observability.addresses import AddressError, parse_address
 from scheduler.observability.logs import level_of, without_secrets
 from scheduler.observability.metrics import Metrics
 from scheduler.observability.role_metrics import exponential_buckets
-from scheduler.observability.server import Server
+from scheduler.observability.server import EndpointServer
 from scheduler.observability.waiting_figures import REASON_CLASSES
 from tests.builders import World, configuration, group, node, pods, queue
 from tests.unit.plugins.capacity_card.cards import CONFIGURATION as CARD_QUOTA
@@ -85,9 +85,9 @@ def test_health_and_metrics_are_served_on_one_address_or_two(separate: bool) -> 
     async def scenario() -> None:
         problems = [""]
         health = "127.0.0.1:0"
-        server = Server(Metrics(), lambda: problems[0], metrics_address="127.0.0.1:0", health_address=health)
+        server = EndpointServer(Metrics(), lambda: problems[0], metrics_address="127.0.0.1:0", health_address=health)
         if not separate:
-            server = Server(Metrics(), lambda: problems[0], health_address=health)
+            server = EndpointServer(Metrics(), lambda: problems[0], health_address=health)
         await server.start()
         try:
             async with aiohttp.ClientSession() as session:
@@ -112,7 +112,7 @@ def test_health_and_metrics_are_served_on_one_address_or_two(separate: bool) -> 
 def test_metrics_are_served_as_openmetrics_and_compressed_to_those_who_ask_for_it() -> None:
     async def scenario() -> None:
         metrics = Metrics()
-        server = Server(metrics, lambda: "", metrics_address="127.0.0.1:0")
+        server = EndpointServer(metrics, lambda: "", metrics_address="127.0.0.1:0")
         await server.start()
         accept = {"Accept": "application/openmetrics-text; version=1.0.0", "Accept-Encoding": "gzip"}
         url = f"http://127.0.0.1:{server.ports['/metrics']}/metrics"
@@ -241,8 +241,8 @@ def test_a_role_requests_its_lists_before_it_loads_a_web_server() -> None:
     code = (
         "import sys, scheduler.cli.scheduler, scheduler.cluster.kube.watch.lists_ahead\n"
         "import scheduler.cluster.kube.process.settings, scheduler.observability.role_metrics\n"
-        "from scheduler.cli.flags import Address\n"
-        "Address().convert(':8080', None, None)\n"
+        "from scheduler.cli.flags import ListenAddress\n"
+        "ListenAddress().convert(':8080', None, None)\n"
         "print('aiohttp' in sys.modules, 'numpy' in sys.modules)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

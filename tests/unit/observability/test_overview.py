@@ -10,11 +10,11 @@ from scheduler.observability.overview import (
     Amount,
     NodeRow,
     Overview,
+    OverviewView,
     QueueRow,
     Rights,
     RunningRow,
     Summary,
-    View,
     WaitingRow,
     changes,
     view,
@@ -124,8 +124,8 @@ def test_the_summary_counts_what_the_viewer_may_see() -> None:
 
 
 # --- changes ----------------------------------------------------------------------------------------------------------
-def shown(*queues: QueueRow, at: float = 1.0, **sections: Any) -> View:
-    return View(at, {row.name: row for row in queues}, **sections)
+def shown(*queues: QueueRow, at: float = 1.0, **sections: Any) -> OverviewView:
+    return OverviewView(at, {row.name: row for row in queues}, **sections)
 
 
 def test_the_first_message_has_every_section() -> None:

@@ -13,7 +13,7 @@ from scheduler.playground.families import FAMILIES as SIMULATED
 from scheduler.playground.kubelet import ready_conditions
 from scheduler.playground.node import new_machines, node_manifest
 from scheduler.plugins.ascend.families import FAMILIES
-from scheduler.plugins.ascend.family import Family
+from scheduler.plugins.ascend.family import ChipFamily
 from tests.builders import NAME, Raw, group, manifests, pod
 
 CONFIGURATION: Final = """
@@ -23,7 +23,7 @@ tiers:
 """
 
 
-def job(family: Family, resource: str) -> list[Raw]:
+def job(family: ChipFamily, resource: str) -> list[Raw]:
     """One Pod that requests as few chips as the family allows, with what chooses the family."""
     chips = family.chips if family.super_pods else min(family.sizes)
     traits = {trait: values[0].replace("*", "") for trait, values in (family.traits or {}).items() if values[0]}

@@ -1,6 +1,6 @@
 """resourcequota: admits PodGroups that fit the namespace's ResourceQuotas."""
 
-from scheduler.cluster.memory.quotas import ResourceQuotas
+from scheduler.cluster.memory.quotas import NamespaceQuotas
 from tests.builders import Raw, World, configuration, group, node, pod, pods
 
 CONF = configuration(["resourcequota"], actions="enqueue")
@@ -68,7 +68,7 @@ def test_a_simulated_quota_counts_the_requests_of_pods_that_have_not_finished() 
         *(node("n1"), quota(cpu="4", pods="9"), group("a"), pods("a", 2, "1500mc", "a")),
         pod("done", "1c", phase="Succeeded", on="n1"),
     )
-    quotas = ResourceQuotas(world.cluster.server)
+    quotas = NamespaceQuotas(world.cluster.server)
     assert quotas.sync()
     assert world.get("ResourceQuota", "rq")["status"]["used"] == {"cpu": "3", "pods": "2"}
     assert not quotas.sync(), "it is up to date"

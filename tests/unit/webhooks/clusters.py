@@ -8,10 +8,10 @@ import msgspec
 from scheduler.api.kinds import QUEUE, Kind
 from scheduler.api.objects import Namespace
 from scheduler.api.scheduling import Queue
-from scheduler.webhooks.contract import Json, Operation, Request, Settings
+from scheduler.webhooks.contract import AdmissionRequest, Json, Operation, WebhookSettings
 from scheduler.webhooks.routes import Decision, admit, routes
 
-VOLCANO = Settings(scheduler_names=("volcano",))
+VOLCANO = WebhookSettings(scheduler_names=("volcano",))
 ALL = frozenset(routes())
 
 
@@ -42,23 +42,29 @@ def queue(name: str, annotations: dict[str, str] | None = None, state: str = "Op
 
 
 def created(
-    kind: Kind, obj: Json, cluster: Cluster | None = None, settings: Settings = VOLCANO, namespace: str = "default"
+    kind: Kind,
+    obj: Json,
+    cluster: Cluster | None = None,
+    settings: WebhookSettings = VOLCANO,
+    namespace: str = "default",
 ) -> Decision:
     """The admission of a create request, with all webhooks enabled."""
     metadata = obj.get("metadata")
     name = metadata.get("name") if isinstance(metadata, dict) else None
-    request = Request(
+    request = AdmissionRequest(
         Operation.CREATE, kind, namespace if kind.namespaced else "", name if isinstance(name, str) else "", obj
     )
     return admit(request, cluster or Cluster(), settings, ALL)
 
 
-def changed(kind: Kind, old: Json, new: Json, cluster: Cluster | None = None, settings: Settings = VOLCANO) -> str:
+def changed(
+    kind: Kind, old: Json, new: Json, cluster: Cluster | None = None, settings: WebhookSettings = VOLCANO
+) -> str:
     """The refusal of an update, or ""."""
-    request = Request(Operation.UPDATE, kind, "", old["metadata"]["name"], new, old)
+    request = AdmissionRequest(Operation.UPDATE, kind, "", old["metadata"]["name"], new, old)
     return admit(request, cluster or Cluster(), settings, ALL).refusal
 
 
-def deleted(name: str, cluster: Cluster, settings: Settings = VOLCANO) -> str:
+def deleted(name: str, cluster: Cluster, settings: WebhookSettings = VOLCANO) -> str:
     """The refusal of a queue's deletion, or ""."""
-    return admit(Request(Operation.DELETE, QUEUE, "", name, {}), cluster, settings, ALL).refusal
+    return admit(AdmissionRequest(Operation.DELETE, QUEUE, "", name, {}), cluster, settings, ALL).refusal

@@ -7,7 +7,7 @@ import pytest
 
 from scheduler.api.kinds import ACJOB
 from scheduler.webhooks.ascendjob import validate
-from scheduler.webhooks.contract import Operation, Request, Settings
+from scheduler.webhooks.contract import AdmissionRequest, Operation, WebhookSettings
 from scheduler.webhooks.routes import admit
 from scheduler.webhooks.validation_result import ValidationResult
 from tests.unit.controllers.acjob.jobs import acjob, role
@@ -18,8 +18,8 @@ VALID = acjob({"Master": role(), "Worker": role(3)}, run_policy={"schedulingPoli
 
 def refusal(new: dict[str, Any], old: dict[str, Any] | None = None) -> str:
     operation = Operation.CREATE if old is None else Operation.UPDATE
-    request = Request(operation, ACJOB, "default", "train", new, old or {})
-    return admit(request, Cluster(queue("default")), Settings(), ["/ascendjobs/validate"]).refusal
+    request = AdmissionRequest(operation, ACJOB, "default", "train", new, old or {})
+    return admit(request, Cluster(queue("default")), WebhookSettings(), ["/ascendjobs/validate"]).refusal
 
 
 def scheduled(**policy: Any) -> dict[str, Any]:
@@ -38,8 +38,8 @@ def test_a_valid_job_is_admitted() -> None:
 def test_the_api_server_validates_the_templates_of_the_roles_with_the_restart_policy_that_pods_get() -> None:
     master = role(restartPolicy="ExitCode") | {"restartPolicy": "ExitCode"}
     job = acjob({"Master": master, "Worker": role(3)})
-    request = Request(Operation.CREATE, ACJOB, "default", "train", job, {})
-    found = validate(request, Cluster(), Settings())
+    request = AdmissionRequest(Operation.CREATE, ACJOB, "default", "train", job, {})
+    found = validate(request, Cluster(), WebhookSettings())
     assert isinstance(found, ValidationResult)
     assert [json.loads(template)["spec"]["restartPolicy"] for template in found.templates] == ["Never"]
     missing = "template.spec.containers[0].image: Required value. "

@@ -7,11 +7,11 @@ from msgspec.structs import replace
 
 from scheduler.api.kinds import ACJOB, CRON_JOB, POD, POD_GROUP, QUEUE, VCJOB, Kind
 from scheduler.webhooks import mistakes
-from scheduler.webhooks.contract import Json, Operation, Request, Settings
+from scheduler.webhooks.contract import AdmissionRequest, Json, Operation, WebhookSettings
 from scheduler.webhooks.mistakes import MAX_LENGTH, MAX_WARNINGS, warnings_of
 from tests.unit.webhooks.clusters import Cluster, queue
 
-OURS = Settings(scheduler_names=("volcano-py",))
+OURS = WebhookSettings(scheduler_names=("volcano-py",))
 CLUSTER = Cluster(
     queue("research", {"volcano.sh/card.quota": '{"NVIDIA-H200": 8}'}, capability={"example.com/fpga": 4})
 )
@@ -30,7 +30,7 @@ def job(*names: str, **spec: Any) -> Json:
 
 def warned(kind: Kind, obj: Json, old: Json | None = None) -> list[str]:
     operation = Operation.UPDATE if old else Operation.CREATE
-    return warnings_of(Request(operation, kind, "default", "x", obj, old or {}), CLUSTER, OURS)
+    return warnings_of(AdmissionRequest(operation, kind, "default", "x", obj, old or {}), CLUSTER, OURS)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_an_update_is_warned_of_only_if_it_changes_the_spec_or_annotations() -> 
     labelled = {**wrong, "metadata": {"name": "train", "labels": {"a": "b"}}}
     assert warned(VCJOB, labelled, wrong) == []
     assert warned(VCJOB, job("nvidia.com/gpuu"), job())
-    assert warnings_of(Request(Operation.DELETE, QUEUE, "", "q", {}, queue("q")), CLUSTER, OURS) == []
+    assert warnings_of(AdmissionRequest(Operation.DELETE, QUEUE, "", "q", {}, queue("q")), CLUSTER, OURS) == []
 
 
 def test_one_object_causes_few_short_warnings_without_control_characters() -> None:
@@ -157,5 +157,5 @@ def test_objects_of_any_shape_are_accepted(value: object) -> None:
 
 def test_names_of_several_schedulers_are_all_known() -> None:
     several = replace(OURS, scheduler_names=("volcano", "volcano-py"))
-    request = Request(Operation.CREATE, VCJOB, "default", "x", job(schedulerName="volcano"))
+    request = AdmissionRequest(Operation.CREATE, VCJOB, "default", "x", job(schedulerName="volcano"))
     assert warnings_of(request, CLUSTER, several) == []

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from scheduler.api.kinds import CRON_JOB, HYPER_NODE, JOB_FLOW, POD, POD_GROUP, QUEUE, VCJOB, Kind
 from scheduler.webhooks.configurations import ServiceReference, collection_of, configuration, name_of
-from scheduler.webhooks.contract import Operation, Request
+from scheduler.webhooks.contract import AdmissionRequest, Operation
 from scheduler.webhooks.routes import BINARY_DEFAULT, admit, routes
 from tests.examples import examples
 from tests.unit.webhooks.clusters import ALL, VOLCANO, Cluster, queue
@@ -36,7 +36,7 @@ def test_an_object_of_any_shape_is_allowed_or_refused(kind: Kind, operation: Ope
     body = {"metadata": obj, "spec": obj} if not isinstance(obj, dict) else obj
     before = {"metadata": old, "spec": old} if not isinstance(old, dict) else old
     sent = json.dumps(body)
-    decision = admit(Request(operation, kind, "default", "x", body, before), Cluster(queue("x")), VOLCANO, ALL)
+    decision = admit(AdmissionRequest(operation, kind, "default", "x", body, before), Cluster(queue("x")), VOLCANO, ALL)
     assert isinstance(decision.refusal, str)
     assert json.dumps(body) == sent
 
@@ -45,12 +45,12 @@ def test_an_object_that_is_nested_too_deeply_is_refused() -> None:
     obj: dict[str, Any] = {}
     for _ in range(100_000):
         obj = {"spec": obj}
-    request = Request(Operation.CREATE, JOB_FLOW, "default", "x", {"metadata": {"name": "x"}, "spec": obj})
+    request = AdmissionRequest(Operation.CREATE, JOB_FLOW, "default", "x", {"metadata": {"name": "x"}, "spec": obj})
     assert admit(request, Cluster(), VOLCANO, ALL).refusal == "the object is nested too deeply"
 
 
 def test_only_enabled_webhooks_are_called() -> None:
-    request = Request(Operation.CREATE, QUEUE, "", "q", {"metadata": {"name": "q"}, "spec": {"parent": "q"}})
+    request = AdmissionRequest(Operation.CREATE, QUEUE, "", "q", {"metadata": {"name": "q"}, "spec": {"parent": "q"}})
     assert admit(request, Cluster(), VOLCANO, ()).object == request.object
     decision = admit(request, Cluster(), VOLCANO, {"/queues/mutate"})
     assert (decision.refusal, decision.object["spec"]["weight"]) == ("", 1)

@@ -14,7 +14,7 @@ import structlog
 from scheduler.cluster.decoding import DECODE_ERRORS
 from scheduler.cluster.kube.transport.client import JSON, JSON_PATCH, ApiClient
 from scheduler.cluster.kube.transport.errors import ApiError, TransportError
-from scheduler.cluster.kube.transport.ratelimit import Priority
+from scheduler.cluster.kube.transport.ratelimit import CallPriority
 from scheduler.observability.admission_metrics import AdmissionMetrics
 from scheduler.webhooks.configurations import collection_of, configuration, kind_of, name_of
 from scheduler.webhooks.contract import Json
@@ -61,7 +61,7 @@ class BundleInjector:
     async def _ensure_one(self, route: Route, bundle: str) -> str:
         path = f"{collection_of(route)}/{name_of(route)}"
         try:
-            body = await self._client.request("GET", path, priority=Priority.CONTROL)
+            body = await self._client.request("GET", path, priority=CallPriority.CONTROL)
         except ApiError as error:
             if error.status != 404:
                 raise
@@ -91,7 +91,7 @@ class BundleInjector:
         content_type = JSON_PATCH if method == "PATCH" else JSON
         try:
             await self._client.request(
-                method, path, body=_encode(body), content_type=content_type, priority=Priority.CONTROL
+                method, path, body=_encode(body), content_type=content_type, priority=CallPriority.CONTROL
             )
         except (ApiError, TransportError):
             self._metrics.bundle_writes.labels("error").inc()

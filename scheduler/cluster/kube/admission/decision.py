@@ -13,7 +13,7 @@ import msgspec
 
 from scheduler.cluster.kube.admission.cluster_view import DecisionView
 from scheduler.cluster.kube.admission.review import allowed, read_review
-from scheduler.webhooks.contract import Json, Request, Settings
+from scheduler.webhooks.contract import AdmissionRequest, Json, WebhookSettings
 from scheduler.webhooks.fields import truncated
 from scheduler.webhooks.mistakes import warnings_of
 from scheduler.webhooks.routes import Route
@@ -40,7 +40,7 @@ class Result(StrEnum):
     """The client disconnected."""
 
 
-class Outcome(msgspec.Struct, frozen=True, tag=True):
+class ReviewOutcome(msgspec.Struct, frozen=True, tag=True):
     """The decision on a review, and its fields in the log."""
 
     uid: str
@@ -61,7 +61,7 @@ class Outcome(msgspec.Struct, frozen=True, tag=True):
     traceback: str = ""
 
 
-def decide(route: Route, body: bytes, view: DecisionView, settings: Settings) -> Outcome:
+def decide(route: Route, body: bytes, view: DecisionView, settings: WebhookSettings) -> ReviewOutcome:
     """Decodes the review, calls the function of the path, and encodes the patch. Raises ReviewError and MemoryError."""
     review = read_review(body, route)
     request = review.request
@@ -81,7 +81,7 @@ def decide(route: Route, body: bytes, view: DecisionView, settings: Settings) ->
         result = Result.ERROR
         refusal = f"{route.path} failed on {request.kind.name} {request.name}: {type(error).__name__}: {error}"
         trace = traceback.format_exc(limit=-20)
-    return Outcome(
+    return ReviewOutcome(
         review.uid,
         str(request.operation),
         request.namespace[:MAX_LOGGED_NAME],
@@ -96,7 +96,9 @@ def decide(route: Route, body: bytes, view: DecisionView, settings: Settings) ->
     )
 
 
-def _call(route: Route, request: Request, view: DecisionView, settings: Settings) -> tuple[Json, ValidationResult]:
+def _call(
+    route: Route, request: AdmissionRequest, view: DecisionView, settings: WebhookSettings
+) -> tuple[Json, ValidationResult]:
     """The object to store, and the result of validation."""
     if route.mutate:
         return route.mutate(request, view, settings), ValidationResult()

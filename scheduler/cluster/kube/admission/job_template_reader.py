@@ -15,7 +15,7 @@ from scheduler.api.kinds import JOB_TEMPLATE
 from scheduler.cluster.decoding import DECODE_ERRORS
 from scheduler.cluster.kube.transport.client import METADATA_LIST, ApiClient
 from scheduler.cluster.kube.transport.errors import ApiError, TransportError
-from scheduler.cluster.kube.transport.ratelimit import Priority
+from scheduler.cluster.kube.transport.ratelimit import CallPriority
 from scheduler.cluster.kube.watch.pages import Headed, Page
 
 PAGE_SIZE: Final = 500
@@ -42,7 +42,7 @@ class JobTemplateReader:
                         "GET",
                         JOB_TEMPLATE.path_in(namespace),
                         params=params,
-                        priority=Priority.READ,
+                        priority=CallPriority.READ,
                         accept=METADATA_LIST,
                     )
                     page = _decode(body)

@@ -6,15 +6,15 @@ import msgspec
 
 from scheduler.api.objects import Namespace
 from scheduler.api.scheduling import Queue
-from scheduler.cluster.kube.admission.decision import Outcome
-from scheduler.webhooks.contract import Settings
+from scheduler.cluster.kube.admission.decision import ReviewOutcome
+from scheduler.webhooks.contract import WebhookSettings
 
 LENGTH_BYTES: Final = 4
 """Size of the length field; big-endian."""
 
 
 # --- to the worker process ---
-class Changes(msgspec.Struct, tag=True):
+class ObjectChanges(msgspec.Struct, tag=True):
     """The created and updated objects of the cluster, and kind and name of the deleted ones."""
 
     queues: list[Queue] = []
@@ -25,7 +25,7 @@ class Changes(msgspec.Struct, tag=True):
 class SettingsChange(msgspec.Struct, tag=True):
     """The settings for the following reviews."""
 
-    settings: Settings
+    settings: WebhookSettings
 
 
 class Review(msgspec.Struct, tag=True):
@@ -52,5 +52,5 @@ class OutOfMemory(msgspec.Struct, tag=True):
 
 
 encode: Final = msgspec.msgpack.Encoder().encode
-decode_message: Final = msgspec.msgpack.Decoder(Changes | SettingsChange | Review).decode
-decode_reply: Final = msgspec.msgpack.Decoder(Outcome | InvalidReview | OutOfMemory).decode
+decode_message: Final = msgspec.msgpack.Decoder(ObjectChanges | SettingsChange | Review).decode
+decode_reply: Final = msgspec.msgpack.Decoder(ReviewOutcome | InvalidReview | OutOfMemory).decode

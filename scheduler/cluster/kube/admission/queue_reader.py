@@ -11,7 +11,7 @@ from scheduler.api.scheduling import Queue
 from scheduler.cluster.decoding import DECODE_ERRORS
 from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.errors import ApiError, TransportError
-from scheduler.cluster.kube.transport.ratelimit import Priority
+from scheduler.cluster.kube.transport.ratelimit import CallPriority
 from scheduler.observability.admission_metrics import AdmissionMetrics
 from scheduler.webhooks.names import dns_subdomain
 
@@ -35,7 +35,7 @@ class QueueReader:
             return None
         try:
             async with asyncio.timeout(seconds):
-                body = await self._client.request("GET", object_path(QUEUE, "", name), priority=Priority.READ)
+                body = await self._client.request("GET", object_path(QUEUE, "", name), priority=CallPriority.READ)
             queue = msgspec.json.decode(body, type=Queue)
         except (ApiError, TransportError, TimeoutError, *DECODE_ERRORS) as error:
             absent = isinstance(error, ApiError) and error.status == 404

@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from scheduler.api.objects import Wire
-from scheduler.webhooks.contract import Json, Operation, Request
+from scheduler.webhooks.contract import AdmissionRequest, Json, Operation
 from scheduler.webhooks.routes import Route
 
 API_VERSION: Final = "admission.k8s.io/v1"
@@ -51,7 +51,7 @@ class DecodedReview(msgspec.Struct, frozen=True):
     """A review's uid, and the request in it."""
 
     uid: str
-    request: Request
+    request: AdmissionRequest
 
 
 def read_review(body: bytes, route: Route) -> DecodedReview:
@@ -68,7 +68,7 @@ def read_review(body: bytes, route: Route) -> DecodedReview:
         raise ReviewError(f"{route.path} is about {route.kind}, not {named[:128]}")
     if wire.operation not in route.operations:
         raise ReviewError(f"{route.path} is not about {wire.operation[:64]}")
-    request = Request(
+    request = AdmissionRequest(
         Operation(wire.operation),
         route.kind,
         wire.namespace,

@@ -10,15 +10,15 @@ from msgspec.structs import replace
 
 from scheduler.api.scheduling import Queue
 from scheduler.cluster.kube.admission.cluster_view import DecisionView, WatchedView
-from scheduler.cluster.kube.admission.decision import Outcome, Result, decide
+from scheduler.cluster.kube.admission.decision import Result, ReviewOutcome, decide
 from scheduler.cluster.kube.admission.job_template_reader import JobTemplateReader
 from scheduler.cluster.kube.admission.queue_reader import QueueReader
 from scheduler.cluster.kube.admission.review import DENIED, FAILED, ReviewError, allowed, refused
-from scheduler.cluster.kube.admission.review_queue import BusyError, ReviewQueue, is_small
+from scheduler.cluster.kube.admission.review_queue import QueueFullError, ReviewQueue, is_small
 from scheduler.cluster.kube.admission.templates import NotValidatedError, TemplateValidator
 from scheduler.cluster.kube.admission.worker_process import WorkerError
 from scheduler.observability.admission_metrics import AdmissionMetrics
-from scheduler.webhooks.contract import Settings
+from scheduler.webhooks.contract import WebhookSettings
 from scheduler.webhooks.jobflow import missing_templates
 from scheduler.webhooks.routes import Route
 
@@ -40,7 +40,7 @@ class ReviewHandler:
         self,
         view: WatchedView,
         reader: QueueReader,
-        settings: Callable[[], Settings],
+        settings: Callable[[], WebhookSettings],
         metrics: AdmissionMetrics,
         review_queue: ReviewQueue,
         templates: TemplateValidator,
@@ -69,7 +69,7 @@ class ReviewHandler:
         except ReviewError:
             result = Result.MALFORMED
             raise
-        except BusyError:
+        except QueueFullError:
             result = Result.BUSY
             raise
         except WorkerError:
@@ -82,7 +82,7 @@ class ReviewHandler:
             self._metrics.requests.labels(route.path, result).inc()
             self._metrics.seconds.labels(route.path).observe(time.perf_counter() - started)
 
-    async def _decide_and_validate(self, route: Route, body: bytes, end: float) -> Outcome:
+    async def _decide_and_validate(self, route: Route, body: bytes, end: float) -> ReviewOutcome:
         outcome = await self._decide_with_missing_queues(route, body)
         if outcome.validation.templates and not outcome.traceback:
             outcome = await self._validate_templates(outcome, max(0.0, end - time.perf_counter()))
@@ -95,7 +95,7 @@ class ReviewHandler:
             log.info("refused", operation=outcome.operation, reason=outcome.refusal[:1024], **where)
         return outcome
 
-    async def _decide_with_missing_queues(self, route: Route, body: bytes) -> Outcome:
+    async def _decide_with_missing_queues(self, route: Route, body: bytes) -> ReviewOutcome:
         """Decides, and repeats a refusing decision with the missing queues that exist."""
         settings, known = self._settings(), dict[str, Queue]()
         outcome = await self._decide(route, body, known, settings)
@@ -111,7 +111,7 @@ class ReviewHandler:
             outcome = await self._decide(route, body, known, settings)
         return outcome
 
-    async def _validate_templates(self, outcome: Outcome, seconds: float) -> Outcome:
+    async def _validate_templates(self, outcome: ReviewOutcome, seconds: float) -> ReviewOutcome:
         """Adds the problems of the Pod templates to the outcome. Raises NotValidatedError when the object has no known
         problem and not all templates could be validated."""
         validation = outcome.validation
@@ -126,13 +126,15 @@ class ReviewHandler:
             return outcome
         return replace(outcome, result=Result.DENIED, answer=b"", refusal=f"{refusal} {unvalidated}".strip())
 
-    async def _warn_of_missing_templates(self, outcome: Outcome, seconds: float) -> Outcome:
+    async def _warn_of_missing_templates(self, outcome: ReviewOutcome, seconds: float) -> ReviewOutcome:
         """Adds warnings about JobTemplates that do not exist to the answer; none if that is not known in time."""
         existing = await self._job_templates.read(outcome.namespace, min(seconds, READ_SECONDS))
         missing = [] if existing is None else missing_templates(outcome.validation.job_templates, existing)
         return replace(outcome, answer=allowed(outcome.uid, warnings=[*outcome.warnings, *missing]))
 
-    async def _decide(self, route: Route, body: bytes, known: Mapping[str, Queue], settings: Settings) -> Outcome:
+    async def _decide(
+        self, route: Route, body: bytes, known: Mapping[str, Queue], settings: WebhookSettings
+    ) -> ReviewOutcome:
         if is_small(body):
             return decide(route, body, DecisionView(self._view, known), settings)
         return await self._review_queue.decide(route.path, body, known.values(), settings)

@@ -16,11 +16,11 @@ import structlog
 
 from scheduler.api.scheduling import Queue
 from scheduler.cluster.kube.admission.cluster_view import WatchedView
-from scheduler.cluster.kube.admission.decision import Outcome
+from scheduler.cluster.kube.admission.decision import ReviewOutcome
 from scheduler.cluster.kube.admission.review import ReviewError
 from scheduler.cluster.kube.admission.worker_process import COMMAND, WorkerError, WorkerProcess
 from scheduler.cluster.kube.process.waiting import cancel
-from scheduler.webhooks.contract import Settings
+from scheduler.webhooks.contract import WebhookSettings
 
 MAX_INLINE_BYTES: Final = 32 * 1024
 """Bytes of a review that is decided on the event loop."""
@@ -40,7 +40,7 @@ def is_small(body: bytes) -> bool:
     return len(body) <= MAX_INLINE_BYTES and body.count(b"{") <= MAX_INLINE_OBJECTS
 
 
-class BusyError(Exception):
+class QueueFullError(Exception):
     """The queue is full."""
 
 
@@ -50,11 +50,11 @@ class _QueuedReview:
 
     size: int
     number: int
-    done: asyncio.Future[Outcome]
+    done: asyncio.Future[ReviewOutcome]
     path: str
     body: bytes
     read: list[Queue]
-    settings: Settings
+    settings: WebhookSettings
 
 
 class ReviewQueue:
@@ -82,12 +82,12 @@ class ReviewQueue:
         self.deciding = False
         """Whether the worker process is deciding on a review."""
 
-    async def decide(self, path: str, body: bytes, read: Iterable[Queue], settings: Settings) -> Outcome:
+    async def decide(self, path: str, body: bytes, read: Iterable[Queue], settings: WebhookSettings) -> ReviewOutcome:
         """Decides on a review in the worker process. Raises ReviewError, BusyError and WorkerError."""
         if len(self._queued) >= self._max_queued:
-            raise BusyError(f"{self._max_queued} large reviews wait already")
+            raise QueueFullError(f"{self._max_queued} large reviews wait already")
         loop = asyncio.get_running_loop()
-        done: asyncio.Future[Outcome] = loop.create_future()
+        done: asyncio.Future[ReviewOutcome] = loop.create_future()
         queued = _QueuedReview(len(body), next(self._number), done, path, body, list(read), settings)
         heapq.heappush(self._queued, queued)
         self._arrived.set()
@@ -121,7 +121,7 @@ class ReviewQueue:
             del queued  # frees its body before the wait for the next review
 
     async def _complete(self, queued: _QueuedReview) -> None:
-        outcome: Outcome | Exception
+        outcome: ReviewOutcome | Exception
         try:
             outcome = await self._decide(queued)
         except asyncio.CancelledError:
@@ -140,7 +140,7 @@ class ReviewQueue:
         else:
             queued.done.set_result(outcome)
 
-    async def _decide(self, queued: _QueuedReview) -> Outcome:
+    async def _decide(self, queued: _QueuedReview) -> ReviewOutcome:
         if self.worker is not None and self.worker.exited:
             await self._stop_worker()
         if self.worker is None:

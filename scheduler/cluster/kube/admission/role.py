@@ -30,11 +30,11 @@ from scheduler.cluster.kube.serving.certificate_sources import CertificateSource
 from scheduler.cluster.kube.serving.tls import ServingContext
 from scheduler.cluster.kube.transport.backoff import Backoff
 from scheduler.cluster.kube.transport.credentials import Credentials
-from scheduler.cluster.kube.transport.sources import Source
+from scheduler.cluster.kube.transport.sources import WatchSource
 from scheduler.cluster.kube.watch.informer import Informer
 from scheduler.cluster.kube.watch.informer_set import InformerSet
 from scheduler.observability.admission_metrics import AdmissionMetrics
-from scheduler.webhooks.contract import ResourceGroup, Settings
+from scheduler.webhooks.contract import ResourceGroup, WebhookSettings
 from scheduler.webhooks.routes import Route
 
 CHECK_SECONDS: Final = 15.0
@@ -81,13 +81,13 @@ class RoleSettings(msgspec.Struct, frozen=True):
     graceful_shutdown: float = 30.0
 
 
-class Admission:
+class AdmissionProcess:
     """The process of the admission server. Call ``run`` once."""
 
     def __init__(
         self,
         settings: RoleSettings,
-        webhook_settings: Settings,
+        webhook_settings: WebhookSettings,
         groups: ReloadedFile[tuple[ResourceGroup, ...]],
         credentials: Credentials,
     ) -> None:
@@ -108,7 +108,9 @@ class Admission:
         self._stop, self._liveness = self.process.stopping, self.process.liveness
         view = WatchedView()
         kinds = [QUEUE, NAMESPACE] if _NEED_NAMESPACES & {route.path for route in settings.routes} else [QUEUE]
-        self._informers = InformerSet([Informer(client, Source(kind), view, self._report, metrics) for kind in kinds])
+        self._informers = InformerSet(
+            [Informer(client, WatchSource(kind), view, self._report, metrics) for kind in kinds]
+        )
         self._review_queue = ReviewQueue(view)
         templates = TemplateValidator(client, settings.namespace)
         review_handler = ReviewHandler(

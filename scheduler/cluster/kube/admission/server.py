@@ -15,7 +15,7 @@ from aiohttp import web
 
 from scheduler.cluster.kube.admission.review import ReviewError
 from scheduler.cluster.kube.admission.review_handler import DEFAULT_TIMEOUT, ReviewHandler
-from scheduler.cluster.kube.admission.review_queue import BusyError
+from scheduler.cluster.kube.admission.review_queue import QueueFullError
 from scheduler.cluster.kube.admission.templates import NotValidatedError
 from scheduler.cluster.kube.admission.worker_process import WorkerError
 from scheduler.observability.connections import BODY, Connections, Limits
@@ -84,7 +84,7 @@ class AdmissionServer:
             except ReviewError as error:
                 log.warning("not a review", path=route.path, error=str(error))
                 return web.Response(status=400, text=str(error))
-            except BusyError as error:
+            except QueueFullError as error:
                 log.warning("too busy for a review", path=route.path, size=len(request[BODY]), why=str(error))
                 return web.Response(status=503, text=str(error))
             except (

@@ -15,7 +15,7 @@ import msgspec
 
 from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.errors import ApiError, TransportError
-from scheduler.cluster.kube.transport.ratelimit import Priority
+from scheduler.cluster.kube.transport.ratelimit import CallPriority
 from scheduler.webhooks.fields import join
 from scheduler.webhooks.validation_result import ValidationResult
 
@@ -118,7 +118,7 @@ class TemplateValidator:
     async def _create(self, template: bytes) -> None:
         # Not rate-limited: a client waits for the answer, and this class limits the requests in flight.
         await self._client.request(
-            "POST", self._path, body=_BODY % template, params=_DRY_RUN, priority=Priority.CONTROL
+            "POST", self._path, body=_BODY % template, params=_DRY_RUN, priority=CallPriority.CONTROL
         )
 
     def _refusal(self, error: ApiError) -> str:

@@ -14,11 +14,11 @@ from typing import BinaryIO, Final
 
 from scheduler.api.kinds import NAMESPACE, QUEUE
 from scheduler.cluster.kube.admission.cluster_view import DecisionView, WatchedView
-from scheduler.cluster.kube.admission.decision import Outcome, decide
+from scheduler.cluster.kube.admission.decision import ReviewOutcome, decide
 from scheduler.cluster.kube.admission.messages import (
     LENGTH_BYTES,
-    Changes,
     InvalidReview,
+    ObjectChanges,
     OutOfMemory,
     Review,
     SettingsChange,
@@ -26,7 +26,7 @@ from scheduler.cluster.kube.admission.messages import (
     encode,
 )
 from scheduler.cluster.kube.admission.review import ReviewError
-from scheduler.webhooks.contract import Settings
+from scheduler.webhooks.contract import WebhookSettings
 from scheduler.webhooks.routes import routes
 
 MEMORY_LIMIT: Final = 512 * 1024 * 1024
@@ -35,12 +35,12 @@ MEMORY_LIMIT: Final = 512 * 1024 * 1024
 
 def serve(requests: BinaryIO, replies: BinaryIO) -> None:
     """Replies to the reviews of a stream until it ends."""
-    view, settings = WatchedView(), Settings()
+    view, settings = WatchedView(), WebhookSettings()
     while length := requests.read(LENGTH_BYTES):
         message = decode_message(requests.read(int.from_bytes(length)))
         if isinstance(message, SettingsChange):
             settings = message.settings
-        elif isinstance(message, Changes):
+        elif isinstance(message, ObjectChanges):
             _apply(message, view)
         else:
             reply = encode(_reply(message, view, settings))
@@ -51,7 +51,7 @@ def serve(requests: BinaryIO, replies: BinaryIO) -> None:
             gc.collect()
 
 
-def _apply(changes: Changes, view: WatchedView) -> None:
+def _apply(changes: ObjectChanges, view: WatchedView) -> None:
     for queue in changes.queues:
         view.upsert(QUEUE, queue)
     for namespace in changes.namespaces:
@@ -60,7 +60,7 @@ def _apply(changes: Changes, view: WatchedView) -> None:
         view.delete(QUEUE if kind == QUEUE.name else NAMESPACE, "", name)
 
 
-def _reply(review: Review, view: WatchedView, settings: Settings) -> Outcome | InvalidReview | OutOfMemory:
+def _reply(review: Review, view: WatchedView, settings: WebhookSettings) -> ReviewOutcome | InvalidReview | OutOfMemory:
     completed = DecisionView(view, {queue.metadata.name: queue for queue in review.read})
     try:
         return decide(routes()[review.path], review.body, completed, settings)

@@ -14,11 +14,11 @@ import structlog
 from scheduler.api.kinds import QUEUE
 from scheduler.api.scheduling import Queue
 from scheduler.cluster.kube.admission.cluster_view import WatchedView
-from scheduler.cluster.kube.admission.decision import Outcome
+from scheduler.cluster.kube.admission.decision import ReviewOutcome
 from scheduler.cluster.kube.admission.messages import (
     LENGTH_BYTES,
-    Changes,
     InvalidReview,
+    ObjectChanges,
     OutOfMemory,
     Review,
     SettingsChange,
@@ -26,7 +26,7 @@ from scheduler.cluster.kube.admission.messages import (
     encode,
 )
 from scheduler.cluster.kube.admission.review import ReviewError
-from scheduler.webhooks.contract import Settings
+from scheduler.webhooks.contract import WebhookSettings
 
 COMMAND: Final = (sys.executable, "-P", "-m", "scheduler.cluster.kube.admission.worker")
 MEBIBYTE: Final = 2**20
@@ -51,7 +51,7 @@ class WorkerProcess:
         self._requests, self._replies = process.stdin, process.stdout
         self._view = view
         self._changed = view.track_changes()
-        self._settings: Settings | None = None
+        self._settings: WebhookSettings | None = None
 
     @classmethod
     async def start(cls, view: WatchedView, command: Sequence[str] = COMMAND) -> "WorkerProcess":
@@ -80,15 +80,17 @@ class WorkerProcess:
         return self._process.returncode is not None
 
     async def decide(
-        self, path: str, body: bytes, read: Iterable[Queue], settings: Settings, seconds: float
-    ) -> Outcome:
+        self, path: str, body: bytes, read: Iterable[Queue], settings: WebhookSettings, seconds: float
+    ) -> ReviewOutcome:
         """Sends a review and waits for the decision. Raises ReviewError and WorkerError."""
         try:
             async with asyncio.timeout(seconds):
                 await self._send_updates(settings)
                 await self._send(Review(path, body, list(read)))
                 length = int.from_bytes(await self._replies.readexactly(LENGTH_BYTES))
-                reply: Outcome | InvalidReview | OutOfMemory = decode_reply(await self._replies.readexactly(length))
+                reply: ReviewOutcome | InvalidReview | OutOfMemory = decode_reply(
+                    await self._replies.readexactly(length)
+                )
         except TimeoutError:
             raise WorkerError(f"the worker process came to no decision within {seconds:g} s") from None
         except (ConnectionError, EOFError, RuntimeError):  # RuntimeError: uvloop's, for a pipe that is closed
@@ -134,19 +136,19 @@ class WorkerProcess:
         how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
         raise WorkerError(f"the worker process {how}")
 
-    async def _send_updates(self, settings: Settings) -> None:
+    async def _send_updates(self, settings: WebhookSettings) -> None:
         """Sends the changes since the last review."""
         if settings is not self._settings:
             await self._send(SettingsChange(settings))
             self._settings = settings
         while self._changed:
-            changes = Changes()
+            changes = ObjectChanges()
             for _ in range(min(BATCH_SIZE, len(self._changed))):
                 self._add(changes, *self._changed.pop())
             await self._send(changes)
             await asyncio.sleep(0)
 
-    def _add(self, changes: Changes, kind: str, name: str) -> None:
+    def _add(self, changes: ObjectChanges, kind: str, name: str) -> None:
         if kind == QUEUE.name and (queue := self._view.queue(name)):
             changes.queues.append(queue)
         elif kind != QUEUE.name and (namespace := self._view.namespace(name)):
@@ -154,7 +156,7 @@ class WorkerProcess:
         else:
             changes.deleted.append((kind, name))
 
-    async def _send(self, message: SettingsChange | Changes | Review) -> None:
+    async def _send(self, message: SettingsChange | ObjectChanges | Review) -> None:
         content = encode(message)
         self._requests.write(len(content).to_bytes(LENGTH_BYTES))
         self._requests.write(content)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from scheduler.api.kinds import Kind
 from scheduler.api.objects import KubeObject
 from scheduler.controllers.store import Key, Store
-from scheduler.controllers.worklist import Worklist
+from scheduler.controllers.worklist import ReconcileQueue
 
 Observer = Callable[[Kind, KubeObject | None, KubeObject | None], None]
 
@@ -23,7 +23,7 @@ def _ignore(kind: Kind, old: KubeObject | None, new: KubeObject | None) -> None:
 class ChangeReceiver:
     """Belongs to one event loop."""
 
-    def __init__(self, store: Store, worklist: Worklist, observer: Observer = _ignore) -> None:
+    def __init__(self, store: Store, worklist: ReconcileQueue, observer: Observer = _ignore) -> None:
         """``observer``: takes the kind and two versions of an object for each change while this process leads; None:
         the object was not known, or is gone."""
         self.changed = asyncio.Event()

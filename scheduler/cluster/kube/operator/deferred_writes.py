@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from scheduler.api.kinds import Kind
-from scheduler.cluster.kube.operator.write_workers import Urgency, WriteWorkers
+from scheduler.cluster.kube.operator.write_workers import WriteKind, WriteWorkers
 from scheduler.controllers.effects import Patch
 from scheduler.controllers.worklist import Item
 
@@ -63,7 +63,7 @@ class DeferredWrites:
 
     def _submit(self, place: Place) -> None:
         _, namespace, _, _ = place
-        self._workers.submit(namespace, partial(self._work, place), Urgency.DEFERRABLE)
+        self._workers.submit(namespace, partial(self._work, place), WriteKind.DEFERRABLE)
 
     async def _work(self, place: Place) -> None:
         if place in self._running or place not in self._waiting:  # an urgent write has replaced the one of this turn

@@ -13,11 +13,11 @@ from scheduler.api.decisions import EventRecord
 from scheduler.api.kinds import Kind, object_path
 from scheduler.api.objects import KubeObject, ObjectMeta, controller_of, is_controlled_by
 from scheduler.cluster.decoding import DECODE_ERRORS
-from scheduler.cluster.kube.operator.files import Files
+from scheduler.cluster.kube.operator.files import DirectoryFiles
 from scheduler.cluster.kube.transport.client import JSON, MERGE_PATCH, ApiClient
 from scheduler.cluster.kube.transport.errors import ApiError
 from scheduler.cluster.kube.transport.fence import Fence
-from scheduler.cluster.kube.transport.ratelimit import Priority
+from scheduler.cluster.kube.transport.ratelimit import CallPriority
 from scheduler.controllers.effects import (
     NOT_OURS,
     BuildAndCreate,
@@ -68,7 +68,12 @@ class Executor:
     """Belongs to one event loop."""
 
     def __init__(
-        self, client: ApiClient, fence: Fence, recorder: Recorder, results: WriteResults, files: Files | None = None
+        self,
+        client: ApiClient,
+        fence: Fence,
+        recorder: Recorder,
+        results: WriteResults,
+        files: DirectoryFiles | None = None,
     ) -> None:
         """``files``: None if no files are written."""
         self._files = files
@@ -192,19 +197,19 @@ class Executor:
 
     async def _uid_if_holding(self, path: str, key: str) -> str:
         """The uid of a ConfigMap that has a key. Raises ApiError if it has not."""
-        body = await self._client.request("GET", path, priority=Priority.WRITE, fence=self._fence)
+        body = await self._client.request("GET", path, priority=CallPriority.WRITE, fence=self._fence)
         found = msgspec.json.decode(body, type=_ConfigMapData)
         if key not in (found.data or {}):
             raise ApiError(409, NOT_OURS, f"the ConfigMap has no key {key}")
         return found.metadata.uid
 
     async def _metadata(self, path: str) -> KubeObject:
-        body = await self._client.request("GET", path, accept=_METADATA, priority=Priority.WRITE, fence=self._fence)
+        body = await self._client.request("GET", path, accept=_METADATA, priority=CallPriority.WRITE, fence=self._fence)
         return msgspec.json.decode(body, type=_WithMetadata)
 
     async def _call(self, method: str, path: str, body: bytes, content_type: str = JSON) -> bytes:
         return await self._client.request(
-            method, path, body=body, content_type=content_type, priority=Priority.WRITE, fence=self._fence
+            method, path, body=body, content_type=content_type, priority=CallPriority.WRITE, fence=self._fence
         )
 
     def _read(self, kind: Kind, body: bytes, apply: Callable[[Kind, KubeObject], None]) -> None:

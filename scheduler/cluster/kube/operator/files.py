@@ -15,7 +15,7 @@ class FilesError(Exception):
     """A file could not be written or removed."""
 
 
-class Files:
+class DirectoryFiles:
     """The files below one directory."""
 
     def __init__(self, root: Path) -> None:

@@ -28,7 +28,7 @@ from scheduler.cluster.kube.transport.backoff import Backoff
 from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.credentials import Credentials
 from scheduler.cluster.kube.transport.errors import ApiError, TransportError
-from scheduler.cluster.kube.transport.ratelimit import Priority
+from scheduler.cluster.kube.transport.ratelimit import CallPriority
 from scheduler.cluster.kube.watch.informer import OVERDUE, WATCH_SECONDS
 from scheduler.cluster.kube.watch.problems import Report
 
@@ -154,7 +154,7 @@ class Handlers:
         while True:
             known = set(self._keys[kind])
             try:
-                body = await self._client.request("GET", kind.path, priority=Priority.READ)
+                body = await self._client.request("GET", kind.path, priority=CallPriority.READ)
                 items = decode(_items, body).items or []
             except (ApiError, TransportError, *DECODE_ERRORS) as error:
                 log.warning("cannot list", kind=str(kind), error=str(error))

@@ -18,7 +18,7 @@ from scheduler.cluster.kube.operator.deferred_writes import DeferredWrites
 from scheduler.cluster.kube.operator.executor import Executor
 from scheduler.cluster.kube.operator.files import FilesError
 from scheduler.cluster.kube.operator.manifest_builder import ManifestBuilder
-from scheduler.cluster.kube.operator.write_workers import Urgency, WriteWorkers
+from scheduler.cluster.kube.operator.write_workers import WriteKind, WriteWorkers
 from scheduler.cluster.kube.transport.errors import ApiError, TransportError
 from scheduler.cluster.kube.transport.fence import Fenced
 from scheduler.controllers.effects import (
@@ -34,7 +34,7 @@ from scheduler.controllers.effects import (
     RemoveFile,
     WriteFile,
 )
-from scheduler.controllers.worklist import Item, Worklist
+from scheduler.controllers.worklist import Item, ReconcileQueue
 from scheduler.observability.controller_metrics import ControllerMetrics
 
 BATCH = 50
@@ -63,7 +63,7 @@ class ReconcileLoop:
 
     def __init__(
         self,
-        worklist: Worklist,
+        worklist: ReconcileQueue,
         receiver: ChangeReceiver,
         executor: Executor,
         metrics: ControllerMetrics,
@@ -162,14 +162,14 @@ class ReconcileLoop:
     def _submit(self, execution: "_Execution", effect: ObjectEffect | FileEffect) -> None:
         namespace, _ = execution.item.key
         if isinstance(effect, BuildAndCreate):
-            self._workers.submit(namespace, partial(self._build_if_missing, execution, effect), Urgency.OTHER)
+            self._workers.submit(namespace, partial(self._build_if_missing, execution, effect), WriteKind.OTHER)
             return
         write = partial(self._carry_out, execution, effect)
         if isinstance(effect, Patch):
-            self._deferred.before(effect, partial(self._workers.submit, namespace, write, Urgency.OTHER))
+            self._deferred.before(effect, partial(self._workers.submit, namespace, write, WriteKind.OTHER))
         else:
             new_pod = isinstance(effect, Create) and effect.kind is POD
-            self._workers.submit(namespace, write, Urgency.NEW_POD if new_pod else Urgency.OTHER)
+            self._workers.submit(namespace, write, WriteKind.NEW_POD if new_pod else WriteKind.OTHER)
 
     async def _build_if_missing(self, execution: "_Execution", effect: BuildAndCreate) -> None:
         """Has the manifest built if the object does not exist; the object is created then."""

@@ -28,14 +28,14 @@ from scheduler.api.objects import KubeObject, Pod
 from scheduler.api.times import parse_timestamp
 from scheduler.cluster.kube.operator.change_receiver import ChangeReceiver, InformerSink
 from scheduler.cluster.kube.operator.executor import Executor
-from scheduler.cluster.kube.operator.files import Files
+from scheduler.cluster.kube.operator.files import DirectoryFiles
 from scheduler.cluster.kube.operator.handlers import Handlers
 from scheduler.cluster.kube.operator.reconcile_loop import ReconcileLoop
 from scheduler.cluster.kube.process.process import Process
 from scheduler.cluster.kube.process.settings import ProcessSettings
 from scheduler.cluster.kube.process.waiting import cancel, wait_with_progress
 from scheduler.cluster.kube.transport.credentials import Credentials
-from scheduler.cluster.kube.transport.sources import Source
+from scheduler.cluster.kube.transport.sources import WatchSource
 from scheduler.cluster.kube.watch.informer import Informer
 from scheduler.cluster.kube.watch.informer_set import InformerSet, long_lived_objects
 from scheduler.cluster.kube.write.events import EventRecorder
@@ -45,7 +45,7 @@ from scheduler.controllers.controller import Controller
 from scheduler.controllers.job.events import job_of
 from scheduler.controllers.jobflow.status import FAILED, SUCCEED
 from scheduler.controllers.store import Key, Store, key_of
-from scheduler.controllers.worklist import Worklist
+from scheduler.controllers.worklist import ReconcileQueue
 from scheduler.observability.controller_metrics import ControllerMetrics
 
 T = TypeVar("T", bound=KubeObject)
@@ -60,7 +60,7 @@ FLUSH = 10.0
 log = structlog.get_logger(__name__)
 
 
-class Settings(msgspec.Struct, frozen=True):
+class ControllersSettings(msgspec.Struct, frozen=True):
     """The settings of the role; times in seconds."""
 
     process: ProcessSettings = msgspec.field(default_factory=ProcessSettings)
@@ -76,7 +76,10 @@ class Operator:
     """One process of controllers. ``run`` once."""
 
     def __init__(
-        self, settings: Settings, make_controllers: Callable[[Store], Sequence[Controller]], credentials: Credentials
+        self,
+        settings: ControllersSettings,
+        make_controllers: Callable[[Store], Sequence[Controller]],
+        credentials: Credentials,
     ) -> None:
         self._settings = settings
         self._metrics = ControllerMetrics()
@@ -86,11 +89,11 @@ class Operator:
         self._lanes = make_lanes(settings.writes, self._metrics)
         store = Store()
         controllers = make_controllers(store)
-        self._worklist = Worklist(controllers)
+        self._worklist = ReconcileQueue(controllers)
         observer = JobObserver(store, self._metrics)
         self._receiver = ChangeReceiver(store, self._worklist, observer.observe)
         recorder = EventRecorder(self._client, self._lanes, self._metrics, self._fence, COMPONENT)
-        files = Files(Path(settings.files)) if settings.files else None
+        files = DirectoryFiles(Path(settings.files)) if settings.files else None
         executor = Executor(self._client, self._fence, recorder, self._receiver, files)
         self._reconcile_loop = ReconcileLoop(
             self._worklist,
@@ -113,16 +116,16 @@ class Operator:
         self._handlers = Handlers(by_hand, self._client, credentials, self._receiver, recorder.malformed)
         self._names = ", ".join(controller.name for controller in controllers)
 
-    def _sources(self, kind: Kind) -> list[Source]:
+    def _sources(self, kind: Kind) -> list[WatchSource]:
         """The sources of a kind: of ConfigMaps, only the configuration, the record of restarts after faults, and those
         for rank tables."""
         if kind is not CONFIG_MAP:
-            return [Source(kind)]
+            return [WatchSource(kind)]
         namespace, name = self._settings.configuration
         return [
-            Source(kind, namespace, name=name),
-            Source(kind, SYSTEM_NAMESPACE, name=RESCHEDULING_STATE, optional=True),
-            Source(kind, labels=NPU_JOB_KIND, optional=True),
+            WatchSource(kind, namespace, name=name),
+            WatchSource(kind, SYSTEM_NAMESPACE, name=RESCHEDULING_STATE, optional=True),
+            WatchSource(kind, labels=NPU_JOB_KIND, optional=True),
         ]
 
     async def run(self) -> int:

@@ -28,7 +28,7 @@ _NEW_PODS_IN_A_ROW = 7
 log = structlog.get_logger(__name__)
 
 
-class Urgency(Enum):
+class WriteKind(Enum):
     """Kinds of writes."""
 
     NEW_POD = 0
@@ -42,7 +42,7 @@ class WriteWorkers:
     def __init__(self, number: int) -> None:
         """``number``: writes in flight."""
         self._number = number
-        self._waiting: dict[Urgency, FairQueue[Write]] = {urgency: FairQueue() for urgency in Urgency}
+        self._waiting: dict[WriteKind, FairQueue[Write]] = {urgency: FairQueue() for urgency in WriteKind}
         new_pods, others, self._deferrable = self._waiting.values()
         self._turns = cycle([(new_pods, others)] * _NEW_PODS_IN_A_ROW + [(others, new_pods)])
         """The orders in which the queues of urgent writes are searched for the next one."""
@@ -56,11 +56,11 @@ class WriteWorkers:
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
 
-    def submit(self, namespace: str, write: Write, urgency: Urgency) -> None:
+    def submit(self, namespace: str, write: Write, urgency: WriteKind) -> None:
         """Queues a write for an object of the namespace; ``namespace`` is "" for objects without one."""
         if self._closed:
             return
-        if urgency is Urgency.DEFERRABLE and not self._deferrable:
+        if urgency is WriteKind.DEFERRABLE and not self._deferrable:
             if self._hold is not None:
                 self._hold.cancel()
             self._hold = asyncio.get_running_loop().call_later(HOLD, self._release)

@@ -8,7 +8,7 @@ from typing import Final
 from scheduler.api.kinds import CONFIG_MAP
 from scheduler.cluster.kube.playground.node_tasks import NodeTasks
 from scheduler.cluster.kube.playground.state import PlaygroundState
-from scheduler.cluster.kube.playground.writes import Progress, Writer
+from scheduler.cluster.kube.playground.writes import PlaygroundWriter, Progress
 from scheduler.cluster.kube.process.waiting import cancel
 from scheduler.cluster.kube.transport.errors import ApiError, TransportError
 from scheduler.playground.faults import Kubelet
@@ -31,7 +31,7 @@ class Reporter:
 
     def __init__(
         self,
-        writer: Writer,
+        writer: PlaygroundWriter,
         state: PlaygroundState,
         write_all: Callable[[Iterable[Awaitable[object]]], Awaitable[None]],
         progress: Progress,

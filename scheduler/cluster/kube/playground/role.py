@@ -17,10 +17,10 @@ from scheduler.api.reasons import Malformed
 from scheduler.cluster.kube.playground.node_tasks import RETRY_SECONDS, NodeTasks
 from scheduler.cluster.kube.playground.reporter import Reporter
 from scheduler.cluster.kube.playground.state import PlaygroundState
-from scheduler.cluster.kube.playground.writes import LEASE_NAMESPACE, Progress, Writer
+from scheduler.cluster.kube.playground.writes import LEASE_NAMESPACE, PlaygroundWriter, Progress
 from scheduler.cluster.kube.process.waiting import cancel
 from scheduler.cluster.kube.transport.client import ApiClient
-from scheduler.cluster.kube.transport.sources import Source
+from scheduler.cluster.kube.transport.sources import WatchSource
 from scheduler.cluster.kube.watch.informer import Informer
 from scheduler.cluster.kube.watch.pages import pages_of_heads
 from scheduler.observability.role_metrics import RoleMetrics
@@ -37,13 +37,13 @@ CONCURRENT: Final = 32
 class Playground:
     """Runs the simulated nodes of a cluster. Belongs to one event loop."""
 
-    sources: Final = (Source(NODE, labels=FAMILY), Source(POD))
+    sources: Final = (WatchSource(NODE, labels=FAMILY), WatchSource(POD))
     """The watched kinds."""
 
     def __init__(self, client: ApiClient, progress: Progress = lambda kind, node, text: None) -> None:
         self._client = client
         self._progress = progress
-        self._writer = Writer(client)
+        self._writer = PlaygroundWriter(client)
         self.state = PlaygroundState(self._changed)
         self._nodes = NodeTasks(self._handle, CONCURRENT, progress)
         self._reporter = Reporter(self._writer, self.state, self._all, progress)
@@ -78,7 +78,7 @@ class Playground:
             (LEASE, LEASE_NAMESPACE, ""),
         ):
             await self._all(remove(kind, namespace, f"{prefix}{node}") for node in nodes)
-        listed = Source(CONFIG_MAP, NODE_INFO_NAMESPACE, labels=f"{CREATED}=true")
+        listed = WatchSource(CONFIG_MAP, NODE_INFO_NAMESPACE, labels=f"{CREATED}=true")
         names = [
             item.metadata.name async for page in pages_of_heads(self._client, listed, 500) for item in page.items or ()
         ]

@@ -17,7 +17,7 @@ from scheduler.api.times import format_timestamp
 from scheduler.cluster.kube.transport.backoff import Backoff
 from scheduler.cluster.kube.transport.client import JSON, MERGE_PATCH, STRATEGIC_MERGE_PATCH, ApiClient
 from scheduler.cluster.kube.transport.errors import ApiError, TransportError
-from scheduler.cluster.kube.transport.ratelimit import Priority
+from scheduler.cluster.kube.transport.ratelimit import CallPriority
 from scheduler.playground.names import CREATED
 from scheduler.playground.objects import LEASE, Json, Patch, Put, Remove, Warn, Write
 
@@ -31,7 +31,7 @@ _encode = msgspec.json.Encoder().encode
 T = TypeVar("T")
 
 
-class Writer:
+class PlaygroundWriter:
     """Sends writes, and repeats those that the server could not carry out."""
 
     def __init__(self, client: ApiClient) -> None:
@@ -155,7 +155,7 @@ class Writer:
         while True:
             try:
                 return await self._client.request(
-                    method, path, priority=Priority.WRITE, body=body, content_type=content_type
+                    method, path, priority=CallPriority.WRITE, body=body, content_type=content_type
                 )
             except (ApiError, TransportError) as error:
                 transient = not isinstance(error, ApiError) or error.transient

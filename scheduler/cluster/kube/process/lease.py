@@ -15,7 +15,7 @@ from scheduler.cluster.decoding import DECODE_ERRORS
 from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.errors import ApiError, TransportError
 from scheduler.cluster.kube.transport.fence import clock
-from scheduler.cluster.kube.transport.ratelimit import Priority
+from scheduler.cluster.kube.transport.ratelimit import CallPriority
 
 RENEWALS = 4
 """How often a leader renews the lease per duration of the lease."""
@@ -117,7 +117,7 @@ class LeaseClient:
 
     async def _request(self, method: str, path: str, lease: Lease | None, seconds: float) -> Lease:
         body = None if lease is None else _encoded(lease)
-        answer = await self._client.request(method, path, body=body, priority=Priority.CONTROL, timeout=seconds)
+        answer = await self._client.request(method, path, body=body, priority=CallPriority.CONTROL, timeout=seconds)
         return msgspec.json.decode(answer, type=Lease)
 
 

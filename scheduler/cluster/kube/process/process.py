@@ -68,10 +68,10 @@ class Process:
     @cached_property
     def server(self) -> "ServerThread":
         """The endpoints of health and metrics. It loads a web server, which takes a twentieth of a start."""
-        from scheduler.observability.server import Server, ServerThread
+        from scheduler.observability.server import EndpointServer, ServerThread
 
         return ServerThread(
-            Server(
+            EndpointServer(
                 self._metrics,
                 self.liveness.problem,
                 self._ready,

@@ -14,7 +14,7 @@ from scheduler.cluster.kube.transport.backoff import Backoff
 from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.errors import ApiError, TransportError
 from scheduler.cluster.kube.transport.fence import Fence, Fenced
-from scheduler.cluster.kube.transport.ratelimit import Priority
+from scheduler.cluster.kube.transport.ratelimit import CallPriority
 
 log = structlog.get_logger(__name__)
 
@@ -37,7 +37,7 @@ async def _ensure(
     while True:
         try:
             answer = await client.request(
-                "POST", QUEUE.path, body=msgspec.json.encode(queue), priority=Priority.STATUS, fence=fence
+                "POST", QUEUE.path, body=msgspec.json.encode(queue), priority=CallPriority.STATUS, fence=fence
             )
             made(msgspec.json.decode(answer, type=Queue))
             log.info("queue created", queue=name)

@@ -2,7 +2,7 @@
 
 from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.errors import ApiError, TransportError
-from scheduler.cluster.kube.transport.ratelimit import Priority
+from scheduler.cluster.kube.transport.ratelimit import CallPriority
 from scheduler.cluster.usage.custom_metrics import Get
 from scheduler.cluster.usage.http_client import NotSupportedError, SourceError
 
@@ -12,7 +12,7 @@ def getter(client: ApiClient) -> Get:
 
     async def get(path: str) -> bytes:
         try:
-            return await client.request("GET", path, priority=Priority.READ)
+            return await client.request("GET", path, priority=CallPriority.READ)
         except ApiError as error:
             kind = NotSupportedError if error.status == 404 else SourceError
             raise kind(f"{path}: {error}") from None

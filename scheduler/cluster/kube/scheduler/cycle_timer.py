@@ -19,9 +19,9 @@ from scheduler.actions.eviction.solver import MAX_EVICTIONS
 from scheduler.api.resource import PODS_INDEX
 from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import TaskClass, TaskStatus
-from scheduler.cluster.kube.scheduler.session_timing import Changes, SessionResult, SessionTiming
+from scheduler.cluster.kube.scheduler.session_timing import ChangeCounts, SessionResult, SessionTiming
 from scheduler.framework.configuration import Configuration
-from scheduler.framework.cycle import Demand, Outcome, SessionObserver
+from scheduler.framework.cycle import Outcome, SessionDemand, SessionObserver
 from scheduler.framework.search_limit import SearchLimit
 from scheduler.framework.session import Session
 
@@ -43,14 +43,14 @@ Awaited = tuple[frozenset[str], ...]
 """The nodes of each pipelined job on which Pods have to terminate first."""
 
 
-class CacheChanges(Changes, Protocol):
+class CacheChanges(ChangeCounts, Protocol):
     """Counts of changes, and what is called after arrivals and openings, and after each change."""
 
     listener: Callable[[], None] | None
     waker: Callable[[], None] | None
 
 
-class Cache(Protocol):
+class TimerCache(Protocol):
     """The part of the cache that the timer uses."""
 
     @property
@@ -121,7 +121,7 @@ class CycleTimer(SessionObserver):
     def __init__(
         self,
         period: float,
-        cache: Cache,
+        cache: TimerCache,
         *,
         unwritten: Callable[[], bool] = lambda: False,
         unreported: Callable[[], bool] = lambda: False,
@@ -165,12 +165,12 @@ class CycleTimer(SessionObserver):
             and _are_small({task.cls for job in jobs.values() for task in job.of(TaskStatus.PENDING).values()})
         )
 
-    async def demand(self) -> Demand:
+    async def demand(self) -> SessionDemand:
         """A session is needed if it may decide something, unlike the last one."""
         idle, self._version = self._idle, self._cache.version
         if idle is None or idle.version != self._version:
-            return Demand.NOW
-        return Demand.NONE if idle.timeless or _now() - idle.at < IDLE_CYCLE else Demand.NOW
+            return SessionDemand.NOW
+        return SessionDemand.NONE if idle.timeless or _now() - idle.at < IDLE_CYCLE else SessionDemand.NOW
 
     def require_cycle(self) -> None:
         """Makes the next session needed whatever the last one has decided."""

@@ -29,15 +29,13 @@ from scheduler.cluster.kube.process.reload import ConfigurationFile
 from scheduler.cluster.kube.process.waiting import cancel, unless_stopped, wait_with_progress
 from scheduler.cluster.kube.scheduler.bootstrap import ensure_queues
 from scheduler.cluster.kube.scheduler.custom_metrics import getter
-from scheduler.cluster.kube.scheduler.cycle_timer import Cache as TimerCache
-from scheduler.cluster.kube.scheduler.cycle_timer import CycleTimer
+from scheduler.cluster.kube.scheduler.cycle_timer import CycleTimer, TimerCache
 from scheduler.cluster.kube.scheduler.derived_groups import KINDS as DERIVING_KINDS
 from scheduler.cluster.kube.scheduler.derived_groups import DerivedGroups
 from scheduler.cluster.kube.scheduler.plugin_config_maps import PluginConfigMaps
 from scheduler.cluster.kube.scheduler.report import CycleReport, WatchedPods
-from scheduler.cluster.kube.scheduler.settings import Settings
-from scheduler.cluster.kube.scheduler.shard_member import Cache as ShardCache
-from scheduler.cluster.kube.scheduler.shard_member import ShardMember
+from scheduler.cluster.kube.scheduler.settings import DaemonSettings
+from scheduler.cluster.kube.scheduler.shard_member import ShardCache, ShardMember
 from scheduler.cluster.kube.scheduler.status_throttle import StatusThrottle
 from scheduler.cluster.kube.scheduler.unserved_pods import UnservedPods
 from scheduler.cluster.kube.transport.client import CredentialSource
@@ -47,12 +45,12 @@ from scheduler.cluster.kube.watch.informer_set import InformerSet, long_lived_ob
 from scheduler.cluster.kube.watch.lists_ahead import ListsAhead
 from scheduler.cluster.kube.write.events import EventRecorder
 from scheduler.cluster.kube.write.lanes import make_lanes
-from scheduler.cluster.kube.write.placements import Cache as WriterCache
+from scheduler.cluster.kube.write.placements import WriterCache
 from scheduler.cluster.kube.write.signing_key import SharedKey
 from scheduler.cluster.kube.write.writer import Writer
 from scheduler.cluster.usage import UsagePoller
 from scheduler.framework.configuration import Configuration
-from scheduler.framework.cycle import Demand, Outcome, SessionObserver, run_cycle
+from scheduler.framework.cycle import Outcome, SessionDemand, SessionObserver, run_cycle
 from scheduler.framework.external_calls import ExternalCalls
 from scheduler.framework.failures import PluginError
 from scheduler.framework.session import Session
@@ -70,7 +68,7 @@ plugins want; all of these continue after that."""
 log = structlog.get_logger(__name__)
 
 
-class Cache(Sink, OriginalStore, WriterCache, TimerCache, ShardCache, Protocol):
+class DaemonCache(Sink, OriginalStore, WriterCache, TimerCache, ShardCache, Protocol):
     """The part of the cache that the daemon uses."""
 
     def prepare(self) -> None: ...
@@ -109,9 +107,9 @@ class Daemon:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: DaemonSettings,
         configuration: ConfigurationFile,
-        cache: Cache,
+        cache: DaemonCache,
         credentials: CredentialSource,
         metrics: Metrics | None = None,
         sessions: SessionRecorder | None = None,
@@ -323,10 +321,10 @@ class Daemon:
                 await self._watch_plugin_config_maps()
             # 3. Decide whether a session is needed.
             demand = max([await observer.demand() for observer in self._observers])
-            if demand is not Demand.NOW:
-                if demand is not Demand.FORBIDDEN:
+            if demand is not SessionDemand.NOW:
+                if demand is not SessionDemand.FORBIDDEN:
                     self._metrics.cycles_skipped.inc()
-                self._cycle_timer.cycle_skipped(rests=demand is Demand.NONE)
+                self._cycle_timer.cycle_skipped(rests=demand is SessionDemand.NONE)
                 return
             # 4. Take a snapshot of a cache that has all that the plugins require.
             if not self._configure():

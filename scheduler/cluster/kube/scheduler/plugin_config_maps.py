@@ -6,7 +6,7 @@ import contextlib
 from scheduler.api.kinds import CONFIG_MAP
 from scheduler.cluster.kube.process.waiting import unless_stopped
 from scheduler.cluster.kube.transport.client import ApiClient
-from scheduler.cluster.kube.transport.sources import Source
+from scheduler.cluster.kube.transport.sources import WatchSource
 from scheduler.cluster.kube.watch.informer import Informer, Sink
 from scheduler.cluster.kube.watch.informer_set import InformerSet
 from scheduler.cluster.kube.watch.problems import Report
@@ -25,17 +25,17 @@ class PluginConfigMaps:
         self._report = report
         self._metrics = metrics
         self._informers = InformerSet([])
-        self._watched: set[Source] = set()
+        self._watched: set[WatchSource] = set()
 
     async def watch(self, configuration: Configuration, stop: asyncio.Event, patience: float) -> None:
         """Starts to watch what is not watched yet, and waits for the first lists, at most ``patience`` seconds: the
         right to read them may be missing. Raises PluginError."""
         requirements = cache_requirements_of(configuration, {})
-        wanted = {Source(CONFIG_MAP, namespace, name=name) for namespace, name in requirements.config_maps}
+        wanted = {WatchSource(CONFIG_MAP, namespace, name=name) for namespace, name in requirements.config_maps}
         for namespace, name in requirements.optional_config_maps:
-            wanted.add(Source(CONFIG_MAP, namespace, name=name, optional=True))
+            wanted.add(WatchSource(CONFIG_MAP, namespace, name=name, optional=True))
         for namespace, labels in requirements.labelled_config_maps:
-            wanted.add(Source(CONFIG_MAP, namespace, labels=labels, optional=True))
+            wanted.add(WatchSource(CONFIG_MAP, namespace, labels=labels, optional=True))
         wanted -= self._watched
         self._watched |= wanted
         for source in sorted(wanted, key=lambda source: (source.namespace, source.name, source.labels)):

@@ -39,7 +39,7 @@ FIRST_PAUSE: Final = 0.02
 """Seconds between a session that placed nothing and the next one that an opening starts, the first time."""
 
 
-class Changes(Protocol):
+class ChangeCounts(Protocol):
     """Counts of changes, which only grow."""
 
     @property
@@ -72,7 +72,7 @@ class SessionResult(msgspec.Struct, frozen=True):
 class SessionTiming:
     """When the next session is due. Times are seconds of any one clock."""
 
-    def __init__(self, period: float, changes: Changes) -> None:
+    def __init__(self, period: float, changes: ChangeCounts) -> None:
         """``period``: the longest pause between two sessions. Changes before the first session are not counted."""
         self._period = period
         self._changes = changes

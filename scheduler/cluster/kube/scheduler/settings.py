@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from scheduler.cluster.kube.scheduler.visibility.role import VisibilitySettings
 
 
-class Settings(msgspec.Struct, frozen=True):
+class DaemonSettings(msgspec.Struct, frozen=True):
     """The settings of the daemon; times in seconds."""
 
     scheduler_names: tuple[str, ...]

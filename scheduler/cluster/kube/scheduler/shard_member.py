@@ -16,19 +16,19 @@ from msgspec.structs import replace
 from scheduler.api.kinds import NODE_SHARD, object_path
 from scheduler.api.names import SHARD_FINALIZER, SHARD_QUEUES_IN_USE
 from scheduler.api.scheduling import NodeShard
-from scheduler.cache.shard_claims import Claims
+from scheduler.cache.shard_claims import ShardNames
 from scheduler.cache.shard_table import ShardClaims
 from scheduler.cluster.decoding import DECODE_ERRORS
 from scheduler.cluster.kube.transport.client import MERGE_PATCH, ApiClient
 from scheduler.cluster.kube.transport.errors import ApiError, TransportError
 from scheduler.cluster.kube.transport.fence import Fence, Fenced
-from scheduler.cluster.kube.transport.ratelimit import Priority
-from scheduler.framework.cycle import Demand, SessionObserver
+from scheduler.cluster.kube.transport.ratelimit import CallPriority
+from scheduler.framework.cycle import SessionDemand, SessionObserver
 
 log = structlog.get_logger(__name__)
 
 
-class Cache(Protocol):
+class ShardCache(Protocol):
     """The part of the cache that is used."""
 
     def shard_claims(self) -> ShardClaims: ...
@@ -44,7 +44,7 @@ class ShardMember(SessionObserver):
         name: str,
         client: ApiClient,
         fence: Fence,
-        cache: Cache,
+        cache: ShardCache,
         flush: Callable[[], Awaitable[bool]],
         catch_up: Callable[[], Awaitable[bool]],
     ) -> None:
@@ -65,12 +65,12 @@ class ShardMember(SessionObserver):
         self._problem = ""
         self._complete = False
 
-    async def demand(self) -> Demand:
+    async def demand(self) -> SessionDemand:
         """Brings what the cache uses, and then the claims, in line with the NodeShards. No session may be held before
         all that is free has been claimed for the first time: Pods would be refused without reason."""
         if await self._update():
             self._complete = True
-        return Demand.LATER if self._complete else Demand.FORBIDDEN
+        return SessionDemand.LATER if self._complete else SessionDemand.FORBIDDEN
 
     async def _update(self) -> bool:
         """Returns whether all claims that are due are published, and what they permit is used."""
@@ -119,7 +119,7 @@ class ShardMember(SessionObserver):
                 path,
                 body=msgspec.json.encode(body),
                 content_type=MERGE_PATCH,
-                priority=Priority.CONTROL,
+                priority=CallPriority.CONTROL,
                 fence=self._fence,
             )
             self._written = _number(msgspec.json.decode(answer, type=NodeShard).metadata.resource_version)
@@ -168,7 +168,7 @@ def due_patch(claims: ShardClaims, now: datetime) -> tuple[str, dict[str, Any]] 
     return None
 
 
-def _common(claims: Claims, used: Claims) -> Claims:
+def _common(claims: ShardNames, used: ShardNames) -> ShardNames:
     """The claims, of which only what is used already may be used."""
     return replace(claims, usable=claims.usable & used.usable)
 

@@ -15,7 +15,7 @@ from scheduler.cluster.kube.transport.errors import ApiError, TransportError
 log = structlog.get_logger(__name__)
 
 
-class Bundles(Protocol):
+class TrustBundles(Protocol):
     """The objects that make API servers trust the server."""
 
     async def ensure(self, bundle: bytes) -> bool:
@@ -26,7 +26,7 @@ class CertificateReloader:
     """Belongs to one event loop."""
 
     def __init__(
-        self, source: CertificateSource, bundles: Bundles, tls: ServingContext, certificate_end: Gauge
+        self, source: CertificateSource, bundles: TrustBundles, tls: ServingContext, certificate_end: Gauge
     ) -> None:
         """``certificate_end``: the metric with the end of the certificate in use, in seconds since the epoch."""
         self._source = source

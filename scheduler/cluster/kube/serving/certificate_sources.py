@@ -24,7 +24,7 @@ from scheduler.cluster.kube.serving.certificates import (
 )
 from scheduler.cluster.kube.transport.client import MERGE_PATCH, ApiClient
 from scheduler.cluster.kube.transport.errors import ApiError
-from scheduler.cluster.kube.transport.ratelimit import Priority
+from scheduler.cluster.kube.transport.ratelimit import CallPriority
 
 ATTEMPTS: Final = 5
 """Attempts to write the Secret before conflicts are reported."""
@@ -100,7 +100,7 @@ class SecretSource:
     async def _stored(self) -> Secret | None:
         path = object_path(SECRET, self._namespace, self._name)
         try:
-            body = await self._client.request("GET", path, priority=Priority.CONTROL)
+            body = await self._client.request("GET", path, priority=CallPriority.CONTROL)
         except ApiError as error:
             if error.status == 404:
                 return None
@@ -119,7 +119,7 @@ class SecretSource:
                 manifest = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque"}
                 body = _encode({**manifest, "data": encoded})
                 path = SECRET.path_in(self._namespace)
-                await self._client.request("POST", path, body=body, priority=Priority.CONTROL)
+                await self._client.request("POST", path, body=body, priority=CallPriority.CONTROL)
             else:
                 # A patch keeps the labels and annotations of the Secret's creator.
                 metadata = {"resourceVersion": stored.metadata.resource_version}
@@ -128,7 +128,7 @@ class SecretSource:
                     object_path(SECRET, self._namespace, self._name),
                     body=_encode({"metadata": metadata, "data": encoded}),
                     content_type=MERGE_PATCH,
-                    priority=Priority.CONTROL,
+                    priority=CallPriority.CONTROL,
                 )
         except ApiError as error:
             if error.status == 409 or (stored is not None and error.status == 404):

@@ -10,7 +10,7 @@ from yarl import URL
 
 from scheduler.cluster.kube.transport.credentials import Access
 from scheduler.cluster.kube.transport.http1.connections import ConnectError, ExchangeError
-from scheduler.cluster.kube.transport.http_transport import Answer, Request
+from scheduler.cluster.kube.transport.http_transport import HttpAnswer, HttpRequest
 
 _CONNECT: Final = 10.0
 """Seconds until there must be a connection for a body that is handed out as it arrives, which may take long."""
@@ -26,7 +26,9 @@ class AiohttpTransport:
         self._under_way = 0
         self._closing = False
 
-    async def send(self, request: Request, seconds: float, receive: Callable[[bytes], object] | None = None) -> Answer:
+    async def send(
+        self, request: HttpRequest, seconds: float, receive: Callable[[bytes], object] | None = None
+    ) -> HttpAnswer:
         async with self._response(request, seconds, None if receive is None else _CONNECT) as response:
             if receive is None or response.status >= 300:
                 return await _whole(response, seconds)
@@ -36,8 +38,8 @@ class AiohttpTransport:
 
     @asynccontextmanager
     async def stream(
-        self, request: Request, seconds: float | None
-    ) -> AsyncIterator[tuple[Answer, AsyncIterable[bytes]]]:
+        self, request: HttpRequest, seconds: float | None
+    ) -> AsyncIterator[tuple[HttpAnswer, AsyncIterable[bytes]]]:
         async with self._response(request, seconds, _CONNECT) as response:
             answer = await _whole(response, seconds) if response.status >= 300 else _answer(response, b"")
             yield answer, _parts(response, seconds)
@@ -52,7 +54,7 @@ class AiohttpTransport:
 
     @asynccontextmanager
     async def _response(
-        self, request: Request, seconds: float | None, connect: float | None
+        self, request: HttpRequest, seconds: float | None, connect: float | None
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """Sends a request; the response is open within the context. ``connect``: seconds, or None."""
         self._under_way += 1
@@ -104,14 +106,14 @@ def _translated(seconds: float | None) -> Iterator[None]:
         raise ExchangeError(str(error), sent=False) from None
 
 
-async def _whole(response: aiohttp.ClientResponse, seconds: float | None) -> Answer:
+async def _whole(response: aiohttp.ClientResponse, seconds: float | None) -> HttpAnswer:
     with _translated(seconds):
         return _answer(response, await response.read())
 
 
-def _answer(response: aiohttp.ClientResponse, body: bytes) -> Answer:
+def _answer(response: aiohttp.ClientResponse, body: bytes) -> HttpAnswer:
     warning = ", ".join(response.headers.getall("Warning", ())) or None
-    return Answer(response.status, response.headers.get("Retry-After"), body, warning)
+    return HttpAnswer(response.status, response.headers.get("Retry-After"), body, warning)
 
 
 @lru_cache(256)

@@ -19,9 +19,9 @@ from scheduler.cluster.kube.transport.errors import TransportError, error_of
 from scheduler.cluster.kube.transport.fence import Fence
 from scheduler.cluster.kube.transport.http1.connections import ConnectError, ExchangeError
 from scheduler.cluster.kube.transport.http1_transport import Http1Transport
-from scheduler.cluster.kube.transport.http_transport import Answer, Head, HttpTransport, Request
+from scheduler.cluster.kube.transport.http_transport import HttpAnswer, HttpRequest, HttpTransport, RequestHead
 from scheduler.cluster.kube.transport.lines import LineError, LineSplitter
-from scheduler.cluster.kube.transport.ratelimit import Priority, RateLimiter
+from scheduler.cluster.kube.transport.ratelimit import CallPriority, RateLimiter
 from scheduler.cluster.kube.transport.warnings import warning_texts
 from scheduler.observability.role_metrics import RoleMetrics
 
@@ -61,7 +61,7 @@ class ApiClient:
         in answers."""
         self._credentials = credentials
         self._metrics = metrics
-        self._recorders: dict[tuple[str, Priority, str], tuple[Callable[[], None], Callable[[float], None]]] = {}
+        self._recorders: dict[tuple[str, CallPriority, str], tuple[Callable[[], None], Callable[[float], None]]] = {}
         """The two metrics of a request, by verb, class and status."""
         self._limiter = RateLimiter(qps, burst)
         self._timeout = timeout
@@ -108,7 +108,7 @@ class ApiClient:
         method: str,
         path: str,
         *,
-        priority: Priority,
+        priority: CallPriority,
         body: bytes | None = None,
         params: Mapping[str, str] | None = None,
         content_type: str = JSON,
@@ -136,8 +136,8 @@ class ApiClient:
                 seconds = min(seconds, fence.check())
             code, began = "error", time.perf_counter()
             try:
-                head = Head(authorization, accept, "" if body is None else content_type, compressed)
-                request = Request(method, target, head, body)
+                head = RequestHead(authorization, accept, "" if body is None else content_type, compressed)
+                request = HttpRequest(method, target, head, body)
                 answer = await self._send(request, seconds, receive, inflate=inflate and compressed)
                 code = str(answer.status)
             finally:
@@ -152,12 +152,12 @@ class ApiClient:
 
     async def _send(
         self,
-        request: Request,
+        request: HttpRequest,
         seconds: float,
         receive: Callable[[bytes], object] | None,
         *,
         inflate: bool = False,
-    ) -> Answer:
+    ) -> HttpAnswer:
         """Sends a request and returns the answer. ``inflate``: whether a compressed body is decompressed. Raises
         TransportError, and what ``receive`` raises."""
         transport = self._open_transport()
@@ -191,7 +191,7 @@ class ApiClient:
             raise TransportError("the client is closed", sent=False)
         return self._transport
 
-    def _record(self, method: str, priority: Priority, code: str, seconds: float) -> None:
+    def _record(self, method: str, priority: CallPriority, code: str, seconds: float) -> None:
         key = (method, priority, code)
         recorders = self._recorders.get(key)
         if recorders is None:  # to look up the series of labels costs more than to count
@@ -218,8 +218,8 @@ class ApiClient:
 
         code = "error"
         try:
-            head = Head(await self._current_authorization(), JSON)
-            answer = await self._send(Request("GET", _with_query(path, params), head), longest, take)
+            head = RequestHead(await self._current_authorization(), JSON)
+            answer = await self._send(HttpRequest("GET", _with_query(path, params), head), longest, take)
             code = str(answer.status)
             await self._check(answer)
         except LineError as error:
@@ -244,7 +244,9 @@ class ApiClient:
         """
         code = "error"
         try:
-            request = Request("GET", _with_query(path, params), Head(await self._current_authorization(), JSON))
+            request = HttpRequest(
+                "GET", _with_query(path, params), RequestHead(await self._current_authorization(), JSON)
+            )
             async with self._open_transport().stream(request, longest) as (answer, parts):
                 code = str(answer.status)
                 if answer.warning is not None:
@@ -270,7 +272,7 @@ class ApiClient:
         finally:
             self._metrics.api_requests.labels("watch", code).inc()
 
-    async def _check(self, answer: Answer) -> None:
+    async def _check(self, answer: HttpAnswer) -> None:
         """Raises ApiError unless a stream was opened. After a rejection of the credentials, the next attempt has new
         ones."""
         if answer.status == 401:

@@ -40,7 +40,7 @@ class Access(msgspec.Struct, frozen=True):
     proxy: str | None
 
 
-class Files(msgspec.Struct, frozen=True):
+class TrustFiles(msgspec.Struct, frozen=True):
     """The same trust as paths of files, for libraries that load them themselves; None: not there."""
 
     authority: str | None
@@ -162,12 +162,12 @@ class Credentials:
         except Exception:  # the package raises various errors for bad files; ``load`` reports those that matter
             return DEFAULT_NAMESPACE
 
-    def files(self) -> Files:
+    def files(self) -> TrustFiles:
         """The files of the loaded credentials. Raises CredentialsError. Blocks."""
         found = self._configuration
         if found is None:
             found = self._configuration = self._read()
-        return Files(
+        return TrustFiles(
             authority=found.ssl_ca_cert or None,
             certificate=found.cert_file or None,
             key=found.key_file or None,

@@ -11,7 +11,7 @@ import msgspec
 
 from scheduler.cluster.decoding import DECODE_ERRORS
 from scheduler.cluster.kube.transport.compression import inflated
-from scheduler.cluster.kube.transport.http_transport import Answer
+from scheduler.cluster.kube.transport.http_transport import HttpAnswer
 
 _TRANSIENT: Final = frozenset({408, 429, 500, 502, 503, 504})
 
@@ -69,7 +69,7 @@ class _Status(msgspec.Struct):
     details: _Details | None = None
 
 
-def error_of(answer: Answer) -> ApiError:
+def error_of(answer: HttpAnswer) -> ApiError:
     """The error that a refusal by the API server means. Its body may be no JSON, or compressed."""
     body = answer.body
     with suppress(zlib.error):

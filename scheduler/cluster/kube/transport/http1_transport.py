@@ -12,7 +12,7 @@ from yarl import URL
 from scheduler.cluster.kube.transport.credentials import Access
 from scheduler.cluster.kube.transport.http1.connections import ExchangeError, Pool
 from scheduler.cluster.kube.transport.http1.response import Response
-from scheduler.cluster.kube.transport.http_transport import Answer, Head, Request
+from scheduler.cluster.kube.transport.http_transport import HttpAnswer, HttpRequest, RequestHead
 
 _TARGET: Final = re.compile(r"[!-~]+")
 _FIELD_VALUE: Final = re.compile(r"[ -~]*")
@@ -35,7 +35,7 @@ class Http1Transport:
         self._pool = Pool(host, address.port or 443, tls if address.scheme == "https" else None, server_name)
         self._prefix = address.raw_path.rstrip("/")
         self._host = address.host_port_subcomponent or host
-        self._heads: dict[Head, str] = {}
+        self._heads: dict[RequestHead, str] = {}
         """Head -> all header fields as they are sent. Most requests have one of a few heads."""
 
     @classmethod
@@ -50,14 +50,16 @@ class Http1Transport:
             return None
         return cls(address, access)
 
-    async def send(self, request: Request, seconds: float, receive: Callable[[bytes], object] | None = None) -> Answer:
+    async def send(
+        self, request: HttpRequest, seconds: float, receive: Callable[[bytes], object] | None = None
+    ) -> HttpAnswer:
         encoded = self._encoded(request)
         return _answer(await self._pool.request(request.method, encoded, seconds, receive, gzip=request.head.gzip))
 
     @asynccontextmanager
     async def stream(
-        self, request: Request, seconds: float | None
-    ) -> AsyncIterator[tuple[Answer, AsyncIterable[bytes]]]:
+        self, request: HttpRequest, seconds: float | None
+    ) -> AsyncIterator[tuple[HttpAnswer, AsyncIterable[bytes]]]:
         async with self._pool.stream(request.method, self._encoded(request), seconds) as stream:
             yield _answer(stream.response), stream
 
@@ -67,7 +69,7 @@ class Http1Transport:
     async def abort(self) -> None:
         self._pool.abort()
 
-    def _encoded(self, request: Request) -> bytes:
+    def _encoded(self, request: HttpRequest) -> bytes:
         """A request as it is sent. Raises ExchangeError for a value that cannot be sent in a header."""
         head, body = request.head, request.body
         fields = self._heads.get(head)
@@ -83,7 +85,7 @@ class Http1Transport:
             return f"{request.method} {target} HTTP/1.1\r\n{fields}\r\n".encode()
         return f"{request.method} {target} HTTP/1.1\r\n{fields}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
-    def _fields(self, head: Head) -> str:
+    def _fields(self, head: RequestHead) -> str:
         """All header fields except Content-Length. Raises ExchangeError."""
         fields = {"Host": self._host, **head.fields}
         for name, value in fields.items():
@@ -93,9 +95,9 @@ class Http1Transport:
         return "".join(f"{name}: {value}\r\n" for name, value in fields.items())
 
 
-def _answer(response: Response) -> Answer:
+def _answer(response: Response) -> HttpAnswer:
     retry_after, warning = _field(response, b"retry-after"), _field(response, b"warning")
-    return Answer(response.status, retry_after, response.body, warning)
+    return HttpAnswer(response.status, retry_after, response.body, warning)
 
 
 def _field(response: Response, name: bytes) -> str | None:

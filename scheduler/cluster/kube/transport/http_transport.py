@@ -12,7 +12,7 @@ from scheduler import __version__
 AGENT: Final = f"volcano-py/{__version__}"
 
 
-class Head(msgspec.Struct, frozen=True, gc=False):
+class RequestHead(msgspec.Struct, frozen=True, gc=False):
     """The header fields that differ between requests; "": left out."""
 
     authorization: str
@@ -38,13 +38,13 @@ class Head(msgspec.Struct, frozen=True, gc=False):
         return f"Head(accept={self.accept!r}, content_type={self.content_type!r}, gzip={self.gzip})"
 
 
-class Request(msgspec.Struct, frozen=True, gc=False):
+class HttpRequest(msgspec.Struct, frozen=True, gc=False):
     """A request to the API server."""
 
     method: str
     target: str
     """Path and query."""
-    head: Head
+    head: RequestHead
     body: bytes | None = None
 
     def __repr__(self) -> str:
@@ -52,7 +52,7 @@ class Request(msgspec.Struct, frozen=True, gc=False):
         return f"{self.method} {self.target.partition('?')[0]}"
 
 
-class Answer(NamedTuple):
+class HttpAnswer(NamedTuple):
     """The parts of a response that matter."""
 
     status: int
@@ -69,13 +69,15 @@ class HttpTransport(Protocol):
     Requests raise ``ConnectError`` and ``ExchangeError`` of ``http1.connections``.
     """
 
-    async def send(self, request: Request, seconds: float, receive: Callable[[bytes], object] | None = None) -> Answer:
+    async def send(
+        self, request: HttpRequest, seconds: float, receive: Callable[[bytes], object] | None = None
+    ) -> HttpAnswer:
         """Returns the answer, which has to arrive within ``seconds``. ``receive``: is called with each part of the body
         of a successful answer as it arrives; the body is then empty. Raises what it raises, too."""
 
     def stream(
-        self, request: Request, seconds: float | None
-    ) -> AbstractAsyncContextManager[tuple[Answer, AsyncIterable[bytes]]]:
+        self, request: HttpRequest, seconds: float | None
+    ) -> AbstractAsyncContextManager[tuple[HttpAnswer, AsyncIterable[bytes]]]:
         """The answer, and the parts of its body, if it is successful, as they arrive. They arrive no faster than they
         are taken. ``seconds``: until the end of the body, or None. To leave the context before the end closes the
         connection."""

@@ -10,7 +10,7 @@ from enum import IntEnum
 from itertools import count
 
 
-class Priority(IntEnum):
+class CallPriority(IntEnum):
     """Classes of calls, the most important first."""
 
     CONTROL = 0
@@ -42,9 +42,9 @@ class RateLimiter:
         self._numbers = count()
         self._timer: asyncio.TimerHandle | None = None
 
-    async def acquire(self, priority: Priority) -> None:
+    async def acquire(self, priority: CallPriority) -> None:
         """Waits for a token. A cancelled wait leaves the queue."""
-        if self._qps <= 0 or priority is Priority.CONTROL:
+        if self._qps <= 0 or priority is CallPriority.CONTROL:
             return
         loop = asyncio.get_running_loop()
         self._refill(loop.time())

@@ -8,8 +8,8 @@ from typing import Final
 import msgspec
 
 from scheduler.cluster.kube.transport.client import ApiClient
-from scheduler.cluster.kube.transport.ratelimit import Priority
-from scheduler.cluster.kube.transport.sources import Source
+from scheduler.cluster.kube.transport.ratelimit import CallPriority
+from scheduler.cluster.kube.transport.sources import WatchSource
 
 _PATH: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
@@ -25,10 +25,10 @@ class _Review(msgspec.Struct):
 _decoder = msgspec.json.Decoder(_Review)
 
 
-async def may_list(client: ApiClient, source: Source) -> bool:
+async def may_list(client: ApiClient, source: WatchSource) -> bool:
     """Whether the client may list the objects of a source. Raises ApiError, TransportError, and msgspec's errors."""
     asked = {"verb": "list", "group": source.kind.group, "resource": source.kind.plural, "namespace": source.namespace}
     if source.name:
         asked["name"] = source.name
     body = msgspec.json.encode({"spec": {"resourceAttributes": asked}})
-    return _decoder.decode(await client.request("POST", _PATH, priority=Priority.READ, body=body)).status.allowed
+    return _decoder.decode(await client.request("POST", _PATH, priority=CallPriority.READ, body=body)).status.allowed

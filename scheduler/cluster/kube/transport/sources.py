@@ -6,7 +6,7 @@ from scheduler.api.kinds import CONFIG_MAP, CSI_DRIVER, NODE_SHARD, SCHEDULER_KI
 from scheduler.api.names import DEVICE_INFO_CONFIGMAP_PREFIX, DEVICE_INFO_NAMESPACE
 
 
-class Source(msgspec.Struct, frozen=True):
+class WatchSource(msgspec.Struct, frozen=True):
     """One list-and-watch."""
 
     kind: Kind
@@ -38,13 +38,13 @@ class Source(msgspec.Struct, frozen=True):
         return f"{what} in {self.namespace}" if self.namespace else what
 
 
-def sources(*, csi_storage: bool = True, shards: bool = False) -> list[Source]:
+def sources(*, csi_storage: bool = True, shards: bool = False) -> list[WatchSource]:
     """Everything that the scheduler's cache needs. Of ConfigMaps, only those with the state of accelerators.
     ``csi_storage`` False leaves out the free storage that CSI drivers report: no Pod is refused for lack of it then.
     ``shards``: with NodeShards, which come first."""
     left_out = {CONFIG_MAP} if csi_storage else {CONFIG_MAP, CSI_DRIVER, STORAGE_CAPACITY}
-    result = [Source(kind) for kind in SCHEDULER_KINDS if kind not in left_out]
+    result = [WatchSource(kind) for kind in SCHEDULER_KINDS if kind not in left_out]
     if shards:
-        result.insert(0, Source(NODE_SHARD))
-    result.append(Source(CONFIG_MAP, DEVICE_INFO_NAMESPACE, DEVICE_INFO_CONFIGMAP_PREFIX))
+        result.insert(0, WatchSource(NODE_SHARD))
+    result.append(WatchSource(CONFIG_MAP, DEVICE_INFO_NAMESPACE, DEVICE_INFO_CONFIGMAP_PREFIX))
     return result

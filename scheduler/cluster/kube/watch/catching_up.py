@@ -15,7 +15,7 @@ import structlog
 
 from scheduler.cluster.decoding import DECODE_ERRORS, decode
 from scheduler.cluster.kube.transport.errors import ApiError, TransportError
-from scheduler.cluster.kube.watch.informer import Event, Informer, watch_params
+from scheduler.cluster.kube.watch.informer import Informer, WatchEvent, watch_params
 from scheduler.cluster.kube.watch.pages import GoneError, Headed, pages_of_heads, present_version
 from scheduler.cluster.kube.watch.problems import Key
 
@@ -35,7 +35,7 @@ class _ReachedError(Exception):
     """A watch has shown everything that it is needed for."""
 
 
-_events = msgspec.json.Decoder(Event[Headed])
+_events = msgspec.json.Decoder(WatchEvent[Headed])
 
 
 async def catch_up(informer: Informer) -> bool:

@@ -32,7 +32,7 @@ from scheduler.cluster.kube.transport.backoff import Backoff
 from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.errors import ApiError, TransportError
 from scheduler.cluster.kube.transport.rights import may_list
-from scheduler.cluster.kube.transport.sources import Source
+from scheduler.cluster.kube.transport.sources import WatchSource
 from scheduler.cluster.kube.watch.lists_ahead import ListsAhead
 from scheduler.cluster.kube.watch.pages import PAGE, GoneError, Listed, pages_of_objects
 from scheduler.cluster.kube.watch.problems import Key, ProblemReports, Report, identity_of
@@ -69,7 +69,7 @@ class OriginalStore(Protocol):
     def keep_original(self, kind: Kind, namespace: str, name: str, original: object) -> None: ...
 
 
-class Event(msgspec.Struct, Generic[T]):
+class WatchEvent(msgspec.Struct, Generic[T]):
     """An event of a watch."""
 
     type: str
@@ -87,7 +87,7 @@ class Informer:
     def __init__(
         self,
         client: ApiClient,
-        source: Source,
+        source: WatchSource,
         sink: Sink,
         report: Report,
         metrics: RoleMetrics,
@@ -117,8 +117,8 @@ class Informer:
         self._originals = originals
         self._ahead = ahead
         self._decoder = msgspec.json.Decoder(struct)
-        self._events = msgspec.json.Decoder(Event[struct])  # type: ignore[valid-type]
-        self._raw_events = msgspec.json.Decoder(Event[msgspec.Raw])
+        self._events = msgspec.json.Decoder(WatchEvent[struct])  # type: ignore[valid-type]
+        self._raw_events = msgspec.json.Decoder(WatchEvent[msgspec.Raw])
         self.version = ""
         """The resource version of the latest list or change; "": a list comes next."""
         self.versions: dict[Key, str] = {}
@@ -368,7 +368,7 @@ class Informer:
         return key
 
 
-def watch_params(source: Source, version: str, seconds: int) -> dict[str, str]:
+def watch_params(source: WatchSource, version: str, seconds: int) -> dict[str, str]:
     """The query parameters of a watch with bookmarks that begins at a version and ends after some seconds."""
     return {
         "watch": "1",

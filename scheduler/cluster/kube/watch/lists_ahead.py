@@ -12,7 +12,7 @@ import msgspec
 from scheduler.api.objects import KubeObject
 from scheduler.cluster.kube.process.waiting import cancel
 from scheduler.cluster.kube.transport.client import ApiClient
-from scheduler.cluster.kube.transport.sources import Source
+from scheduler.cluster.kube.transport.sources import WatchSource
 from scheduler.cluster.kube.watch.pages import PAGE, Listed, Page, pages_of_objects
 
 Pages = AsyncGenerator[Page[Listed[KubeObject]], None]
@@ -21,13 +21,13 @@ Pages = AsyncGenerator[Page[Listed[KubeObject]], None]
 class ListsAhead:
     """Belongs to one event loop."""
 
-    def __init__(self, client: ApiClient, sources: Iterable[Source], free_lease: str = "") -> None:
+    def __init__(self, client: ApiClient, sources: Iterable[WatchSource], free_lease: str = "") -> None:
         """Requests the first pages of all sources. ``free_lease``: see ``Process``."""
         self.client = client
         self.free_lease = free_lease
         self._lists = {source: _Begun(client, source) for source in sources}
 
-    def take(self, source: Source) -> Pages | None:
+    def take(self, source: WatchSource) -> Pages | None:
         """Returns the list of a source, if there is one and it was not taken before. The caller closes it."""
         begun = self._lists.pop(source, None)
         return None if begun is None else begun.pages()
@@ -39,7 +39,7 @@ class ListsAhead:
 
 
 class _Begun:
-    def __init__(self, client: ApiClient, source: Source) -> None:
+    def __init__(self, client: ApiClient, source: WatchSource) -> None:
         self._pages: Pages = pages_of_objects(client, source, PAGE, msgspec.json.Decoder(source.kind.struct))
         self._first = asyncio.ensure_future(anext(self._pages))
 

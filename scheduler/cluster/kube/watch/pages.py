@@ -27,8 +27,8 @@ from scheduler.cluster.kube.process.waiting import cancel
 from scheduler.cluster.kube.transport.client import JSON, METADATA_LIST, ApiClient
 from scheduler.cluster.kube.transport.compression import GZIP, GZIP_FORMAT, inflated
 from scheduler.cluster.kube.transport.errors import ApiError, TransportError
-from scheduler.cluster.kube.transport.ratelimit import Priority
-from scheduler.cluster.kube.transport.sources import Source
+from scheduler.cluster.kube.transport.ratelimit import CallPriority
+from scheduler.cluster.kube.transport.sources import WatchSource
 from scheduler.cluster.kube.watch.server_cache import until_cached
 
 PAGE: Final = 10_000
@@ -102,7 +102,7 @@ _meta = msgspec.json.Decoder(ListMeta)
 
 
 def pages_of_objects(
-    client: ApiClient, source: Source, size: int, decoder: "msgspec.json.Decoder[T]", *, keep_raw: bool = False
+    client: ApiClient, source: WatchSource, size: int, decoder: "msgspec.json.Decoder[T]", *, keep_raw: bool = False
 ) -> AsyncGenerator[Page[Listed[T]], None]:
     """``size`` objects at a time; 0: all at once. ``keep_raw``: also as they were sent. Raises GoneError (between two
     pages), ApiError, TransportError, DECODE_ERRORS. To be closed by the caller (``aclosing``)."""
@@ -119,15 +119,15 @@ def pages_of_objects(
     return _pages(client, source, size, read, JSON)
 
 
-def pages_of_heads(client: ApiClient, source: Source, size: int) -> AsyncGenerator[Page[Headed], None]:
+def pages_of_heads(client: ApiClient, source: WatchSource, size: int) -> AsyncGenerator[Page[Headed], None]:
     """Lists names and versions only, which costs a fraction of ``pages_of_objects``."""
     return _pages(client, source, size, lambda body: decode(_heads, body), METADATA_LIST)
 
 
-async def present_version(client: ApiClient, source: Source) -> str:
+async def present_version(client: ApiClient, source: WatchSource) -> str:
     """The resource version that a list has now. Raises ApiError, TransportError, DECODE_ERRORS."""
     params = {"limit": "1", **source.selection}
-    body = await client.request("GET", source.path, params=params, priority=Priority.READ, accept=METADATA_LIST)
+    body = await client.request("GET", source.path, params=params, priority=CallPriority.READ, accept=METADATA_LIST)
     return decode(_heads, body).metadata.resource_version
 
 
@@ -152,7 +152,7 @@ class _Requested(Generic[T]):
 
 
 async def _pages(
-    client: ApiClient, source: Source, size: int, read: Callable[[bytes], Page[T]], accept: str
+    client: ApiClient, source: WatchSource, size: int, read: Callable[[bytes], Page[T]], accept: str
 ) -> AsyncGenerator[Page[T], None]:
     tokens = [""]
     """The token of the page to request next; empty while it is not known, and after the last page."""
@@ -224,7 +224,7 @@ async def _sent(
             "GET",
             path,
             params=params,
-            priority=Priority.READ,
+            priority=CallPriority.READ,
             accept=accept,
             compressed=True,
             receive=receive,

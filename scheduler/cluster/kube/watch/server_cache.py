@@ -14,8 +14,8 @@ import structlog
 
 from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.errors import ApiError, TransportError
-from scheduler.cluster.kube.transport.ratelimit import Priority
-from scheduler.cluster.kube.transport.sources import Source
+from scheduler.cluster.kube.transport.ratelimit import CallPriority
+from scheduler.cluster.kube.transport.sources import WatchSource
 
 PATIENCE: Final = 120.0
 """Seconds after which a list is requested all the same."""
@@ -30,7 +30,7 @@ _ANY_NAMESPACE: Final = "default"
 log = structlog.get_logger(__name__)
 
 
-async def until_cached(client: ApiClient, source: Source) -> None:
+async def until_cached(client: ApiClient, source: WatchSource) -> None:
     """Waits until the API server has the objects of a source in its memory. Returns at once for built-in kinds, which
     it reads before it is ready, and if it does not say that it is reading them."""
     if not source.kind.custom:
@@ -50,7 +50,7 @@ async def until_cached(client: ApiClient, source: Source) -> None:
 async def _is_reading(client: ApiClient, path: str, params: Mapping[str, str]) -> bool:
     """Whether the API server says that it is not ready to answer. Other errors are those of the list, which follows."""
     try:
-        await client.request("GET", path, params=params, priority=Priority.READ)
+        await client.request("GET", path, params=params, priority=CallPriority.READ)
     except ApiError as error:
         return error.status == TOO_MANY_REQUESTS
     except TransportError:

@@ -26,7 +26,7 @@ from scheduler.api.names import (
     QUEUE_ALLOCATION_GATE,
 )
 from scheduler.api.objects import KubeObject
-from scheduler.api.preparation import Patch
+from scheduler.api.preparation import PreparationPatch
 from scheduler.api.signed_records import SigningKey
 from scheduler.api.times import format_timestamp
 from scheduler.cluster.messages import eviction_message
@@ -174,7 +174,7 @@ def object_write(write: ObjectWrite) -> bytes:
     return _encode({**write.body, "metadata": {**metadata, **_uid(write.uid)}})
 
 
-def exactly(patch: Patch, found: KubeObject) -> bytes:
+def exactly(patch: PreparationPatch, found: KubeObject) -> bytes:
     """The body of a patch that the server refuses unless the object still has the version that was read."""
     meta = found.metadata
     version = {"resourceVersion": meta.resource_version} if meta.resource_version else {}

@@ -25,7 +25,7 @@ from scheduler.cluster.kube.transport.backoff import Backoff
 from scheduler.cluster.kube.transport.client import MERGE_PATCH, ApiClient
 from scheduler.cluster.kube.transport.errors import ApiError, TransportError
 from scheduler.cluster.kube.transport.fence import Fence, Fenced
-from scheduler.cluster.kube.transport.ratelimit import Priority
+from scheduler.cluster.kube.transport.ratelimit import CallPriority
 from scheduler.cluster.kube.write.lanes import Lanes, Urgency
 from scheduler.observability.role_metrics import RoleMetrics
 
@@ -153,7 +153,7 @@ class EventRecorder:
             else:
                 try:
                     body = self._body(series, namespace)
-                    await self._client.request("POST", path, body=body, priority=Priority.EVENT, fence=self._fence)
+                    await self._client.request("POST", path, body=body, priority=CallPriority.EVENT, fence=self._fence)
                 except ApiError as error:
                     if error.status != 409:
                         raise
@@ -189,7 +189,7 @@ class EventRecorder:
             f"{path}/{series.name}",
             body=_encode({**changes, "lastTimestamp": format_timestamp(series.last)}),
             content_type=MERGE_PATCH,
-            priority=Priority.EVENT,
+            priority=CallPriority.EVENT,
             fence=self._fence,
         )
 

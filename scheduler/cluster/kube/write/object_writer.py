@@ -18,11 +18,11 @@ from scheduler.cluster.kube.transport.backoff import Backoff
 from scheduler.cluster.kube.transport.client import JSON, MERGE_PATCH, ApiClient
 from scheduler.cluster.kube.transport.errors import ApiError, TransportError
 from scheduler.cluster.kube.transport.fence import Fence, Fenced
-from scheduler.cluster.kube.transport.ratelimit import Priority
+from scheduler.cluster.kube.transport.ratelimit import CallPriority
 from scheduler.cluster.kube.write import bodies
 from scheduler.cluster.kube.write.events import EventRecorder
 from scheduler.cluster.kube.write.lanes import Lanes, Urgency
-from scheduler.cluster.kube.write.preparation_run import Objects
+from scheduler.cluster.kube.write.preparation_run import CachedObjects
 from scheduler.observability.metrics import Metrics
 
 REFUSED_FIRST = 5.0
@@ -37,7 +37,13 @@ class ObjectWriter:
     """Belongs to one event loop."""
 
     def __init__(
-        self, client: ApiClient, lanes: Lanes, metrics: Metrics, fence: Fence, cache: Objects, recorder: EventRecorder
+        self,
+        client: ApiClient,
+        lanes: Lanes,
+        metrics: Metrics,
+        fence: Fence,
+        cache: CachedObjects,
+        recorder: EventRecorder,
     ) -> None:
         self._client = client
         self._lanes = lanes
@@ -72,7 +78,7 @@ class ObjectWriter:
                 path,
                 body=bodies.object_write(write),
                 content_type=content_type,
-                priority=Priority.WRITE,
+                priority=CallPriority.WRITE,
                 fence=self._fence,
             )
         except Fenced:

@@ -28,10 +28,10 @@ from scheduler.cluster.kube.transport.backoff import Backoff
 from scheduler.cluster.kube.transport.client import STRATEGIC_MERGE_PATCH, ApiClient
 from scheduler.cluster.kube.transport.errors import ApiError, TransportError
 from scheduler.cluster.kube.transport.fence import Fence, Fenced
-from scheduler.cluster.kube.transport.ratelimit import Priority
+from scheduler.cluster.kube.transport.ratelimit import CallPriority
 from scheduler.cluster.kube.write import bodies
 from scheduler.cluster.kube.write.events import EventRecorder
-from scheduler.cluster.kube.write.preparation_run import Objects, PreparationError, PreparationRun
+from scheduler.cluster.kube.write.preparation_run import CachedObjects, PreparationError, PreparationRun
 from scheduler.cluster.kube.write.preparer import Preparer
 from scheduler.cluster.kube.write.signing_key import SharedKey
 from scheduler.cluster.kube.write.status_writer import StatusWriter
@@ -43,7 +43,7 @@ ATTEMPTS = 8
 log = structlog.get_logger(__name__)
 
 
-class Cache(Objects, Protocol):
+class WriterCache(CachedObjects, Protocol):
     """The cache that has assumed the decisions and takes back those that failed."""
 
     def bind_failed(self, bind: Bind) -> None: ...
@@ -56,7 +56,7 @@ class WriteContext(msgspec.Struct, frozen=True):
 
     client: ApiClient
     fence: Fence
-    cache: Cache
+    cache: WriterCache
     preparer: Preparer
     statuses: StatusWriter
     recorder: EventRecorder
@@ -94,7 +94,7 @@ class _Placement:
         """Reads the Pod; None if it is gone or another Pod has its name. Raises as ``request`` does."""
         client, fence = self.context.client, self.context.fence
         try:
-            body = await client.request("GET", self.path, priority=Priority.WRITE, fence=fence)
+            body = await client.request("GET", self.path, priority=CallPriority.WRITE, fence=fence)
         except ApiError as error:
             if error.status == 404:
                 return None
@@ -143,7 +143,7 @@ class Binding(_Placement):
             self._report_preparations()
             started = time.perf_counter()
             path, body = f"{self.path}/binding", bodies.binding(bind, context.signing.key)
-            await context.client.request("POST", path, body=body, priority=Priority.WRITE, fence=context.fence)
+            await context.client.request("POST", path, body=body, priority=CallPriority.WRITE, fence=context.fence)
             context.metrics.stages.observe("Bind", time.perf_counter() - started)
             self._succeeded()
             return None
@@ -220,7 +220,7 @@ class Eviction(_Placement):
             if self.to_explain:
                 await self._write_conditions()
             await context.client.request(
-                "DELETE", self.path, body=bodies.deletion(eviction), priority=Priority.WRITE, fence=context.fence
+                "DELETE", self.path, body=bodies.deletion(eviction), priority=CallPriority.WRITE, fence=context.fence
             )
         except Fenced:
             context.cache.evict_failed(eviction)
@@ -256,7 +256,7 @@ class Eviction(_Placement):
                 f"{self.path}/status",
                 body=body,
                 content_type=STRATEGIC_MERGE_PATCH,
-                priority=Priority.WRITE,
+                priority=CallPriority.WRITE,
                 fence=context.fence,
             )
         except (ApiError, TransportError) as error:

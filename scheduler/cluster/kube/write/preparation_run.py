@@ -14,7 +14,7 @@ import structlog
 from scheduler.api.decisions import Bind
 from scheduler.api.kinds import Kind, object_path
 from scheduler.api.objects import KubeObject
-from scheduler.api.preparation import Fail, Patch, Preparation, Step, Wait
+from scheduler.api.preparation import Fail, Preparation, PreparationPatch, Step, Wait
 from scheduler.cluster.decoding import DECODE_ERRORS
 from scheduler.cluster.kube.transport.backoff import Backoff
 from scheduler.cluster.kube.transport.client import JSON, MERGE_PATCH, STRATEGIC_MERGE_PATCH
@@ -39,7 +39,7 @@ class PreparationError(Exception):
         """The Pod is gone, or is no longer to be bound as decided: nothing is reported."""
 
 
-class Objects(Protocol):
+class CachedObjects(Protocol):
     """The cached objects of the cluster."""
 
     def stores(self, kind: Kind) -> bool: ...
@@ -54,7 +54,7 @@ class Objects(Protocol):
 class PreparationClient(Protocol):
     """Sends requests for preparations."""
 
-    objects: Objects
+    objects: CachedObjects
 
     async def request(self, method: str, path: str, body: bytes | None = None, content_type: str = JSON) -> bytes:
         """Raises ApiError, TransportError, Fenced."""
@@ -185,7 +185,7 @@ class PreparationRun:
         self._stale = not client.objects.stores(preparation.kind)
         return self._received(body)
 
-    async def _write(self, patch: Patch, found: KubeObject) -> KubeObject:
+    async def _write(self, patch: PreparationPatch, found: KubeObject) -> KubeObject:
         self._sent[id(self._preparation)] = self._preparation
         path = f"{self._path}/{patch.subresource}" if patch.subresource else self._path
         content_type = STRATEGIC_MERGE_PATCH if patch.strategic else MERGE_PATCH

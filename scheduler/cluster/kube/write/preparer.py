@@ -15,8 +15,8 @@ from scheduler.api.decisions import Bind
 from scheduler.cluster.kube.process.waiting import cancel
 from scheduler.cluster.kube.transport.client import JSON, ApiClient
 from scheduler.cluster.kube.transport.fence import Fence, Fenced
-from scheduler.cluster.kube.transport.ratelimit import Priority
-from scheduler.cluster.kube.write.preparation_run import Objects, PreparationError, PreparationRun
+from scheduler.cluster.kube.transport.ratelimit import CallPriority
+from scheduler.cluster.kube.write.preparation_run import CachedObjects, PreparationError, PreparationRun
 
 log = structlog.get_logger(__name__)
 
@@ -30,7 +30,7 @@ NotPrepared = Callable[[Sequence[Bind], PreparationError | Fenced], None]
 class Preparer:
     """Belongs to one event loop."""
 
-    def __init__(self, client: ApiClient, fence: Fence, objects: Objects, workers: int) -> None:
+    def __init__(self, client: ApiClient, fence: Fence, objects: CachedObjects, workers: int) -> None:
         """``workers``: requests in flight."""
         self.objects = objects
         self._client = client
@@ -58,7 +58,7 @@ class Preparer:
         """One request of a preparation. Raises ApiError, TransportError, Fenced."""
         async with self._slots:
             return await self._client.request(
-                method, path, body=body, content_type=content_type, priority=Priority.WRITE, fence=self._fence
+                method, path, body=body, content_type=content_type, priority=CallPriority.WRITE, fence=self._fence
             )
 
     async def close(self) -> None:

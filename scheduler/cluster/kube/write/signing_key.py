@@ -23,7 +23,7 @@ from scheduler.cluster.kube.transport.backoff import Backoff
 from scheduler.cluster.kube.transport.client import MERGE_PATCH, ApiClient
 from scheduler.cluster.kube.transport.errors import ApiError, TransportError
 from scheduler.cluster.kube.transport.fence import Fence, Fenced
-from scheduler.cluster.kube.transport.ratelimit import Priority
+from scheduler.cluster.kube.transport.ratelimit import CallPriority
 
 KEY: Final = "key"
 """The entry of the Secret's data with the key."""
@@ -93,7 +93,7 @@ class SharedKey:
     async def _step(self, fence: Fence | None) -> bool:
         """Reads the Secret and adds missing keys. Returns False if another replica was faster. Raises ValueError, and
         as ``request`` does."""
-        body = await self._client.request("GET", self._path, priority=Priority.CONTROL, fence=fence)
+        body = await self._client.request("GET", self._path, priority=CallPriority.CONTROL, fence=fence)
         secret = msgspec.json.decode(body, type=Secret)
         data = secret.data or {}
         more: dict[str, bytes] = {}
@@ -112,7 +112,7 @@ class SharedKey:
                     self._path,
                     body=_encode({"metadata": metadata, "data": {name: data[name] for name in more}}),
                     content_type=MERGE_PATCH,
-                    priority=Priority.CONTROL,
+                    priority=CallPriority.CONTROL,
                     fence=fence,
                 )
             except ApiError as error:

@@ -17,7 +17,7 @@ from scheduler.cluster.kube.transport.backoff import Backoff
 from scheduler.cluster.kube.transport.client import JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, ApiClient
 from scheduler.cluster.kube.transport.errors import ApiError, TransportError
 from scheduler.cluster.kube.transport.fence import Fence, Fenced
-from scheduler.cluster.kube.transport.ratelimit import Priority
+from scheduler.cluster.kube.transport.ratelimit import CallPriority
 from scheduler.cluster.kube.write import bodies
 from scheduler.cluster.kube.write.lanes import Lanes, Urgency, Work
 from scheduler.cluster.kube.write.signing_key import SharedKey
@@ -55,7 +55,7 @@ class StatusWriter:
     def ungate(self, ungate: Ungate) -> None:
         """Removes the scheduling gate of a Pod."""
         path = object_path(POD, ungate.task.namespace, ungate.task.name)
-        work = self._patch(POD, path, bodies.ungating(ungate), STRATEGIC_MERGE_PATCH, Priority.WRITE)
+        work = self._patch(POD, path, bodies.ungating(ungate), STRATEGIC_MERGE_PATCH, CallPriority.WRITE)
         self._lanes.submit(Urgency.ADMISSION, ("ungate", ungate.task.uid), work)
 
     def pod(self, update: PodUnschedulable) -> None:
@@ -77,7 +77,7 @@ class StatusWriter:
         body = bodies.pod_group_status(update, key if key.shared else None)
         about = (POD_GROUP.name, update.namespace, update.name)
         if update.admits and awaited:
-            work = self._patch(POD_GROUP, path, body, MERGE_PATCH, Priority.WRITE)
+            work = self._patch(POD_GROUP, path, body, MERGE_PATCH, CallPriority.WRITE)
             self._lanes.submit(Urgency.ADMISSION, about, work)
         else:
             self._submit(about, self._patch(POD_GROUP, path, body, MERGE_PATCH))
@@ -99,7 +99,7 @@ class StatusWriter:
         path: str,
         body: bytes,
         content_type: str,
-        priority: Priority = Priority.STATUS,
+        priority: CallPriority = CallPriority.STATUS,
         *,
         without_status: Work | None = None,
     ) -> Work:

@@ -21,7 +21,7 @@ from scheduler.cluster.kube.transport.fence import Fence
 from scheduler.cluster.kube.write.events import EventRecorder
 from scheduler.cluster.kube.write.lanes import URGENT, Lanes, Urgency, Work
 from scheduler.cluster.kube.write.object_writer import ObjectWriter
-from scheduler.cluster.kube.write.placements import Binding, Cache, Eviction, WriteContext, not_prepared
+from scheduler.cluster.kube.write.placements import Binding, Eviction, WriteContext, WriterCache, not_prepared
 from scheduler.cluster.kube.write.preparation_run import PreparationRun
 from scheduler.cluster.kube.write.preparer import Preparer
 from scheduler.cluster.kube.write.signing_key import SharedKey
@@ -98,7 +98,7 @@ class Writer:
     def __init__(
         self,
         client: ApiClient,
-        cache: Cache,
+        cache: WriterCache,
         lanes: Lanes,
         recorder: EventRecorder,
         metrics: Metrics,

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from scheduler.api import batch
-from scheduler.controllers.job.plugins.contract import JobPlugin, PluginError, naming_plugin
+from scheduler.controllers.job.plugins.contract import JobPlugin, JobPluginError, naming_plugin
 from scheduler.controllers.job.plugins.env import Env
 from scheduler.controllers.job.plugins.hcclrank import HcclRank
 from scheduler.controllers.job.plugins.mpi import Mpi
@@ -36,7 +36,7 @@ def make_plugins(job: batch.Job) -> dict[str, JobPlugin]:
     plugins = {}
     for name, arguments in sorted((job.spec.plugins or {}).items()):
         if name not in _MAKERS:
-            raise PluginError(f"plugin {name!r} is unknown; there are {', '.join(sorted(_MAKERS))}")
+            raise JobPluginError(f"plugin {name!r} is unknown; there are {', '.join(sorted(_MAKERS))}")
         with naming_plugin(name):
             plugins[name] = _MAKERS[name](job, arguments or ())
     return plugins

@@ -14,11 +14,11 @@ from scheduler.api.plugin_arguments import ArgumentError
 from scheduler.controllers.effects import Json
 
 
-class PluginError(ArgumentError):
+class JobPluginError(ArgumentError):
     """The arguments or the job do not fit the plugin; the message says which and why."""
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class WantedObject(msgspec.Struct, frozen=True):
     """An object that a plugin adds to a job."""
 
     kind: Kind
@@ -39,7 +39,7 @@ class JobPlugin(Protocol):
     def mutate_pod(self, pod: Json, task: batch.TaskSpec, index: int, job: batch.Job) -> None:
         """Mutates the manifest of Pod ``index`` of a task, in place. Raises PluginError."""
 
-    def wanted(self, job: batch.Job) -> list[Wanted]:
+    def wanted(self, job: batch.Job) -> list[WantedObject]:
         """The objects that the plugin adds; by default none. Raises PluginError."""
         return []
 
@@ -50,7 +50,7 @@ def naming_plugin(name: str) -> Iterator[None]:
     try:
         yield
     except ArgumentError as error:
-        raise PluginError(f"plugin {name}: {error}") from error
+        raise JobPluginError(f"plugin {name}: {error}") from error
 
 
 def mutate_pod_by_plugins(
@@ -62,9 +62,9 @@ def mutate_pod_by_plugins(
             plugin.mutate_pod(pod, task, index, job)
 
 
-def wanted_objects(plugins: Mapping[str, JobPlugin], job: batch.Job) -> list[Wanted]:
+def wanted_objects(plugins: Mapping[str, JobPlugin], job: batch.Job) -> list[WantedObject]:
     """The objects that all plugins add. Raises PluginError, which names the plugin."""
-    objects: list[Wanted] = []
+    objects: list[WantedObject] = []
     for name, plugin in plugins.items():
         with naming_plugin(name):
             objects += plugin.wanted(job)

@@ -7,7 +7,7 @@ say. A hostname fixed in the template is one for all Pods of the task, and liste
 from typing import NamedTuple
 
 from scheduler.api import batch
-from scheduler.controllers.job.plugins.contract import PluginError
+from scheduler.controllers.job.plugins.contract import JobPluginError
 
 MAX_BYTES = 1 << 20
 """What a ConfigMap or Secret may hold; longer lists of hosts fit nowhere."""
@@ -41,7 +41,7 @@ def task_hosts(job: batch.Job, task: batch.TaskSpec) -> list[Host]:
     if _from_template(task)[0]:
         return [first] if task.replicas > 0 else []
     if task.replicas * len(first.domain) > MAX_BYTES:
-        raise PluginError(
+        raise JobPluginError(
             f"the names of the {task.replicas} replicas of task {task.name} take more than {MAX_BYTES} bytes: "
             "no object can list them"
         )

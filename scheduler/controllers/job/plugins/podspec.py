@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from scheduler.controllers.effects import Json
-from scheduler.controllers.job.plugins.contract import PluginError
+from scheduler.controllers.job.plugins.contract import JobPluginError
 
 
 def spec_of(pod: Json) -> Json:
     """The Pod's spec. Raises PluginError."""
     spec = pod.get("spec")
     if not isinstance(spec, dict):
-        raise PluginError("the spec of the Pod template is not an object")
+        raise JobPluginError("the spec of the Pod template is not an object")
     return spec
 
 
@@ -92,5 +92,5 @@ def _dicts(where: Json, field: str) -> list[Json]:
     if items is None:
         return []
     if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
-        raise PluginError(f"{field} of the Pod template is not a list of objects")
+        raise JobPluginError(f"{field} of the Pod template is not a list of objects")
     return items

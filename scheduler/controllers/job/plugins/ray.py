@@ -11,7 +11,7 @@ from scheduler.api.kinds import SERVICE, VCJOB
 from scheduler.api.names import JOB_NAME, JOB_NAMESPACE, TASK_SPEC
 from scheduler.api.plugin_arguments import parse
 from scheduler.controllers.effects import Json
-from scheduler.controllers.job.plugins.contract import JobPlugin, PluginError, Wanted
+from scheduler.controllers.job.plugins.contract import JobPlugin, JobPluginError, WantedObject
 from scheduler.controllers.job.plugins.hosts import first_host
 from scheduler.controllers.job.plugins.podspec import find_container, open_port, port_name
 from scheduler.controllers.owners import owned
@@ -43,7 +43,7 @@ class Ray(JobPlugin):
             container = _container(pod, self._options.worker_container)
             container["command"] = self._worker_command
 
-    def wanted(self, job: batch.Job) -> list[Wanted]:
+    def wanted(self, job: batch.Job) -> list[WantedObject]:
         name = f"{job.metadata.name}-head-svc"
         spec = {
             "selector": {
@@ -56,13 +56,13 @@ class Ray(JobPlugin):
                 for port, number in self._ports.items()
             ],
         }
-        return [Wanted(SERVICE, name, lambda: owned(SERVICE, name, VCJOB, job, spec=spec))]
+        return [WantedObject(SERVICE, name, lambda: owned(SERVICE, name, VCJOB, job, spec=spec))]
 
 
 def _container(pod: Json, name: str) -> Json:
     container = find_container(pod, name)
     if container is None:  # its template has one
-        raise PluginError(f"there is no container {name!r}")
+        raise JobPluginError(f"there is no container {name!r}")
     return container
 
 

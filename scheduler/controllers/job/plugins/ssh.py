@@ -16,7 +16,7 @@ from scheduler.api.job_plugins import ROOT_DIRECTORY, RSA, SshOptions
 from scheduler.api.kinds import SECRET, VCJOB
 from scheduler.api.plugin_arguments import parse
 from scheduler.controllers.effects import Json
-from scheduler.controllers.job.plugins.contract import JobPlugin, PluginError, Wanted
+from scheduler.controllers.job.plugins.contract import JobPlugin, JobPluginError, WantedObject
 from scheduler.controllers.job.plugins.hosts import task_hosts
 from scheduler.controllers.job.plugins.podspec import add_volume, all_containers, mount
 from scheduler.controllers.owners import owned
@@ -50,7 +50,7 @@ class Ssh(JobPlugin):
         for container in all_containers(pod):
             mount(container, self._mount)
 
-    def wanted(self, job: batch.Job) -> list[Wanted]:
+    def wanted(self, job: batch.Job) -> list[WantedObject]:
         config = client_config(job, self._options.port)
 
         def build() -> Json:
@@ -59,7 +59,9 @@ class Ssh(JobPlugin):
             encoded = {key: b64encode(text.encode()).decode() for key, text in data.items()}
             return owned(SECRET, self._secret, VCJOB, job, type="Opaque", data=encoded)
 
-        return [Wanted(SECRET, self._secret, build, expensive=not self._public_key and self._options.key_type == RSA)]
+        return [
+            WantedObject(SECRET, self._secret, build, expensive=not self._public_key and self._options.key_type == RSA)
+        ]
 
     @cached_property
     def _key_pair(self) -> tuple[str, str]:
@@ -117,7 +119,7 @@ def _public_key_of(private_key: str) -> str:
             .public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
         )
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
-        raise PluginError(
+        raise JobPluginError(
             "argument --ssh-private-key must be a private key in PEM without a password, or come with --ssh-public-key"
         ) from error
     return public.decode() + "\n"

@@ -12,7 +12,7 @@ from scheduler.api.kinds import CONFIG_MAP, NETWORK_POLICY, SERVICE, VCJOB
 from scheduler.api.names import JOB_NAME, JOB_NAMESPACE
 from scheduler.api.plugin_arguments import parse
 from scheduler.controllers.effects import Json
-from scheduler.controllers.job.plugins.contract import JobPlugin, Wanted
+from scheduler.controllers.job.plugins.contract import JobPlugin, WantedObject
 from scheduler.controllers.job.plugins.hosts import pod_name, task_hosts
 from scheduler.controllers.job.plugins.podspec import add_env, add_volume, all_containers, mount, spec_of
 from scheduler.controllers.owners import owned
@@ -41,16 +41,20 @@ class Svc(JobPlugin):
             if self._options.inject_hosts_env:
                 add_env(container, self._env)
 
-    def wanted(self, job: batch.Job) -> list[Wanted]:
+    def wanted(self, job: batch.Job) -> list[WantedObject]:
         data = host_files(job)
         name = job.metadata.name
         objects = [
-            Wanted(CONFIG_MAP, self._map, lambda: owned(CONFIG_MAP, self._map, VCJOB, job, data=data), refresh=True),
-            Wanted(SERVICE, name, lambda: owned(SERVICE, name, VCJOB, job, spec=self._service(job))),
+            WantedObject(
+                CONFIG_MAP, self._map, lambda: owned(CONFIG_MAP, self._map, VCJOB, job, data=data), refresh=True
+            ),
+            WantedObject(SERVICE, name, lambda: owned(SERVICE, name, VCJOB, job, spec=self._service(job))),
         ]
         if not self._options.disable_network_policy:
             policy = _only_each_other(job)
-            objects.append(Wanted(NETWORK_POLICY, name, lambda: owned(NETWORK_POLICY, name, VCJOB, job, spec=policy)))
+            objects.append(
+                WantedObject(NETWORK_POLICY, name, lambda: owned(NETWORK_POLICY, name, VCJOB, job, spec=policy))
+            )
         return objects
 
     def _service(self, job: batch.Job) -> Json:

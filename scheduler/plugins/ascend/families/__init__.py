@@ -19,9 +19,9 @@ from scheduler.plugins.ascend.families import (
     npu_mesh,
     npu_single,
 )
-from scheduler.plugins.ascend.family import Family
+from scheduler.plugins.ascend.family import ChipFamily
 
-FAMILIES: Final[tuple[Family, ...]] = (
+FAMILIES: Final[tuple[ChipFamily, ...]] = (
     *module_910_x8.FAMILIES,
     *half_910_x4.FAMILIES,
     *card_910_x2.FAMILIES,

@@ -9,7 +9,7 @@ from typing import Final
 
 from scheduler.api.names import ACCELERATOR_TYPE, ASCEND_910, NPU
 from scheduler.plugins.ascend.families.a3_x16 import without_chips
-from scheduler.plugins.ascend.family import Family, JobRequest, block_problem
+from scheduler.plugins.ascend.family import ChipFamily, JobRequest, block_problem
 from scheduler.plugins.ascend.selection.dies import DIES, NO_HALF_CARD, whole_cards
 
 
@@ -23,7 +23,7 @@ def _check(chips: int, job: JobRequest) -> str:
 
 
 FAMILIES: Final = tuple(
-    Family(
+    ChipFamily(
         name=f"a3_superpod_x{chips}",
         title=f"Ascend A3 super pod x{chips}",
         resources=(ASCEND_910, NPU),

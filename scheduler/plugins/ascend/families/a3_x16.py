@@ -3,7 +3,7 @@
 from typing import Final
 
 from scheduler.api.names import ACCELERATOR_TYPE, ASCEND_910, NPU
-from scheduler.plugins.ascend.family import Family, JobRequest
+from scheduler.plugins.ascend.family import ChipFamily, JobRequest
 from scheduler.plugins.ascend.selection.dies import DIES, NO_HALF_CARD, whole_cards
 
 CHIPS: Final = 16
@@ -29,7 +29,7 @@ def without_chips(job: JobRequest) -> str:
 
 
 FAMILIES: Final = (
-    Family(
+    ChipFamily(
         name="a3_x16",
         title="Ascend A3 x16",
         resources=(ASCEND_910, NPU),

@@ -7,7 +7,7 @@ is a node.
 from typing import Final
 
 from scheduler.api.names import ASCEND_910, NPU
-from scheduler.plugins.ascend.family import Family, JobRequest, block_problem, up_to
+from scheduler.plugins.ascend.family import ChipFamily, JobRequest, block_problem, up_to
 from scheduler.plugins.ascend.selection.grouped import any_chips
 
 CHIPS: Final = 8
@@ -22,7 +22,7 @@ def _check(job: JobRequest) -> str:
 
 
 FAMILIES: Final = (
-    Family(
+    ChipFamily(
         name="a5_superpod_x8",
         title="Ascend A5 super pod x8",
         resources=(NPU, ASCEND_910),

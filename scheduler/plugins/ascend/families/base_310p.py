@@ -3,12 +3,12 @@
 from typing import Final
 
 from scheduler.api.names import ASCEND_310P
-from scheduler.plugins.ascend.family import Family, up_to
+from scheduler.plugins.ascend.family import ChipFamily, up_to
 from scheduler.plugins.ascend.masks import WIDTH
 from scheduler.plugins.ascend.selection.grouped import any_chips
 
 FAMILIES: Final = (
-    Family(
+    ChipFamily(
         name="base_310p",
         title="Ascend310P",
         resources=(ASCEND_310P,),

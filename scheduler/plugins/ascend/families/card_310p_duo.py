@@ -4,7 +4,7 @@ from typing import Final
 
 from scheduler.api.names import ASCEND_310P
 from scheduler.plugins.ascend.families.chip_310p_duo import one_pod_if_distributed
-from scheduler.plugins.ascend.family import DUO, STRATEGY, Family, up_to
+from scheduler.plugins.ascend.family import DUO, STRATEGY, ChipFamily, up_to
 from scheduler.plugins.ascend.selection.dies import DIES
 from scheduler.plugins.ascend.selection.grouped import least_left, one_group
 
@@ -12,7 +12,7 @@ CHIPS: Final = 32
 
 
 FAMILIES: Final = (
-    Family(
+    ChipFamily(
         name="card_310p_duo",
         title="Ascend310P Duo card",
         resources=(ASCEND_310P,),

@@ -4,11 +4,11 @@
 from typing import Final
 
 from scheduler.api.names import ACCELERATOR_TYPE, ASCEND_910, NPU
-from scheduler.plugins.ascend.family import Family, up_to
+from scheduler.plugins.ascend.family import ChipFamily, up_to
 from scheduler.plugins.ascend.selection.grouped import any_chips
 
 FAMILIES: Final = (
-    Family(
+    ChipFamily(
         name="card_910_x2",
         title="Ascend910 cards",
         resources=(ASCEND_910, NPU),

@@ -3,14 +3,14 @@
 from typing import Final
 
 from scheduler.api.names import ASCEND_310
-from scheduler.plugins.ascend.family import STRATEGY, Family, up_to
+from scheduler.plugins.ascend.family import STRATEGY, ChipFamily, up_to
 from scheduler.plugins.ascend.masks import WIDTH
 from scheduler.plugins.ascend.selection.grouped import fullest_groups_first
 
 CARD: Final = 4
 
 FAMILIES: Final = (
-    Family(
+    ChipFamily(
         name="chip_310_x4",
         title="Ascend310 chip x4",
         resources=(ASCEND_310,),

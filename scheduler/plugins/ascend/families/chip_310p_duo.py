@@ -3,7 +3,7 @@
 from typing import Final
 
 from scheduler.api.names import ASCEND_310P
-from scheduler.plugins.ascend.family import DISTRIBUTED, DUO, STRATEGY, Family, JobRequest, up_to
+from scheduler.plugins.ascend.family import DISTRIBUTED, DUO, STRATEGY, ChipFamily, JobRequest, up_to
 from scheduler.plugins.ascend.selection.dies import Penalties, half_cards_first, one_half_then_whole_cards
 
 CHIPS: Final = 16
@@ -39,7 +39,7 @@ def one_pod_if_distributed(job: JobRequest) -> str:
 
 
 FAMILIES: Final = (
-    Family(
+    ChipFamily(
         name="chip_310p_duo_distributed",
         title="Ascend310P Duo chip, distributed",
         resources=(ASCEND_310P,),
@@ -52,7 +52,7 @@ FAMILIES: Final = (
         check=one_pod_if_distributed,
         avoids_network_faults=False,
     ),
-    Family(
+    ChipFamily(
         name="chip_310p_duo",
         title="Ascend310P Duo chip",
         resources=(ASCEND_310P,),

@@ -3,11 +3,11 @@
 from typing import Final
 
 from scheduler.api.names import ACCELERATOR_TYPE, ASCEND_910, NPU
-from scheduler.plugins.ascend.family import Family
+from scheduler.plugins.ascend.family import ChipFamily
 from scheduler.plugins.ascend.selection.grouped import any_chips
 
 FAMILIES: Final = (
-    Family(
+    ChipFamily(
         name="half_910_x4",
         title="Ascend910 half x4",
         resources=(ASCEND_910, NPU),

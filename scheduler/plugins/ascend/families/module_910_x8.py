@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from scheduler.api.names import ACCELERATOR_TYPE, ASCEND_910, NPU
-from scheduler.plugins.ascend.family import ChipRequest, Choice, Family, JobRequest, Selection
+from scheduler.plugins.ascend.family import ChipFamily, ChipRequest, Choice, JobRequest, Selection
 from scheduler.plugins.ascend.masks import first, groups_of, ids_of
 
 RING_SIZE: Final = 4
@@ -82,7 +82,7 @@ def _check(job: JobRequest) -> str:
 
 
 FAMILIES: Final = (
-    Family(
+    ChipFamily(
         name="module_910_x8",
         title="Ascend910 module x8",
         resources=(ASCEND_910, NPU),

@@ -4,7 +4,7 @@ half, or more in pairs of both."""
 from typing import Final
 
 from scheduler.api.names import ACCELERATOR_TYPE, ASCEND_910, NPU
-from scheduler.plugins.ascend.family import ChipRequest, Choice, Family, up_to
+from scheduler.plugins.ascend.family import ChipFamily, ChipRequest, Choice, up_to
 from scheduler.plugins.ascend.masks import first, groups_of, ids_of
 from scheduler.plugins.ascend.selection.grouped import least_left, one_group
 
@@ -37,7 +37,7 @@ def half_or_pairs(free: int, request: ChipRequest) -> Choice | None:
 
 
 FAMILIES: Final = (
-    Family(
+    ChipFamily(
         name="module_910b_x16",
         title="Ascend910B module x16",
         resources=(ASCEND_910, NPU),

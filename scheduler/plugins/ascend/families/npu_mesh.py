@@ -3,13 +3,13 @@
 from typing import Final
 
 from scheduler.api.names import ASCEND_910, NPU
-from scheduler.plugins.ascend.family import Family, up_to
+from scheduler.plugins.ascend.family import ChipFamily, up_to
 from scheduler.plugins.ascend.selection.grouped import one_or_more_groups
 
 MESH: Final = 4
 
 FAMILIES: Final = tuple(
-    Family(
+    ChipFamily(
         name=f"npu_mesh_x{chips}",
         title=f"NPU x{chips} in meshes of four",
         resources=(NPU, ASCEND_910),

@@ -3,11 +3,11 @@
 from typing import Final
 
 from scheduler.api.names import ASCEND_910, NPU
-from scheduler.plugins.ascend.family import Family, up_to
+from scheduler.plugins.ascend.family import ChipFamily, up_to
 from scheduler.plugins.ascend.selection.grouped import any_chips
 
 FAMILIES: Final = tuple(
-    Family(
+    ChipFamily(
         name=f"npu_single_x{chips}",
         title=f"NPU x{chips}",
         resources=(NPU, ASCEND_910),

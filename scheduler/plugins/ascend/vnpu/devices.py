@@ -18,7 +18,7 @@ from scheduler.api.reasons import Malformed
 from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import Task, TaskStatus
 from scheduler.framework.columns import UNBOUNDED, Counts
-from scheduler.framework.node_values import NodeReading, NodeValues, Source, node_columns
+from scheduler.framework.node_values import NodeReading, NodeValues, ObjectsByNode, node_columns
 from scheduler.plugins.ascend.chiplist import MAX_LENGTH, ChipListError
 from scheduler.plugins.ascend.holdings import disagreement, malformed_annotation
 from scheduler.plugins.ascend.masks import NONE, WIDTH, Masks
@@ -88,8 +88,8 @@ def read_columns(snapshot: Snapshot, resource: ChipResource, position: int) -> D
         key=("ascend", "devices", resource.name),
         rows=lambda: np.flatnonzero(nodes.allocatable[position] > 0),
         sources=(
-            Source(snapshot.config_maps, f"{DEVICE_INFO_NAMESPACE}/{DEVICE_INFO_CONFIGMAP_PREFIX}"),
-            Source(snapshot.chips),
+            ObjectsByNode(snapshot.config_maps, f"{DEVICE_INFO_NAMESPACE}/{DEVICE_INFO_CONFIGMAP_PREFIX}"),
+            ObjectsByNode(snapshot.chips),
         ),
         make=read,
         constants=(position,),

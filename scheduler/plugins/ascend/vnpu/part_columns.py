@@ -15,7 +15,7 @@ from scheduler.api.objects import ConfigMap, Node
 from scheduler.api.reasons import Malformed
 from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import Task
-from scheduler.framework.node_values import NodeReading, NodeValues, Source, node_columns
+from scheduler.framework.node_values import NodeReading, NodeValues, ObjectsByNode, node_columns
 from scheduler.plugins.ascend.cluster_reports import ClusterReports, NodeReport
 from scheduler.plugins.ascend.device_lists import NodeSources
 from scheduler.plugins.ascend.inventory import whole_chips
@@ -86,9 +86,9 @@ def read_columns(snapshot: Snapshot, position: int | None, reports: ClusterRepor
         return read_parts(NodeSources(node, config_map, copied, tasks or ()), rules, total)
 
     sources = (
-        Source(snapshot.config_maps, f"{DEVICE_INFO_NAMESPACE}/{DEVICE_INFO_CONFIGMAP_PREFIX}"),
-        Source(reports.reports, DEVICE_INFO_CONFIGMAP_PREFIX),
-        Source(snapshot.chips),
+        ObjectsByNode(snapshot.config_maps, f"{DEVICE_INFO_NAMESPACE}/{DEVICE_INFO_CONFIGMAP_PREFIX}"),
+        ObjectsByNode(reports.reports, DEVICE_INFO_CONFIGMAP_PREFIX),
+        ObjectsByNode(snapshot.chips),
     )
     reading = NodeReading(("ascend", "parts"), rows, sources, read, (since, position))
     return node_columns(snapshot.memory, nodes, reading, _columns)

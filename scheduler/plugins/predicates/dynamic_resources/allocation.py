@@ -9,18 +9,18 @@ import msgspec
 
 from scheduler.api import dra
 from scheduler.api.objects import NodeSelector, NodeSelectorTerm, Requirement
-from scheduler.api.quantity import Amount
+from scheduler.api.quantity import ExactAmount
 from scheduler.api.selectors import NAME_FIELD
 from scheduler.plugins.predicates.dynamic_resources.books import Pick
-from scheduler.plugins.predicates.dynamic_resources.demand import Demand
-from scheduler.plugins.predicates.dynamic_resources.devices import Device
+from scheduler.plugins.predicates.dynamic_resources.demand import ClaimDemand
+from scheduler.plugins.predicates.dynamic_resources.devices import SlicedDevice
 
 _SHARES: Final = UUID("4c1d3a52-90d0-5a3e-8d8c-0a8c4f6f3f5b")
 _FROM_CLASS, _FROM_CLAIM = "FromClass", "FromClaim"
 
 
 def allocation(
-    uid: str, demand: Demand, picks: Sequence[Pick], node: str, classes: Mapping[str, dra.DeviceClass]
+    uid: str, demand: ClaimDemand, picks: Sequence[Pick], node: str, classes: Mapping[str, dra.DeviceClass]
 ) -> dra.Allocation:
     """The allocation of the claim ``uid`` from devices chosen on a node. Share ids are derived from claim and device,
     so the same decision yields the same allocation."""
@@ -43,12 +43,12 @@ def _result(uid: str, number: int, pick: Pick) -> dra.DeviceResult:
         binding_conditions=device.spec.binding_conditions,
         binding_failure_conditions=device.spec.binding_failure_conditions,
         share_id=str(uuid5(_SHARES, f"{uid}/{number}/{'/'.join(device.id)}")) if device.shared else None,
-        consumed_capacity={name: str(Amount(amount)) for name, amount in pick.consumed.items()} or None,
+        consumed_capacity={name: str(ExactAmount(amount)) for name, amount in pick.consumed.items()} or None,
     )
 
 
 def _configuration(
-    demand: Demand, picks: Iterable[Pick], classes: Mapping[str, dra.DeviceClass]
+    demand: ClaimDemand, picks: Iterable[Pick], classes: Mapping[str, dra.DeviceClass]
 ) -> list[dra.AllocatedConfiguration]:
     """The configuration of each chosen DeviceClass, then the configuration of the claim for the chosen alternatives."""
     chosen = list(dict.fromkeys(pick.alternative for pick in picks))
@@ -68,7 +68,7 @@ def _configuration(
     return result
 
 
-def _node_selector(devices: Iterable[Device], node: str) -> NodeSelector | None:
+def _node_selector(devices: Iterable[SlicedDevice], node: str) -> NodeSelector | None:
     """Selects the nodes that can use all the devices: only ``node`` if one of them is bound to it. None for all
     nodes."""
     fields: dict[bytes, Requirement] = {}

@@ -11,8 +11,8 @@ import msgspec
 
 from scheduler.api import dra
 from scheduler.plugins.predicates.dynamic_resources.demand import Alternative
-from scheduler.plugins.predicates.dynamic_resources.devices import Amounts, CounterKey, Device, PoolKey, nano
-from scheduler.plugins.predicates.dynamic_resources.pools import Inventory, NodePools
+from scheduler.plugins.predicates.dynamic_resources.devices import Amounts, CounterKey, PoolKey, SlicedDevice, nano
+from scheduler.plugins.predicates.dynamic_resources.pools import DeviceInventory, NodePools
 
 NOTHING: Final[Amounts] = {}
 
@@ -20,7 +20,7 @@ NOTHING: Final[Amounts] = {}
 class Pick(msgspec.Struct, frozen=True, eq=False):
     """A device chosen for a request."""
 
-    device: Device
+    device: SlicedDevice
     alternative: Alternative
     consumed: Amounts = msgspec.field(default_factory=dict)
     """The capacity of a shared device that this claim consumes."""
@@ -40,10 +40,10 @@ class _SharedUse:
 class Books:
     """The use of all devices in one session."""
 
-    def __init__(self, inventory: Inventory) -> None:
+    def __init__(self, inventory: DeviceInventory) -> None:
         self.inventory = inventory
-        self._taken: dict[Device, int] = {}
-        self._shares: dict[Device, _SharedUse] = {}
+        self._taken: dict[SlicedDevice, int] = {}
+        self._shares: dict[SlicedDevice, _SharedUse] = {}
         self._counters_used: dict[PoolKey, dict[CounterKey, int]] = {}
         self._versions: dict[PoolKey, int] = {}
 
@@ -53,11 +53,11 @@ class Books:
         return sum(versions.get(key, 0) for key in pools.keys) if versions else 0
 
     # --- queries ---
-    def free(self, device: Device) -> bool:
+    def free(self, device: SlicedDevice) -> bool:
         """Whether no claim has the device exclusively."""
         return device not in self._taken
 
-    def consumption(self, device: Device, alternative: Alternative) -> Amounts | None:
+    def consumption(self, device: SlicedDevice, alternative: Alternative) -> Amounts | None:
         """The capacity that a request would consume of a device; None if the request is not allowed by the device's
         request policy or exceeds the free capacity."""
         requested = alternative.capacity
@@ -75,7 +75,7 @@ class Books:
             consumed[dimension] = amount
         return consumed
 
-    def counters_suffice(self, device: Device) -> bool:
+    def counters_suffice(self, device: SlicedDevice) -> bool:
         """Whether the pool's counters suffice for the device. A shared device uses them once."""
         if not device.counters or device in self._shares:
             return True
@@ -134,13 +134,13 @@ class Books:
         for pick in picks:
             self.take(pick)
 
-    def _use_counters(self, device: Device, sign: int) -> None:
+    def _use_counters(self, device: SlicedDevice, sign: int) -> None:
         if device.counters:
             used = self._counters_used.setdefault(device.pool_key, {})
             for key, amount in device.counters.items():
                 used[key] = used.get(key, 0) + sign * amount
 
-    def _changed(self, device: Device) -> None:
+    def _changed(self, device: SlicedDevice) -> None:
         key = device.pool_key
         self._versions[key] = self._versions.get(key, 0) + 1
 

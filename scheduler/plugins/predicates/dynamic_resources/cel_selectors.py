@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from scheduler.plugins.predicates.dynamic_resources.budget import POD_STEPS, Budget
 from scheduler.plugins.predicates.dynamic_resources.cel_values import ExpressionError
-from scheduler.plugins.predicates.dynamic_resources.devices import Device
+from scheduler.plugins.predicates.dynamic_resources.devices import SlicedDevice
 
 if TYPE_CHECKING:
     from scheduler.plugins.predicates.dynamic_resources.expressions import Expression
@@ -49,7 +49,7 @@ class Selector:
         self.bytes = _EXPRESSION_BYTES + _CHARACTER_BYTES * len(text)
         """The memory that it takes, about."""
 
-    def result(self, device: Device, budget: Budget) -> bool | ExpressionError:
+    def result(self, device: SlicedDevice, budget: Budget) -> bool | ExpressionError:
         """Whether the expression selects a device, or why it fails for it. Raises OverBudgetError."""
         budget.spend(LOOKUP_STEPS)
         program = self._program
@@ -83,7 +83,7 @@ class Selectors:
     def __len__(self) -> int:
         return len(self._selectors)
 
-    def result(self, text: str, device: Device, budget: Budget) -> bool | ExpressionError:
+    def result(self, text: str, device: SlicedDevice, budget: Budget) -> bool | ExpressionError:
         """Whether an expression selects a device, or why it fails for it. Raises OverBudgetError."""
         selector = self._selectors.get(text)
         if selector is None:

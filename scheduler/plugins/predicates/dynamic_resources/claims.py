@@ -12,7 +12,7 @@ from scheduler.api.reasons import Malformed
 from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import PodClaim, Task, TaskClass
 from scheduler.plugins.predicates.dynamic_resources.books import Books
-from scheduler.plugins.predicates.dynamic_resources.demand import Demand, DemandError, read_demand
+from scheduler.plugins.predicates.dynamic_resources.demand import ClaimDemand, DemandError, read_demand
 from scheduler.plugins.predicates.dynamic_resources.reservation import ClaimReservation
 
 Report = Callable[[Malformed], None]
@@ -24,7 +24,7 @@ class UnallocatedClaim(msgspec.Struct, frozen=True, eq=False):
     entry: PodClaim
     key: str
     """The key of the claim, if all Pods share it; "" if each Pod has its own claim."""
-    demand: Demand
+    demand: ClaimDemand
 
 
 class ClassClaims(msgspec.Struct, frozen=True, eq=False):
@@ -51,7 +51,7 @@ class Claims:
         self.classes = snapshot.objects[DEVICE_CLASS]
         self._pending: dict[str, dra.Allocation] = {}
         self._consumers: dict[str, set[str]] = {}
-        self._shapes: dict[tuple[str, bytes], Demand | DemandError] = {}
+        self._shapes: dict[tuple[str, bytes], ClaimDemand | DemandError] = {}
         self._of_class: dict[int, ClassClaims] = {}
         self._read_pending(snapshot)
         for key, allocation in self._allocations():
@@ -150,7 +150,7 @@ class Claims:
             return f'resourceclaim "{entry.claim}" not found'
         return f'resourceclaim "{entry.claim}" is being deleted' if claim.metadata.deletion_timestamp else ""
 
-    def _demand(self, title: str, shape: bytes) -> Demand:
+    def _demand(self, title: str, shape: bytes) -> ClaimDemand:
         """Raises DemandError."""
         demand = self._shapes.get((title, shape))
         if demand is None:

@@ -21,13 +21,13 @@ from scheduler.framework.class_view.runs import MAX_RUN
 from scheduler.framework.columns import UNBOUNDED, Counts, Scope
 from scheduler.plugins.predicates.dynamic_resources.budget import Budget, NodeRejectedError, OverBudgetError
 from scheduler.plugins.predicates.dynamic_resources.claims import ClassClaims
-from scheduler.plugins.predicates.dynamic_resources.demand import Alternative, Demand
+from scheduler.plugins.predicates.dynamic_resources.demand import Alternative, ClaimDemand
 from scheduler.plugins.predicates.dynamic_resources.ledger import DeviceLedger
 from scheduler.plugins.predicates.dynamic_resources.pools import NodePools
 from scheduler.plugins.predicates.dynamic_resources.search import CANNOT_ALLOCATE, Picks, release, selected
 
 FULL: Final = 100
-FilterOf = Callable[[Sequence[Demand]], "DeviceFilter"]
+FilterOf = Callable[[Sequence[ClaimDemand]], "DeviceFilter"]
 """Returns the filter for some demands."""
 NodesOf = Callable[[Sequence[str]], Mask]
 """Returns the nodes that can use the allocations of claims, given by key."""
@@ -43,7 +43,7 @@ class DeviceFilter:
     unresolvable = True
 
     def __init__(
-        self, ledger: DeviceLedger, demands: Sequence[Demand], cls: TaskClass, nodes: Nodes, budget: Budget
+        self, ledger: DeviceLedger, demands: Sequence[ClaimDemand], cls: TaskClass, nodes: Nodes, budget: Budget
     ) -> None:
         self._ledger = ledger
         self._demands = demands
@@ -127,7 +127,7 @@ class MultiNodeDeviceFilter(DeviceFilter):
     moves = False
 
     def __init__(
-        self, ledger: DeviceLedger, demands: Sequence[Demand], cls: TaskClass, nodes: Nodes, budget: Budget
+        self, ledger: DeviceLedger, demands: Sequence[ClaimDemand], cls: TaskClass, nodes: Nodes, budget: Budget
     ) -> None:
         super().__init__(ledger, demands, cls, nodes, budget)
         self._codes: dict[NodePools, int] = {}
@@ -161,7 +161,7 @@ class SharedClaimFilter:
         self._claims = claims
         self._filter_of = filter_of
         self._nodes_of = nodes_of
-        self._last: tuple[tuple[Demand, ...], DeviceFilter] | None = None
+        self._last: tuple[tuple[ClaimDemand, ...], DeviceFilter] | None = None
 
     def room(self, rows: Rows) -> Counts:
         accessible = self._accessible()[rows]
@@ -213,7 +213,7 @@ class PreferenceScore:
         column: Column = np.floor(FULL * points / maximum) if maximum else points
         return column
 
-    def _points_at(self, demands: Sequence[Demand], row: int) -> int:
+    def _points_at(self, demands: Sequence[ClaimDemand], row: int) -> int:
         ledger = self._ledger
         pools = ledger.inventory.at(row)
         version = ledger.books.version(pools)

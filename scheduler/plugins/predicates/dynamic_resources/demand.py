@@ -50,7 +50,7 @@ class Alternative:
 
 
 @dataclass(frozen=True, eq=False)
-class Demand:
+class ClaimDemand:
     """The requests and constraints of one claim."""
 
     title: str
@@ -69,7 +69,7 @@ class Demand:
         return any(alternative.choice >= 0 for alternative in self.alternatives())
 
 
-def read_demand(title: str, spec: dra.ResourceClaimSpec, classes: Mapping[str, dra.DeviceClass]) -> Demand:
+def read_demand(title: str, spec: dra.ResourceClaimSpec, classes: Mapping[str, dra.DeviceClass]) -> ClaimDemand:
     """The demand of a claim. Raises DemandError."""
     devices = spec.devices
     requests: list[tuple[Alternative, ...]] = []
@@ -89,7 +89,7 @@ def read_demand(title: str, spec: dra.ResourceClaimSpec, classes: Mapping[str, d
     for i, constraint in enumerate(devices.constraints or ()):
         if constraint.match_attribute is None and constraint.distinct_attribute is None:
             raise DemandError(f"claim {title}, constraint #{i}: empty constraint (unsupported constraint type?)")
-    return Demand(title, tuple(requests), tuple(devices.constraints or ()), tuple(devices.config or ()))
+    return ClaimDemand(title, tuple(requests), tuple(devices.constraints or ()), tuple(devices.config or ()))
 
 
 def _alternative(

@@ -31,7 +31,7 @@ def nano(amount: Quantity | None) -> int:
     return 0 if amount is None else parse_amount(amount).nano
 
 
-class Capacity(msgspec.Struct, frozen=True):
+class CapacityDimension(msgspec.Struct, frozen=True):
     """One dimension of a device's capacity, with its request policy."""
 
     value: int
@@ -97,14 +97,14 @@ def _in_order(domains: Domains) -> list[tuple[str, list[tuple[str, Any]]]]:
 
 
 @dataclass(slots=True, eq=False)
-class Device:
+class SlicedDevice:
     """One device. Compared by identity."""
 
     spec: dra.Device
     driver: str
     pool: str
     slice: dra.ResourceSlice
-    capacity: Mapping[str, Capacity]
+    capacity: Mapping[str, CapacityDimension]
     counters: Mapping[CounterKey, int]
     """The amounts of its pool's counters that the device uses."""
     taints: tuple[Taint, ...]
@@ -194,17 +194,17 @@ class Slice:
         self.name = obj.metadata.name
         self.problems: list[tuple[str, str]] = []
         """(field, problem) of each device or counter that is left out."""
-        self.devices: tuple[Device, ...] = tuple(self._devices())
+        self.devices: tuple[SlicedDevice, ...] = tuple(self._devices())
         self.counters: dict[CounterKey, int] = dict(self._counters())
 
     @property
     def pool_key(self) -> PoolKey:
         return (self.spec.driver, self.spec.pool.name)
 
-    def _devices(self) -> Iterator[Device]:
+    def _devices(self) -> Iterator[SlicedDevice]:
         for i, spec in enumerate(self.spec.devices or ()):
             try:
-                yield Device(
+                yield SlicedDevice(
                     spec,
                     self.spec.driver,
                     self.spec.pool.name,
@@ -229,13 +229,13 @@ class Slice:
                     self.problems.append((f"spec.sharedCounters[{i}].counters[{name}]", str(error)))
 
 
-def _capacity(entry: dra.DeviceCapacity) -> Capacity:
+def _capacity(entry: dra.DeviceCapacity) -> CapacityDimension:
     value, policy = nano(entry.value), entry.request_policy
     if policy is None:
-        return Capacity(value, value)
+        return CapacityDimension(value, value)
     default = value if policy.default is None else nano(policy.default)
     bounds = policy.valid_range
     if bounds is None:
-        return Capacity(value, default, tuple(sorted(nano(v) for v in policy.valid_values or ())))
+        return CapacityDimension(value, default, tuple(sorted(nano(v) for v in policy.valid_values or ())))
     maximum = None if bounds.max is None else nano(bounds.max)
-    return Capacity(value, default, (), True, nano(bounds.min), maximum, max(nano(bounds.step), 0))
+    return CapacityDimension(value, default, (), True, nano(bounds.min), maximum, max(nano(bounds.step), 0))

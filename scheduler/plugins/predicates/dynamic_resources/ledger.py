@@ -19,7 +19,7 @@ from scheduler.plugins.predicates.dynamic_resources.books import Books, Pick
 from scheduler.plugins.predicates.dynamic_resources.budget import Budget, NodeRejectedError, SessionBudget
 from scheduler.plugins.predicates.dynamic_resources.cel_selectors import Selectors
 from scheduler.plugins.predicates.dynamic_resources.claims import Claims, ClassClaims, UnallocatedClaim, own_claim
-from scheduler.plugins.predicates.dynamic_resources.demand import Demand
+from scheduler.plugins.predicates.dynamic_resources.demand import ClaimDemand
 from scheduler.plugins.predicates.dynamic_resources.reservation import ClaimReservation, Consumer, timeout
 from scheduler.plugins.predicates.dynamic_resources.search import CANNOT_ALLOCATE, Picks, Search, release
 
@@ -76,7 +76,7 @@ class DeviceLedger(Ledger[None]):
         """The claims of a class that are not allocated yet."""
         return [c for c in claims.unallocated if not c.key or self.allocation(c.key) is None]
 
-    def room(self, demands: Sequence[Demand], row: int, limit: int, budget: Budget) -> int:
+    def room(self, demands: Sequence[ClaimDemand], row: int, limit: int, budget: Budget) -> int:
         """The number of tasks with the demands for which the devices of a node suffice, at most ``limit``. Raises
         NodeRejectedError."""
         pools = self.inventory.at(row)
@@ -97,7 +97,7 @@ class DeviceLedger(Ledger[None]):
                 release(self.books, picks)
         return len(found)
 
-    def evaluate(self, demands: Sequence[Demand], row: int, score: Callable[[Picks], int]) -> int:
+    def evaluate(self, demands: Sequence[ClaimDemand], row: int, score: Callable[[Picks], int]) -> int:
         """The score of the devices that a task would get on a node; 0 if its claims cannot be allocated there."""
         try:
             picks = self.choose(demands, row)
@@ -107,7 +107,7 @@ class DeviceLedger(Ledger[None]):
         release(self.books, picks)
         return result
 
-    def choose(self, demands: Sequence[Demand], row: int) -> Picks:
+    def choose(self, demands: Sequence[ClaimDemand], row: int) -> Picks:
         """Chooses devices of a node for the demands, and takes them in the books. Raises AllocationError; then it takes
         nothing."""
         # The filter has found, within the budget of the Pods, that this search succeeds.
@@ -172,7 +172,7 @@ class DeviceLedger(Ledger[None]):
         return set(shared.users) if shared is not None else set()
 
     # --- preparations ---
-    def _allocation(self, key: str, demand: Demand, picks: Sequence[Pick], node: str) -> dra.Allocation:
+    def _allocation(self, key: str, demand: ClaimDemand, picks: Sequence[Pick], node: str) -> dra.Allocation:
         claim = self._claims.get(key)
         uid = claim.metadata.uid if claim is not None else key
         return allocation(uid, demand, picks, node, self._claims.classes)

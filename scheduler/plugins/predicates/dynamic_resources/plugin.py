@@ -35,9 +35,9 @@ from scheduler.plugins.predicates.dynamic_resources.columns import (
     PreferenceScore,
     SharedClaimFilter,
 )
-from scheduler.plugins.predicates.dynamic_resources.demand import Demand
+from scheduler.plugins.predicates.dynamic_resources.demand import ClaimDemand
 from scheduler.plugins.predicates.dynamic_resources.ledger import DeviceLedger
-from scheduler.plugins.predicates.dynamic_resources.pools import Inventory
+from scheduler.plugins.predicates.dynamic_resources.pools import DeviceInventory
 from scheduler.plugins.predicates.dynamic_resources.search import may_select
 
 
@@ -116,7 +116,9 @@ class DynamicResources:
     @cached_property
     def _books(self) -> Books:
         slices, facts = self._session.snapshot.objects[RESOURCE_SLICE], self._session.nodes.facts
-        inventory = self._session.memo(Inventory, (slices, facts), lambda before: Inventory(slices, facts, before))
+        inventory = self._session.memo(
+            DeviceInventory, (slices, facts), lambda before: DeviceInventory(slices, facts, before)
+        )
         for problem in inventory.problems:
             self._session.malformed_field(problem)
         return Books(inventory)
@@ -150,7 +152,7 @@ class DynamicResources:
             filters.append(MaskFilter(self._accessible_nodes(claims.allocated), NOT_AVAILABLE))
         if any(claim.key for claim in claims.unallocated):
 
-            def multi_node_filter(demands: Sequence[Demand]) -> DeviceFilter:
+            def multi_node_filter(demands: Sequence[ClaimDemand]) -> DeviceFilter:
                 return MultiNodeDeviceFilter(self._ledger, demands, cls, self._session.nodes, budget)
 
             filters.append(SharedClaimFilter(self._ledger, claims, multi_node_filter, self._accessible_nodes))

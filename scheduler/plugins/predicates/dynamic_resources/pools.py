@@ -20,10 +20,10 @@ from scheduler.api.reasons import Malformed
 from scheduler.api.selectors import nodes_of_terms
 from scheduler.plugins.predicates.dynamic_resources.devices import (
     CounterKey,
-    Device,
     DeviceId,
     PoolKey,
     Slice,
+    SlicedDevice,
 )
 
 
@@ -31,7 +31,7 @@ from scheduler.plugins.predicates.dynamic_resources.devices import (
 class NodePools:
     """The pools of one node, or of several nodes with exactly the same devices."""
 
-    devices: tuple[Device, ...]
+    devices: tuple[SlicedDevice, ...]
     """The devices in the order in which a search tries them."""
     keys: tuple[PoolKey, ...]
     """The pools of the devices."""
@@ -43,15 +43,15 @@ class NodePools:
     """Expressions -> the devices that all of them select (``search.Selected``). A cache, the latest last."""
 
 
-SlicePart = tuple[Slice, tuple[Device, ...]]
+SlicePart = tuple[Slice, tuple[SlicedDevice, ...]]
 """A slice, and those of its devices that a node can take."""
 
 
-class Inventory:
+class DeviceInventory:
     """All devices of a cluster."""
 
     def __init__(
-        self, objects: Mapping[str, dra.ResourceSlice], facts: NodeFacts, previous: "Inventory | None"
+        self, objects: Mapping[str, dra.ResourceSlice], facts: NodeFacts, previous: "DeviceInventory | None"
     ) -> None:
         """``previous``: the inventory of the last session; slices that are the same objects are reused, and with them
         the pools of nodes whose slices are all the same."""
@@ -79,9 +79,9 @@ class Inventory:
         self._by_parts: dict[tuple[object, ...], NodePools] = {}
         self._last_parts: dict[tuple[object, ...], NodePools] = {} if previous is None else previous._by_parts
         self._last_pools: dict[PoolKey, list[Slice]] = {} if previous is None else previous._pools
-        self.by_id: dict[DeviceId, Device] = {}
+        self.by_id: dict[DeviceId, SlicedDevice] = {}
         """The devices of the newest generation of each pool."""
-        self.multi_node: list[Device] = []
+        self.multi_node: list[SlicedDevice] = []
         """Devices that several nodes can take, or that use counters of a pool whose devices are on several nodes."""
         for slices in self._pools.values():
             self._index(slices)
@@ -132,14 +132,14 @@ class Inventory:
             for row in self._matching_rows(spec.node_selector, resource_slice):
                 self._by_row.setdefault(row, []).append((resource_slice, resource_slice.devices))
         elif spec.per_device_node_selection:
-            by_row: dict[int, list[Device]] = {}
+            by_row: dict[int, list[SlicedDevice]] = {}
             for device in resource_slice.devices:
                 for row in self._rows_of(device, resource_slice):
                     by_row.setdefault(row, []).append(device)
             for row, devices in by_row.items():
                 self._by_row.setdefault(row, []).append((resource_slice, tuple(devices)))
 
-    def _rows_of(self, device: Device, resource_slice: Slice) -> Iterable[int]:
+    def _rows_of(self, device: SlicedDevice, resource_slice: Slice) -> Iterable[int]:
         """The rows of the nodes that a device with a per-device specification is assigned to."""
         spec = device.spec
         if spec.node_name:
@@ -175,7 +175,7 @@ class Inventory:
         for part in parts:
             by_pool.setdefault(part[0].pool_key, []).append(part)
         built = NodePools((), ())
-        usable: list[tuple[bool, PoolKey, list[Device]]] = []
+        usable: list[tuple[bool, PoolKey, list[SlicedDevice]]] = []
         for key, pool_parts in sorted(by_pool.items()):
             # Counters apply to all devices of their pool, on all nodes.
             pool_parts += [

@@ -20,8 +20,8 @@ from scheduler.plugins.predicates.dynamic_resources.cel_selectors import Selecto
 from scheduler.plugins.predicates.dynamic_resources.claims import Claims
 from scheduler.plugins.predicates.dynamic_resources.columns import DeviceFilter, SharedClaimFilter
 from scheduler.plugins.predicates.dynamic_resources.demand import Alternative
-from scheduler.plugins.predicates.dynamic_resources.devices import Device
-from scheduler.plugins.predicates.dynamic_resources.pools import Inventory
+from scheduler.plugins.predicates.dynamic_resources.devices import SlicedDevice
+from scheduler.plugins.predicates.dynamic_resources.pools import DeviceInventory
 from scheduler.plugins.predicates.dynamic_resources.search import may_select, selected
 from scheduler.plugins.predicates.plugin import Predicates
 
@@ -70,7 +70,7 @@ class _DeviceDemand:
         snapshot = evidence.session.snapshot
         self._selectors = evidence.session.memo(Selectors, (), lambda _: Selectors())
         self._budget = Budget(None, SessionBudget(), "")
-        self._inventory = Inventory(snapshot.objects[RESOURCE_SLICE], snapshot.nodes.facts, None)
+        self._inventory = DeviceInventory(snapshot.objects[RESOURCE_SLICE], snapshot.nodes.facts, None)
         self._books = Books(self._inventory)
         claims = Claims(snapshot, self._books, evidence.session.malformed_field)
         self._requested: Counter[str] = Counter()
@@ -102,11 +102,11 @@ class _DeviceDemand:
             for device in self._selected(row, alternative)
         )
 
-    def _selected(self, row: int, alternative: Alternative) -> tuple[Device, ...]:
+    def _selected(self, row: int, alternative: Alternative) -> tuple[SlicedDevice, ...]:
         """Raises OverBudgetError, as the methods that call it do."""
         return selected(self._inventory.at(row), alternative, self._selectors, self._budget).devices
 
-    def model(self, row: int, name: str) -> Device | None:
+    def model(self, row: int, name: str) -> SlicedDevice | None:
         """A device of the class that can be copied, preferably of the node; None if there is none."""
         alternative = self._alternatives[name]
         everywhere = (
@@ -117,7 +117,7 @@ class _DeviceDemand:
         return next((d for d in chain(self._selected(row, alternative), everywhere) if not d.counters), None)
 
 
-def _with_devices(evidence: Evidence, node: str, name: str, model: Device, amount: int) -> Step:
+def _with_devices(evidence: Evidence, node: str, name: str, model: SlicedDevice, amount: int) -> Step:
     """Adds ``amount`` copies of a device: to its slice if this belongs to the node, else in a new slice for the
     node."""
     text = f"{amount} more device{'s' * (amount > 1)} of class {name} on node {node}"

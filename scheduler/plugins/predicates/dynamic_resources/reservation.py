@@ -11,7 +11,7 @@ import msgspec
 from scheduler.api import dra
 from scheduler.api.names import CLAIM_FINALIZER
 from scheduler.api.objects import KubeObject
-from scheduler.api.preparation import Fail, Patch, Preparation, Step, Wait
+from scheduler.api.preparation import Fail, Preparation, PreparationPatch, Step, Wait
 from scheduler.api.times import format_timestamp, parse_timestamp
 
 WRITE_TIMEOUT: Final = 60.0
@@ -53,7 +53,7 @@ class ClaimReservation(Preparation, frozen=True, kw_only=True):
             return _status(reservedFor=missing)
         return self._wait_for_conditions(found, current, now)
 
-    def undo(self, found: KubeObject, now: float) -> Patch | None:
+    def undo(self, found: KubeObject, now: float) -> PreparationPatch | None:
         """Removes the reservations for the Pods. If the claim is reserved for no other Pod, deallocates it."""
         if not isinstance(found, dra.ResourceClaim) or found.metadata.uid != self.uid:
             return None
@@ -80,7 +80,7 @@ class ClaimReservation(Preparation, frozen=True, kw_only=True):
         if self.allocation is None:
             return Fail(f"claim {self._key} got deallocated elsewhere in the meantime")
         if CLAIM_FINALIZER not in (found.metadata.finalizers or ()):
-            return Patch({"metadata": {"finalizers": [CLAIM_FINALIZER]}}, strategic=True)
+            return PreparationPatch({"metadata": {"finalizers": [CLAIM_FINALIZER]}}, strategic=True)
         allocation = {**msgspec.to_builtins(self.allocation), "allocationTimestamp": format_timestamp(now)}
         return _status(allocation=allocation, reservedFor=self._missing(found))
 
@@ -117,8 +117,8 @@ def timeout(allocation: dra.Allocation) -> float:
     return CONDITIONS_TIMEOUT if any(result.binding_conditions for result in results) else WRITE_TIMEOUT
 
 
-def _status(**changes: Any) -> Patch:
-    return Patch({"status": changes}, strategic=True, subresource="status")
+def _status(**changes: Any) -> PreparationPatch:
+    return PreparationPatch({"status": changes}, strategic=True, subresource="status")
 
 
 def _devices(allocation: dra.Allocation) -> list[tuple[str, str, str, str, str | None]]:

@@ -19,8 +19,8 @@ from scheduler.plugins.predicates.dynamic_resources.books import Books, Pick
 from scheduler.plugins.predicates.dynamic_resources.budget import TRY_STEPS, Budget, NodeRejectedError
 from scheduler.plugins.predicates.dynamic_resources.cel_selectors import Selectors
 from scheduler.plugins.predicates.dynamic_resources.cel_values import ExpressionError
-from scheduler.plugins.predicates.dynamic_resources.demand import Alternative, Demand
-from scheduler.plugins.predicates.dynamic_resources.devices import Device
+from scheduler.plugins.predicates.dynamic_resources.demand import Alternative, ClaimDemand
+from scheduler.plugins.predicates.dynamic_resources.devices import SlicedDevice
 from scheduler.plugins.predicates.dynamic_resources.pools import NodePools
 
 Picks = list[list[Pick]]
@@ -40,7 +40,7 @@ class Constraint:
         self._attribute = spec.match_attribute or spec.distinct_attribute or ""
         self._values: Counter[tuple[str, object]] = Counter()
 
-    def add(self, alternative: Alternative, device: Device) -> bool:
+    def add(self, alternative: Alternative, device: SlicedDevice) -> bool:
         """Adds a device to the chosen devices and returns True, unless this violates the constraint. A device without
         the attribute violates it."""
         if not alternative.listed_in(self._requests):
@@ -51,7 +51,7 @@ class Constraint:
         self._values[value] += 1
         return True
 
-    def remove(self, alternative: Alternative, device: Device) -> None:
+    def remove(self, alternative: Alternative, device: SlicedDevice) -> None:
         """Undoes an ``add`` that returned True."""
         value = device.attribute(self._attribute) if alternative.listed_in(self._requests) else None
         if value is not None:
@@ -72,9 +72,9 @@ _Step = Iterator["_Step | _Found"]
 class Selected(msgspec.Struct, frozen=True, eq=False):
     """The devices on a node that the selectors of a request select."""
 
-    devices: tuple[Device, ...]
+    devices: tuple[SlicedDevice, ...]
     """The devices that are selected, and those for which a selector fails."""
-    errors: dict[Device, str]
+    errors: dict[SlicedDevice, str]
     """Device -> the error of the selector that fails for it. A search that takes the device ends with it."""
 
 
@@ -90,9 +90,11 @@ def selected(pools: NodePools, alternative: Alternative, selectors: Selectors, b
     return found
 
 
-def _select(devices: tuple[Device, ...], alternative: Alternative, selectors: Selectors, budget: Budget) -> Selected:
+def _select(
+    devices: tuple[SlicedDevice, ...], alternative: Alternative, selectors: Selectors, budget: Budget
+) -> Selected:
     """Evaluates one selector after the other for all devices that are left, so that each is compiled once."""
-    left, errors = devices, dict[Device, str]()
+    left, errors = devices, dict[SlicedDevice, str]()
     for owner, expression in alternative.selectors:
         kept = []
         for device in left:
@@ -106,7 +108,7 @@ def _select(devices: tuple[Device, ...], alternative: Alternative, selectors: Se
     return Selected(left, errors)
 
 
-def may_select(device: Device, alternative: Alternative, selectors: Selectors, budget: Budget) -> bool:
+def may_select(device: SlicedDevice, alternative: Alternative, selectors: Selectors, budget: Budget) -> bool:
     """Whether the selectors of a request select a device or fail for it. Raises OverBudgetError."""
     return bool(_select((device,), alternative, selectors, budget).devices)
 
@@ -115,7 +117,7 @@ class Search:
     """One search; ``run`` may be called once."""
 
     def __init__(
-        self, books: Books, pools: NodePools, demands: Sequence[Demand], selectors: Selectors, budget: Budget
+        self, books: Books, pools: NodePools, demands: Sequence[ClaimDemand], selectors: Selectors, budget: Budget
     ) -> None:
         self._books = books
         self._selectors = selectors
@@ -125,8 +127,8 @@ class Search:
         self._requests = [(i, alternatives) for i, demand in enumerate(demands) for alternatives in demand.requests]
         self._demands = demands
         self._constraints = [[Constraint(spec) for spec in demand.constraints] for demand in demands]
-        self._all: dict[Alternative, tuple[Device, ...]] = {}
-        self._claims_of: dict[Device, list[int]] = {}
+        self._all: dict[Alternative, tuple[SlicedDevice, ...]] = {}
+        self._claims_of: dict[SlicedDevice, list[int]] = {}
         """Device that is not shared -> the claims for which it is chosen, including administrator access."""
         self._picks: Picks = [[] for _ in demands]
 
@@ -172,7 +174,7 @@ class Search:
     def _label(self, claim: int, alternative: Alternative) -> str:
         return f"claim {self._demands[claim].title}, request {alternative.name}"
 
-    def _all_selected(self, claim: int, alternative: Alternative) -> tuple[Device, ...]:
+    def _all_selected(self, claim: int, alternative: Alternative) -> tuple[SlicedDevice, ...]:
         pools, label = self._pools, self._label(claim, alternative)
         if pools.incomplete:
             raise NodeRejectedError(
@@ -216,12 +218,20 @@ class Search:
         """Tries the devices for a request for a number of them."""
         found, missing = self._select(alternative), alternative.spec.count
         self._budget.spend(len(found.devices))
-        devices: Sequence[Device] = [device for device in found.devices if self._is_free(claim, alternative, device)]
+        devices: Sequence[SlicedDevice] = [
+            device for device in found.devices if self._is_free(claim, alternative, device)
+        ]
         if len(devices) >= missing or found.errors:
             yield self._devices(position, claim, alternative, devices, missing, 0)
 
     def _devices(
-        self, position: int, claim: int, alternative: Alternative, devices: Sequence[Device], missing: int, start: int
+        self,
+        position: int,
+        claim: int,
+        alternative: Alternative,
+        devices: Sequence[SlicedDevice],
+        missing: int,
+        start: int,
     ) -> _Step:
         """Tries the devices, from index ``start``, for the first of the ``missing`` ones."""
         for i in range(start, len(devices) - missing + 1):
@@ -250,12 +260,12 @@ class Search:
             self._undo(claim)
 
     # --- one device ---
-    def _is_free(self, claim: int, alternative: Alternative, device: Device) -> bool:
+    def _is_free(self, claim: int, alternative: Alternative, device: SlicedDevice) -> bool:
         """Whether no other claim has the device. With administrator access it may be anyone's but this claim's."""
         claims = self._claims_of.get(device, ())
         return claim not in claims if alternative.spec.admin_access else not claims and self._books.free(device)
 
-    def _take(self, claim: int, alternative: Alternative, device: Device) -> bool:
+    def _take(self, claim: int, alternative: Alternative, device: SlicedDevice) -> bool:
         if not self._is_free(claim, alternative, device):
             return False
         self._budget.spend(TRY_STEPS)
@@ -293,7 +303,7 @@ class Search:
             constraint.remove(pick.alternative, pick.device)
 
 
-def _tolerated(device: Device, alternative: Alternative) -> bool:
+def _tolerated(device: SlicedDevice, alternative: Alternative) -> bool:
     """Whether the request tolerates all taints of the device with effect NoSchedule or NoExecute."""
     tolerations = alternative.spec.tolerations or ()
     return all(tolerates(tolerations, taint) for taint in device.taints)

@@ -16,25 +16,27 @@ from scheduler.api.task import TaskClass
 from scheduler.framework.statement import AllocationError
 from scheduler.plugins.predicates.volumes.claims import ClaimRequest, claim_key, is_bound, selected_node
 from scheduler.plugins.predicates.volumes.object_reporters import ObjectReporters
-from scheduler.plugins.predicates.volumes.plan import Plan
+from scheduler.plugins.predicates.volumes.plan import VolumePlan
 from scheduler.plugins.predicates.volumes.pool import VolumePool
 from scheduler.plugins.predicates.volumes.preparations import bind_preparations, provision_preparations
 from scheduler.plugins.predicates.volumes.provisioning import REASONS, Provisioning
-from scheduler.plugins.predicates.volumes.reservations import Reservations
-from scheduler.plugins.predicates.volumes.topology import NodeSet, Topology
+from scheduler.plugins.predicates.volumes.reservations import VolumeReservations
+from scheduler.plugins.predicates.volumes.topology import NodeSet, VolumeTopology
 
 
 class Binder:
     """The plans, reservations and preparations of one session."""
 
-    def __init__(self, snapshot: Snapshot, topology: Topology, timeout: float, reporters: ObjectReporters) -> None:
+    def __init__(
+        self, snapshot: Snapshot, topology: VolumeTopology, timeout: float, reporters: ObjectReporters
+    ) -> None:
         """``timeout``: the seconds in which claims must be bound once their Pod has a node."""
-        self.reservations = Reservations(snapshot.preparing)
+        self.reservations = VolumeReservations(snapshot.preparing)
         self._snapshot = snapshot
         self._topology = topology
         self._timeout = timeout
         self._reporters = reporters
-        self._plans: dict[tuple[ClaimRequest, ...], tuple[int, Plan]] = {}
+        self._plans: dict[tuple[ClaimRequest, ...], tuple[int, VolumePlan]] = {}
         self._prepared: dict[tuple[str, int], tuple[Preparation, ...]] = {}
 
     @cached_property
@@ -53,11 +55,11 @@ class Binder:
         """The nodes from which a volume is accessible."""
         return self._topology.of_volume(volume, self._reporters.reporter(VOLUME, volume, "spec.nodeAffinity: "))
 
-    def plan(self, requests: tuple[ClaimRequest, ...]) -> Plan:
+    def plan(self, requests: tuple[ClaimRequest, ...]) -> VolumePlan:
         """The current plan for claims with these requests."""
         version, plan = self._plans.get(requests, (-1, None))
         if plan is None:
-            plan = Plan(self.pool, requests, self.nodes_of, self.provisioning.codes, len(self._topology.facts))
+            plan = VolumePlan(self.pool, requests, self.nodes_of, self.provisioning.codes, len(self._topology.facts))
         elif version != self.reservations.version:
             plan.recompute()
         self._plans[requests] = self.reservations.version, plan

@@ -31,7 +31,7 @@ from scheduler.plugins.predicates.volumes.csi import Disk, driver_of
 from scheduler.plugins.predicates.volumes.disks import Disks
 from scheduler.plugins.predicates.volumes.limits import Attachments
 from scheduler.plugins.predicates.volumes.object_reporters import ObjectReporters
-from scheduler.plugins.predicates.volumes.topology import NodeSet, Topology, Zones, zones_of
+from scheduler.plugins.predicates.volumes.topology import NodeSet, VolumeTopology, Zones, zones_of
 
 UNBOUND = "pod has unbound immediate PersistentVolumeClaims"
 SHARED = frozenset({READ_WRITE_MANY, READ_ONLY_MANY})
@@ -86,7 +86,7 @@ class ClaimStates:
         self,
         snapshot: Snapshot,
         enabled: EnabledFilters,
-        topology: Topology,
+        topology: VolumeTopology,
         binder: Binder,
         disks: Disks,
         attachments: Callable[[], Attachments],

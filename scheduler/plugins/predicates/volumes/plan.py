@@ -75,7 +75,7 @@ class _Candidates:
         return best
 
 
-class Plan:
+class VolumePlan:
     """The volumes for one sequence of requests, the smallest first."""
 
     def __init__(

@@ -25,7 +25,7 @@ from scheduler.plugins.predicates.volumes.limits import AttachFilter, Attachment
 from scheduler.plugins.predicates.volumes.object_reporters import ObjectReporters
 from scheduler.plugins.predicates.volumes.provisioning import NO_VOLUME, REASONS
 from scheduler.plugins.predicates.volumes.scoring import CapacityScore, UtilizationScores
-from scheduler.plugins.predicates.volumes.topology import NodeSet, Topology
+from scheduler.plugins.predicates.volumes.topology import NodeSet, VolumeTopology
 
 AFFINITY_CONFLICT = "node(s) didn't match PersistentVolume's node affinity"
 NO_ZONE = "node(s) had no available volume zone"
@@ -51,8 +51,8 @@ class Volumes:
         return ObjectReporters(self._session)
 
     @cached_property
-    def _topology(self) -> Topology:
-        return Topology(self._session.nodes.facts)
+    def _topology(self) -> VolumeTopology:
+        return VolumeTopology(self._session.nodes.facts)
 
     @cached_property
     def _disks(self) -> Disks:

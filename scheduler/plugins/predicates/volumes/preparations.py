@@ -11,7 +11,7 @@ from scheduler.api.kinds import CLAIM, VOLUME
 from scheduler.api.names import BOUND_BY_CONTROLLER, CLAIM_LOST, SELECTED_NODE
 from scheduler.api.node import NodeFacts
 from scheduler.api.objects import KubeObject, Node
-from scheduler.api.preparation import Fail, Patch, Preparation, Step, Wait
+from scheduler.api.preparation import Fail, Preparation, PreparationPatch, Step, Wait
 from scheduler.api.selectors import ignore_field, nodes_of_terms
 from scheduler.api.storage import PersistentVolume, PersistentVolumeClaim
 from scheduler.plugins.predicates.volumes.claims import is_bound, selected_node
@@ -44,11 +44,11 @@ class BindVolume(Preparation, frozen=True, kw_only=True):
         body: dict[str, object] = {"spec": {"claimRef": reference}}
         if ref is None:  # else a user has prebound the volume, and the claimRef must outlive the claim
             body["metadata"] = {"annotations": {BOUND_BY_CONTROLLER: "yes"}}
-        return Patch(body)
+        return PreparationPatch(body)
 
     def follow_up(self, found: KubeObject | None, now: float) -> Step:
         step = self.step(found, now)
-        return Fail(f'ClaimRef got reset for pv "{self.name}"') if isinstance(step, Patch) else step
+        return Fail(f'ClaimRef got reset for pv "{self.name}"') if isinstance(step, PreparationPatch) else step
 
 
 class _AwaitClaim(Preparation, frozen=True, kw_only=True):
@@ -101,12 +101,12 @@ class ProvisionVolume(_AwaitClaim, frozen=True, kw_only=True):
             return CheckNodeAffinity(kind=VOLUME, namespace="", name=volume, timeout=self.timeout, node=self.node)
         selected = selected_node(claim)
         if not selected and not claim.spec.volume_name:
-            return Patch({"metadata": {"annotations": {SELECTED_NODE: self.selected}}})
+            return PreparationPatch({"metadata": {"annotations": {SELECTED_NODE: self.selected}}})
         return self._waits() if selected in ("", self.selected) else self._failed()
 
     def follow_up(self, found: KubeObject | None, now: float) -> Step:
         step = self.step(found, now)
-        return self._failed() if isinstance(step, Patch) else step
+        return self._failed() if isinstance(step, PreparationPatch) else step
 
     def _failed(self) -> Fail:
         return Fail(f'provisioning failed for PVC "{self.name}"')

@@ -11,7 +11,7 @@ from scheduler.api.snapshot import Snapshot
 from scheduler.api.storage import CsiStorageCapacity
 from scheduler.plugins.predicates.volumes.claims import ClaimRequest
 from scheduler.plugins.predicates.volumes.object_reporters import ObjectReporters
-from scheduler.plugins.predicates.volumes.topology import Topology
+from scheduler.plugins.predicates.volumes.topology import VolumeTopology
 
 NO_VOLUME = "node(s) didn't find available persistent volumes to bind"
 NOT_ENOUGH_STORAGE = "node(s) did not have enough free storage"
@@ -22,7 +22,7 @@ REASONS = (NO_VOLUME, NOT_ENOUGH_STORAGE)
 class Provisioning:
     """The nodes for which volumes can be provisioned, in one session."""
 
-    def __init__(self, snapshot: Snapshot, topology: Topology, reporters: ObjectReporters) -> None:
+    def __init__(self, snapshot: Snapshot, topology: VolumeTopology, reporters: ObjectReporters) -> None:
         self._snapshot = snapshot
         self._topology = topology
         self._reporters = reporters

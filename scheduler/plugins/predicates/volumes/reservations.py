@@ -26,7 +26,7 @@ class Reservation:
     """Whether it was made before this session, which then never releases it."""
 
 
-class Reservations:
+class VolumeReservations:
     """The reservations of a session, by claim (``namespace/name``)."""
 
     def __init__(self, preparing: Iterable[Bind]) -> None:

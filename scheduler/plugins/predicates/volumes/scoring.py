@@ -16,7 +16,7 @@ from scheduler.api.node import Column, Rows
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.columns import Counts, Scope
 from scheduler.plugins.predicates.volumes.claims import ClaimRequest
-from scheduler.plugins.predicates.volumes.plan import Plan
+from scheduler.plugins.predicates.volumes.plan import VolumePlan
 
 SHAPE = "volumebinding.shape"
 FULL = 100
@@ -67,7 +67,7 @@ class CapacityScore:
 
     def __init__(
         self,
-        plan: Callable[[], Plan],
+        plan: Callable[[], VolumePlan],
         requests: Sequence[ClaimRequest],
         free_capacity: Callable[[ClaimRequest], Column | None],
         utilization_scores: UtilizationScores,

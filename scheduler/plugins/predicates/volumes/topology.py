@@ -28,7 +28,7 @@ class NodeSet:
         self.rows = rows
 
 
-class Topology:
+class VolumeTopology:
     """Evaluates requirements on the nodes of one session."""
 
     def __init__(self, facts: NodeFacts) -> None:

@@ -16,7 +16,7 @@ from scheduler.api.task import ALLOCATED_STATUSES
 from scheduler.framework.session import Session
 
 
-class QueueAmounts(NamedTuple):
+class JobAmounts(NamedTuple):
     """The amounts of the jobs of a queue when the session opens."""
 
     allocated: Vector
@@ -28,13 +28,13 @@ class QueueAmounts(NamedTuple):
     """What is allocated to each job beyond its minResources."""
 
 
-def queue_amounts(session: Session) -> dict[str, QueueAmounts]:
+def queue_amounts(session: Session) -> dict[str, JobAmounts]:
     """The amounts of all queues, in the order of their names. They are computed once, and shared by all plugins that
     call this while they open."""
     return session.once(_amounts)
 
 
-def _amounts(session: Session) -> dict[str, QueueAmounts]:
+def _amounts(session: Session) -> dict[str, JobAmounts]:
     names = sorted(session.queues)
     code = {name: i for i, name in enumerate(names)}
     jobs = [job for job in session.active_jobs.values() if job.queue in code]
@@ -45,11 +45,11 @@ def _amounts(session: Session) -> dict[str, QueueAmounts]:
     for name, settled in session.settled_jobs.items():
         sums[0, code[name]] += settled.allocated
         sums[3, code[name]] += settled.elastic
-    return {name: QueueAmounts(*sums[:, i]) for name, i in code.items()}
+    return {name: JobAmounts(*sums[:, i]) for name, i in code.items()}
 
 
 def amounts_of_jobs(session: Session, jobs: Sequence[Job]) -> tuple[Column, Column, Column, Column]:
-    """The columns of ``QueueAmounts`` for each of the jobs; shape (jobs, resources)."""
+    """The columns of ``JobAmounts`` for each of the jobs; shape (jobs, resources)."""
     width = session.dimensions.width
     zeros = session.dimensions.zeros()
     minimum = _stack([zeros if job.reservation_limit is None else job.reservation_limit for job in jobs], width)

@@ -24,7 +24,7 @@ _NO_LIMIT: Final = 0
 """The column of ``_excess`` that stands for an ancestor that does not exist or does not matter."""
 
 
-class Book(Protocol):
+class DeservedBook(Protocol):
     """What a queue holds and deserves, with its descendants."""
 
     @property
@@ -40,14 +40,14 @@ class Book(Protocol):
 class DeservedShares:
     """The excesses of the queues of one session: allocated less deserved amounts. They follow the session."""
 
-    def __init__(self, width: int, paths: Mapping[str, Sequence[Book]], gives: Callable[[str], bool]) -> None:
+    def __init__(self, width: int, paths: Mapping[str, Sequence[DeservedBook]], gives: Callable[[str], bool]) -> None:
         """``width``: the number of resources. ``paths``: queue -> its book and those of its ancestors, nearest first,
         without the root. ``gives``: whether any task of a queue may be evicted for another queue; called again for
         queues whose allocated amounts have changed."""
         self._paths = paths
         self._gives = gives
         books = {book.name: book for path in paths.values() for book in path}
-        self._books: list[Book] = list(books.values())
+        self._books: list[DeservedBook] = list(books.values())
         self._column = {name: i for i, name in enumerate(books, start=1)}
         self._excess: Column = np.full((width, len(books) + 1), np.inf)
         """Shape (resources, books + 1)."""
@@ -66,14 +66,19 @@ class DeservedShares:
         if self._giving is not None:
             self._giving.stale.update(names)
 
-    def path(self, queue: str, reclaimer: str) -> list[Book]:
+    def path(self, queue: str, reclaimer: str) -> list[DeservedBook]:
         """Returns the book of a queue and those of the ancestors that it does not share with the reclaimer."""
         shared = {book.name for book in self._paths.get(reclaimer, ())}
         return [book for book in self._paths[queue] if book.name not in shared]
 
     # --- one candidate ---
     def keeps(
-        self, context: ReclaimContext, path: Sequence[Book], amount: Vector, row: int, taken: Mapping[str, Vector]
+        self,
+        context: ReclaimContext,
+        path: Sequence[DeservedBook],
+        amount: Vector,
+        row: int,
+        taken: Mapping[str, Vector],
     ) -> bool:
         """Whether a queue keeps what the context says without an amount that one of its tasks holds on a node.
 
@@ -288,11 +293,11 @@ def _resources(context: ReclaimContext, amount: Vector, row: int) -> Mask:
     return requested if requested.any() else held
 
 
-def _left(book: Book, taken: Mapping[str, Vector]) -> Vector:
+def _left(book: DeservedBook, taken: Mapping[str, Vector]) -> Vector:
     return taken.get(book.name, book.allocated)
 
 
-def take(taken: dict[str, Vector], books: Sequence[Book], amount: Vector) -> None:
+def take(taken: dict[str, Vector], books: Sequence[DeservedBook], amount: Vector) -> None:
     """Subtracts an amount from what the evictions so far leave of books."""
     for book in books:
         taken[book.name] = _left(book, taken) - amount

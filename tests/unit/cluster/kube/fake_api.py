@@ -16,7 +16,7 @@ from scheduler.api.task import Task, TaskClass, TaskStatus
 from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.credentials import Access
 from scheduler.observability.metrics import Metrics
-from scheduler.observability.server import Server, ServerThread
+from scheduler.observability.server import EndpointServer, ServerThread
 
 PODS = "/api/v1/namespaces/ns/pods"
 
@@ -131,7 +131,7 @@ async def serving(**options: Any) -> AsyncIterator[tuple[FakeApi, ApiClient]]:
         await runner.cleanup()
 
 
-async def healthz(server: Server | ServerThread, path: str = "/healthz") -> tuple[int, str]:
+async def healthz(server: EndpointServer | ServerThread, path: str = "/healthz") -> tuple[int, str]:
     """What a role answers to a probe."""
     url = f"http://127.0.0.1:{server.ports[path]}{path}"
     async with aiohttp.ClientSession() as session, session.get(url) as answer:

@@ -16,8 +16,8 @@ from scheduler.api.kinds import COMMAND, CRON_JOB, JOB_FLOW, JOB_TEMPLATE, QUEUE
 from scheduler.api.names import GROUP_NAME
 from scheduler.api.node import Nodes
 from scheduler.cache import task_updater
+from scheduler.cluster.kube.operator.role import ControllersSettings as OperatorSettings
 from scheduler.cluster.kube.operator.role import Operator
-from scheduler.cluster.kube.operator.role import Settings as OperatorSettings
 from scheduler.cluster.kube.scheduler import status_throttle
 from scheduler.cluster.kube.scheduler.status_throttle import StatusThrottle
 from scheduler.cluster.kube.transport.credentials import Credentials

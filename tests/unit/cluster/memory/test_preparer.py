@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 from scheduler.api.decisions import Bind, Decisions
 from scheduler.api.kinds import CONFIG_MAP
 from scheduler.api.objects import ConfigMap, KubeObject
-from scheduler.api.preparation import Fail, Patch, Preparation, Step, Wait
+from scheduler.api.preparation import Fail, Preparation, PreparationPatch, Step, Wait
 from tests.builders import Raw, World, group, node, pod
 
 
@@ -17,11 +17,11 @@ class FillConfigMap(Preparation, frozen=True, kw_only=True):
         if data is None:
             return Fail(f"{self} not found")
         if "asked" not in data:
-            return Patch({"data": {"asked": "yes"}})
+            return PreparationPatch({"data": {"asked": "yes"}})
         return None if "filled" in data else Wait(f"{self} to be filled")
 
-    def undo(self, found: KubeObject, now: float) -> Patch | None:
-        return Patch({"data": {"asked": None}})
+    def undo(self, found: KubeObject, now: float) -> PreparationPatch | None:
+        return PreparationPatch({"data": {"asked": None}})
 
 
 class FillAtBinding(FillConfigMap, frozen=True, kw_only=True):

@@ -6,13 +6,13 @@ import pytest
 
 from scheduler.api.kinds import CLAIM, POD, POD_GROUP, SECRET
 from scheduler.api.names import WHAT_IF
-from scheduler.cluster.memory import Kubelet, Simulation
+from scheduler.cluster.memory import KubeletBehaviour, Simulation
 from tests.builders import NAME, Raw, configuration, group, manifests, node, pod
 
 READY, NOT_READY = ({"type": "Ready", "status": status} for status in ("True", "False"))
 
 
-def simulation(*objects: Any, kubelet: Kubelet = Kubelet.RUN) -> Simulation:
+def simulation(*objects: Any, kubelet: KubeletBehaviour = KubeletBehaviour.RUN) -> Simulation:
     return Simulation(manifests(*objects), configuration(), (NAME,), kubelet=kubelet)
 
 
@@ -44,7 +44,7 @@ def test_a_pod_that_terminates_when_its_cluster_is_read_makes_room() -> None:
 
 
 def test_it_stays_while_kubelets_do_nothing() -> None:
-    it = simulation(node("n"), full_node(), kubelet=Kubelet.NONE)
+    it = simulation(node("n"), full_node(), kubelet=KubeletBehaviour.NONE)
     it.run()
     assert set(pods(it)) == {"new", "old"}
 

@@ -6,11 +6,11 @@ import pytest
 from msgspec.structs import replace
 
 from scheduler.api.batch import Action, JobPhase
-from scheduler.controllers.job.phases import PhaseInputs, Step, next_phase, step_for
+from scheduler.controllers.job.phases import PhaseInputs, StatusStep, next_phase, step_for
 
 P, A = JobPhase, Action
-FULL_RESTART = Step(P.RESTARTING, kill_all=True, retry=True)
-PART_RESTART = Step(P.RESTARTING, kill_target=True, retry=True)
+FULL_RESTART = StatusStep(P.RESTARTING, kill_all=True, retry=True)
+PART_RESTART = StatusStep(P.RESTARTING, kill_target=True, retry=True)
 ENDS = {A.ABORT_JOB: P.ABORTING, A.COMPLETE_JOB: P.COMPLETING, A.TERMINATE_JOB: P.TERMINATING}
 PARTS = (A.RESTART_TASK, A.RESTART_POD, A.RESTART_PARTITION)
 PHASE_INPUTS = PhaseInputs(
@@ -41,7 +41,7 @@ def test_a_pending_or_running_job_is_restarted_or_ended_by_actions(phase: JobPha
     assert step_for(phase, A.RESTART_JOB) == FULL_RESTART
     assert {step_for(phase, action) for action in PARTS} == {PART_RESTART}
     assert {action: step_for(phase, action) for action in ENDS} == {
-        action: Step(end, kill_all=True) for action, end in ENDS.items()
+        action: StatusStep(end, kill_all=True) for action, end in ENDS.items()
     }
     assert step_for(phase, A.RESUME_JOB) is None
     assert step_for(phase, A.SYNC_JOB) is None
@@ -55,7 +55,7 @@ def test_what_restarts_a_restarting_job_is_no_further_retry() -> None:
 
 @pytest.mark.parametrize("action", ENDS)
 def test_a_restarting_job_can_be_ended(action: Action) -> None:
-    assert step_for(P.RESTARTING, action) == Step(ENDS[action], kill_all=True)
+    assert step_for(P.RESTARTING, action) == StatusStep(ENDS[action], kill_all=True)
 
 
 @pytest.mark.parametrize("phase", [P.ABORTING, P.ABORTED])

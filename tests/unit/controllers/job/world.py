@@ -15,7 +15,7 @@ from scheduler.controllers.effects import BuildAndCreate, Create, Delete, Effect
 from scheduler.controllers.job.controller import JobController
 from scheduler.controllers.job.plugins.contract import JobPlugin
 from scheduler.controllers.store import Store
-from scheduler.controllers.worklist import Worklist
+from scheduler.controllers.worklist import ReconcileQueue
 
 Raw = dict[str, Any]
 START = 1_800_000_000.0
@@ -88,7 +88,7 @@ class World:
         self.writes_left = float("inf")
         self.store = Store()
         self.controller = JobController(self.store, self._make_plugins)
-        self.worklist = Worklist([self.controller])
+        self.worklist = ReconcileQueue([self.controller])
         for (kind, _), raw in self._objects.items():
             if kind.struct is not None:
                 self.store.upsert(kind, self._decode(kind, raw))

@@ -13,7 +13,7 @@ from scheduler.controllers.effects import NOT_OURS, Patch, RecordEvent, RemoveFi
 from scheduler.controllers.ranktable import RankTableController
 from scheduler.controllers.ranktable import controller as ranktable
 from scheduler.controllers.ranktable.layout import Layout
-from scheduler.controllers.ranktable.servers import Chip, Server, read_server
+from scheduler.controllers.ranktable.servers import RankedChip, RankedServer, read_server
 from scheduler.controllers.ranktable.table import completed
 from scheduler.controllers.store import Store
 from tests.unit.controllers.clusters import Controlled, owner, pod, reference
@@ -338,7 +338,7 @@ def test_only_a_pod_that_changed_is_read_again(world: World, monkeypatch: pytest
     world.pods(*range(50))
     read: list[str] = []
 
-    def noted(pod: Pod) -> Server | None:
+    def noted(pod: Pod) -> RankedServer | None:
         read.append(pod.metadata.name)
         return read_server(pod)
 
@@ -547,8 +547,10 @@ def test_a_table_that_is_too_large_and_has_no_file_is_refused_with_advice(world:
 
 
 def test_a_thousand_servers_of_eight_chips_fit_into_a_config_map() -> None:
-    chips = tuple(Chip(str(c), "100.100.100.100", "100000000") for c in range(8))
-    servers = [Server(f"p-{r}", "u" * 36, r, "100.100.100.100", "100.100.100.100", chips, "") for r in range(1024)]
+    chips = tuple(RankedChip(str(c), "100.100.100.100", "100000000") for c in range(8))
+    servers = [
+        RankedServer(f"p-{r}", "u" * 36, r, "100.100.100.100", "100.100.100.100", chips, "") for r in range(1024)
+    ]
     assert len(completed(servers, Layout("1.0"), own_nodes=False)) < 900_000
     assert len(completed(servers, Layout("1.2", 64), own_nodes=False)) < 1_000_000
 

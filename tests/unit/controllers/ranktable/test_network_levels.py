@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from scheduler.controllers.ranktable.layout import Layout
-from scheduler.controllers.ranktable.servers import Chip, NetLevel, Server, TableError
+from scheduler.controllers.ranktable.servers import NetLevel, RankedChip, RankedServer, TableError
 from scheduler.controllers.ranktable.table import completed, initializing
 
 Raw = dict[str, Any]
@@ -31,13 +31,13 @@ UBOE = {"level": 2, "info": {"UBOE": element(2, "10.0.0.2"), "UBG": element(2, "
 UBG = {"level": 2, "info": {"UBG": element(2, "e2")}}
 
 
-def server(rank: int, *levels: Raw, ids: tuple[str, ...] = ("0", "4")) -> Server:
+def server(rank: int, *levels: Raw, ids: tuple[str, ...] = ("0", "4")) -> RankedServer:
     found = msgspec.convert(list(levels), list[NetLevel])
-    chips = tuple(Chip(number, "", "", found) for number in ids)
-    return Server(f"p-{rank}", f"uid-{rank}", rank, "192.168.1.1", "10.9.0.1", chips, "")
+    chips = tuple(RankedChip(number, "", "", found) for number in ids)
+    return RankedServer(f"p-{rank}", f"uid-{rank}", rank, "192.168.1.1", "10.9.0.1", chips, "")
 
 
-def table(*servers: Server, scale_out: str = "") -> Raw:
+def table(*servers: RankedServer, scale_out: str = "") -> Raw:
     document: Raw = json.loads(completed(servers, Layout("2.0", scale_out=scale_out), own_nodes=True))
     return document
 
@@ -107,6 +107,6 @@ def test_without_any_network_there_is_no_list_of_levels() -> None:
         (server(0), "IB", "label scaleout-type is 'IB', not ROCE or UBOE"),
     ],
 )
-def test_what_cannot_be_written_is_refused(bad: Server, scale_out: str, problem: str) -> None:
+def test_what_cannot_be_written_is_refused(bad: RankedServer, scale_out: str, problem: str) -> None:
     with pytest.raises(TableError, match=problem):
         table(bad, scale_out=scale_out)

@@ -6,19 +6,23 @@ from typing import Any
 import pytest
 
 from scheduler.controllers.ranktable.layout import Layout, layout_of
-from scheduler.controllers.ranktable.servers import Chip, Server, TableError
+from scheduler.controllers.ranktable.servers import RankedChip, RankedServer, TableError
 from scheduler.controllers.ranktable.table import completed, initializing, irregularities
 
 PLAIN = Layout("1.0")
 SUPER_PODS = Layout("1.2", 16)
 
 
-def server(rank: int, chips: int = 2, *, address: str = "10.0.0.{}", super_pod: str = "", pod: str = "") -> Server:
-    devices = tuple(Chip(str(c), address.format(c), str(100 + c)) for c in range(chips))
-    return Server(pod or f"p-{rank}", f"uid-{rank}", rank, f"192.168.1.{rank}", f"10.9.0.{rank}", devices, super_pod)
+def server(
+    rank: int, chips: int = 2, *, address: str = "10.0.0.{}", super_pod: str = "", pod: str = ""
+) -> RankedServer:
+    devices = tuple(RankedChip(str(c), address.format(c), str(100 + c)) for c in range(chips))
+    return RankedServer(
+        pod or f"p-{rank}", f"uid-{rank}", rank, f"192.168.1.{rank}", f"10.9.0.{rank}", devices, super_pod
+    )
 
 
-def table(*servers: Server, layout: Layout = PLAIN, own_nodes: bool = True) -> dict[str, Any]:
+def table(*servers: RankedServer, layout: Layout = PLAIN, own_nodes: bool = True) -> dict[str, Any]:
     document: dict[str, Any] = json.loads(completed(servers, layout, own_nodes=own_nodes))
     return document
 

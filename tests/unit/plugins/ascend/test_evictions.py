@@ -7,7 +7,7 @@ import pytest
 
 from scheduler.api.names import ACCELERATOR_TYPE, ASCEND_310, ASCEND_310P, ASCEND_910, NPU, SCHEDULE_POLICY
 from scheduler.framework.configuration import Configuration
-from scheduler.plugins.ascend.family import ChipRequest, Family
+from scheduler.plugins.ascend.family import ChipFamily, ChipRequest
 from scheduler.plugins.ascend.masks import mask_of
 from scheduler.plugins.ascend.resolve import resolve
 from tests.builders import Raw, World, configuration, group, node, pod, queue
@@ -95,7 +95,7 @@ def test_in_every_family_each_evicted_pod_is_needed(
 ) -> None:
     policy = {SCHEDULE_POLICY: traits[SCHEDULE_POLICY]} if SCHEDULE_POLICY in traits else {}
     family = resolve(resource, policy, traits)
-    assert isinstance(family, Family)
+    assert isinstance(family, ChipFamily)
     size = min(size, family.chips)
     random = Random(f"{action} {family.name}")
     for _ in range(8):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scheduler.api.names import ACCELERATOR_TYPE, ASCEND_310, ASCEND_310P, ASCEND_910, NPU, SCHEDULE_POLICY
 from scheduler.api.reasons import Refusal
 from scheduler.plugins.ascend.families import FAMILIES
-from scheduler.plugins.ascend.family import DISTRIBUTED, DUO, STRATEGY, ChipRequest, Family
+from scheduler.plugins.ascend.family import DISTRIBUTED, DUO, STRATEGY, ChipFamily, ChipRequest
 from scheduler.plugins.ascend.masks import groups_of, ids_of, mask_of
 from scheduler.plugins.ascend.placements import UNFIT, ChipPlacements
 from scheduler.plugins.ascend.resolve import resolve
@@ -123,19 +123,19 @@ def test_pairs_of_a_job_of_several_pods_need_not_face_each_other() -> None:
 
 
 # --- what holds for every mask ---
-def _some_chips(family: Family, free: int, chips: int, several: bool) -> bool:
+def _some_chips(family: ChipFamily, free: int, chips: int, several: bool) -> bool:
     return free.bit_count() >= chips
 
 
-def _one_group(family: Family, free: int, chips: int, several: bool) -> bool:
+def _one_group(family: ChipFamily, free: int, chips: int, several: bool) -> bool:
     return any(group.bit_count() >= chips for group in groups_of(free, family.group, family.chips))
 
 
-def _ring_or_node(family: Family, free: int, chips: int, several: bool) -> bool:
+def _ring_or_node(family: ChipFamily, free: int, chips: int, several: bool) -> bool:
     return free == 255 if chips == 8 else _one_group(family, free, chips, several)
 
 
-def _half_or_pairs(family: Family, free: int, chips: int, several: bool) -> bool:
+def _half_or_pairs(family: ChipFamily, free: int, chips: int, several: bool) -> bool:
     if chips <= 8:
         return _one_group(family, free, chips, several)
     left, right = free & 255, free >> 8
@@ -147,22 +147,22 @@ def _full(free: int, size: int, chips: int) -> int:
     return sum(1 for group in groups_of(free, size, chips) if group.bit_count() == size)
 
 
-def _dies(family: Family, free: int, chips: int, several: bool) -> bool:
+def _dies(family: ChipFamily, free: int, chips: int, several: bool) -> bool:
     return (chips == 1 and free > 0) or 2 * _full(free, 2, family.chips) >= chips
 
 
-def _distributed(family: Family, free: int, chips: int, several: bool) -> bool:
+def _distributed(family: ChipFamily, free: int, chips: int, several: bool) -> bool:
     half = int(2 * _full(free, 2, family.chips) < free.bit_count())
     return 2 * _full(free, 2, family.chips) + (half if chips % 2 else 0) >= chips
 
 
-def _mesh(family: Family, free: int, chips: int, several: bool) -> bool:
+def _mesh(family: ChipFamily, free: int, chips: int, several: bool) -> bool:
     if chips <= 4:
         return _one_group(family, free, chips, several)
     return 4 * _full(free, 4, family.chips) >= chips if chips % 4 == 0 else free.bit_count() >= chips
 
 
-FITS: Final[Mapping[str, Callable[[Family, int, int, bool], bool]]] = {
+FITS: Final[Mapping[str, Callable[[ChipFamily, int, int, bool], bool]]] = {
     "module_910_x8": _ring_or_node,
     "module_910b_x16": _half_or_pairs,
     "a3_x16": _dies,
@@ -179,7 +179,7 @@ FITS: Final[Mapping[str, Callable[[Family, int, int, bool], bool]]] = {
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
 @given(data=st.data())
-def test_a_choice_is_made_of_free_chips_whenever_the_request_fits(family: Family, data: st.DataObject) -> None:
+def test_a_choice_is_made_of_free_chips_whenever_the_request_fits(family: ChipFamily, data: st.DataObject) -> None:
     free = data.draw(st.integers(0, (1 << family.chips) - 1))
     request = ChipRequest(data.draw(st.sampled_from(sorted(family.sizes))), data.draw(st.booleans()))
     choice = family.select(free, request)
@@ -195,7 +195,7 @@ def test_a_choice_is_made_of_free_chips_whenever_the_request_fits(family: Family
 @pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
 @given(data=st.data())
-def test_the_table_of_a_request_says_what_choosing_one_by_one_gives(family: Family, data: st.DataObject) -> None:
+def test_the_table_of_a_request_says_what_choosing_one_by_one_gives(family: ChipFamily, data: st.DataObject) -> None:
     request = ChipRequest(data.draw(st.sampled_from(sorted(family.sizes))), data.draw(st.booleans()))
     masks = data.draw(st.lists(st.integers(0, (1 << family.chips) - 1), min_size=1, max_size=4))
     table = ChipPlacements(family, request)
@@ -269,7 +269,7 @@ def test_resource_policy_selector_and_labels_choose_the_family(
     resource: str, policy: str, traits: dict[str, str], family: str
 ) -> None:
     found = resolve(resource, {SCHEDULE_POLICY: policy} if policy else {}, traits)
-    assert isinstance(found, Family)
+    assert isinstance(found, ChipFamily)
     assert found.name == family
 
 
@@ -292,7 +292,7 @@ def test_a_job_without_a_family_is_refused(resource: str, policy: str, traits: d
 def test_blocks_choose_super_pods() -> None:
     for kind, family in (("", "x16"), ("module-a3-16", "x16"), ("module-a3-8-super-pod", "x8")):
         found = resolve(ASCEND_910, {"sp-block": "16"}, {ACCELERATOR_TYPE: kind} if kind else {})
-        assert isinstance(found, Family)
+        assert isinstance(found, ChipFamily)
         assert found.name == f"a3_superpod_{family}"
 
 

@@ -23,9 +23,9 @@ from scheduler.plugins.deviceshare.cards import (
     BINPACK,
     SPREAD,
     Card,
-    CardRequest,
     Cards,
     ContainerKind,
+    ContainerRequest,
     Grant,
     charge,
     fits,
@@ -184,7 +184,7 @@ CARDS = st.lists(
 )
 REQUESTS = st.lists(
     st.builds(
-        lambda kind, number, memory, cores: CardRequest(number, memory, cores, kind=kind),
+        lambda kind, number, memory, cores: ContainerRequest(number, memory, cores, kind=kind),
         st.sampled_from([INIT, SIDECAR, APP]),
         st.integers(1, 2),
         st.integers(0, 60),
@@ -197,7 +197,7 @@ REQUESTS = st.lists(
 
 @each(CARDS.map(tuple), REQUESTS, st.sampled_from(["", BINPACK, SPREAD]))
 def test_at_every_moment_what_runs_fits_and_what_is_held_is_the_most_at_once(
-    cards: Cards, requests: list[CardRequest], policy: str
+    cards: Cards, requests: list[ContainerRequest], policy: str
 ) -> None:
     ordered = tuple(sorted(requests, key=lambda request: request.kind is APP))
     placement = place(cards, ordered, -1, policy, 1)

@@ -12,7 +12,7 @@ from hypothesis.stateful import initialize, invariant
 
 from scheduler.api.names import VGPU_IDS
 from scheduler.framework.statement import AllocationError
-from scheduler.plugins.deviceshare.cards import ALL_CARDS, Card, CardRequest, Cards, ContainerKind, charge, mask_of
+from scheduler.plugins.deviceshare.cards import ALL_CARDS, Card, Cards, ContainerKind, ContainerRequest, charge, mask_of
 from scheduler.plugins.deviceshare.columns import Runs
 from scheduler.plugins.deviceshare.device_config import NpuModel, VgpuConfig
 from scheduler.plugins.deviceshare.gpushare import GpuClaim, GpuShare
@@ -197,7 +197,7 @@ CARDS = st.lists(
 ).map(tuple)
 SHARES = st.lists(
     st.builds(
-        CardRequest,
+        ContainerRequest,
         number=st.integers(1, 3),
         memory=st.integers(0, 60),
         cores=st.sampled_from([0, 10, 50, 100]),
@@ -213,7 +213,7 @@ POLICIES = st.sampled_from(["", "binpack", "spread"])
 @settings(max_examples=examples(200), deadline=None)
 @with_any(cards=CARDS, shares=SHARES, policy=POLICIES, most=st.integers(1, 6), exclusive=st.booleans())
 def test_a_run_equals_placing_tasks_one_by_one(
-    cards: Cards, shares: tuple[CardRequest, ...], policy: str, most: int, exclusive: bool
+    cards: Cards, shares: tuple[ContainerRequest, ...], policy: str, most: int, exclusive: bool
 ) -> None:
     family, claim = Vgpu(VgpuConfig(), policy, 0, locks=False), VgpuClaim(shares)
     runs, eligible = Runs(family, claim), ALL_CARDS
@@ -236,7 +236,7 @@ def test_a_run_equals_placing_tasks_one_by_one(
 @settings(max_examples=examples(200), deadline=None)
 @with_any(cards=CARDS, share=SHARES, policy=POLICIES, number=st.integers(1, 3), soft=st.booleans())
 def test_computed_room_equals_room_by_placement(
-    cards: Cards, share: tuple[CardRequest, ...], policy: str, number: int, soft: bool
+    cards: Cards, share: tuple[ContainerRequest, ...], policy: str, number: int, soft: bool
 ) -> None:
     npus = HamiNpu(NPU, policy, 0, soft=False, locks=False)
     npu_claim = NpuClaim(share, soft, "NPU")

@@ -3,7 +3,7 @@
 import pytest
 
 from scheduler.api.names import VGPU_IDS, VGPU_MODE
-from scheduler.plugins.deviceshare.mig import Group, Instances, Layouts
+from scheduler.plugins.deviceshare.mig import Instances, Layouts, MigLayout
 from scheduler.plugins.deviceshare.plugin import DeviceShare
 from tests.builders import Raw, World, feed
 from tests.unit.plugins.deviceshare.devices import (
@@ -33,7 +33,10 @@ nvidia:
       - {name: 1g.6gb, memory: 6144, count: 2}
 """
 A30 = Layouts(
-    (Group("group1", (Instances("1g", 6, 4),)), Group("group2", (Instances("2g", 12, 1), Instances("1g", 6, 2))))
+    (
+        MigLayout("group1", (Instances("1g", 6, 4),)),
+        MigLayout("group2", (Instances("2g", 12, 1), Instances("1g", 6, 2))),
+    )
 )
 
 

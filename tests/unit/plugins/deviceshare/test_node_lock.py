@@ -7,7 +7,7 @@ import pytest
 
 from scheduler.api.names import GPU_MEMORY, HAMI_NODE_LOCK, VGPU_NODE_LOCK
 from scheduler.api.objects import Node, ObjectMeta
-from scheduler.api.preparation import Fail, Patch, Wait
+from scheduler.api.preparation import Fail, PreparationPatch, Wait
 from scheduler.framework.cycle import run_cycle
 from scheduler.plugins.deviceshare.node_lock import NodeLock, lock_for, locked
 from tests.builders import World, feed
@@ -36,7 +36,7 @@ def at(seconds: float) -> str:
 
 
 def written(step: Any) -> str | None:
-    assert isinstance(step, Patch)
+    assert isinstance(step, PreparationPatch)
     value: str | None = step.body["metadata"]["annotations"][VGPU_NODE_LOCK]
     return value
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from scheduler.api.scheduling import CpuDetail, NumaResource, Numatopology, NumatopologySpec
-from scheduler.plugins.numa_aware.cpus import CpuTopology, TopologyError, parse_cpus
+from scheduler.plugins.numa_aware.cpus import CpuTopology, NumatopologyError, parse_cpus
 from tests.builders import Raw, World, configuration, group, node, pod
 
 KEY = "volcano.sh/numa-topology-policy"
@@ -179,7 +179,7 @@ def test_a_list_of_cpus_is_parsed() -> None:
 
 @pytest.mark.parametrize("text", ["a", "3-1", "-1", "1-", "0-99999999", "1;2"])
 def test_an_invalid_list_of_cpus_is_rejected(text: str) -> None:
-    with pytest.raises(TopologyError):
+    with pytest.raises(NumatopologyError):
         parse_cpus(text)
 
 

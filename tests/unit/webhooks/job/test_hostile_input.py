@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.api.kinds import VCJOB
-from scheduler.webhooks.contract import Json, Operation, Request
+from scheduler.webhooks.contract import AdmissionRequest, Json, Operation
 from scheduler.webhooks.job import mutate, validate
 from tests.examples import examples
 from tests.unit.webhooks.job.vcjobs import CLUSTER, SETTINGS, pod_spec, raw_refusal, stored, task, vcjob, with_container
@@ -72,9 +72,11 @@ PATHS = [path for path in _paths(FULL) if path]
 
 def answers(job: Any, old: Any) -> list[str]:
     """The refusals of a create and an update request, with and without defaults."""
-    made = [(each, Request(each, VCJOB, "default", "j", job, old)) for each in Operation]
+    made = [(each, AdmissionRequest(each, VCJOB, "default", "j", job, old)) for each in Operation]
     asked = [request for _, request in made]
-    asked += [Request(each, VCJOB, "default", "j", mutate(request, CLUSTER, SETTINGS), old) for each, request in made]
+    asked += [
+        AdmissionRequest(each, VCJOB, "default", "j", mutate(request, CLUSTER, SETTINGS), old) for each, request in made
+    ]
     return [validate(request, CLUSTER, SETTINGS).text() for request in asked]
 
 
@@ -133,7 +135,7 @@ def test_a_deeply_nested_object_is_refused() -> None:
     for _ in range(100_000):
         deep = [deep]
     job = {"metadata": {"name": "j"}, "spec": {"tasks": [{"template": {"x": deep}}]}}
-    request = Request(Operation.CREATE, VCJOB, "default", "j", job)
+    request = AdmissionRequest(Operation.CREATE, VCJOB, "default", "j", job)
     assert validate(request, CLUSTER, SETTINGS).text() == "the object is nested too deeply"
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from scheduler.api.kinds import VCJOB
-from scheduler.webhooks.contract import Json, Operation, Request, Settings
+from scheduler.webhooks.contract import AdmissionRequest, Json, Operation, WebhookSettings
 from scheduler.webhooks.job import mutate
 from tests.unit.webhooks.job.vcjobs import CLUSTER, SETTINGS, pod_spec, stored, task, vcjob
 
@@ -118,16 +118,16 @@ def test_framework_plugins_add_the_plugins_that_they_require(given: Json, wanted
 
 def test_an_update_without_a_change_of_the_spec_sets_no_defaults() -> None:
     job = vcjob()
-    assert mutate(Request(Operation.UPDATE, VCJOB, "default", "j", job, job), CLUSTER, SETTINGS) is job
+    assert mutate(AdmissionRequest(Operation.UPDATE, VCJOB, "default", "j", job, job), CLUSTER, SETTINGS) is job
 
 
 def test_a_manifest_that_is_applied_again_gets_the_same_defaults() -> None:
     manifest = vcjob({"replicas": 2, "template": {"spec": pod_spec()}}, queue="q1")
     old = stored(manifest)
-    request = Request(Operation.UPDATE, VCJOB, "default", "j", manifest, old)
+    request = AdmissionRequest(Operation.UPDATE, VCJOB, "default", "j", manifest, old)
     assert mutate(request, CLUSTER, SETTINGS)["spec"] == old["spec"]
 
 
 def test_without_configured_scheduler_names_the_default_scheduler_is_set() -> None:
-    request = Request(Operation.CREATE, VCJOB, "default", "j", vcjob())
-    assert mutate(request, CLUSTER, Settings(scheduler_names=()))["spec"]["schedulerName"] == "volcano-py"
+    request = AdmissionRequest(Operation.CREATE, VCJOB, "default", "j", vcjob())
+    assert mutate(request, CLUSTER, WebhookSettings(scheduler_names=()))["spec"]["schedulerName"] == "volcano-py"

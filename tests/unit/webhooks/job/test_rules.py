@@ -3,7 +3,7 @@
 import pytest
 
 from scheduler.api.kinds import VCJOB
-from scheduler.webhooks.contract import Json, Operation, Request
+from scheduler.webhooks.contract import AdmissionRequest, Json, Operation
 from scheduler.webhooks.job import validate
 from tests.unit.webhooks.job.vcjobs import (
     CLUSTER,
@@ -205,8 +205,8 @@ def test_valid_card_names_are_accepted() -> None:
 def test_a_job_with_a_generated_name_is_validated_with_a_name_of_that_length() -> None:
     job = stored(vcjob())
     job["metadata"] = {"generateName": "train-", "namespace": "default"}
-    assert validate(Request(Operation.CREATE, VCJOB, "default", "", job), CLUSTER, SETTINGS).text() == ""
+    assert validate(AdmissionRequest(Operation.CREATE, VCJOB, "default", "", job), CLUSTER, SETTINGS).text() == ""
     job["metadata"] = {"generateName": "x" * 60, "namespace": "default"}
-    answer = validate(Request(Operation.CREATE, VCJOB, "default", "", job), CLUSTER, SETTINGS).text()
+    answer = validate(AdmissionRequest(Operation.CREATE, VCJOB, "default", "", job), CLUSTER, SETTINGS).text()
     assert "create job with name" not in answer, "the API server shortens the prefix"
     assert f"create pod with name {'x' * 63}-w-0 validate failed" in answer

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from scheduler.api.kinds import CRON_JOB, JOB_TEMPLATE, VCJOB, Kind
-from scheduler.webhooks.contract import Json, Operation, Request
+from scheduler.webhooks.contract import AdmissionRequest, Json, Operation
 from scheduler.webhooks.mistakes import warnings_of
 from scheduler.webhooks.routes import admit, routes
 from tests.unit.webhooks.job.vcjobs import CLUSTER, SETTINGS, pod_spec, refusal, stored, task, vcjob
@@ -32,12 +32,12 @@ def template_of(kind: Kind, job: Json, **metadata: Any) -> Json:
 
 def decided(kind: Kind, new: Json, old: Json | None = None) -> str:
     operation = Operation.UPDATE if old else Operation.CREATE
-    return admit(Request(operation, kind, "default", "t", new, old or {}), CLUSTER, SETTINGS, routes()).refusal
+    return admit(AdmissionRequest(operation, kind, "default", "t", new, old or {}), CLUSTER, SETTINGS, routes()).refusal
 
 
 def warned(kind: Kind, new: Json, old: Json | None = None) -> list[str]:
     operation = Operation.UPDATE if old else Operation.CREATE
-    return warnings_of(Request(operation, kind, "default", "t", new, old or {}), CLUSTER, SETTINGS)
+    return warnings_of(AdmissionRequest(operation, kind, "default", "t", new, old or {}), CLUSTER, SETTINGS)
 
 
 def test_tasks_that_wait_for_each_other_because_of_a_plugin_are_refused() -> None:

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from scheduler.api.kinds import VCJOB
-from scheduler.webhooks.contract import Json, Operation, Request, Settings
+from scheduler.webhooks.contract import AdmissionRequest, Json, Operation, WebhookSettings
 from scheduler.webhooks.fields import MAX_MESSAGE_LENGTH
 from scheduler.webhooks.job import template_checks, validate
 from scheduler.webhooks.job.templates import MAX_TEMPLATES
@@ -93,7 +93,7 @@ def test_a_long_refusal_of_the_api_server_is_truncated() -> None:
 def test_an_update_validates_no_template() -> None:
     job = stored(vcjob())
     changed = {**job, "spec": {**job["spec"], "minAvailable": 0}}
-    found = validate(Request(Operation.UPDATE, VCJOB, "default", "j", changed, job), CLUSTER, SETTINGS)
+    found = validate(AdmissionRequest(Operation.UPDATE, VCJOB, "default", "j", changed, job), CLUSTER, SETTINGS)
     assert (found.templates, found.text()) == ([], "")
 
 
@@ -103,14 +103,14 @@ def test_a_result_names_the_field_of_the_first_task_with_a_template() -> None:
 
 def test_template_checks_can_be_made_without_the_other_checks() -> None:
     job = vcjob(task("a"), task("b", template=with_image("b")), task("c"), queue="nowhere")
-    found = template_checks(job, Settings())
+    found = template_checks(job, WebhookSettings())
     assert found.parts == [TemplateCheck(each, i) for i, each in enumerate((0, 1, 0))]
     assert found.templates == validation(stored(job)).templates
 
 
 @pytest.mark.parametrize("job", [{}, {"spec": {"tasks": "x"}}, vcjob(task(template={"spec": 1}))])
 def test_a_job_that_cannot_be_decoded_has_no_template_checks(job: Json) -> None:
-    assert template_checks(job, Settings()) == ValidationResult()
+    assert template_checks(job, WebhookSettings()) == ValidationResult()
 
 
 @pytest.mark.parametrize("template", [{"spec": {"nodeSelector": {1: "a"}}}, {"spec": {"hostname": "\ud800"}}])

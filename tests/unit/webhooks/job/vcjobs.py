@@ -6,11 +6,11 @@ from typing import Any
 
 from scheduler.api import objects, scheduling
 from scheduler.api.kinds import VCJOB
-from scheduler.webhooks.contract import Json, Operation, Request, Settings
+from scheduler.webhooks.contract import AdmissionRequest, Json, Operation, WebhookSettings
 from scheduler.webhooks.job import mutate, validate
 from scheduler.webhooks.validation_result import ValidationResult
 
-SETTINGS = Settings(
+SETTINGS = WebhookSettings(
     scheduler_names=("volcano", "second"),
     job_plugins=frozenset(("ssh", "env", "svc", "tensorflow", "mpi", "pytorch", "hcclrank", "ray")),
 )
@@ -68,7 +68,7 @@ def vcjob(*tasks: Json, name: str = "j", annotations: Json | None = None, **spec
 def stored(job: Json) -> Json:
     """The job with its defaults. Asserts that the argument is not modified."""
     before = deepcopy(job)
-    result = mutate(Request(Operation.CREATE, VCJOB, "default", "j", job), CLUSTER, SETTINGS)
+    result = mutate(AdmissionRequest(Operation.CREATE, VCJOB, "default", "j", job), CLUSTER, SETTINGS)
     assert job == before
     return result
 
@@ -87,7 +87,7 @@ def validation(job: Json, cluster: Cluster = CLUSTER) -> ValidationResult:
     before = deepcopy(job)
     metadata = job.get("metadata")
     name = metadata.get("name") if isinstance(metadata, dict) else ""
-    request = Request(Operation.CREATE, VCJOB, "default", name if isinstance(name, str) else "", job)
+    request = AdmissionRequest(Operation.CREATE, VCJOB, "default", name if isinstance(name, str) else "", job)
     found = validate(request, cluster, SETTINGS)
     assert job == before
     return found
@@ -95,7 +95,7 @@ def validation(job: Json, cluster: Cluster = CLUSTER) -> ValidationResult:
 
 def update_refusal(old: Json, new: Json) -> str:
     before = deepcopy((old, new))
-    answer = validate(Request(Operation.UPDATE, VCJOB, "default", "j", new, old), CLUSTER, SETTINGS).text()
+    answer = validate(AdmissionRequest(Operation.UPDATE, VCJOB, "default", "j", new, old), CLUSTER, SETTINGS).text()
     assert (old, new) == before
     return answer
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from scheduler.api.kinds import QUEUE
-from scheduler.webhooks.contract import Operation, Request
+from scheduler.webhooks.contract import AdmissionRequest, Operation
 from scheduler.webhooks.routes import admit
 from tests.unit.webhooks.clusters import ALL, VOLCANO, Cluster, created
 
@@ -29,7 +29,7 @@ def test_the_root_is_prepended_to_a_hierarchy() -> None:
 
 def test_a_queue_that_is_updated_gets_no_defaults() -> None:
     queue = {"metadata": {"name": "a"}, "spec": {"weight": 1}}
-    decision = admit(Request(Operation.UPDATE, QUEUE, "", "a", queue, queue), Cluster(), VOLCANO, ALL)
+    decision = admit(AdmissionRequest(Operation.UPDATE, QUEUE, "", "a", queue, queue), Cluster(), VOLCANO, ALL)
     assert decision.object == queue
 
 

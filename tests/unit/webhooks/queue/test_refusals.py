@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from scheduler.api.kinds import QUEUE
 from scheduler.api.names import CARD_BORROWING_LIMIT, CARD_LENDING_LIMIT, CARD_QUOTA, HIERARCHY, HIERARCHY_WEIGHTS
-from scheduler.webhooks.contract import Operation, Request
+from scheduler.webhooks.contract import AdmissionRequest, Operation
 from scheduler.webhooks.queue import validate
 from tests.unit.webhooks.clusters import VOLCANO, Cluster, changed, created, deleted, queue
 
@@ -241,7 +241,7 @@ def test_default_root_and_parent_queues_cannot_be_deleted(name: str, refusal: st
 
 @pytest.mark.parametrize(("old", "refused"), [(P1, True), (queue("free"), False), ({}, True), ({"metadata": 7}, True)])
 def test_deleting_a_collection_validates_the_stored_name_of_each_queue(old: Any, refused: bool) -> None:
-    request = Request(Operation.DELETE, QUEUE, "", "", {}, old)
+    request = AdmissionRequest(Operation.DELETE, QUEUE, "", "", {}, old)
     assert bool(validate(request, TREE, VOLCANO)) is refused
 
 

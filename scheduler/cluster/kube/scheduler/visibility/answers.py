@@ -34,7 +34,7 @@ _CHUNK: Final = 64 * 1024
 log = structlog.get_logger(__name__)
 
 
-class Answer(msgspec.Struct):
+class WorkerAnswer(msgspec.Struct):
     """The answer of a process."""
 
     status: int = 500
@@ -47,14 +47,14 @@ class Answer(msgspec.Struct):
 
 
 class Worker(msgspec.Struct, frozen=True):
-    """The program that answers: it reads a question (JSON) from its input and writes an ``Answer`` (JSON)."""
+    """The program that answers: it reads a question (JSON) from its input and writes an ``WorkerAnswer`` (JSON)."""
 
     command: Sequence[str]
     settings: dict[str, Any]
     """Fields of every question: where the cluster is, and how its scheduler is configured."""
 
 
-class Answers:
+class WorkerAnswers:
     """Belongs to one event loop."""
 
     def __init__(
@@ -69,33 +69,33 @@ class Answers:
         """Namespace -> the figures of its queues."""
         self._queues_at = float("-inf")
 
-    async def explain(self, kind: str, namespace: str, name: str) -> Answer:
+    async def explain(self, kind: str, namespace: str, name: str) -> WorkerAnswer:
         """Why a Pod, PodGroup or workload waits. Raises BusyError."""
         return await self._in_turn(namespace, lambda: self._ask({"kind": kind, "namespace": namespace, "name": name}))
 
-    async def queues(self, namespace: str, nothing: bytes) -> Answer:
+    async def queues(self, namespace: str, nothing: bytes) -> WorkerAnswer:
         """The queues of a namespace and the positions of its jobs there, at most ``KEEP`` seconds old. ``nothing``: the
         body if it has no jobs. Raises BusyError."""
         if self._clock() - self._queues_at > KEEP:
             answer = await self._in_turn(namespace, self._refresh)
             if answer.status != 200:
                 return answer
-        return Answer(200, body=self._queues.get(namespace, msgspec.Raw(nothing)))
+        return WorkerAnswer(200, body=self._queues.get(namespace, msgspec.Raw(nothing)))
 
-    async def overview(self) -> Answer:
+    async def overview(self) -> WorkerAnswer:
         """The overview for the web page, from a list of the cluster. Raises BusyError."""
         return await self._in_turn("", lambda: self._ask({"kind": OVERVIEW}))
 
-    async def _refresh(self) -> Answer:
+    async def _refresh(self) -> WorkerAnswer:
         if self._clock() - self._queues_at <= KEEP:  # another question has refreshed them meanwhile
-            return Answer(200)
+            return WorkerAnswer(200)
         answer = await self._ask({})
         if answer.status == 200:
             self._queues = msgspec.json.decode(answer.body, type=dict[str, msgspec.Raw])
             self._queues_at = self._clock()
         return answer
 
-    async def _in_turn(self, namespace: str, work: Callable[[], Awaitable[Answer]]) -> Answer:
+    async def _in_turn(self, namespace: str, work: Callable[[], Awaitable[WorkerAnswer]]) -> WorkerAnswer:
         """Waits until no other question is worked on and it is the turn of the namespace. Raises BusyError."""
         try:
             async with asyncio.timeout(self._timeout), self._turns.turn(namespace):
@@ -103,7 +103,7 @@ class Answers:
         except TimeoutError:
             raise BusyError(f"no answer within {self._timeout:g} s", self._timeout) from None
 
-    async def _ask(self, question: dict[str, str]) -> Answer:
+    async def _ask(self, question: dict[str, str]) -> WorkerAnswer:
         """Runs the process, after the pause that the last one calls for."""
         await asyncio.sleep(max(0.0, self._rest_until - self._clock()))
         began = self._clock()
@@ -113,7 +113,7 @@ class Answers:
             now = self._clock()
             self._rest_until = now + min(now - began, MAX_PAUSE)
 
-    async def _run(self, question: bytes) -> Answer:
+    async def _run(self, question: bytes) -> WorkerAnswer:
         try:
             process = await asyncio.create_subprocess_exec(
                 *self._worker.command,
@@ -125,7 +125,7 @@ class Answers:
             )
         except OSError as error:
             log.warning("no process could be started to answer a question", error=str(error))
-            return Answer(503, "no process could be started to answer")
+            return WorkerAnswer(503, "no process could be started to answer")
         try:
             assert process.stdin is not None and process.stdout is not None
             with suppress(ConnectionError, RuntimeError):  # RuntimeError: uvloop's, for a pipe that is closed
@@ -136,7 +136,7 @@ class Answers:
             while chunk := await process.stdout.read(_CHUNK):
                 written += chunk
                 if len(written) > MAX_ANSWER:
-                    return Answer(500, f"the answer has more than {MAX_ANSWER} bytes")
+                    return WorkerAnswer(500, f"the answer has more than {MAX_ANSWER} bytes")
             code = await process.wait()
         finally:
             if process.returncode is None:
@@ -144,10 +144,10 @@ class Answers:
                     os.killpg(process.pid, signal.SIGKILL)
                 await asyncio.shield(process.wait())
         try:
-            answer = msgspec.json.decode(written, type=Answer)
+            answer = msgspec.json.decode(written, type=WorkerAnswer)
         except msgspec.MsgspecError:
             log.warning("a question about the cluster was not answered", code=code)
-            return Answer(500, f"the process that answers ended with code {code}")
+            return WorkerAnswer(500, f"the process that answers ended with code {code}")
         if answer.trace:
             log.error("a question about the cluster failed", trace=answer.trace)
         return answer

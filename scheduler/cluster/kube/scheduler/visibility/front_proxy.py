@@ -15,7 +15,7 @@ from scheduler.api.json_texts import json_problem
 from scheduler.api.kinds import CONFIG_MAP, object_path
 from scheduler.cluster.kube.scheduler.visibility.user import User
 from scheduler.cluster.kube.transport.client import ApiClient
-from scheduler.cluster.kube.transport.ratelimit import Priority
+from scheduler.cluster.kube.transport.ratelimit import CallPriority
 
 CONFIGURATION: Final = ("kube-system", "extension-apiserver-authentication")
 """Namespace and name of the ConfigMap."""
@@ -71,7 +71,7 @@ class _ConfigMap(msgspec.Struct):
 
 async def read_front_proxy(client: ApiClient) -> FrontProxy:
     """Reads the ConfigMap. Raises FrontProxyError, ApiError, TransportError."""
-    body = await client.request("GET", object_path(CONFIG_MAP, *CONFIGURATION), priority=Priority.CONTROL)
+    body = await client.request("GET", object_path(CONFIG_MAP, *CONFIGURATION), priority=CallPriority.CONTROL)
     try:
         data = msgspec.json.decode(body, type=_ConfigMap).data or {}
         return FrontProxy(

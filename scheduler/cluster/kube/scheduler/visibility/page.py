@@ -25,7 +25,7 @@ from scheduler.cluster.kube.scheduler.visibility.refusals import RefusedError, n
 from scheduler.cluster.kube.scheduler.visibility.user import User, is_allowed
 from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.errors import ApiError, TransportError
-from scheduler.observability.overview import Overview, Rights, View, changes, view
+from scheduler.observability.overview import Overview, OverviewView, Rights, changes, view
 from scheduler.observability.visibility_metrics import VisibilityMetrics
 
 PAGES: Final = "pages"
@@ -62,7 +62,7 @@ Counted = Callable[[str], None]
 log = structlog.get_logger(__name__)
 
 
-class Page:
+class WebPage:
     """Belongs to one event loop."""
 
     def __init__(
@@ -89,7 +89,7 @@ class Page:
         self._rights: dict[bytes, tuple[float, Rights]] = {}
         """User and scope -> since when these are the user's rights."""
         self._version = 0
-        self._messages: dict[tuple[str, Rights, View | None], asyncio.Future[tuple[View, bytes]]] = {}
+        self._messages: dict[tuple[str, Rights, OverviewView | None], asyncio.Future[tuple[OverviewView, bytes]]] = {}
         """Scope, rights, and what a page shows -> what the page is sent of this version of the overview."""
 
     def add_routes(self, app: web.Application, prefix: str, known: Known, counted: Counted) -> None:
@@ -172,7 +172,7 @@ class Page:
         namespace: str,
         rights: Rights,
     ) -> None:
-        sent: View | None = None
+        sent: OverviewView | None = None
         version, checked = 0, self._clock()
         await response.write(b": open\n\n")
         while True:
@@ -194,8 +194,8 @@ class Page:
             await response.write(message)
 
     async def _message(
-        self, version: int, overview: Overview, namespace: str, rights: Rights, sent: View | None
-    ) -> tuple[View, bytes]:
+        self, version: int, overview: Overview, namespace: str, rights: Rights, sent: OverviewView | None
+    ) -> tuple[OverviewView, bytes]:
         """What a page shows now, and the event that says so to a page that shows ``sent``. It is computed once for all
         pages that show the same."""
         if version != self._version:
@@ -234,7 +234,9 @@ class Page:
         return rights
 
 
-def _message(overview: Overview, namespace: str, rights: Rights, sent: View | None) -> tuple[View, bytes]:
+def _message(
+    overview: Overview, namespace: str, rights: Rights, sent: OverviewView | None
+) -> tuple[OverviewView, bytes]:
     seen = view(overview, namespace, rights)
     return seen, _event("changes", changes(sent, seen))
 

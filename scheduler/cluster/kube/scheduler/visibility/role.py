@@ -16,10 +16,10 @@ import structlog
 
 from scheduler.api.names import VISIBILITY_API_VERSION
 from scheduler.cluster.decoding import DECODE_ERRORS
-from scheduler.cluster.kube.scheduler.visibility.answers import Answers, Worker
+from scheduler.cluster.kube.scheduler.visibility.answers import Worker, WorkerAnswers
 from scheduler.cluster.kube.scheduler.visibility.front_proxy import FrontProxyError, read_front_proxy
 from scheduler.cluster.kube.scheduler.visibility.overviews import Overviews
-from scheduler.cluster.kube.scheduler.visibility.page import Page
+from scheduler.cluster.kube.scheduler.visibility.page import WebPage
 from scheduler.cluster.kube.scheduler.visibility.server import VisibilityServer
 from scheduler.cluster.kube.serving.certificate_reloader import CertificateReloader
 from scheduler.cluster.kube.serving.certificate_sources import SecretSource
@@ -27,8 +27,8 @@ from scheduler.cluster.kube.serving.tls import ServingContext
 from scheduler.cluster.kube.transport.backoff import Backoff
 from scheduler.cluster.kube.transport.client import MERGE_PATCH, ApiClient
 from scheduler.cluster.kube.transport.errors import ApiError, TransportError
-from scheduler.cluster.kube.transport.ratelimit import Priority
-from scheduler.framework.cycle import Demand, Outcome, SessionObserver
+from scheduler.cluster.kube.transport.ratelimit import CallPriority
+from scheduler.framework.cycle import Outcome, SessionDemand, SessionObserver
 from scheduler.framework.session import Session
 from scheduler.observability.overview import Overview
 from scheduler.observability.role_metrics import RoleMetrics
@@ -77,11 +77,11 @@ class ApiServiceBundle:
         """Checks and corrects the CA bundle (PEM). Returns whether it is correct."""
         problem, wanted = "", base64.b64encode(bundle).decode()
         try:
-            body = await self._client.request("GET", API_SERVICE, priority=Priority.CONTROL)
+            body = await self._client.request("GET", API_SERVICE, priority=CallPriority.CONTROL)
             if msgspec.json.decode(body, type=_ApiService).spec.ca_bundle != wanted:
                 patch = msgspec.json.encode({"spec": {"caBundle": wanted}})
                 await self._client.request(
-                    "PATCH", API_SERVICE, body=patch, content_type=MERGE_PATCH, priority=Priority.CONTROL
+                    "PATCH", API_SERVICE, body=patch, content_type=MERGE_PATCH, priority=CallPriority.CONTROL
                 )
                 log.info("CA bundle written", path=API_SERVICE)
         except (ApiError, TransportError, *DECODE_ERRORS) as error:
@@ -106,11 +106,11 @@ class Visibility(SessionObserver):
         self._settings = settings
         self._client = client
         own = VisibilityMetrics(metrics.registry)
-        self._answers = Answers(settings.worker)
+        self._answers = WorkerAnswers(settings.worker)
         self._overviews, page = None, None
         if settings.take_overview is not None:
             self._overviews = Overviews(settings.take_overview, self._list_cluster, standing_by)
-            page = Page(client, self._overviews, own)
+            page = WebPage(client, self._overviews, own)
         self._server = VisibilityServer(client, self._answers, own, page=page)
         self._tls = ServingContext(client_certificates=True)
         hosts = tuple(f"{settings.service}.{settings.namespace}.{end}" for end in ("svc", "svc.cluster.local"))
@@ -124,9 +124,9 @@ class Visibility(SessionObserver):
         await self._server.start(self._settings.host, self._settings.port, self._tls)
         self._maintaining = asyncio.create_task(self._maintain())
 
-    async def demand(self) -> Demand:
+    async def demand(self) -> SessionDemand:
         """A session is needed once a web page is opened that shows nothing yet."""
-        return Demand.NOW if self._overviews is not None and self._overviews.awaited else Demand.LATER
+        return SessionDemand.NOW if self._overviews is not None and self._overviews.awaited else SessionDemand.LATER
 
     async def ended(self, outcome: Outcome) -> None:
         if self._overviews is not None:

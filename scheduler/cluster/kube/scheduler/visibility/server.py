@@ -17,17 +17,17 @@ from scheduler.api.kinds import VCJOB, Kind
 from scheduler.api.names import VISIBILITY_API_VERSION
 from scheduler.api.objects import KubeObject
 from scheduler.api.reasons import no_such_object
-from scheduler.cluster.kube.scheduler.visibility.answers import Answer
+from scheduler.cluster.kube.scheduler.visibility.answers import WorkerAnswer
 from scheduler.cluster.kube.scheduler.visibility.front_proxy import FrontProxy
 from scheduler.cluster.kube.scheduler.visibility.limits import Allowance, QuestionRates, RateLimit
-from scheduler.cluster.kube.scheduler.visibility.page import PAGES, Page
+from scheduler.cluster.kube.scheduler.visibility.page import PAGES, WebPage
 from scheduler.cluster.kube.scheduler.visibility.refusals import RefusedError, name_in, status_response
 from scheduler.cluster.kube.scheduler.visibility.turns import BusyError
 from scheduler.cluster.kube.scheduler.visibility.user import UnauthenticatedError, User, is_allowed, user_of_token
 from scheduler.cluster.kube.serving.tls import ServingContext
 from scheduler.cluster.kube.transport.client import METADATA_LIST, ApiClient
 from scheduler.cluster.kube.transport.errors import ApiError, TransportError
-from scheduler.cluster.kube.transport.ratelimit import Priority
+from scheduler.cluster.kube.transport.ratelimit import CallPriority
 from scheduler.observability.connections import Connections, Limits
 from scheduler.observability.visibility_metrics import VisibilityMetrics
 
@@ -47,12 +47,12 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 log = structlog.get_logger(__name__)
 
 
-class Source(Protocol):
+class AnswerSource(Protocol):
     """Answers questions; see ``Answers``."""
 
-    async def explain(self, kind: str, namespace: str, name: str) -> Answer: ...
+    async def explain(self, kind: str, namespace: str, name: str) -> WorkerAnswer: ...
 
-    async def queues(self, namespace: str, nothing: bytes) -> Answer: ...
+    async def queues(self, namespace: str, nothing: bytes) -> WorkerAnswer: ...
 
 
 class VisibilityServer:
@@ -61,10 +61,10 @@ class VisibilityServer:
     def __init__(
         self,
         client: ApiClient,
-        source: Source,
+        source: AnswerSource,
         metrics: VisibilityMetrics,
         *,
-        page: Page | None = None,
+        page: WebPage | None = None,
         limits: Limits = LIMITS,
         rates: QuestionRates | None = None,
         reviews: RateLimit | None = None,
@@ -110,16 +110,16 @@ class VisibilityServer:
         return web.Response(body=_resources(page=self._page is not None), content_type="application/json")
 
     # --- questions ----------------------------------------------------------------------------------------------------
-    async def _explain(self, request: web.Request) -> Answer:
+    async def _explain(self, request: web.Request) -> WorkerAnswer:
         namespace, name = name_in(request, "namespace"), name_in(request, "name")
         resource = request.match_info["resource"]
         async with self._authorized(request, "get", namespace, resource, EXPLAIN, name):
             problem = await problem_if_missing(self._client, EXPLAINED[resource], namespace, name)
             if problem:
-                return Answer(404, problem)
+                return WorkerAnswer(404, problem)
             return await self._source.explain(EXPLAINED[resource], namespace, name)
 
-    async def _quotas(self, request: web.Request) -> Answer:
+    async def _quotas(self, request: web.Request) -> WorkerAnswer:
         namespace = name_in(request, "namespace")
         head = {"apiVersion": VISIBILITY_API_VERSION, "kind": "QueueQuotaList", "namespace": namespace}
         nothing = {**head, "metadata": {}, "items": [], "waiting": []}
@@ -168,7 +168,7 @@ class VisibilityServer:
         self._rates.asked_by(user)
         return user
 
-    def _answering(self, resource: str, question: Callable[[web.Request], Awaitable[Answer]]) -> Handler:
+    def _answering(self, resource: str, question: Callable[[web.Request], Awaitable[WorkerAnswer]]) -> Handler:
         async def handle(request: web.Request) -> web.StreamResponse:
             began = time.monotonic()
             try:
@@ -247,7 +247,7 @@ async def _names(client: ApiClient, kind: Kind, namespace: str, selection: dict[
     because explanations do not see those either."""
     try:
         body = await client.request(
-            "GET", kind.path_in(namespace), params=selection, accept=METADATA_LIST, priority=Priority.READ
+            "GET", kind.path_in(namespace), params=selection, accept=METADATA_LIST, priority=CallPriority.READ
         )
     except ApiError as error:
         if error.status in (403, 404):

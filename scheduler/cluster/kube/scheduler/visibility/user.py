@@ -6,7 +6,7 @@ import msgspec
 
 from scheduler.api.names import VISIBILITY_API_VERSION
 from scheduler.cluster.kube.transport.client import ApiClient
-from scheduler.cluster.kube.transport.ratelimit import Priority
+from scheduler.cluster.kube.transport.ratelimit import CallPriority
 
 _TOKEN_REVIEWS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
 _SERVICE_ACCOUNT: Final = "system:serviceaccount:"
@@ -63,7 +63,7 @@ async def user_of_token(client: ApiClient, token: str) -> User:
     """Asks the API server whose token it is (TokenReview). Raises UnauthenticatedError, ApiError, TransportError, and
     msgspec's errors."""
     body = msgspec.json.encode({"spec": {"token": token}})
-    answer = await client.request("POST", _TOKEN_REVIEWS, priority=Priority.READ, body=body)
+    answer = await client.request("POST", _TOKEN_REVIEWS, priority=CallPriority.READ, body=body)
     status = msgspec.json.decode(answer, type=_TokenReview).status
     if not status.authenticated or not status.user.username:
         raise UnauthenticatedError("the bearer token is not valid")
@@ -95,5 +95,5 @@ async def is_allowed(
     if user.extra:
         spec["extra"] = user.extra
     body = msgspec.json.encode({"spec": spec})
-    answer = await client.request("POST", _ACCESS_REVIEWS, priority=Priority.READ, body=body)
+    answer = await client.request("POST", _ACCESS_REVIEWS, priority=CallPriority.READ, body=body)
     return msgspec.json.decode(answer, type=_AccessReview).status.allowed

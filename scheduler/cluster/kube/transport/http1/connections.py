@@ -47,10 +47,10 @@ class ExchangeError(Exception):
         """Whether the time was over."""
 
 
-class Connection(asyncio.Protocol):
+class HttpConnection(asyncio.Protocol):
     """Belongs to one event loop. After a request that got no complete response the connection is closed."""
 
-    def __init__(self, lost: Callable[["Connection"], None]) -> None:
+    def __init__(self, lost: Callable[["HttpConnection"], None]) -> None:
         """``lost`` is called when the connection is closed."""
         self._loop = asyncio.get_running_loop()
         self._lost = lost
@@ -220,9 +220,9 @@ class Pool:
         self._port = port
         self._tls = tls
         self._server_name = server_name
-        self._idle: dict[Connection, float] = {}
+        self._idle: dict[HttpConnection, float] = {}
         """Connection -> when it became idle; the newest last."""
-        self._open: set[Connection] = set()
+        self._open: set[HttpConnection] = set()
         self._sweeper: asyncio.TimerHandle | None = None
         self._closed = False
 
@@ -236,7 +236,7 @@ class Pool:
         gzip: bool = False,
     ) -> Response:
         """Sends a request, whose method is ``method``, and returns the response. ``receive``, ``gzip``: see
-        ``Connection.exchange``. Raises ConnectError, ExchangeError, and what ``receive`` raises.
+        ``HttpConnection.exchange``. Raises ConnectError, ExchangeError, and what ``receive`` raises.
 
         A request that meets a connection which the server has closed is sent again on another one, if it cannot have
         been processed or may be processed twice.
@@ -305,7 +305,7 @@ class Pool:
             connection.close()
         self._idle.clear()
 
-    def _take(self) -> Connection | None:
+    def _take(self) -> HttpConnection | None:
         """The connection that was used last: the others become old enough to be closed."""
         while self._idle:
             connection, _ = self._idle.popitem()
@@ -313,7 +313,7 @@ class Pool:
                 return connection
         return None
 
-    def _keep(self, connection: Connection) -> None:
+    def _keep(self, connection: HttpConnection) -> None:
         if self._closed:
             connection.close()
         elif connection.is_open:
@@ -332,11 +332,11 @@ class Pool:
             del self._idle[connection]
             connection.close()
 
-    def _lost(self, connection: Connection) -> None:
+    def _lost(self, connection: HttpConnection) -> None:
         self._open.discard(connection)
         self._idle.pop(connection, None)
 
-    async def _connect(self, deadline: float, seconds: float) -> Connection:
+    async def _connect(self, deadline: float, seconds: float) -> HttpConnection:
         try:
             async with asyncio.timeout_at(deadline):
                 return await self._established()
@@ -348,7 +348,7 @@ class Pool:
             tls = isinstance(error, ssl.SSLError)
             raise ConnectError(f"cannot connect to {self._host}:{self._port}: {_problem(error)}", tls=tls) from None
 
-    async def _established(self) -> Connection:
+    async def _established(self) -> HttpConnection:
         """Raises OSError."""
         loop = asyncio.get_running_loop()
         addresses = await loop.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
@@ -357,7 +357,7 @@ class Pool:
         )
         try:
             _, connection = await loop.create_connection(
-                lambda: Connection(self._lost),
+                lambda: HttpConnection(self._lost),
                 sock=connected,
                 ssl=self._tls,
                 server_hostname=self._server_name if self._tls is not None else None,

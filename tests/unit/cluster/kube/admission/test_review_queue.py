@@ -16,16 +16,16 @@ import uvloop
 
 from scheduler.cluster.kube.admission import worker_process
 from scheduler.cluster.kube.admission.cluster_view import WatchedView
-from scheduler.cluster.kube.admission.decision import MAX_LOGGED_NAME, Outcome
+from scheduler.cluster.kube.admission.decision import MAX_LOGGED_NAME, ReviewOutcome
 from scheduler.cluster.kube.admission.review_queue import (
     MAX_INLINE_BYTES,
     MAX_INLINE_OBJECTS,
-    BusyError,
+    QueueFullError,
     ReviewQueue,
     is_small,
 )
 from scheduler.cluster.kube.admission.worker_process import WorkerError
-from scheduler.webhooks.contract import ResourceGroup, Settings
+from scheduler.webhooks.contract import ResourceGroup, WebhookSettings
 from scheduler.webhooks.fields import MAX_MESSAGE_LENGTH
 from tests.unit.cluster.kube.admission.test_server import patch_of, review
 from tests.unit.cluster.kube.fake_api import until
@@ -33,7 +33,7 @@ from tests.unit.cluster.kube.fake_api import until
 pytestmark = pytest.mark.slow
 
 PATH = "/queues/validate"
-SETTINGS = Settings()
+SETTINGS = WebhookSettings()
 
 
 def body(size: int = 1) -> bytes:
@@ -55,7 +55,7 @@ async def running_queue(**options: Any) -> AsyncIterator[ReviewQueue]:
         await review_queue.close()
 
 
-def decide(review_queue: ReviewQueue, size: int = 1) -> Awaitable[Outcome]:
+def decide(review_queue: ReviewQueue, size: int = 1) -> Awaitable[ReviewOutcome]:
     return review_queue.decide(PATH, body(size), (), SETTINGS)
 
 
@@ -266,14 +266,14 @@ def test_reviews_beyond_the_limit_are_rejected_and_cancelled_ones_are_not_decide
             await until(lambda: review_queue.deciding)
             given_up, last = (asyncio.ensure_future(decide(review_queue)) for _ in range(2))
             await until(lambda: len(review_queue._queued) == 2)
-            with pytest.raises(BusyError, match="2 large reviews wait already"):
+            with pytest.raises(QueueFullError, match="2 large reviews wait already"):
                 await decide(review_queue)
             given_up.cancel()
             assert review_queue.worker is not None
             sent = list[bytes]()
             real = review_queue.worker.decide
 
-            async def counted(path: str, content: bytes, *others: Any) -> Outcome:
+            async def counted(path: str, content: bytes, *others: Any) -> ReviewOutcome:
                 sent.append(content)
                 return await real(path, content, *others)
 
@@ -302,7 +302,7 @@ def test_the_worker_gets_all_settings_and_their_changes() -> None:
             toleration = {"key": "a", "operator": "Exists"}
             group = ResourceGroup("g", "namespace", ("default",), "other", (toleration,), {"pool": "x"}, {"a": [1]})
             pod = review("/pods/mutate", {"metadata": {"name": "p"}, "spec": {}})
-            for settings, patches in ((Settings(), 0), (Settings(resource_groups=(group,)), 4)):
+            for settings, patches in ((WebhookSettings(), 0), (WebhookSettings(resource_groups=(group,)), 4)):
                 outcome = await review_queue.decide("/pods/mutate", pod, (), settings)
                 answer = json.loads(outcome.answer)["response"]
                 assert len(patch_of(answer) if patches else ()) == patches

@@ -5,11 +5,11 @@ from typing import cast
 
 import pytest
 
-from scheduler.cluster.kube.admission.role import Admission, CertificateFiles, RoleSettings
+from scheduler.cluster.kube.admission.role import AdmissionProcess, CertificateFiles, RoleSettings
 from scheduler.cluster.kube.process import liveness
 from scheduler.cluster.kube.process.reload import ReloadedFile
 from scheduler.cluster.kube.transport.credentials import Credentials
-from scheduler.webhooks.contract import Settings
+from scheduler.webhooks.contract import WebhookSettings
 from scheduler.webhooks.resource_groups import parse_resource_groups
 from tests.unit import virtual_time
 from tests.unit.cluster.kube.fake_api import StaticCredentials, healthz, serving, until
@@ -20,9 +20,9 @@ def test_health_fails_when_certificates_are_no_longer_renewed(monkeypatch: pytes
         async with serving() as (api, _):
             api.answer("GET", "/api.*", {"metadata": {"resourceVersion": "1"}, "items": []})
             settings = RoleSettings((), CertificateFiles("no/such", "file", ""), "ns", health_address="127.0.0.1:0")
-            role = Admission(
+            role = AdmissionProcess(
                 settings,
-                Settings(),
+                WebhookSettings(),
                 ReloadedFile("", parse_resource_groups),
                 cast("Credentials", StaticCredentials(api.url)),
             )
@@ -58,7 +58,9 @@ def test_certificates_are_checked_four_times_a_minute_and_more_often_after_a_fai
     async def scenario() -> None:
         settings = RoleSettings((), CertificateFiles("no/such", "file", ""), "ns")
         groups = ReloadedFile("", parse_resource_groups)
-        role = Admission(settings, Settings(), groups, cast("Credentials", StaticCredentials("http://127.0.0.1:1")))
+        role = AdmissionProcess(
+            settings, WebhookSettings(), groups, cast("Credentials", StaticCredentials("http://127.0.0.1:1"))
+        )
 
         async def ensure_trust() -> bool:
             nonlocal checks

@@ -20,11 +20,16 @@ from scheduler.api.kinds import QUEUE
 from scheduler.api.objects import ObjectMeta
 from scheduler.api.scheduling import Queue, QueueSpec, QueueStatus
 from scheduler.cluster.kube.admission.cluster_view import DecisionView, WatchedView
-from scheduler.cluster.kube.admission.decision import Outcome, decide
+from scheduler.cluster.kube.admission.decision import ReviewOutcome, decide
 from scheduler.cluster.kube.admission.job_template_reader import MAX_PAGES, JobTemplateReader
 from scheduler.cluster.kube.admission.queue_reader import QueueReader
 from scheduler.cluster.kube.admission.review_handler import ReviewHandler
-from scheduler.cluster.kube.admission.review_queue import MAX_INLINE_BYTES, MAX_INLINE_OBJECTS, BusyError, ReviewQueue
+from scheduler.cluster.kube.admission.review_queue import (
+    MAX_INLINE_BYTES,
+    MAX_INLINE_OBJECTS,
+    QueueFullError,
+    ReviewQueue,
+)
 from scheduler.cluster.kube.admission.server import MAX_BODY_BYTES, AdmissionServer
 from scheduler.cluster.kube.admission.templates import TemplateValidator
 from scheduler.cluster.kube.admission.worker_process import BATCH_SIZE
@@ -32,7 +37,7 @@ from scheduler.cluster.kube.serving.certificates import KeyMaterial, renewed, to
 from scheduler.cluster.kube.serving.tls import ServingContext, serving_context
 from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.observability.admission_metrics import AdmissionMetrics
-from scheduler.webhooks.contract import ClusterView, Json, Request, Settings
+from scheduler.webhooks.contract import AdmissionRequest, ClusterView, Json, WebhookSettings
 from scheduler.webhooks.routes import Route, routes
 from tests.unit.cluster.kube.fake_api import Answer, Call, FakeApi, serving
 
@@ -63,7 +68,7 @@ class World:
         review_handler = ReviewHandler(
             self.view,
             QueueReader(client, self.metrics),
-            lambda: Settings(("volcano",)),
+            lambda: WebhookSettings(("volcano",)),
             self.metrics,
             self.review_queue,
             TemplateValidator(client, "ours"),
@@ -385,7 +390,7 @@ def test_a_body_that_is_not_a_review_of_the_path_is_a_bad_request_with_the_reaso
 
 
 def test_an_exception_refuses_the_write_with_its_message() -> None:
-    def fail(request: Request, cluster: ClusterView, settings: Settings) -> str:
+    def fail(request: AdmissionRequest, cluster: ClusterView, settings: WebhookSettings) -> str:
         raise ZeroDivisionError("oh")
 
     async def scenario() -> None:
@@ -610,7 +615,7 @@ def many_tasks(count: int) -> Json:
 def forbid_large_decisions(monkeypatch: pytest.MonkeyPatch) -> None:
     """Asserts that this process, with the event loop, decides on no large review."""
 
-    def only_small(route: Route, body: bytes, *others: Any) -> Outcome:
+    def only_small(route: Route, body: bytes, *others: Any) -> ReviewOutcome:
         assert len(body) <= MAX_INLINE_BYTES and body.count(b"{") <= MAX_INLINE_OBJECTS
         return decide(route, body, *others)
 
@@ -629,7 +634,7 @@ def test_a_large_review_is_decided_in_the_worker_with_the_same_answer() -> None:
                 routes()["/jobs/mutate"],
                 review("/jobs/mutate", job),
                 DecisionView(world.view, {}),
-                Settings(("volcano",)),
+                WebhookSettings(("volcano",)),
             )
             assert mutated == json.loads(expected.answer)["response"]
             assert len(patch_of(mutated)) > 10_000
@@ -738,8 +743,8 @@ def test_a_worker_that_dies_fails_its_review_and_the_next_one_answers_those_that
 
 def test_a_review_beyond_the_queue_limit_gets_an_http_error_and_is_counted() -> None:
     async def scenario() -> None:
-        async def busy(path: str, body: bytes, read: Iterable[Queue], settings: Settings) -> Outcome:
-            raise BusyError("32 large reviews wait already")
+        async def busy(path: str, body: bytes, read: Iterable[Queue], settings: WebhookSettings) -> ReviewOutcome:
+            raise QueueFullError("32 large reviews wait already")
 
         async with running_server() as world:
             world.review_queue.decide = busy  # type: ignore[method-assign]

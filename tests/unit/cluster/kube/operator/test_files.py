@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.cluster.kube.operator.files import Files, FilesError
+from scheduler.cluster.kube.operator.files import DirectoryFiles, FilesError
 from scheduler.controllers.effects import FileEffect, RemoveFile, WriteFile
 
 
 def carry_out(root: Path, *effects: FileEffect) -> None:
     async def run() -> None:
-        files = Files(root)
+        files = DirectoryFiles(root)
         for effect in effects:
             await files.carry_out(effect)
 

@@ -11,7 +11,7 @@ from scheduler.api.kinds import JOB_FLOW, POD, VCJOB, Kind
 from scheduler.cluster.kube.operator.change_receiver import ChangeReceiver
 from scheduler.cluster.kube.operator.role import JobObserver
 from scheduler.controllers.store import Store
-from scheduler.controllers.worklist import Worklist
+from scheduler.controllers.worklist import ReconcileQueue
 from scheduler.observability.controller_metrics import ControllerMetrics
 
 Raw = dict[str, Any]
@@ -25,7 +25,7 @@ class Cluster:
     def __init__(self) -> None:
         self.metrics = ControllerMetrics()
         store = Store()
-        self.receiver = ChangeReceiver(store, Worklist([]), JobObserver(store, self.metrics).observe)
+        self.receiver = ChangeReceiver(store, ReconcileQueue([]), JobObserver(store, self.metrics).observe)
         self._version = 0
 
     def holds(self, kind: Kind, name: str, uid: str = "", created: str = CREATED, **fields: Any) -> None:

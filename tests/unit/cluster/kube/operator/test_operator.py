@@ -17,7 +17,7 @@ from scheduler.api.reasons import Malformed
 from scheduler.api.scheduling import PodGroup, Queue
 from scheduler.cluster.kube.operator.change_receiver import InformerSink
 from scheduler.cluster.kube.operator.handlers import Handlers
-from scheduler.cluster.kube.operator.write_workers import HOLD, Urgency, WriteWorkers
+from scheduler.cluster.kube.operator.write_workers import HOLD, WriteKind, WriteWorkers
 from scheduler.cluster.kube.transport.credentials import Credentials
 from scheduler.cluster.kube.transport.errors import ApiError
 from scheduler.controllers.effects import NOT_OURS, Create, Delete, Patch, Plan, RecordEvent
@@ -338,12 +338,12 @@ def test_a_write_that_comes_as_the_last_worker_ends_is_carried_out() -> None:
 
         async def first() -> None:
             done.append("first")
-            asyncio.get_running_loop().call_soon(workers.submit, "ns", second, Urgency.OTHER)
+            asyncio.get_running_loop().call_soon(workers.submit, "ns", second, WriteKind.OTHER)
 
         async def second() -> None:
             done.append("second")
 
-        workers.submit("ns", first, Urgency.OTHER)
+        workers.submit("ns", first, WriteKind.OTHER)
         await until(lambda: done == ["first", "second"])
         await workers.close()
 
@@ -362,8 +362,8 @@ def test_a_namespace_with_many_writes_delays_the_write_of_another_by_one() -> No
             return work
 
         for i in range(100):
-            workers.submit("busy", write(f"b{i}"), Urgency.NEW_POD)
-        workers.submit("idle", write("x"), Urgency.NEW_POD)
+            workers.submit("busy", write(f"b{i}"), WriteKind.NEW_POD)
+        workers.submit("idle", write("x"), WriteKind.NEW_POD)
         await until(lambda: len(done) == 101)
         assert done[:3] == ["b0", "x", "b1"]
         await workers.close()
@@ -383,17 +383,17 @@ def test_a_deferrable_write_waits_for_urgent_ones_in_flight() -> None:
 
             return work
 
-        workers.submit("ns", write("pod", HOLD / 3), Urgency.NEW_POD)
-        workers.submit("ns", write("group", HOLD / 2), Urgency.OTHER)
+        workers.submit("ns", write("pod", HOLD / 3), WriteKind.NEW_POD)
+        workers.submit("ns", write("group", HOLD / 2), WriteKind.OTHER)
         for i in range(2):
-            workers.submit("ns", write(f"status-{i}", 0.01), Urgency.DEFERRABLE)
+            workers.submit("ns", write(f"status-{i}", 0.01), WriteKind.DEFERRABLE)
         await asyncio.sleep(0.45 * HOLD)
         assert done == ["pod", "group"]
         await asyncio.sleep(0.35 * HOLD)
         assert done == ["pod", "group", "status-0", "status-1"]
 
-        workers.submit("ns", write("long", 10 * HOLD), Urgency.OTHER)
-        workers.submit("ns", write("late", 0.01), Urgency.DEFERRABLE)
+        workers.submit("ns", write("long", 10 * HOLD), WriteKind.OTHER)
+        workers.submit("ns", write("late", 0.01), WriteKind.DEFERRABLE)
         await asyncio.sleep(0.9 * HOLD)
         assert done[4:] == ["long"]
         await asyncio.sleep(0.2 * HOLD)
@@ -414,8 +414,8 @@ def test_a_write_that_raises_ends_no_worker() -> None:
         async def follows() -> None:
             done.set()
 
-        workers.submit("ns", raises, Urgency.OTHER)
-        workers.submit("ns", follows, Urgency.OTHER)
+        workers.submit("ns", raises, WriteKind.OTHER)
+        workers.submit("ns", follows, WriteKind.OTHER)
         await done.wait()
         await workers.close()
 

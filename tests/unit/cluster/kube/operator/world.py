@@ -17,7 +17,7 @@ from scheduler.cluster.kube.transport.fence import Fence
 from scheduler.controllers.controller import Controller
 from scheduler.controllers.effects import Effect, Plan
 from scheduler.controllers.store import Key, Store
-from scheduler.controllers.worklist import Worklist
+from scheduler.controllers.worklist import ReconcileQueue
 from scheduler.observability.controller_metrics import ControllerMetrics
 from tests.unit.cluster.kube.fake_api import FakeApi, serving
 
@@ -65,7 +65,7 @@ class World:
         self.recorded: list[EventRecord] = []
         self.fence = Fence()
         self.fence.open_forever()
-        worklist = Worklist([self.controller])
+        worklist = ReconcileQueue([self.controller])
         self.receiver = ChangeReceiver(self.store, worklist)
         self.executor = Executor(client, self.fence, self, self.receiver)
         self.progress = 0

@@ -20,7 +20,7 @@ from scheduler.cluster.kube.scheduler.cycle_timer import (
 )
 from scheduler.cluster.kube.scheduler.session_timing import SessionResult
 from scheduler.framework.configuration_file import DEFAULT_CONFIGURATION, parse_configuration
-from scheduler.framework.cycle import Demand, Outcome
+from scheduler.framework.cycle import Outcome, SessionDemand
 from scheduler.framework.search_limit import FIRST_COST, TURN_COST, SearchLimit
 from tests.builders import Raw, World, configuration, group, node, pod, pods
 from tests.unit import virtual_time
@@ -153,7 +153,7 @@ async def ended(
 
 
 async def is_needed(timer: CycleTimer) -> bool:
-    return await timer.demand() is Demand.NOW
+    return await timer.demand() is SessionDemand.NOW
 
 
 async def rest_of(timer: CycleTimer) -> float:

@@ -27,11 +27,11 @@ from scheduler.cluster.kube.scheduler import cycle_timer, plugin_config_maps, st
 from scheduler.cluster.kube.scheduler import daemon as daemons
 from scheduler.cluster.kube.scheduler.daemon import Daemon
 from scheduler.cluster.kube.scheduler.report import CycleReport
-from scheduler.cluster.kube.scheduler.settings import Settings
+from scheduler.cluster.kube.scheduler.settings import DaemonSettings
 from scheduler.cluster.kube.scheduler.visibility.role import Visibility
 from scheduler.framework.cache_requirements import CacheRequirements
 from scheduler.framework.configuration_file import DEFAULT_CONFIGURATION
-from scheduler.framework.cycle import Demand, Outcome, run_cycle
+from scheduler.framework.cycle import Outcome, SessionDemand, run_cycle
 from scheduler.framework.failures import PluginError
 from scheduler.observability.metrics import Metrics
 from tests.builders import feed, group, node, pod, queue
@@ -57,7 +57,7 @@ class World:
         self.cache = ClusterCache(["volcano-py"], shard=shard)
         path.write_text(DEFAULT_CONFIGURATION, encoding="utf-8")
         self.daemon = Daemon(
-            Settings(("volcano-py",), ProcessSettings(**process), schedule_period=period, shard=shard),
+            DaemonSettings(("volcano-py",), ProcessSettings(**process), schedule_period=period, shard=shard),
             ConfigurationFile(str(path)),
             self.cache,
             StaticCredentials(api.url),
@@ -473,8 +473,8 @@ class OpenPage(Visibility):
     async def close(self) -> None:
         pass
 
-    async def demand(self) -> Demand:
-        return Demand.NOW if self.is_open else Demand.LATER
+    async def demand(self) -> SessionDemand:
+        return SessionDemand.NOW if self.is_open else SessionDemand.LATER
 
     async def ended(self, outcome: Outcome) -> None:
         self.sessions.append(sorted(outcome.session.queues))  # fails if the session has been released

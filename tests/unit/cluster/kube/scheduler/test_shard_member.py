@@ -8,13 +8,13 @@ from typing import Any, cast
 import pytest
 
 from scheduler.api.names import SHARD_FINALIZER, SHARD_QUEUES_IN_USE
-from scheduler.cache.shard_claims import NO_CLAIMS, Claims
+from scheduler.cache.shard_claims import NO_CLAIMS, ShardNames
 from scheduler.cache.shard_table import ShardClaims
 from scheduler.cluster.kube.scheduler.shard_member import ShardMember, due_patch
 from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.errors import ApiError, TransportError
 from scheduler.cluster.kube.transport.fence import Fence
-from scheduler.framework.cycle import Demand
+from scheduler.framework.cycle import SessionDemand
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 HELD = (SHARD_FINALIZER,)
@@ -24,8 +24,8 @@ def names(text: str) -> frozenset[str]:
     return frozenset(text)
 
 
-def some(published: str, due: str, desired: str | None = None) -> Claims:
-    return Claims(
+def some(published: str, due: str, desired: str | None = None) -> ShardNames:
+    return ShardNames(
         names(published) & names(due), names(published), names(due), names(due if desired is None else desired)
     )
 
@@ -67,10 +67,10 @@ class Cluster:
             raise self.outcome
         return json.dumps({"metadata": {"resourceVersion": self.outcome}}).encode()
 
-    def update(self, version: str, nodes: Claims, **more: Any) -> bool:
+    def update(self, version: str, nodes: ShardNames, **more: Any) -> bool:
         """The watch shows these claims."""
         self.claims = ShardClaims(version, nodes=nodes, **{"finalizers": HELD, **more})
-        return asyncio.run(self.member.demand()) is not Demand.FORBIDDEN
+        return asyncio.run(self.member.demand()) is not SessionDemand.FORBIDDEN
 
 
 def test_queues_and_the_finalizer_are_claimed_before_nodes() -> None:
@@ -173,7 +173,7 @@ def test_without_its_node_shard_it_uses_nothing_and_says_so(capsys: pytest.Captu
     cluster = Cluster()
     cluster.update("1", some("n", "n"))
     cluster.claims = ShardClaims()
-    assert asyncio.run(cluster.member.demand()) is Demand.LATER
+    assert asyncio.run(cluster.member.demand()) is SessionDemand.LATER
     assert cluster.used[-1] == ""
     assert "NodeShard s does not exist" in capsys.readouterr().out
 

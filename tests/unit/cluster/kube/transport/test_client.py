@@ -17,7 +17,7 @@ from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.credentials import Credentials, CredentialsError
 from scheduler.cluster.kube.transport.errors import ApiError, TransportError
 from scheduler.cluster.kube.transport.fence import Fence, Fenced
-from scheduler.cluster.kube.transport.ratelimit import Priority, RateLimiter
+from scheduler.cluster.kube.transport.ratelimit import CallPriority, RateLimiter
 from scheduler.observability.metrics import Metrics
 from tests.unit import virtual_time
 from tests.unit.cluster.kube.fake_api import Answer, Call, refusal, serving
@@ -27,14 +27,14 @@ from tests.unit.cluster.kube.transport.authorities import RotatedAuthority
 def test_more_important_calls_take_the_next_token_first() -> None:
     async def scenario() -> None:
         limiter = RateLimiter(qps=10, burst=1)
-        await limiter.acquire(Priority.EVENT)
+        await limiter.acquire(CallPriority.EVENT)
         order: list[str] = []
 
-        async def call(priority: Priority) -> None:
+        async def call(priority: CallPriority) -> None:
             await limiter.acquire(priority)
             order.append(priority.label)
 
-        classes = (Priority.EVENT, Priority.STATUS, Priority.EVENT, Priority.WRITE)
+        classes = (CallPriority.EVENT, CallPriority.STATUS, CallPriority.EVENT, CallPriority.WRITE)
         await asyncio.gather(*(call(priority) for priority in classes))
         assert order == ["write", "status", "event", "event"]
 
@@ -75,11 +75,11 @@ def test_calls_come_no_faster_than_allowed_and_those_of_the_lease_at_once() -> N
         limiter = RateLimiter(qps=50, burst=5)
         begun = now()
         for _ in range(15):
-            await limiter.acquire(Priority.WRITE)
+            await limiter.acquire(CallPriority.WRITE)
         assert 0.18 <= now() - begun < 0.22
         begun = now()
         for _ in range(100):
-            await limiter.acquire(Priority.CONTROL)
+            await limiter.acquire(CallPriority.CONTROL)
         assert now() == begun
 
     run_timed(scenario())
@@ -88,12 +88,12 @@ def test_calls_come_no_faster_than_allowed_and_those_of_the_lease_at_once() -> N
 def test_a_call_that_is_given_up_leaves_its_token_to_others() -> None:
     async def scenario() -> None:
         limiter = RateLimiter(qps=20, burst=1)
-        await limiter.acquire(Priority.WRITE)
-        given_up = asyncio.create_task(limiter.acquire(Priority.WRITE))
+        await limiter.acquire(CallPriority.WRITE)
+        given_up = asyncio.create_task(limiter.acquire(CallPriority.WRITE))
         await asyncio.sleep(0)
         given_up.cancel()
         begun = now()
-        await limiter.acquire(Priority.EVENT)
+        await limiter.acquire(CallPriority.EVENT)
         assert now() - begun < 0.09
 
     run_timed(scenario())
@@ -108,7 +108,7 @@ def test_an_error_carries_what_the_server_said() -> None:
 
             api.on("GET", "/x", busy)
             with pytest.raises(ApiError) as caught:
-                await client.request("GET", "/x", priority=Priority.READ)
+                await client.request("GET", "/x", priority=CallPriority.READ)
             error = caught.value
             assert (error.status, error.reason, error.message) == (429, "TooManyRequests", "slow down")
             assert error.retry_after == 7
@@ -127,7 +127,7 @@ def test_a_token_that_has_expired_is_fetched_again() -> None:
 
             api.on("GET", "/x", guarded)
             client._loaded -= 60
-            await client.request("GET", "/x", priority=Priority.READ)
+            await client.request("GET", "/x", priority=CallPriority.READ)
             assert [call.headers["Authorization"] for call in api.calls] == ["Bearer old", "Bearer new"]
 
     virtual_time.run(scenario())
@@ -139,7 +139,7 @@ def test_a_server_that_cannot_be_reached_was_sent_nothing() -> None:
             client._access = type(client._access)("http://127.0.0.1:1", None, None, None)
             await client._use_access()
             with pytest.raises(TransportError) as caught:
-                await client.request("POST", "/x", priority=Priority.WRITE)
+                await client.request("POST", "/x", priority=CallPriority.WRITE)
             assert not caught.value.sent
 
     virtual_time.run(scenario())
@@ -149,7 +149,7 @@ def test_a_closed_fence_lets_nothing_through() -> None:
     async def scenario() -> None:
         async with serving() as (api, client):
             with pytest.raises(Fenced):
-                await client.request("POST", "/x", priority=Priority.WRITE, fence=Fence())
+                await client.request("POST", "/x", priority=CallPriority.WRITE, fence=Fence())
             assert not api.calls
 
     virtual_time.run(scenario())
@@ -219,9 +219,9 @@ def test_a_service_account_is_read_from_its_files(tmp_path: Path, monkeypatch: p
     assert Credentials(master="127.0.0.1:8080").load().host == "http://127.0.0.1:8080"
 
 
-@pytest.mark.parametrize("priority", [Priority.READ, Priority.WRITE])
+@pytest.mark.parametrize("priority", [CallPriority.READ, CallPriority.WRITE])
 def test_a_server_with_a_certificate_of_another_authority_is_trusted_once_that_has_come(
-    monkeypatch: pytest.MonkeyPatch, priority: Priority
+    monkeypatch: pytest.MonkeyPatch, priority: CallPriority
 ) -> None:
     monkeypatch.setattr(clients, "_RELOAD_SECONDS", 0.0)
     rotated = RotatedAuthority()
@@ -322,6 +322,6 @@ def test_an_error_of_what_receives_a_stream_breaks_it_off(own: bool) -> None:
                 client._transport = AiohttpTransport(client._access)
             with pytest.raises(LookupError, match="one"):
                 await client.follow("/watched", {}, fail, longest=10.0)
-            await client.request("GET", "/other", priority=Priority.CONTROL)  # not on the same connection
+            await client.request("GET", "/other", priority=CallPriority.CONTROL)  # not on the same connection
 
     asyncio.run(scenario())

@@ -16,8 +16,8 @@ from scheduler.cluster.kube.transport.errors import ApiError, TransportError
 from scheduler.cluster.kube.transport.fence import Fence
 from scheduler.cluster.kube.transport.http1.connections import KEPT, ConnectError, ExchangeError, Pool
 from scheduler.cluster.kube.transport.http1_transport import Http1Transport
-from scheduler.cluster.kube.transport.http_transport import Head, Request
-from scheduler.cluster.kube.transport.ratelimit import Priority
+from scheduler.cluster.kube.transport.http_transport import HttpRequest, RequestHead
+from scheduler.cluster.kube.transport.ratelimit import CallPriority
 from scheduler.observability.metrics import Metrics
 from tests.unit import virtual_time
 from tests.unit.cluster.kube.fake_api import StaticCredentials, until
@@ -114,11 +114,11 @@ def sends(data: bytes) -> Script:
 
 
 async def bind(client: ApiClient) -> bytes:
-    return await client.request("POST", "/x/binding", body=b"{}", priority=Priority.WRITE)
+    return await client.request("POST", "/x/binding", body=b"{}", priority=CallPriority.WRITE)
 
 
 async def get(client: ApiClient) -> bytes:
-    return await client.request("GET", "/x", priority=Priority.WRITE)
+    return await client.request("GET", "/x", priority=CallPriority.WRITE)
 
 
 def test_requests_one_after_the_other_share_a_connection() -> None:
@@ -146,8 +146,8 @@ def test_a_request_is_written_as_the_standard_wants_it() -> None:
             client._authorization = "Bearer abc"
             client._authorized = float("inf")
             path = "/api/a b\r\nEvil: 1/ü#x"
-            await client.request("PATCH", path, body=b"{}", params={"a": "b c"}, priority=Priority.WRITE)
-            await client.request("DELETE", "/y", priority=Priority.WRITE)
+            await client.request("PATCH", path, body=b"{}", params={"a": "b c"}, priority=CallPriority.WRITE)
+            await client.request("DELETE", "/y", priority=CallPriority.WRITE)
         head, _, body = seen[0].partition(b"\r\n\r\n")
         lines = head.split(b"\r\n")
         assert lines[0] == b"PATCH /api/a%20b%0D%0AEvil:%201/%C3%BC%23x?a=b+c HTTP/1.1"
@@ -168,7 +168,9 @@ def test_a_request_is_written_as_the_standard_wants_it() -> None:
 
 
 def test_the_text_of_a_request_names_neither_its_token_nor_its_body() -> None:
-    request = Request("PUT", "/api/v1/secrets/s?dryRun=All", Head("Bearer secret-token", "application/json"), b"secret")
+    request = HttpRequest(
+        "PUT", "/api/v1/secrets/s?dryRun=All", RequestHead("Bearer secret-token", "application/json"), b"secret"
+    )
     for text in (f"{request}", f"{request!r}", f"{request.head!r}"):
         assert "secret-token" not in text and "b'secret'" not in text
     assert str(request) == "PUT /api/v1/secrets/s"
@@ -328,7 +330,7 @@ def test_an_answer_before_the_whole_request_was_read_does_not_leave_its_rest_to_
 
         async with raw(refuses, answers) as (server, client):
             with pytest.raises(ApiError) as caught:
-                await client.request("POST", "/x", body=b"x" * 20_000_000, priority=Priority.WRITE)
+                await client.request("POST", "/x", body=b"x" * 20_000_000, priority=CallPriority.WRITE)
             assert caught.value.status == 413
             assert await bind(client) == b"{}"
             assert server.connections == 2
@@ -380,7 +382,7 @@ def test_the_deadline_of_a_lease_is_that_of_the_write() -> None:
             fence.extend(now() + 10, now() + 3)
             begun = now()
             with pytest.raises(TransportError):
-                await client.request("POST", "/x", body=b"{}", priority=Priority.WRITE, fence=fence)
+                await client.request("POST", "/x", body=b"{}", priority=CallPriority.WRITE, fence=fence)
             assert now() - begun < 4
 
     virtual_time.run(scenario())
@@ -490,7 +492,7 @@ def test_both_ends_of_a_tls_connection_show_their_certificates(
             Access(f"https://127.0.0.1:{listening.sockets[0].getsockname()[1]}", trust, server_name, None)
         )
         assert transport is not None
-        request = Request("POST", "/x", Head("", "application/json", "application/json"), b"{}")
+        request = HttpRequest("POST", "/x", RequestHead("", "application/json", "application/json"), b"{}")
         if outcome is None:
             with pytest.raises((ConnectError, ExchangeError)):
                 await transport.send(request, 30)

@@ -17,7 +17,7 @@ from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.errors import ApiError, TransportError
 from scheduler.cluster.kube.transport.http1.stream import READ_AHEAD
 from scheduler.cluster.kube.transport.http1_transport import Http1Transport
-from scheduler.cluster.kube.transport.ratelimit import Priority
+from scheduler.cluster.kube.transport.ratelimit import CallPriority
 from scheduler.observability.metrics import Metrics
 from tests.unit import virtual_time
 from tests.unit.cluster.kube.fake_api import StaticCredentials, until
@@ -57,7 +57,7 @@ def chunk(data: bytes) -> bytes:
 async def parts_of_list(client: ApiClient, *, compressed: bool = False, inflate: bool = True) -> list[bytes]:
     parts: list[bytes] = []
     body = await client.request(
-        "GET", "/pods", priority=Priority.READ, compressed=compressed, inflate=inflate, receive=parts.append
+        "GET", "/pods", priority=CallPriority.READ, compressed=compressed, inflate=inflate, receive=parts.append
     )
     assert body == b""
     return parts
@@ -95,7 +95,7 @@ def test_a_list_is_handed_out_as_it_arrives(served: Serve) -> None:
             await peer.closed()
 
         async with served(script) as (_, client):
-            await client.request("GET", "/pods", priority=Priority.READ, receive=arrived.append)
+            await client.request("GET", "/pods", priority=CallPriority.READ, receive=arrived.append)
             assert b"".join(arrived) == b"firstsecond"
 
     virtual_time.run(scenario())
@@ -131,7 +131,7 @@ def test_the_refusal_of_a_list_is_not_handed_out(served: Serve) -> None:
         async with served(sends(GONE)) as (_, client):
             parts: list[bytes] = []
             with pytest.raises(ApiError) as caught:
-                await client.request("GET", "/pods", priority=Priority.READ, receive=parts.append)
+                await client.request("GET", "/pods", priority=CallPriority.READ, receive=parts.append)
             error = caught.value
             assert (error.status, error.reason, error.message, error.retry_after) == (410, "Gone", "too old", 7)
             assert not parts
@@ -161,7 +161,7 @@ def test_a_compressed_answer_is_decompressed_unless_the_caller_does_it(served: S
             assert b"".join(parts) == text
             assert max(map(len, parts)) <= 2**20
             assert b"".join(await parts_of_list(client, compressed=True, inflate=False)) == body
-            assert await client.request("GET", "/pods", priority=Priority.READ, compressed=True) == text
+            assert await client.request("GET", "/pods", priority=CallPriority.READ, compressed=True) == text
             assert all(b"accept-encoding: gzip\r\n" in request.lower() for request in requests)
 
     virtual_time.run(scenario())
@@ -176,7 +176,7 @@ def test_a_compressed_answer_that_is_malformed_is_an_error(served: Serve, body: 
                 await parts_of_list(client, compressed=True)
         async with served(sends(zipped(body))) as (_, client):
             with pytest.raises(TransportError, match="the compressed answer is malformed"):
-                await client.request("GET", "/x", priority=Priority.READ, compressed=True)
+                await client.request("GET", "/x", priority=CallPriority.READ, compressed=True)
 
     virtual_time.run(scenario())
 
@@ -199,7 +199,7 @@ def test_an_error_of_the_receiver_is_raised_as_it_is(served: Serve) -> None:
 
         async with served(answers) as (_, client):
             with pytest.raises(BrokenPipeError, match="the reader is gone"):
-                await client.request("GET", "/pods", priority=Priority.READ, receive=refuse)
+                await client.request("GET", "/pods", priority=CallPriority.READ, receive=refuse)
 
     virtual_time.run(scenario())
 
@@ -216,7 +216,7 @@ def test_what_receives_a_list_is_freed_without_a_garbage_collection() -> None:
         async with raw(answers) as (_, client):
             receiver = Receiver()
             kept = weakref.ref(receiver)
-            await client.request("GET", "/pods", priority=Priority.READ, receive=receiver)
+            await client.request("GET", "/pods", priority=CallPriority.READ, receive=receiver)
             assert receiver.part == b"{}"
             del receiver
             assert kept() is None

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from scheduler.cluster.kube.transport.aiohttp_transport import AiohttpTransport
 from scheduler.cluster.kube.transport.errors import ApiError
-from scheduler.cluster.kube.transport.ratelimit import Priority
+from scheduler.cluster.kube.transport.ratelimit import CallPriority
 from scheduler.cluster.kube.transport.warnings import warning_texts
 from tests.unit.cluster.kube.fake_api import Answer, Call, serving
 
@@ -71,10 +71,10 @@ def test_a_client_reports_the_warnings_of_every_answer(own: bool) -> None:
             api.on("POST", "/refused", refused)
             api.on("GET", "/streamed", streamed)
             api.answer("GET", "/silent")
-            await client.request("POST", "/accepted", priority=Priority.READ, body=b"{}")
+            await client.request("POST", "/accepted", priority=CallPriority.READ, body=b"{}")
             with pytest.raises(ApiError):
-                await client.request("POST", "/refused", priority=Priority.READ, body=b"{}")
-            await client.request("GET", "/silent", priority=Priority.READ)
+                await client.request("POST", "/refused", priority=CallPriority.READ, body=b"{}")
+            await client.request("GET", "/silent", priority=CallPriority.READ)
             async with aclosing(client.lines("/streamed", {})) as lines:
                 assert [part async for part in lines] == [[b"line"]]
         return said

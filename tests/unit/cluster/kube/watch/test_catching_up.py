@@ -12,7 +12,7 @@ from aiohttp import web
 from scheduler.api.kinds import POD_GROUP, Kind
 from scheduler.api.objects import KubeObject
 from scheduler.cluster.kube.transport.client import ApiClient
-from scheduler.cluster.kube.transport.sources import Source
+from scheduler.cluster.kube.transport.sources import WatchSource
 from scheduler.cluster.kube.watch import catching_up
 from scheduler.cluster.kube.watch.informer import Informer
 from scheduler.cluster.kube.watch.informer_set import InformerSet
@@ -96,7 +96,7 @@ class World:
     def __init__(self, api: FakeApi, client: ApiClient) -> None:
         self.groups = Groups(api, {"a": "3", "b": "4"})
         self.sink = Sink()
-        self.informer = Informer(client, Source(POD_GROUP), self.sink, lambda malformed, about: None, Metrics())
+        self.informer = Informer(client, WatchSource(POD_GROUP), self.sink, lambda malformed, about: None, Metrics())
         self.informers = InformerSet([self.informer])
         self.stop = asyncio.Event()
 

@@ -16,7 +16,7 @@ from scheduler.api.objects import KubeObject
 from scheduler.api.reasons import Malformed
 from scheduler.cluster.kube.transport.backoff import Backoff
 from scheduler.cluster.kube.transport.client import ApiClient
-from scheduler.cluster.kube.transport.sources import Source, sources
+from scheduler.cluster.kube.transport.sources import WatchSource, sources
 from scheduler.cluster.kube.watch.informer import Informer, OriginalStore
 from scheduler.observability.metrics import Metrics
 from tests.unit import virtual_time
@@ -312,7 +312,7 @@ def test_without_the_right_to_list_optional_objects_there_are_none_until_it_is_g
             api.on("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review)
             api.on("GET", path, handler)
             cache = Cache()
-            source = Source(CONFIG_MAP, "mindx-dl", labels="a=b", optional=True)
+            source = WatchSource(CONFIG_MAP, "mindx-dl", labels="a=b", optional=True)
             informer = Informer(client, source, cache, lambda *_: None, Metrics(), backoff=Backoff(0.01, 0.02))
             task = asyncio.create_task(informer.run())
             await until(informer.synced.is_set)

@@ -8,7 +8,7 @@ from aiohttp import web
 
 from scheduler.api.kinds import CONFIG_MAP
 from scheduler.cache import ClusterCache
-from scheduler.cluster.kube.transport.sources import Source
+from scheduler.cluster.kube.transport.sources import WatchSource
 from scheduler.cluster.kube.watch.informer import Informer
 from scheduler.cluster.kube.watch.informer_set import LISTED_OBJECTS, InformerSet, long_lived_objects
 from scheduler.observability.metrics import Metrics
@@ -16,7 +16,7 @@ from tests.unit.cluster.kube.fake_api import Answer, Call, WatchFeed, serving
 
 
 def test_one_object_is_chosen_by_the_server() -> None:
-    source = Source(CONFIG_MAP, "devices", name="mine")
+    source = WatchSource(CONFIG_MAP, "devices", name="mine")
     assert source.selection == {"fieldSelector": "metadata.name=mine"}
     assert str(source) == "configmaps mine in devices"
 
@@ -34,7 +34,7 @@ def test_an_informer_that_is_added_lists_and_watches_its_object() -> None:
         async with serving() as (api, client):
             api.on("GET", "/api/v1/namespaces/devices/configmaps", handler)
             watching = InformerSet([])
-            source = Source(CONFIG_MAP, "devices", name="mine")
+            source = WatchSource(CONFIG_MAP, "devices", name="mine")
             watching.add(Informer(client, source, cache, lambda malformed, about: None, Metrics()))
             async with asyncio.timeout(30):
                 assert await watching.listed()
@@ -54,7 +54,7 @@ def test_an_informer_that_is_listed_again_by_two_at_a_time_runs_once() -> None:
 
         async with serving() as (api, client):
             api.on("GET", "/api/v1/configmaps", handler)
-            informer = Informer(client, Source(CONFIG_MAP), ClusterCache(["s"]), lambda *_: None, Metrics())
+            informer = Informer(client, WatchSource(CONFIG_MAP), ClusterCache(["s"]), lambda *_: None, Metrics())
             watching, stop = InformerSet([informer]), asyncio.Event()
             watching.start()
             async with asyncio.timeout(30):

@@ -7,13 +7,13 @@ from aiohttp import web
 
 from scheduler.api.kinds import POD_GROUP, Kind
 from scheduler.cluster.kube.transport.backoff import Backoff
-from scheduler.cluster.kube.transport.sources import Source
+from scheduler.cluster.kube.transport.sources import WatchSource
 from scheduler.cluster.kube.watch.informer import Informer
 from scheduler.cluster.kube.watch.lists_ahead import ListsAhead
 from scheduler.observability.metrics import Metrics
 from tests.unit.cluster.kube.fake_api import Answer, Call, FakeApi, WatchFeed, refusal, serving, until
 
-GROUPS = Source(POD_GROUP)
+GROUPS = WatchSource(POD_GROUP)
 
 
 class Sink:

@@ -16,7 +16,7 @@ from scheduler.api.kinds import POD, POD_GROUP
 from scheduler.api.objects import Pod
 from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.errors import ApiError, TransportError
-from scheduler.cluster.kube.transport.sources import Source
+from scheduler.cluster.kube.transport.sources import WatchSource
 from scheduler.cluster.kube.watch import pages as module
 from scheduler.cluster.kube.watch.pages import (
     AHEAD,
@@ -29,7 +29,7 @@ from scheduler.cluster.kube.watch.pages import (
 )
 from tests.unit.cluster.kube.fake_api import Answer, Call, FakeApi, serving, until
 
-PODS = Source(POD)
+PODS = WatchSource(POD)
 decoder = msgspec.json.Decoder(Pod)
 
 
@@ -53,7 +53,7 @@ def written(answer: dict[str, Any]) -> bytes:
     return json.dumps(answer, separators=(",", ":")).encode()
 
 
-async def names(client: ApiClient, source: Source = PODS) -> list[str]:
+async def names(client: ApiClient, source: WatchSource = PODS) -> list[str]:
     found: list[str] = []
     async with aclosing(pages_of_objects(client, source, 1, decoder)) as pages:
         async for each in pages:
@@ -287,7 +287,7 @@ def test_a_list_of_names_has_pages_too() -> None:
             return web.Response(body=written(page(number_of(call), 2, metadata_first=False)))
 
         async with serving() as (api, client):
-            source = Source(POD_GROUP)
+            source = WatchSource(POD_GROUP)
             api.on("GET", source.path, handler)
             async with aclosing(pages_of_heads(client, source, 1)) as pages:
                 found = [item.metadata.name async for each in pages for item in each.items or ()]

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from scheduler.api.kinds import CONFIG_MAP, POD, POD_GROUP, QUEUE, Kind
 from scheduler.cluster.kube.transport.client import ApiClient
-from scheduler.cluster.kube.transport.sources import Source
+from scheduler.cluster.kube.transport.sources import WatchSource
 from scheduler.cluster.kube.watch import server_cache
 from scheduler.cluster.kube.watch.pages import pages_of_objects
 from tests.unit import virtual_time
@@ -43,13 +43,13 @@ def reading(times: int) -> Callable[[], web.Response | None]:
     return lambda: None if next(left, None) is None else refusal(429, "TooManyRequests", READING, Retry_After="1")
 
 
-async def list_all(client: ApiClient, source: Source) -> None:
+async def list_all(client: ApiClient, source: WatchSource) -> None:
     async with aclosing(pages_of_objects(client, source, 0, msgspec.json.Decoder(source.kind.struct))) as pages:
         async for _ in pages:
             pass
 
 
-def requests(source: Source, refuse: Callable[[], web.Response | None]) -> list[tuple[str, str]]:
+def requests(source: WatchSource, refuse: Callable[[], web.Response | None]) -> list[tuple[str, str]]:
     """The requests that a list of a source sends."""
 
     async def scenario() -> list[tuple[str, str]]:
@@ -64,23 +64,23 @@ def requests(source: Source, refuse: Callable[[], web.Response | None]) -> list[
 @pytest.mark.parametrize(
     ("source", "asked"),
     [
-        (Source(POD_GROUP), "/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups"),
-        (Source(POD_GROUP, "team"), "/apis/scheduling.volcano.sh/v1beta1/namespaces/team/podgroups"),
-        (Source(QUEUE), "/apis/scheduling.volcano.sh/v1beta1/queues"),
+        (WatchSource(POD_GROUP), "/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups"),
+        (WatchSource(POD_GROUP, "team"), "/apis/scheduling.volcano.sh/v1beta1/namespaces/team/podgroups"),
+        (WatchSource(QUEUE), "/apis/scheduling.volcano.sh/v1beta1/queues"),
     ],
 )
-def test_custom_objects_are_listed_once_the_server_has_them_in_memory(source: Source, asked: str) -> None:
+def test_custom_objects_are_listed_once_the_server_has_them_in_memory(source: WatchSource, asked: str) -> None:
     assert requests(source, reading(3)) == [*[(asked, "0")] * 4, (source.path, "")]
 
 
 @pytest.mark.parametrize("kind", [POD, CONFIG_MAP])
 def test_built_in_objects_are_listed_at_once(kind: Kind) -> None:
-    assert requests(Source(kind), reading(3)) == [(kind.path, "")]
+    assert requests(WatchSource(kind), reading(3)) == [(kind.path, "")]
 
 
 @pytest.mark.parametrize("status", [403, 404, 500])
 def test_a_server_that_does_not_answer_the_question_is_asked_for_the_list(status: int) -> None:
-    assert len(requests(Source(POD_GROUP), lambda: refusal(status, "Error"))) == 2
+    assert len(requests(WatchSource(POD_GROUP), lambda: refusal(status, "Error"))) == 2
 
 
 def test_a_few_objects_are_waited_for_in_short_pauses_and_many_in_long_ones() -> None:
@@ -93,7 +93,7 @@ def test_a_few_objects_are_waited_for_in_short_pauses_and_many_in_long_ones() ->
 
         async with serving() as (api, client):
             Server(api, POD_GROUP, refuse)
-            await list_all(client, Source(POD_GROUP))
+            await list_all(client, WatchSource(POD_GROUP))
         return [later - earlier for earlier, later in pairwise(times)]
 
     found = virtual_time.run(pauses())
@@ -103,7 +103,7 @@ def test_a_few_objects_are_waited_for_in_short_pauses_and_many_in_long_ones() ->
 
 
 def test_after_some_time_the_list_is_requested_all_the_same() -> None:
-    asked = requests(Source(POD_GROUP), reading(10_000))
+    asked = requests(WatchSource(POD_GROUP), reading(10_000))
     assert asked[-1] == (POD_GROUP.path, "")
     assert len(asked) - 1 == pytest.approx(server_cache.PATIENCE / server_cache.PAUSE, rel=0.1)
 
@@ -112,7 +112,7 @@ def test_a_list_that_is_no_longer_wanted_asks_no_more() -> None:
     async def scenario() -> int:
         async with serving() as (api, client):
             server = Server(api, POD_GROUP, reading(10_000))
-            listing = asyncio.create_task(list_all(client, Source(POD_GROUP)))
+            listing = asyncio.create_task(list_all(client, WatchSource(POD_GROUP)))
             await asyncio.sleep(server_cache.PAUSE * 3)
             listing.cancel()
             await asyncio.wait([listing])

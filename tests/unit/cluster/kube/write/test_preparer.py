@@ -13,7 +13,7 @@ from aiohttp import web
 from scheduler.api.decisions import Bind, Decisions, Evict
 from scheduler.api.kinds import CLAIM, Kind
 from scheduler.api.objects import KubeObject
-from scheduler.api.preparation import Fail, Patch, Preparation, Step, Wait
+from scheduler.api.preparation import Fail, Preparation, PreparationPatch, Step, Wait
 from scheduler.api.storage import PersistentVolumeClaim
 from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.fence import Fence
@@ -38,16 +38,18 @@ class Marked(Preparation, frozen=True, kw_only=True):
         if not isinstance(found, PersistentVolumeClaim):
             return Fail(f"claim {self.name} not found")
         if MARK not in (found.metadata.annotations or {}):
-            return Patch({"metadata": {"annotations": {MARK: "yes"}}})
+            return PreparationPatch({"metadata": {"annotations": {MARK: "yes"}}})
         return None if found.status.phase == "Bound" else Wait(f"claim {self.name} to be bound")
 
     def follow_up(self, found: KubeObject | None, now: float) -> Step:
         step = self.step(found, now)
-        return Fail("the mark is missing") if isinstance(step, Patch) else step
+        return Fail("the mark is missing") if isinstance(step, PreparationPatch) else step
 
-    def undo(self, found: KubeObject, now: float) -> Patch | None:
+    def undo(self, found: KubeObject, now: float) -> PreparationPatch | None:
         return (
-            Patch({"metadata": {"annotations": {MARK: None}}}) if MARK in (found.metadata.annotations or {}) else None
+            PreparationPatch({"metadata": {"annotations": {MARK: None}}})
+            if MARK in (found.metadata.annotations or {})
+            else None
         )
 
 
@@ -58,10 +60,10 @@ class Locked(Preparation, frozen=True, kw_only=True):
 
     def step(self, found: KubeObject | None, now: float) -> Step:
         marked = found is not None and MARK in (found.metadata.annotations or {})
-        return None if marked else Patch({"metadata": {"annotations": {MARK: "yes"}}})
+        return None if marked else PreparationPatch({"metadata": {"annotations": {MARK: "yes"}}})
 
-    def undo(self, found: KubeObject, now: float) -> Patch | None:
-        return Patch({"metadata": {"annotations": {MARK: None}}})
+    def undo(self, found: KubeObject, now: float) -> PreparationPatch | None:
+        return PreparationPatch({"metadata": {"annotations": {MARK: None}}})
 
 
 def marked(name: str, timeout: float = 5.0) -> Marked:

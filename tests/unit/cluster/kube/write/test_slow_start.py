@@ -3,7 +3,7 @@
 import asyncio
 from functools import partial
 
-from scheduler.cluster.kube.operator.write_workers import Urgency as WriteUrgency
+from scheduler.cluster.kube.operator.write_workers import WriteKind as WriteUrgency
 from scheduler.cluster.kube.operator.write_workers import WriteWorkers
 from scheduler.cluster.kube.write.lanes import Urgency, make_lanes
 from scheduler.cluster.kube.write.slow_start import DURATION, FIRST, SlowStart

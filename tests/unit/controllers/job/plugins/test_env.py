@@ -1,6 +1,6 @@
 import pytest
 
-from scheduler.controllers.job.plugins.contract import PluginError
+from scheduler.controllers.job.plugins.contract import JobPluginError
 from tests.unit.controllers.job.plugins.vcjobs import env, main_env, objects, pod, task, vcjob
 
 
@@ -22,5 +22,5 @@ def test_it_brings_no_objects() -> None:
 
 
 def test_it_takes_no_arguments() -> None:
-    with pytest.raises(PluginError, match=r"^plugin env: argument '--x' is unknown; it takes none$"):
+    with pytest.raises(JobPluginError, match=r"^plugin env: argument '--x' is unknown; it takes none$"):
         pod(vcjob("train", task("worker"), env=["--x=1"]), "worker")

@@ -1,7 +1,7 @@
 import pytest
 
 from scheduler.controllers.job.plugins import make_plugins
-from scheduler.controllers.job.plugins.contract import PluginError
+from scheduler.controllers.job.plugins.contract import JobPluginError
 from tests.unit.controllers.job.plugins.vcjobs import main_env, objects, pod, task, vcjob
 
 ARGUMENTS = ["--master=mpimaster", "--worker=mpiworker"]
@@ -47,5 +47,7 @@ def test_it_brings_no_objects() -> None:
 
 
 def test_a_port_out_of_range_is_refused() -> None:
-    with pytest.raises(PluginError, match=r"^plugin mpi: argument --port='0' must be a whole number from 1 to 65535$"):
+    with pytest.raises(
+        JobPluginError, match=r"^plugin mpi: argument --port='0' must be a whole number from 1 to 65535$"
+    ):
         make_plugins(vcjob("lm", task("master"), mpi=["--port=0"]))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from scheduler.api import batch
 from scheduler.controllers.job.plugins import PLUGIN_NAMES, make_plugins
-from scheduler.controllers.job.plugins.contract import PluginError, mutate_pod_by_plugins, wanted_objects
+from scheduler.controllers.job.plugins.contract import JobPluginError, mutate_pod_by_plugins, wanted_objects
 from tests.unit.controllers.job.plugins.vcjobs import objects, pod, task, vcjob
 
 
@@ -62,7 +62,9 @@ def test_every_argument_of_volcano_is_accepted(name: str) -> None:
 
 
 def test_an_unknown_plugin_is_refused_with_those_there_are() -> None:
-    with pytest.raises(PluginError, match=r"^plugin 'mxnet' is unknown; there are env, hcclrank, mpi, .*tensorflow$"):
+    with pytest.raises(
+        JobPluginError, match=r"^plugin 'mxnet' is unknown; there are env, hcclrank, mpi, .*tensorflow$"
+    ):
         make_plugins(vcjob("train", task("worker"), mxnet=[]))
 
 
@@ -81,7 +83,7 @@ def test_an_mpi_job_by_hand_with_ssh_and_svc_has_all_it_needs() -> None:
 
 def test_a_malformed_template_is_refused_by_its_field() -> None:
     job = vcjob("train", task("worker", 1, {"name": "main", "env": ["A=1"]}), env=[])
-    with pytest.raises(PluginError, match=r"^plugin env: env of the Pod template is not a list of objects$"):
+    with pytest.raises(JobPluginError, match=r"^plugin env: env of the Pod template is not a list of objects$"):
         pod(job, "worker")
 
 
@@ -139,12 +141,12 @@ def test_whatever_users_write_raises_nothing_but_plugin_errors(
     plugin: str, arguments: list[str], tasks: list[batch.TaskSpec]
 ) -> None:
     job = vcjob("job", *tasks, **{plugin: arguments})
-    with contextlib.suppress(PluginError):
+    with contextlib.suppress(JobPluginError):
         plugins = make_plugins(job)
-        with contextlib.suppress(PluginError):
+        with contextlib.suppress(JobPluginError):
             wanted_objects(plugins, job)
         for each in tasks:
-            with contextlib.suppress(PluginError):
+            with contextlib.suppress(JobPluginError):
                 mutate_pod_by_plugins(
                     plugins, {"metadata": {"name": "job-0"}, **copy.deepcopy(each.template)}, each, 0, job
                 )

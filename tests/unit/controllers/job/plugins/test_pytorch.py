@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from scheduler.controllers.job.plugins import make_plugins
-from scheduler.controllers.job.plugins.contract import PluginError
+from scheduler.controllers.job.plugins.contract import JobPluginError
 from scheduler.controllers.job.plugins.pytorch import WAIT_SCRIPT
 from tests.unit.controllers.job.plugins.vcjobs import env, main_env, pod, task, vcjob
 
@@ -88,6 +88,6 @@ def test_waiting_ends_when_the_master_listens_and_fails_when_the_time_is_up(
     ],
 )
 def test_arguments_that_do_not_fit_are_refused_with_the_reason(argument: str, message: str) -> None:
-    with pytest.raises(PluginError) as refusal:
+    with pytest.raises(JobPluginError) as refusal:
         make_plugins(vcjob("torch", task("master"), pytorch=[argument]))
     assert str(refusal.value) == f"plugin pytorch: argument {message}"

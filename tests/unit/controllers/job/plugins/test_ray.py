@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from scheduler.controllers.job.plugins import make_plugins
-from scheduler.controllers.job.plugins.contract import PluginError
+from scheduler.controllers.job.plugins.contract import JobPluginError
 from tests.unit.controllers.job.plugins.vcjobs import objects, pod, task, vcjob
 
 HEAD, WORKER = {"name": "head", "image": "ray"}, {"name": "worker", "image": "ray"}
@@ -108,6 +108,6 @@ def test_the_service_finds_ports_that_the_template_names_otherwise() -> None:
     ],
 )
 def test_a_job_without_what_the_arguments_name_is_refused(job: Any, message: str) -> None:
-    with pytest.raises(PluginError) as refusal:
+    with pytest.raises(JobPluginError) as refusal:
         make_plugins(job)
     assert str(refusal.value) == f"plugin ray: {message}"

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import (
 from scheduler.api import batch
 from scheduler.api.job_plugins import KEY_TYPES
 from scheduler.controllers.job.plugins import make_plugins
-from scheduler.controllers.job.plugins.contract import PluginError, wanted_objects
+from scheduler.controllers.job.plugins.contract import JobPluginError, wanted_objects
 from scheduler.controllers.job.plugins.ssh import new_key_pair
 from tests.unit.controllers.job.plugins.vcjobs import objects, pod, task, vcjob
 
@@ -185,13 +185,13 @@ def test_the_secret_is_made_once_and_does_not_follow_the_job() -> None:
     ],
 )
 def test_arguments_that_do_not_fit_are_refused_with_the_reason(arguments: list[str], message: str) -> None:
-    with pytest.raises(PluginError) as refusal:
+    with pytest.raises(JobPluginError) as refusal:
         make_plugins(vcjob("train", task("worker"), ssh=arguments))
     assert f"plugin ssh: argument {message}" in str(refusal.value)
 
 
 @pytest.mark.parametrize("flag", ["--ssh-private-key", "--ssh-privat-key"])
 def test_a_refusal_does_not_contain_the_private_key(flag: str) -> None:
-    with pytest.raises(PluginError) as refusal:
+    with pytest.raises(JobPluginError) as refusal:
         make_plugins(vcjob("train", task("worker"), ssh=[f"{flag}=-----BEGIN RSA PRIVATE KEY-----\nsecret"]))
     assert "secret" not in str(refusal.value)

@@ -1,7 +1,7 @@
 import pytest
 
 from scheduler.controllers.job.plugins import make_plugins
-from scheduler.controllers.job.plugins.contract import PluginError, wanted_objects
+from scheduler.controllers.job.plugins.contract import JobPluginError, wanted_objects
 from tests.unit.controllers.job.plugins.vcjobs import env, main_env, objects, pod, task, vcjob
 
 TRAIN = vcjob("train", task("ps"), task("worker", 2), svc=[])
@@ -158,5 +158,5 @@ def test_what_the_template_has_already_is_not_added_twice() -> None:
 
 def test_more_hosts_than_an_object_can_list_are_refused_without_being_listed() -> None:
     job = vcjob("train", task("worker", 2_000_000_000), svc=[])
-    with pytest.raises(PluginError, match=r"^plugin svc: the names of the 2000000000 replicas of task worker take"):
+    with pytest.raises(JobPluginError, match=r"^plugin svc: the names of the 2000000000 replicas of task worker take"):
         objects(job)

@@ -10,13 +10,13 @@ from scheduler.plugins.predicates.dynamic_resources import cel_selectors
 from scheduler.plugins.predicates.dynamic_resources.budget import Budget, OverBudgetError, SessionBudget
 from scheduler.plugins.predicates.dynamic_resources.cel_selectors import Selectors
 from scheduler.plugins.predicates.dynamic_resources.cel_values import ExpressionError
-from scheduler.plugins.predicates.dynamic_resources.devices import Device, Slice
+from scheduler.plugins.predicates.dynamic_resources.devices import Slice, SlicedDevice
 from tests.device_builders import device, resource_slice
 
 MODEL = 'device.attributes["gpu.example.com"].model'
 
 
-def devices(*attributes: dict[str, Any]) -> tuple[Device, ...]:
+def devices(*attributes: dict[str, Any]) -> tuple[SlicedDevice, ...]:
     made = [device(f"d{i}", each) for i, each in enumerate(attributes)]
     return Slice(msgspec.convert(resource_slice(made, "n"), ResourceSlice)).devices
 

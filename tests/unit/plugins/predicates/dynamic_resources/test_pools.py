@@ -5,7 +5,7 @@ import pytest
 from scheduler.api import dra
 from scheduler.plugins.predicates.dynamic_resources.books import Books
 from scheduler.plugins.predicates.dynamic_resources.budget import NodeRejectedError
-from scheduler.plugins.predicates.dynamic_resources.pools import Inventory
+from scheduler.plugins.predicates.dynamic_resources.pools import DeviceInventory
 from tests.builders import Raw
 from tests.device_builders import claim_spec, device, gpus, request, resource_slice
 from tests.unit.plugins.predicates.dynamic_resources.nodes import demand, inventory, search
@@ -17,11 +17,11 @@ def zone(name: str) -> Raw:
     return {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": [name]}]}]}
 
 
-def objects_of(found: Inventory) -> dict[str, dra.ResourceSlice]:
+def objects_of(found: DeviceInventory) -> dict[str, dra.ResourceSlice]:
     return {resource_slice.name: obj for obj, resource_slice in found._slices.values()}
 
 
-def reached(found: Inventory, row: int = 0) -> list[str]:
+def reached(found: DeviceInventory, row: int = 0) -> list[str]:
     return [device.spec.name for device in found.at(row).devices]
 
 
@@ -147,7 +147,7 @@ def test_unchanged_slices_are_not_parsed_again() -> None:
     slices = [resource_slice(gpus(1), "n1")]
     before = inventory(slices)
 
-    after = Inventory(objects_of(before), before._facts, before)
+    after = DeviceInventory(objects_of(before), before._facts, before)
 
     assert after.at(0).devices[0] is before.at(0).devices[0]
 
@@ -160,10 +160,10 @@ def test_the_pools_of_a_node_are_kept_while_no_slice_of_them_changes() -> None:
         "other"
     ]
 
-    after = Inventory({**objects_of(before), "other": other}, before._facts, before)
+    after = DeviceInventory({**objects_of(before), "other": other}, before._facts, before)
 
     assert incomplete.incomplete and not after.at(1).incomplete, "another slice has completed its pool"
     assert reached(after, 0) == ["gpu-0", "gpu-1", "more"]
-    again = Inventory(objects_of(after), after._facts, after)
+    again = DeviceInventory(objects_of(after), after._facts, after)
     assert again.at(0) is after.at(0) and again.at(1) is after.at(1)
-    assert Inventory(objects_of(before), before._facts, before).at(0) is kept
+    assert DeviceInventory(objects_of(before), before._facts, before).at(0) is kept

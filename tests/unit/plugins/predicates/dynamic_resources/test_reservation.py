@@ -8,7 +8,7 @@ import pytest
 from scheduler.api import dra
 from scheduler.api.kinds import RESOURCE_CLAIM
 from scheduler.api.names import CLAIM_FINALIZER
-from scheduler.api.preparation import Fail, Patch, Step, Wait
+from scheduler.api.preparation import Fail, PreparationPatch, Step, Wait
 from scheduler.plugins.predicates.dynamic_resources.reservation import (
     CONDITIONS_TIMEOUT,
     ClaimReservation,
@@ -70,13 +70,13 @@ def message(step: Step) -> str:
 def test_the_finalizer_is_written_first() -> None:
     step = reservation(allocation()).step(found(), NOON)
 
-    assert step == Patch({"metadata": {"finalizers": [CLAIM_FINALIZER]}}, strategic=True)
+    assert step == PreparationPatch({"metadata": {"finalizers": [CLAIM_FINALIZER]}}, strategic=True)
 
 
 def test_allocation_and_reservation_are_written_together() -> None:
     step = reservation(allocation()).step(found([CLAIM_FINALIZER]), NOON)
 
-    assert isinstance(step, Patch)
+    assert isinstance(step, PreparationPatch)
     assert (step.subresource, step.strategic) == ("status", True)
     status = step.body["status"]
     assert status["allocation"]["devices"]["results"][0]["device"] == "gpu-0"
@@ -92,7 +92,7 @@ def test_a_claim_that_is_allocated_and_reserved_needs_no_write() -> None:
 def test_a_shared_claim_is_reserved_for_all_consumers_that_are_missing() -> None:
     step = reservation(allocation(), "p", "q", "r").step(held("q"), NOON)
 
-    assert isinstance(step, Patch)
+    assert isinstance(step, PreparationPatch)
     assert [reference["name"] for reference in step.body["status"]["reservedFor"]] == ["p", "r"]
 
 
@@ -147,7 +147,9 @@ def test_an_earlier_allocation_whose_conditions_fail_or_time_out_is_removed(
 
     step = reservation(None).step(claim, NOON)
 
-    assert step == Patch({"status": {"allocation": None, "reservedFor": None}}, strategic=True, subresource="status")
+    assert step == PreparationPatch(
+        {"status": {"allocation": None, "reservedFor": None}}, strategic=True, subresource="status"
+    )
 
 
 def test_an_allocation_that_other_pods_use_is_not_removed() -> None:

@@ -12,9 +12,9 @@ from scheduler.api.objects import Node, ObjectMeta
 from scheduler.api.storage import PersistentVolume, PersistentVolumeClaim
 from scheduler.plugins.predicates.volumes.claim_states import ClaimState
 from scheduler.plugins.predicates.volumes.claims import ClaimRequest, request_of
-from scheduler.plugins.predicates.volumes.plan import Plan
+from scheduler.plugins.predicates.volumes.plan import VolumePlan
 from scheduler.plugins.predicates.volumes.pool import VolumePool
-from scheduler.plugins.predicates.volumes.topology import Topology
+from scheduler.plugins.predicates.volumes.topology import VolumeTopology
 from tests.builders import World, group, node
 from tests.examples import examples
 from tests.unit.plugins.predicates.volumes.claims import CONF, ZONE, claim, storage_class, user, volume
@@ -62,7 +62,7 @@ def test_a_plan_gives_each_claim_the_smallest_volume_left_on_each_node(
     requests = [request_of(decoded(PersistentVolumeClaim, claim("c", f"{size}Gi"))) for size in sorted(sizes)]
     nodes = facts()
     pool = VolumePool(volumes, {}, NoReporters())  # type: ignore[arg-type]
-    topology = Topology(nodes)
+    topology = VolumeTopology(nodes)
 
     def nodes_of(one: PersistentVolume) -> Any:
         return topology.of_volume(one, report)
@@ -70,7 +70,7 @@ def test_a_plan_gives_each_claim_the_smallest_volume_left_on_each_node(
     def provision(_: ClaimRequest) -> Codes:
         return np.full(NODES, -1 if provisioned else 0, dtype=np.int32)
 
-    plan = Plan(pool, requests, nodes_of, provision, NODES)
+    plan = VolumePlan(pool, requests, nodes_of, provision, NODES)
     for rank in reserved & set(range(len(pool.volumes))):
         pool.reserved[rank] = True
     plan.recompute()

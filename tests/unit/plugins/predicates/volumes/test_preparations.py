@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from scheduler.api.objects import Node, ObjectMeta
-from scheduler.api.preparation import Fail, Patch, Preparation, Wait
+from scheduler.api.preparation import Fail, Preparation, PreparationPatch, Wait
 from scheduler.api.storage import PersistentVolume, PersistentVolumeClaim
 from scheduler.plugins.predicates.volumes.preparations import (
     CheckNodeAffinity,
@@ -60,7 +60,7 @@ OURS = {"namespace": "default", "name": "c", "uid": "u1"}
 def test_binding_an_available_volume_sets_its_claim_ref_and_the_controller_annotation() -> None:
     step = bind().step(a_volume(), NOW)
 
-    assert isinstance(step, Patch)
+    assert isinstance(step, PreparationPatch)
     assert step.body["spec"]["claimRef"].items() >= OURS.items()
     assert step.body["metadata"] == {"annotations": {"pv.kubernetes.io/bound-by-controller": "yes"}}
 
@@ -68,7 +68,7 @@ def test_binding_an_available_volume_sets_its_claim_ref_and_the_controller_annot
 def test_binding_a_prebound_volume_sets_no_controller_annotation() -> None:
     step = bind().step(a_volume({"namespace": "default", "name": "c"}), NOW)
 
-    assert isinstance(step, Patch) and "metadata" not in step.body
+    assert isinstance(step, PreparationPatch) and "metadata" not in step.body
 
 
 def test_a_volume_whose_claim_ref_names_the_claim_needs_no_write() -> None:
@@ -119,7 +119,7 @@ def test_a_claim_that_can_no_longer_be_bound_fails_the_preparation(found: Any, w
 
 # --- provisioned volumes ---
 def test_provisioning_starts_with_the_selected_node_annotation_on_the_claim() -> None:
-    assert provision().step(a_claim(), NOW) == Patch({"metadata": {"annotations": {SELECTED: "n1"}}})
+    assert provision().step(a_claim(), NOW) == PreparationPatch({"metadata": {"annotations": {SELECTED: "n1"}}})
     assert isinstance(provision().step(a_claim({SELECTED: "n1"}), NOW), Wait)
 
 

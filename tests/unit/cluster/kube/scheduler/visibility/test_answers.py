@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from scheduler.cluster.kube.scheduler.visibility import answers as module
-from scheduler.cluster.kube.scheduler.visibility.answers import Answers, Worker
+from scheduler.cluster.kube.scheduler.visibility.answers import Worker, WorkerAnswers
 from scheduler.cluster.kube.scheduler.visibility.turns import BusyError
 
 PROGRAM = """
@@ -34,7 +34,7 @@ class World:
         self._log.touch()
         program = PROGRAM.replace("{ending}", ending)
         settings = {"log": str(self._log), "sleep": sleep}
-        self.answers = Answers(Worker((sys.executable, "-c", program), settings), **options)
+        self.answers = WorkerAnswers(Worker((sys.executable, "-c", program), settings), **options)
 
     @property
     def log(self) -> list[str]:
@@ -152,7 +152,7 @@ def test_a_process_that_fails_is_an_error_of_this_question_only(tmp_path: Path, 
 
 def test_without_a_process_the_question_is_refused_for_now(tmp_path: Path) -> None:
     async def scenario() -> None:
-        answers = Answers(Worker((str(tmp_path / "missing"),), {}))
+        answers = WorkerAnswers(Worker((str(tmp_path / "missing"),), {}))
         answer = await answers.explain("job", "ns", "j")
         assert (answer.status, answer.message) == (503, "no process could be started to answer")
 

@@ -13,7 +13,7 @@ from scheduler.cluster.kube.scheduler.visibility import page
 from scheduler.cluster.kube.scheduler.visibility.page import STREAMS_OF_USER
 from scheduler.cluster.kube.scheduler.visibility.server import LIMITS, PREFIX
 from scheduler.observability.connections import Limits
-from scheduler.observability.overview import NodeRow, Overview, QueueRow, Rights, View, WaitingRow, view
+from scheduler.observability.overview import NodeRow, Overview, OverviewView, QueueRow, Rights, WaitingRow, view
 from tests.page_server import ACCESS, PageServer, page_server
 
 HOSTILE = "</script><img src=x onerror=alert(1)>\n\ndata: {}\r\u2028"
@@ -213,7 +213,7 @@ def test_a_page_is_sent_everything_and_then_what_changes() -> None:
 def test_pages_that_show_the_same_share_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
 
-    def counted(overview: Overview, namespace: str, rights: Rights) -> View:
+    def counted(overview: Overview, namespace: str, rights: Rights) -> OverviewView:
         seen.append(namespace)
         return view(overview, namespace, rights)
 

@@ -14,7 +14,7 @@ from aiohttp import web
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from scheduler.api.explained_kinds import EXPLAINED
-from scheduler.cluster.kube.scheduler.visibility.answers import Answer
+from scheduler.cluster.kube.scheduler.visibility.answers import WorkerAnswer
 from scheduler.cluster.kube.scheduler.visibility.front_proxy import FrontProxy, FrontProxyError, read_front_proxy
 from scheduler.cluster.kube.scheduler.visibility.limits import QuestionRates, RateLimit
 from scheduler.cluster.kube.scheduler.visibility.server import IN_FLIGHT_OF_NAMESPACE, PREFIX, VisibilityServer
@@ -48,18 +48,18 @@ class World:
         self.hold = asyncio.Event()
         """Answers wait for it."""
         self.hold.set()
-        self.answer = Answer(200, body=msgspec.Raw(b'{"a": 1}'))
+        self.answer = WorkerAnswer(200, body=msgspec.Raw(b'{"a": 1}'))
 
-    async def explain(self, kind: str, namespace: str, name: str) -> Answer:
+    async def explain(self, kind: str, namespace: str, name: str) -> WorkerAnswer:
         if self.busy:
             raise BusyError("16 questions wait", 50)
         self.asked.append((kind, namespace, name))
         await self.hold.wait()
         return self.answer
 
-    async def queues(self, namespace: str, nothing: bytes) -> Answer:
+    async def queues(self, namespace: str, nothing: bytes) -> WorkerAnswer:
         self.asked.append((namespace,))
-        return Answer(200, body=msgspec.Raw(nothing))
+        return WorkerAnswer(200, body=msgspec.Raw(nothing))
 
     async def get(self, path: str, token: str = "alice", **headers: str) -> tuple[int, Any]:
         if token:
@@ -83,10 +83,10 @@ async def world(rates: QuestionRates | None = None, reviews: RateLimit | None = 
         made: list[World] = []
 
         class Late:
-            async def explain(self, kind: str, namespace: str, name: str) -> Answer:
+            async def explain(self, kind: str, namespace: str, name: str) -> WorkerAnswer:
                 return await made[0].explain(kind, namespace, name)
 
-            async def queues(self, namespace: str, nothing: bytes) -> Answer:
+            async def queues(self, namespace: str, nothing: bytes) -> WorkerAnswer:
                 return await made[0].queues(namespace, nothing)
 
         server = VisibilityServer(
@@ -317,7 +317,7 @@ def test_without_an_answer_of_the_api_server_nothing_is_answered() -> None:
 def test_errors_of_an_answer_keep_their_status_and_message() -> None:
     async def scenario() -> None:
         async with world() as w:
-            w.answer = Answer(404, "there is no job train in namespace research")
+            w.answer = WorkerAnswer(404, "there is no job train in namespace research")
             status, answer = await w.get(EXPLAIN)
             assert (status, answer["reason"], answer["message"]) == (404, "NotFound", w.answer.message)
 
