@@ -19,7 +19,7 @@ from scheduler.actions.eviction.policy import (
     Enough,
     EvictionPolicy,
     NodeComparison,
-    NodeOrder,
+    VictimNodeOrder,
 )
 from scheduler.actions.eviction.solver import serve_starving_jobs
 from scheduler.api.job import Job
@@ -101,7 +101,7 @@ PREEMPT: Final = EvictionPolicy(
     best_effort_apart=True,
     approval=PREEMPTABLE,
     across_queues=False,
-    order=NodeOrder(by_score=True),
+    order=VictimNodeOrder(by_score=True),
     enough=Enough.JOB,
 )
 """Starving jobs evict tasks of other jobs in their queue."""
@@ -115,7 +115,7 @@ RECLAIM: Final = EvictionPolicy(
     from_queues=other_queues,
     approval=RECLAIMABLE,
     across_queues=True,
-    order=NodeOrder(by_score=False),
+    order=VictimNodeOrder(by_score=False),
     enough=Enough.JOB,
     asked_of_jobs=(RECLAIMABLE, JOB_STARVING, PREEMPTIVE),
 )
@@ -166,7 +166,7 @@ class Preempt:
             arguments.integer("maxCandidateNodesAbsolute", 100),
         )
         compares = arguments.boolean("enableTopologyAwarePreemption", False)
-        order = NodeOrder(by_score=True, comparison=comparison if compares else None)
+        order = VictimNodeOrder(by_score=True, comparison=comparison if compares else None)
         self._policies = [structs.replace(policy, order=order) for policy in (PREEMPT, PREEMPT_WITHIN_JOB)]
 
     def execute(self, session: Session) -> None:

@@ -47,7 +47,7 @@ class AscendJobSpec(Wire):
     success_policy: str = ""
 
 
-class JobCondition(Wire):
+class AscendJobCondition(Wire):
     type: str = ""
     status: str = ""
     reason: str = ""
@@ -57,7 +57,7 @@ class JobCondition(Wire):
 
 
 class AscendJobStatus(Wire):
-    conditions: list[JobCondition] | None = None
+    conditions: list[AscendJobCondition] | None = None
     replica_statuses: dict[str, dict[str, Any]] | None = None
     start_time: str | None = None
     completion_time: str | None = None

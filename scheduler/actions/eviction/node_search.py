@@ -8,7 +8,7 @@ import numpy as np
 
 from scheduler.actions.eviction.feasibility import EvictionFeasibility, Shortfall, Shortfalls
 from scheduler.actions.eviction.node_eviction import NodeEviction, TaskNeed
-from scheduler.actions.eviction.policy import EvictionRules, NodeOrder, Preemptor
+from scheduler.actions.eviction.policy import EvictionRules, Preemptor, VictimNodeOrder
 from scheduler.actions.order import in_eviction_order
 from scheduler.api.job import Job
 from scheduler.api.node import Mask
@@ -27,7 +27,7 @@ MORE_ORDERS: Final = 64
 class NodeSearch:
     """Finds room for single tasks, and remembers the nodes where there is none."""
 
-    def __init__(self, rules: EvictionRules, order: NodeOrder) -> None:
+    def __init__(self, rules: EvictionRules, order: VictimNodeOrder) -> None:
         self.rules = rules
         self.order = order
         self.feasibility = EvictionFeasibility(rules.session, rules.policy.approval)

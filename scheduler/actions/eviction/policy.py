@@ -48,7 +48,7 @@ class NodeComparison(msgspec.Struct, frozen=True):
         return max(min(max(nodes * self.percentage // 100, self.minimum), self.maximum), 1)
 
 
-class NodeOrder(msgspec.Struct, frozen=True):
+class VictimNodeOrder(msgspec.Struct, frozen=True):
     """The search for room for one task goes through the nodes, and on each through its victims in eviction order."""
 
     by_score: bool
@@ -86,7 +86,7 @@ class EvictionPolicy(msgspec.Struct, frozen=True, kw_only=True):
     across_queues: bool
     """Who must not, either: whether victims belong to other queues, which keep what they deserve
     (``DeservedGuard``)."""
-    order: NodeOrder | BundleOrder
+    order: VictimNodeOrder | BundleOrder
     """In what order nodes, domains and victims are tried."""
     enough: Enough
     """How much is enough."""

@@ -13,7 +13,7 @@ from scheduler.api.acjob import (
     SUCCEEDED,
     SUSPENDED,
     AscendJob,
-    JobCondition,
+    AscendJobCondition,
 )
 from scheduler.api.acjob_roles import CONTAINER, JobRoles
 from scheduler.api.objects import ENDED_PHASES, Pod
@@ -142,12 +142,14 @@ def _replaced(old: Mapping[str, Any] | None, new: Json) -> Json:
     return {**{word: None for word in old or {} if word not in new}, **new}
 
 
-def _with_condition(conditions: list[JobCondition], change: ConditionChange, time: str) -> list[JobCondition]:
+def _with_condition(
+    conditions: list[AscendJobCondition], change: ConditionChange, time: str
+) -> list[AscendJobCondition]:
     """The conditions with one that became True. Others that exclude it are removed, but for Running, which a finished
     job keeps as False."""
     old = next((each for each in conditions if each.type == change.type), None)
     is_true = old is not None and old.status == "True"
-    new = JobCondition(
+    new = AscendJobCondition(
         type=change.type,
         status="True",
         reason=change.reason,
@@ -163,7 +165,7 @@ def _with_condition(conditions: list[JobCondition], change: ConditionChange, tim
     return [*(each for each in others if each is not None), new]
 
 
-def _other(condition: JobCondition, change: ConditionChange, time: str) -> JobCondition | None:
+def _other(condition: AscendJobCondition, change: ConditionChange, time: str) -> AscendJobCondition | None:
     """What becomes of a condition when one that is exclusive becomes True; None: it is removed."""
     if condition.type not in _EXCLUSIVE:
         return condition
