@@ -10,6 +10,7 @@ from unittest.mock import patch
 
 import msgspec
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -353,12 +354,20 @@ class Namer:
         session.add_victim_tasks(lambda tasks: [task for task in tasks if self._random.random() < 0.7])
 
 
+@pytest.fixture(scope="module")
+def _namer() -> Iterator[None]:
+    """Registers the plugin for the tests of this module only: others list all that are registered."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(registry, "_plugins", {**registry._plugins, Namer.name: Namer})
+        yield
+
+
+@pytest.mark.usefixtures("_namer")
 @SETTINGS
 @given(SEEDS, st.sampled_from(list(QUOTAS)), st.booleans())
 def test_shuffle_spares_what_a_queue_deserves_while_another_can_give_on_the_node(
     seed: int, quota: str, first: bool
 ) -> None:
-    registry.register_plugin(Namer)
     cluster = full_cluster(seed, whole=False, waiting=0)
     more = f", {{name: {Namer.name}, arguments: {{seed: {seed}}}}}"
     settings = conf(QUOTAS[quota], "shuffle", first=first, more=more)

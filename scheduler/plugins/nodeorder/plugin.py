@@ -7,7 +7,7 @@ are here, those that depend on other Pods in ``pod_scores``.
 from collections.abc import Iterable, Iterator
 from itertools import compress
 from operator import is_not
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import numpy as np
 
@@ -29,6 +29,8 @@ MEBIBYTE = 1024 * 1024
 SMALL_IMAGE = 23 * MEBIBYTE
 LARGE_IMAGE = 1000 * MEBIBYTE
 """Total sizes up to SMALL_IMAGE score 0, and from LARGE_IMAGE per container 100."""
+MAX_COLUMNS: Final = 1024
+"""Sets of images whose sizes on the nodes are kept: a user can write any number of sets."""
 
 
 @register_plugin
@@ -160,14 +162,19 @@ class ImageIndex:
         self._nodes: dict[str, Node] = {}
         self._sizes: dict[str, dict[str, int]] = {}
         """Image -> node name -> bytes."""
-        self._columns: dict[tuple[str, ...], Column | None] = {}
+        self._columns: dict[tuple[str, ...], Column] = {}
 
     def column(self, images: tuple[str, ...]) -> Column | None:
         """Returns the bytes of the images on each node, each image multiplied by the fraction of nodes that have it.
         Shape (nodes,); None if no node has any of the images. Callers must not change the column."""
-        if images not in self._columns:
-            self._columns[images] = self._sum(self._facts, images)
-        return self._columns[images]
+        column = self._columns.get(images)
+        if column is None:
+            column = self._sum(self._facts, images)
+            if column is not None:
+                if len(self._columns) >= MAX_COLUMNS:
+                    del self._columns[next(iter(self._columns))]
+                self._columns[images] = column
+        return column
 
     def follow(self, facts: NodeFacts) -> "ImageIndex":
         """Reads the nodes that have changed, and returns the index itself."""

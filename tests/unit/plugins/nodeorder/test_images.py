@@ -1,4 +1,4 @@
-"""The index of images is updated from session to session."""
+"""The index of images is updated from session to session, and keeps a limited number of columns."""
 
 import numpy as np
 from hypothesis import given, settings
@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from scheduler.api.node import NodeFacts
 from scheduler.api.objects import ContainerImage, Node, NodeStatus, ObjectMeta
-from scheduler.plugins.nodeorder.plugin import ImageIndex
+from scheduler.plugins.nodeorder.plugin import MAX_COLUMNS, ImageIndex
 from tests.examples import examples
 
 IMAGES = ["a:1", "b:1"]
@@ -31,3 +31,14 @@ def test_an_updated_index_equals_a_new_index(states: list[dict[str, dict[str, in
             old, new = followed.column((image,)), ImageIndex().follow(facts).column((image,))
             assert (old is None) == (new is None)
             assert old is None or new is None or np.array_equal(old, new)
+
+
+def test_sets_of_images_that_no_node_has_and_more_than_the_limit_are_not_kept() -> None:
+    there = NodeStatus(images=[ContainerImage(names=["a:1"], size_bytes=7)])
+    index = ImageIndex().follow(NodeFacts([Node(metadata=ObjectMeta(name="n"), status=there)]))
+
+    assert index.column(("no:1",)) is None and not index._columns
+    columns = [index.column(("a:1", f"other:{i}")) for i in range(MAX_COLUMNS + 5)]
+
+    assert all(column is not None and column.tolist() == [7.0] for column in columns)
+    assert len(index._columns) == MAX_COLUMNS
