@@ -150,11 +150,16 @@ def owned_by_jobs(cluster: Cluster, namespace: str, paths: Sequence[str] = ()) -
 
 
 def wait_until_nothing_is_owned(cluster: Cluster, namespace: str) -> None:
-    """Waits until nothing that jobs created in a namespace is left. The error on a time-out names what is left, and the
-    programs of the control plane that have ended: without them, nothing is deleted."""
+    """Waits until nothing that jobs created in a namespace is left. The error on a time-out names what is left, the
+    states of Pods, and the programs of the control plane that have ended: without them, nothing is deleted."""
 
     def said() -> str:
-        return "\n".join([f"left: {owned_by_jobs(cluster, namespace)}", *cluster.plane.ended()])
+        pods = [
+            {"name": pod["metadata"]["name"], "status": pod["status"], "node": pod["spec"].get("nodeName")}
+            | {key: pod["metadata"].get(key) for key in ("creationTimestamp", "deletionTimestamp", "ownerReferences")}
+            for pod in cluster.listed(f"/api/v1/namespaces/{namespace}/pods")
+        ]
+        return "\n".join([f"left: {owned_by_jobs(cluster, namespace)}", *map(str, pods), *cluster.plane.ended()])
 
     wait(lambda: not owned_by_jobs(cluster, namespace), timeout=60, said=said)
 
