@@ -55,6 +55,7 @@ _CONFIG_MAPS: Final = (
     (RESCHEDULING_HISTORY, (RESCHEDULING_RECORDS,)),
 )
 """The beginnings of the names of ConfigMaps, and the keys of their data that are JSON."""
+_TOO_DEEP: Final = "not JSON: nested too deeply"
 
 
 def json_problem(text: str) -> str:
@@ -62,7 +63,9 @@ def json_problem(text: str) -> str:
     "" if it is."""
     try:
         msgspec.json.decode(text, type=msgspec.Raw)  # much faster, but with fewer positions
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+    except RecursionError:
+        return _TOO_DEEP
+    except (msgspec.DecodeError, UnicodeError):
         return _found_by_python(text)
     return ""
 
@@ -75,7 +78,7 @@ def _found_by_python(text: str) -> str:
         cut = "; the text ends there" if not text[error.pos :].strip() else ""
         return f"not JSON: {problem}{cut}"
     except RecursionError:
-        return "not JSON: nested too deeply"
+        return _TOO_DEEP
     except ValueError as error:
         return f"not JSON: {error}"
     return "not JSON"  # such as NaN, which Python accepts
