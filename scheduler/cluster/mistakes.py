@@ -7,7 +7,7 @@ kind come from ``known_fields.json``, which ``make crds`` makes (``controlplane/
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -198,33 +198,8 @@ def field_problems(kind: Kind, raw: dict[str, Any]) -> Iterator[FieldProblem]:
     """The problems of the fields of an object. Values of a wrong type are left to its decoder."""
     known = _known_fields()
     type_ = known.kinds.get(f"{kind.api_version} {kind.name}", ANY)
-    if type_ != ANY and not _fits(raw, type_, known.types):
+    if type_ != ANY:
         yield from _field_problems(raw, type_, "", known.types)
-
-
-def _fits(value: object, type_: int, types: list[dict[str, int]]) -> bool:
-    """Whether a value has no problem, as almost all have none. Finding the problems takes several times as long."""
-    if type_ == QUANTITY:
-        return _is_quantity(value) if isinstance(value, str) else not any(_field_problems(value, type_, "", types))
-    if isinstance(value, list):
-        return all(_fits(item, type_, types) for item in value)
-    if isinstance(value, dict):
-        fields = types[type_]
-        every = fields.get(EVERY_KEY)
-        for name, part in value.items():
-            inner = fields.get(name) if every is None else every
-            if inner is None or (inner != ANY and not _fits(part, inner, types)):
-                return False
-    return True
-
-
-@lru_cache(maxsize=4096)
-def _is_quantity(text: str) -> bool:
-    try:
-        parse_quantity(text)
-    except QuantityError:
-        return False
-    return True
 
 
 def _field_problems(value: object, type_: int, path: str, types: list[dict[str, int]]) -> Iterator[FieldProblem]:
