@@ -20,7 +20,7 @@ OTHER: Final = "\0"
 MAX_LISTED: Final = 16
 """Namespaces that a term lists, beyond which it counts for all."""
 _Values = set[str] | None
-"""Values that are told apart; None: all."""
+"""The values that selectors distinguish; None: all."""
 _NO_VALUES: Final[dict[str, _Values]] = {}
 Kept = tuple[tuple[str, str], ...]
 

@@ -44,7 +44,7 @@ def report_lines(report: SimulationReport, warnings: Iterable[str] = ()) -> Iter
 
 
 def _of(kind: Kind, objects: Sequence[Raw]) -> list[Raw]:
-    """The objects of a kind; another group may have a kind of the same name."""
+    """The objects of a kind; another group may have a kind with that name."""
     return [each for each in objects if each["kind"] == kind.name and find_kind(each["apiVersion"], kind.name) is kind]
 
 

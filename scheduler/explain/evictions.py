@@ -94,7 +94,7 @@ def _victims(
     which: str,
     losing: ReclaimContext | None = None,
 ) -> str:
-    """``losing``: what other queues keep; None: the victims are of the same queue."""
+    """``losing``: what other queues keep; None: the victims are in the queue of the preemptor."""
     all_candidates = session.eviction_candidates
     candidates = np.flatnonzero(scope).tolist()
     if not candidates:

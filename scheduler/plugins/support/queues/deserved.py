@@ -19,7 +19,7 @@ from scheduler.framework.eviction_candidates import EvictionCandidates
 from scheduler.framework.extension import Protection, ReclaimContext
 
 _MOST_BITS: Final = 16
-"""Most resources in which nodes are told apart."""
+"""The largest number of resources by which nodes are distinguished."""
 _NO_LIMIT: Final = 0
 """The column of ``_excess`` that stands for an ancestor that does not exist or does not matter."""
 
