@@ -26,10 +26,10 @@ from scheduler.cache import ClusterCache
 from scheduler.cli.process import COLLECTION
 from scheduler.framework.configuration_file import DEFAULT_CONFIGURATION, parse_configuration
 from scheduler.framework.cycle import run_cycle
-from scheduler.plugins.ascend.chiplist import parse_chips
 from scheduler.plugins.ascend.families import FAMILIES
 from scheduler.plugins.ascend.family import ChipFamily
-from scheduler.plugins.ascend.resources import ChipResource
+from scheduler.plugins.ascend.masks import parse_chips
+from scheduler.plugins.ascend.npu_requests import ChipResource
 
 POOL = "pool"
 """Label of the nodes of a family, which its jobs select."""

@@ -9,7 +9,7 @@ from prometheus_client.registry import Collector
 
 from scheduler.api.device_states import Availability
 from scheduler.framework.figures import DeviceCounts, Figures
-from scheduler.plugins.deviceshare.usage import DeviceUsage
+from scheduler.plugins.deviceshare.ledger import DeviceUsage
 
 NODES: Final = 1000
 """Maximum of nodes with series of their own, per resource. Nodes with unusable chips come first, then names decide."""

@@ -15,8 +15,7 @@ from scheduler.framework.remedies.adjustments import Adjustment, ChangeKind, Pla
 from scheduler.framework.remedies.evidence import Evidence
 from scheduler.framework.remedies.registry import remedies
 from scheduler.framework.session import Session
-from scheduler.plugins.support.queues.accounting import queue_amounts, reservation
-from scheduler.plugins.support.queues.refusals import not_admitted
+from scheduler.plugins.support.queue_accounting import not_admitted, queue_amounts, reservation
 
 DEFAULT_FACTOR = 1.2
 _HUNDREDTHS: Final = 100

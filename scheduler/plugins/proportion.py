@@ -35,9 +35,17 @@ from scheduler.framework.extension import (
 from scheduler.framework.figures import Figures
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
-from scheduler.plugins.support.queues.accounting import flat_limits, queue_amounts, reservation
-from scheduler.plugins.support.queues.deserved import DeservedShares, take
-from scheduler.plugins.support.queues.refusals import QUOTA_INSUFFICIENT, not_admitted, not_open, of_queue, overused
+from scheduler.plugins.support.deserved import DeservedShares, take
+from scheduler.plugins.support.queue_accounting import (
+    QUOTA_INSUFFICIENT,
+    flat_limits,
+    not_admitted,
+    not_open,
+    of_queue,
+    overused,
+    queue_amounts,
+    reservation,
+)
 
 
 @dataclass(slots=True)

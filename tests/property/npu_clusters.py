@@ -23,10 +23,9 @@ from scheduler.api.names import (
 )
 from scheduler.cache import ClusterCache
 from scheduler.framework.extension import NODE_DEVICES
-from scheduler.plugins.ascend.chiplist import format_chips, parse_chips
 from scheduler.plugins.ascend.family import DISTRIBUTED, ChipFamily, ChipRequest
-from scheduler.plugins.ascend.masks import first, ids_of, mask_of
-from scheduler.plugins.ascend.resources import ChipResource
+from scheduler.plugins.ascend.masks import first, format_chips, ids_of, mask_of, parse_chips
+from scheduler.plugins.ascend.npu_requests import ChipResource
 from scheduler.plugins.ascend.super_pod_plans import ID
 from tests.builders import NAME, Raw, World, configuration, group, manifests, node, pod
 from tests.contradictions import contradictions

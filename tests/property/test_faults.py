@@ -15,7 +15,7 @@ import pytest
 from scheduler.api.kinds import CONFIG_MAP, POD, POD_GROUP
 from scheduler.api.names import ASCEND_910
 from scheduler.framework.cycle import Outcome
-from scheduler.plugins.ascend.chiplist import parse_chips
+from scheduler.plugins.ascend.masks import parse_chips
 from tests.unit.plugins.ascend.rescheduling.faulty import Cluster, vcjob
 
 FAULTS = int(os.environ.get("FAULTS", "60"))

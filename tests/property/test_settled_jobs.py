@@ -22,7 +22,7 @@ from scheduler.framework.job_values import job_values
 from scheduler.framework.session import Session
 from scheduler.framework.status import close_session
 from scheduler.observability.session_figures import SessionFigures
-from scheduler.plugins.support.queues.accounting import amounts_of_jobs, queue_amounts
+from scheduler.plugins.support.queue_accounting import amounts_of_jobs, queue_amounts
 from scheduler.record.decisions import recorded_decisions
 from scheduler.record.frames import RecordedDecisions
 from tests.builders import NAME, Raw, configuration, feed, group, node, pod, queue

@@ -15,9 +15,9 @@ from scheduler.api.names import (
 from scheduler.api.objects import Node
 from scheduler.api.reasons import Malformed
 from scheduler.api.task import Task
-from scheduler.plugins.ascend.chiplist import format_chips
 from scheduler.plugins.ascend.ledger import ChipLedger
-from scheduler.plugins.ascend.resources import ChipResource
+from scheduler.plugins.ascend.masks import format_chips
+from scheduler.plugins.ascend.npu_requests import ChipResource
 from scheduler.plugins.support.device_info import DeviceInfoError, base_devices
 from scheduler.plugins.support.predicate_times import NodeTimes
 

@@ -19,10 +19,10 @@ from scheduler.api.names import (
 from scheduler.api.task import Task
 from scheduler.framework.session import Session
 from scheduler.plugins.ascend.annotations import ChipAnnotations
-from scheduler.plugins.ascend.chiplist import format_chips
 from scheduler.plugins.ascend.demand import ChipDemand
+from scheduler.plugins.ascend.masks import format_chips
 from scheduler.plugins.ascend.npu_ledgers import NpuLedgers
-from scheduler.plugins.ascend.sharing.quota import ShareUse, annotations_of, copied
+from scheduler.plugins.ascend.shares import ShareUse, annotations_of, copied
 from scheduler.plugins.ascend.super_pod_plans import ID, SuperPodPlans
 from scheduler.plugins.support.predicate_times import NodeTimes
 

@@ -1,26 +1,27 @@
-"""The state of each chip, for tools that show it, and the number of chips in each state, for metrics."""
+"""The state of each chip for tools that show it, the number of chips in each state for metrics, and the chips that fail
+under running Pods, whether or not their jobs restart after faults."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from scheduler.api.device_states import Availability, Device, DeviceState
-from scheduler.api.names import ACCELERATOR_TYPE
+from scheduler.api.device_states import IS_UNHEALTHY, Availability, Device, DeviceFault, DeviceState
+from scheduler.api.names import ACCELERATOR_TYPE, NPU_CORE
 from scheduler.api.node import Nodes
 from scheduler.api.objects import Node
-from scheduler.api.task import Task
+from scheduler.api.task import FINISHED_STATUSES, Task, TaskStatus
 from scheduler.framework.figures import DeviceCounts
 from scheduler.framework.session import Session
 from scheduler.plugins.ascend.families.chip_310p_duo import CARD_TYPE
 from scheduler.plugins.ascend.family import DUO, STRATEGY, ChipFamily
 from scheduler.plugins.ascend.inventory import NodeChips, whole_chips
 from scheduler.plugins.ascend.ledger import ChipLedger
-from scheduler.plugins.ascend.masks import NONE, ids_of, mask_of
+from scheduler.plugins.ascend.masks import NONE, WIDTH, ids_of, mask_of
 from scheduler.plugins.ascend.node_health import HEALTHY, REASONS, HealthColumns, SessionHealth
 from scheduler.plugins.ascend.npu_ledgers import NpuLedgers
+from scheduler.plugins.ascend.npu_requests import ChipResource
 from scheduler.plugins.ascend.resolve import resolve
-from scheduler.plugins.ascend.resources import ChipResource
 from scheduler.plugins.ascend.vnpu.devices import parse_devices
 from scheduler.plugins.ascend.vnpu.inventory import NodeParts
 from scheduler.plugins.ascend.vnpu.selection import PartUse
@@ -176,3 +177,37 @@ def chip_counts(ledger: ChipLedger, nodes: Nodes, position: int, health: HealthC
     rows = np.flatnonzero(counts.any(axis=1))
     names = nodes.names
     return DeviceCounts(ledger.resource.name, [names[row] for row in rows.tolist()], counts[rows], bits[rows])
+
+
+def chip_faults(session: Session, ledgers: NpuLedgers) -> Iterator[DeviceFault]:
+    """Yields the chips that do not work, for each Pod on their nodes that uses them. Only nodes with a fault are looked
+    at one by one."""
+    snapshot = session.snapshot
+    for resource, ledger in ledgers.whole.items():
+        exhausted = ledgers.exhausted(resource, with_virtual=True)
+        chips = {**ledgers.chips[resource], **exhausted} if exhausted else ledgers.chips[resource]
+        unhealthy = {
+            row: mask
+            for row in sorted({*np.flatnonzero(ledger.faulty).tolist(), *exhausted} & chips.keys())
+            if (mask := chips[row].unusable & ~chips[row].recovering & chips[row].present)
+        }
+        shares = shares_of(resource, ledgers, ()) if unhealthy else {}
+        for row, mask in unhealthy.items():
+            name, held, shared = snapshot.nodes.names[row], chips[row].held, shares.get(row, {})
+            for task in snapshot.chips.get(name, ()):
+                if task.status is TaskStatus.RELEASING or task.status in FINISHED_STATUSES:
+                    continue
+                used = held.get(task.uid, NONE) | shared.get(task.uid, NONE) | core_chips(task)
+                for chip in ids_of(used & mask):
+                    yield DeviceFault(name, f"{resource.prefix}{chip}", task, IS_UNHEALTHY)
+
+
+def core_chips(task: Task) -> int:
+    """Returns the mask of the chips of which a Pod uses AI cores (``0-vir02``; ``0,1`` for whole chips)."""
+    mask = NONE
+    text = task.annotations.get(NPU_CORE, "") if task.record is None else task.record.chips.get(NPU_CORE, "")
+    for part in text.split(",") if text else ():
+        number = part.partition("-")[0]
+        if number.isascii() and number.isdecimal() and len(number) < 3 and int(number) < WIDTH:
+            mask |= 1 << int(number)
+    return mask

@@ -9,8 +9,8 @@ import numpy as np
 from scheduler.api.node import Column, Mask, Rows
 from scheduler.framework.columns import Counts, Scope
 from scheduler.plugins.ascend.demand import ChipUse
+from scheduler.plugins.ascend.family import UNFIT, placements
 from scheduler.plugins.ascend.ledger import ChipLedger
-from scheduler.plugins.ascend.placements import UNFIT, placements
 
 _STEP: Final = 1e6
 """The score of one step in the order of a family. It exceeds the sum of other plugins' scores at usual weights (1 to

@@ -19,16 +19,22 @@ from scheduler.api.reasons import Malformed, Refusal
 from scheduler.api.resource import Dimensions, format_amount
 from scheduler.api.task import Task, TaskClass, TaskStatus
 from scheduler.plugins.ascend.family import ChipFamily, ChipRequest, JobRequest
-from scheduler.plugins.ascend.init_containers import unserved, without_whole_nodes
-from scheduler.plugins.ascend.npu_requests import NPUS, NpuRequests, active_tasks
+from scheduler.plugins.ascend.npu_requests import (
+    MILLI,
+    NPUS,
+    ChipResource,
+    NpuRequests,
+    active_tasks,
+    units,
+    unserved,
+    without_whole_nodes,
+)
 from scheduler.plugins.ascend.rescheduling.policy import SubHealth, has_policy, policy_of
 from scheduler.plugins.ascend.resolve import JOB_LABELS, resolve
-from scheduler.plugins.ascend.resources import MILLI, ChipResource, units
-from scheduler.plugins.ascend.sharing.quota import RESOURCES as SHARED_RESOURCES
-from scheduler.plugins.ascend.sharing.quota import SHARING, ShareUse, labels_of, quota_of
-from scheduler.plugins.ascend.vnpu.models import ChipModel
-from scheduler.plugins.ascend.vnpu.requests import REASON_REQUEST, request_of, resource_of
-from scheduler.plugins.ascend.vnpu.requests import check as check_request
+from scheduler.plugins.ascend.shares import RESOURCES as SHARED_RESOURCES
+from scheduler.plugins.ascend.shares import SHARING, ShareUse, labels_of, quota_of
+from scheduler.plugins.ascend.vnpu.models import REASON_REQUEST, ChipModel, request_of, resource_of
+from scheduler.plugins.ascend.vnpu.models import check as check_request
 
 _SCHEDULER: Final = "scheduler"
 """The task of a framework's scheduler, which requests no chips."""

@@ -21,10 +21,9 @@ from scheduler.api.names import (
 from scheduler.api.objects import ConfigMap, Node
 from scheduler.api.reasons import Malformed
 from scheduler.api.task import Task
-from scheduler.plugins.ascend.chiplist import ChipListError, parse_chips
 from scheduler.plugins.ascend.cluster_reports import ClusterReports, NodeReport
-from scheduler.plugins.ascend.masks import ALL, NONE
-from scheduler.plugins.ascend.resources import ChipResource
+from scheduler.plugins.ascend.masks import ALL, NONE, ChipListError, parse_chips
+from scheduler.plugins.ascend.npu_requests import ChipResource
 from scheduler.plugins.support.device_info import DeviceInfoError, device_info, sub_healthy_chips
 
 _EMPTY: Final = "counts as an empty list"

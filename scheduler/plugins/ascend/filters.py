@@ -14,16 +14,15 @@ from scheduler.plugins.ascend.columns import ChipFilter
 from scheduler.plugins.ascend.demand import ChipDemand, ChipUse, CoreUse
 from scheduler.plugins.ascend.family import ChipFamily
 from scheduler.plugins.ascend.family_choices import selector_of
-from scheduler.plugins.ascend.init_containers import requests_of_init_containers
 from scheduler.plugins.ascend.node_health import REASONS, HealthColumns, SessionHealth
 from scheduler.plugins.ascend.npu_ledgers import NpuLedgers
-from scheduler.plugins.ascend.resources import ChipResource
-from scheduler.plugins.ascend.sharing.columns import share_filters
-from scheduler.plugins.ascend.sharing.quota import SHARED_NODE, ShareUse
+from scheduler.plugins.ascend.npu_requests import ChipResource, requests_of_init_containers
+from scheduler.plugins.ascend.share_ledger import share_filters
+from scheduler.plugins.ascend.shares import SHARED_NODE, ShareUse
 from scheduler.plugins.ascend.super_pod_plans import SuperPodPlans
 from scheduler.plugins.ascend.vnpu.columns import part_filters
-from scheduler.plugins.ascend.vnpu.requests import request_of
-from scheduler.plugins.ascend.vnpu.static import VirtualDeviceFilter
+from scheduler.plugins.ascend.vnpu.devices import VirtualDeviceFilter
+from scheduler.plugins.ascend.vnpu.models import request_of
 
 _SUB_HEALTHY: Final = "node(s) were sub-healthy, which the job's subHealthyStrategy excludes"
 NOT_CHOSEN: Final = "node(s) were not chosen for the job in its super pods"

@@ -11,10 +11,9 @@ from typing import NamedTuple
 from scheduler.api.names import ASCEND_REAL, EVENT_DEVICES_DISAGREE
 from scheduler.api.reasons import Malformed
 from scheduler.api.task import MAX_EARLIER, Task
-from scheduler.plugins.ascend.chiplist import ChipListError, format_chips, parse_chips, parse_mounted
-from scheduler.plugins.ascend.masks import ALL, NONE, ids_of
-from scheduler.plugins.ascend.resources import ChipRequests, ChipResource
-from scheduler.plugins.ascend.sharing.quota import share_of
+from scheduler.plugins.ascend.masks import ALL, NONE, ChipListError, format_chips, ids_of, parse_chips, parse_mounted
+from scheduler.plugins.ascend.npu_requests import ChipRequests, ChipResource
+from scheduler.plugins.ascend.shares import share_of
 
 
 class ChipHolding(NamedTuple):

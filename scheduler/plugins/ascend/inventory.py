@@ -24,13 +24,12 @@ from scheduler.api.objects import Node
 from scheduler.api.reasons import Malformed
 from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import Task, TaskStatus
-from scheduler.plugins.ascend.chiplist import ChipListError, format_chips, parse_chips
 from scheduler.plugins.ascend.cluster_reports import ClusterReports
 from scheduler.plugins.ascend.device_lists import Lists, NodeSources, device_reports, reported_lists
 from scheduler.plugins.ascend.holdings import ChipHolding, disagreement, holding
-from scheduler.plugins.ascend.masks import ALL, NONE, highest, ids_of, lowest
-from scheduler.plugins.ascend.resources import MILLI, ChipRequests, ChipResource
-from scheduler.plugins.ascend.sharing.quota import FULL, Quota, is_shared, share_of
+from scheduler.plugins.ascend.masks import ALL, NONE, ChipListError, format_chips, highest, ids_of, lowest, parse_chips
+from scheduler.plugins.ascend.npu_requests import MILLI, ChipRequests, ChipResource
+from scheduler.plugins.ascend.shares import FULL, Quota, is_shared, share_of
 from scheduler.plugins.support.device_info import DeviceInfoError, base_devices
 
 _NOTHING: Final[Mapping[str, int]] = {}

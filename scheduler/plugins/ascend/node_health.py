@@ -27,7 +27,7 @@ from scheduler.framework.node_values import NodeReading, ObjectsByNode, node_val
 from scheduler.framework.session import Session
 from scheduler.plugins.ascend.cluster_reports import NAMESPACE, ClusterReports, NodeReport
 from scheduler.plugins.ascend.ledger import ChipLedger
-from scheduler.plugins.ascend.resources import ChipResource
+from scheduler.plugins.ascend.npu_requests import ChipResource
 from scheduler.plugins.support.device_info import DeviceInfoError, json_object
 
 SWITCH_INFO_PREFIX: Final = "mindx-dl-switchinfo-"

@@ -11,17 +11,16 @@ from typing import Any
 from scheduler.api.names import NPU_CORE
 from scheduler.framework.ledger import Ledger
 from scheduler.framework.session import Session
-from scheduler.plugins.ascend.chip_columns import read_columns
 from scheduler.plugins.ascend.cluster_reports import ClusterReports
 from scheduler.plugins.ascend.demand import ChipDemand
 from scheduler.plugins.ascend.inventory import ChipRules, NodeChips, read_exhausted, whole_chips
-from scheduler.plugins.ascend.ledger import ChipLedger
+from scheduler.plugins.ascend.ledger import ChipLedger, read_columns
+from scheduler.plugins.ascend.npu_requests import ChipRequests, ChipResource
 from scheduler.plugins.ascend.resolve import CHIP_RESOURCES
-from scheduler.plugins.ascend.resources import ChipRequests, ChipResource
-from scheduler.plugins.ascend.sharing.ledger import ShareLedger
+from scheduler.plugins.ascend.share_ledger import ShareLedger
+from scheduler.plugins.ascend.vnpu.devices import VirtualDeviceLedger
+from scheduler.plugins.ascend.vnpu.inventory import PartColumns
 from scheduler.plugins.ascend.vnpu.ledger import PartLedger
-from scheduler.plugins.ascend.vnpu.part_columns import PartColumns
-from scheduler.plugins.ascend.vnpu.static import VirtualDeviceLedger
 
 
 class NpuLedgers:

@@ -2,19 +2,77 @@
 
 Finished and terminating Pods do not count, because their replacements do. Pods that request no chips (launchers,
 schedulers of a framework) are not of the plugin's concern.
+
+The device plugin serves no init containers, sidecars included: it finds the Pod to which a request of the kubelet
+belongs by what the Pod's containers request without init containers, and serves one request of a Pod. A container that
+requests all chips of its node gets them without this search, whatever kind of container it is.
 """
 
 import re
 from collections import Counter
-from collections.abc import Container
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
 from scheduler.api.job import Job
-from scheduler.api.names import BACKUP_SOURCE_POD, NPU_CORE
+from scheduler.api.names import BACKUP_SOURCE_POD, HUAWEI_PREFIX, NPU_CORE
+from scheduler.api.objects import Container, PodSpec
+from scheduler.api.quantity import parse_quantity
 from scheduler.api.resource import Dimensions, Vector
 from scheduler.api.task import ALLOCATED_STATUSES, Task, TaskClass, TaskStatus
-from scheduler.plugins.ascend.resources import MILLI, ChipResource, units
+from scheduler.framework.remedies.adjustments import join_names
+
+MILLI: Final = 1000
+"""Resource vectors count chips in thousandths."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChipResource:
+    """An extended resource that counts whole chips."""
+
+    name: str
+    prefix: str = field(init=False, compare=False, repr=False)
+    """The part of a chip's name before its number."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "prefix", f"{self.name.removeprefix(HUAWEI_PREFIX)}-")
+
+
+class ChipRequests:
+    """The chips of one resource that each class of tasks requests."""
+
+    def __init__(self, resource: ChipResource, dimensions: Dimensions) -> None:
+        names = dimensions.names
+        self._known: dict[int, tuple[int, int]] = {}
+        """Class id -> (whole chips, maximum of chips used)."""
+        self._whole = dimensions.find(resource.name)
+        self._parts = [d for d, name in enumerate(names) if name.startswith(f"{resource.name}-") or name == NPU_CORE]
+
+    def whole(self, cls: TaskClass) -> int:
+        """Returns the number of whole chips; a fraction is rounded up."""
+        return self._of(cls)[0]
+
+    def maximum(self, cls: TaskClass) -> int:
+        """Returns the maximum number of chips that a Pod uses: each virtual device or AI core may be on another
+        chip."""
+        return self._of(cls)[1]
+
+    def _of(self, cls: TaskClass) -> tuple[int, int]:
+        known = self._known.get(cls.id)
+        if known is None:
+            whole = units(cls, self._whole)
+            parts = sum(units(cls, position) for position in self._parts if position != self._whole)
+            known = self._known[cls.id] = whole, whole + parts
+        return known
+
+
+def units(cls: TaskClass, position: int | None) -> int:
+    """Returns the request of a class for one resource, rounded up to whole units."""
+    if position is None or position >= len(cls.request):
+        return 0
+    return int(-(-cls.request[position] // MILLI))
+
 
 NPUS: Final = re.compile(r"huawei\.com/(?:Ascend|npu).*")
 """Resources of NPUs; other resources of the vendor (network cards) are no concern of the plugin."""
@@ -28,7 +86,7 @@ _SUMMED: Final = _ENDING | ALLOCATED_STATUSES | {TaskStatus.PENDING, TaskStatus.
 class NpuRequests:
     """The requests in one session."""
 
-    def __init__(self, dimensions: Dimensions, owned_elsewhere: Container[str]) -> None:
+    def __init__(self, dimensions: Dimensions, owned_elsewhere: Collection[str]) -> None:
         """``owned_elsewhere``: resources about which another plugin decides."""
         self._names = dimensions.names
         npus = {
@@ -122,3 +180,41 @@ def active_tasks(job: Job) -> list[Task]:
     """Returns the tasks of a job that count. Backups do not: they are to take the places of others."""
     active = (task for status, tasks in job.by_status.items() if status not in _ENDING for task in tasks.values())
     return [task for task in active if BACKUP_SOURCE_POD not in task.fault_marks]
+
+
+def requests_of_init_containers(spec: PodSpec, resource: str) -> dict[str, int]:
+    """Returns name -> request of the init containers that request a resource, in whole units, rounded up."""
+    return {c.name: amount for c in spec.init_containers or () if (amount := _amount(c, resource))}
+
+
+def without_whole_nodes(spec: PodSpec, resource: str, chips: int) -> str:
+    """Returns why no node serves a Pod of which an init container requests chips, or "": not every container that
+    requests chips requests ``chips``, the most that the Pod has at once."""
+    asked = requests_of_init_containers(spec, resource)
+    others = {c.name: amount for c in spec.containers if (amount := _amount(c, resource))}
+    if not asked or {*asked.values(), *others.values()} == {chips}:
+        return ""
+    parts = [_listed("init container", asked), *([_listed("container", others)] if others else [])]
+    return (
+        f"asks for {resource}: {', '.join(parts)}; the device plugin serves init containers only if every container "
+        "that asks for chips asks for all chips of the node"
+    )
+
+
+def unserved(spec: PodSpec, resource: str) -> str:
+    """Returns why a device plugin that serves no init containers cannot serve a Pod, or ""."""
+    asked = requests_of_init_containers(spec, resource)
+    if not asked:
+        return ""
+    return f"asks for {resource}: {_listed('init container', asked)}; the device plugin serves no init containers"
+
+
+def _listed(kind: str, asked: Mapping[str, int]) -> str:
+    return join_names([f"{amount} in {kind} {name}" for name, amount in asked.items()])
+
+
+def _amount(container: Container, resource: str) -> int:
+    resources = container.resources
+    if resources is None:
+        return 0
+    return parse_quantity({**(resources.limits or {}), **(resources.requests or {})}.get(resource, 0))

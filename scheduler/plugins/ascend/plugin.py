@@ -31,8 +31,7 @@ from scheduler.framework.registry import register_plugin, register_prefix
 from scheduler.framework.session import Session
 from scheduler.plugins.ascend import cluster_reports
 from scheduler.plugins.ascend.bindings import Bindings
-from scheduler.plugins.ascend.chip_faults import chip_faults
-from scheduler.plugins.ascend.chip_states import chip_counts, node_devices
+from scheduler.plugins.ascend.chip_states import chip_counts, chip_faults, node_devices
 from scheduler.plugins.ascend.columns import ChipScore
 from scheduler.plugins.ascend.demand import ChipDemand, ChipUse, CoreUse
 from scheduler.plugins.ascend.family_choices import FamilyChoice, NodeKinds, advice, choices, node_kinds
@@ -40,21 +39,21 @@ from scheduler.plugins.ascend.filters import NOT_CHOSEN, NodeFilters
 from scheduler.plugins.ascend.gangs import Gangs
 from scheduler.plugins.ascend.node_health import SessionHealth
 from scheduler.plugins.ascend.npu_ledgers import NpuLedgers
+from scheduler.plugins.ascend.npu_requests import ChipResource
 from scheduler.plugins.ascend.previous_nodes import PreviousNodes
 from scheduler.plugins.ascend.ranks import malformed_ranks, ranks_of
 from scheduler.plugins.ascend.rescheduling import rescheduler
 from scheduler.plugins.ascend.rescheduling.job_config_maps import RESET_LABELS, dying_words
 from scheduler.plugins.ascend.rescheduling.rescheduler import Rescheduler
 from scheduler.plugins.ascend.rescheduling.state import Restart
-from scheduler.plugins.ascend.resources import ChipResource
 from scheduler.plugins.ascend.settings import ENTRY, settings_of
-from scheduler.plugins.ascend.sharing.columns import ShareScore
-from scheduler.plugins.ascend.sharing.quota import ShareUse
+from scheduler.plugins.ascend.share_ledger import ShareScore
+from scheduler.plugins.ascend.shares import ShareUse
 from scheduler.plugins.ascend.super_pod_plans import SuperPodPlans
 from scheduler.plugins.ascend.vnpu.columns import PartScore
 from scheduler.plugins.ascend.vnpu.exclusion import Exclusion
-from scheduler.plugins.ascend.vnpu.part_columns import read_columns
-from scheduler.plugins.ascend.vnpu.requests import request_of
+from scheduler.plugins.ascend.vnpu.inventory import read_columns
+from scheduler.plugins.ascend.vnpu.models import request_of
 
 REASON_VALIDATE: Final = "JobValidateFailed"
 REASON_ENQUEUE: Final = "JobEnqueueFailed"

@@ -37,8 +37,8 @@ from scheduler.plugins.ascend.columns import ChipFilter
 from scheduler.plugins.ascend.family import ChipFamily
 from scheduler.plugins.ascend.family_choices import ANNOTATION, LABEL, NODE_SELECTOR, Setting
 from scheduler.plugins.ascend.masks import first, groups_of, ids_of, lowest
+from scheduler.plugins.ascend.npu_requests import MILLI, ChipResource
 from scheduler.plugins.ascend.plugin import Ascend
-from scheduler.plugins.ascend.resources import MILLI, ChipResource
 
 _UNHEALTHY_LISTS: Final = (UNHEALTHY_SUFFIX, RECOVERING_SUFFIX, NETWORK_UNHEALTHY_SUFFIX)
 Chip = tuple[int, int]

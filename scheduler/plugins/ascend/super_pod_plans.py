@@ -23,8 +23,8 @@ from scheduler.framework.session import Session
 from scheduler.framework.statement import AllocationError
 from scheduler.plugins.ascend.demand import ChipUse
 from scheduler.plugins.ascend.ledger import ChipLedger
+from scheduler.plugins.ascend.npu_requests import ChipResource
 from scheduler.plugins.ascend.ranks import is_number
-from scheduler.plugins.ascend.resources import ChipResource
 from scheduler.plugins.ascend.settings import AscendSettings
 from scheduler.plugins.ascend.super_pods import BlockRequest, choose_blocks, numbers_of_parts
 

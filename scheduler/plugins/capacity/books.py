@@ -19,7 +19,7 @@ from scheduler.api.task import TaskClass
 from scheduler.framework.columns import UNBOUNDED
 from scheduler.framework.session import Session
 from scheduler.plugins.capacity.tree import QueueTree
-from scheduler.plugins.support.queues.accounting import flat_limits, queue_amounts
+from scheduler.plugins.support.queue_accounting import flat_limits, queue_amounts
 
 Positions = NDArray[np.bool_]
 

@@ -21,7 +21,7 @@ from scheduler.api.task import ALLOCATED_STATUSES, Task, TaskClass
 from scheduler.framework.columns import UNBOUNDED
 from scheduler.framework.extension import Vote
 from scheduler.framework.session import Session
-from scheduler.plugins.support.queues.refusals import QUEUE_OVERUSED, QUOTA_INSUFFICIENT
+from scheduler.plugins.support.queue_accounting import QUEUE_OVERUSED, QUOTA_INSUFFICIENT
 
 Path = Callable[[str], Sequence[str]]
 """Returns the names of a queue and its ancestors, nearest first."""

@@ -28,8 +28,14 @@ from scheduler.plugins.capacity.books import QueueBook, flat_books, tree_books
 from scheduler.plugins.capacity.devices import DeviceQuota
 from scheduler.plugins.capacity.reclaim import QueueReclaim
 from scheduler.plugins.capacity.tree import QueueTree, queue_tree
-from scheduler.plugins.support.queues.accounting import reservation
-from scheduler.plugins.support.queues.refusals import QUOTA_INSUFFICIENT, not_admitted, not_open, of_queue, overused
+from scheduler.plugins.support.queue_accounting import (
+    QUOTA_INSUFFICIENT,
+    not_admitted,
+    not_open,
+    of_queue,
+    overused,
+    reservation,
+)
 
 
 @register_plugin

@@ -18,7 +18,7 @@ from scheduler.api.task import Task
 from scheduler.framework.eviction_candidates import EvictionCandidates
 from scheduler.framework.extension import EvictionContext, ReclaimContext
 from scheduler.plugins.capacity.books import QueueBook
-from scheduler.plugins.support.queues.deserved import DeservedShares, take
+from scheduler.plugins.support.deserved import DeservedShares, take
 
 
 class QueueReclaim:

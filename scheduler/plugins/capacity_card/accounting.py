@@ -30,7 +30,7 @@ from scheduler.plugins.capacity_card.holdings import (
     charged_elsewhere,
     charged_queue,
 )
-from scheduler.plugins.support.queues.accounting import reserves
+from scheduler.plugins.support.queue_accounting import reserves
 
 Needs = dict[Names, float]
 """Alternative dimensions, the preferred one first -> amount."""

@@ -1,25 +1,121 @@
-"""Opens the books of the queues in a session, and enters the accounts of all jobs in them.
+"""Opens the books of the queues in a session, enters the accounts of all jobs, and follows what the session places and
+evicts.
+
+What settled jobs hold is kept from session to session as sums per queue, so a session computes only the accounts of the
+jobs that changed since the session before. All amounts are whole numbers, so the sums are exact in any order.
 
 Pods whose queue is uncertain count, too: a Pod without a PodGroup is charged to the queue that admitted it, and a Pod
 without a record to every queue that may have admitted it.
+
+An evicted task holds its resources until it is deleted; its amounts move from ``allocated`` to ``releasing``. Pipelined
+tasks may use them, bindings may not, so that no action binds a task beyond the quota.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Final
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final, NamedTuple
 
 from scheduler.api.cards import CardCounts, parse_quota
+from scheduler.api.job import Job
 from scheduler.api.names import CARD_BORROWING_LIMIT, CARD_LENDING_LIMIT, CARD_QUOTA, CPU, MEMORY
 from scheduler.api.queue import Queue
 from scheduler.api.reasons import Malformed
 from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, Vector
-from scheduler.api.task import Task, TaskStatus
+from scheduler.api.snapshot import Snapshot
+from scheduler.api.task import Task, TaskClass, TaskStatus
 from scheduler.framework.session import Session
+from scheduler.framework.statement import AllocationError
 from scheduler.plugins.capacity_card.accounting import AccountBuilder, JobAccount, account_of
 from scheduler.plugins.capacity_card.books import CardBook
+from scheduler.plugins.capacity_card.demand import AmountList, Demands
 from scheduler.plugins.capacity_card.discovery import CardInventory
-from scheduler.plugins.capacity_card.holdings import Amounts, missing_group, missing_record
-from scheduler.plugins.capacity_card.settled import SettledAccounts
-from scheduler.plugins.support.queues.accounting import total_guarantee
+from scheduler.plugins.capacity_card.holdings import (
+    Amounts,
+    add,
+    add_exactly,
+    charged_queue,
+    missing_group,
+    missing_record,
+)
+from scheduler.plugins.capacity_card.refusals import insufficient, shortage_of
+from scheduler.plugins.support.queue_accounting import total_guarantee
+
+
+class PlainAccount(NamedTuple):
+    """The account of a settled job that does nothing but hold amounts of its own queue."""
+
+    queue: str
+    allocated: Amounts
+    elastic: Amounts
+    independent_of_nodes: bool
+
+
+@dataclass(slots=True)
+class SettledAccounts:
+    """The accounts of the settled jobs of one snapshot."""
+
+    identity: object
+    """The identity of the jobs (``JobChanges.identity``)."""
+    inventory: CardInventory
+    plain: dict[str, PlainAccount] = field(default_factory=dict)
+    """Key of a job -> its account."""
+    sums: dict[str, tuple[Amounts, Amounts]] = field(default_factory=dict)
+    """Queue -> allocated and elastic amounts of the plain accounts."""
+    others: dict[str, None] = field(default_factory=dict)
+    """Keys of the settled jobs without a plain account."""
+
+    def update(self, keys: Iterable[str], jobs: Mapping[str, Job], account_builder: AccountBuilder) -> None:
+        """Computes the accounts of some jobs again."""
+        for key in keys:
+            self.others.pop(key, None)
+            old = self.plain.pop(key, None)
+            if old is not None:
+                self._add(old, -1)
+            job = jobs.get(key)
+            if job is None or not job.is_settled:
+                continue
+            account = account_of(job, account_builder)
+            if _is_plain(account):
+                allocated, elastic = account.holding.allocated, account.elastic
+                self.plain[key] = new = PlainAccount(job.queue, allocated, elastic, account.independent_of_nodes)
+                self._add(new, 1)
+            else:
+                self.others[key] = None
+
+    def _add(self, account: PlainAccount, sign: int) -> None:
+        allocated, elastic = self.sums.setdefault(account.queue, ({}, {}))
+        add_exactly(allocated, account.allocated, sign)
+        add_exactly(elastic, account.elastic, sign)
+
+
+def settled_accounts(snapshot: Snapshot, account_builder: AccountBuilder) -> SettledAccounts:
+    """Returns the accounts of a snapshot. They hold until the next call for the same cluster, and must be asked for
+    before the session changes jobs."""
+    changes, inventory = snapshot.job_changes, account_builder.inventory
+
+    def follow(last: SettledAccounts | None) -> SettledAccounts:
+        if last is None or last.identity not in (changes.identity, changes.follows):
+            last = SettledAccounts(changes.identity, inventory)
+            keys: Collection[str] = snapshot.jobs.keys()
+        else:
+            keys = changes.keys if last.identity is not changes.identity else ()
+            if last.inventory is not inventory:
+                plain = last.plain.items()
+                on_nodes = (key for key, account in plain if not account.independent_of_nodes)
+                keys = {*keys, *on_nodes, *last.others}
+        last.update(keys, snapshot.jobs, account_builder)
+        last.identity, last.inventory = changes.identity, inventory
+        return last
+
+    terms = account_builder.unlimited, account_builder.signed_since
+    return snapshot.memory.memo(SettledAccounts, (changes.identity, inventory), follow, terms)
+
+
+def _is_plain(account: JobAccount) -> bool:
+    more = account.other_queues, account.unproven, account.reserved, account.waiting, account.conflict, account.problems
+    return not any(more) and not account.holding.releasing and not account.holding.uncertain
+
 
 LIMITED: Final = ((CPU, CPU_INDEX), (MEMORY, MEMORY_INDEX))
 """The resources besides cards that the plugin limits."""
@@ -150,3 +246,68 @@ class Bookkeeper:
                 if task.job not in jobs or queue != jobs[task.job].queue:
                     books[queue].add_holding(holding)
             report(missing_record(task, named, holding))
+
+
+class CardPlacements:
+    """The allocation handlers of a session."""
+
+    def __init__(self, books: Mapping[str, CardBook], demands: Demands) -> None:
+        """``books``: by queue. Jobs and records may name queues that do not exist and have no book."""
+        self._books = books
+        self._demands = demands
+        self._evicted: dict[str, AmountList] = {}
+        """uid -> what a task holds that this session evicted."""
+
+    def allocate(self, job: Job, tasks: Sequence[Task], rows: Sequence[int], pipelined: bool) -> None:
+        """Adds tasks that are placed, or whose eviction is undone. Raises AllocationError if a binding exceeds the
+        quota."""
+        if tasks[0].uid in self._evicted:
+            for task in tasks:
+                self._release(job, task, self._evicted.pop(task.uid), -1.0)
+            return
+        book = self._books.get(job.queue)
+        if book is None:
+            return
+        amounts = self._placed(tasks[0].cls, rows)
+        if pipelined:
+            add(book.pipelined, amounts)
+        else:
+            _check(book, amounts)
+        add(book.allocated, amounts)
+
+    def deallocate(self, job: Job, tasks: Sequence[Task], rows: Sequence[int]) -> None:
+        """Removes tasks that are evicted, or whose placement is undone."""
+        if tasks[0].uid in job.of(TaskStatus.RELEASING):
+            for task, row in zip(tasks, rows, strict=True):
+                # A card that is not known stays charged until the task is deleted.
+                amounts = self._evicted[task.uid] = self._demands.holdings((task,), partial(tuple, (row,))).amounts
+                self._release(job, task, amounts, 1.0)
+            return
+        book = self._books.get(job.queue)
+        if book is None:
+            return
+        amounts = self._placed(tasks[0].cls, rows)
+        add(book.allocated, amounts, -1.0)
+        if tasks[0].uid in job.of(TaskStatus.PIPELINED):
+            add(book.pipelined, amounts, -1.0)
+
+    def _placed(self, cls: TaskClass, rows: Sequence[int]) -> AmountList:
+        """Returns what pending tasks of a class use on the nodes at ``rows``."""
+        demand, number = self._demands.of(cls), len(rows)
+        cards = self._demands.charge(demand, rows).amounts if demand.card_requests else ()
+        return [(CPU, demand.cpu * number), (MEMORY, demand.memory * number), *cards]
+
+    def _release(self, job: Job, task: Task, amounts: AmountList, sign: float) -> None:
+        """Moves the amounts of a task to ``releasing`` (1), or back (-1)."""
+        book = self._books.get(charged_queue(task, job.queue))
+        if book is not None:
+            add(book.allocated, amounts, -sign)
+            add(book.releasing, amounts, sign)
+
+
+def _check(book: CardBook, amounts: AmountList) -> None:
+    sums: Amounts = {}
+    add(sums, amounts)
+    for name, amount in sums.items():
+        if amount > 0 and amount > book.room_now(name):
+            raise AllocationError(insufficient(book, shortage_of(book, name, name, amount)))

@@ -12,8 +12,7 @@ from scheduler.api.resource import share
 from scheduler.framework.figures import QueueUsage
 from scheduler.plugins.capacity_card.accounting import JobAccount, Needs
 from scheduler.plugins.capacity_card.holdings import Amounts, CardHolding, add, add_exactly
-from scheduler.plugins.capacity_card.lending import Lending
-from scheduler.plugins.capacity_card.loans import NO_LOAN, Loan
+from scheduler.plugins.capacity_card.lending import NO_LOAN, Lending, Loan
 
 
 @dataclass(slots=True)

@@ -28,19 +28,16 @@ from scheduler.framework.figures import Figures, QueueShare, QueueUsage
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
 from scheduler.plugins.capacity_card.accounting import AccountBuilder, JobAccount, Needs
-from scheduler.plugins.capacity_card.bookkeeper import LIMITED, Bookkeeper
+from scheduler.plugins.capacity_card.bookkeeper import LIMITED, Bookkeeper, CardPlacements, settled_accounts
 from scheduler.plugins.capacity_card.books import CardBook
 from scheduler.plugins.capacity_card.card_labels import CardResources
 from scheduler.plugins.capacity_card.columns import QuotaFilter, card_preference
 from scheduler.plugins.capacity_card.demand import UNKNOWN, CardsOfTask, Demands, join_names
 from scheduler.plugins.capacity_card.discovery import inventory_of
-from scheduler.plugins.capacity_card.lending import Lending
-from scheduler.plugins.capacity_card.loans import LoansByQueue, loans
-from scheduler.plugins.capacity_card.placements import CardPlacements
+from scheduler.plugins.capacity_card.lending import Lending, LoansByQueue, loans
 from scheduler.plugins.capacity_card.reclaiming import Reclaiming
 from scheduler.plugins.capacity_card.refusals import card_shortages, insufficient, quota_exhausted, shortage_of
-from scheduler.plugins.capacity_card.settled import settled_accounts
-from scheduler.plugins.support.queues.refusals import not_open
+from scheduler.plugins.support.queue_accounting import not_open
 
 REASON_CARDS: Final = "UnsupportedCards"
 _BOTH_LIMIT: Final = (

@@ -19,7 +19,7 @@ from scheduler.api.names import (
     VGPU_NUMBER,
 )
 from scheduler.framework.documents import DocumentError, read_yaml
-from scheduler.plugins.deviceshare.mig import Instances, Layouts, MigLayout
+from scheduler.plugins.deviceshare.cards import Instances, Layouts, MigLayout
 
 KEY: Final = "device-config.yaml"
 MAX_NUMBER: Final = 2**31 - 1

@@ -37,8 +37,7 @@ from scheduler.plugins.deviceshare.cards import (
     fits,
 )
 from scheduler.plugins.deviceshare.containers import peak_limit, unserved_init_containers
-from scheduler.plugins.deviceshare.family import FamilyInventory, node_problem, pod_problem
-from scheduler.plugins.deviceshare.room import pod_room
+from scheduler.plugins.deviceshare.family import FamilyInventory, node_problem, pod_problem, pod_room
 from scheduler.plugins.support.predicate_times import NodeTimes
 
 

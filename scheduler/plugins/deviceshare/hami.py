@@ -62,10 +62,10 @@ from scheduler.plugins.deviceshare.family import (
     limit_or_request,
     node_problem,
     pod_problem,
+    pod_room,
+    room_by_placement,
 )
-from scheduler.plugins.deviceshare.hami_register import parse_npus
-from scheduler.plugins.deviceshare.room import pod_room, room_by_placement
-from scheduler.plugins.deviceshare.wire import WireError, format_uses, parse_uses
+from scheduler.plugins.deviceshare.wire import WireError, format_uses, parse_npus, parse_uses
 
 LINKED_PREFIX: Final = "Ascend910"
 """Prefix of the models whose NPUs may be connected by networks."""

@@ -6,7 +6,9 @@ placed. Evicting a Pod changes the later state only: what it holds becomes avail
 
 from collections.abc import Iterable, Iterator
 from itertools import chain
-from typing import Any
+from typing import Any, Final
+
+import msgspec
 
 from scheduler.api.device_states import IS_UNHEALTHY, DeviceFault
 from scheduler.api.job import Job
@@ -17,8 +19,7 @@ from scheduler.framework.statement import AllocationError
 from scheduler.plugins.deviceshare.cards import Cards, Grant, charge, mask_of, max_usage
 from scheduler.plugins.deviceshare.exclusion import ExclusionRule, ExclusionRules
 from scheduler.plugins.deviceshare.family import DeviceFamily
-from scheduler.plugins.deviceshare.holdings import FamilyClaims
-from scheduler.plugins.deviceshare.inventory import Holders, read_nodes
+from scheduler.plugins.deviceshare.inventory import FamilyClaims, Holders, read_nodes
 
 
 class CardLedger(Ledger[Grant]):
@@ -174,3 +175,45 @@ class CardLedger(Ledger[Grant]):
     def _charge_later(self, row: int, grant: Grant, sign: int) -> None:
         self._later[row] = charge(self.cards(row, later=True), grant, sign)
         self.log.append(row)
+
+
+DEVICE_USAGE: Final = "deviceshare: usage"
+"""Key of a list of DeviceUsage in ``session.shared``."""
+
+
+class CardUsage(msgspec.Struct, frozen=True):
+    """One GPU."""
+
+    uuid: str
+    node: str
+    memory: int
+    """Total memory."""
+    used_memory: int
+    used_cores: int
+    pod_count: int
+    """Number of Pods that use the GPU."""
+    pods: dict[str, tuple[int, int]]
+    """Name of a Pod -> (memory, cores). Pods with the same name in several namespaces are added up."""
+
+
+class DeviceUsage:
+    """The GPUs of one session after it has closed."""
+
+    def __init__(self, ledger: CardLedger) -> None:
+        self._ledger = ledger
+
+    def cards(self) -> Iterator[CardUsage]:
+        ledger = self._ledger
+        for row, node_state in ledger.node_states.items():
+            names = node_state.inventory.names
+            pods: list[dict[str, tuple[int, int]]] = [{} for _ in names]
+            pod_uids: list[set[str]] = [set() for _ in names]
+            for task, grant in ledger.holders(row, later=False):
+                for use in (use for uses in ledger.held(task.cls, grant) for use in uses):
+                    memory, cores = pods[use.card].get(task.name, (0, 0))
+                    pods[use.card][task.name] = (memory + use.memory, cores + use.cores)
+                    pod_uids[use.card].add(task.uid)
+            node, cards = ledger.node_name(row), ledger.cards(row, later=False)
+            for i, card in enumerate(cards):
+                used = (card.memory, card.used_memory, card.used_cores)
+                yield CardUsage(names[i], node, *used, len(pod_uids[i]), pods[i])

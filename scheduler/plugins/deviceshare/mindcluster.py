@@ -45,7 +45,13 @@ from scheduler.plugins.deviceshare.cards import (
     Part,
 )
 from scheduler.plugins.deviceshare.containers import peak_limit, unserved_init_containers
-from scheduler.plugins.deviceshare.family import FamilyInventory, limit_of, limit_or_request, pod_problem
+from scheduler.plugins.deviceshare.family import (
+    FamilyInventory,
+    limit_of,
+    limit_or_request,
+    pod_problem,
+    room_by_placement,
+)
 from scheduler.plugins.deviceshare.npu_templates import (
     CPUS,
     CUTTING,
@@ -58,7 +64,6 @@ from scheduler.plugins.deviceshare.npu_templates import (
     place,
     template_for,
 )
-from scheduler.plugins.deviceshare.room import room_by_placement
 from scheduler.plugins.support.device_info import DeviceInfoError, device_info
 from scheduler.plugins.support.predicate_times import NodeTimes
 

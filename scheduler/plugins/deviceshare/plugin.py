@@ -28,11 +28,10 @@ from scheduler.plugins.deviceshare.exclusion import ExclusionRule, ExclusionRule
 from scheduler.plugins.deviceshare.family import DeviceFamily
 from scheduler.plugins.deviceshare.gpushare import GpuShare
 from scheduler.plugins.deviceshare.hami import HamiNpu
-from scheduler.plugins.deviceshare.ledger import CardLedger
+from scheduler.plugins.deviceshare.ledger import DEVICE_USAGE, CardLedger, DeviceUsage
 from scheduler.plugins.deviceshare.mindcluster import MindClusterNpu
 from scheduler.plugins.deviceshare.node_lock import LockFilter, lock_for
 from scheduler.plugins.deviceshare.settings import DeviceShareSettings
-from scheduler.plugins.deviceshare.usage import DEVICE_USAGE, DeviceUsage
 from scheduler.plugins.deviceshare.vgpu import Vgpu
 from scheduler.plugins.support.predicate_times import NodeTimes
 

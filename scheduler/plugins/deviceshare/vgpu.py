@@ -61,12 +61,12 @@ from scheduler.plugins.deviceshare.family import (
     limit_or_request,
     node_problem,
     pod_problem,
+    pod_room,
+    room_by_placement,
 )
-from scheduler.plugins.deviceshare.room import pod_room, room_by_placement
 from scheduler.plugins.deviceshare.settings import VGPU_INIT_CONTAINERS
 from scheduler.plugins.deviceshare.vgpu_placement import card_order, place
-from scheduler.plugins.deviceshare.vgpu_register import VENDOR, parse_register
-from scheduler.plugins.deviceshare.wire import WireError, format_uses, parse_uses
+from scheduler.plugins.deviceshare.wire import VENDOR, WireError, format_uses, parse_register, parse_uses
 
 
 class VgpuClaim(msgspec.Struct, frozen=True):

@@ -20,10 +20,10 @@ from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import TaskClass
 from scheduler.framework.columns import Counts, Scope, Score
 from scheduler.framework.session import Session
-from scheduler.plugins.support.affinity_terms import AffinityTerms
 from scheduler.plugins.support.pod_counts import Counting, DomainCounts, PodCounts, Weight
-from scheduler.plugins.support.spread_constraints import (
+from scheduler.plugins.support.pod_terms import (
     SCHEDULE_ANYWAY,
+    AffinityTerms,
     constraints_of,
     labelled_nodes,
     nodes_by_policy,

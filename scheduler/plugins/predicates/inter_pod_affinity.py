@@ -16,8 +16,8 @@ from scheduler.api.selectors import FieldReporter, selector_of_term
 from scheduler.api.task import TaskClass
 from scheduler.framework.columns import UNBOUNDED, Counts, Filter, RefusingFilter, Scope
 from scheduler.framework.session import Session
-from scheduler.plugins.support.affinity_terms import AffinityTerms
 from scheduler.plugins.support.pod_counts import CountingFilter, DomainCounts, PodCounts, Weight
+from scheduler.plugins.support.pod_terms import AffinityTerms
 
 AFFINITY = "node(s) didn't match pod affinity rules"
 ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"

@@ -37,7 +37,7 @@ from scheduler.plugins.predicates.dynamic_resources import DynamicResources
 from scheduler.plugins.predicates.inter_pod_affinity import inter_pod_affinity
 from scheduler.plugins.predicates.volumes import EnabledFilters, Volumes, read_utilization_scores
 from scheduler.plugins.support.pod_counts import CountingFilter, DomainCounts, PodCounts
-from scheduler.plugins.support.spread_constraints import (
+from scheduler.plugins.support.pod_terms import (
     DO_NOT_SCHEDULE,
     constraints_of,
     labelled_nodes,

@@ -12,7 +12,7 @@ import pytest
 from scheduler.api.resource import Vector
 from scheduler.framework.configuration import Configuration
 from scheduler.framework.extension import Protection, ReclaimContext
-from scheduler.plugins.support.queues.deserved import DeservedShares
+from scheduler.plugins.support.deserved import DeservedShares
 from tests.builders import Raw, World, configuration, gang, group, node, pod, pods, queue
 from tests.unit.plugins.capacity_card.cards import H200, H800, card_group, card_pod, gpu_node, quota_queue
 

@@ -17,7 +17,7 @@ from scheduler.cache import ClusterCache
 from scheduler.framework.configuration import Configuration
 from scheduler.framework.cycle import open_session, run_cycle
 from scheduler.framework.session import Session
-from scheduler.plugins.support.queues.accounting import amounts_of_jobs
+from scheduler.plugins.support.queue_accounting import amounts_of_jobs
 from tests.builders import NAME, Raw, configuration, feed, group, node, pod, queue
 from tests.unit.plugins.capacity_card.cards import H200, card_group, card_pod, gpu_node, quota_queue
 

@@ -13,7 +13,7 @@ import pytest
 
 from scheduler.api.memory import Memory
 from scheduler.plugins.ascend.inventory import NodeChips
-from scheduler.plugins.capacity_card.settled import SettledAccounts
+from scheduler.plugins.capacity_card.bookkeeper import SettledAccounts
 from scheduler.plugins.deviceshare.inventory import FamilyNodes
 from scheduler.plugins.nodeorder.plugin import ImageIndex
 from scheduler.plugins.predicates.dynamic_resources.cel_selectors import Selectors

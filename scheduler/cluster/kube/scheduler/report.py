@@ -23,7 +23,7 @@ from scheduler.cluster.kube.write.events import EventRecorder
 from scheduler.framework.cycle import Outcome, SessionObserver
 from scheduler.framework.failures import PluginError
 from scheduler.observability.metrics import Metrics
-from scheduler.plugins.deviceshare.usage import DEVICE_USAGE
+from scheduler.plugins.deviceshare.ledger import DEVICE_USAGE
 
 _PREEMPTIONS = frozenset({Preempt.name, GangPreempt.name})
 log = structlog.get_logger(__name__)

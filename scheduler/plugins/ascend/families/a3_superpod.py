@@ -10,7 +10,7 @@ from typing import Final
 from scheduler.api.names import ACCELERATOR_TYPE, ASCEND_910, NPU
 from scheduler.plugins.ascend.families.a3_x16 import without_chips
 from scheduler.plugins.ascend.family import ChipFamily, JobRequest, block_problem
-from scheduler.plugins.ascend.selection.dies import DIES, NO_HALF_CARD, whole_cards
+from scheduler.plugins.ascend.selection import DIES, NO_HALF_CARD, whole_cards
 
 
 def _check(chips: int, job: JobRequest) -> str:

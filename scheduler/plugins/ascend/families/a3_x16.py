@@ -4,7 +4,7 @@ from typing import Final
 
 from scheduler.api.names import ACCELERATOR_TYPE, ASCEND_910, NPU
 from scheduler.plugins.ascend.family import ChipFamily, JobRequest
-from scheduler.plugins.ascend.selection.dies import DIES, NO_HALF_CARD, whole_cards
+from scheduler.plugins.ascend.selection import DIES, NO_HALF_CARD, whole_cards
 
 CHIPS: Final = 16
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from scheduler.api.names import ASCEND_910, NPU
 from scheduler.plugins.ascend.family import ChipFamily, JobRequest, block_problem, up_to
-from scheduler.plugins.ascend.selection.grouped import any_chips
+from scheduler.plugins.ascend.selection import any_chips
 
 CHIPS: Final = 8
 

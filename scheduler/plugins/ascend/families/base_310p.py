@@ -5,7 +5,7 @@ from typing import Final
 from scheduler.api.names import ASCEND_310P
 from scheduler.plugins.ascend.family import ChipFamily, up_to
 from scheduler.plugins.ascend.masks import WIDTH
-from scheduler.plugins.ascend.selection.grouped import any_chips
+from scheduler.plugins.ascend.selection import any_chips
 
 FAMILIES: Final = (
     ChipFamily(

@@ -5,7 +5,7 @@ from typing import Final
 from scheduler.api.names import ASCEND_310
 from scheduler.plugins.ascend.family import STRATEGY, ChipFamily, up_to
 from scheduler.plugins.ascend.masks import WIDTH
-from scheduler.plugins.ascend.selection.grouped import INFERENCE_CARD, one_group
+from scheduler.plugins.ascend.selection import INFERENCE_CARD, one_group
 
 CARD: Final = 4
 

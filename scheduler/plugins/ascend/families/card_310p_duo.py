@@ -5,8 +5,7 @@ from typing import Final
 from scheduler.api.names import ASCEND_310P
 from scheduler.plugins.ascend.families.chip_310p_duo import one_pod_if_distributed
 from scheduler.plugins.ascend.family import DUO, STRATEGY, ChipFamily, up_to
-from scheduler.plugins.ascend.selection.dies import DIES
-from scheduler.plugins.ascend.selection.grouped import least_left, one_group
+from scheduler.plugins.ascend.selection import DIES, least_left, one_group
 
 CHIPS: Final = 32
 

@@ -4,7 +4,7 @@ from typing import Final
 
 from scheduler.api.names import ASCEND_310P
 from scheduler.plugins.ascend.family import DISTRIBUTED, DUO, STRATEGY, ChipFamily, JobRequest, up_to
-from scheduler.plugins.ascend.selection.dies import Penalties, half_cards_first, one_half_then_whole_cards
+from scheduler.plugins.ascend.selection import Penalties, half_cards_first, one_half_then_whole_cards
 
 CHIPS: Final = 16
 CARD_TYPE: Final = {"infer-card-type": frozenset({"card-300i-duo"})}

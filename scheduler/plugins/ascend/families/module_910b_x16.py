@@ -6,7 +6,7 @@ from typing import Final
 from scheduler.api.names import ACCELERATOR_TYPE, ASCEND_910, NPU
 from scheduler.plugins.ascend.family import ChipFamily, ChipRequest, Choice, up_to
 from scheduler.plugins.ascend.masks import first, groups_of, ids_of
-from scheduler.plugins.ascend.selection.grouped import least_left, one_group
+from scheduler.plugins.ascend.selection import least_left, one_group
 
 HALF: Final = 8
 CHIPS: Final = 2 * HALF

@@ -4,7 +4,7 @@ from typing import Final
 
 from scheduler.api.names import ACCELERATOR_TYPE, ASCEND_910, NPU
 from scheduler.plugins.ascend.family import ChipFamily, up_to
-from scheduler.plugins.ascend.selection.grouped import any_chips
+from scheduler.plugins.ascend.selection import any_chips
 
 FAMILIES: Final = (
     ChipFamily(

@@ -4,7 +4,7 @@ from typing import Final
 
 from scheduler.api.names import ASCEND_910, NPU
 from scheduler.plugins.ascend.family import ChipFamily, up_to
-from scheduler.plugins.ascend.selection.grouped import one_or_more_groups
+from scheduler.plugins.ascend.selection import one_or_more_groups
 
 MESH: Final = 4
 

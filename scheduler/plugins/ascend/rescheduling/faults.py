@@ -24,14 +24,14 @@ from scheduler.api.objects import ConfigMap
 from scheduler.api.reasons import Malformed
 from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import FINISHED_STATUSES, Task, TaskClass, TaskStatus
-from scheduler.plugins.ascend.chip_faults import core_chips
-from scheduler.plugins.ascend.chiplist import ChipListError, format_chips, parse_chips
+from scheduler.plugins.ascend.chip_states import core_chips
 from scheduler.plugins.ascend.cluster_reports import ClusterReports, NodeReport
 from scheduler.plugins.ascend.device_lists import device_reports
 from scheduler.plugins.ascend.inventory import NodeChips
 from scheduler.plugins.ascend.ledger import ChipLedger
-from scheduler.plugins.ascend.masks import ALL, NONE, ids_of
+from scheduler.plugins.ascend.masks import ALL, NONE, ChipListError, format_chips, ids_of, parse_chips
 from scheduler.plugins.ascend.node_health import UNHEALTHY, HealthColumns
+from scheduler.plugins.ascend.npu_requests import ChipResource
 from scheduler.plugins.ascend.rescheduling.decision import (
     CARD_UNHEALTHY,
     NODE_UNHEALTHY,
@@ -44,7 +44,6 @@ from scheduler.plugins.ascend.rescheduling.decision import (
 )
 from scheduler.plugins.ascend.rescheduling.policy import RestartPolicy
 from scheduler.plugins.ascend.rescheduling.state import FaultNode, ReportedFault, Restart
-from scheduler.plugins.ascend.resources import ChipResource
 from scheduler.plugins.support.device_info import DeviceInfoError, device_info
 
 CARD_NETWORK_UNHEALTHY: Final = "CardNetworkUnhealthy"

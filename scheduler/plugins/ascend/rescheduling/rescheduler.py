@@ -22,6 +22,7 @@ from scheduler.framework.session import Session
 from scheduler.plugins.ascend.cluster_reports import NAMESPACE, ClusterReports
 from scheduler.plugins.ascend.node_health import HealthColumns
 from scheduler.plugins.ascend.npu_ledgers import NpuLedgers
+from scheduler.plugins.ascend.npu_requests import ChipResource
 from scheduler.plugins.ascend.ranks import NO_RANKS, is_number
 from scheduler.plugins.ascend.rescheduling import reasons, state
 from scheduler.plugins.ascend.rescheduling.decision import (
@@ -51,7 +52,6 @@ from scheduler.plugins.ascend.rescheduling.job_config_maps import (
 from scheduler.plugins.ascend.rescheduling.pod_deletions import PodDeletions, Words
 from scheduler.plugins.ascend.rescheduling.policy import RestartPolicy, RestartStrategy, has_policy, policy_of
 from scheduler.plugins.ascend.rescheduling.state import Entry, FaultNode, Restart, RestartState, Retries, owner_of
-from scheduler.plugins.ascend.resources import ChipResource
 
 CONFIG_MAPS: Final = frozenset({(SYSTEM_NAMESPACE, state.NAME), (NAMESPACE, reasons.NAME)})
 """(namespace, name) of the ConfigMaps with the state and the history."""

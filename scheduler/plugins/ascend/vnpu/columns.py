@@ -10,12 +10,10 @@ from numpy.typing import NDArray
 from scheduler.api.names import NPU_CORE
 from scheduler.api.node import Column, Nodes, Rows
 from scheduler.framework.columns import Counts, Filter, MaskFilter, Scope
-from scheduler.plugins.ascend.resources import MILLI
-from scheduler.plugins.ascend.vnpu.answers import NO_STATE
+from scheduler.plugins.ascend.npu_requests import MILLI
 from scheduler.plugins.ascend.vnpu.ledger import PartLedger
-from scheduler.plugins.ascend.vnpu.models import MODELS
-from scheduler.plugins.ascend.vnpu.requests import is_valid
-from scheduler.plugins.ascend.vnpu.selection import CoreRequest, DividedNode
+from scheduler.plugins.ascend.vnpu.models import MODELS, CoreRequest, is_valid
+from scheduler.plugins.ascend.vnpu.selection import NO_STATE, DividedNode
 
 _STEP: Final = 1e6
 _MAX_SCORE: Final = 9e8

@@ -15,7 +15,7 @@ from scheduler.api.node import Rows
 from scheduler.api.task import Task, TaskClass
 from scheduler.framework.columns import UNBOUNDED, Counts, Filter, RefusingFilter, Scope
 from scheduler.framework.session import Session
-from scheduler.plugins.ascend.resources import units
+from scheduler.plugins.ascend.npu_requests import units
 
 _WHOLE: Final = "whole chips"
 _CORES: Final = "AI cores"

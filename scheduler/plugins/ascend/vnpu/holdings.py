@@ -12,10 +12,9 @@ from typing import Final, NamedTuple
 from scheduler.api.names import ASCEND_REAL, NPU_CORE
 from scheduler.api.reasons import Malformed
 from scheduler.api.task import MAX_EARLIER, Task
-from scheduler.plugins.ascend.chiplist import ChipListError, parse_mounted
 from scheduler.plugins.ascend.holdings import disagreement, malformed_annotation
-from scheduler.plugins.ascend.masks import NONE, WIDTH, mask_of
-from scheduler.plugins.ascend.resources import ChipResource
+from scheduler.plugins.ascend.masks import NONE, WIDTH, ChipListError, mask_of, parse_mounted
+from scheduler.plugins.ascend.npu_requests import ChipResource
 from scheduler.plugins.ascend.vnpu.models import ChipModel
 from scheduler.plugins.ascend.vnpu.selection import WHOLE, PartUse
 

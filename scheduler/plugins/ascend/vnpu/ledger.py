@@ -18,12 +18,18 @@ from scheduler.framework.statement import AllocationError
 from scheduler.plugins.ascend.demand import ChipDemand
 from scheduler.plugins.ascend.ledger import ChipLedger
 from scheduler.plugins.ascend.masks import NONE, Masks
-from scheduler.plugins.ascend.resources import ChipResource
-from scheduler.plugins.ascend.vnpu.answers import NO_STATE, StateAnswers, States
-from scheduler.plugins.ascend.vnpu.models import MODELS
-from scheduler.plugins.ascend.vnpu.part_columns import PartColumns, chips_of, state_of
-from scheduler.plugins.ascend.vnpu.requests import request_of
-from scheduler.plugins.ascend.vnpu.selection import CoreRequest, DividedNode, PartChoice, PartUse, select
+from scheduler.plugins.ascend.npu_requests import ChipResource
+from scheduler.plugins.ascend.vnpu.inventory import PartColumns, chips_of, state_of
+from scheduler.plugins.ascend.vnpu.models import MODELS, CoreRequest, request_of
+from scheduler.plugins.ascend.vnpu.selection import (
+    NO_STATE,
+    DividedNode,
+    PartChoice,
+    PartUse,
+    StateAnswers,
+    States,
+    select,
+)
 
 
 class PartLedger(Ledger[str]):

@@ -3,13 +3,19 @@
 A virtual NPU goes to the chip with the fewest free AI cores on which its template fits. Whole chips are the lowest ones
 that are free entirely. While the device plugin has not confirmed a virtual NPU, its chip gets only virtual NPUs of its
 template in the same session, and none in later ones.
+
+``StateAnswers`` keeps the answers for the states of nodes as arrays, so that one array operation looks up a column.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from scheduler.plugins.ascend.vnpu.models import NO, NULL, YES, ChipModel, PartTemplate
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler.framework.columns import Counts
+from scheduler.plugins.ascend.vnpu.models import MODELS, NO, NULL, YES, ChipModel, CoreRequest, PartTemplate
 
 WHOLE: Final = ""
 """The template of a chip that is used whole."""
@@ -56,15 +62,6 @@ class DividedNode(NamedTuple):
     size: int
     """The AI cores of a chip."""
     chips: tuple[FreePart, ...]
-
-
-class CoreRequest(NamedTuple):
-    """The request of one Pod."""
-
-    cores: int
-    high: bool = False
-    """The label ``vnpu-level`` is ``high``."""
-    dvpp: str = NULL
 
 
 class PartChoice(NamedTuple):
@@ -155,3 +152,46 @@ def _takes(model: ChipModel, chip: FreePart, template: PartTemplate) -> bool:
     if template.dvpp == YES:
         return chip.dvpp == YES
     return template.dvpp == NO or chip.dvpp != NO
+
+
+States = NDArray[np.intp]
+"""Numbers of states of nodes."""
+NO_STATE: Final = -1
+"""The state of a node whose chips cannot be divided."""
+
+
+class StateAnswers:
+    """What each state of a node means for one request."""
+
+    def __init__(self, known: Sequence[DividedNode], request: CoreRequest) -> None:
+        """``known``: the states by number; more may be appended."""
+        self._known = known
+        self._request = request
+        self._room: list[int] = []
+        self._preferred: list[int] = []
+
+    def room(self, states: States) -> Counts:
+        """Returns the number of Pods that fit one after the other."""
+        self._learn()
+        return _of(self._room, states)
+
+    def preferred(self, states: States) -> Counts:
+        """Returns how many of them get the preferred template, before one is downgraded."""
+        self._learn()
+        return _of(self._preferred, states)
+
+    def _learn(self) -> None:
+        for state in self._known[len(self._room) :]:
+            node, room, preferred, downgraded = state, 0, 0, False
+            while (choice := select(MODELS[node.model], node, self._request)) is not None:
+                node = with_uses(node, choice.uses)
+                room += 1
+                downgraded = downgraded or choice.downgraded
+                preferred += not downgraded
+            self._room.append(room)
+            self._preferred.append(preferred)
+
+
+def _of(answers: list[int], states: States) -> Counts:
+    found: Counts = np.array([*answers, 0], dtype=np.int64)[states]  # the last element is that of NO_STATE
+    return found

@@ -7,8 +7,8 @@ from typing import Any
 from scheduler.api.names import ASCEND_910
 from scheduler.framework.session import Session
 from scheduler.plugins.ascend.ledger import ChipLedger
+from scheduler.plugins.ascend.npu_requests import ChipResource
 from scheduler.plugins.ascend.plugin import Ascend
-from scheduler.plugins.ascend.resources import ChipResource
 from tests.builders import Raw, World, configuration, group, node, pod
 
 CONFIGURATION = configuration(["priority", "gang"], ["ascend", "binpack"])

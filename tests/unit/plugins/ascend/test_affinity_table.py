@@ -20,7 +20,7 @@ from scheduler.plugins.ascend.families.module_910_x8 import FAMILIES
 from scheduler.plugins.ascend.family import ChipRequest
 from scheduler.plugins.ascend.ledger import ChipLedger
 from scheduler.plugins.ascend.masks import ids_of, mask_of
-from scheduler.plugins.ascend.resources import ChipResource
+from scheduler.plugins.ascend.npu_requests import ChipResource
 from tests.builders import World, pod
 from tests.unit.plugins.ascend.chips import CONFIGURATION, chips_of, device_info, job, ledger_of, mask, npu_node, state
 

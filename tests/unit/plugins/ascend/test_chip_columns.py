@@ -8,10 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.api.names import ASCEND_910
-from scheduler.plugins.ascend.chip_columns import ChipColumns
 from scheduler.plugins.ascend.device_lists import NodeSources
 from scheduler.plugins.ascend.inventory import read_chips
-from scheduler.plugins.ascend.ledger import ChipLedger
+from scheduler.plugins.ascend.ledger import ChipColumns, ChipLedger
 from tests.builders import Raw, World, feed, forgotten, group
 from tests.examples import examples
 from tests.unit.plugins.ascend.chips import CONFIGURATION, device_info, ledger_of, names, npu_node, npu_pod
@@ -34,7 +33,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         read.append(sources.node.metadata.name)
         return read_chips(sources, *rest)
 
-    monkeypatch.setattr("scheduler.plugins.ascend.chip_columns.read_chips", reading)
+    monkeypatch.setattr("scheduler.plugins.ascend.ledger.read_chips", reading)
     return read
 
 

@@ -4,13 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.plugins.ascend.chiplist import (
+from scheduler.plugins.ascend.masks import (
+    ALL,
     ChipListError,
     format_chips,
+    ids_of,
     parse_chips,
     parse_mounted,
 )
-from scheduler.plugins.ascend.masks import ALL, ids_of
 from scheduler.plugins.support.device_info import DeviceInfoError, device_info, json_object
 
 PREFIX = "Ascend910-"

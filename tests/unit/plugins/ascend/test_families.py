@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from scheduler.api.names import ACCELERATOR_TYPE, ASCEND_310, ASCEND_310P, ASCEND_910, NPU, SCHEDULE_POLICY
 from scheduler.api.reasons import Refusal
 from scheduler.plugins.ascend.families import FAMILIES
-from scheduler.plugins.ascend.family import DISTRIBUTED, DUO, STRATEGY, ChipFamily, ChipRequest
+from scheduler.plugins.ascend.family import DISTRIBUTED, DUO, STRATEGY, UNFIT, ChipFamily, ChipPlacements, ChipRequest
 from scheduler.plugins.ascend.masks import groups_of, ids_of, mask_of
-from scheduler.plugins.ascend.placements import UNFIT, ChipPlacements
 from scheduler.plugins.ascend.resolve import resolve
 
 BY_NAME: Final = {family.name: family for family in FAMILIES}

@@ -3,9 +3,9 @@
 import pytest
 
 from scheduler.api.names import ASCEND_910, HUAWEI_PREFIX, NPU_CORE
+from scheduler.plugins.ascend.npu_requests import ChipResource
 from scheduler.plugins.ascend.remedies import _without_chip
 from scheduler.plugins.ascend.rescheduling.faults import tasks_without_chips
-from scheduler.plugins.ascend.resources import ChipResource
 from tests.builders import Raw, World, group
 from tests.unit.plugins.ascend.chips import CONFIGURATION, chips_of, names, npu_node, npu_pod, refusal_of
 from tests.unit.plugins.ascend.sharing.shares import POLICY, shared_node

@@ -14,8 +14,7 @@ from scheduler.api.names import VGPU_IDS
 from scheduler.framework.configuration import Configuration
 from scheduler.plugins.deviceshare import inventory
 from scheduler.plugins.deviceshare.columns import ClaimColumns
-from scheduler.plugins.deviceshare.holdings import read_holdings
-from scheduler.plugins.deviceshare.inventory import FamilyNodes, read_nodes
+from scheduler.plugins.deviceshare.inventory import FamilyNodes, read_holdings, read_nodes
 from scheduler.plugins.deviceshare.ledger import CardLedger
 from scheduler.plugins.deviceshare.plugin import DeviceShare
 from tests.builders import Raw, World, feed, node

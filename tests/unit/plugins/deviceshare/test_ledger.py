@@ -15,11 +15,11 @@ from scheduler.framework.statement import AllocationError
 from scheduler.plugins.deviceshare.cards import ALL_CARDS, Card, Cards, ContainerKind, ContainerRequest, charge, mask_of
 from scheduler.plugins.deviceshare.columns import Runs
 from scheduler.plugins.deviceshare.device_config import NpuModel, VgpuConfig
+from scheduler.plugins.deviceshare.family import room_by_placement
 from scheduler.plugins.deviceshare.gpushare import GpuClaim, GpuShare
 from scheduler.plugins.deviceshare.hami import HamiNpu, NpuClaim
 from scheduler.plugins.deviceshare.ledger import CardLedger
 from scheduler.plugins.deviceshare.plugin import DeviceShare
-from scheduler.plugins.deviceshare.room import room_by_placement
 from scheduler.plugins.deviceshare.vgpu import Vgpu, VgpuClaim
 from scheduler.plugins.support.predicate_times import NodeTimes
 from tests.builders import Raw, World, configuration

@@ -3,7 +3,7 @@
 import pytest
 
 from scheduler.api.names import VGPU_IDS, VGPU_MODE
-from scheduler.plugins.deviceshare.mig import Instances, Layouts, MigLayout
+from scheduler.plugins.deviceshare.cards import Instances, Layouts, MigLayout
 from scheduler.plugins.deviceshare.plugin import DeviceShare
 from tests.builders import Raw, World, feed
 from tests.unit.plugins.deviceshare.devices import (

@@ -4,7 +4,7 @@ from prometheus_client import generate_latest
 
 from scheduler.api.names import VGPU_IDS
 from scheduler.observability.metrics import Metrics
-from scheduler.plugins.deviceshare.usage import DEVICE_USAGE
+from scheduler.plugins.deviceshare.ledger import DEVICE_USAGE
 from tests.builders import World, configuration
 from tests.unit.plugins.deviceshare.devices import VGPU, jobs, limited, slice_of, vgpu_node, vgpu_pods
 

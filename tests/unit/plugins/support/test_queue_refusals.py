@@ -2,7 +2,7 @@
 
 from scheduler.api.reasons import Shortage
 from scheduler.api.resource import Dimensions
-from scheduler.plugins.support.queues.refusals import not_admitted, of_queue, overused
+from scheduler.plugins.support.queue_accounting import not_admitted, of_queue, overused
 from tests.builders import World, configuration, group, node, pod, queue
 
 

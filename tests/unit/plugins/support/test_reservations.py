@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.plugins.support.queues.accounting import reserves
+from scheduler.plugins.support.queue_accounting import reserves
 from tests.builders import World, configuration, group, node, pod
 
 

@@ -4,8 +4,18 @@ from random import Random
 
 import pytest
 
-from scheduler.plugins.ascend.sharing.quota import FULL, Quota, chip_memory, quota_of
-from scheduler.plugins.ascend.sharing.selection import SharedChips, Used, choose, fits_job, rank, room
+from scheduler.plugins.ascend.shares import (
+    FULL,
+    Quota,
+    SharedChips,
+    Used,
+    chip_memory,
+    choose,
+    fits_job,
+    quota_of,
+    rank,
+    room,
+)
 from tests.unit.plugins.ascend.sharing.shares import quota
 
 FIXED, ELASTIC = "fixed-share", "elastic"

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from scheduler.api.names import ASCEND_910, ASCEND_910_CONFIGURATION, ASCEND_REAL, DISTRIBUTED_JOB, SOFT_SHARE
-from scheduler.plugins.ascend.sharing.quota import Quota, share_of
+from scheduler.plugins.ascend.shares import Quota, share_of
 from tests.builders import World, group, manifests
 from tests.unit.plugins.ascend.chips import CONFIGURATION, device_info, job, names, npu_node, npu_pod
 from tests.unit.plugins.ascend.chips import refusal_of as refused

@@ -5,7 +5,7 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.plugins.ascend.resources import ChipResource
+from scheduler.plugins.ascend.npu_requests import ChipResource
 from scheduler.plugins.ascend.vnpu.devices import DeviceColumns, read_columns
 from tests.builders import Raw, World, feed, forgotten, node
 from tests.examples import examples

@@ -11,10 +11,9 @@ from hypothesis.stateful import initialize, invariant
 from scheduler.api.names import ASCEND_310P
 from scheduler.framework.statement import AllocationError
 from scheduler.plugins.ascend.masks import ids_of
-from scheduler.plugins.ascend.vnpu.answers import NO_STATE
 from scheduler.plugins.ascend.vnpu.ledger import PartLedger
 from scheduler.plugins.ascend.vnpu.models import MODELS
-from scheduler.plugins.ascend.vnpu.selection import WHOLE
+from scheduler.plugins.ascend.vnpu.selection import NO_STATE, WHOLE
 from tests.builders import Raw, World, group, pod
 from tests.examples import examples
 from tests.unit.plugins import statements

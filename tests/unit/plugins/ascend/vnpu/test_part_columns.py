@@ -14,11 +14,10 @@ from scheduler.api.names import ASCEND_310P, NPU_CORE
 from scheduler.framework.session import Session
 from scheduler.plugins.ascend.cluster_reports import NO_REPORTS
 from scheduler.plugins.ascend.device_lists import NodeSources
-from scheduler.plugins.ascend.vnpu import part_columns
-from scheduler.plugins.ascend.vnpu.answers import NO_STATE
-from scheduler.plugins.ascend.vnpu.inventory import read_parts
+from scheduler.plugins.ascend.vnpu import inventory
+from scheduler.plugins.ascend.vnpu.inventory import PartColumns, read_columns, read_parts
 from scheduler.plugins.ascend.vnpu.ledger import PartLedger
-from scheduler.plugins.ascend.vnpu.part_columns import PartColumns, read_columns
+from scheduler.plugins.ascend.vnpu.selection import NO_STATE
 from tests.builders import Raw, World, feed
 from tests.examples import examples
 from tests.unit.plugins.ascend.chips import CONFIGURATION
@@ -38,7 +37,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         read.append(sources.node.metadata.name)
         return read_parts(sources, *rest)
 
-    monkeypatch.setattr("scheduler.plugins.ascend.vnpu.part_columns.read_parts", reading)
+    monkeypatch.setattr("scheduler.plugins.ascend.vnpu.inventory.read_parts", reading)
     return read
 
 
@@ -114,7 +113,7 @@ def comparable(found: PartColumns) -> list[object]:
 def test_any_sequence_of_changes_leads_to_the_columns_of_a_first_session(seed: int, few: int) -> None:
     random, world = Random(seed), cluster()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(part_columns, "_FEW", few)
+        patch.setattr(inventory, "_FEW", few)
         for step in range(8):
             for i in range(random.randrange(3)):
                 feed(world.cluster.cache, change(random, 10 * step + i))

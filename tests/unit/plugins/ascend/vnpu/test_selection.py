@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.plugins.ascend.vnpu.models import MODELS, NO, NULL, YES, ChipModel
-from scheduler.plugins.ascend.vnpu.selection import WHOLE, CoreRequest, DividedNode, PartUse, node_of, select, with_uses
+from scheduler.plugins.ascend.vnpu.models import MODELS, NO, NULL, YES, ChipModel, CoreRequest
+from scheduler.plugins.ascend.vnpu.selection import WHOLE, DividedNode, PartUse, node_of, select, with_uses
 
 P310 = MODELS["Ascend310P"]
 

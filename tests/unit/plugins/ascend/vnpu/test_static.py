@@ -14,7 +14,7 @@ from scheduler.api.signed_records import BindingRecord, SigningKey, device_annot
 from scheduler.api.task import TaskStatus
 from scheduler.framework.statement import AllocationError
 from scheduler.plugins.ascend.masks import ids_of
-from scheduler.plugins.ascend.vnpu.static import VirtualDeviceLedger
+from scheduler.plugins.ascend.vnpu.devices import VirtualDeviceLedger
 from tests.builders import Raw, World, feed, group, node, pod
 from tests.examples import examples
 from tests.unit.plugins import statements

@@ -1,4 +1,4 @@
-"""The (anti-)affinity terms of all task classes, looked up by the classes whose Pods they select.
+"""Which Pods (anti-)affinity terms and topology spread constraints are about.
 
 Affinity works in both directions: the term of a Pod that is already placed can exclude an incoming Pod or raise a
 node's score for it. Matching each term of a thousand classes against each class would take a million comparisons.
@@ -7,15 +7,19 @@ labels and against the terms that name none. Those are indexed by namespace, so 
 Pods of other namespaces only if it says so.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
+import numpy as np
 
 from scheduler.api.kinds import NAMESPACE
-from scheduler.api.objects import PodAffinityTerm
-from scheduler.api.selectors import PodSelector, ignore_field, selector_of_term
+from scheduler.api.node import Mask, NodeFacts
+from scheduler.api.objects import PodAffinityTerm, TopologySpreadConstraint
+from scheduler.api.pod_rules import nodes_matching_affinity, tolerated_nodes
+from scheduler.api.selectors import FieldReporter, PodSelector, ignore_field, own_label_requirements, selector_of_term
 from scheduler.api.task import TaskClass
 from scheduler.framework.session import Session
+from scheduler.plugins.support.pod_counts import Weight
 
 
 class AffinityTerm(msgspec.Struct, frozen=True):
@@ -77,3 +81,47 @@ def _terms(cls: TaskClass) -> Iterator[tuple[PodAffinityTerm, int]]:
         for preferred in (terms.preferred_during_scheduling_ignored_during_execution if terms else None) or ():
             if preferred.weight:
                 yield preferred.pod_affinity_term, sign * preferred.weight
+
+
+DO_NOT_SCHEDULE, SCHEDULE_ANYWAY = "DoNotSchedule", "ScheduleAnyway"
+
+
+def constraints_of(cls: TaskClass, when_unsatisfiable: str) -> list[TopologySpreadConstraint]:
+    """The constraints of a class with the given ``whenUnsatisfiable``."""
+    return [c for c in cls.spec.topology_spread_constraints or () if c.when_unsatisfiable == when_unsatisfiable]
+
+
+def pods_to_spread(constraint: TopologySpreadConstraint, cls: TaskClass, report: FieldReporter) -> PodSelector:
+    """Selects the Pods that a constraint spreads: those of the class's namespace that match its label selector."""
+    extra = own_label_requirements(constraint.match_label_keys, cls)
+    return PodSelector(constraint.label_selector, frozenset({cls.namespace}), report, extra)
+
+
+def spread_weight(selector: PodSelector) -> Weight:
+    """The weight for counting Pods. An empty selector counts no Pods, as in Kubernetes."""
+    return (lambda cls: 0.0) if selector.selects_all_labels else selector.weight
+
+
+def labelled_nodes(facts: NodeFacts, constraints: Iterable[TopologySpreadConstraint]) -> Mask:
+    """The nodes that have the topology label of every constraint."""
+    mask = np.ones(len(facts), dtype=bool)
+    for constraint in constraints:
+        mask &= facts.label_column(constraint.topology_key)[0] >= 0
+    return mask
+
+
+def nodes_by_policy(
+    session: Session, constraint: TopologySpreadConstraint, cls: TaskClass, report: FieldReporter
+) -> Mask:
+    """The nodes whose domains count for a constraint according to its nodeAffinityPolicy and nodeTaintsPolicy."""
+    facts = session.nodes.facts
+    mask = np.ones(len(facts), dtype=bool)
+    if constraint.node_affinity_policy != "Ignore":
+        matching = nodes_matching_affinity(facts, cls.spec, report)
+        if matching is not None:
+            mask &= matching
+    if constraint.node_taints_policy == "Honor":
+        tolerated = tolerated_nodes(facts, cls.spec.tolerations or [])
+        if tolerated is not None:
+            mask &= tolerated
+    return mask

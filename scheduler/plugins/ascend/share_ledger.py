@@ -1,22 +1,37 @@
-"""The shares of the chips of one resource on all nodes in one session. Pods that share chips and Pods with whole chips
-never have the same chip."""
+"""The shares of the chips of one resource on all nodes in one session, and the filters and score for Pods that share.
+Pods that share chips and Pods with whole chips never have the same chip."""
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Final
 
 import numpy as np
 
 from scheduler.api.job import Job
+from scheduler.api.node import Column, Rows
 from scheduler.api.task import Task, TaskClass
+from scheduler.framework.columns import Counts, Filter, MaskFilter, Scope
 from scheduler.framework.ledger import Ledger
 from scheduler.framework.session import Session
 from scheduler.framework.statement import AllocationError
-from scheduler.plugins.ascend.chip_columns import ChipColumns
 from scheduler.plugins.ascend.demand import ChipDemand
-from scheduler.plugins.ascend.ledger import ChipLedger
+from scheduler.plugins.ascend.ledger import ChipColumns, ChipLedger
 from scheduler.plugins.ascend.masks import ALL, ids_of
-from scheduler.plugins.ascend.sharing.quota import CHIP_MEMORY, Quota, chip_memory, rows_of_shared
-from scheduler.plugins.ascend.sharing.selection import SharedChips, choose, total
+from scheduler.plugins.ascend.shares import (
+    CHIP_MEMORY,
+    SHARED_NODE,
+    Quota,
+    SharedChips,
+    ShareUse,
+    Used,
+    chip_memory,
+    choose,
+    fits_job,
+    rank,
+    room,
+    rows_of_shared,
+    total,
+)
 
 Held = Mapping[str, tuple[int, Quota]]
 """uid -> the chip that a Pod shares, and its quota."""
@@ -102,3 +117,89 @@ class ShareLedger(Ledger[str]):
 
     def _restore(self, row: int, held: str) -> None:
         self._leaving.discard(held)
+
+
+_STEP: Final = 1e6
+"""As for whole chips, one step exceeds the scores of other plugins at usual weights."""
+
+
+def share_filters(ledger: ShareLedger, use: ShareUse, own: frozenset[str], nodes: int) -> list[Filter]:
+    """Returns the filters for Pods that share chips.
+
+    ``own``: uids of the job's Pods; ``nodes``: the number of all nodes."""
+    shared, sized = np.zeros((2, nodes), dtype=np.bool_)
+    shared[list(ledger.memory)] = True
+    sized[[row for row, memory in ledger.memory.items() if memory]] = True
+    return [
+        MaskFilter(shared, f"node(s) did not have the label {SHARED_NODE}=true"),
+        MaskFilter(sized | ~shared, "node(s) had no label with the memory of a chip"),
+        ShareFilter(ledger, use, own),
+    ]
+
+
+class ShareFilter:
+    """Passes nodes with a chip that has room for the quota, and with room for the whole job. Evictions do not help:
+    the NPU plugin evicts no Pod for a share."""
+
+    scope = Scope.NODE
+    unresolvable = True
+
+    def __init__(self, ledger: ShareLedger, use: ShareUse, own: frozenset[str]) -> None:
+        self._ledger = ledger
+        self._use = use
+        self._own = own
+
+    def room(self, rows: Rows) -> Counts:
+        return np.array([self._room(row, later=False) for row in rows.tolist()], dtype=np.int64)
+
+    def future_room(self, rows: Rows) -> Counts:
+        return np.array([self._room(row, later=True) for row in rows.tolist()], dtype=np.int64)
+
+    def _room(self, row: int, *, later: bool) -> int:
+        ledger, use = self._ledger, self._use
+        if not ledger.memory.get(row):
+            return 0
+        if not fits_job(ledger.shares(row, without=self._own, later=later), use.quota, use.pods):
+            return 0
+        return room(ledger.shares(row, later=later), use.quota)
+
+    def reasons(self, rows: Rows) -> Iterable[tuple[str, int]]:
+        quota = self._use.quota
+        text = (
+            f"node(s) had no room for {self._use.pods} Pods with {quota.cores} % of the AI cores and "
+            f"{quota.memory} MiB of a chip each, on chips with the policy {quota.policy}"
+        )
+        return ((text, len(rows)),)
+
+
+class ShareScore:
+    """Ranks nodes by how full the chip becomes that the Pod gets."""
+
+    scope = Scope.NODE
+
+    def __init__(self, ledger: ShareLedger, use: ShareUse) -> None:
+        self._ledger = ledger
+        self._use = use
+
+    def values(self, rows: Rows, ahead: Counts | None) -> Column:
+        quota = self._use.quota
+        before = np.zeros(len(rows), dtype=np.int64) if ahead is None else ahead
+        found = np.zeros(len(rows))
+        for at, (row, number) in enumerate(zip(rows.tolist(), before.tolist(), strict=True)):
+            if self._ledger.memory.get(row):
+                found[at] = rank(self._after(self._ledger.shares(row), number), quota) * _STEP
+        return found
+
+    def _after(self, shares: SharedChips, number: int) -> SharedChips:
+        """Returns the shares after this number of Pods was placed."""
+        quota = self._use.quota
+        for _ in range(number):
+            chip = choose(shares, quota)
+            if chip is None:
+                break
+            there = shares.used.get(chip, Used(0, 0, quota.policy))
+            now = Used(there.cores + quota.cores, there.memory + quota.memory, quota.policy)
+            shares = SharedChips(
+                {**shares.used, chip: now}, tuple(c for c in shares.unused if c != chip), shares.memory
+            )
+        return shares
