@@ -84,10 +84,15 @@ def _found_by_python(text: str) -> str:
     return "not JSON"  # such as NaN, which Python accepts
 
 
+def is_json_annotation(key: str) -> bool:
+    """Whether the program reads annotations with the key as JSON."""
+    return key in _ANNOTATIONS or key.startswith(HAMI_REGISTER_PREFIX)
+
+
 def annotation_problems(annotations: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yields key and problem of each annotation that the program reads as JSON and cannot."""
     for key in annotations:
-        if key in _ANNOTATIONS or key.startswith(HAMI_REGISTER_PREFIX):
+        if is_json_annotation(key):
             problem = json_problem(annotations[key])
             if problem:
                 yield key, problem

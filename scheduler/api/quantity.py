@@ -53,6 +53,16 @@ def parse_quantity(text: str | int | float, scale: int = 1) -> int:
     return whole + 1 if value > whole else whole
 
 
+@lru_cache(maxsize=65536)
+def is_quantity(text: str) -> bool:
+    """Whether ``parse_quantity`` accepts the text."""
+    try:
+        split_quantity(text)
+    except QuantityError:
+        return False
+    return True
+
+
 def split_quantity(text: str | int | float) -> tuple[Decimal, Decimal, str]:
     """Returns the number, the factor of its suffix, and the suffix ("e" for an exponent). Raises QuantityError."""
     match = _PATTERN.fullmatch(str(text).strip())

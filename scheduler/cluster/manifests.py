@@ -23,7 +23,7 @@ from scheduler.framework.documents import MAX_DEPTH, DocumentError, read_yaml_do
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 _FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_ITEMS: Final = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
+_ITEMS: Final = msgspec.json.Decoder(list[msgspec.Raw])
 _ANY: Final = msgspec.json.Decoder()
 _EARLIER: Final = re.compile("v[12]((alpha|beta)[1-3])?")
 """The versions that groups of Kubernetes have had: ``v1beta1`` of policy, ``v2alpha1`` of batch."""
@@ -132,19 +132,22 @@ def _parse_json(data: bytes) -> object:
 def _decode_json(data: bytes) -> dict[str, Any]:
     """Decodes a JSON object without null fields. Raises msgspec.MsgspecError, and RecursionError for deep nesting.
 
-    The fields of listed objects are decoded one by one, since few of them have to be searched for nulls.
+    The fields of large listed objects are decoded one by one, since few of them have to be searched for nulls.
     """
     document = {}
     for name, raw in _FIELDS.decode(data).items():
-        value = [_fields(item, 3) for item in _ITEMS.decode(raw)] if name == "items" else _value(raw, 2)
+        value = [_item(item) for item in _ITEMS.decode(raw)] if name == "items" else _value(raw, 2)
         if value is not None:
             document[name] = value
     return document
 
 
-def _fields(raw: dict[str, msgspec.Raw], level: int) -> dict[str, Any]:
-    """Decodes an object at a level of a document without null fields. Raises as ``_decode_json``."""
-    return {name: value for name, part in raw.items() if (value := _value(part, level + 1)) is not None}
+def _item(raw: msgspec.Raw) -> Any:
+    """Decodes an object of a list without null fields. Raises as ``_decode_json``."""
+    text = bytes(raw)
+    if b"null" not in text and 3 + text.count(b"{") + text.count(b"[") <= MAX_DEPTH:
+        return _ANY.decode(text)
+    return {name: value for name, part in _FIELDS.decode(text).items() if (value := _value(part, 4)) is not None}
 
 
 def _value(raw: msgspec.Raw, level: int) -> Any:

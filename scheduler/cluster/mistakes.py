@@ -7,7 +7,7 @@ kind come from ``known_fields.json``, which ``make crds`` makes (``controlplane/
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -16,7 +16,7 @@ import msgspec
 from scheduler.api.batch import JobFlow
 from scheduler.api.kinds import DEVICE_CLASS, JOB_FLOW, JOB_TEMPLATE, KINDS, NODE, Kind
 from scheduler.api.names import DEFAULT_NAMESPACE
-from scheduler.api.quantity import QuantityError, parse_quantity
+from scheduler.api.quantity import QuantityError, is_quantity, parse_quantity
 from scheduler.api.suggestions import closest, did_you_mean
 from scheduler.api.written_values import value_of
 from scheduler.cluster.manifests import Manifest, ManifestError
@@ -198,8 +198,38 @@ def field_problems(kind: Kind, raw: dict[str, Any]) -> Iterator[FieldProblem]:
     """The problems of the fields of an object. Values of a wrong type are left to its decoder."""
     known = _known_fields()
     type_ = known.kinds.get(f"{kind.api_version} {kind.name}", ANY)
-    if type_ != ANY:
+    if type_ != ANY and not _fits(raw, type_):
         yield from _field_problems(raw, type_, "", known.types)
+
+
+def _fits(value: object, type_: int) -> bool:
+    """Whether a value certainly has no problem. Almost all have none, and finding the problems takes longer."""
+    if type_ == QUANTITY:
+        return isinstance(value, str) and is_quantity(value)
+    if isinstance(value, dict):
+        inner = _checked_fields(type_, *value)
+        if inner is None:
+            return False
+        for name, type_ in inner:
+            if not _fits(value[name], type_):
+                return False
+    elif isinstance(value, list):
+        for item in value:
+            if not _fits(item, type_):
+                return False
+    return True
+
+
+@lru_cache(maxsize=4096)
+def _checked_fields(type_: int, *names: str) -> list[tuple[str, int]] | None:
+    """The fields with these names whose values are looked into, each with its type; None if the type lacks one of the
+    names. Most objects of a kind have the same fields."""
+    fields = _known_fields().types[type_]
+    every = fields.get(EVERY_KEY)
+    types = [fields.get(name) if every is None else every for name in names]
+    if None in types:
+        return None
+    return [(name, inner) for name, inner in zip(names, types, strict=True) if inner]
 
 
 def _field_problems(value: object, type_: int, path: str, types: list[dict[str, int]]) -> Iterator[FieldProblem]:

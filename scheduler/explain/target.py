@@ -258,10 +258,10 @@ def _has_creator(cluster: MemoryCluster, job: Job) -> bool:
 def gets_nodes_afterwards(simulation: Simulation, kind: str, namespace: str, name: str) -> bool:
     """Runs a copy of the cluster without the Pods that terminate until nothing changes. ``kind``: as in
     ``find_target``."""
+    if not simulation.cluster.has_pods_to_end:
+        return False
     later = simulation.branch()
     later.cluster.end_terminating_pods()
-    if not later.cluster.has_terminating_pods:
-        return False
     later.run()
     try:
         found = find_target(later.cluster, kind, namespace, name)

@@ -6,12 +6,13 @@ the names in queues, and warn of a name if it resembles a known one.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
 from itertools import islice
 from typing import Any, Final
 
 from scheduler.api.cards import cards_of_pod, parse_quota, parse_request
 from scheduler.api.device_amounts import device_class_of
-from scheduler.api.json_texts import annotation_problems, config_map_problems
+from scheduler.api.json_texts import annotation_problems, config_map_problems, is_json_annotation
 from scheduler.api.kinds import (
     ACJOB,
     BATCH_JOB,
@@ -30,7 +31,9 @@ from scheduler.api.kinds import (
 )
 from scheduler.api.names import (
     CARD_BORROWING_LIMIT,
+    CARD_CARD,
     CARD_LENDING_LIMIT,
+    CARD_NAME,
     CARD_QUOTA,
     CARD_REQUEST,
     CPU,
@@ -167,9 +170,10 @@ class _Object:
                 yield f"{path}[{key[:253]}]: {what}{_hint(meant)}"
 
     def _annotations(self, metadata: Json, prefix: str) -> Iterator[str]:
-        annotations = {k: v for k, v in mapping(metadata.get("annotations")).items() if isinstance(v, str)}
-        if not annotations:
+        given = mapping(metadata.get("annotations"))
+        if not _has_checked_annotation(*given):
             return
+        annotations = {k: v for k, v in given.items() if isinstance(v, str)}
         for key, problem in annotation_problems(annotations):
             yield f"{prefix}metadata.annotations[{key}]: {problem}"
         complete = self._known.complete
@@ -190,6 +194,12 @@ class _Object:
 
 def _hint(meant: str) -> str:
     return f"; did you mean {meant!r}?" if meant else ""
+
+
+@lru_cache(maxsize=4096)
+def _has_checked_annotation(*keys: str) -> bool:
+    """Whether annotations with these keys may have mistakes. Most objects of a kind have the same keys."""
+    return any(key in _COUNTS or key in (CARD_NAME, CARD_CARD) or is_json_annotation(key) for key in keys)
 
 
 def _cards(annotations: Mapping[str, str]) -> Iterator[tuple[str, str]]:

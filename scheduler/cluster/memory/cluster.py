@@ -192,6 +192,11 @@ class MemoryCluster:
         """Lets Pods end that were terminating when they were loaded; without it, they stay as they are."""
         self._kubelet.end_terminating()
 
+    @property
+    def has_pods_to_end(self) -> bool:
+        """Whether Pods end in one of the next cycles, or would after ``end_terminating_pods``."""
+        return self._kubelet.has_terminating_pods or bool(self._kubelet.stopped())
+
     # --- deleted nodes ---
     def is_lost(self, pod: Json) -> bool:
         """Whether a Pod is about to be deleted because its Node does not exist."""

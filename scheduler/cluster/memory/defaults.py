@@ -19,6 +19,8 @@ class ServerObjects(Protocol):
 
     def of(self, kind: Kind) -> list[Json]: ...
 
+    def find(self, kind: Kind, namespace: str, name: str) -> Json | None: ...
+
 
 def set_defaults(kind: Kind, raw: Json, objects: ServerObjects) -> bool:
     """Sets the defaults of a new object. Returns whether the object changed."""
@@ -97,8 +99,9 @@ def _set_default(fields: Json, name: str, value: Any) -> bool:
 
 def _priority_class(objects: ServerObjects, name: str) -> Json:
     """The PriorityClass with the name, or the global default if the name is empty; empty if there is none."""
-    classes = objects.of(PRIORITY_CLASS)
-    return next((raw for raw in classes if (raw["metadata"]["name"] == name if name else raw.get("globalDefault"))), {})
+    if name:
+        return objects.find(PRIORITY_CLASS, "", name) or {}
+    return next((raw for raw in objects.of(PRIORITY_CLASS) if raw.get("globalDefault")), {})
 
 
 def _is_scheduled(status: Json) -> bool:

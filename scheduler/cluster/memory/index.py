@@ -1,6 +1,6 @@
 """Indices of the objects of one kind by a common value, like the indexers of client-go."""
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
 from scheduler.api.names import GROUP_NAME
@@ -26,11 +26,16 @@ def group_of(pod: Json) -> str:
 class Index:
     """The index of one function over the objects of one kind."""
 
-    def __init__(self, function: IndexFunction) -> None:
+    def __init__(self, function: IndexFunction, objects: Iterable[tuple[Key, int, Json]] = ()) -> None:
+        """``objects``: the first objects, each with its number."""
         self._function = function
         self._values: dict[Key, Hashable] = {}
         self._keys: dict[Hashable, dict[Key, int]] = {}
         """Value -> keys with their numbers."""
+        for key, number, raw in objects:
+            value = function(raw)
+            if value is not None:
+                self._add(key, number, value)
 
     def fork(self, copied: Callable[[Any], Any]) -> "Index":
         """Returns an independent copy. ``copied``: copies a dictionary of dictionaries."""
@@ -44,8 +49,11 @@ class Index:
         if value != self._values.get(key):
             self.remove(key)
             if value is not None:
-                self._values[key] = value
-                self._keys.setdefault(value, {})[key] = number
+                self._add(key, number, value)
+
+    def _add(self, key: Key, number: int, value: Hashable) -> None:
+        self._values[key] = value
+        self._keys.setdefault(value, {})[key] = number
 
     def remove(self, key: Key) -> None:
         """Removes an object, if it is in the index."""

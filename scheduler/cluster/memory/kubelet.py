@@ -29,11 +29,14 @@ class SimulatedKubelet:
 
     def end_terminating(self) -> None:
         """Lets Pods end that were terminating when they were loaded, or when their node was not ready."""
+        self._server.terminating += self.stopped()
+
+    def stopped(self) -> list[Key]:
+        """The Pods that ``end_terminating`` lets end."""
         known = {*self._terminating, *self._server.terminating}
-        for raw in self._server.by_index(POD, _is_terminating):
-            key = key_of(POD, raw["metadata"]["namespace"], raw["metadata"]["name"])
-            if key not in known and self._has_kubelet(raw):
-                self._server.terminating.append(key)
+        terminating = self._server.by_index(POD, _is_terminating)
+        keys = ((key_of(POD, raw["metadata"]["namespace"], raw["metadata"]["name"]), raw) for raw in terminating)
+        return [key for key, raw in keys if key not in known and self._has_kubelet(raw)]
 
     def run(self) -> tuple[bool, list[Json]]:
         """Returns whether anything changed, and the Pods deleted for a NoExecute taint that they do not tolerate."""

@@ -34,9 +34,10 @@ class LostPods:
 
     def observe_loaded(self, pods: Iterable[Json]) -> None:
         """Takes Pods as they were loaded. Without any Node, Nodes were left out."""
-        if self._server.of(NODE):
+        nodes = {None, *(node["metadata"]["name"] for node in self._server.of(NODE))}
+        if len(nodes) > 1:
             for raw in pods:
-                if self._is_lost(raw) and not self._server.has_generated_uid(POD, raw):
+                if node_of(raw) not in nodes and not self._server.has_generated_uid(POD, raw):
                     self._add(raw)
 
     def is_lost(self, pod: Json) -> bool:

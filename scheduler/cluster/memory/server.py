@@ -117,9 +117,10 @@ class MemoryServer:
         indices = self._indices.setdefault(kind, {})
         index = indices.get(function)
         if index is None:
-            index = indices[function] = Index(function)
-            for key, number in self._keys.get(kind, {}).items():
-                index.put(key, number, self._objects[key][1])
+            numbers = self._keys.get(kind, {})
+            index = indices[function] = Index(
+                function, ((key, number, self._objects[key][1]) for key, number in numbers.items())
+            )
         return [self._objects[key][1] for key in index.keys(value)]
 
     def structs(self, kind: Kind[T]) -> list[T]:
