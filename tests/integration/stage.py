@@ -166,7 +166,18 @@ class Namespace:
         return items
 
     def wait(self, condition: Callable[[], Any], timeout: float = 40.0) -> Any:
-        return wait(condition, timeout, lambda: f"events: {[e['message'] for e in self.events()][:20]}")
+        return wait(condition, timeout, self._state)
+
+    def _state(self) -> str:
+        """The phases and conditions of the Pods, and the Events, for the error of a time-out."""
+        pods = {
+            pod["metadata"]["name"]: (
+                pod["status"].get("phase"),
+                {each["type"]: each["status"] for each in pod["status"].get("conditions") or ()},
+            )
+            for pod in self.pods()[:20]
+        }
+        return f"pods: {pods}; events: {[event['message'] for event in self.events()][:20]}"
 
     @contextmanager
     def scheduled(self, directory: Path, *options: str, kubeconfig: Path | None = None) -> Iterator[Role]:

@@ -156,6 +156,7 @@ def settled_sizes(place: Namespace) -> Counter[str]:
 def test_a_budget_is_counted_as_by_the_disruption_controller(place: Namespace) -> None:
     place.node("n1", cpu="3")
     place.api.create(DEPLOYMENTS.format(place.name), deployment(place, 3))
+    place.wait(lambda: [pod["status"].get("phase") for pod in place.pods()] == ["Running"] * 3)
     budget = {"metadata": {"name": "web"}, "spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "web"}}}}
     place.api.create(f"{BUDGETS}/namespaces/{place.name}/poddisruptionbudgets", budget)
 
