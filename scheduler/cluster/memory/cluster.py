@@ -28,8 +28,7 @@ from scheduler.cluster.memory.admission import MemoryAdmission
 from scheduler.cluster.memory.decision_writer import DecisionWriter
 from scheduler.cluster.memory.event_log import EventLog, malformed_event
 from scheduler.cluster.memory.index import node_of
-from scheduler.cluster.memory.kubelet import SimulatedKubelet
-from scheduler.cluster.memory.lost_pods import LostPods
+from scheduler.cluster.memory.kubelet import LostPods, SimulatedKubelet
 from scheduler.cluster.memory.playground import run_playground
 from scheduler.cluster.memory.raw_objects import Json, ref_of
 from scheduler.cluster.memory.server import EPOCH, Key, MemoryServer, key_name

@@ -1,9 +1,15 @@
-"""Objects as the API server stores them: dictionaries of JSON, and what is read from and written to them."""
+"""Objects as the API server stores them: dictionaries of JSON, what is read from and written to them, and their
+resourceVersions.
+
+A simulation continues above the largest resourceVersion that was loaded: controllers compare the versions of an object,
+and an older one never replaces a newer one. Nothing removes the finalizers of other programs in it, except a what-if
+change. Kubernetes' own controllers are simulated, so their finalizers do not keep an object.
+"""
 
 import copy
 from datetime import datetime
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 from scheduler.api.decisions import ObjectRef
 
@@ -69,3 +75,53 @@ def ref_of(raw: Json) -> ObjectRef:
     """A reference to an object, for Events."""
     meta = raw["metadata"]
     return ObjectRef(raw["apiVersion"], raw["kind"], meta.get("namespace") or "", meta["name"], meta.get("uid") or "")
+
+
+_MAX_DIGITS: Final = 39
+"""Digits of the largest resourceVersion, which has 128 bits at most."""
+
+
+class ResourceVersions:
+    """Counts the versions of all objects, as etcd does."""
+
+    def __init__(self) -> None:
+        self._last = 0
+
+    def take(self, metadata: Json) -> None:
+        """Takes up the version of a loaded object. Replaces one that is absent or no number by the next version: such
+        versions cannot be compared."""
+        version = metadata.get("resourceVersion")
+        if isinstance(version, str) and version.isascii() and version.isdecimal() and len(version) <= _MAX_DIGITS:
+            self._last = max(self._last, int(version))
+        else:
+            metadata["resourceVersion"] = self.next()
+
+    def next(self) -> str:
+        """Returns the version of an object that is written now."""
+        self._last += 1
+        return str(self._last)
+
+
+_SIMULATED: Final = frozenset(
+    {
+        "batch.kubernetes.io/job-tracking",
+        "foregroundDeletion",
+        "kubernetes.io/pv-protection",
+        "kubernetes.io/pvc-protection",
+        "orphan",
+    }
+)
+
+
+def keeps(raw: Json) -> bool:
+    """Whether a finalizer keeps the object when it is deleted."""
+    finalizers = raw["metadata"].get("finalizers")
+    return isinstance(finalizers, list) and not _SIMULATED.issuperset(map(str, finalizers))
+
+
+def ends_now(raw: Json) -> bool:
+    """Whether an object that is being deleted ends with its last finalizer: all but Pods that a kubelet still runs."""
+    meta = raw["metadata"]
+    if not meta.get("deletionTimestamp") or keeps(raw):
+        return False
+    return not (raw.get("spec") or {}).get("nodeName") or meta.get("deletionGracePeriodSeconds") == 0

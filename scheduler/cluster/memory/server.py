@@ -18,10 +18,17 @@ from scheduler.api.objects import ENDED_PHASES, KubeObject, Pod, controller_of
 from scheduler.api.reasons import Refusal
 from scheduler.cluster.manifests import Manifest, ManifestError, decode
 from scheduler.cluster.memory.defaults import set_defaults
-from scheduler.cluster.memory.finalizers import ends_now, keeps
 from scheduler.cluster.memory.index import Index, IndexFunction
-from scheduler.cluster.memory.raw_objects import Json, format_time, merged, mutable_copy, owner_uids
-from scheduler.cluster.memory.resource_versions import ResourceVersions
+from scheduler.cluster.memory.raw_objects import (
+    Json,
+    ResourceVersions,
+    ends_now,
+    format_time,
+    keeps,
+    merged,
+    mutable_copy,
+    owner_uids,
+)
 
 Key = tuple[str, str, str]
 """Group and kind, namespace, name."""
