@@ -1,28 +1,32 @@
 """The cluster that ``explain`` and ``node chips`` examine in memory: manifests, or what an API server has now."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial, wraps
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from scheduler.api.names import DEFAULT_NAMESPACE, DEFAULT_SCHEDULER_NAME
+from scheduler.api.names import DEFAULT_NAMESPACE, DEFAULT_SCHEDULER_NAME, EVENT_DEVICES_DISAGREE
 from scheduler.cli.connection import Connection
 from scheduler.cli.errors import CommandError
+from scheduler.cli.input_warnings import FieldWarning, WarningLog, field_warnings
 from scheduler.cli.plugins import plugins_option
 from scheduler.cli.process import keep
 from scheduler.cli.simulation import query_usage, without_garbage_collection
 from scheduler.cli.target import connection_options
-from scheduler.cli.text import echo
 
 if TYPE_CHECKING:
+    from scheduler.api.kinds import Kind
     from scheduler.cluster.manifests import Manifest
     from scheduler.cluster.memory import Simulation
     from scheduler.framework.external_calls import ExternalCalls
+
+
+_NODE_OBJECTS: Final = frozenset({"Node", "ConfigMap"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,8 @@ class ClusterSource:
     names: tuple[str, ...]
     """The names of the scheduler; empty: those of the scheduler in the cluster, else the default."""
     load_plugins: Callable[[], None]
+    log: WarningLog = field(default_factory=WarningLog)
+    """Prints the warnings, and keeps them for documents."""
 
     @contextmanager
     def simulated(self, program: str, about: tuple[str, str] | None = None) -> "Iterator[tuple[str, Simulation]]":
@@ -61,6 +67,21 @@ class ClusterSource:
             except RecursionError:
                 raise CommandError("an object of the cluster is nested too deeply to be simulated") from None
 
+    def field_warnings(
+        self, simulation: "Simulation", own: "Iterable[tuple[Kind, str, str]]" = ()
+    ) -> list[FieldWarning]:
+        """The fields that were set aside while the cluster ran. Of a live cluster: those of nodes and of reports about
+        their devices, and those of the objects ``own``: kinds, namespaces and names."""
+        keys = {(kind.name, f"{namespace}/{name}" if namespace else name) for kind, namespace, name in own}
+        return [
+            each
+            for each in field_warnings(simulation.cluster.events())
+            if self.paths
+            or each.kind in _NODE_OBJECTS
+            or each.reason == EVENT_DEVICES_DISAGREE
+            or (each.kind, each.key) in keys
+        ]
+
     def _simulation(
         self, load: Callable[[], None], external_calls: "ExternalCalls", about: tuple[str, str] | None
     ) -> "tuple[str, Simulation]":
@@ -70,8 +91,8 @@ class ClusterSource:
         else:
             namespace, simulation = self._read_live(load, external_calls, about)
         for refusal in simulation.cluster.undecodable:
-            echo(f"warning: {refusal}; left out", err=True)
-        usages = query_usage(simulation.configuration.metrics, simulation.cluster.cache.node_names())
+            self.log.warn(f"{refusal}; left out")
+        usages = query_usage(simulation.configuration.metrics, simulation.cluster.cache.node_names(), self.log)
         simulation.take_usage(usages)
         return namespace, simulation
 
@@ -85,7 +106,7 @@ class ClusterSource:
         try:
             manifests = read_manifests(self.paths)
             for warning in manifest_warnings(manifests, self.names or (DEFAULT_SCHEDULER_NAME,)):
-                echo(f"warning: {warning}", err=True)
+                self.log.warn(warning)
         except ManifestError as error:
             raise CommandError(str(error)) from None
         simulation = self._build(
@@ -117,6 +138,7 @@ class ClusterSource:
             with_names=not self.names,
             load=load,
             about=about,
+            log=self.log,
         )
         namespace, simulation = built[0]
         simulation.cluster.load((), lenient=True)
@@ -135,7 +157,7 @@ class ClusterSource:
                 text, source = read_configuration(Path(self.conf)), self.conf
             configuration = parse_configuration(text, source)
             for warning in configuration.warnings:
-                echo(f"warning: {warning}", err=True)
+                self.log.warn(warning)
             return Simulation(manifests, configuration, names or (DEFAULT_SCHEDULER_NAME,), **settings)
         except (ManifestError, ConfigurationError) as error:
             raise CommandError(str(error)) from None

@@ -1,7 +1,7 @@
 """``volcano-py explain``: why a Pod, PodGroup or workload waits, and the smallest change that lets it run."""
 
 import re
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 from click.shell_completion import CompletionItem
@@ -11,9 +11,14 @@ from scheduler.api.suggestions import closest
 from scheduler.cli.cluster_source import ClusterSource, cluster_source_options
 from scheduler.cli.completion import names_of
 from scheduler.cli.errors import FORBIDDEN, CommandError
+from scheduler.cli.input_warnings import print_section
 from scheduler.cli.layout import hanging
-from scheduler.cli.output import JSON, TABLE, YAML, output_option, print_object, terminal_width
+from scheduler.cli.output import JSON, TABLE, YAML, key_in, output_option, print_object, terminal_width
 from scheduler.cli.text import echo
+
+if TYPE_CHECKING:
+    from scheduler.api.kinds import Kind
+    from scheduler.explain import Explanation
 
 
 class _KindArgument(click.ParamType[str]):
@@ -94,7 +99,10 @@ def explain_command(source: ClusterSource, kind: str, name: str | None, search: 
 
 def _explain(source: ClusterSource, kind: str, name: str, search: bool, output: str) -> None:
     with source.simulated("scheduler.cli.explain_text", (kind, name)) as (namespace, simulation):
+        from scheduler.api.kinds import POD
         from scheduler.cli.explain_text import lines
+        from scheduler.cluster.memory.index import group_of
+        from scheduler.cluster.mistakes import object_warnings
         from scheduler.explain import NotFoundError, explain
         from scheduler.explain.document import explanation_document
 
@@ -102,27 +110,32 @@ def _explain(source: ClusterSource, kind: str, name: str, search: bool, output: 
             found = explain(simulation, kind, namespace, name, search=search)
         except NotFoundError as error:
             raise CommandError(str(error)) from None
+    own = _own_objects(kind, namespace, name, found)
     if not source.paths:  # of manifests, all mistakes are reported
-        from scheduler.api import kinds
-        from scheduler.cluster.mistakes import object_warnings
-
-        group_namespace, _, group = found.group.partition("/")
-        own = [
-            (getattr(kinds, constant), namespace, name)
-            for constant in (EXPLAINED[kind].constants if kind in EXPLAINED else ())
-        ]
-        others = (kinds.POD_GROUP, group_namespace, group), (kinds.QUEUE, "", found.queue)
-        for warning in object_warnings(simulation.cluster, simulation.scheduler_names, *dict.fromkeys((*own, *others))):
-            echo(f"warning: {warning}", err=True)
+        for warning in object_warnings(simulation.cluster, simulation.scheduler_names, *own):
+            source.log.warn(warning)
     for problem in found.problems:
-        echo(f"warning: scheduler configuration: {problem}", err=True)
+        source.log.warn(f"scheduler configuration: {problem}")
     for failed in found.remedy_errors:
         echo(f"note: {failed}; its changes are not tried", err=True)
+    pods = ((POD, *key_in(pod)) for pod in simulation.cluster.server.by_index(POD, group_of, found.group))
+    warnings = source.field_warnings(simulation, [*own, *pods])
     if output == TABLE:
         for line in lines(found):
             echo(line)
+        print_section(source.log.unnamed(warnings))
     else:
-        print_object(explanation_document(found), output)
+        print_object({**explanation_document(found), **source.log.document(warnings)}, output)
+
+
+def _own_objects(kind: str, namespace: str, name: str, found: "Explanation") -> "list[tuple[Kind, str, str]]":
+    """The object that is explained, its PodGroup and its queue: kinds, namespaces and names."""
+    from scheduler.api import kinds
+
+    constants = EXPLAINED[kind].constants if kind in EXPLAINED else ()
+    group_namespace, _, group = found.group.partition("/")
+    others = (kinds.POD_GROUP, group_namespace, group), (kinds.QUEUE, "", found.queue)
+    return list(dict.fromkeys((*((getattr(kinds, each), namespace, name) for each in constants), *others)))
 
 
 def _show_answer(answer: dict[str, Any], output: str) -> None:

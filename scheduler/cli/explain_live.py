@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from scheduler.cli.connection import Cluster, Connection, Raw
 from scheduler.cli.errors import FORBIDDEN, NOT_FOUND, CommandError
+from scheduler.cli.input_warnings import WarningLog
 from scheduler.cli.output import key_in, mapping_in
 from scheduler.cli.text import echo
 
@@ -75,6 +76,7 @@ def read_cluster(
     with_configuration: bool,
     with_names: bool,
     load: Callable[[], None],
+    log: WarningLog,
     about: tuple[str, str] | None = None,
 ) -> None:
     """Reads the cluster.
@@ -82,8 +84,9 @@ def read_cluster(
     ``build``: is called when all objects except Pods are read. It returns the function that gets the Pods, some at a
     time as they arrive: the API server takes as long to send them as ``explain`` to load them. ``with_configuration``,
     ``with_names``: whether to read the configuration, the names of the scheduler. ``load``: loads all plugins and the
-    rest of the program. It runs in a thread while the API server answers, which takes as long. ``about``: kind and name
-    of an object to explain. Raises CommandError, and what ``build`` and its function raise.
+    rest of the program. It runs in a thread while the API server answers, which takes as long. ``log``: prints which
+    kinds cannot be listed. ``about``: kind and name of an object to explain. Raises CommandError, and what ``build``
+    and its function raise.
     """
 
     async def work(cluster: Cluster) -> None:
@@ -107,17 +110,18 @@ def read_cluster(
                     WatchSource(CONFIG_MAP, namespace, labels=labels, optional=True)
                     for namespace, labels in sorted(wanted)
                 ],
+                log,
             )
 
         async def pods() -> None:
             await asyncio.gather(
-                *(_list(cluster, source, arrived.put_nowait) for source in found if source.kind is POD)
+                *(_list(cluster, source, arrived.put_nowait, log) for source in found if source.kind is POD)
             )
             arrived.put_nowait(None)
 
         async def others() -> None:
             objects, more, (text, source), names = await asyncio.gather(
-                _lists(cluster, [source for source in found if source.kind is not POD]),
+                _lists(cluster, [source for source in found if source.kind is not POD], log),
                 reports(),
                 _configuration(cluster, with_configuration),
                 _scheduler_names(cluster, with_names),
@@ -150,14 +154,17 @@ def _more_sources(known: "set[Kind]", namespace: str, kind: str, name: str) -> "
     return [*found, WatchSource(kinds.JOB_TEMPLATE, namespace)] if kinds.JOB_FLOW in wanted else found
 
 
-async def _lists(cluster: Cluster, found: "Sequence[WatchSource]") -> "list[Manifest]":
+async def _lists(cluster: Cluster, found: "Sequence[WatchSource]", log: WarningLog) -> "list[Manifest]":
     """Returns the objects of several sources."""
     lists: list[list[Manifest]] = [[] for _ in found]
-    await asyncio.gather(*(_list(cluster, source, items.extend) for source, items in zip(found, lists, strict=True)))
+    pairs = zip(found, lists, strict=True)
+    await asyncio.gather(*(_list(cluster, source, items.extend, log) for source, items in pairs))
     return [manifest for several in lists for manifest in several]
 
 
-async def _list(cluster: Cluster, source: "WatchSource", take: "Callable[[list[Manifest]], object]") -> None:
+async def _list(
+    cluster: Cluster, source: "WatchSource", take: "Callable[[list[Manifest]], object]", log: WarningLog
+) -> None:
     """Passes the objects of a source to ``take``; none, with a warning, if an optional kind cannot be listed."""
     from scheduler.api.kinds import NODE, POD, POD_GROUP, QUEUE
     from scheduler.cluster.manifests import Manifest
@@ -176,7 +183,7 @@ async def _list(cluster: Cluster, source: "WatchSource", take: "Callable[[list[M
         if kind in (NODE, POD, POD_GROUP, QUEUE) or failed.status not in (NOT_FOUND, FORBIDDEN):
             raise
         if not source.optional and (failed.status != NOT_FOUND or not kind.optional):
-            echo(f"warning: {failed.message}; explained without", err=True)
+            log.warn(f"{failed.message}; explained without")
 
 
 async def _configuration(cluster: Cluster, wanted: bool) -> tuple[str, str]:

@@ -64,10 +64,10 @@ def simulate_command(
     """
     from msgspec.structs import replace
 
+    from scheduler.cli.input_warnings import FieldWarning, WarningLog, field_warnings, warning_lines
     from scheduler.cli.node.table import node_devices, print_devices
     from scheduler.cli.simulate_table import report_lines
     from scheduler.cli.simulate_templates import check_templates
-    from scheduler.cli.simulate_warnings import FieldWarning, field_warnings, warning_lines
     from scheduler.cli.what_if import difference_lines
     from scheduler.cluster.external_calls import HttpCalls
     from scheduler.cluster.memory import KubeletBehaviour, ManifestError, Simulation, read_manifests
@@ -81,6 +81,7 @@ def simulate_command(
         read_configuration,
     )
 
+    log = WarningLog()
     try:
         text, source = (
             (DEFAULT_CONFIGURATION, "built-in configuration")
@@ -91,9 +92,9 @@ def simulate_command(
         manifests, changed = read_manifests(paths), read_manifests(changes)
         check_templates([*manifests, *changed], kubeconfig)
         schedulers = names or (DEFAULT_SCHEDULER_NAME,)
-        found = [*manifest_warnings(manifests, schedulers), *manifest_warnings(changed, schedulers, manifests)]
+        found = *manifest_warnings(manifests, schedulers), *manifest_warnings(changed, schedulers, manifests)
         for warning in (*found, *configuration.warnings):
-            echo(f"warning: {warning}", err=True)
+            log.warn(warning)
         with closing(HttpCalls()) as external_calls:
             simulation = Simulation(
                 manifests,
@@ -103,7 +104,7 @@ def simulate_command(
                 external_calls=external_calls,
             )
             keep(simulation)
-            simulation.take_usage(query_usage(configuration.metrics, simulation.cluster.cache.node_names()))
+            simulation.take_usage(query_usage(configuration.metrics, simulation.cluster.cache.node_names(), log))
             report = simulation.run(cycles, progress=collect_garbage)
             difference = None
             earlier: frozenset[FieldWarning] = frozenset()
@@ -117,15 +118,16 @@ def simulate_command(
         echo(f"error: {error}", err=True)
         sys.exit(BAD_INPUT)
     for problem in report.last.session.problems if report.last else ():
-        echo(f"warning: {source}: {problem}", err=True)
+        log.warn(f"{source}: {problem}")
+    new = [each for each in field_warnings(report.cluster.events()) if each not in earlier]
     if chips:
-        print_devices(node_devices(report.last), output)
+        print_devices(node_devices(report.last), output, log, new)
     elif output != TABLE:
         listing = {"apiVersion": "v1", "kind": "List", "items": report.cluster.objects()}
-        _print_document(listing if difference is None else difference_document(difference), output)
+        document = listing if difference is None else difference_document(difference)
+        _print_document({**document, **log.document(new)}, output)
     else:
-        new = [each for each in field_warnings(report.cluster.events()) if each not in earlier]
-        warned = warning_lines(new, found)
+        warned = warning_lines(log.unnamed(new))
         for line in report_lines(report, warned) if difference is None else difference_lines(difference, warned):
             echo(line)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from scheduler.cli.text import echo
+from scheduler.cli.input_warnings import WarningLog
 
 if TYPE_CHECKING:
     from scheduler.api.usage import NodeUsage
@@ -34,7 +34,7 @@ def collect_garbage(sessions: int) -> None:
         gc.collect()
 
 
-def query_usage(settings: "UsageSource | None", nodes: Sequence[str]) -> "Mapping[str, NodeUsage]":
+def query_usage(settings: "UsageSource | None", nodes: Sequence[str], log: WarningLog) -> "Mapping[str, NodeUsage]":
     """Reads the usage of nodes once from the monitoring system that the configuration names.
 
     Returns the usage by node, with moments in seconds from now (0 or less). Without an answer it prints a warning and
@@ -51,7 +51,7 @@ def query_usage(settings: "UsageSource | None", nodes: Sequence[str]) -> "Mappin
     try:
         usages = asyncio.run(measure_once(settings, nodes))
     except SourceError as error:
-        echo(f"warning: the load of nodes is not known: {error}", err=True)
+        log.warn(f"the load of nodes is not known: {error}")
         return {}
     now = time.time()
     return {name: replace(usage, moment=min(usage.moment - now, 0.0)) for name, usage in usages.items()}

@@ -27,4 +27,5 @@ def chips_command(source: ClusterSource, node: str, output: str) -> None:
         if node and node not in simulation.cluster.cache.node_names():
             raise CommandError(f"node {node} not found")
         found = node_devices(simulation.last)
-    print_devices([device for device in found if node in ("", device.node)], output, detail=bool(node))
+    shown = [device for device in found if node in ("", device.node)]
+    print_devices(shown, output, source.log, source.field_warnings(simulation), detail=bool(node))

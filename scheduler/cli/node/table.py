@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from scheduler.api.device_states import Device
+from scheduler.cli.input_warnings import FieldWarning, WarningLog, print_section
 from scheduler.cli.node.grid import grid_lines
 from scheduler.cli.output import (
     JSON,
@@ -52,12 +53,24 @@ def node_devices(outcome: "Outcome | None") -> list[Device]:
     return [device._replace(note=note(device)) for part in outcome.session.ask(NODE_DEVICES) for device in part]
 
 
-def print_devices(devices: Sequence[Device], output: str, *, detail: bool = False) -> None:
-    """Prints the chips: as a grid; with ``-o wide`` a line for each chip. ``detail``: below the grid, a line for the
-    chips of a node with one state and the same Pods."""
+def print_devices(
+    devices: Sequence[Device],
+    output: str,
+    log: WarningLog,
+    warnings: Sequence[FieldWarning],
+    *,
+    detail: bool = False,
+) -> None:
+    """Prints the chips: as a grid; with ``-o wide`` a line for each chip; then the warnings. ``log``: what was printed
+    before. ``detail``: below the grid, a line for the chips of a node with one state and the same Pods."""
     if output in (JSON, YAML):
-        print_object(_document(devices), output)
+        print_object({**_document(devices), **log.document(warnings)}, output)
         return
+    _print_table(devices, output, detail=detail)
+    print_section(log.unnamed(warnings))
+
+
+def _print_table(devices: Sequence[Device], output: str, *, detail: bool) -> None:
     if not devices:
         nothing_found()
         return

@@ -21,7 +21,7 @@ from scheduler.api.names import (
     VGPU_NODE_LOCK,
 )
 from scheduler.api.objects import KubeObject
-from scheduler.api.reasons import Malformed
+from scheduler.api.reasons import Malformed, first_fields
 from scheduler.cache import ClusterCache
 from scheduler.cluster.manifests import Manifest, ManifestError
 from scheduler.cluster.memory.admission import MemoryAdmission
@@ -209,6 +209,11 @@ class MemoryCluster:
     def record(self, event: EventRecord) -> bool:
         """Records an Event, or counts an equal one again. Returns whether it is new."""
         return self._log.record(event, self._component, self.server.clock)
+
+    def record_malformed(self, problems: Iterable[Malformed]) -> bool:
+        """Records an Event about each malformed field. Returns whether one is new."""
+        new = [self.record(malformed_event(problem)) for problem in first_fields(problems)]
+        return any(new)
 
     def events(self) -> list[Json]:
         """The recorded Events, in order."""

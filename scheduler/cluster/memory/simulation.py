@@ -118,7 +118,8 @@ class Simulation:
     ) -> bool:
         """Runs a cycle with a session of the given type. Returns whether anything changed.
 
-        ``stop_when``: if it returns True for the outcome, the decisions are not carried out.
+        ``stop_when``: if it returns True for the outcome, the decisions are not carried out. Events about malformed
+        fields are recorded in any case.
         """
         cluster = self.cluster
         changed = self.run_controllers()
@@ -129,6 +130,7 @@ class Simulation:
         self.last = outcome
         self.evictions += outcome.decisions.evictions
         if stop_when is not None and stop_when(outcome):
+            cluster.record_malformed(cluster.cache.take_malformed() + outcome.malformed)
             return False
         cluster.cache.assume(outcome.decisions)
         malformed = cluster.cache.take_malformed() + outcome.malformed

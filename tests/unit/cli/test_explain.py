@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 
 from scheduler.cli.connection import Connection
 from scheduler.cli.explain_live import LiveCluster, read_cluster
+from scheduler.cli.input_warnings import WarningLog
 from scheduler.cli.main import main
 from scheduler.cli.plugins import load_plugins
 from scheduler.cluster.manifests import Manifest
@@ -181,6 +182,20 @@ def test_malformed_objects_cause_warnings_and_are_left_out(cluster: Cluster) -> 
     assert result.stderr.count("left out") == 1
 
 
+def test_fields_that_are_set_aside_are_named_if_they_concern_nodes_or_what_is_explained(cluster: Cluster) -> None:
+    odd = {"volcano.sh/task-priority": "high"}
+    holding(cluster)
+    cluster.holds(NODES, live(node("n1", "4c+nvidia.com/gpu=oops"), "u1"))
+    mine, theirs = pod("p", "6c", "g", annotations=odd), pod("q", "6c", annotations=odd)
+    cluster.holds(CLUSTER_PODS, live(mine, "u4"), live(theirs, "u5"))
+    for output in "json", "table":
+        result = cluster.run("explain", "podgroup", "g", "-n", "default", "-o", output)
+        assert result.exit_code == 0, (result.output, result.exception)
+        document = json.loads(result.stdout)["warnings"] if output == "json" else result.stdout.splitlines()
+        named = [line.split("metadata")[0].split("status")[0].rstrip(": ") for line in document if "; ignored" in line]
+        assert sorted(named) == ["Node n1", "Pod default/p"]
+
+
 def test_objects_are_read_whole_except_their_managed_fields(cluster: Cluster) -> None:
     holding(cluster)
     whole = live({**pod("p", "6c", "g"), "status": {"phase": "Pending", "conditions": [{"type": "Own"}]}}, "u3")
@@ -189,7 +204,8 @@ def test_objects_are_read_whole_except_their_managed_fields(cluster: Cluster) ->
     cluster.holds(CLUSTER_PODS, sent)
     connection = Connection(kubeconfig=str(cluster.kubeconfig))
     pods: list[Manifest] = []
-    read_cluster(connection, lambda _: pods.extend, with_configuration=False, with_names=False, load=load_plugins)
+    settings: dict[str, Any] = {"with_configuration": False, "with_names": False, "load": load_plugins}
+    read_cluster(connection, lambda _: pods.extend, log=WarningLog(), **settings)
     assert [manifest.raw for manifest in pods] == [whole]
 
 
@@ -205,7 +221,8 @@ def test_an_error_while_pods_are_loaded_is_not_one_of_the_api_server(cluster: Cl
         return take
 
     with pytest.raises(ValueError, match="a defect"):
-        read_cluster(connection, build, with_configuration=False, with_names=False, load=load_plugins)
+        settings: dict[str, Any] = {"with_configuration": False, "with_names": False, "load": load_plugins}
+        read_cluster(connection, build, log=WarningLog(), **settings)
 
 
 @pytest.mark.parametrize("depth", [150, 400, 900, 1500, 9000])
