@@ -4,6 +4,7 @@ Templates of Pods, claims and Jobs are plain JSON, which the controllers copy in
 actions and events have the names of Volcano's API.
 """
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, Final
 
@@ -30,6 +31,16 @@ class JobPhase(StrEnum):
 
 FINISHED_PHASES = frozenset({JobPhase.COMPLETED, JobPhase.FAILED, JobPhase.TERMINATED})
 """Phases that a job does not leave."""
+OVER_PHASES: Final = FINISHED_PHASES | {JobPhase.ABORTED}
+"""Phases that a job leaves only on request."""
+ENDING_PHASES: Final[Mapping[JobPhase, JobPhase]] = {
+    JobPhase.ABORTING: JobPhase.ABORTED,
+    JobPhase.COMPLETING: JobPhase.COMPLETED,
+    JobPhase.TERMINATING: JobPhase.TERMINATED,
+}
+"""Phases that last until no Pod is alive, and the phase that follows each."""
+IDLE_PHASES: Final = OVER_PHASES | ENDING_PHASES.keys()
+"""Phases in which no Pod is to be alive and no PodGroup is to exist."""
 
 
 class Action(StrEnum):
@@ -48,6 +59,19 @@ class Action(StrEnum):
     SYNC_QUEUE = "SyncQueue"
     OPEN_QUEUE = "OpenQueue"
     CLOSE_QUEUE = "CloseQueue"
+
+
+PARTIAL_RESTARTS: Final = frozenset({Action.RESTART_TASK, Action.RESTART_POD, Action.RESTART_PARTITION})
+"""Actions that concern some of the Pods of a vcjob."""
+JOB_ACTIONS: Final = PARTIAL_RESTARTS | {
+    Action.RESTART_JOB,
+    Action.ABORT_JOB,
+    Action.TERMINATE_JOB,
+    Action.COMPLETE_JOB,
+    Action.RESUME_JOB,
+    Action.SYNC_JOB,
+}
+"""Actions that a vcjob supports."""
 
 
 class JobEvent(StrEnum):

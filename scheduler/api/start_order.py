@@ -5,7 +5,7 @@ pytorch, an init container of each worker waits until the master listens; with r
 head. The other plugins make no task wait; whether the program in a container does (mpi, tensorflow) is not known. Tasks
 that wait for each other never start.
 
-``scheduler.controllers.job.dependencies`` decides the same for ``dependsOn`` from the Pods that exist.
+``scheduler.controllers.job.podgroup`` decides the same for ``dependsOn`` from the Pods that exist.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping

@@ -38,40 +38,29 @@ def was_evicted(pod: Pod) -> bool:
     containers had clearly finished, or its phase said so: the API server gives no grace period to a Pod that has ended.
     """
     meta = pod.metadata
-    disrupted_at = _disrupted_at(pod)
-    if meta.deletion_timestamp is None and disrupted_at is None:
+    disruption = next((each for each in pod.status.conditions or () if _is_eviction(each)), None)
+    if meta.deletion_timestamp is None and disruption is None:
         return False
     if pod.status.phase not in ENDED_PHASES:
         return meta.deletion_timestamp is not None
+    states = [status.state for status in pod.status.container_statuses or ()]
+    finished = [state.terminated.finished_at if state and state.terminated else None for state in states]
     grace = meta.deletion_grace_period_seconds
     deleted_at = parse_timestamp(meta.deletion_timestamp)
-    requests = (disrupted_at, None if deleted_at is None else deleted_at - (grace or 0))
-    requested_at = min((time for time in requests if time is not None), default=None)
-    finished_at = _finished_at(pod)
-    if finished_at is None or requested_at is None:
-        return disrupted_at is not None or grace != 0
-    return finished_at >= requested_at - CLOCK_SKEW
+    requests = [] if deleted_at is None else [deleted_at - (grace or 0)]
+    if disruption is not None:
+        requests.append(parse_timestamp(disruption.last_transition_time) or 0.0)
+    ends = [parse_timestamp(text) for text in finished]
+    known = [end for end in ends if end is not None]
+    if not requests or not known or len(known) < len(ends):  # it is not known when the last container finished
+        return disruption is not None or grace != 0
+    return max(known) >= min(requests) - CLOCK_SKEW
 
 
-def _disrupted_at(pod: Pod) -> float | None:
-    """When the eviction of a Pod began, in seconds since the epoch; None if it does not say so."""
-    for condition in pod.status.conditions or ():
-        if _is_disruption(condition) and condition.reason != _BY_KUBELET:
-            return parse_timestamp(condition.last_transition_time) or 0.0
-    return None
+def _is_eviction(condition: PodCondition) -> bool:
+    """Whether a condition says that the eviction of its Pod has begun."""
+    return _is_disruption(condition) and condition.reason != _BY_KUBELET
 
 
 def _is_disruption(condition: PodCondition) -> bool:
     return condition.type == DISRUPTION_TARGET and condition.status == "True"
-
-
-def _finished_at(pod: Pod) -> float | None:
-    """When the last container finished, in seconds since the epoch; None if that is unknown."""
-    times = []
-    for status in pod.status.container_statuses or ():
-        ended = status.state.terminated if status.state is not None else None
-        finished = parse_timestamp(ended.finished_at) if ended is not None else None
-        if finished is None:
-            return None
-        times.append(finished)
-    return max(times, default=None)

@@ -14,10 +14,9 @@ from scheduler.api.suggestions import did_you_mean
 from scheduler.api.times import format_duration, parse_timestamp
 from scheduler.cluster.memory import MemoryCluster
 from scheduler.cluster.memory.server import MemoryServer
-from scheduler.controllers.job.dependencies import why_waiting
-from scheduler.controllers.job.parsed_spec import ParsedSpec
-from scheduler.controllers.job.pods import PENDING, members_of
-from scheduler.controllers.job.policies import first_policy
+from scheduler.controllers.job.observation import PENDING, members_of
+from scheduler.controllers.job.parsed_spec import ParsedSpec, first_policy
+from scheduler.controllers.job.podgroup import why_waiting
 from scheduler.framework.remedies.gates import Gate, GateKind
 
 Raw = dict[str, Any]
@@ -73,7 +72,7 @@ def ordered_tasks(cluster: MemoryCluster, raw: Raw) -> str:
     parsed_spec = ParsedSpec(job)
     if parsed_spec.refusal:
         return parsed_spec.refusal
-    return why_waiting(parsed_spec, members_of(parsed_spec, pods, job.status.version))
+    return why_waiting(parsed_spec, members_of(parsed_spec, pods, job))
 
 
 def time_out(cluster: MemoryCluster, raw: Raw) -> str:
@@ -85,7 +84,7 @@ def time_out(cluster: MemoryCluster, raw: Raw) -> str:
     job, pods = found
     parsed_spec = ParsedSpec(job)
     due = []
-    for member in members_of(parsed_spec, pods, job.status.version).values():
+    for member in members_of(parsed_spec, pods, job).values():
         task = parsed_spec.tasks.get(member.task)
         own = task.policies if task is not None else ()
         policy = first_policy(JobEvent.POD_PENDING, 0, own, parsed_spec.policies)

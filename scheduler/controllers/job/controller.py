@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from scheduler.api import batch
-from scheduler.api.batch import Command
+from scheduler.api.batch import JOB_ACTIONS, Command
 from scheduler.api.kinds import CLAIM, COMMAND, POD, POD_GROUP, PRIORITY_CLASS, QUEUE, VCJOB, Kind
 from scheduler.api.names import (
     EVENT_COMMAND_ISSUED,
@@ -19,8 +19,8 @@ from scheduler.api.scheduling import PodGroup
 from scheduler.controllers.commands import Commands
 from scheduler.controllers.controller import Controller, observes
 from scheduler.controllers.effects import BuildAndCreate, Create, Delete, Effect, Patch, Plan, event
-from scheduler.controllers.job.events import Observed, job_of, observe_group, observe_pod
-from scheduler.controllers.job.phases import ACTIONS
+from scheduler.controllers.job.events import ObservedChange, observe_group, observe_pod
+from scheduler.controllers.job.observation import job_of
 from scheduler.controllers.job.reconciler import JobReconciler, MakePlugins
 from scheduler.controllers.job.state import ReconcileState
 from scheduler.controllers.store import Key, Store, key_of
@@ -39,7 +39,7 @@ class JobController(Controller):
         self._schedulers = tuple(schedulers)
         self._make_plugins = make_plugins
         self._states: dict[Key, ReconcileState] = {}
-        self._commands = Commands(store, VCJOB, ACTIONS, EVENT_COMMAND_ISSUED)
+        self._commands = Commands(store, VCJOB, JOB_ACTIONS, EVENT_COMMAND_ISSUED)
         self._blocked: dict[tuple[Kind, Key], set[Key]] = {}
         """An object -> the jobs that its creation or deletion unblocks."""
 
@@ -89,7 +89,7 @@ class JobController(Controller):
             return []
         return self._handle(observe_group(owner, old, new, now), group.metadata.namespace, owner)
 
-    def _handle(self, seen: Observed, namespace: str, owner: OwnerReference) -> list[Key]:
+    def _handle(self, seen: ObservedChange, namespace: str, owner: OwnerReference) -> list[Key]:
         """Notes what was seen of an object that a job owns. Returns the key of the job if it matters."""
         if not seen.matters:
             return []

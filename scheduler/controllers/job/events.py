@@ -4,31 +4,44 @@ A Pod that is observed for the first time and has failed counts as failed now: i
 action has already handled it, the Pod's version or mark shows that, so nothing is done twice.
 
 A Pod that ends because it is being deleted was evicted, whatever its phase and exit code (``evictions``). That is an
-event once the Pod is gone. ``losses`` finds the Pods that went while no controller ran.
+event once the Pod is gone.
+
+The status of a job says how many Pods of each task it had, and how many of them had ended or were being evicted.
+Controllers that start compare it with the Pods that exist (``losses``), so that Pods that were evicted while no
+controller ran count as well. Pods that the controllers delete themselves are not in the status any more when that
+happens. Of a Pod that is gone nothing is left in the API, so two things cannot be known, and in doubt a Pod was
+evicted: the job must not go on without it. A Pod that ended after the status was written, and was deleted, counts as
+evicted. If the status says that some of the Pods that are gone had ended, it does not say which; that matters only to a
+policy that restarts a partition.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
 
+from scheduler.api import batch
 from scheduler.api.batch import JobEvent
-from scheduler.api.kinds import VCJOB
-from scheduler.api.names import CONDITION_SCHEDULED, PARTITION_ID, TASK_SPEC
-from scheduler.api.objects import ENDED_PHASES, KubeObject, OwnerReference, Pod, controller_of
-from scheduler.api.scheduling import PodGroup, PodGroupCondition
-from scheduler.api.times import parse_timestamp, seconds_of
+from scheduler.api.names import PARTITION_ID, TASK_SPEC
+from scheduler.api.objects import ENDED_PHASES, OwnerReference, Pod
+from scheduler.api.scheduling import PodGroup
+from scheduler.api.times import parse_timestamp
 from scheduler.controllers.evictions import is_being_deleted, was_evicted
-from scheduler.controllers.job.pods import (
+from scheduler.controllers.job.observation import (
     FAILED,
     PENDING,
     RUNNING,
     SUCCEEDED,
+    JobObservation,
+    Member,
+    Members,
     all_ready,
     is_out_of_sync,
     restarts,
     version_of,
+    why_pending,
 )
+from scheduler.controllers.job.parsed_spec import ParsedSpec
 
 UNKNOWN: Final = "Unknown"
 
@@ -50,7 +63,7 @@ class PolicyRequest(msgspec.Struct, frozen=True):
     """When it happened, in seconds since the epoch."""
 
 
-class Observed(NamedTuple):
+class ObservedChange(NamedTuple):
     """The consequences of a change."""
 
     matters: bool
@@ -58,29 +71,21 @@ class Observed(NamedTuple):
     requests: list[PolicyRequest]
 
 
-NOTHING: Final = Observed(False, [])
+NOTHING: Final = ObservedChange(False, [])
 
 
-def job_of(obj: KubeObject) -> OwnerReference | None:
-    """The vcjob that manages an object, or None."""
-    owner = controller_of(obj)
-    if owner is None or owner.kind != VCJOB.name or owner.api_version.rpartition("/")[0] != VCJOB.group:
-        return None
-    return owner
-
-
-# --- Pods ---
-def observe_pod(owner: OwnerReference, old: Pod | None, new: Pod | None, now: float) -> Observed:
+# --- Pods -------------------------------------------------------------------------------------------------------------
+def observe_pod(owner: OwnerReference, old: Pod | None, new: Pod | None, now: float) -> ObservedChange:
     """``owner``: the job."""
     if old is not None and new is not None and old.metadata.uid != new.metadata.uid:
         gone, came = observe_pod(owner, old, None, now), observe_pod(owner, None, new, now)
-        return Observed(True, gone.requests + came.requests)
+        return ObservedChange(True, gone.requests + came.requests)
     if new is None:
         if old is None:
             return NOTHING
-        return Observed(True, [_request(JobEvent.POD_EVICTED, owner, old, now)] if _is_lost(old) else [])
+        return ObservedChange(True, [_request(JobEvent.POD_EVICTED, owner, old, now)] if _is_lost(old) else [])
     events = [] if is_out_of_sync(new) else list(_events(old, new))
-    return Observed(bool(events) or _differs(old, new), [_request(event, owner, new, now) for event in events])
+    return ObservedChange(bool(events) or _differs(old, new), [_request(event, owner, new, now) for event in events])
 
 
 def _is_lost(pod: Pod) -> bool:
@@ -144,26 +149,72 @@ def _exit_code(pod: Pod) -> int:
     return state.terminated.exit_code if state is not None and state.terminated is not None else 0
 
 
-# --- PodGroups ---
-def observe_group(owner: OwnerReference, old: PodGroup | None, new: PodGroup | None, now: float) -> Observed:
+# --- PodGroups --------------------------------------------------------------------------------------------------------
+def observe_group(owner: OwnerReference, old: PodGroup | None, new: PodGroup | None, now: float) -> ObservedChange:
     """``owner``: the job."""
     if new is None:
-        return Observed(True, [])
+        return ObservedChange(True, [])
     if old is not None and old.metadata.uid == new.metadata.uid and old.status.phase == new.status.phase:
-        return Observed(why_pending(old) != why_pending(new), [])
+        return ObservedChange(why_pending(old) != why_pending(new), [])
     if new.status.phase != UNKNOWN:
-        return Observed(True, [])
-    return Observed(True, [PolicyRequest(JobEvent.UNKNOWN, owner.uid, group_uid=new.metadata.uid, since=now)])
+        return ObservedChange(True, [])
+    return ObservedChange(True, [PolicyRequest(JobEvent.UNKNOWN, owner.uid, group_uid=new.metadata.uid, since=now)])
 
 
-def why_pending(group: PodGroup) -> str:
-    """The message of the latest condition that holds, unless that says the group is scheduled; "" if there is none."""
-    latest: PodGroupCondition | None = None
-    for condition in group.status.conditions or ():
-        if condition.status == "True" and (latest is None or _moment(condition) > _moment(latest)):
-            latest = condition
-    return "" if latest is None or latest.type == CONDITION_SCHEDULED else latest.message
+# --- Pods that are gone -----------------------------------------------------------------------------------------------
+def losses(seen: JobObservation) -> list[PolicyRequest]:
+    """Requests about Pods that were evicted and are gone. A Pod that had ended when the status was written was not
+    evicted."""
+    job, spec = seen.job, seen.parsed_spec
+    return [
+        PolicyRequest(
+            event=JobEvent.POD_EVICTED,
+            job_uid=job.metadata.uid,
+            task=task,
+            pod=name,
+            partition=spec.slots[name].partition,
+            version=job.status.version,
+            since=seen.now,
+        )
+        for task, state in (job.status.task_status_count or {}).items()
+        for name in _lost(task, state.phase or {}, spec, seen.members, job)
+    ]
 
 
-def _moment(condition: PodGroupCondition) -> float:
-    return seconds_of(condition.last_transition_time)
+def _lost(
+    task: str, known: Mapping[str, int], parsed_spec: ParsedSpec, members: Members, job: batch.Job
+) -> Iterator[str]:
+    """The names of the Pods of a task that count as evicted. ``known``: phase -> their number in the status."""
+    there = [m for m in members.values() if m.task == task and m.wanted and m.version >= job.status.version]
+    active = sum(not _has_ended(member) for member in there)
+    active_before = sum(number for phase, number in known.items() if phase not in ENDED_PHASES)
+    gone = sum(known.values()) - len(there)
+    lost = min(gone, active_before - active)
+    if lost <= 0:
+        return
+    missing = (name for name, slot in parsed_spec.slots.items() if slot.task.name == task and name not in members)
+    names = [name for name, _ in zip(missing, range(gone), strict=False)]
+    partitions = [parsed_spec.slots[name].partition for name in names]
+    if not any(partitions):
+        yield from names[:lost]
+        return
+    over = _partitions_over(there, parsed_spec)
+    ended = gone - lost
+    for name, partition in zip(names, partitions, strict=True):
+        if partition in over and ended > 0:
+            ended -= 1
+        else:
+            yield name
+
+
+def _partitions_over(there: Sequence[Member], parsed_spec: ParsedSpec) -> set[str]:
+    """The partitions whose Pods have all ended, as far as they exist."""
+    has_ended: dict[str, bool] = {}
+    for member in there:
+        partition = parsed_spec.slots[member.name].partition
+        has_ended[partition] = has_ended.get(partition, True) and _has_ended(member)
+    return {partition for partition, over in has_ended.items() if over}
+
+
+def _has_ended(member: Member) -> bool:
+    return member.phase in ENDED_PHASES and not member.evicted

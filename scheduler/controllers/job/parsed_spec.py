@@ -1,29 +1,124 @@
-"""Everything that follows from a job's spec alone, computed once per version of the spec.
+"""What follows from the spec of a job alone. It is computed once per version of the spec: to reconcile a job later, the
+spec is neither parsed nor copied again."""
 
-Reconciling a job then depends on its Pods only: the spec is not parsed or copied again.
-"""
-
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
+from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from scheduler.api import batch
+from scheduler.api.batch import JOB_ACTIONS, Action, JobEvent
 from scheduler.api.names import DEFAULT_QUEUE, DEFAULT_TASK
-from scheduler.api.start_order import start_problems
+from scheduler.api.start_order import StartProblems, start_problems
+from scheduler.api.times import DurationError, parse_duration
 from scheduler.controllers.effects import Json
 from scheduler.controllers.job.plugins.hosts import pod_name
-from scheduler.controllers.job.policies import Policy, parse_policies
 
 DEFAULT_MAX_RESTARTS: Final = 3
 """The default of ``maxRetry`` of a task, as the webhook sets it."""
+MAX_PODS: Final = 100_000
+"""The largest number of Pods of a job. A job of more Pods is a mistake that would block all other jobs."""
 _MAX_NAMES: Final = 10
 """Tasks that the message about a cycle names."""
-MAX_PODS: Final = 100_000
-"""A job of more Pods is a mistake that would block all other jobs."""
+_WITHOUT_POLICY: Final = frozenset({JobEvent.OUT_OF_SYNC, JobEvent.COMMAND_ISSUED, JobEvent.POD_RUNNING})
+"""Events that no policy applies to."""
+_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+Problem = tuple[str, str]
+"""A field that is ignored, and what is wrong with it."""
 
 
+# --- policies ---------------------------------------------------------------------------------------------------------
+class Policy(msgspec.Struct, frozen=True):
+    """A valid LifecyclePolicy."""
+
+    action: Action
+    events: frozenset[str]
+    exit_code: int | None
+    timeout: float | None
+    """Seconds to wait before the action."""
+
+    def covers(self, event: JobEvent, exit_code: int) -> bool:
+        """Whether the policy is about the event, or about the exit code of a container. That a Pod is pending counts
+        only once it has lasted."""
+        matches = event in self.events or JobEvent.ANY in self.events
+        if matches and (event is not JobEvent.POD_PENDING or self.timeout is not None):
+            return True
+        return self.exit_code is not None and self.exit_code == exit_code
+
+
+def parse_policies(policies: Sequence[batch.LifecyclePolicy] | None, where: str) -> tuple[list[Policy], list[Problem]]:
+    """The policies that can be used, and the problems of the others. ``where`` is the path of the list."""
+    good, bad = [], []
+    for index, policy in enumerate(policies or ()):
+        field = f"{where}[{index}]"
+        timeout = None
+        if policy.action not in JOB_ACTIONS:
+            bad.append((f"{field}.action", f"{policy.action[:64]!r} is none of {', '.join(sorted(JOB_ACTIONS))}"))
+            continue
+        if policy.timeout is not None:
+            try:
+                timeout = max(0.0, parse_duration(policy.timeout))
+            except DurationError as error:
+                bad.append((f"{field}.timeout", str(error)))
+                continue
+        events = frozenset(filter(None, [policy.event, *(policy.events or ())]))
+        good.append(Policy(Action(policy.action), events, policy.exit_code, timeout))
+    return good, bad
+
+
+def first_policy(event: JobEvent, exit_code: int, *levels: Iterable[Policy]) -> Policy | None:
+    """The first policy about an event, the task's before the job's; None: no policy is about it."""
+    if event in _WITHOUT_POLICY:
+        return None
+    return next((policy for level in levels for policy in level if policy.covers(event, exit_code)), None)
+
+
+# --- volumes ----------------------------------------------------------------------------------------------------------
+class ClaimedVolume(msgspec.Struct, frozen=True):
+    """One entry of ``spec.volumes``: a claim that all Pods of the job mount."""
+
+    path: str
+    claim: str
+    """Name of the PersistentVolumeClaim."""
+    spec: Json | None
+    """The spec of a claim that the job creates; None: it must exist."""
+
+    @property
+    def resource(self) -> str:
+        """The key of the claim in the status's ``controlledResources``."""
+        return f"volume-pvc-{self.claim}"
+
+
+def _volumes_of(job: batch.Job) -> tuple[list[ClaimedVolume], list[Problem]]:
+    """The volumes that can be used, and the problems of the other entries."""
+    good, bad = [], []
+    for index, entry in enumerate(job.spec.volumes or ()):
+        field = f"spec.volumes[{index}]"
+        if not entry.mount_path:
+            bad.append((f"{field}.mountPath", "it is missing"))
+        elif not entry.volume_claim_name and entry.volume_claim is None:
+            bad.append((field, "neither volumeClaim nor volumeClaimName is given"))
+        else:
+            name = entry.volume_claim_name or f"{job.metadata.name}-pvc-{stable_suffix(job, 'claim', entry.mount_path)}"
+            good.append(ClaimedVolume(entry.mount_path, name, None if entry.volume_claim_name else entry.volume_claim))
+    return good, bad
+
+
+def stable_suffix(job: batch.Job, what: str, of: str) -> str:
+    """Twelve characters of [0-9a-z], unique for the job, ``what`` and ``of``. They are derived from the uid of the job,
+    so they are always the same: no state is kept, and nothing is created twice."""
+    number = int.from_bytes(sha256(f"{job.metadata.uid}/{what}/{of}".encode()).digest()[:12])
+    text = ""
+    for _ in range(12):
+        number, digit = divmod(number, len(_DIGITS))
+        text += _DIGITS[digit]
+    return text
+
+
+# --- tasks ------------------------------------------------------------------------------------------------------------
 class ParsedTask:
     """One task of a job."""
 
@@ -96,23 +191,27 @@ class ParsedSpec:
         """Whether some task waits for another."""
         self.slots: dict[str, Slot] = {}
         """Name of a Pod that the spec requests -> its slot."""
-        self.malformed: list[tuple[str, str]] = []
-        """Field and problem of everything that is ignored."""
+        self.volumes, bad_volumes = _volumes_of(job)
+        self.malformed: list[Problem] = []
+        """Everything that is ignored."""
         self.refusal = self._refuse()
         """Why the spec cannot be used at all, or ""."""
-        self.start = start_problems(spec)
-        """Which tasks can never start."""
         self.policies, bad = parse_policies(spec.policies, "spec.policies")
         self.malformed += bad
         if self.refusal:
             return
         for index, task in enumerate(self.tasks.values()):
             task.policies, bad = parse_policies(task.spec.policies, f"spec.tasks[{index}].policies")
-            self.malformed += bad
-            self._check_dependencies(task, index)
+            self.malformed += [*bad, *self._unknown_dependencies(task, index)]
             for replica in range(task.replicas):
                 self.slots[pod_name(job, task.spec, replica)] = Slot(task, replica)
+        self.malformed += bad_volumes
         self.refusal = self._find_cycle()
+
+    @cached_property
+    def start(self) -> StartProblems:
+        """Which tasks can never start."""
+        return start_problems(self.spec)
 
     def _find_cycle(self) -> str:
         try:
@@ -131,9 +230,10 @@ class ParsedSpec:
             return f"{self.replicas} Pods are asked for, at most {MAX_PODS} are made for one job"
         return ""
 
-    def _check_dependencies(self, task: ParsedTask, index: int) -> None:
+    def _unknown_dependencies(self, task: ParsedTask, index: int) -> list[Problem]:
+        """Removes dependencies on unknown tasks, and returns their problem. ``index``: the index of the task."""
         unknown = [name for name in task.depends if name not in self.tasks]
-        if unknown:
-            field = f"spec.tasks[{index}].dependsOn.name"
-            self.malformed.append((field, f"no task is called {unknown[0]!r:.66}"))
-            task.depends = tuple(name for name in task.depends if name in self.tasks)
+        if not unknown:
+            return []
+        task.depends = tuple(name for name in task.depends if name in self.tasks)
+        return [(f"spec.tasks[{index}].dependsOn.name", f"no task is called {unknown[0]!r:.66}")]

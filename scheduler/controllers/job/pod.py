@@ -1,10 +1,10 @@
-"""The Pods of a job, as they are created."""
+"""The Pods of a job and the claims that they mount, as they are created."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from scheduler.api import batch
-from scheduler.api.kinds import POD, VCJOB
+from scheduler.api.kinds import CLAIM, POD, VCJOB
 from scheduler.api.names import (
     COOLDOWN_TIME,
     GROUP_NAME,
@@ -24,8 +24,10 @@ from scheduler.api.names import (
     TASK_SPEC,
     TEMPLATE_UID,
 )
-from scheduler.controllers.effects import Json
-from scheduler.controllers.job.parsed_spec import ParsedSpec, Slot
+from scheduler.controllers.effects import Create, Json
+from scheduler.controllers.job.parsed_spec import ClaimedVolume, ParsedSpec, Slot, stable_suffix
+from scheduler.controllers.job.plugins.contract import JobPlugin, mutate_pod_by_plugins
+from scheduler.controllers.job.plugins.podspec import add_volume, containers, mount
 from scheduler.controllers.owners import owned
 
 _ANNOTATIONS = (PREEMPTABLE, COOLDOWN_TIME, REVOCABLE_ZONE, JOB_FORWARDING)
@@ -34,11 +36,29 @@ _LABELS = (PREEMPTABLE, COOLDOWN_TIME)
 """Labels of the job that its Pods inherit."""
 
 
-def pod_manifest(
-    job: batch.Job, parsed_spec: ParsedSpec, slot: Slot, name: str, group: str, status: batch.JobStatus
-) -> Json:
-    """The manifest of a Pod before volumes and plugins add to it. ``group`` is the name of its PodGroup; version and
-    retries are those of ``status``."""
+class PodContext(NamedTuple):
+    """What the Pods of a job have in common."""
+
+    job: batch.Job
+    parsed_spec: ParsedSpec
+    plugins: Mapping[str, JobPlugin]
+    status: batch.JobStatus
+    """The status with the version and the retries that the Pods belong to."""
+    group: str
+    """The name of the PodGroup."""
+
+
+def create_pod(context: PodContext, slot: Slot, name: str) -> Create:
+    """The effect that creates a Pod. Raises JobPluginError, which names the plugin or the field of a wrong type."""
+    pod = _manifest(context, slot, name)
+    _mount_volumes(pod, context.job, context.parsed_spec.volumes)
+    mutate_pod_by_plugins(context.plugins, pod, slot.task.spec, slot.replica, context.job)
+    return Create(POD, pod)
+
+
+def _manifest(context: PodContext, slot: Slot, name: str) -> Json:
+    """The manifest of a Pod before volumes and plugins add to it."""
+    job, parsed_spec, status = context.job, context.parsed_spec, context.status
     task, template = slot.task, slot.task.template()
     meta, spec = _object(template.get("metadata")), _object(template.get("spec"))
     pod = owned(POD, name, VCJOB, job, spec=spec)
@@ -48,7 +68,7 @@ def pod_manifest(
         | {
             TASK_INDEX: str(slot.replica),
             TASK_SPEC: task.name,
-            GROUP_NAME: group,
+            GROUP_NAME: context.group,
             JOB_NAME: job.metadata.name,
             QUEUE_NAME: parsed_spec.queue,
             JOB_VERSION: str(status.version),
@@ -83,7 +103,7 @@ def _labels(job: batch.Job, parsed_spec: ParsedSpec, slot: Slot) -> Json:
 
 
 def _inherited(annotations: Mapping[str, str]) -> dict[str, str]:
-    """A budget for disruptions is one of the two kinds."""
+    """The annotations of the job that its Pods inherit. Of the two kinds of disruption budgets, they inherit one."""
     result = {key: annotations[key] for key in _ANNOTATIONS if key in annotations}
     for key in (JDB_MIN_AVAILABLE, JDB_MAX_UNAVAILABLE):
         if key in annotations:
@@ -92,5 +112,20 @@ def _inherited(annotations: Mapping[str, str]) -> dict[str, str]:
 
 
 def _object(value: Any) -> Json:
-    """What is no object counts as an empty one; the API server says what it thinks of it."""
+    """The value if it is an object, else an empty one: the API server refuses the rest of the template."""
     return value if isinstance(value, dict) else {}
+
+
+# --- claims -----------------------------------------------------------------------------------------------------------
+def create_claim(job: batch.Job, volume: ClaimedVolume) -> Create:
+    """The effect that creates the claim of a volume."""
+    return Create(CLAIM, owned(CLAIM, volume.claim, VCJOB, job, spec=volume.spec))
+
+
+def _mount_volumes(pod: Json, job: batch.Job, volumes: Sequence[ClaimedVolume]) -> None:
+    """Mounts the job's volumes in the containers of a Pod. Raises JobPluginError naming a field of a wrong type."""
+    for volume in volumes:
+        name = f"{job.metadata.name[:50].replace('.', '-')}-{stable_suffix(job, 'volume', volume.claim)}"
+        add_volume(pod, {"name": name, "persistentVolumeClaim": {"claimName": volume.claim}})
+        for container in containers(pod):
+            mount(container, {"name": name, "mountPath": volume.path})

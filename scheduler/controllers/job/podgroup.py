@@ -1,6 +1,13 @@
-"""The PodGroup of a job: its name, its content, and the fields that follow the job."""
+"""The PodGroup of a job: its content, the fields that follow the job, and the order in which tasks start.
+
+A task with ``dependsOn`` waits until the tasks that it depends on are ready. Its Pods do not exist before, so the
+PodGroup must not require them: its minimums are those of the tasks whose turn has come, and grow with them.
+``minResources`` counts all tasks from the beginning, so the queue has room for the others. The annotation
+``ORDERED_TASKS`` says that the gang grows, and which tasks wait.
+"""
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import msgspec
 
@@ -11,9 +18,8 @@ from scheduler.api.pod_amounts import summed
 from scheduler.api.quantity import QuantityError
 from scheduler.api.scheduling import PodGroup
 from scheduler.controllers.effects import Create, Json, Patch, diff
-from scheduler.controllers.job.dependencies import GangSpec
-from scheduler.controllers.job.events import job_of
-from scheduler.controllers.job.parsed_spec import ParsedSpec, ParsedTask
+from scheduler.controllers.job.observation import JobObservation, Members, group_name
+from scheduler.controllers.job.parsed_spec import ParsedSpec, ParsedTask, Problem
 from scheduler.controllers.owners import owned
 from scheduler.controllers.resources import pod_usage, printed, scaled
 from scheduler.controllers.store import Store, key_of
@@ -22,26 +28,16 @@ _FOLLOWS = ("minMember", "minTaskMember", "minResources", "priorityClassName")
 """Fields that are brought up to date when the job changes."""
 
 
-def group_name(job: batch.Job) -> str:
-    return f"{job.metadata.name}-{job.metadata.uid}"
+class GangSpec(NamedTuple):
+    """What the PodGroup of a job is to be."""
 
-
-def find_group(store: Store, job: batch.Job) -> PodGroup | None:
-    """The PodGroup of a job, under its name or the one that older versions of Volcano gave it."""
-    group = store.get(POD_GROUP, job.metadata.namespace, group_name(job))
-    if group is not None:
-        return group
-    older = store.get(POD_GROUP, job.metadata.namespace, job.metadata.name)
-    owner = None if older is None else job_of(older)
-    return older if owner is not None and owner.uid == job.metadata.uid else None
-
-
-def admitted(group: PodGroup | None) -> bool:
-    """Whether the queue has admitted the PodGroup. Its Pods are created only then."""
-    return group is not None and group.status.phase not in ("", "Pending")
+    spec: Json
+    ordered_tasks: str | None
+    """The annotation ORDERED_TASKS: names of the tasks that wait, separated by commas; None: it has none."""
 
 
 def create_group(job: batch.Job, gang: GangSpec) -> Create:
+    """The effect that creates the PodGroup."""
     manifest = owned(POD_GROUP, group_name(job), VCJOB, job, spec=gang.spec)
     if job.metadata.labels:
         manifest["metadata"]["labels"] = dict(job.metadata.labels)
@@ -55,7 +51,7 @@ def create_group(job: batch.Job, gang: GangSpec) -> Create:
 
 
 def update_group(group: PodGroup, gang: GangSpec) -> Patch | None:
-    """What makes the PodGroup follow the job; None if it does."""
+    """The patch that brings the PodGroup up to date with the job; None if it is up to date."""
     old, spec = group.spec, gang.spec
     if (
         old.min_member == spec.get("minMember", 0)
@@ -75,8 +71,9 @@ def update_group(group: PodGroup, gang: GangSpec) -> Patch | None:
     return Patch(POD_GROUP, *key_of(group), body, group.metadata.uid)
 
 
+# --- its spec ---------------------------------------------------------------------------------------------------------
 def group_spec(job: batch.Job, parsed_spec: ParsedSpec, min_resources: Mapping[str, str]) -> Json:
-    """The PodGroup's spec."""
+    """The PodGroup's spec with all tasks."""
     spec: Json = {
         **({"minMember": job.spec.min_available} if job.spec.min_available else {}),
         "minTaskMember": {task.name: task.group_minimum for task in parsed_spec.tasks.values()},
@@ -94,7 +91,7 @@ def group_spec(job: batch.Job, parsed_spec: ParsedSpec, min_resources: Mapping[s
 
 
 def _sub_group(task: ParsedTask) -> Json | None:
-    """How the Pods of a task form groups of their own, where it is partitioned."""
+    """The sub-group policy of a task with partitions: each partition is a sub-group."""
     partitions = task.spec.partition_policy
     if partitions is None:
         return None
@@ -111,11 +108,9 @@ def _sub_group(task: ParsedTask) -> Json | None:
     return policy
 
 
-# --- minResources ---
-def min_resources(
-    job: batch.Job, parsed_spec: ParsedSpec, store: Store
-) -> tuple[dict[str, str], list[tuple[str, str]]]:
-    """What the first ``minAvailable`` Pods count for, and (field, problem) of templates that are set aside."""
+# --- minResources -----------------------------------------------------------------------------------------------------
+def min_resources(job: batch.Job, parsed_spec: ParsedSpec, store: Store) -> tuple[dict[str, str], list[Problem]]:
+    """The quota usage of the first ``minAvailable`` Pods, and the problems of templates that are set aside."""
     total: Json = {}
     bad = []
     tasks = list(parsed_spec.tasks.values())
@@ -128,8 +123,8 @@ def min_resources(
 
 
 def _first_pods(tasks: list[ParsedTask], wanted: int, minimum: int, store: Store) -> list[tuple[ParsedTask, int]]:
-    """How many Pods of which task are the first: tasks of high priority go first, and each gets its minimum before any
-    gets more, unless not even the minimums fit."""
+    """The first ``wanted`` Pods, as numbers of Pods of each task. Tasks of high priority come first, and each has its
+    minimum before any has more, unless ``wanted`` is less than ``minimum``, the sum of all minimums."""
     ranked = sorted(tasks, key=lambda task: -_priority(task, store))
     counts = dict.fromkeys(tasks, 0)
     rounds = [{task: task.replicas for task in tasks}]
@@ -148,3 +143,83 @@ def _priority(task: ParsedTask, store: Store) -> int:
     name = task.template_spec().get("priorityClassName")
     found = store.get(PRIORITY_CLASS, "", name) if isinstance(name, str) else None
     return 0 if found is None else found.value
+
+
+# --- the order of tasks -----------------------------------------------------------------------------------------------
+def may_start(task: ParsedTask, parsed_spec: ParsedSpec, members: Members) -> bool:
+    """Whether the dependencies of a task are ready; of several, one may be enough."""
+    if not task.depends:
+        return True
+    found = (ready(parsed_spec.tasks[name], members) >= needed(parsed_spec.tasks[name]) for name in task.depends)
+    return any(found) if task.any_dependency else all(found)
+
+
+def ready(task: ParsedTask, members: Members) -> int:
+    """The number of ready Pods of a task, as tasks that depend on it count them."""
+    return sum(member.task == task.name and member.ready and not member.deleting for member in members.values())
+
+
+def needed(task: ParsedTask) -> int:
+    """Number of Pods of a task that must be ready before tasks that depend on it start; 0 without minAvailable, as in
+    Volcano."""
+    return task.min_available or 0
+
+
+def waiting_tasks(parsed_spec: ParsedSpec, members: Members) -> list[ParsedTask]:
+    """The tasks whose turn has not come: their dependencies are not ready."""
+    if not parsed_spec.ordered:
+        return []
+    return [task for task in parsed_spec.tasks.values() if not may_start(task, parsed_spec, members)]
+
+
+def why_waiting(parsed_spec: ParsedSpec, members: Members) -> str:
+    """What each waiting task waits for, with numbers; "" if none waits."""
+    texts = []
+    for task in waiting_tasks(parsed_spec, members):
+        parts = [
+            f"{name} ({there} of {least} Pods ready)"
+            for name in task.depends
+            if (there := ready(parsed_spec.tasks[name], members)) < (least := needed(parsed_spec.tasks[name]))
+        ]
+        texts.append(f"task {task.name} waits for task {(' or ' if task.any_dependency else ' and ').join(parts)}")
+    return "; ".join(texts)
+
+
+def gang_now(seen: JobObservation, spec: Json) -> GangSpec:
+    """What the PodGroup is to be now. ``spec``: the result of ``group_spec``."""
+    job, parsed_spec, members = seen.job, seen.parsed_spec, seen.members
+    if not parsed_spec.ordered:
+        return GangSpec(spec, None)
+    first = _limited(job, parsed_spec, spec, {task.name: 0 for task in parsed_spec.tasks.values() if task.depends})
+    if first == spec:
+        return GangSpec(spec, None)  # the minimums of the first tasks are those of the job
+    waiting = waiting_tasks(parsed_spec, members)
+    there = {task.name: 0 for task in waiting}
+    for member in members.values():
+        if member.task in there and member.wanted and not member.deleting:
+            there[member.task] += 1
+    names = ",".join(name for name, pods in there.items() if not pods)
+    return GangSpec(_limited(job, parsed_spec, spec, there), names)
+
+
+def _limited(job: batch.Job, parsed_spec: ParsedSpec, spec: Json, there: Mapping[str, int]) -> Json:
+    """The spec that requires of some tasks no more Pods than exist. ``there``: their number, by name of the task."""
+    if not there:
+        return spec
+    tasks = parsed_spec.tasks.values()
+    minimums = {task.name: min(task.group_minimum, there.get(task.name, task.group_minimum)) for task in tasks}
+    total = sum(task.group_minimum for task in tasks)
+    pods = sum(min(task.replicas, there.get(task.name, task.replicas)) for task in tasks)
+    minimum = job.spec.min_available
+    limited = {name: value for name, value in spec.items() if name != "minMember"}
+    if minimum >= total:  # otherwise the scheduler ignores minTaskMember
+        minimum -= total - sum(minimums.values())
+        limited["minTaskMember"] = {name: least for name, least in minimums.items() if there.get(name, 1)}
+    if minimum := min(minimum, pods):
+        limited["minMember"] = minimum
+    if "subGroupPolicy" in spec:
+        limited["subGroupPolicy"] = [
+            {**policy, "minSubGroups": 0} if policy["name"] in there and "minSubGroups" in policy else policy
+            for policy in spec["subGroupPolicy"]
+        ]
+    return limited

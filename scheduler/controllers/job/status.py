@@ -5,13 +5,12 @@ from typing import Final
 import msgspec
 
 from scheduler.api import batch
-from scheduler.api.batch import JobPhase
+from scheduler.api.batch import IDLE_PHASES, JobPhase
 from scheduler.api.kinds import VCJOB
 from scheduler.api.names import CONDITION_UNSCHEDULABLE
 from scheduler.api.times import format_duration, format_timestamp, parse_timestamp
 from scheduler.controllers.effects import Patch, diff
-from scheduler.controllers.job.phases import IDLE_PHASES
-from scheduler.controllers.job.pods import JobPodCounts
+from scheduler.controllers.job.observation import JobPodCounts
 from scheduler.controllers.job.state import ReconcileState
 
 SETTLE: Final = 0.2
@@ -22,17 +21,6 @@ MESSAGE_SPACING: Final = 10.0
 """Seconds before one message replaces another. The first message, and its removal, do not wait."""
 MESSAGE_LENGTH: Final = 1024
 """Maximum characters of a message."""
-
-
-def phase_of(job: batch.Job) -> JobPhase | None:
-    """The phase; None of a job that was never reconciled. An unknown phase counts as Pending, as in Volcano."""
-    phase = job.status.state.phase
-    if not phase:
-        return None
-    try:
-        return JobPhase(phase)
-    except ValueError:
-        return JobPhase.PENDING
 
 
 def entered(status: batch.JobStatus, job: batch.Job, phase: JobPhase, now: float, reason: str = "") -> batch.JobStatus:

@@ -42,7 +42,7 @@ from scheduler.cluster.kube.write.events import EventRecorder
 from scheduler.cluster.kube.write.lanes import make_lanes
 from scheduler.controllers.catalogue import CONFIGURATION
 from scheduler.controllers.controller import Controller
-from scheduler.controllers.job.events import job_of
+from scheduler.controllers.job.observation import job_of
 from scheduler.controllers.jobflow.status import FAILED, SUCCEED
 from scheduler.controllers.store import Key, Store, key_of
 from scheduler.controllers.worklist import ReconcileQueue

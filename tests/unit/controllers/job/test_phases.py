@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from scheduler.api.batch import Action, JobPhase
-from scheduler.controllers.job.phases import PhaseInputs, StatusStep, next_phase, step_for
+from scheduler.controllers.job.decision import PhaseInputs, StatusStep, next_phase, step_for
 
 P, A = JobPhase, Action
 FULL_RESTART = StatusStep(P.RESTARTING, kill_all=True, retry=True)

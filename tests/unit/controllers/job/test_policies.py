@@ -7,7 +7,7 @@ import pytest
 from scheduler.api import batch
 from scheduler.api.batch import Action, JobEvent
 from scheduler.api.kinds import POD, VCJOB
-from scheduler.controllers.job.policies import first_policy, parse_policies
+from scheduler.controllers.job.parsed_spec import first_policy, parse_policies
 from tests.unit.controllers.job.world import World, job, running, task
 
 

@@ -17,20 +17,12 @@ from scheduler.api.names import (
 )
 from scheduler.api.objects import Pod
 from scheduler.api.scheduling import PodGroup
-from scheduler.controllers.effects import BuildAndCreate, Create, Delete, Effect, Patch
-from scheduler.controllers.job.dependencies import GangSpec, waiting_tasks
+from scheduler.controllers.effects import BuildAndCreate, Create, Delete, Effect, Json, Patch
+from scheduler.controllers.job.observation import JobObservation
 from scheduler.controllers.job.parsed_spec import ParsedSpec
-from scheduler.controllers.job.plugins.contract import (
-    JobPlugin,
-    JobPluginError,
-    WantedObject,
-    mutate_pod_by_plugins,
-    wanted_objects,
-)
-from scheduler.controllers.job.pod import pod_manifest
-from scheduler.controllers.job.podgroup import admitted, create_group, update_group
-from scheduler.controllers.job.pods import Member
-from scheduler.controllers.job.volumes import ClaimedVolume, create_claim, mount_volumes, volumes_of
+from scheduler.controllers.job.plugins.contract import JobPlugin, JobPluginError, WantedObject, wanted_objects
+from scheduler.controllers.job.pod import PodContext, create_claim, create_pod
+from scheduler.controllers.job.podgroup import create_group, gang_now, update_group, waiting_tasks
 from scheduler.controllers.store import Key, Store
 
 PLUGIN_KEY = "plugin-"
@@ -64,47 +56,45 @@ class MissingObjects:
     obstacles: list[Obstacle] = field(default_factory=list)
 
 
-class Context(msgspec.Struct, frozen=True):
-    """Everything known about a running job."""
+class RunningJob(msgspec.Struct, frozen=True):
+    """A job that is to have its Pods, and what it needs for them."""
 
+    seen: JobObservation
     store: Store
-    job: batch.Job
-    parsed_spec: ParsedSpec
     plugins: Mapping[str, JobPlugin]
     status: batch.JobStatus
     """The new status."""
-    members: Mapping[str, Member]
-    group: PodGroup | None
-    gang: GangSpec
-    """What the PodGroup is to be."""
+    group_spec: Json
+    """The spec of its PodGroup with all tasks."""
     refreshed: bool
+    """The plugins' objects are up to date."""
 
 
-def find_missing(context: Context, surplus: bool) -> MissingObjects:
-    """``surplus``: there are Pods that the spec does not ask for."""
-    missing = MissingObjects(resources=dict(context.status.controlled_resources or {}))
-    volumes, _ = volumes_of(context.job)
-    _objects(context, volumes, missing)
-    _forward(context, missing)
-    group = context.group
+def find_missing(running: RunningJob, surplus: bool) -> MissingObjects:
+    """``surplus``: there are Pods that the spec does not request."""
+    seen, group = running.seen, running.seen.group
+    missing = MissingObjects(resources=listed_resources(seen, running.status))
+    _objects(running, missing)
+    _forward(running, missing)
     if missing.obstacles:
         return missing
+    gang = gang_now(seen, running.group_spec)
     if group is None:
-        obstacle = no_queue(context.store, context.parsed_spec)
+        obstacle = no_queue(running.store, seen.parsed_spec)
         if obstacle is None:
-            missing.group.append(create_group(context.job, context.gang))
+            missing.group.append(create_group(seen.job, gang))
         else:
             missing.obstacles.append(obstacle)
         return missing
     if group.metadata.deletion_timestamp is not None:
         return missing
-    update = update_group(group, context.gang)
+    update = update_group(group, gang)
     if update is not None:
         missing.group.append(update)
-    if admitted(group):
-        _pods(context, group, volumes, missing)
-    if (missing.pods or surplus) and not context.refreshed:
-        _refresh(context, missing)
+    if seen.admitted:
+        _pods(running, group, missing)
+    if (missing.pods or surplus) and not running.refreshed:
+        _refresh(running, missing)
     return missing
 
 
@@ -116,15 +106,24 @@ def no_queue(store: Store, parsed_spec: ParsedSpec) -> Obstacle | None:
     return Obstacle(REASON_QUEUE_NOT_FOUND, f"queue {name} is not there; the job waits for it", (QUEUE, ("", name)))
 
 
-def _objects(context: Context, volumes: list[ClaimedVolume], missing: MissingObjects) -> None:
+# --- claims and plugins' objects --------------------------------------------------------------------------------------
+def listed_resources(seen: JobObservation, status: batch.JobStatus) -> dict[str, str]:
+    """The objects that the status lists as created, by key. The first status lists none. The PodGroup is created last,
+    so if there is one, all exist."""
+    listed = dict(status.controlled_resources or {})
+    if listed or seen.group is None:
+        return listed
+    claims = {volume.resource: volume.claim for volume in seen.parsed_spec.volumes}
+    return claims | {PLUGIN_KEY + name: name for name in seen.job.spec.plugins or () if name not in _UNLISTED}
+
+
+def _objects(running: RunningJob, missing: MissingObjects) -> None:
     """Claims and plugins' objects that the status does not list yet."""
-    job, namespace = context.job, context.job.metadata.namespace
-    missing.resources = missing.resources or made(job, context.group)
-    for volume in volumes:
-        name = f"volume-pvc-{volume.claim}"
-        if name in missing.resources:
+    job, namespace = running.seen.job, running.seen.job.metadata.namespace
+    for volume in running.seen.parsed_spec.volumes:
+        if volume.resource in missing.resources:
             continue
-        there = context.store.get(CLAIM, namespace, volume.claim) is not None
+        there = running.store.get(CLAIM, namespace, volume.claim) is not None
         if volume.spec is None and not there:
             message = (
                 f"Failed to create PVC, err: pvc {volume.claim} is not found, the job will be in the Pending state "
@@ -134,13 +133,12 @@ def _objects(context: Context, volumes: list[ClaimedVolume], missing: MissingObj
             continue
         if not there:
             missing.objects.append(create_claim(job, volume))
-        missing.resources[name] = volume.claim
-    for name, plugin in context.plugins.items():
+        missing.resources[volume.resource] = volume.claim
+    for name, plugin in running.plugins.items():
         if missing.resources.get(PLUGIN_KEY + name) == name:
             continue
         try:
-            brought = wanted_objects({name: plugin}, job)
-            missing.objects += [_creation(job, wanted) for wanted in brought]
+            missing.objects += [_creation(job, wanted) for wanted in wanted_objects({name: plugin}, job)]
         except JobPluginError as error:
             missing.obstacles.append(plugin_obstacle(error))
             continue
@@ -155,37 +153,28 @@ def _creation(job: batch.Job, wanted: WantedObject) -> Effect:
     return Create(wanted.kind, wanted.build(), job.metadata.uid)
 
 
-def made(job: batch.Job, group: PodGroup | None) -> dict[str, str]:
-    """The objects of a job whose status lists none yet, as the first status does not. The PodGroup is created last, so
-    if there is one, all exist."""
-    if group is None:
-        return {}
-    claims = {f"volume-pvc-{volume.claim}": volume.claim for volume in volumes_of(job)[0]}
-    return claims | {PLUGIN_KEY + name: name for name in job.spec.plugins or () if name not in _UNLISTED}
-
-
 def plugin_deletions(job: batch.Job, plugins: Mapping[str, JobPlugin]) -> list[Effect]:
-    """Deletions of all plugins' objects that the job owns. Raises PluginError."""
+    """Deletions of all plugins' objects that the job owns. Raises JobPluginError."""
     meta = job.metadata
-    brought = wanted_objects(plugins, job)
-    return [Delete(wanted.kind, meta.namespace, wanted.name, owner=meta.uid) for wanted in brought]
+    return [Delete(wanted.kind, meta.namespace, wanted.name, owner=meta.uid) for wanted in wanted_objects(plugins, job)]
 
 
-def _forward(context: Context, missing: MissingObjects) -> None:
+def _forward(running: RunningJob, missing: MissingObjects) -> None:
     """Annotates a job whose queue extends to other clusters."""
-    meta = context.job.metadata
-    queue = context.store.get(QUEUE, "", context.parsed_spec.queue)
+    meta = running.seen.job.metadata
+    queue = running.store.get(QUEUE, "", running.seen.parsed_spec.queue)
     if queue is not None and queue.spec.extend_clusters and JOB_FORWARDING not in (meta.annotations or {}):
         body = {"metadata": {"annotations": {JOB_FORWARDING: "true"}}}
         missing.objects.append(Patch(VCJOB, meta.namespace, meta.name, body, meta.uid))
 
 
-def _refresh(context: Context, missing: MissingObjects) -> None:
-    job = context.job
+def _refresh(running: RunningJob, missing: MissingObjects) -> None:
+    """Updates the plugins' objects whose data follows the number of Pods."""
+    meta = running.seen.job.metadata
     try:
-        for wanted in wanted_objects(context.plugins, job):
+        for wanted in wanted_objects(running.plugins, running.seen.job):
             if wanted.refresh:
-                body, meta = {"data": wanted.build()["data"]}, job.metadata
+                body = {"data": wanted.build()["data"]}
                 missing.refresh.append(Patch(wanted.kind, meta.namespace, wanted.name, body, owner=meta.uid))
     except JobPluginError as error:
         missing.obstacles.append(plugin_obstacle(error))
@@ -195,32 +184,30 @@ def plugin_obstacle(error: JobPluginError) -> Obstacle:
     return Obstacle(EVENT_PLUGIN_ERROR, f"Execute plugin when job add failed, err: {error}")
 
 
-# --- Pods ---
-def _pods(context: Context, group: PodGroup, volumes: list[ClaimedVolume], missing: MissingObjects) -> None:
+# --- Pods -------------------------------------------------------------------------------------------------------------
+def _pods(running: RunningJob, group: PodGroup, missing: MissingObjects) -> None:
     """The missing Pods of tasks whose dependencies are ready."""
-    parsed_spec = context.parsed_spec
-    if parsed_spec.slots.keys() <= context.members.keys():
+    seen, spec = running.seen, running.seen.parsed_spec
+    if spec.slots.keys() <= seen.members.keys():
         return
-    waiting = {task.name for task in waiting_tasks(parsed_spec, context.members)}
-    for name, slot in parsed_spec.slots.items():
-        if name in context.members or slot.task.name in waiting:
+    context = PodContext(seen.job, spec, running.plugins, running.status, group.metadata.name)
+    waiting = {task.name for task in waiting_tasks(spec, seen.members)}
+    for name, slot in spec.slots.items():
+        if name in seen.members or slot.task.name in waiting:
             continue
-        existing = context.store.get(POD, context.job.metadata.namespace, name)
+        existing = running.store.get(POD, seen.job.metadata.namespace, name)
         if existing is not None:
             missing.obstacles.append(_name_conflict(existing))
             continue
-        pod = pod_manifest(context.job, parsed_spec, slot, name, group.metadata.name, context.status)
         try:
-            mount_volumes(pod, context.job, volumes)
-            mutate_pod_by_plugins(context.plugins, pod, slot.task.spec, slot.replica, context.job)
+            missing.pods.append(create_pod(context, slot, name))
         except JobPluginError as error:
             missing.obstacles.append(plugin_obstacle(error))
             return
-        missing.pods.append(Create(POD, pod))
 
 
 def _name_conflict(pod: Pod) -> Obstacle:
-    """A Pod that does not belong to the job has the name of one to be created."""
+    """The obstacle that a Pod of another owner has the name of a missing Pod."""
     meta = pod.metadata
     owners = ", ".join(f"{owner.kind} {owner.name} ({owner.uid})" for owner in meta.owner_references or ())
     problem = f"exists already, owned by {owners or 'no controller'}"
