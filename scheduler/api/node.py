@@ -255,3 +255,19 @@ class Nodes:
             self.allocatable[PODS_INDEX, rows] - self.used[PODS_INDEX, rows] - self.pipelined[PODS_INDEX, rows]
         )
         return room
+
+
+class ChangedRows:
+    """The rows of nodes that have changed since the last call of ``take``, or since construction."""
+
+    def __init__(self, nodes: Nodes) -> None:
+        self._log = nodes.log
+        self._seen = len(nodes.log)
+
+    def take(self) -> list[int]:
+        """Returns the rows, each as often as it has changed."""
+        if self._seen == len(self._log):
+            return []
+        changed = self._log[self._seen :]
+        self._seen = len(self._log)
+        return [row for row, _, _ in changed]

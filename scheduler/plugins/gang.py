@@ -22,9 +22,7 @@ from scheduler.api.sub_job import SubJob
 from scheduler.api.task import ALLOCATED_STATUSES, READY_STATUSES, Task, TaskStatus
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.eviction_candidates import EvictionCandidates
-from scheduler.framework.extension import (
-    Vote,
-)
+from scheduler.framework.extension import Vote
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
 from scheduler.framework.waiting import gang_message, tried_with_success

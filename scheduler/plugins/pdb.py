@@ -36,16 +36,12 @@ class Pdb:
                 self._by_namespace.setdefault(budget.metadata.namespace, []).append(budget)
         self._evicted: Counter[str] = Counter()
         """Uid of a budget -> the number of its Pods that were evicted in this session."""
-        session.add_preemptable(
-            lambda _, candidates: self._victims(candidates), bound=self._may_have_victims, by_demand=True
-        )
-        session.add_reclaimable(
-            lambda _, candidates: self._victims(candidates), bound=self._may_have_victims, by_demand=True
-        )
+        for add in (session.add_preemptable, session.add_reclaimable):
+            add(lambda _, candidates: self._victims(candidates), bound=self._may_have_victims, by_demand=True)
         session.add_unified_evictable(lambda context, candidates: self._within_budgets(candidates))
         session.add_victim_limit(self._victims)
         if self._by_namespace:
-            session.add_handlers(self._allocated, self._deallocated)
+            session.add_handlers(partial(self._count, -1), partial(self._count, 1))
 
     def _selects(self, budget: PodDisruptionBudget) -> bool:
         """Whether the budget selects any Pods. Reports an invalid selector."""
@@ -93,13 +89,7 @@ class Pdb:
         ]
 
     # --- handlers: only tasks that had a node before the session are evicted in it ---
-    def _allocated(self, job: Job, tasks: Sequence[Task], rows: Sequence[int], pipelined: bool) -> None:
-        self._count(tasks, -1)
-
-    def _deallocated(self, job: Job, tasks: Sequence[Task], rows: Sequence[int]) -> None:
-        self._count(tasks, 1)
-
-    def _count(self, tasks: Sequence[Task], sign: int) -> None:
+    def _count(self, sign: int, job: Job, tasks: Sequence[Task], rows: Sequence[int], pipelined: bool = False) -> None:
         for task in tasks:
             if task.node:
                 for budget in self._budgets(task):

@@ -11,10 +11,7 @@ from scheduler.api.job import Job
 from scheduler.api.node import Mask
 from scheduler.api.task import Task
 from scheduler.framework.eviction_candidates import EvictionCandidates
-from scheduler.framework.extension import (
-    PREEMPTABLE,
-    EvictionContext,
-)
+from scheduler.framework.extension import PREEMPTABLE, EvictionContext
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
 

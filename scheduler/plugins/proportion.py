@@ -6,7 +6,7 @@ remainder is divided among the other queues. A queue that has its deserved share
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import ClassVar
 
 import numpy as np
@@ -15,23 +15,11 @@ from scheduler.api.job import Job
 from scheduler.api.node import Column, Mask
 from scheduler.api.queue import Queue
 from scheduler.api.reasons import Refusal
-from scheduler.api.resource import (
-    PODS_INDEX,
-    SMALLEST,
-    Vector,
-    exceeded,
-    is_empty,
-    largest_share,
-    less_equal,
-)
+from scheduler.api.resource import PODS_INDEX, SMALLEST, Vector, exceeded, is_empty, largest_share, less_equal
 from scheduler.api.task import Task, TaskClass
 from scheduler.framework.columns import UNBOUNDED
 from scheduler.framework.eviction_candidates import EvictionCandidates
-from scheduler.framework.extension import (
-    EvictionContext,
-    ReclaimContext,
-    Vote,
-)
+from scheduler.framework.extension import EvictionContext, ReclaimContext, Vote
 from scheduler.framework.figures import Figures
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
@@ -96,8 +84,8 @@ class Proportion:
         session.add_job_enqueueable(self._enqueueable)
         session.add_job_enqueued(self._enqueued)
         session.add_deserved(lambda: {name: book.deserved for name, book in self._books.items()})
-        session.add_figures(self._figures)
-        session.add_handlers(self._allocated, self._deallocated)
+        session.add_figures(lambda: Figures(queues=self._books))
+        session.add_handlers(partial(self._count, 1), partial(self._count, -1))
 
     @cached_property
     def _shares(self) -> DeservedShares:
@@ -131,9 +119,6 @@ class Proportion:
                 deserved=session.dimensions.zeros(),
             )
         return books
-
-    def _figures(self) -> Figures:
-        return Figures(queues=self._books)
 
     # --- queues, victims and admission ---
     def _queue_key(self, queue: Queue) -> tuple[int, float]:
@@ -269,19 +254,11 @@ class Proportion:
             book.inqueue = book.inqueue + reservation(self._session, job, job.min_resources)
 
     # --- handlers ---
-    def _allocated(self, job: Job, tasks: Sequence[Task], rows: Sequence[int], pipelined: bool) -> None:
+    def _count(self, sign: int, job: Job, tasks: Sequence[Task], rows: Sequence[int], pipelined: bool = False) -> None:
         book = self._books.get(job.queue)
         if book is None:  # the queue does not exist; tasks placed while it did may still be evicted
             return
-        book.allocated = book.allocated + tasks[0].cls.request * len(tasks)
-        if "_shares" in self.__dict__:
-            self._shares.changed(job.queue)
-
-    def _deallocated(self, job: Job, tasks: Sequence[Task], rows: Sequence[int]) -> None:
-        book = self._books.get(job.queue)
-        if book is None:
-            return
-        book.allocated = book.allocated - tasks[0].cls.request * len(tasks)
+        book.allocated = book.allocated + tasks[0].cls.request * (sign * len(tasks))
         if "_shares" in self.__dict__:
             self._shares.changed(job.queue)
 

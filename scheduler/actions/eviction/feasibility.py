@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.api.node import Column, Mask, Rows
+from scheduler.api.node import ChangedRows, Column, Mask, Rows
 from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, PODS_INDEX, Vector
 from scheduler.api.task import Task
 from scheduler.framework.combining import Function
@@ -42,7 +42,7 @@ class Shortfall:
         """Shape (compared resources, nodes)."""
         self._nothing: Mask = np.logical_and.reduce(self._amounts <= 0)
         self._lacks: Mask | None = None
-        self._seen = len(self._nodes.log)
+        self._changed_rows = ChangedRows(self._nodes)
 
     def _lacking_at(self, rows: Rows) -> Column:
         nodes, at = self._nodes, (self.dims[:, np.newaxis], rows)
@@ -53,11 +53,10 @@ class Shortfall:
 
     def _follow(self) -> None:
         """Updates the rows that the session changed since the last call."""
-        log = self._nodes.log
-        if self._seen == len(log):
+        changed = self._changed_rows.take()
+        if not changed:
             return
-        rows = np.array(list({row for row, _, _ in log[self._seen :]}), dtype=np.intp)
-        self._seen = len(log)
+        rows = np.array(list(set(changed)), dtype=np.intp)
         self._amounts[:, rows] = lacking = self._lacking_at(rows)
         self._nothing[rows] = np.logical_and.reduce(lacking <= 0)
         if self._lacks is not None:

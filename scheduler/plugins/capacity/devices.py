@@ -5,7 +5,9 @@ does not name is not limited. If it names a class, other dimensions of this clas
 is no limit (as in Volcano).
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 import msgspec
 
@@ -40,7 +42,7 @@ class _Book:
         self._by_capacity = by_capacity
         self.held: Amounts = {}
         self.reserved: Amounts = {}
-        self._users: dict[str, int] = {}
+        self._users: Counter[str] = Counter()
         """Claim -> number of Pods that use it."""
 
     def limit(self, key: str) -> int | None:
@@ -67,7 +69,7 @@ class _Book:
         """Returns how many tasks fit, each with ``own`` amounts, all with the same shared claims."""
         once: Amounts = {}
         for claim, amounts in shared.items():
-            if claim not in self._users:
+            if not self._users[claim]:
                 add(once, amounts)
         room = UNBOUNDED
         for key in dict.fromkeys([*own, *once]):
@@ -79,16 +81,12 @@ class _Book:
             room = min(room, left // each if each else UNBOUNDED * (left >= 0))
         return max(room, 0)
 
-    def take(self, claim: str, amounts: Amounts) -> None:
-        number = self._users[claim] = self._users.get(claim, 0) + 1
-        if number == 1:
-            add(self.held, amounts)
-
-    def release(self, claim: str, amounts: Amounts) -> None:
-        self._users[claim] -= 1
-        if not self._users[claim]:
-            del self._users[claim]
-            add(self.held, amounts, -1)
+    def count(self, sign: int, claim: str, amounts: Amounts) -> None:
+        """Adds (1) or removes (-1) a user of a claim. The amounts count while the claim has users."""
+        before = self._users[claim]
+        self._users[claim] += sign
+        if not before or not self._users[claim]:
+            add(self.held, amounts, sign)
 
 
 class _Excess(msgspec.Struct, frozen=True):
@@ -118,7 +116,7 @@ class DeviceQuota:
         }
         for job in session.jobs.values():
             for status in ALLOCATED_STATUSES:
-                self._allocated(job, list(job.of(status).values()), (), False)
+                self._count(1, job, list(job.of(status).values()), ())
 
     def register(self) -> None:
         """Registers the limits with the session."""
@@ -126,7 +124,7 @@ class DeviceQuota:
         session.add_allocatable(self._allocatable)
         session.add_job_enqueueable(self._enqueueable)
         session.add_job_enqueued(self._enqueued)
-        session.add_handlers(self._allocated, self._deallocated)
+        session.add_handlers(partial(self._count, 1), partial(self._count, -1))
 
     # --- amounts ---
     def _of_claim(self, key: str) -> Amounts:
@@ -208,19 +206,13 @@ class DeviceQuota:
         return room
 
     # --- books ---
-    def _allocated(self, job: Job, tasks: Sequence[Task], rows: Sequence[int], pipelined: bool) -> None:
-        self._account(job, tasks, _Book.take)
-
-    def _deallocated(self, job: Job, tasks: Sequence[Task], rows: Sequence[int]) -> None:
-        self._account(job, tasks, _Book.release)
-
-    def _account(self, job: Job, tasks: Sequence[Task], how: Callable[[_Book, str, Amounts], None]) -> None:
+    def _count(self, sign: int, job: Job, tasks: Sequence[Task], rows: Sequence[int], pipelined: bool = False) -> None:
         books = list(self._of_queue(job.queue))
         for task in tasks:
             for key in claims_of(task) if task.cls.spec.resource_claims else ():
                 amounts = self._of_claim(key)
                 for book in books:
-                    how(book, key, amounts)
+                    book.count(sign, key, amounts)
 
     def _of_queue(self, name: str) -> Iterable[_Book]:
         """Returns the books of a queue and its ancestors; none if the queue does not exist."""

@@ -6,6 +6,8 @@ are refused, and only victims below this ancestor help: they are evicted first.
 """
 
 from collections.abc import Sequence
+from functools import partial
+from operator import itemgetter
 from typing import Any, ClassVar
 
 from scheduler.api.job import Job
@@ -17,17 +19,13 @@ from scheduler.api.resource import exceeded
 from scheduler.api.task import Task, TaskClass, TaskStatus
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.eviction_candidates import EvictionCandidates
-from scheduler.framework.extension import (
-    ENABLE_HIERARCHY,
-    Vote,
-)
+from scheduler.framework.extension import ENABLE_HIERARCHY, Vote
 from scheduler.framework.figures import Figures
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
-from scheduler.plugins.capacity.books import QueueBook, flat_books, tree_books
+from scheduler.plugins.capacity.books import QueueBook, QueueTree, flat_books, queue_tree, tree_books
 from scheduler.plugins.capacity.devices import DeviceQuota
 from scheduler.plugins.capacity.reclaim import QueueReclaim
-from scheduler.plugins.capacity.tree import QueueTree, queue_tree
 from scheduler.plugins.support.queue_accounting import (
     QUOTA_INSUFFICIENT,
     not_admitted,
@@ -77,16 +75,12 @@ class Capacity:
         session.add_unified_evictable(self._reclaim.evictable)
         session.add_keeps_deserved(self._reclaim.losses, bound=self._reclaim.possible_losses, most=self._reclaim.most)
         session.add_deserved(lambda: {name: book.deserved for name, book in self._books.items()})
-        session.add_figures(self._figures)
-        session.add_handlers(self._allocated, self._deallocated)
+        session.add_figures(lambda: Figures(queues=self._books))
+        session.add_handlers(partial(self._count, 1), partial(self._count, -1))
         if SCHEDULING_GATES_QUEUE_ADMISSION in session.configuration.features:
             Reservations(session, self._books).register()
         if self._devices and any(queue.device_limits for queue in session.queues.values()):
-            quota = DeviceQuota(session, self._path, by_capacity=self._device_capacity)
-            quota.register()
-
-    def _figures(self) -> Figures:
-        return Figures(queues=self._books)
+            DeviceQuota(session, self._path, by_capacity=self._device_capacity).register()
 
     def _path(self, name: str) -> list[str]:
         return [book.name for book in self._books[name].path]
@@ -186,7 +180,7 @@ class Capacity:
         if not queue.open:
             self._session.refuse(job, not_open(queue))
             return 0
-        room, full = min(((book.room(cls), book) for book in self._books[queue.name].path), key=_first)
+        room, full = min(((book.room(cls), book) for book in self._books[queue.name].path), key=itemgetter(0))
         if room == 0:
             taken = full.taken(cls)
             refusal = overused(
@@ -212,21 +206,11 @@ class Capacity:
         return self._reclaim.giving(candidates)
 
     # --- books ---
-    def _allocated(self, job: Job, tasks: Sequence[Task], rows: Sequence[int], pipelined: bool) -> None:
+    def _count(self, sign: int, job: Job, tasks: Sequence[Task], rows: Sequence[int], pipelined: bool = False) -> None:
         book = self._books.get(job.queue)
         if book is not None:  # None: the queue was deleted, but its tasks may still be evicted
-            book.take(tasks[0].cls.request * len(tasks))
+            book.take(tasks[0].cls.request * (sign * len(tasks)))
             self._reclaim.changed(job.queue)
-
-    def _deallocated(self, job: Job, tasks: Sequence[Task], rows: Sequence[int]) -> None:
-        book = self._books.get(job.queue)
-        if book is not None:
-            book.take(tasks[0].cls.request * -len(tasks))
-            self._reclaim.changed(job.queue)
-
-
-def _first(entry: tuple[int, QueueBook]) -> int:
-    return entry[0]
 
 
 def _queue_with_limit(book: QueueBook, queue: Queue) -> str:

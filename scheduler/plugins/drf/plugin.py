@@ -4,6 +4,7 @@ Namespaces are ordered by weighted share if weights exist, and queues by hierarc
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import ClassVar
 
 from scheduler.api.job import Job
@@ -18,15 +19,11 @@ from scheduler.api.resource import Vector
 from scheduler.api.task import Task
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.eviction_candidates import EvictionCandidates
-from scheduler.framework.extension import (
-    ENABLE_HIERARCHY,
-    ENABLE_NAMESPACE_ORDER,
-)
+from scheduler.framework.extension import ENABLE_HIERARCHY, ENABLE_NAMESPACE_ORDER
 from scheduler.framework.figures import Figures, NamespaceFigures
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
-from scheduler.plugins.drf.hierarchy import Hierarchy
-from scheduler.plugins.drf.shares import TOLERANCE, JobShares, Shares, at_least
+from scheduler.plugins.drf.shares import TOLERANCE, Hierarchy, JobShares, Shares, at_least
 
 
 @register_plugin
@@ -57,7 +54,7 @@ class Drf:
             session.add_queue_order(self._hierarchy.key, moving=True)
             session.add_reclaimable(self._reclaimable, by_demand=True)
         if self._namespaces is not None or self._hierarchy is not None:
-            session.add_handlers(self._allocated, self._deallocated)
+            session.add_handlers(partial(self._count, 1), partial(self._count, -1))
 
     def share(self, job: Job) -> float:
         """Returns the dominant share (0 to 1) of the job's allocated and pipelined amounts."""
@@ -72,13 +69,8 @@ class Drf:
         return Figures(jobs=JobShares(self._shares, self._session.jobs.values()), namespaces=namespaces)
 
     # --- books ---
-    def _allocated(self, job: Job, tasks: Sequence[Task], rows: Sequence[int], pipelined: bool) -> None:
-        self._add(job, tasks[0].cls.request * len(tasks))
-
-    def _deallocated(self, job: Job, tasks: Sequence[Task], rows: Sequence[int]) -> None:
-        self._add(job, tasks[0].cls.request * -len(tasks))
-
-    def _add(self, job: Job, amount: Vector) -> None:
+    def _count(self, sign: int, job: Job, tasks: Sequence[Task], rows: Sequence[int], pipelined: bool = False) -> None:
+        amount = tasks[0].cls.request * (sign * len(tasks))
         if self._namespaces is not None:
             self._namespaces.add(job, amount)
         if self._hierarchy is not None:

@@ -11,10 +11,9 @@ from typing import Final
 
 import numpy as np
 
-from scheduler.api.node import Column, Nodes, Rows
+from scheduler.api.node import ChangedRows, Column, Nodes, Rows
 from scheduler.framework.columns import UNBOUNDED, Counts, Scope
-from scheduler.plugins.extender.client import NoAnswerError
-from scheduler.plugins.extender.responses import UNSCHEDULABLE, Predicate
+from scheduler.plugins.extender.client import UNSCHEDULABLE, NoAnswerError, Predicate
 
 _UNKNOWN: Final = -1
 _PASSES: Final = 0
@@ -27,19 +26,6 @@ CallScores = Callable[[Sequence[int]], Mapping[str, float] | None]
 """Calls the extender for the scores of nodes. Returns node name -> score, or None without an answer."""
 
 
-class _ChangedRows:
-    """The rows that have changed since the last call of ``take``."""
-
-    def __init__(self, nodes: Nodes) -> None:
-        self._log = nodes.log
-        self._seen = len(nodes.log)
-
-    def take(self) -> list[int]:
-        changed = self._log[self._seen :]
-        self._seen = len(self._log)
-        return [row for row, _, _ in changed]
-
-
 class CachedResults:
     """Cached filter results of nodes; a result is valid until its node changes."""
 
@@ -47,7 +33,7 @@ class CachedResults:
         """``ignorable``: whether a node without an answer passes."""
         self._call = call
         self._ignorable = ignorable
-        self._changed_rows = _ChangedRows(nodes)
+        self._changed_rows = ChangedRows(nodes)
         self._codes = np.full(len(nodes), _UNKNOWN)
         self.reasons: dict[int, str] = {}
         """Row -> why the node is rejected."""
@@ -111,7 +97,7 @@ class ExtenderScore:
     def __init__(self, nodes: Nodes, call: CallScores) -> None:
         self._names = nodes.names
         self._call = call
-        self._changed_rows = _ChangedRows(nodes)
+        self._changed_rows = ChangedRows(nodes)
         self._scores = np.full(len(nodes), np.nan)
 
     def values(self, rows: Rows, ahead: Counts | None) -> Column:

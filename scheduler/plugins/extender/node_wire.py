@@ -15,6 +15,7 @@ import numpy as np
 from scheduler.api.job import Job
 from scheduler.api.kinds import NODE
 from scheduler.api.names import REVOCABLE_ZONE
+from scheduler.api.node import ChangedRows
 from scheduler.api.task import FINISHED_STATUSES, Task
 from scheduler.api.usage import PERIOD
 from scheduler.framework.session import Session
@@ -33,7 +34,7 @@ class NodeWire:
         self._tasks = tasks
         self._encoded: dict[int, msgspec.Raw] = {}
         """Row -> encoded node."""
-        self._seen = 0
+        self._changed_rows = ChangedRows(session.nodes)
 
     @cached_property
     def _tasks_on(self) -> dict[int, dict[str, tuple[Job | None, Task]]]:
@@ -68,10 +69,8 @@ class NodeWire:
                 del self._tasks_on[row][task.uid]
 
     def encode(self, row: int) -> msgspec.Raw:
-        log = self._session.nodes.log
-        for changed, _, _ in log[self._seen :]:
+        for changed in self._changed_rows.take():
             self._encoded.pop(changed, None)
-        self._seen = len(log)
         found = self._encoded.get(row)
         if found is None:
             found = self._encoded[row] = msgspec.Raw(msgspec.json.encode(self._fields(row)))

@@ -14,17 +14,13 @@ from scheduler.api.task import Task, TaskClass, TaskStatus
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.cache_requirements import CacheRequirements
 from scheduler.framework.columns import Filter, Score
-from scheduler.framework.extension import (
-    JOB_READY,
-    Vote,
-)
+from scheduler.framework.extension import JOB_READY, Vote
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
 from scheduler.framework.statement import AllocationError
-from scheduler.plugins.extender import responses
-from scheduler.plugins.extender.client import ExtenderClient, NoAnswerError
+from scheduler.plugins.extender import client
+from scheduler.plugins.extender.client import ExtenderClient, ExtenderSettings, NoAnswerError
 from scheduler.plugins.extender.columns import CachedResults, ExtenderScore, PredicateFilter, SequentialFilter
-from scheduler.plugins.extender.settings import ExtenderSettings
 from scheduler.plugins.extender.wire import ExtenderObjects
 
 A = TypeVar("A")
@@ -115,10 +111,10 @@ class Extender:
 
     def _call_predicate(
         self, cls: TaskClass, job: Job, rows: Sequence[int]
-    ) -> Sequence[responses.Predicate | NoAnswerError]:
+    ) -> Sequence[client.Predicate | NoAnswerError]:
         task = self._next(cls, job)
         questions = [{"task": task, "node": self._wire.node(row)} for row in rows]
-        return self._client.call_all(self._settings.predicate, questions, responses.Predicate)
+        return self._client.call_all(self._settings.predicate, questions, client.Predicate)
 
     def _scores(self, cls: TaskClass, job: Job) -> list[Score]:
         if not self._settings.manages(cls):
@@ -130,16 +126,14 @@ class Extender:
         question = {"task": self._next(cls, job), "nodes": [self._wire.node(row) for row in rows]}
         self._ranking_errors.pop((job.key, cls.id), None)
         try:
-            answer = self._client.call(self._settings.prioritize, question, responses.Prioritize)
+            answer = self._client.call(self._settings.prioritize, question, client.Prioritize)
         except NoAnswerError as error:
             if not self._settings.ignorable:
                 self._ranking_errors[job.key, cls.id] = str(error)
             return None
         if answer.errormessage or answer.nodescore is None:
-            why = f"the nodes are not ranked: {answer.errormessage or 'no nodeScore'}"
-            self._ranking_errors[job.key, cls.id] = (
-                f"extender {self._settings.prefix}/{self._settings.prioritize}: {why}"
-            )
+            where, why = f"{self._settings.prefix}/{self._settings.prioritize}", answer.errormessage or "no nodeScore"
+            self._ranking_errors[job.key, cls.id] = f"extender {where}: the nodes are not ranked: {why}"
             return None
         return answer.nodescore
 
@@ -161,7 +155,7 @@ class Extender:
     def _call_victims(self, verb: str, evictor: Task, evictees: Sequence[Task]) -> list[Task] | None:
         question = {"evictor": self._task(evictor), "evictees": [self._task(task) for task in evictees]}
         try:
-            answer = self._client.call(verb, question, responses.Victims)
+            answer = self._client.call(verb, question, client.Victims)
         except NoAnswerError:
             return None if self._settings.ignorable else []
         uids = answer.uids
@@ -177,7 +171,7 @@ class Extender:
     def _call_overused(self, queue: Queue) -> Refusal | None:
         verb = self._settings.queue_overused
         try:
-            answer = self._client.call(verb, {"queue": self._wire.queue(queue)}, responses.Overused)
+            answer = self._client.call(verb, {"queue": self._wire.queue(queue)}, client.Overused)
         except NoAnswerError as error:
             return None if self._settings.ignorable else Refusal("Extender", f"queue {queue.name}: {error}")
         if not answer.overused:
@@ -187,7 +181,7 @@ class Extender:
     def _enqueueable(self, job: Job) -> Vote:
         try:
             question = {"job": self._wire.job(job)}
-            status = self._client.call(self._settings.job_enqueueable, question, responses.VoteResponse).status
+            status = self._client.call(self._settings.job_enqueueable, question, client.VoteResponse).status
         except NoAnswerError:
             status = 1 if self._settings.ignorable else -1
         return Vote.PERMIT if status > 0 else Vote.REJECT if status < 0 else Vote.ABSTAIN
@@ -202,7 +196,7 @@ class Extender:
     def _call_missing(self, job: Job) -> int:
         try:
             question = {"job": self._wire.job(job)}
-            return int(not self._client.call(self._settings.job_ready, question, responses.Ready).status)
+            return int(not self._client.call(self._settings.job_ready, question, client.Ready).status)
         except NoAnswerError:
             return int(not self._settings.ignorable)
 
@@ -228,9 +222,8 @@ class Extender:
         current status of the task."""
         if not verb or not self._settings.manages(task.cls):
             return ""
+        question = {"task": self._wire.task(job, task, status)}
         try:
-            return self._client.call(
-                verb, {"task": self._wire.task(job, task, status)}, responses.EventResponse
-            ).errormessage
+            return self._client.call(verb, question, client.EventResponse).errormessage
         except NoAnswerError as error:
             return "" if self._settings.ignorable else str(error)

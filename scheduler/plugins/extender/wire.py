@@ -1,16 +1,20 @@
 """Encodes tasks, nodes, jobs, queues and the whole session for extenders, with the fields of Volcano's types."""
 
 import msgspec
+import numpy as np
 
 from scheduler.api.job import Job
-from scheduler.api.kinds import QUEUE, RESOURCE_QUOTA
-from scheduler.api.names import HIERARCHY, HIERARCHY_WEIGHTS, REVOCABLE_ZONE
+from scheduler.api.kinds import POD_GROUP, QUEUE, RESOURCE_QUOTA
+from scheduler.api.names import HIERARCHY, HIERARCHY_WEIGHTS, JDB_MAX_UNAVAILABLE, JDB_MIN_AVAILABLE, REVOCABLE_ZONE
 from scheduler.api.queue import Queue
-from scheduler.api.task import Task, TaskStatus
+from scheduler.api.selectors import ignore_field
+from scheduler.api.sub_job import SubJob
+from scheduler.api.task import Task, TaskStatus, revocable
+from scheduler.api.times import format_timestamp
 from scheduler.framework.session import Session
-from scheduler.plugins.extender.job_wire import JobWire
 from scheduler.plugins.extender.node_wire import NodeWire
 from scheduler.plugins.extender.task_wire import STATUS, Json, TaskWire
+from scheduler.plugins.support.waiting_time import own_waiting_time
 
 
 class ExtenderObjects:
@@ -19,19 +23,84 @@ class ExtenderObjects:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._tasks = TaskWire(session)
-        self._nodes = NodeWire(session, self._tasks)
-        self._jobs = JobWire(session, self._tasks)
+        self.node = NodeWire(session, self._tasks).encode
 
     def task(self, job: Job | None, task: Task, status: TaskStatus | None = None) -> Json:
         """``job``: None for a task without a known job. ``status``: replaces the current status of the task."""
         encoded = self._tasks.encode(job, task)
         return encoded if status is None else {**encoded, "Status": STATUS[status]}
 
-    def node(self, row: int) -> msgspec.Raw:
-        return self._nodes.encode(row)
-
     def job(self, job: Job) -> Json:
-        return self._jobs.encode(job)
+        """Encodes a job with all of its tasks and its PodGroup: the fields of Volcano's JobInfo."""
+        tasks = {task.uid: msgspec.Raw(msgspec.json.encode(self._tasks.encode(job, task))) for task in job.tasks()}
+        total = sum((task.cls.request for task in job.tasks()), np.zeros_like(job.allocated))
+        minimum = dict(job.role_minimum)
+        created, waiting = format_timestamp(job.creation), own_waiting_time(job, ignore_field)
+        return {
+            "UID": job.key,
+            "PgUID": job.uid,
+            "Name": job.name,
+            "Namespace": job.namespace,
+            "Queue": job.queue,
+            "Priority": job.priority,
+            "MinAvailable": job.min_member,
+            "WaitingTime": None if waiting is None else int(waiting * 1e9),
+            "JobFitErrors": "",
+            "NodesFitErrors": {},
+            "AllocatedHyperNode": "",
+            "NetworkTopology": job.topology,
+            "SubJobs": self._sub_jobs(job, tasks),
+            "TaskToSubJob": {uid: job.sub_job_of[uid].key if uid in job.sub_job_of else job.key for uid in tasks},
+            "MinSubJobs": dict(job.sub_group_minimum or {}),
+            "TaskStatusIndex": _by_status(job, tasks),
+            "Tasks": tasks,
+            "TaskMinAvailable": minimum,
+            "TaskMinAvailableTotal": sum(minimum.values()),
+            "Allocated": self._tasks.amounts(job.allocated),
+            "TotalRequest": self._tasks.amounts(total),
+            "CreationTimestamp": created,
+            "PodGroup": self._group(job),
+            "ScheduleStartTimestamp": created,
+            "Preemptable": job.preemptable,
+            "RevocableZone": "*" if revocable(job.annotations) else "",
+            "Budget": _budget(job),
+        }
+
+    @staticmethod
+    def _sub_jobs(job: Job, tasks: Json) -> Json:
+        """The sub-jobs of a job. A job without sub-jobs has itself as the only one, as in Volcano."""
+        all_tasks = {task.uid: task for task in job.tasks()}
+        whole = SubJob(job.key, job.key, None, job.min_member, 0, job.topology, all_tasks, job.priority)
+        result: Json = {}
+        for part in job.sub_jobs.values() or (whole,):
+            encoded = {uid: tasks[uid] for uid in part.tasks if uid in tasks}
+            result[part.key] = {
+                "GID": job.key if part.policy is None else f"{job.key}/{part.policy}",
+                "UID": part.key,
+                "Job": job.key,
+                "MinAvailable": part.minimum,
+                "Priority": part.priority,
+                "MatchIndex": part.index,
+                "Tasks": encoded,
+                "TaskStatusIndex": _by_status(job, encoded),
+                "AllocatedHyperNode": "",
+                "NominatedHyperNode": "",
+                "NetworkTopology": part.topology,
+            }
+        return result
+
+    def _group(self, job: Job) -> Json:
+        """The PodGroup, with its phase in this session."""
+        original = self._session.snapshot.original(POD_GROUP.name, job.key)
+        if original is None:
+            meta: Json = {"name": job.name, "namespace": job.namespace, "uid": job.uid}
+            meta |= {"labels": dict(job.labels), "annotations": dict(job.annotations)}
+            spec: Json = {"minMember": job.min_member, "queue": job.queue, "minTaskMember": dict(job.role_minimum)}
+            group: Json = {"metadata": meta, "spec": spec | {"minResources": job.min_resource_list}}
+        else:
+            group = msgspec.json.decode(original)
+        group["status"] = {**(group.get("status") or {}), **({"phase": job.phase} if job.phase else {})}
+        return {**group, "Version": "v1beta1"}
 
     def queue(self, queue: Queue) -> Json:
         original = self._session.snapshot.original(QUEUE.name, queue.name)
@@ -69,3 +138,17 @@ class ExtenderObjects:
             },
             "NodeList": None,
         }
+
+
+def _by_status(job: Job, tasks: Json) -> Json:
+    result: Json = {}
+    for status, group in job.by_status.items():
+        entries = {uid: tasks[uid] for uid in group if uid in tasks}
+        if entries:
+            result[str(STATUS[status])] = entries
+    return result
+
+
+def _budget(job: Job) -> Json:
+    minimum, maximum = job.annotations.get(JDB_MIN_AVAILABLE), job.annotations.get(JDB_MAX_UNAVAILABLE)
+    return {"MinAvailable": minimum or "", "MaxUnavailable": (maximum or "") if minimum is None else ""}

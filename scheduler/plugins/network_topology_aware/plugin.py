@@ -17,10 +17,8 @@ from scheduler.framework.arguments import Arguments
 from scheduler.framework.columns import Score
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
-from scheduler.plugins.network_topology_aware.gradients import Gradients
-from scheduler.plugins.network_topology_aware.packing import Packing
-from scheduler.plugins.network_topology_aware.placements import SubJobPlacements
-from scheduler.plugins.network_topology_aware.scores import Closeness, ClosenessScore, PackingScore
+from scheduler.plugins.network_topology_aware.gradients import Gradients, SubJobPlacements
+from scheduler.plugins.network_topology_aware.scores import Closeness, ClosenessScore, Packing, PackingScore
 from scheduler.plugins.support.utilization import resource_weights
 
 FULL = 100.0

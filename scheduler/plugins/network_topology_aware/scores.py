@@ -1,4 +1,4 @@
-"""Scores nodes by their HyperNodes.
+"""Scores nodes by their HyperNodes, and HyperNodes by their utilization.
 
 Tasks of a sub-job with a network topology prefer nodes close to its placed tasks. All other tasks prefer nodes outside
 of HyperNodes, and then HyperNodes that are in use. Both scores depend only on the HyperNodes of a node, so equal tasks
@@ -9,17 +9,71 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from scheduler.api.hypernode import HyperNode, HyperNodes
-from scheduler.api.node import Codes, Column, Rows
+from scheduler.api.hypernode import HyperNode, HyperNodes, sums
+from scheduler.api.node import ChangedRows, Codes, Column, Nodes, Rows
+from scheduler.api.resource import SMALLEST, Vector
 from scheduler.api.task import TaskClass
 from scheduler.framework.columns import Counts, Scope
 from scheduler.framework.session import Session
-from scheduler.plugins.network_topology_aware.packing import Packing
-from scheduler.plugins.network_topology_aware.placements import SubJobPlacement, SubJobPlacements
+from scheduler.plugins.network_topology_aware.gradients import SubJobPlacement, SubJobPlacements
 
 FULL = 1.0
 Tiers = Mapping[int, tuple[float, Codes]]
 """Tier -> (its weight, the HyperNode of each node as returned by ``HyperNodes.codes_of``)."""
+
+
+class Packing:
+    """The utilization of all HyperNodes in one session, which follows the placements of the session: the weighted mean
+    over requested resources of (used + requested) / allocatable; 0 if one of the resources does not fit."""
+
+    def __init__(self, nodes: Nodes, hyper_nodes: HyperNodes, weights: Mapping[int, float]) -> None:
+        """``weights``: index of a resource -> its weight."""
+        self._nodes = nodes
+        self._dims: Rows = np.array(list(weights), dtype=np.intp)
+        self._weights = np.array(list(weights.values()))
+        self._indices = [np.array([hn.index for hn in containing], dtype=np.intp) for containing in hyper_nodes.by_node]
+        self._allocatable: Column = sums(nodes.allocatable[self._dims], hyper_nodes.ordered)
+        """Shape (dims, HyperNodes)."""
+        self._at_nodes = self._current(np.arange(len(nodes)))
+        """Shape (dims, nodes): the amounts that tasks use, including pipelined tasks."""
+        self._used: Column = sums(self._at_nodes, hyper_nodes.ordered)
+        """Shape (dims, HyperNodes)."""
+        self._changed_rows = ChangedRows(nodes)
+
+    def scores(self, request: Vector) -> Column:
+        """The utilization of each HyperNode, by index, with the request added; from 0 to 1."""
+        self._follow()
+        requested = request[self._dims]
+        counts = np.flatnonzero(requested >= SMALLEST)
+        total = self._weights[counts].sum()
+        allocatable = self._allocatable[counts]
+        if total <= 0:
+            return np.zeros(allocatable.shape[1])
+        used = self._used[counts] + requested[counts, np.newaxis]
+        utilization = np.divide(used, allocatable, out=np.zeros_like(used), where=allocatable > 0)
+        scores: Column = self._weights[counts] @ utilization / total
+        scores[(used > allocatable).any(axis=0)] = 0.0
+        return scores
+
+    def place(self, row: int, request: Vector) -> None:
+        """Counts a request as used on a node, until the negative request is placed there."""
+        self._used[:, self._indices[row]] += request[self._dims][:, np.newaxis]
+
+    def _current(self, rows: Rows) -> Column:
+        at = np.ix_(self._dims, rows)
+        current: Column = self._nodes.used[at] + self._nodes.pipelined[at]
+        return current
+
+    def _follow(self) -> None:
+        changed = self._changed_rows.take()
+        if not changed:
+            return
+        rows = np.unique(np.array(changed, dtype=np.intp))
+        current = self._current(rows)
+        indices = [self._indices[row] for row in rows.tolist()]
+        repeated = np.repeat(current - self._at_nodes[:, rows], [len(one) for one in indices], axis=1)
+        np.add.at(self._used.T, np.concatenate(indices), repeated.T)
+        self._at_nodes[:, rows] = current
 
 
 class Closeness:

@@ -5,6 +5,7 @@ each group.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import ClassVar, Final, NamedTuple
 
 import msgspec
@@ -106,7 +107,7 @@ class NodeGroup:
         session.add_filter(self._filters, per_queue=self._view_of, pin=PinUse.IGNORED)
         session.add_score(self._scores, per_queue=self._view_of)
         if self.limits:
-            session.add_handlers(self._allocated, self._deallocated)
+            session.add_handlers(partial(self._charge, 1), partial(self._charge, -1))
 
     def _view_of(self, queue: Queue) -> tuple[Groups, str]:
         """The groups of a queue, and its name if it has limits. Queues with the same groups and without limits share
@@ -163,15 +164,9 @@ class NodeGroup:
                 for status in ALLOCATED_STATUSES:
                     for task in job.of(status).values():
                         if task.node in index:
-                            self._charge(job, (task,), (index[task.node],), 1)
+                            self._charge(1, job, (task,), (index[task.node],))
 
-    def _allocated(self, job: Job, tasks: Sequence[Task], rows: Sequence[int], pipelined: bool) -> None:
-        self._charge(job, tasks, rows, 1)
-
-    def _deallocated(self, job: Job, tasks: Sequence[Task], rows: Sequence[int]) -> None:
-        self._charge(job, tasks, rows, -1)
-
-    def _charge(self, job: Job, tasks: Sequence[Task], rows: Sequence[int], sign: int) -> None:
+    def _charge(self, sign: int, job: Job, tasks: Sequence[Task], rows: Sequence[int], pipelined: bool = False) -> None:
         limits = self.limits.get(job.queue)
         if limits is None:
             return

@@ -1,6 +1,5 @@
 """numa-aware: schedules Pods with exclusive cpus where the kubelet's topology manager admits them."""
 
-from scheduler.plugins.numa_aware import details
 from scheduler.plugins.numa_aware.plugin import NumaAware
 
-__all__ = ["NumaAware", "details"]
+__all__ = ["NumaAware"]

@@ -1,5 +1,5 @@
 """The logical cpus of a node: their NUMA nodes, sockets and cores, which are free, and which the kubelet's cpu manager
-would assign.
+would assign; and what a Pod requires of them: a policy, and exclusive cpus if the Pod is Guaranteed.
 """
 
 import math
@@ -10,9 +10,12 @@ from typing import Final
 
 import msgspec
 
-from scheduler.api.names import CPU
+from scheduler.api.names import CPU, NUMA_TOPOLOGY_POLICY
+from scheduler.api.objects import Container
+from scheduler.api.pod_amounts import Qos, qos_of
 from scheduler.api.quantity import QuantityError, parse_quantity
 from scheduler.api.scheduling import CpuDetail, Numatopology
+from scheduler.api.task import TaskClass
 
 Cpus = frozenset[int]
 _MAX_CPUS: Final = 65_536
@@ -137,3 +140,30 @@ class CpuTopology:
         for cpu in self._cpus:
             groups.setdefault(self._core(cpu)[: 1 + cores], set()).add(cpu)
         return [frozenset(groups[key]) for key in sorted(groups)]
+
+
+RESTRICTED: Final = "restricted"
+SINGLE: Final = "single-numa-node"
+
+
+class CpuDemand(msgspec.Struct, frozen=True):
+    """The NUMA requirements of one class of Pods."""
+
+    policy: str
+    """The topology policy, or ""."""
+    containers: tuple[tuple[str, int], ...]
+    """Name and number of exclusive cpus of each container; 0 for a container that shares cpus."""
+
+
+def demand_of(cls: TaskClass) -> CpuDemand | None:
+    """The requirements of a class; None for Pods that are not Guaranteed, which have no exclusive cpus."""
+    if qos_of(cls.spec) is not Qos.GUARANTEED:
+        return None
+    policy = cls.annotations.get(NUMA_TOPOLOGY_POLICY, "")
+    return CpuDemand("" if policy == "none" else policy, tuple((c.name, _whole_cpus(c)) for c in cls.spec.containers))
+
+
+def _whole_cpus(container: Container) -> int:
+    limits = (container.resources and container.resources.limits) or {}
+    milli = parse_quantity(limits.get(CPU, 0), 1000)
+    return 0 if milli % 1000 else milli // 1000

@@ -6,7 +6,7 @@ subtracts the cpus that the kubelet will assign. It considers only cpus; the kub
 memory or devices.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import ClassVar, Final
 
 import numpy as np
@@ -19,6 +19,8 @@ from scheduler.framework.arguments import Arguments
 from scheduler.framework.columns import CodedFilter, Filter, PinUse, Score
 from scheduler.framework.ledger import Ledger
 from scheduler.framework.registry import register_plugin
+from scheduler.framework.remedies.gates import Gate, GateKind
+from scheduler.framework.remedies.registry import pod_details
 from scheduler.framework.session import Session
 from scheduler.plugins.numa_aware.columns import (
     NO_ASSIGNMENT,
@@ -27,8 +29,15 @@ from scheduler.plugins.numa_aware.columns import (
     NumaScore,
     PlacementColumns,
 )
-from scheduler.plugins.numa_aware.cpus import Cpus, CpuTopology, NumatopologyError
-from scheduler.plugins.numa_aware.demand import RESTRICTED, SINGLE, CpuDemand, demand_of
+from scheduler.plugins.numa_aware.cpus import (
+    RESTRICTED,
+    SINGLE,
+    CpuDemand,
+    Cpus,
+    CpuTopology,
+    NumatopologyError,
+    demand_of,
+)
 
 NO_TOPOLOGY: Final = "numa info is empty"
 NOT_STATIC: Final = "cpu manager policy isn't static"
@@ -196,3 +205,19 @@ def _place(topology: CpuTopology, free: Cpus, demand: CpuDemand) -> CpuPlacement
             return CpuPlacement(frozenset(), 0, rejected=name)
         taken |= topology.assign(free - taken, assignment, number)
     return CpuPlacement(taken, len(topology.per_numa(taken)))
+
+
+@pod_details(NumaAware)
+def numa_nodes(session: Session, plugin: NumaAware, task: Task, job: Job, reasons: set[str]) -> Iterator[Gate]:
+    """For a Pod with exclusive cpus: the largest number of free cpus on one NUMA node."""
+    demand = demand_of(task.cls)
+    if demand is None or not plugin.topologies or not any("numa" in reason for reason in reasons):
+        return
+    free = {
+        row: max(topology.per_numa(plugin.ledger.free[row]).values(), default=0)
+        for row, topology in plugin.topologies.items()
+    }
+    row = max(free, key=lambda row: (free[row], -row))
+    asked = ", ".join(f"{name} {number}" for name, number in demand.containers)
+    most = f"at most {free[row]} are free on one NUMA node (of {session.nodes.names[row]})"
+    yield Gate(GateKind.NODES, f"{task.name} requests exclusive cpus (by container: {asked}); {most}", NumaAware.name)

@@ -2,56 +2,49 @@
 
 Actions compare amounts of resources themselves. A class without affinity, ports, volumes and claims gets two cached
 columns (taints, unschedulable nodes) and the filter for the number of Pods. The filters that depend on one node
-(its labels, its taints, whether it is cordoned, the Pods that it runs and their host ports) are here, and the filter
-for topology spread.
+(its labels, its taints, whether it is cordoned, the Pods that it runs and their host ports) are here.
 """
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar, Final
 
 import numpy as np
 
+from scheduler.api.job import Job
 from scheduler.api.names import PODS, UNSCHEDULABLE_TAINT
-from scheduler.api.node import NodeFacts, Nodes, Rows
-from scheduler.api.objects import PodSpec, Taint, Toleration, TopologySpreadConstraint
+from scheduler.api.node import NodeFacts, Nodes, Rows, TaintKey
+from scheduler.api.objects import PodSpec, Taint, Toleration
 from scheduler.api.pod_amounts import is_sidecar
-from scheduler.api.pod_rules import NO_SCHEDULE, nodes_matching_affinity, tolerates, untolerated
+from scheduler.api.pod_rules import NO_SCHEDULE, nodes_matching_affinity, taint_text, tolerates, untolerated
 from scheduler.api.resource import PODS_INDEX
 from scheduler.api.selectors import FieldReporter
-from scheduler.api.task import TaskClass
+from scheduler.api.task import Task, TaskClass
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.columns import (
-    UNBOUNDED,
     CodedFilter,
     Counts,
     Filter,
     MaskFilter,
     PinUse,
-    RefusingFilter,
     Scope,
     Score,
 )
 from scheduler.framework.registry import register_plugin
+from scheduler.framework.remedies.gates import Gate, GateKind
+from scheduler.framework.remedies.registry import pod_details
 from scheduler.framework.session import Session
 from scheduler.plugins.predicates.dynamic_resources import DynamicResources
-from scheduler.plugins.predicates.inter_pod_affinity import inter_pod_affinity
+from scheduler.plugins.predicates.other_pods import inter_pod_affinity, topology_spread
 from scheduler.plugins.predicates.volumes import EnabledFilters, Volumes, read_utilization_scores
-from scheduler.plugins.support.pod_counts import CountingFilter, DomainCounts, PodCounts
-from scheduler.plugins.support.pod_terms import (
-    DO_NOT_SCHEDULE,
-    constraints_of,
-    labelled_nodes,
-    nodes_by_policy,
-    pods_to_spread,
-    spread_weight,
-)
+from scheduler.plugins.support.pod_counts import PodCounts
 
 UNSCHEDULABLE = "node(s) were unschedulable"
 AFFINITY = "node(s) didn't match Pod's node affinity/selector"
 TAINTED = "node(s) had untolerated taint"
 OTHER_TAINTS = "node(s) had other untolerated taints"
 _SHOWN_TAINTS: Final = 5
-"""Most taints that a message names."""
+"""Most taints that a reason, or the details of a Pod, name."""
 TOO_MANY_PODS = "node(s) pod number exceeded"
 TAKEN = "node(s) didn't have free ports for the requested pod ports"
 ANY_ADDRESS = "0.0.0.0"
@@ -243,59 +236,23 @@ class Predicates:
         return [*self.devices.scores(cls), *self.volumes.scores(cls)]
 
 
-UNEVEN = "node(s) didn't match pod topology spread constraints"
-NO_LABEL = f"{UNEVEN} (missing required label)"
-
-
-def topology_spread(session: Session, counts: PodCounts, cls: TaskClass, report: FieldReporter) -> list[Filter]:
-    """Returns the filters of a class for its topology spread constraints with ``DoNotSchedule`` (Kubernetes'
-    PodTopologySpread filter); most classes have none."""
-    constraints = constraints_of(cls, DO_NOT_SCHEDULE)
-    if not constraints:
-        return []
-    facts = session.nodes.facts
-    labelled = labelled_nodes(facts, constraints)
-    filters: list[SpreadFilter] = []
-    for constraint in constraints:
-        eligible = labelled & nodes_by_policy(session, constraint, cls, report)
-        selector = pods_to_spread(constraint, cls, report)
-        if not selector.valid:
-            return [RefusingFilter(UNEVEN)]
-        found = counts.count(
-            constraint.topology_key, spread_weight(selector), eligible, only=selector.label, exclude_terminating=True
-        )
-        domains: Rows = np.flatnonzero(np.bincount(found.codes[eligible]))
-        filters.append(SpreadFilter(constraint, found, domains, cls, selector.selects(cls), tuple(filters)))
-    return [MaskFilter(labelled, NO_LABEL), *filters]
-
-
-class SpreadFilter(CountingFilter):
-    """Rejects nodes in whose domain one more Pod would exceed the smallest domain by more than maxSkew."""
-
-    scope = Scope.CLUSTER
-    unresolvable = False
-
-    def __init__(
-        self,
-        constraint: TopologySpreadConstraint,
-        counts: DomainCounts,
-        domains: Rows,
-        cls: TaskClass,
-        selects_itself: bool,
-        before: Sequence[CountingFilter],
-    ) -> None:
-        """``domains``: the eligible domains. ``selects_itself``: the constraint selects the Pods of the class
-        itself."""
-        super().__init__([counts], cls, UNEVEN, before)
-        self._max_skew = constraint.max_skew
-        self._enough_domains = len(domains) >= (constraint.min_domains or 1)
-        self._counts = counts
-        self._domains = domains
-        self._own = int(selects_itself)
-
-    def room(self, rows: Rows) -> Counts:
-        smallest = (
-            float(self._counts.counts[self._domains].min()) if len(self._domains) and self._enough_domains else 0.0
-        )
-        over = self._counts.at_nodes(rows) + self._own - smallest > self._max_skew
-        return np.where(over, 0, UNBOUNDED)
+@pod_details(Predicates)
+def untolerated_taints(session: Session, plugin: Predicates, task: Task, job: Job, reasons: set[str]) -> Iterator[Gate]:
+    """Yields a gate for each taint that the Pod does not tolerate, those of most nodes first, with their number."""
+    if not any(reason.startswith((TAINTED, OTHER_TAINTS)) for reason in reasons):
+        return
+    facts, tolerations = session.nodes.facts, task.cls.spec.tolerations or []
+    sizes = np.bincount(facts.taint_codes, minlength=len(facts.taint_sets)).tolist()
+    found: Counter[TaintKey] = Counter()
+    for taints, number in zip(facts.taint_sets, sizes, strict=True):
+        for taint in set(untolerated(taints, tolerations)):
+            found[taint] += number
+    ordered = sorted((-number, taint) for taint, number in found.items() if number)
+    for number, taint in ordered[:_SHOWN_TAINTS]:
+        text = f"{task.name}: {-number} nodes have the taint {taint_text(*taint)}, which it does not tolerate"
+        if number == -1:
+            text = f"{task.name}: 1 node has the taint {taint_text(*taint)}, which it does not tolerate"
+        yield Gate(GateKind.NODES, text, Predicates.name)
+    if len(ordered) > _SHOWN_TAINTS:
+        text = f"{task.name}: nodes have {len(ordered) - _SHOWN_TAINTS} other taints, which it does not tolerate"
+        yield Gate(GateKind.NODES, text, Predicates.name)

@@ -4,6 +4,7 @@ Scores are computed for a class. They are those of its first pending task in tas
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -16,8 +17,7 @@ from scheduler.framework.arguments import Arguments
 from scheduler.framework.columns import Counts, Scope, Score
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
-from scheduler.plugins.task_topology.buckets import JobBuckets
-from scheduler.plugins.task_topology.topology import TopologyError, read_topology
+from scheduler.plugins.task_topology.buckets import JobBuckets, TopologyError, read_topology
 
 FULL = 100.0
 
@@ -44,7 +44,7 @@ class TaskTopology:
             return
         session.add_task_order(self._key)
         session.add_score(self._scores, per_job=lambda job: job.key if job.key in self._jobs else "")
-        session.add_handlers(self._allocated, self._deallocated)
+        session.add_handlers(partial(self._move, 1), partial(self._move, -1))
 
     def _buckets(self, job: Job) -> JobBuckets | None:
         try:
@@ -66,13 +66,7 @@ class TaskTopology:
             return []
         return [TopologyScore(self._session, cls, buckets, FULL * self._weight / buckets.largest)]
 
-    def _allocated(self, job: Job, tasks: Sequence[Task], rows: Sequence[int], pipelined: bool) -> None:
-        self._move(job, tasks, rows, 1)
-
-    def _deallocated(self, job: Job, tasks: Sequence[Task], rows: Sequence[int]) -> None:
-        self._move(job, tasks, rows, -1)
-
-    def _move(self, job: Job, tasks: Sequence[Task], rows: Sequence[int], sign: int) -> None:
+    def _move(self, sign: int, job: Job, tasks: Sequence[Task], rows: Sequence[int], pipelined: bool = False) -> None:
         buckets = self._jobs.get(job.key)
         if buckets is not None:
             buckets.move(tasks, (self._session.nodes.names[row] for row in rows), sign)

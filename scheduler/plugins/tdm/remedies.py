@@ -25,8 +25,7 @@ from scheduler.framework.remedies.evidence import Evidence
 from scheduler.framework.remedies.gates import Gate, GateKind
 from scheduler.framework.remedies.registry import pod_details, remedies
 from scheduler.framework.session import Session
-from scheduler.plugins.tdm.plugin import ZONE, Tdm
-from scheduler.plugins.tdm.zones import Hours, HoursError, parse_hours
+from scheduler.plugins.tdm.plugin import ZONE, Hours, HoursError, Tdm, parse_hours
 
 _MINUTE: Final = 60
 _DAY: Final = 24 * 60

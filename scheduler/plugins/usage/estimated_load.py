@@ -4,17 +4,24 @@ The estimate for a Pod is a part of its request plus a part of the difference be
 busy nodes. Estimates are integral milli-cores and bytes, so that undoing a placement restores the numbers exactly.
 """
 
+from collections.abc import Mapping
+
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from scheduler.api.names import CPU, MEMORY
 from scheduler.api.node import Column, Nodes, Rows
-from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX
+from scheduler.api.objects import Container, PodSpec, Quantity
+from scheduler.api.pod_amounts import effective_total
+from scheduler.api.quantity import QuantityError, parse_quantity
+from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, scale_of
 from scheduler.api.task import TaskClass
 from scheduler.api.usage import UsageColumns
-from scheduler.plugins.usage.limits import Pair, pod_limits
 
 PAIR = [CPU_INDEX, MEMORY_INDEX]
+Pair = NDArray[np.float64]
+"""cpu in milli-cores, memory in bytes."""
 
 
 def _best_effort() -> Pair:
@@ -115,3 +122,29 @@ def estimate_of(cls: TaskClass, rates: Rates) -> Estimate:
     request = cls.request[PAIR]
     limit = np.maximum(pod_limits(cls.spec), request)
     return Estimate(request * rates.request + (limit - request) * rates.burst, limit)
+
+
+def pod_limits(spec: PodSpec) -> Pair:
+    """Returns the limits of cpu and memory of a Pod, as Volcano's GetPodResourceLimit: the larger of the limits of the
+    containers (with sidecars) and of each init container (with the sidecars started before it). Pod-level limits
+    replace it; overhead is added to limited resources. 0 means no limit."""
+    total = effective_total(spec.containers, spec.init_containers, _limit, np.zeros(2), np.add, np.maximum)
+    level = _pair(spec.resources.limits if spec.resources is not None else None)
+    total = np.where(level > 0, level, total)
+    return np.where(total > 0, total + _pair(spec.overhead), 0.0)
+
+
+def _limit(container: Container) -> Pair:
+    return _pair(container.resources.limits if container.resources is not None else None)
+
+
+def _pair(amounts: Mapping[str, Quantity] | None) -> Pair:
+    return np.array([_amount(amounts or {}, name) for name in (CPU, MEMORY)])
+
+
+def _amount(amounts: Mapping[str, Quantity], name: str) -> float:
+    """Returns an amount; 0 if it is missing or invalid."""
+    try:
+        return float(max(parse_quantity(amounts.get(name, 0), scale_of(name)), 0))
+    except QuantityError:
+        return 0.0

@@ -11,16 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.api.job import Job
+from scheduler.api.names import CPU, MEMORY
 from scheduler.api.node import Column, Rows
+from scheduler.api.quantity import QuantityError, parse_quantity
+from scheduler.api.resource import scale_of
 from scheduler.api.task import Task, TaskClass, TaskStatus
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.columns import CodedFilter, Counts, PinUse, Scope, Score
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
 from scheduler.framework.usage_source import DEFAULT_INTERVAL
-from scheduler.plugins.usage.estimated_load import EstimatedLoad, Weights
-from scheduler.plugins.usage.limits import Pair
-from scheduler.plugins.usage.settings import UsageSettings
+from scheduler.plugins.usage.estimated_load import EstimatedLoad, Pair, Rates, Weights
 
 BUSY_CPU: Final = "the CPU load of the node exceeds the upper limit."
 BUSY_MEMORY: Final = "the memory load of the node exceeds the upper limit."
@@ -117,3 +118,52 @@ class UsageScore:
         load = self._load.of(rows) if ahead is None else self._load.ahead(rows, ahead, self._cls)
         score: Column = np.where(self._known[rows], self._weights.mean(1.0 - load) * self._scale, 0.0)
         return score
+
+
+_UNITS: Final = {CPU: 1.0, MEMORY: 1024.0 * 1024}
+"""The unit of a plain number in ``be_cpu`` (milli-cores) and ``be_mem`` (MiB)."""
+
+
+class UsageSettings:
+    """The arguments with Volcano's names and defaults."""
+
+    def __init__(self, arguments: Arguments) -> None:
+        thresholds, estimator = arguments.nested("thresholds"), arguments.nested("estimator")
+        self.weight = arguments.integer("usage.weight", 5, least=0)
+        """The weight of the score (0 to 100)."""
+        self.weights = Weights(
+            arguments.integer("cpu.weight", 1, least=0), arguments.integer("memory.weight", 1, least=0)
+        )
+        self.max_cpu = thresholds.integer("cpu", 80, least=0, most=100)
+        """Percentage of cpu usage above which a node takes no new Pods."""
+        self.max_memory = thresholds.integer("mem", 80, least=0, most=100)
+        self.rates = _rates(estimator)
+
+
+def _rates(estimator: Arguments) -> Rates:
+    defaults = Rates()
+
+    def ratio(key: str, default: float) -> float:
+        return estimator.number(key, default, least=0, most=1)
+
+    cpu, memory = defaults.best_effort.tolist()
+    return Rates(
+        request=ratio("request_ratio", defaults.request),
+        burst=ratio("burst_ratio", defaults.burst),
+        risk_threshold=ratio("risk_threshold", defaults.risk_threshold),
+        risk=estimator.number("risk_factor", defaults.risk, least=1),
+        best_effort=np.array([_amount(estimator, "be_cpu", CPU, cpu), _amount(estimator, "be_mem", MEMORY, memory)]),
+    )
+
+
+def _amount(arguments: Arguments, key: str, resource: str, default: float) -> float:
+    """Reads a quantity, or an integer in the unit of ``_UNITS``."""
+    value = arguments.get(key)
+    if value is None:
+        return default
+    try:
+        bare = isinstance(value, int) and not isinstance(value, bool)
+        amount = value * _UNITS[resource] if bare else float(parse_quantity(str(value), scale_of(resource)))
+    except QuantityError:
+        return arguments.set_aside(key, value, "not a quantity", default)
+    return amount if amount >= 0 else arguments.set_aside(key, value, "negative", default)

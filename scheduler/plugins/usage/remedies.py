@@ -15,8 +15,7 @@ from scheduler.framework.remedies.evidence import Evidence
 from scheduler.framework.remedies.gates import Gate, GateKind
 from scheduler.framework.remedies.registry import pod_details, remedies
 from scheduler.framework.session import Session
-from scheduler.plugins.usage.plugin import BUSY_CPU, BUSY_MEMORY, Usage
-from scheduler.plugins.usage.settings import UsageSettings
+from scheduler.plugins.usage.plugin import BUSY_CPU, BUSY_MEMORY, Usage, UsageSettings
 
 _ALL: Final = 100
 """Per cent: the highest threshold."""

@@ -5,6 +5,8 @@ The CEL library does not allow new overloads of its own functions, so lists have
 it does not accept durations as results.
 """
 
+import ipaddress
+import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice, pairwise
 from typing import Any, Final
@@ -13,15 +15,18 @@ import re2
 from cel_expr_python import cel
 
 from scheduler.framework.patterns import options
-from scheduler.plugins.predicates.dynamic_resources import cel_network as net
 from scheduler.plugins.predicates.dynamic_resources import cel_values as values
 
 VALUE: Final = cel.Type.BYTES
 """The CEL type of quantities, versions, addresses and networks."""
 _TEXT, _INTEGER, _REAL, _TRUTH, _ANY = cel.Type.STRING, cel.Type.INT, cel.Type.DOUBLE, cel.Type.BOOL, cel.Type.DYN
 _LIST: Final = cel.Type.List(_ANY)
+_LENGTH: Final = re.compile(r"0|[1-9][0-9]{0,2}")
+_BROADCAST: Final = ipaddress.IPv4Address(2**32 - 1)
 _Overload = tuple[cel.Type, list[cel.Type], Callable[..., Any]]
 """Result type, parameter types, implementation."""
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+Network = ipaddress.IPv4Interface | ipaddress.IPv6Interface
 
 
 def functions() -> list[cel.FunctionDecl]:
@@ -64,32 +69,34 @@ def _of_addresses() -> list[cel.FunctionDecl]:
         cel.FunctionDecl(
             "ip",
             [
-                _overload("ip", (VALUE, [_TEXT], net.address)),
-                _overload("ip_of", (VALUE, [VALUE], lambda value: str(net.of_network(value).ip).encode()), member=True),
+                _overload("ip", (VALUE, [_TEXT], _address)),
+                _overload(
+                    "ip_of", (VALUE, [VALUE], lambda value: str(_decoded_network(value).ip).encode()), member=True
+                ),
             ],
         ),
-        _function("isIP", (_TRUTH, [_TEXT], _is(net.address))),
-        _function("ip.isCanonical", (_TRUTH, [_TEXT], net.is_canonical)),
-        _member("family", (_INTEGER, [VALUE], lambda value: net.of_address(value).version)),
-        _member("isUnspecified", (_TRUTH, [VALUE], lambda value: net.of_address(value).is_unspecified)),
-        _member("isLoopback", (_TRUTH, [VALUE], lambda value: net.of_address(value).is_loopback)),
-        _member("isLinkLocalMulticast", (_TRUTH, [VALUE], net.is_link_local_multicast)),
-        _member("isLinkLocalUnicast", (_TRUTH, [VALUE], net.is_link_local_unicast)),
-        _member("isGlobalUnicast", (_TRUTH, [VALUE], net.is_global_unicast)),
-        _function("cidr", (VALUE, [_TEXT], net.network)),
-        _function("isCIDR", (_TRUTH, [_TEXT], _is(net.network))),
+        _function("isIP", (_TRUTH, [_TEXT], _is(_address))),
+        _function("ip.isCanonical", (_TRUTH, [_TEXT], _is_canonical)),
+        _member("family", (_INTEGER, [VALUE], lambda value: _decoded_address(value).version)),
+        _member("isUnspecified", (_TRUTH, [VALUE], lambda value: _decoded_address(value).is_unspecified)),
+        _member("isLoopback", (_TRUTH, [VALUE], lambda value: _decoded_address(value).is_loopback)),
+        _member("isLinkLocalMulticast", (_TRUTH, [VALUE], _is_link_local_multicast)),
+        _member("isLinkLocalUnicast", (_TRUTH, [VALUE], lambda value: _decoded_address(value).is_link_local)),
+        _member("isGlobalUnicast", (_TRUTH, [VALUE], _is_global_unicast)),
+        _function("cidr", (VALUE, [_TEXT], _network)),
+        _function("isCIDR", (_TRUTH, [_TEXT], _is(_network))),
         _member(
             "containsIP",
-            (_TRUTH, [VALUE, VALUE], net.contains_address),
-            (_TRUTH, [VALUE, _TEXT], lambda value, text: net.contains_address(value, net.address(text))),
+            (_TRUTH, [VALUE, VALUE], _contains_address),
+            (_TRUTH, [VALUE, _TEXT], lambda value, text: _contains_address(value, _address(text))),
         ),
         _member(
             "containsCIDR",
-            (_TRUTH, [VALUE, VALUE], net.contains_network),
-            (_TRUTH, [VALUE, _TEXT], lambda value, text: net.contains_network(value, net.network(text))),
+            (_TRUTH, [VALUE, VALUE], _contains_network),
+            (_TRUTH, [VALUE, _TEXT], lambda value, text: _contains_network(value, _network(text))),
         ),
-        _member("masked", (VALUE, [VALUE], net.masked)),
-        _member("prefixLength", (_INTEGER, [VALUE], net.prefix_length)),
+        _member("masked", (VALUE, [VALUE], lambda value: _decoded_network(value).network.with_prefixlen.encode())),
+        _member("prefixLength", (_INTEGER, [VALUE], lambda value: _decoded_network(value).network.prefixlen)),
     ]
 
 
@@ -104,6 +111,74 @@ def _is(parse: Callable[..., object]) -> Callable[..., bool]:
         return True
 
     return test
+
+
+# --- addresses and networks, with the rules of Kubernetes (Go's net/netip) ---
+# They are encoded as bytes of their canonical text, so that ``==`` and ``string()`` work.
+def _address(text: str) -> bytes:
+    """Encodes an IP address. Raises ValueError."""
+    return str(_parsed_address(text)).encode()
+
+
+def _parsed_address(text: str) -> Address:
+    """Parses an address. Raises ValueError, also for addresses with a zone and for IPv4-mapped IPv6 addresses."""
+    parsed = ipaddress.ip_address(text)
+    if "%" in text or (isinstance(parsed, ipaddress.IPv6Address) and parsed.ipv4_mapped is not None):
+        raise ValueError(f"not an IP address: {text[:64]!r}")
+    return parsed
+
+
+def _decoded_address(value: bytes) -> Address:
+    """Decodes an address. Raises ValueError."""
+    return _parsed_address(value.decode())
+
+
+def _is_canonical(text: str) -> bool:
+    """Whether an address is in canonical form. Raises ValueError for other texts."""
+    return str(_parsed_address(text)) == text
+
+
+def _is_link_local_multicast(value: bytes) -> bool:
+    packed = _decoded_address(value).packed
+    return packed[:3] == b"\xe0\x00\x00" if len(packed) == 4 else packed[0] == 0xFF and packed[1] & 0x0F == 2
+
+
+def _is_global_unicast(value: bytes) -> bool:
+    """Whether an address is a global unicast address. Private addresses are, as in Go."""
+    parsed = _decoded_address(value)
+    special = parsed.is_unspecified, parsed.is_loopback, parsed.is_multicast, parsed.is_link_local, parsed == _BROADCAST
+    return not any(special)
+
+
+def _network(text: str) -> bytes:
+    """Encodes a network, or an address with a prefix length. Raises ValueError."""
+    return _parsed_network(text).with_prefixlen.encode()
+
+
+def _parsed_network(text: str) -> Network:
+    head, _, length = text.partition("/")
+    _parsed_address(head)
+    if _LENGTH.fullmatch(length) is None:
+        raise ValueError(f"not a network: {text[:64]!r}")
+    return ipaddress.ip_interface(text)
+
+
+def _decoded_network(value: bytes) -> Network:
+    """Decodes a network. Raises ValueError."""
+    return _parsed_network(value.decode())
+
+
+def _ip_of_network(value: bytes) -> bytes:
+    return str(_decoded_network(value).ip).encode()
+
+
+def _contains_address(value: bytes, other: bytes) -> bool:
+    return _decoded_address(other) in _decoded_network(value).network
+
+
+def _contains_network(value: bytes, other: bytes) -> bool:
+    outer, inner = _decoded_network(value).network, _decoded_network(other).network
+    return inner.network_address in outer and inner.prefixlen >= outer.prefixlen
 
 
 # --- lists ---

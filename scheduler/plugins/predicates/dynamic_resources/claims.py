@@ -11,9 +11,9 @@ from scheduler.api.quantity import QuantityError
 from scheduler.api.reasons import Malformed
 from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import PodClaim, Task, TaskClass
+from scheduler.plugins.predicates.dynamic_resources.allocation import ClaimReservation
 from scheduler.plugins.predicates.dynamic_resources.books import Books
 from scheduler.plugins.predicates.dynamic_resources.demand import ClaimDemand, DemandError, read_demand
-from scheduler.plugins.predicates.dynamic_resources.reservation import ClaimReservation
 
 Report = Callable[[Malformed], None]
 

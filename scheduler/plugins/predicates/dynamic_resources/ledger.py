@@ -14,13 +14,12 @@ from scheduler.api.preparation import Preparation
 from scheduler.api.task import Task, TaskClass
 from scheduler.framework.ledger import Ledger
 from scheduler.framework.statement import AllocationError
-from scheduler.plugins.predicates.dynamic_resources.allocation import allocation
+from scheduler.plugins.predicates.dynamic_resources.allocation import ClaimReservation, Consumer, allocation, timeout
 from scheduler.plugins.predicates.dynamic_resources.books import Books, Pick
 from scheduler.plugins.predicates.dynamic_resources.budget import Budget, NodeRejectedError, SessionBudget
 from scheduler.plugins.predicates.dynamic_resources.cel_selectors import Selectors
 from scheduler.plugins.predicates.dynamic_resources.claims import Claims, ClassClaims, UnallocatedClaim, own_claim
 from scheduler.plugins.predicates.dynamic_resources.demand import ClaimDemand
-from scheduler.plugins.predicates.dynamic_resources.reservation import ClaimReservation, Consumer, timeout
 from scheduler.plugins.predicates.dynamic_resources.search import CANNOT_ALLOCATE, Picks, Search, release
 
 

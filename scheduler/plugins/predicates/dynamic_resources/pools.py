@@ -18,13 +18,7 @@ from scheduler.api.node import NodeFacts
 from scheduler.api.objects import NodeSelector
 from scheduler.api.reasons import Malformed
 from scheduler.api.selectors import nodes_of_terms
-from scheduler.plugins.predicates.dynamic_resources.devices import (
-    CounterKey,
-    DeviceId,
-    PoolKey,
-    Slice,
-    SlicedDevice,
-)
+from scheduler.plugins.predicates.dynamic_resources.devices import CounterKey, DeviceId, PoolKey, Slice, SlicedDevice
 
 
 @dataclass(slots=True, eq=False)

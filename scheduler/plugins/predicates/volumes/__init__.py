@@ -2,8 +2,8 @@
 provisioned.
 
 ``claim_states`` computes the state of the claims of a class, ``plan`` the volumes that the claims would get on each
-node, ``reservations`` the volumes that are reserved, ``preparations`` the writes before a binding, and ``limits`` the
-number of volumes that a node can attach.
+node; ``binder`` reserves volumes, ``preparations`` has the writes before a binding, and ``attachments`` the number of
+volumes that a node can attach.
 """
 
 from scheduler.plugins.predicates.volumes.claim_states import EnabledFilters

@@ -18,6 +18,7 @@ from scheduler.api.selectors import is_valid
 from scheduler.api.snapshot import Snapshot
 from scheduler.api.storage import PersistentVolume, PersistentVolumeClaim
 from scheduler.api.task import MountedClaim, TaskClass
+from scheduler.plugins.predicates.volumes.attachments import Attachments, Disk, Disks, driver_of
 from scheduler.plugins.predicates.volumes.binder import Binder
 from scheduler.plugins.predicates.volumes.claims import (
     ClaimRequest,
@@ -27,9 +28,6 @@ from scheduler.plugins.predicates.volumes.claims import (
     request_of,
     selected_node,
 )
-from scheduler.plugins.predicates.volumes.csi import Disk, driver_of
-from scheduler.plugins.predicates.volumes.disks import Disks
-from scheduler.plugins.predicates.volumes.limits import Attachments
 from scheduler.plugins.predicates.volumes.object_reporters import ObjectReporters
 from scheduler.plugins.predicates.volumes.topology import NodeSet, VolumeTopology, Zones, zones_of
 

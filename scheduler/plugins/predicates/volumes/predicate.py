@@ -16,16 +16,13 @@ from scheduler.api.task import Task, TaskClass
 from scheduler.framework.columns import UNBOUNDED, Counts, Filter, MaskFilter, RefusingFilter, Scope, Score
 from scheduler.framework.session import Session
 from scheduler.framework.statement import AllocationError
+from scheduler.plugins.predicates.volumes.attachments import AttachFilter, Attachments, Disk, Disks, inline_disks
 from scheduler.plugins.predicates.volumes.binder import Binder
 from scheduler.plugins.predicates.volumes.claim_states import ClaimState, ClaimStates, EnabledFilters
 from scheduler.plugins.predicates.volumes.claims import ClaimRequest
-from scheduler.plugins.predicates.volumes.csi import Disk
-from scheduler.plugins.predicates.volumes.disks import Disks, inline_disks
-from scheduler.plugins.predicates.volumes.limits import AttachFilter, Attachments
 from scheduler.plugins.predicates.volumes.object_reporters import ObjectReporters
-from scheduler.plugins.predicates.volumes.provisioning import NO_VOLUME, REASONS
 from scheduler.plugins.predicates.volumes.scoring import CapacityScore, UtilizationScores
-from scheduler.plugins.predicates.volumes.topology import NodeSet, VolumeTopology
+from scheduler.plugins.predicates.volumes.topology import NO_VOLUME, REASONS, NodeSet, VolumeTopology
 
 AFFINITY_CONFLICT = "node(s) didn't match PersistentVolume's node affinity"
 NO_ZONE = "node(s) had no available volume zone"

@@ -1,15 +1,17 @@
-"""Remedies for volumes: more volumes, more storage capacity, higher attach limits of a node."""
+"""For ``explain``: the requests of a Pod's claims, the volumes and storage available for them, and remedies: more
+volumes, more storage capacity, higher attach limits of a node."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
 import numpy as np
 
-from scheduler.api.kinds import CLAIM, CSI_NODE, STORAGE_CAPACITY, VOLUME
-from scheduler.api.names import MEMORY, STORAGE
+from scheduler.api.job import Job
+from scheduler.api.kinds import CLAIM, CSI_DRIVER, CSI_NODE, STORAGE_CAPACITY, STORAGE_CLASS, VOLUME
+from scheduler.api.names import MEMORY, NO_PROVISIONER, STORAGE
 from scheduler.api.objects import LabelSelector
-from scheduler.api.quantity import QuantityError
+from scheduler.api.quantity import QuantityError, parse_quantity
 from scheduler.api.storage import CsiStorageCapacity, PersistentVolumeClaim
 from scheduler.api.task import Task
 from scheduler.api.written_amounts import grain_of, quantity, unit_of, units
@@ -24,13 +26,21 @@ from scheduler.framework.remedies.adjustments import (
     join_names,
 )
 from scheduler.framework.remedies.evidence import Evidence
+from scheduler.framework.remedies.gates import Gate, GateKind
 from scheduler.framework.remedies.nodes import passing_nodes, room
-from scheduler.framework.remedies.registry import remedies
+from scheduler.framework.remedies.registry import pod_details, remedies
+from scheduler.framework.session import Session
 from scheduler.plugins.predicates.plugin import Predicates
-from scheduler.plugins.predicates.volumes.claims import ClaimRequest, claim_key, is_bound, request_of
-from scheduler.plugins.predicates.volumes.details import largest
-from scheduler.plugins.predicates.volumes.disks import Disks
-from scheduler.plugins.predicates.volumes.limits import AttachFilter, Attachments
+from scheduler.plugins.predicates.volumes.attachments import AttachFilter, Attachments, Disks
+from scheduler.plugins.predicates.volumes.claims import (
+    ClaimRequest,
+    capacity,
+    claim_key,
+    class_of,
+    is_available,
+    is_bound,
+    request_of,
+)
 
 _MAX_CAPACITIES: Final = 3
 """The number of CSIStorageCapacities that are tried."""
@@ -38,6 +48,92 @@ _SPARE: Final = 4
 _MODE: Final = "ReadWriteOnce"
 _SMALL: Final = "1Gi"
 """The size of a claim that does not exist."""
+
+
+@pod_details(Predicates)
+def volumes(session: Session, plugin: Predicates, task: Task, job: Job, reasons: set[str]) -> Iterator[Gate]:
+    """Yields a gate for each claim if the volume filters reject any node."""
+    if not task.cls.claims:
+        return
+    nodes = len(session.nodes)
+    left = int(passing_nodes(session, plugin.volumes.filters(task.cls)).sum())
+    for mounted in task.cls.claims if left < nodes else ():
+        claim = session.snapshot.objects[CLAIM].get(f"{task.namespace}/{mounted.name}")
+        what = "does not exist" if claim is None else _describe(session, claim)
+        yield Gate(
+            GateKind.VOLUMES, f"{task.name}: claim {mounted.name} {what} (volumes let it onto {left} of {nodes} nodes)"
+        )
+    state = plugin.volumes.claim_state(task.cls)
+    if state.unattached and left < nodes:
+        yield from _attachments(session, task, state.unattached)
+
+
+def _attachments(session: Session, task: Task, unattached: Iterable[tuple[str, int]]) -> Iterator[Gate]:
+    """Yields a gate for each driver of which some nodes cannot attach as many volumes as the Pod needs."""
+    attached = Attachments(session.snapshot, session.nodes, Disks(session.snapshot))
+    for driver, needed in unattached:
+        left = attached.limits[driver] - attached.counts[driver]
+        number, row = int((left < needed).sum()), int(left.argmax())
+        if number:
+            most = f"{left[row]:g} of {attached.limits[driver][row]:g} on node {session.nodes.names[row]}"
+            text = f"{number} nodes have fewer places left than that for volumes of {driver}, most are left: {most}"
+            yield Gate(GateKind.VOLUMES, f"{task.name}: needs {needed} attached; {text}")
+
+
+def _describe(session: Session, claim: PersistentVolumeClaim) -> str:
+    if is_bound(claim):
+        return f"is bound to volume {claim.spec.volume_name}"
+    name = class_of(claim)
+    try:
+        size = quantity(MEMORY, request_of(claim).size)
+    except QuantityError:
+        return "asks for no amount"
+    found = f"{_free(session, name)}, {_provisioning(session, name)}"
+    return f"asks for {size} of class {name}: {found}" if name else f"asks for {size} without a class: {found}"
+
+
+def _free(session: Session, storage_class: str) -> str:
+    sizes = []
+    for volume in session.snapshot.objects[VOLUME].values():
+        if is_available(volume) and class_of(volume) == storage_class:
+            try:
+                sizes.append(capacity(volume))
+            except QuantityError:
+                continue  # the filter reports it
+    if not sizes:
+        return "no such volume is free"
+    most = quantity(MEMORY, max(sizes))
+    if len(sizes) == 1:
+        return f"1 such volume is free, the largest of {most}"
+    return f"{len(sizes)} such volumes are free, the largest of {most}"
+
+
+def _provisioning(session: Session, name: str) -> str:
+    """Describes the provisioner of a storage class, and its free storage capacity."""
+    storage = session.snapshot.objects[STORAGE_CLASS].get(name)
+    if storage is None:
+        return f"and there is no StorageClass {name}" if name else "and no provisioner makes one"
+    if storage.provisioner in ("", NO_PROVISIONER):
+        return "and no provisioner makes more"
+    text = f"and {storage.provisioner} makes more"
+    driver = session.snapshot.objects[CSI_DRIVER].get(storage.provisioner)
+    if driver is None or not driver.spec.storage_capacity:
+        return text
+    most = max(map(largest, _storage_capacities(session, name)), default=0)
+    return f"{text} of up to {quantity(MEMORY, most)}, by its CSIStorageCapacities"
+
+
+def _storage_capacities(session: Session, name: str) -> list[CsiStorageCapacity]:
+    return [c for c in session.snapshot.objects[STORAGE_CAPACITY].values() if c.storage_class_name == name]
+
+
+def largest(storage: CsiStorageCapacity) -> int:
+    """The bytes of the largest volume that can be provisioned; 0 if the amount is invalid, which the filter reports."""
+    text = storage.capacity if storage.maximum_volume_size is None else storage.maximum_volume_size
+    try:
+        return parse_quantity(text or 0)
+    except QuantityError:
+        return 0
 
 
 # --- volumes ---
@@ -141,24 +237,21 @@ def more_storage(evidence: Evidence, plugin: Predicates) -> Iterator[Plan]:
     for _, request in _unbound(evidence, _claims(evidence, plugin)):
         sizes[request.storage_class] = max(request.size, sizes.get(request.storage_class, 0))
     for storage_class, size in sizes.items():
-        capacities = evidence.session.snapshot.objects[STORAGE_CAPACITY].values()
-        of_class = [capacity for capacity in capacities if capacity.storage_class_name == storage_class]
-        for capacity in sorted(of_class, key=lambda capacity: (-largest(capacity), capacity.metadata.name))[
-            :_MAX_CAPACITIES
-        ]:
-            missing, name = units(MEMORY, size - largest(capacity)), capacity.metadata.name
+        of_class = _storage_capacities(evidence.session, storage_class)
+        for storage in sorted(of_class, key=lambda one: (-largest(one), one.metadata.name))[:_MAX_CAPACITIES]:
+            missing, name = units(MEMORY, size - largest(storage)), storage.metadata.name
             if missing > 0:
-                change = partial(_with_storage, capacity)
+                change = partial(_with_storage, storage)
                 yield (Adjustment(ChangeKind.STORAGE, missing, missing * _SPARE, change, name, grain_of(MEMORY)),)
 
 
-def _with_storage(capacity: CsiStorageCapacity, amount: int) -> Step:
-    meta, now = capacity.metadata, largest(capacity)
-    field = "capacity" if capacity.maximum_volume_size is None else "maximumVolumeSize"
+def _with_storage(storage: CsiStorageCapacity, amount: int) -> Step:
+    meta, now = storage.metadata, largest(storage)
+    field = "capacity" if storage.maximum_volume_size is None else "maximumVolumeSize"
     more = amount * unit_of(MEMORY)
     then = quantity(MEMORY, now + more)
     text = (
-        f"{quantity(MEMORY, more)} more storage of class {capacity.storage_class_name} "
+        f"{quantity(MEMORY, more)} more storage of class {storage.storage_class_name} "
         f"({field} of CSIStorageCapacity {meta.namespace}/{meta.name} {then})"
     )
     edit = Edit(STORAGE_CAPACITY, meta.namespace, meta.name, lambda raw: {**raw, field: then})

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from scheduler.framework.statement import Statement
-from scheduler.plugins.task_topology.buckets import JobBuckets
-from scheduler.plugins.task_topology.topology import TopologyError, read_topology
+from scheduler.plugins.task_topology.buckets import JobBuckets, TopologyError, read_topology
 from tests.builders import Raw, World, configuration, group, node, pod
 
 CONF = configuration(

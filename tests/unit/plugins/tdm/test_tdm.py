@@ -9,7 +9,7 @@ import pytest
 from scheduler.framework.configuration import Configuration
 from scheduler.framework.extension import JOB_PIPELINED, JOB_STARVING, PREEMPTABLE, VICTIM_TASKS
 from scheduler.framework.session import Session
-from scheduler.plugins.tdm.zones import HoursError, parse_hours
+from scheduler.plugins.tdm.plugin import HoursError, parse_hours
 from tests.builders import Raw, World, configuration, group, node, pod
 from tests.unit.plugins.tdm.hours import ALWAYS, NEVER
 from tests.unit.record.test_recording import Recorded

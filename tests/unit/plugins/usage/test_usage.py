@@ -9,7 +9,7 @@ from scheduler.api.objects import Container, PodSpec, ResourceRequirements
 from scheduler.api.usage import NodeUsage
 from scheduler.framework.configuration import Configuration
 from scheduler.framework.configuration_file import parse_configuration
-from scheduler.plugins.usage.limits import pod_limits
+from scheduler.plugins.usage.estimated_load import pod_limits
 from tests.builders import Raw, World, configuration, group, node, pod, pods
 
 CPU_BUSY = "the CPU load of the node exceeds the upper limit."

@@ -10,7 +10,7 @@ from scheduler.cache import ClusterCache
 from scheduler.cluster.memory.resource_claims import sync_claims
 from scheduler.framework.cycle import run_cycle
 from scheduler.framework.statement import AllocationError
-from scheduler.plugins.predicates.dynamic_resources.reservation import ClaimReservation
+from scheduler.plugins.predicates.dynamic_resources.allocation import ClaimReservation
 from tests.builders import Raw, World, configuration, feed, group, manifests, node, pod, pods
 from tests.device_builders import (
     allocated,

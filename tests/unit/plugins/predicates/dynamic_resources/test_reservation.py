@@ -9,7 +9,7 @@ from scheduler.api import dra
 from scheduler.api.kinds import RESOURCE_CLAIM
 from scheduler.api.names import CLAIM_FINALIZER
 from scheduler.api.preparation import Fail, PreparationPatch, Step, Wait
-from scheduler.plugins.predicates.dynamic_resources.reservation import (
+from scheduler.plugins.predicates.dynamic_resources.allocation import (
     CONDITIONS_TIMEOUT,
     ClaimReservation,
     Consumer,

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from scheduler.api.storage import PersistentVolume
-from scheduler.plugins.predicates.volumes.csi import Disk, disk_of_volume, driver_of
+from scheduler.plugins.predicates.volumes.attachments import Disk, disk_of_volume, driver_of
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,7 @@ from scheduler.api.objects import Node, ObjectMeta
 from scheduler.api.storage import PersistentVolume, PersistentVolumeClaim
 from scheduler.plugins.predicates.volumes.claim_states import ClaimState
 from scheduler.plugins.predicates.volumes.claims import ClaimRequest, request_of
-from scheduler.plugins.predicates.volumes.plan import VolumePlan
-from scheduler.plugins.predicates.volumes.pool import VolumePool
+from scheduler.plugins.predicates.volumes.plan import VolumePlan, VolumePool
 from scheduler.plugins.predicates.volumes.topology import VolumeTopology
 from tests.builders import World, group, node
 from tests.examples import examples

@@ -2,18 +2,128 @@
 
 A disk counts once per node, regardless of the number of Pods that use it. Each unbound claim counts as a separate disk.
 An attached volume that no Pod uses counts until it is detached. Drivers without a limit on any node are not counted.
+
+CSI drivers have replaced Kubernetes' in-tree volume plugins. Volumes of in-tree plugins count against the limits of
+these drivers, and a disk counts once even if it is named in both ways.
 """
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-from scheduler.api.kinds import ATTACHMENT, CSI_NODE, VOLUME
+from scheduler.api.kinds import ATTACHMENT, CLAIM, CSI_NODE, STORAGE_CLASS, VOLUME
+from scheduler.api.names import ZONE_LABELS
 from scheduler.api.node import Column, Mask, Nodes, Rows
+from scheduler.api.objects import InTreeSources
 from scheduler.api.snapshot import Snapshot
+from scheduler.api.storage import PersistentVolume
+from scheduler.api.task import TaskClass
 from scheduler.framework.columns import UNBOUNDED, Counts, Scope
-from scheduler.plugins.predicates.volumes.csi import Disk, disk_of_volume
-from scheduler.plugins.predicates.volumes.disks import Disks
+from scheduler.plugins.predicates.volumes.claims import class_of
+
+EBS, GCE_PD, AZURE_DISK = "ebs.csi.aws.com", "pd.csi.storage.gke.io", "disk.csi.azure.com"
+CINDER, PORTWORX = "cinder.csi.openstack.org", "pxd.portworx.com"
+DRIVERS = {
+    "kubernetes.io/aws-ebs": EBS,
+    "kubernetes.io/gce-pd": GCE_PD,
+    "kubernetes.io/azure-disk": AZURE_DISK,
+    "kubernetes.io/cinder": CINDER,
+    "kubernetes.io/portworx-volume": PORTWORX,
+}
+"""In-tree provisioner -> the CSI driver that replaces it."""
+UNKNOWN = "UNSPECIFIED"
+
+
+class Disk(NamedTuple):
+    """A volume as its driver identifies it. A NamedTuple because a session may have tens of thousands."""
+
+    driver: str
+    handle: str
+
+
+def driver_of(provisioner: str) -> str:
+    """The CSI driver for the provisioner of a storage class."""
+    return DRIVERS.get(provisioner, provisioner)
+
+
+def disk_of_volume(volume: PersistentVolume) -> Disk | None:
+    """The disk of a PersistentVolume; None if no CSI driver attaches it."""
+    spec = volume.spec
+    if spec.csi is not None:
+        return Disk(spec.csi.driver, spec.csi.volume_handle)
+    return disk_of_source(spec, volume.metadata.labels or {})
+
+
+def disk_of_source(source: InTreeSources, labels: dict[str, str] | None = None) -> Disk | None:
+    """The disk of an in-tree source. ``labels``: the labels of its PersistentVolume."""
+    if source.aws_elastic_block_store is not None:
+        return Disk(EBS, source.aws_elastic_block_store.volume_id.rpartition("/")[2])
+    if source.gce_persistent_disk is not None:
+        return Disk(GCE_PD, f"projects/{UNKNOWN}/{_location(labels or {})}/disks/{source.gce_persistent_disk.pd_name}")
+    if source.azure_disk is not None:
+        return Disk(AZURE_DISK, source.azure_disk.disk_uri)
+    if source.cinder is not None:
+        return Disk(CINDER, source.cinder.volume_id)
+    if source.portworx_volume is not None:
+        return Disk(PORTWORX, source.portworx_volume.volume_id)
+    return None
+
+
+def _location(labels: dict[str, str]) -> str:
+    """The zone or region of a disk in the notation of the GCE PD driver."""
+    zones = next((labels[key] for key in reversed(ZONE_LABELS) if labels.get(key)), "").split("__")
+    if len(zones) == 1:
+        return f"zones/{zones[0] or UNKNOWN}"
+    return f"regions/{zones[0].rpartition('-')[0]}"
+
+
+class Disks:
+    """The disks of a session's classes. An unbound claim has a disk that is named after the claim, also when a volume
+    is reserved for it, so disks do not change within a session."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._cached: dict[int, tuple[Disk, ...]] = {}
+
+    def of(self, cls: TaskClass) -> tuple[Disk, ...]:
+        """The disks of a class, each once."""
+        if not cls.claims and not cls.spec.volumes:
+            return ()
+        disks = self._cached.get(cls.id)
+        if disks is None:
+            disks = self.of_claims(cls)
+            if cls.spec.volumes:
+                disks = tuple(dict.fromkeys(disks + inline_disks(cls)))
+            self._cached[cls.id] = disks
+        return disks
+
+    def of_claims(self, cls: TaskClass) -> tuple[Disk, ...]:
+        """The disks of the claims of a class, each once."""
+        found = []
+        for mounted in cls.claims:
+            disk = self._of_claim(f"{cls.namespace}/{mounted.name}")
+            if disk is not None and disk not in found:
+                found.append(disk)
+        return tuple(found)
+
+    def _of_claim(self, key: str) -> Disk | None:
+        claim = self._snapshot.objects[CLAIM].get(key)
+        if claim is None:
+            return None
+        name = claim.spec.volume_name
+        volume = self._snapshot.objects[VOLUME].get(name) if name else None
+        if volume is not None:
+            return disk_of_volume(volume)
+        storage = self._snapshot.objects[STORAGE_CLASS].get(class_of(claim))
+        return Disk(driver_of(storage.provisioner), f"claim {key}") if storage is not None else None
+
+
+def inline_disks(cls: TaskClass) -> tuple[Disk, ...]:
+    """The disks of volumes in the Pod spec itself."""
+    found = (disk_of_source(volume) for volume in cls.spec.volumes or ())
+    return tuple(disk for disk in found if disk is not None)
+
 
 TOO_MANY_VOLUMES = "node(s) exceed max volume count"
 
