@@ -12,6 +12,9 @@ _MAX_LENGTH: Final = 253
 """The longest name for which others are sought: the time grows with the square of the length."""
 _MAX_KNOWN: Final = 2000
 """Names that are compared with one."""
+_KEY_LIKENESS: Final = 0.75
+"""The least likeness of parts of keys: that of four letters, of which two are interchanged."""
+_MOST_LONGER: Final = 2
 
 
 def closest(name: str, known: Iterable[str], likeness: float = 0.6) -> str:
@@ -41,6 +44,17 @@ def similar_resource(name: str, known: Iterable[str], likeness: float = 0.6) -> 
     resource of nodes, so they only resemble each other."""
     found = closest(name, known, likeness)
     return found if found.endswith(REQUESTED_ONLY) or not name.endswith(REQUESTED_ONLY) else ""
+
+
+def similar_key(name: str, known: Iterable[str], likeness: float = 0.6) -> str:
+    """``closest`` for the key of a label, annotation or taint, such as ``kubernetes.io/arch``: the prefix or the name
+    after it is the same, and the other differs by two characters in length at most. Many keys share a long part."""
+    prefix, _, word = name.rpartition("/")
+    parts = {key: key.rpartition("/") for key in known if abs(len(key) - len(name)) <= _MOST_LONGER}
+    words = {own: key for key, (start, _, own) in parts.items() if start == prefix}
+    prefixes = {start: key for key, (start, _, own) in parts.items() if own == word}
+    likeness = max(likeness, _KEY_LIKENESS)
+    return words.get(closest(word, words, likeness)) or prefixes.get(closest(prefix, prefixes, likeness)) or ""
 
 
 def other_scheduler(name: str, schedulers: Collection[str], *, similar: bool = False) -> str:

@@ -14,8 +14,8 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from scheduler.api.batch import JobFlow
-from scheduler.api.kinds import DEVICE_CLASS, JOB_FLOW, JOB_TEMPLATE, KINDS, NODE, Kind
-from scheduler.api.names import DEFAULT_NAMESPACE
+from scheduler.api.kinds import DEVICE_CLASS, JOB_FLOW, JOB_TEMPLATE, KINDS, NODE, PRIORITY_CLASS, QUEUE, Kind
+from scheduler.api.names import DEFAULT_NAMESPACE, DEFAULT_QUEUE, ROOT_QUEUE, SYSTEM_CRITICAL_CLASSES
 from scheduler.api.quantity import QuantityError, is_quantity, parse_quantity
 from scheduler.api.suggestions import closest, did_you_mean
 from scheduler.api.written_values import value_of
@@ -23,11 +23,13 @@ from scheduler.cluster.manifests import Manifest, ManifestError
 from scheduler.cluster.memory.cluster import MemoryCluster
 from scheduler.plugins.capacity_card.card_labels import read_cards
 from scheduler.webhooks.jobflow import missing_templates
-from scheduler.webhooks.known_names import NodeNames
-from scheduler.webhooks.mistakes import MAX_WARNINGS, mistakes
+from scheduler.webhooks.known_names import ClusterNames
+from scheduler.webhooks.mistakes import MAX_WARNINGS, items, mapping, mistakes
 
 MAX_OBJECTS: Final = 5
 """Objects with the same mistake that are named."""
+_NAMED: Final = (NODE, DEVICE_CLASS, QUEUE, PRIORITY_CLASS)
+"""The kinds of objects to whose names others refer."""
 
 
 def manifest_warnings(
@@ -57,28 +59,41 @@ def manifest_warnings(
     ]
 
 
-def known_names(manifests: Iterable[Manifest], schedulers: Sequence[str]) -> NodeNames:
-    """The names of the schedulers, and of the resources and cards of all nodes. Without a node nothing is known."""
-    resources: set[str] = set()
-    cards: set[str] = set()
+def known_names(manifests: Iterable[Manifest], schedulers: Sequence[str]) -> ClusterNames:
+    """The names of the schedulers, and those of the objects. Without a node, resources and cards are not known."""
+    resources, cards, labels, taints = set[str](), set[str](), set[str](), set[str]()
+    names: dict[Kind, set[str]] = {QUEUE: {ROOT_QUEUE, DEFAULT_QUEUE}, PRIORITY_CLASS: set(SYSTEM_CRITICAL_CLASSES)}
     complete = False
     for manifest in manifests:
-        if manifest.kind is NODE:
+        kind, raw = manifest.kind, manifest.raw
+        if kind is NODE:
             complete = True
-            labels = _texts(manifest.raw["metadata"].get("labels"))
-            status = _mapping(manifest.raw.get("status"))
-            own = {*_mapping(status.get("capacity")), *_mapping(status.get("allocatable"))}
+            own_labels, status = _texts(raw["metadata"].get("labels")), mapping(raw.get("status"))
+            labels |= own_labels.keys()
+            taints.update(str(mapping(each).get("key")) for each in items(mapping(raw.get("spec")).get("taints")))
+            own = {*mapping(status.get("capacity")), *mapping(status.get("allocatable"))}
             resources |= own
-            of_node = read_cards(manifest.raw["metadata"]["name"], labels, own)
+            of_node = read_cards(raw["metadata"]["name"], own_labels, own)
             cards.update(of_node.by_resource.values())
             cards.update(name for family in of_node.families for name in (family.product, family.mps) if name)
-        elif manifest.kind is DEVICE_CLASS:
-            extended = _mapping(manifest.raw.get("spec")).get("extendedResourceName")
+        elif kind is DEVICE_CLASS:
+            extended = mapping(raw.get("spec")).get("extendedResourceName")
             resources |= {extended} if isinstance(extended, str) else set()
-    return NodeNames(tuple(schedulers), frozenset(resources), frozenset(cards), complete)
+        elif kind in names:
+            names[kind].add(raw["metadata"].get("name") or "")
+    return ClusterNames(
+        schedulers=tuple(schedulers),
+        resources=frozenset(resources),
+        cards=frozenset(cards),
+        queues=frozenset(names[QUEUE]),
+        priority_classes=frozenset(names[PRIORITY_CLASS]),
+        labels=frozenset(labels),
+        taints=frozenset(taints),
+        complete=complete,
+    )
 
 
-def _problems(manifest: Manifest, known: NodeNames) -> Iterator[str]:
+def _problems(manifest: Manifest, known: ClusterNames) -> Iterator[str]:
     """The warnings about a manifest, without the object. Raises ManifestError."""
     kind, raw = manifest.kind, manifest.raw
     if kind is None:
@@ -145,20 +160,14 @@ def _similar_kind(raw: dict[str, Any]) -> str:
     return f"; did you mean {found.name} of {found.api_version}?" if found else ""
 
 
-def _mapping(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
 def _texts(value: Any) -> dict[str, str]:
-    return {key: each for key, each in _mapping(value).items() if isinstance(each, str)}
+    return {key: each for key, each in mapping(value).items() if isinstance(each, str)}
 
 
 def object_warnings(cluster: MemoryCluster, schedulers: Sequence[str], *objects: tuple[Kind, str, str]) -> list[str]:
     """The warnings about objects of a live cluster, given by kind, namespace and name; missing ones are skipped."""
     server = cluster.server
-    known = known_names(
-        (Manifest("", kind, raw) for kind in (NODE, DEVICE_CLASS) for raw in server.of(kind)), schedulers
-    )
+    known = known_names((Manifest("", kind, raw) for kind in _NAMED for raw in server.of(kind)), schedulers)
     return [
         f"{kind.name} {f'{namespace}/' if namespace else ''}{name}: {problem}"
         for kind, namespace, name in objects

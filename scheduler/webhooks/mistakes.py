@@ -1,8 +1,9 @@
 """Likely mistakes in objects that admission accepts: each is a warning with its field.
 
-Names may be misspelt: a schedulerName, a resource, a card. Which names exist is known in part only, since a node or a
-scheduler may be added later, so nothing is refused. ``simulate`` and ``explain`` know all nodes; the webhooks only know
-the names in queues, and warn of a name if it resembles a known one.
+Names may be misspelt: a schedulerName, a resource, a card, a queue, a PriorityClass, the key of an annotation, label or
+taint. Which names exist is known in part only, since a node or a scheduler may be added later, so nothing is refused.
+``simulate`` and ``explain`` know all nodes; the webhooks only know queues and the names in them, and warn of a name if
+it resembles a known one.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -21,6 +22,7 @@ from scheduler.api.kinds import (
     DAEMON_SET,
     DEPLOYMENT,
     JOB_TEMPLATE,
+    NODE,
     POD,
     QUEUE,
     REPLICA_SET,
@@ -42,14 +44,15 @@ from scheduler.api.names import (
     KUBE_SCHEDULER,
     MEMORY,
     PODS,
+    QUEUE_NAME_ANNOTATION,
     STORAGE,
 )
 from scheduler.api.objects import ENDED_PHASES
 from scheduler.api.printable import printable
-from scheduler.api.suggestions import REQUESTED_ONLY, closest, other_scheduler, similar_resource
+from scheduler.api.suggestions import REQUESTED_ONLY, closest, other_scheduler, similar_key, similar_resource
 from scheduler.webhooks.contract import AdmissionRequest, ClusterView, Json, WebhookSettings
 from scheduler.webhooks.job import starting_warnings
-from scheduler.webhooks.known_names import COMMON, KnownNames, QueueNames
+from scheduler.webhooks.known_names import COMMON, READ_PREFIXES, KnownNames, QueueNames, read_keys
 
 MAX_WARNINGS: Final = 10
 """Warnings about one object."""
@@ -117,6 +120,8 @@ class _Object:
         for path, part in job_specs(kind, spec):
             yield from self._scheduler(part.get("schedulerName"), path, served=True)
             yield from self._amounts(part.get("minResources"), f"{path}.minResources")
+            yield from self._queue(part.get("queue"), f"{path}.queue")
+            yield from self._priority_class(part, path)
             if kind in JOBS:
                 stored = bool(metadata.get("uid"))
                 yield from (f"{path}.tasks: {problem}" for problem in starting_warnings(part, stored=stored))
@@ -131,6 +136,8 @@ class _Object:
         if name in (None, "", KUBE_SCHEDULER) and GROUP_NAME in mapping(metadata.get("annotations")) and known.complete:
             problem = f"{'missing' if not name else repr(name)}, though the annotation {GROUP_NAME} names a PodGroup"
             yield f"{path}.schedulerName: {problem}: kube-scheduler ignores it; write {known.schedulers[0]!r}"
+        yield from self._priority_class(spec, path)
+        yield from self._selectors(spec, path)
         yield from self._resources(spec.get("resources"), f"{path}.resources")
         yield from self._amounts(spec.get("overhead"), f"{path}.overhead")
         for field in ("initContainers", "containers"):
@@ -144,6 +151,45 @@ class _Object:
             problem = other_scheduler(name, known.schedulers, similar=not (known.complete or served))
             if problem:
                 yield f"{path}.schedulerName: {problem}"
+
+    def _queue(self, name: object, path: str) -> Iterator[str]:
+        known = self._known.queues
+        if isinstance(name, str) and name and name not in known:
+            meant = self._closest(name, known, closest)
+            if meant:
+                yield f"{path}: there is no queue {name[:253]!r}{_hint(meant)}"
+
+    def _priority_class(self, spec: Json, path: str) -> Iterator[str]:
+        """The mistake in the name of a PriorityClass. A Pod that an API server has admitted has the priority, too."""
+        name, known = spec.get("priorityClassName"), self._known.priority_classes
+        if isinstance(name, str) and name and self._known.complete and name not in known and "priority" not in spec:
+            hint = _hint(self._closest(name, known, closest))
+            yield f"{path}.priorityClassName: there is no PriorityClass {name[:253]!r}{hint}"
+
+    def _selectors(self, spec: Json, path: str) -> Iterator[str]:
+        """The keys of labels and taints that resemble those of nodes."""
+        required = mapping(mapping(spec.get("affinity")).get("nodeAffinity"))
+        affinity = "requiredDuringSchedulingIgnoredDuringExecution"
+        terms = items(mapping(required.get(affinity)).get("nodeSelectorTerms"))
+        keys: list[tuple[str, object]] = [
+            (f"{path}.nodeSelector[{key[:253]}]", key) for key in mapping(spec.get("nodeSelector"))
+        ]
+        for i, term in enumerate(terms):
+            for j, expression in enumerate(items(mapping(term).get("matchExpressions"))):
+                where = f"{path}.affinity.nodeAffinity.{affinity}.nodeSelectorTerms[{i}].matchExpressions[{j}].key"
+                keys.append((where, mapping(expression).get("key")))
+        yield from self._keys(keys, self._known.labels, "no node has the label")
+        tolerations = [mapping(each).get("key") for each in items(spec.get("tolerations"))]
+        tolerated = [(f"{path}.tolerations[{i}].key", key) for i, key in enumerate(tolerations)]
+        yield from self._keys(tolerated, self._known.taints, "no node has a taint with the key")
+
+    def _keys(self, keys: Iterable[tuple[str, object]], known: frozenset[str], problem: str) -> Iterator[str]:
+        """The keys, each with its path, that are unknown and resemble a known one."""
+        for path, key in keys:
+            if isinstance(key, str) and key and key not in known:
+                meant = self._closest(key, known, similar_key)
+                if meant:
+                    yield f"{path}: {problem} {key[:253]!r}{_hint(meant)}"
 
     def _resources(self, value: object, path: str) -> Iterator[str]:
         """The mistakes in requests and limits; a resource that is in both is reported once."""
@@ -174,6 +220,12 @@ class _Object:
         if not _has_checked_annotation(*given):
             return
         annotations = {k: v for k, v in given.items() if isinstance(v, str)}
+        if self._kind is not NODE:
+            unknown = [(f"{prefix}metadata.annotations[{key[:253]}]", key) for key in annotations if _is_unknown(key)]
+            yield from self._keys(unknown, read_keys(), "unknown annotation")
+        yield from self._queue(
+            annotations.get(QUEUE_NAME_ANNOTATION), f"{prefix}metadata.annotations[{QUEUE_NAME_ANNOTATION}]"
+        )
         for key, problem in annotation_problems(annotations):
             yield f"{prefix}metadata.annotations[{key}]: {problem}"
         complete = self._known.complete
@@ -199,7 +251,13 @@ def _hint(meant: str) -> str:
 @lru_cache(maxsize=4096)
 def _has_checked_annotation(*keys: str) -> bool:
     """Whether annotations with these keys may have mistakes. Most objects of a kind have the same keys."""
-    return any(key in _COUNTS or key in (CARD_NAME, CARD_CARD) or is_json_annotation(key) for key in keys)
+    checked = (*_COUNTS, CARD_NAME, CARD_CARD, QUEUE_NAME_ANNOTATION)
+    return any(key in checked or is_json_annotation(key) or _is_unknown(key) for key in keys)
+
+
+def _is_unknown(key: str) -> bool:
+    """Whether a key has a prefix of keys that the program reads, and is none of them."""
+    return key.startswith(READ_PREFIXES) and key not in read_keys() and not key.startswith(_ASCEND)
 
 
 def _cards(annotations: Mapping[str, str]) -> Iterator[tuple[str, str]]:

@@ -330,3 +330,110 @@ def test_the_templates_of_the_cluster_count_for_a_flow_that_a_change_adds() -> N
 
 def test_a_stored_flow_may_have_run_the_steps_whose_templates_are_gone() -> None:
     assert warnings(flow("train", uid="u")) == []
+
+
+# --- other names ---
+def names_of(raw: Raw, *others: Raw) -> list[str]:
+    """The problems of an object on a cluster with a labelled and tainted node, a queue and a PriorityClass."""
+    labelled = node("n1")
+    labelled["metadata"]["labels"] = {"kubernetes.io/arch": "arm64", "topology.kubernetes.io/zone": "a", "rack": "r"}
+    labelled["spec"] = {"taints": [{"key": "dedicated", "value": "ai", "effect": "NoSchedule"}]}
+    high = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1}
+    return [text.partition("default/")[2] for text in warnings(raw, labelled, queue("research"), high, *others)]
+
+
+@pytest.mark.parametrize(
+    ("spec", "problem"),
+    [
+        ({"priorityClassName": "batch"}, "priorityClassName: there is no PriorityClass 'batch'"),
+        ({"priorityClassName": "hig"}, "priorityClassName: there is no PriorityClass 'hig'; did you mean 'high'?"),
+        (
+            {"nodeSelector": {"kubernetes.io/arhc": "arm64"}},
+            "nodeSelector[kubernetes.io/arhc]: no node has the label 'kubernetes.io/arhc'; "
+            "did you mean 'kubernetes.io/arch'?",
+        ),
+        (
+            {"nodeSelector": {"topology.kubernets.io/zone": "a"}},
+            "nodeSelector[topology.kubernets.io/zone]: no node has the label 'topology.kubernets.io/zone'; "
+            "did you mean 'topology.kubernetes.io/zone'?",
+        ),
+        (
+            {"tolerations": [{"operator": "Exists"}, {"key": "dedicate", "operator": "Exists"}]},
+            "tolerations[1].key: no node has a taint with the key 'dedicate'; did you mean 'dedicated'?",
+        ),
+    ],
+)
+def test_a_name_in_a_pod_that_nothing_has_is_named(spec: Raw, problem: str) -> None:
+    raw = pod("p")
+    raw["spec"] |= spec
+    assert names_of(raw) == [f"p: spec.{problem}"]
+    deployment = workload("apps/v1", "Deployment", {"template": template(**spec)})
+    assert names_of(deployment) == [f"w: spec.template.spec.{problem}"]
+
+
+def test_a_key_in_a_required_node_affinity_is_compared_with_labels() -> None:
+    terms = [{"matchExpressions": [{"key": "rack", "operator": "Exists"}, {"key": "rakc", "operator": "Exists"}]}]
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
+    raw = pod("p")
+    raw["spec"]["affinity"] = affinity
+    (found,) = names_of(raw)
+    assert found.endswith(
+        "nodeSelectorTerms[0].matchExpressions[1].key: no node has the label 'rakc'; did you mean 'rack'?"
+    )
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"priorityClassName": "high"},
+        {"priorityClassName": "system-node-critical"},
+        {"priorityClassName": "gone", "priority": 7},  # an API server has admitted it
+        {"nodeSelector": {"topology.kubernetes.io/region": "a", "rack-type": "r", "accelerator-type": "x"}},
+        {"tolerations": [{"key": "dedicated"}, {"key": "node.kubernetes.io/not-ready", "operator": "Exists"}]},
+    ],
+)
+def test_names_that_exist_or_resemble_none_are_no_mistakes(spec: Raw) -> None:
+    raw = pod("p")
+    raw["spec"] |= spec
+    assert names_of(raw) == []
+
+
+@pytest.mark.parametrize(
+    ("raw", "field"),
+    [
+        (workload("scheduling.volcano.sh/v1beta1", "PodGroup", {"queue": "reserch"}), "w: spec.queue"),
+        (workload("batch.volcano.sh/v1alpha1", "Job", {"queue": "reserch"}), "w: spec.queue"),
+        (
+            pod("p", scheduler="volcano-py") | {"metadata": {"name": "p", "annotations": {
+                "scheduling.volcano.sh/queue-name": "reserch"}}},
+            "p: metadata.annotations[scheduling.volcano.sh/queue-name]",
+        ),
+    ],
+)  # fmt: skip
+def test_a_queue_that_resembles_another_is_named(raw: Raw, field: str) -> None:
+    assert names_of(raw) == [f"{field}: there is no queue 'reserch'; did you mean 'research'?"]
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        ("scheduling.k8s.io/group-nmae", "scheduling.k8s.io/group-name"),
+        ("scheduling.volcano.sh/queue-nam", "scheduling.volcano.sh/queue-name"),
+        ("volcano.sh/preemptible", "volcano.sh/preemptable"),
+        ("huawei.com/schedule_minAvailabel", "huawei.com/schedule_minAvailable"),
+    ],
+)
+def test_a_misspelt_annotation_is_named(key: str, meant: str) -> None:
+    raw = pod("p", scheduler="volcano-py")
+    raw["metadata"]["annotations"] = {key: "1"}
+    problem = f"metadata.annotations[{key}]: unknown annotation {key!r}; did you mean {meant!r}?"
+    assert names_of(raw) == [f"p: {problem}"]
+
+
+@pytest.mark.parametrize(
+    "key", ["volcano.sh/queue-name", "huawei.com/Ascend910B4", "volcano.sh/mine", "team/group-nam"]
+)
+def test_annotations_of_others_are_no_mistakes(key: str) -> None:
+    raw = pod("p", scheduler="volcano-py")
+    raw["metadata"]["annotations"] = {key: "1"}
+    assert names_of(raw) == []

@@ -159,3 +159,29 @@ def test_names_of_several_schedulers_are_all_known() -> None:
     several = replace(OURS, scheduler_names=("volcano", "volcano-py"))
     request = AdmissionRequest(Operation.CREATE, VCJOB, "default", "x", job(schedulerName="volcano"))
     assert warnings_of(request, CLUSTER, several) == []
+
+
+def test_a_queue_that_resembles_an_existing_one_is_named() -> None:
+    group = {"metadata": {"name": "g"}, "spec": {"queue": "reserch"}}
+    assert warned(POD_GROUP, group) == ["spec.queue: there is no queue 'reserch'; did you mean 'research'?"]
+    group["spec"] = {"queue": "vision"}  # it may be created later
+    assert warned(POD_GROUP, group) == []
+
+
+@pytest.mark.parametrize("kind", [POD, POD_GROUP, VCJOB])
+def test_a_misspelt_annotation_is_named(kind: Kind) -> None:
+    key = "scheduling.k8s.io/group-nmae"
+    (found,) = warned(kind, {"metadata": {"name": "x", "annotations": {key: "train"}}, "spec": {}})
+    assert (
+        found
+        == f"metadata.annotations[{key}]: unknown annotation {key!r}; did you mean 'scheduling.k8s.io/group-name'?"
+    )
+
+
+def test_priority_classes_labels_and_taints_are_unknown_to_webhooks() -> None:
+    spec = {
+        "priorityClassName": "hihg",
+        "nodeSelector": {"kubernetes.io/arhc": "a"},
+        "tolerations": [{"key": "dedicate"}],
+    }
+    assert warned(POD, {"spec": spec}) == []
