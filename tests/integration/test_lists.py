@@ -13,7 +13,7 @@ from scheduler.api.objects import KubeObject
 from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.credentials import Credentials
 from scheduler.cluster.kube.transport.sources import WatchSource
-from scheduler.cluster.kube.watch import catching_up, pages
+from scheduler.cluster.kube.watch import informer_set, pages
 from scheduler.cluster.kube.watch.informer import Informer
 from scheduler.cluster.kube.watch.informer_set import InformerSet
 from scheduler.cluster.kube.watch.pages import pages_of_heads, pages_of_objects
@@ -104,7 +104,7 @@ def test_whether_a_watch_lags_is_known_without_another_list(
     async def no_list(informer: Informer) -> bool:
         raise AssertionError("the objects are listed again")
 
-    monkeypatch.setattr(catching_up, "_catch_up_with_list", no_list)
+    monkeypatch.setattr(informer_set, "_catch_up_with_list", no_list)
 
     async def scenario() -> None:
         client = ApiClient(Credentials(kubeconfig=str(control_plane.kubeconfig)), Metrics())

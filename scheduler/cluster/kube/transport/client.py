@@ -13,16 +13,19 @@ from urllib.parse import urlencode
 
 import structlog
 
-from scheduler.cluster.kube.transport.compression import Inflater, inflated
+from scheduler.cluster.kube.transport.answers import Inflater, LineError, LineSplitter, inflated, warning_texts
 from scheduler.cluster.kube.transport.credentials import Access, CredentialsError
 from scheduler.cluster.kube.transport.errors import TransportError, error_of
 from scheduler.cluster.kube.transport.fence import Fence
 from scheduler.cluster.kube.transport.http1.connections import ConnectError, ExchangeError
-from scheduler.cluster.kube.transport.http1_transport import Http1Transport
-from scheduler.cluster.kube.transport.http_transport import HttpAnswer, HttpRequest, HttpTransport, RequestHead
-from scheduler.cluster.kube.transport.lines import LineError, LineSplitter
+from scheduler.cluster.kube.transport.http_transport import (
+    Http1Transport,
+    HttpAnswer,
+    HttpRequest,
+    HttpTransport,
+    RequestHead,
+)
 from scheduler.cluster.kube.transport.ratelimit import CallPriority, RateLimiter
-from scheduler.cluster.kube.transport.warnings import warning_texts
 from scheduler.observability.role_metrics import RoleMetrics
 
 JSON: Final = "application/json"

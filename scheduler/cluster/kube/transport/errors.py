@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from scheduler.cluster.decoding import DECODE_ERRORS
-from scheduler.cluster.kube.transport.compression import inflated
+from scheduler.cluster.kube.transport.answers import inflated
 from scheduler.cluster.kube.transport.http_transport import HttpAnswer
 
 _TRANSIENT: Final = frozenset({408, 429, 500, 502, 503, 504})

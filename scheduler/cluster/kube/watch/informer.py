@@ -1,9 +1,8 @@
 """Lists and watches one kind of object and updates the cache.
 
 A list returns the state at one resource version, and the watch continues from there. A broken watch resumes where it
-ended; only a version too old for the server costs another list. ``catching_up`` finds out whether a watch lags. Objects
-are decoded one by one, so that one that cannot be decoded is ignored (its last good version stays in force) and all
-others are processed.
+ended; only a version too old for the server costs another list. Objects are decoded one by one, so that one that cannot
+be decoded is ignored (its last good version stays in force) and all others are processed.
 
 A connection can be open and yet deliver nothing, when a load balancer or a firewall has dropped it. Bookmarks do not
 reveal that in time: API servers send them about once a minute, and guarantee no interval. They do guarantee to end a
@@ -31,8 +30,8 @@ from scheduler.cluster.decoding import DECODE_ERRORS, decode
 from scheduler.cluster.kube.transport.backoff import Backoff
 from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.errors import ApiError, TransportError
-from scheduler.cluster.kube.transport.rights import may_list
 from scheduler.cluster.kube.transport.sources import WatchSource
+from scheduler.cluster.kube.watch.list_preconditions import may_list
 from scheduler.cluster.kube.watch.lists_ahead import ListsAhead
 from scheduler.cluster.kube.watch.pages import PAGE, GoneError, Listed, pages_of_objects
 from scheduler.cluster.kube.watch.problems import Key, ProblemReports, Report, identity_of

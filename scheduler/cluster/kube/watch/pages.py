@@ -24,12 +24,12 @@ import msgspec
 from scheduler.api.objects import Wire
 from scheduler.cluster.decoding import DECODE_ERRORS, decode
 from scheduler.cluster.kube.process.waiting import cancel
+from scheduler.cluster.kube.transport.answers import GZIP, GZIP_FORMAT, inflated
 from scheduler.cluster.kube.transport.client import JSON, METADATA_LIST, ApiClient
-from scheduler.cluster.kube.transport.compression import GZIP, GZIP_FORMAT, inflated
 from scheduler.cluster.kube.transport.errors import ApiError, TransportError
 from scheduler.cluster.kube.transport.ratelimit import CallPriority
 from scheduler.cluster.kube.transport.sources import WatchSource
-from scheduler.cluster.kube.watch.server_cache import until_cached
+from scheduler.cluster.kube.watch.list_preconditions import until_cached
 
 PAGE: Final = 10_000
 """Objects per page of a list: bounds memory. For each page, the API server visits all objects after its token."""

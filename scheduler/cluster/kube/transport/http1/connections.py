@@ -18,8 +18,7 @@ from typing import Final, cast
 
 import aiohappyeyeballs
 
-from scheduler.cluster.kube.transport.http1.response import Response, ResponseError, ResponseParser
-from scheduler.cluster.kube.transport.http1.stream import Stream
+from scheduler.cluster.kube.transport.http1.response import Response, ResponseError, ResponseParser, Stream
 
 KEPT: Final = 60.0
 """Seconds for which an idle connection is kept. API servers close theirs after 90 s or more, so that a request rarely

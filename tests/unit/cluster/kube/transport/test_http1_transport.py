@@ -15,8 +15,7 @@ from scheduler.cluster.kube.transport.credentials import Access
 from scheduler.cluster.kube.transport.errors import ApiError, TransportError
 from scheduler.cluster.kube.transport.fence import Fence
 from scheduler.cluster.kube.transport.http1.connections import KEPT, ConnectError, ExchangeError, Pool
-from scheduler.cluster.kube.transport.http1_transport import Http1Transport
-from scheduler.cluster.kube.transport.http_transport import HttpRequest, RequestHead
+from scheduler.cluster.kube.transport.http_transport import Http1Transport, HttpRequest, RequestHead
 from scheduler.cluster.kube.transport.ratelimit import CallPriority
 from scheduler.observability.metrics import Metrics
 from tests.unit import virtual_time

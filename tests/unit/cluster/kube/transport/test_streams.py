@@ -10,13 +10,13 @@ from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanage
 
 import pytest
 
+from scheduler.cluster.kube.transport import answers as answers_module
 from scheduler.cluster.kube.transport import client as clients
-from scheduler.cluster.kube.transport import lines as lines_module
 from scheduler.cluster.kube.transport.aiohttp_transport import AiohttpTransport
 from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.errors import ApiError, TransportError
-from scheduler.cluster.kube.transport.http1.stream import READ_AHEAD
-from scheduler.cluster.kube.transport.http1_transport import Http1Transport
+from scheduler.cluster.kube.transport.http1.response import READ_AHEAD
+from scheduler.cluster.kube.transport.http_transport import Http1Transport
 from scheduler.cluster.kube.transport.ratelimit import CallPriority
 from scheduler.observability.metrics import Metrics
 from tests.unit import virtual_time
@@ -417,7 +417,7 @@ def test_new_credentials_leave_a_watch_alone(served: Serve) -> None:
 
 @taken_or_followed
 def test_a_line_without_end_is_an_error(monkeypatch: pytest.MonkeyPatch, watch: Watch) -> None:
-    monkeypatch.setattr(lines_module, "MAX_LINE", 1000)
+    monkeypatch.setattr(answers_module, "MAX_LINE", 1000)
 
     async def scenario() -> None:
         async def endless(peer: Peer) -> None:

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.cluster.kube.transport.aiohttp_transport import AiohttpTransport
+from scheduler.cluster.kube.transport.answers import warning_texts
 from scheduler.cluster.kube.transport.errors import ApiError
 from scheduler.cluster.kube.transport.ratelimit import CallPriority
-from scheduler.cluster.kube.transport.warnings import warning_texts
 from tests.unit.cluster.kube.fake_api import Answer, Call, serving
 
 

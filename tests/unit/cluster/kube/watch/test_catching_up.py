@@ -13,7 +13,7 @@ from scheduler.api.kinds import POD_GROUP, Kind
 from scheduler.api.objects import KubeObject
 from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.sources import WatchSource
-from scheduler.cluster.kube.watch import catching_up
+from scheduler.cluster.kube.watch import informer_set
 from scheduler.cluster.kube.watch.informer import Informer
 from scheduler.cluster.kube.watch.informer_set import InformerSet
 from scheduler.observability.metrics import Metrics
@@ -43,7 +43,7 @@ class Groups:
         api.on("GET", GROUPS, self._answer)
 
     async def _answer(self, call: Call, request: web.Request) -> Answer:
-        if call.query.get("timeoutSeconds") == str(catching_up.SHORT):
+        if call.query.get("timeoutSeconds") == str(informer_set.SHORT):
             self.short_versions.append(call.query["resourceVersion"])
             short = web.StreamResponse()
             await short.prepare(request)
@@ -107,7 +107,7 @@ class World:
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """However slow the machine is, what is to come comes in time."""
-    monkeypatch.setattr(catching_up, "LAG", 30.0)
+    monkeypatch.setattr(informer_set, "LAG", 30.0)
 
 
 @asynccontextmanager
@@ -172,7 +172,7 @@ def test_a_watch_that_has_delivered_a_later_version_has_delivered_the_earlier_on
 
 
 def test_a_watch_that_does_not_catch_up_is_restarted_with_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(catching_up, "LAG", 0.05)
+    monkeypatch.setattr(informer_set, "LAG", 0.05)
 
     async def scenario() -> None:
         async with watched() as w:
@@ -185,7 +185,7 @@ def test_a_watch_that_does_not_catch_up_is_restarted_with_a_list(monkeypatch: py
 
 
 def test_versions_that_are_no_numbers_are_only_compared_for_being_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(catching_up, "LAG", 0.05)
+    monkeypatch.setattr(informer_set, "LAG", 0.05)
 
     async def scenario() -> None:
         async with watched() as w:
@@ -316,7 +316,7 @@ def test_many_objects_are_listed_where_a_short_watch_shows_too_little(shown: lis
 
 
 def test_many_objects_are_listed_whole_if_the_watch_does_not_deliver_a_change(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(catching_up, "LAG", 0.05)
+    monkeypatch.setattr(informer_set, "LAG", 0.05)
 
     async def scenario() -> None:
         async with many_watched() as w:

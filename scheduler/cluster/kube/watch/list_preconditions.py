@@ -1,8 +1,11 @@
-"""Waits until an API server can answer lists of a kind from its memory.
+"""Before a list is requested, the API server has to have the objects in its memory, and this client the right to list.
 
 An API server that has just started reads the objects of a kind that a CustomResourceDefinition defines when they are
 first requested, and refuses to watch them until it has read all. Pages of a list that are requested meanwhile it reads
 from etcd and decodes once more, which takes the processor time that the first reading needs.
+
+Whether this client may list objects is the result of a SelfSubjectAccessReview. Every authenticated client may create
+one (Kubernetes' ``system:basic-user``), so that no request of a role is refused.
 """
 
 import asyncio
@@ -10,6 +13,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Final
 
+import msgspec
 import structlog
 
 from scheduler.cluster.kube.transport.client import ApiClient
@@ -28,6 +32,7 @@ _ONE_OBJECT: Final = {"fieldSelector": "metadata.name=none", "resourceVersion": 
 """Asks for one object from memory, in which API servers find it by its name. They answer 429 while it is not ready."""
 _ANY_NAMESPACE: Final = "default"
 log = structlog.get_logger(__name__)
+_PATH: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
 
 async def until_cached(client: ApiClient, source: WatchSource) -> None:
@@ -56,3 +61,23 @@ async def _is_reading(client: ApiClient, path: str, params: Mapping[str, str]) -
     except TransportError:
         pass
     return False
+
+
+class _Result(msgspec.Struct):
+    allowed: bool = False
+
+
+class _Review(msgspec.Struct):
+    status: _Result
+
+
+_decoder = msgspec.json.Decoder(_Review)
+
+
+async def may_list(client: ApiClient, source: WatchSource) -> bool:
+    """Whether the client may list the objects of a source. Raises ApiError, TransportError, and msgspec's errors."""
+    asked = {"verb": "list", "group": source.kind.group, "resource": source.kind.plural, "namespace": source.namespace}
+    if source.name:
+        asked["name"] = source.name
+    body = msgspec.json.encode({"spec": {"resourceAttributes": asked}})
+    return _decoder.decode(await client.request("POST", _PATH, priority=CallPriority.READ, body=body)).status.allowed

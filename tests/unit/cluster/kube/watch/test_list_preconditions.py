@@ -12,7 +12,7 @@ from aiohttp import web
 from scheduler.api.kinds import CONFIG_MAP, POD, POD_GROUP, QUEUE, Kind
 from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.sources import WatchSource
-from scheduler.cluster.kube.watch import server_cache
+from scheduler.cluster.kube.watch import list_preconditions
 from scheduler.cluster.kube.watch.pages import pages_of_objects
 from tests.unit import virtual_time
 from tests.unit.cluster.kube.fake_api import Answer, Call, FakeApi, refusal, serving
@@ -105,7 +105,7 @@ def test_a_few_objects_are_waited_for_in_short_pauses_and_many_in_long_ones() ->
 def test_after_some_time_the_list_is_requested_all_the_same() -> None:
     asked = requests(WatchSource(POD_GROUP), reading(10_000))
     assert asked[-1] == (POD_GROUP.path, "")
-    assert len(asked) - 1 == pytest.approx(server_cache.PATIENCE / server_cache.PAUSE, rel=0.1)
+    assert len(asked) - 1 == pytest.approx(list_preconditions.PATIENCE / list_preconditions.PAUSE, rel=0.1)
 
 
 def test_a_list_that_is_no_longer_wanted_asks_no_more() -> None:
@@ -113,11 +113,11 @@ def test_a_list_that_is_no_longer_wanted_asks_no_more() -> None:
         async with serving() as (api, client):
             server = Server(api, POD_GROUP, reading(10_000))
             listing = asyncio.create_task(list_all(client, WatchSource(POD_GROUP)))
-            await asyncio.sleep(server_cache.PAUSE * 3)
+            await asyncio.sleep(list_preconditions.PAUSE * 3)
             listing.cancel()
             await asyncio.wait([listing])
             asked = len(server.asked)
-            await asyncio.sleep(server_cache.PAUSE * 10)
+            await asyncio.sleep(list_preconditions.PAUSE * 10)
             return len(server.asked) - asked
 
     assert virtual_time.run(scenario()) == 0
