@@ -180,7 +180,7 @@ class Cluster:
     async def log(self, namespace: str, pod: str, params: Mapping[str, str]) -> AsyncIterator[list[bytes]]:
         """Yields the log of a Pod, each time all lines that have arrived. The caller closes the iterator."""
         from scheduler.api.kinds import POD
-        from scheduler.cluster.kube.transport.errors import ApiError, TransportError
+        from scheduler.cluster.kube.transport.errors import RequestError
 
         path = f"{_path(POD, namespace, pod)}/log"
         stream = self.client.lines(path, params, unfinished=True)
@@ -188,7 +188,7 @@ class Cluster:
             async with aclosing(stream):
                 async for lines in stream:
                     yield lines
-        except (ApiError, TransportError) as error:
+        except RequestError as error:
             raise self._error(f"read the log of Pod {pod} in namespace {namespace}", POD, error) from None
 
     async def _object_request(
@@ -217,7 +217,7 @@ class Cluster:
         import msgspec
 
         from scheduler.cluster.kube.transport.client import JSON, MERGE_PATCH
-        from scheduler.cluster.kube.transport.errors import ApiError, TransportError
+        from scheduler.cluster.kube.transport.errors import RequestError
         from scheduler.cluster.kube.transport.ratelimit import CallPriority
 
         try:
@@ -231,7 +231,7 @@ class Cluster:
                 compressed=method == "GET",
                 receive=receive,
             )
-        except (ApiError, TransportError) as error:
+        except RequestError as error:
             raise self._error(request, kind, error) from None
 
     def _decoded(self, request: str, decode: Callable[[], T]) -> T:

@@ -11,9 +11,8 @@ from typing import Any
 import msgspec
 import structlog
 
-from scheduler.cluster.decoding import DECODE_ERRORS
 from scheduler.cluster.kube.transport.client import JSON, JSON_PATCH, ApiClient
-from scheduler.cluster.kube.transport.errors import ApiError, TransportError
+from scheduler.cluster.kube.transport.errors import REQUEST_ERRORS, ApiError, RequestError
 from scheduler.cluster.kube.transport.ratelimit import CallPriority
 from scheduler.observability.admission_metrics import AdmissionMetrics
 from scheduler.webhooks.configurations import collection_of, configuration, kind_of, name_of
@@ -53,7 +52,7 @@ class BundleInjector:
         for route in self._routes:
             try:
                 problem = await self._ensure_one(route, encoded)
-            except (ApiError, TransportError, *DECODE_ERRORS) as error:
+            except REQUEST_ERRORS as error:
                 problem = str(error)
             self._report(route, problem)
         return not any(self._problems.values())
@@ -93,7 +92,7 @@ class BundleInjector:
             await self._client.request(
                 method, path, body=_encode(body), content_type=content_type, priority=CallPriority.CONTROL
             )
-        except (ApiError, TransportError):
+        except RequestError:
             self._metrics.bundle_writes.labels("error").inc()
             raise
         self._metrics.bundle_writes.labels("success").inc()

@@ -14,7 +14,7 @@ import structlog
 from scheduler.api.kinds import JOB_TEMPLATE
 from scheduler.cluster.decoding import DECODE_ERRORS
 from scheduler.cluster.kube.transport.client import METADATA_LIST, ApiClient
-from scheduler.cluster.kube.transport.errors import ApiError, TransportError
+from scheduler.cluster.kube.transport.errors import RequestError
 from scheduler.cluster.kube.transport.ratelimit import CallPriority
 from scheduler.cluster.kube.watch.pages import Headed, Page
 
@@ -50,6 +50,6 @@ class JobTemplateReader:
                     if not page.metadata.continuation:
                         return names
                     params["continue"] = page.metadata.continuation
-        except (ApiError, TransportError, TimeoutError, *DECODE_ERRORS) as error:
+        except (RequestError, TimeoutError, *DECODE_ERRORS) as error:
             log.warning("reading JobTemplates failed", namespace=namespace, error=str(error) or "no answer in time")
         return None

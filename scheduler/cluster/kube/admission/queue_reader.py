@@ -10,7 +10,7 @@ from scheduler.api.kinds import QUEUE, object_path
 from scheduler.api.scheduling import Queue
 from scheduler.cluster.decoding import DECODE_ERRORS
 from scheduler.cluster.kube.transport.client import ApiClient
-from scheduler.cluster.kube.transport.errors import ApiError, TransportError
+from scheduler.cluster.kube.transport.errors import RequestError, status_of
 from scheduler.cluster.kube.transport.ratelimit import CallPriority
 from scheduler.observability.admission_metrics import AdmissionMetrics
 from scheduler.webhooks.names import dns_subdomain
@@ -37,8 +37,8 @@ class QueueReader:
             async with asyncio.timeout(seconds):
                 body = await self._client.request("GET", object_path(QUEUE, "", name), priority=CallPriority.READ)
             queue = msgspec.json.decode(body, type=Queue)
-        except (ApiError, TransportError, TimeoutError, *DECODE_ERRORS) as error:
-            absent = isinstance(error, ApiError) and error.status == 404
+        except (RequestError, TimeoutError, *DECODE_ERRORS) as error:
+            absent = status_of(error) == 404
             self._metrics.queue_reads.labels("absent" if absent else "failed").inc()
             if not absent:
                 log.warning("reading a queue failed", queue=name[:64], error=str(error) or "no answer in time")

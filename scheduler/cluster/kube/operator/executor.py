@@ -99,7 +99,7 @@ class Executor:
         return True
 
     async def carry_out(self, effect: Create | Patch | Delete | FileEffect) -> None:
-        """Carries out one write. Raises ApiError, TransportError, FilesError, and Fenced when this process no longer
+        """Carries out one write. Raises RequestError, FilesError, and Fenced when this process no longer
         leads."""
         match effect:
             case Create():

@@ -27,7 +27,7 @@ from scheduler.cluster.kube.operator.change_receiver import ChangeReceiver
 from scheduler.cluster.kube.transport.backoff import Backoff
 from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.credentials import Credentials
-from scheduler.cluster.kube.transport.errors import ApiError, TransportError
+from scheduler.cluster.kube.transport.errors import REQUEST_ERRORS, status_of
 from scheduler.cluster.kube.transport.ratelimit import CallPriority
 from scheduler.cluster.kube.watch.informer import OVERDUE, WATCH_SECONDS
 from scheduler.cluster.kube.watch.problems import Report
@@ -156,9 +156,9 @@ class Handlers:
             try:
                 body = await self._client.request("GET", kind.path, priority=CallPriority.READ)
                 items = decode(_items, body).items or []
-            except (ApiError, TransportError, *DECODE_ERRORS) as error:
+            except REQUEST_ERRORS as error:
                 log.warning("cannot list", kind=str(kind), error=str(error))
-                if isinstance(error, ApiError) and error.status == 404:
+                if status_of(error) == 404:
                     return  # its CRD is not installed: none of them can exist
                 await asyncio.sleep(backoff.next())
                 continue

@@ -19,7 +19,7 @@ from scheduler.cluster.kube.operator.executor import Executor
 from scheduler.cluster.kube.operator.files import FilesError
 from scheduler.cluster.kube.operator.manifest_builder import ManifestBuilder
 from scheduler.cluster.kube.operator.write_workers import WriteKind, WriteWorkers
-from scheduler.cluster.kube.transport.errors import ApiError, TransportError
+from scheduler.cluster.kube.transport.errors import RequestError
 from scheduler.cluster.kube.transport.fence import Fenced
 from scheduler.controllers.effects import (
     BuildAndCreate,
@@ -225,9 +225,9 @@ class ReconcileLoop:
         """Waits for the requests of an effect. Returns why they failed, or ""."""
         try:
             await requests
-        except ApiError as error:
+        except RequestError as error:
             return error.message or str(error)
-        except (TransportError, FilesError, Fenced) as error:
+        except (FilesError, Fenced) as error:
             return str(error)
         except Exception as error:  # an invalid answer, or an object that a controller cannot process
             log.exception("write failed unexpectedly", object="/".join(item.key))

@@ -5,10 +5,9 @@ from collections.abc import Awaitable, Callable
 
 import structlog
 
-from scheduler.cluster.decoding import DECODE_ERRORS
 from scheduler.cluster.kube.playground.writes import Progress
 from scheduler.cluster.kube.process.waiting import cancel
-from scheduler.cluster.kube.transport.errors import ApiError, TransportError
+from scheduler.cluster.kube.transport.errors import REQUEST_ERRORS
 
 RETRY_SECONDS = 2.0
 log = structlog.get_logger(__name__)
@@ -60,7 +59,7 @@ class NodeTasks:
         try:
             async with self._slots:
                 await self._work(node)
-        except (ApiError, TransportError, *DECODE_ERRORS) as error:
+        except REQUEST_ERRORS as error:
             self._progress("error", node, str(error))
             self.add_after(node, RETRY_SECONDS)
         except Exception as error:  # one node must not stop the others

@@ -10,7 +10,7 @@ from scheduler.cluster.kube.playground.node_tasks import NodeTasks
 from scheduler.cluster.kube.playground.state import PlaygroundState
 from scheduler.cluster.kube.playground.writes import PlaygroundWriter, Progress
 from scheduler.cluster.kube.process.waiting import cancel
-from scheduler.cluster.kube.transport.errors import ApiError, TransportError
+from scheduler.cluster.kube.transport.errors import RequestError
 from scheduler.playground.faults import Kubelet
 from scheduler.playground.holdings import read_holdings
 from scheduler.playground.node import Machine, faults_of, machine_of
@@ -90,7 +90,7 @@ class Reporter:
                     for name, node in list(self._state.nodes.items())
                     if _kubelet_runs(node)
                 )
-            except (ApiError, TransportError) as error:
+            except RequestError as error:
                 self._progress("error", "", f"Leases were not renewed: {error}")
             await asyncio.sleep(LEASE_RENEWAL)
 
@@ -115,7 +115,7 @@ class Reporter:
                 for name in written - names:
                     await self._writer.remove(CONFIG_MAP, NODE_INFO_NAMESPACE, name)
                 written = names
-            except (ApiError, TransportError) as error:
+            except RequestError as error:
                 self._progress("error", "", f"ClusterD: {error}")
                 self._reported.set()
             await asyncio.sleep(CLUSTER_SECONDS)

@@ -52,8 +52,7 @@ class Playground:
 
     # --- Nodes --------------------------------------------------------------------------------------------------------
     async def create(self, machines: Sequence[Machine], *, taint: bool = False) -> list[str]:
-        """Creates Nodes. Returns the names of those that exist already, which are left alone. Raises ApiError,
-        TransportError."""
+        """Creates Nodes. Returns the names of those that exist already, which are left alone. Raises RequestError."""
         await self._writer.create(NAMESPACE, "", {"metadata": {"name": NODE_INFO_NAMESPACE}})
 
         async def create(machine: Machine) -> bool:
@@ -66,7 +65,7 @@ class Playground:
 
     async def clean_up(self) -> tuple[int, int]:
         """Removes all simulated Nodes, the Pods on them, and all that was reported about them. Returns the numbers of
-        Nodes and Pods. Only inside ``watching``, and not while ``run`` runs. Raises ApiError, TransportError."""
+        Nodes and Pods. Only inside ``watching``, and not while ``run`` runs. Raises RequestError."""
         nodes = list(self.state.nodes)
         pods = [pod.metadata for node in nodes for pod in self.state.pods_of(node)]
         remove = self._writer.remove

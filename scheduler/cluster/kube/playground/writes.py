@@ -16,7 +16,7 @@ from scheduler.api.objects import KubeObject
 from scheduler.api.times import format_timestamp
 from scheduler.cluster.kube.transport.backoff import Backoff
 from scheduler.cluster.kube.transport.client import JSON, MERGE_PATCH, STRATEGIC_MERGE_PATCH, ApiClient
-from scheduler.cluster.kube.transport.errors import ApiError, TransportError
+from scheduler.cluster.kube.transport.errors import ApiError, RequestError
 from scheduler.cluster.kube.transport.ratelimit import CallPriority
 from scheduler.playground.names import CREATED
 from scheduler.playground.objects import LEASE, Json, Patch, Put, Remove, Warn, Write
@@ -40,8 +40,8 @@ class PlaygroundWriter:
         """Paths of objects that were put."""
 
     async def carry_out(self, write: Write) -> KubeObject | None:
-        """Returns the object as it is stored now; None if it is gone, or its kind has no struct. Raises ApiError,
-        TransportError."""
+        """Returns the object as it is stored now; None if it is gone, or its kind has no struct. Raises
+        RequestError."""
         match write:
             case Put():
                 return await self._put(write)
@@ -54,7 +54,7 @@ class PlaygroundWriter:
         return None
 
     async def create(self, kind: Kind, namespace: str, body: Json) -> bool:
-        """Creates an object. Returns whether it was not there before. Raises ApiError, TransportError."""
+        """Creates an object. Returns whether it was not there before. Raises RequestError."""
         try:
             await self._send("POST", kind.path_in(namespace), body=_encode(body))
         except ApiError as error:
@@ -64,7 +64,7 @@ class PlaygroundWriter:
         return True
 
     async def is_foreign(self, kind: Kind, namespace: str, name: str) -> bool:
-        """Whether an object exists that no playground created. Raises ApiError, TransportError."""
+        """Whether an object exists that no playground created. Raises RequestError."""
         answer = await _unless_gone(self._send("GET", object_path(kind, namespace, name), body=None))
         if answer is None:
             return False
@@ -72,7 +72,7 @@ class PlaygroundWriter:
         return CREATED not in (found.metadata.labels or {})
 
     async def remove(self, kind: Kind, namespace: str, name: str, uid: str = "") -> None:
-        """Deletes an object without grace period. Raises ApiError, TransportError."""
+        """Deletes an object without grace period. Raises RequestError."""
         body: Json = {"gracePeriodSeconds": 0, "propagationPolicy": "Background"}
         if uid:
             body["preconditions"] = {"uid": uid}
@@ -81,7 +81,7 @@ class PlaygroundWriter:
         await _unless_gone(self._send("DELETE", path, body=_encode(body)))
 
     async def renew_lease(self, node: str, uid: str) -> None:
-        """Renews the Lease by which a kubelet shows that it lives. Raises ApiError, TransportError."""
+        """Renews the Lease by which a kubelet shows that it lives. Raises RequestError."""
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         owner = {"apiVersion": "v1", "kind": "Node", "name": node, "uid": uid}
         manifest = {
@@ -150,18 +150,17 @@ class PlaygroundWriter:
         body: bytes | None,
         content_type: str = JSON,
     ) -> bytes:
-        """Sends a request, and again while the server cannot carry it out. Raises ApiError, TransportError."""
+        """Sends a request, and again while the server cannot carry it out. Raises RequestError."""
         backoff = Backoff(0.2, 5.0)
         while True:
             try:
                 return await self._client.request(
                     method, path, priority=CallPriority.WRITE, body=body, content_type=content_type
                 )
-            except (ApiError, TransportError) as error:
-                transient = not isinstance(error, ApiError) or error.transient
-                if not transient or backoff.failures >= _ATTEMPTS:
+            except RequestError as error:
+                if not error.transient or backoff.failures >= _ATTEMPTS:
                     raise
-                await asyncio.sleep(backoff.next(error.retry_after if isinstance(error, ApiError) else None))
+                await asyncio.sleep(backoff.next(error.retry_after))
 
 
 async def _unless_gone(request: Awaitable[T]) -> T | None:

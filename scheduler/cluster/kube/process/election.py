@@ -18,10 +18,9 @@ from collections.abc import Callable
 
 import structlog
 
-from scheduler.cluster.decoding import DECODE_ERRORS
 from scheduler.cluster.kube.process.lease import Lease, LeaseClient, LeaseSettings
 from scheduler.cluster.kube.transport.client import ApiClient
-from scheduler.cluster.kube.transport.errors import ApiError, TransportError
+from scheduler.cluster.kube.transport.errors import REQUEST_ERRORS, ApiError, TransportError
 from scheduler.cluster.kube.transport.fence import Fence, clock
 
 RELEASE_TIMEOUT = 3.0
@@ -92,7 +91,7 @@ class LeaderElector:
                 self._announce_expiry()
                 check_pause = self._settings.check_period * random.uniform(1.0, 1.2)
                 pause = min(check_pause, max(0.0, self._free_at - clock())) or check_pause
-            except (ApiError, TransportError, *DECODE_ERRORS) as error:
+            except REQUEST_ERRORS as error:
                 text = str(error)
                 timeout = min(self._settings.renew_deadline, 2 * timeout)
             waited = True
@@ -124,7 +123,7 @@ class LeaderElector:
                     why = f"taken over by {self._lease.spec.holder_identity if self._lease else 'another'}"
                     break
                 deadline, pause = started + self._settings.renew_deadline, self._settings.renew_period
-            except (ApiError, TransportError, *DECODE_ERRORS) as error:
+            except REQUEST_ERRORS as error:
                 why = str(error)
                 log.warning("the lease could not be renewed", error=why, seconds_left=round(deadline - clock(), 1))
         self._fence.close()
@@ -141,7 +140,7 @@ class LeaderElector:
         try:
             await self._clear(self._lease)
             log.info("lease released", lease=self._settings.name)
-        except (ApiError, TransportError, *DECODE_ERRORS) as error:
+        except REQUEST_ERRORS as error:
             log.warning("the lease could not be released", error=str(error))
 
     async def _clear(self, lease: Lease) -> None:
@@ -164,8 +163,7 @@ class LeaderElector:
 
     # --- attempts -----------------------------------------------------------------------------------------------------
     async def _try(self, started: float, seconds: float) -> bool:
-        """Tries to take or renew the lease once; returns whether this process holds it. Raises ApiError,
-        TransportError."""
+        """Tries to take or renew the lease once; returns whether this process holds it. Raises RequestError."""
         try:
             async with asyncio.timeout(seconds):
                 won = await self._attempt(seconds)

@@ -11,9 +11,8 @@ import msgspec
 import structlog
 
 from scheduler.api.objects import ObjectMeta, Wire
-from scheduler.cluster.decoding import DECODE_ERRORS
 from scheduler.cluster.kube.transport.client import ApiClient
-from scheduler.cluster.kube.transport.errors import ApiError, TransportError
+from scheduler.cluster.kube.transport.errors import REQUEST_ERRORS, status_of
 from scheduler.cluster.kube.transport.fence import clock
 from scheduler.cluster.kube.transport.ratelimit import CallPriority
 
@@ -93,8 +92,8 @@ class Lease(Wire):
 
 
 class LeaseClient:
-    """Reads and writes one Lease. Each request takes at most the given number of seconds. All methods raise ApiError,
-    TransportError, DECODE_ERRORS."""
+    """Reads and writes one Lease. Each request takes at most the given number of seconds. All methods raise
+    REQUEST_ERRORS."""
 
     def __init__(self, client: ApiClient, settings: LeaseSettings) -> None:
         self._client = client
@@ -128,7 +127,7 @@ async def free_version(client: ApiClient, settings: LeaseSettings | None) -> str
         return ""
     try:
         lease = await LeaseClient(client, settings).read(settings.retry_period)
-    except (ApiError, TransportError, *DECODE_ERRORS):
+    except REQUEST_ERRORS:
         return ""
     return "" if lease.spec.holder_identity else lease.metadata.resource_version
 
@@ -150,11 +149,9 @@ async def until_released(client: ApiClient, settings: LeaseSettings, progress: C
                 renewed, since = spec.renew_time, clock()
             elif clock() - since > (spec.lease_duration_seconds or settings.duration):
                 return
-        except ApiError as error:
-            if error.status == 404:
+        except REQUEST_ERRORS as error:
+            if status_of(error) == 404:
                 return
-            log.warning("cannot read a lease", lease=settings.name, error=str(error))
-        except (TransportError, *DECODE_ERRORS) as error:
             log.warning("cannot read a lease", lease=settings.name, error=str(error))
         progress()
         await asyncio.sleep(settings.check_period)

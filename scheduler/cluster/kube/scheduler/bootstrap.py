@@ -9,10 +9,9 @@ import structlog
 from scheduler.api.kinds import QUEUE
 from scheduler.api.names import ROOT_QUEUE
 from scheduler.api.scheduling import Queue
-from scheduler.cluster.decoding import DECODE_ERRORS
 from scheduler.cluster.kube.transport.backoff import Backoff
 from scheduler.cluster.kube.transport.client import ApiClient
-from scheduler.cluster.kube.transport.errors import ApiError, TransportError
+from scheduler.cluster.kube.transport.errors import REQUEST_ERRORS, status_of
 from scheduler.cluster.kube.transport.fence import Fence, Fenced
 from scheduler.cluster.kube.transport.ratelimit import CallPriority
 
@@ -44,8 +43,8 @@ async def _ensure(
             return
         except Fenced:
             return
-        except (ApiError, TransportError, *DECODE_ERRORS) as error:
-            if isinstance(error, ApiError) and error.status == 409:
+        except REQUEST_ERRORS as error:
+            if status_of(error) == 409:
                 return
             log.warning("queue could not be created", queue=name, error=str(error))
         await asyncio.sleep(backoff.next())

@@ -10,7 +10,7 @@ from prometheus_client import Gauge
 from scheduler.cluster.kube.serving.certificate_sources import CertificateSource, ServingCertificate
 from scheduler.cluster.kube.serving.certificates import CertificateError
 from scheduler.cluster.kube.serving.tls import ServingContext
-from scheduler.cluster.kube.transport.errors import ApiError, TransportError
+from scheduler.cluster.kube.transport.errors import RequestError
 
 log = structlog.get_logger(__name__)
 
@@ -44,7 +44,7 @@ class CertificateReloader:
             if serving != self._serving:
                 self._use(serving)
             self.problem = ""
-        except (CertificateError, ApiError, TransportError) as error:
+        except (CertificateError, RequestError) as error:
             if str(error) != self.problem:
                 log.warning("loading the certificate failed", error=str(error), serving=self._serving is not None)
             self.problem = str(error)

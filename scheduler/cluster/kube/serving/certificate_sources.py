@@ -44,7 +44,7 @@ class ServingCertificate(msgspec.Struct, frozen=True):
 
 class CertificateSource(Protocol):
     async def read(self) -> ServingCertificate:
-        """Returns the current certificate. Raises CertificateError, ApiError, TransportError."""
+        """Returns the current certificate. Raises CertificateError, RequestError."""
 
 
 class FileSource:

@@ -122,7 +122,7 @@ class ApiClient:
         receive: Callable[[bytes], object] | None = None,
         inflate: bool = True,
     ) -> bytes:
-        """Sends a request and returns the body of a successful answer. Raises ApiError, TransportError, and Fenced
+        """Sends a request and returns the body of a successful answer. Raises RequestError, and Fenced
         before anything is sent.
 
         ``compressed``: whether the API server may compress the answer. It costs the server time, but a list of many
@@ -210,7 +210,7 @@ class ApiClient:
     ) -> None:
         """Calls ``receive`` with the lines of a streamed answer, as many at a time as have arrived, until the server
         ends it. A last line without a newline is left out, because it is incomplete. ``longest``: as for ``lines``,
-        which takes more processor time. Raises ApiError, TransportError, and what ``receive`` raises: the stream is
+        which takes more processor time. Raises RequestError, and what ``receive`` raises: the stream is
         broken off then."""
         splitter = LineSplitter()
 
@@ -243,7 +243,7 @@ class ApiClient:
         Streams are few and are not rate-limited: a watch must not wait behind bindings to be resumed.
         ``longest``: seconds after which the stream is broken off; None: never. ``unfinished``: whether a last line
         without a newline is handed out, too; that of a watch is incomplete. Ends when the server ends the stream.
-        Raises ApiError, TransportError. The caller closes it (``aclosing``).
+        Raises RequestError. The caller closes it (``aclosing``).
         """
         code = "error"
         try:

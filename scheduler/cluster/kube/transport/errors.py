@@ -14,6 +14,8 @@ from scheduler.cluster.kube.transport.answers import inflated
 from scheduler.cluster.kube.transport.http_transport import HttpAnswer
 
 _TRANSIENT: Final = frozenset({408, 429, 500, 502, 503, 504})
+_UNCERTAIN: Final = frozenset({408, 500, 502, 504})
+"""The status codes of a server that gave up waiting for its own store."""
 
 
 class Cause(msgspec.Struct, frozen=True):
@@ -23,7 +25,21 @@ class Cause(msgspec.Struct, frozen=True):
     message: str = ""
 
 
-class ApiError(Exception):
+class RequestError(Exception):
+    """A request to the API server failed."""
+
+    status: int = 0
+    """The HTTP status code; 0: the server did not answer."""
+    message: str = ""
+    retry_after: float | None = None
+    """Seconds to wait, as the server requested, or None."""
+    transient: bool = True
+    """Whether the same request may succeed later."""
+    uncertain: bool = False
+    """Whether a write may have taken effect all the same."""
+
+
+class ApiError(RequestError):
     """The API server refused a request."""
 
     def __init__(
@@ -35,28 +51,29 @@ class ApiError(Exception):
         """CamelCase word of the answer (``NotFound``), or ""."""
         self.message = message
         self.retry_after = retry_after
-        """Seconds to wait, as the server requested, or None."""
         self.causes = causes
         """What the message is made of, where it is about fields."""
-
-    @property
-    def transient(self) -> bool:
-        """Whether the same request may succeed later."""
-        return self.status in _TRANSIENT
-
-    @property
-    def uncertain(self) -> bool:
-        """Whether a write may have taken effect all the same (the server gave up waiting for its own store)."""
-        return self.status in (408, 500, 502, 504)
+        self.transient = status in _TRANSIENT
+        self.uncertain = status in _UNCERTAIN
 
 
-class TransportError(Exception):
+class TransportError(RequestError):
     """The server did not answer."""
 
     def __init__(self, message: str, *, sent: bool) -> None:
+        """``sent``: whether the request may have reached the server."""
         super().__init__(message)
-        self.sent = sent
-        """Whether the request may have reached the server."""
+        self.message = message
+        self.sent = self.uncertain = sent
+
+
+REQUEST_ERRORS: Final = (RequestError, *DECODE_ERRORS)
+"""The exceptions of a request and of decoding its answer."""
+
+
+def status_of(error: Exception) -> int:
+    """The status code of a refusal by the API server; 0 for all other errors."""
+    return error.status if isinstance(error, RequestError) else 0
 
 
 class _Details(msgspec.Struct):

@@ -29,7 +29,7 @@ from scheduler.api.times import parse_timestamp
 from scheduler.cluster.decoding import DECODE_ERRORS, decode
 from scheduler.cluster.kube.transport.backoff import Backoff
 from scheduler.cluster.kube.transport.client import ApiClient
-from scheduler.cluster.kube.transport.errors import ApiError, TransportError
+from scheduler.cluster.kube.transport.errors import REQUEST_ERRORS, ApiError, TransportError, status_of
 from scheduler.cluster.kube.transport.sources import WatchSource
 from scheduler.cluster.kube.watch.list_preconditions import may_list
 from scheduler.cluster.kube.watch.lists_ahead import ListsAhead
@@ -142,7 +142,7 @@ class Informer:
                 self._metrics.watch_restarts.labels(self.source.kind.name, "gone").inc()
                 self.version = ""
                 await asyncio.sleep(self._backoff.next())
-            except (ApiError, TransportError, *DECODE_ERRORS) as error:
+            except REQUEST_ERRORS as error:
                 await self._failed(error)
             except Exception as error:  # without its watch, the role would decide on stale data for ever
                 log.exception("watch failed", source=str(self.source))
@@ -174,15 +174,15 @@ class Informer:
         self.problem = ""
 
     async def _failed(self, error: Exception) -> None:
-        text = str(error)
-        if isinstance(error, ApiError) and error.status == 404:
+        text, status = str(error), status_of(error)
+        if status == 404:
             kind = self.source.kind
             text = f"the API server does not serve {kind.api_version} {kind.plural}: is the CRD installed?"
             if kind.optional:  # there are none, until the definition is installed
                 self._complete()
-        elif isinstance(error, ApiError) and error.status == 403:
+        elif isinstance(error, ApiError) and status == 403:
             text = f"not allowed: {error.message}"
-        if self.source.optional and isinstance(error, ApiError) and error.status in (403, 404):
+        if self.source.optional and status in (403, 404):
             self._complete()  # the right was withdrawn, or the namespace does not exist
         self._metrics.watch_restarts.labels(self.source.kind.name, "error").inc()
         seconds = self._backoff.next(error.retry_after if isinstance(error, ApiError) else None)

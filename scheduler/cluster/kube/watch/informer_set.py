@@ -16,9 +16,9 @@ import msgspec
 import structlog
 
 from scheduler.api.kinds import Kind
-from scheduler.cluster.decoding import DECODE_ERRORS, decode
+from scheduler.cluster.decoding import decode
 from scheduler.cluster.kube.process.waiting import cancel, unless_stopped, wait_with_progress
-from scheduler.cluster.kube.transport.errors import ApiError, TransportError
+from scheduler.cluster.kube.transport.errors import REQUEST_ERRORS
 from scheduler.cluster.kube.watch.informer import Informer, WatchEvent, watch_params
 from scheduler.cluster.kube.watch.pages import GoneError, Headed, pages_of_heads, present_version
 from scheduler.cluster.kube.watch.problems import Key
@@ -55,14 +55,14 @@ async def catch_up(informer: Informer) -> bool:
             if change is not None:
                 return await _within_lag(lambda: _reached(informer.version, change))
         return await _catch_up_with_list(informer)
-    except (GoneError, ApiError, TransportError, *DECODE_ERRORS) as error:
+    except (GoneError, *REQUEST_ERRORS) as error:
         log.info("not known whether a watch is up to date", source=str(informer.source), why=str(error))
         return False
 
 
 async def _last_change(informer: Informer) -> str | None:
     """The version of the last change until now, or that of the informer if there is none after it. None if the API
-    server does not show it within a short watch. Raises ApiError, TransportError, DECODE_ERRORS."""
+    server does not show it within a short watch. Raises REQUEST_ERRORS."""
     client, source, change = informer.client, informer.source, informer.version
     version = await present_version(client, source)
     if _reached(change, version):
@@ -82,14 +82,14 @@ async def _last_change(informer: Informer) -> str | None:
         await client.follow(source.path, watch_params(source, change, SHORT), receive, longest=SHORT + OVERDUE)
     except _ReachedError:
         return change
-    except (ApiError, TransportError, *DECODE_ERRORS) as error:
+    except REQUEST_ERRORS as error:
         log.debug("a short watch failed", source=str(source), why=str(error))
     return None
 
 
 async def _catch_up_with_list(informer: Informer) -> bool:
-    """Waits until the watch of an informer has delivered what a list of metadata shows. Raises GoneError, ApiError,
-    TransportError, DECODE_ERRORS."""
+    """Waits until the watch of an informer has delivered what a list of metadata shows. Raises GoneError and
+    REQUEST_ERRORS."""
     source = informer.source
     there: dict[Key, str] = {}
     version = ""

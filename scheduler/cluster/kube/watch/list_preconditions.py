@@ -17,7 +17,7 @@ import msgspec
 import structlog
 
 from scheduler.cluster.kube.transport.client import ApiClient
-from scheduler.cluster.kube.transport.errors import ApiError, TransportError
+from scheduler.cluster.kube.transport.errors import RequestError
 from scheduler.cluster.kube.transport.ratelimit import CallPriority
 from scheduler.cluster.kube.transport.sources import WatchSource
 
@@ -56,10 +56,8 @@ async def _is_reading(client: ApiClient, path: str, params: Mapping[str, str]) -
     """Whether the API server says that it is not ready to answer. Other errors are those of the list, which follows."""
     try:
         await client.request("GET", path, params=params, priority=CallPriority.READ)
-    except ApiError as error:
+    except RequestError as error:
         return error.status == TOO_MANY_REQUESTS
-    except TransportError:
-        pass
     return False
 
 
@@ -75,7 +73,7 @@ _decoder = msgspec.json.Decoder(_Review)
 
 
 async def may_list(client: ApiClient, source: WatchSource) -> bool:
-    """Whether the client may list the objects of a source. Raises ApiError, TransportError, and msgspec's errors."""
+    """Whether the client may list the objects of a source. Raises RequestError, and msgspec's errors."""
     asked = {"verb": "list", "group": source.kind.group, "resource": source.kind.plural, "namespace": source.namespace}
     if source.name:
         asked["name"] = source.name

@@ -105,7 +105,7 @@ def pages_of_objects(
     client: ApiClient, source: WatchSource, size: int, decoder: "msgspec.json.Decoder[T]", *, keep_raw: bool = False
 ) -> AsyncGenerator[Page[Listed[T]], None]:
     """``size`` objects at a time; 0: all at once. ``keep_raw``: also as they were sent. Raises GoneError (between two
-    pages), ApiError, TransportError, DECODE_ERRORS. To be closed by the caller (``aclosing``)."""
+    pages), REQUEST_ERRORS. To be closed by the caller (``aclosing``)."""
     whole: msgspec.json.Decoder[Page[T]] = msgspec.json.Decoder(Page[decoder.type])  # type: ignore[name-defined]
 
     def read(body: bytes) -> Page[Listed[T]]:
@@ -125,7 +125,7 @@ def pages_of_heads(client: ApiClient, source: WatchSource, size: int) -> AsyncGe
 
 
 async def present_version(client: ApiClient, source: WatchSource) -> str:
-    """The resource version that a list has now. Raises ApiError, TransportError, DECODE_ERRORS."""
+    """The resource version that a list has now. Raises REQUEST_ERRORS."""
     params = {"limit": "1", **source.selection}
     body = await client.request("GET", source.path, params=params, priority=CallPriority.READ, accept=METADATA_LIST)
     return decode(_heads, body).metadata.resource_version

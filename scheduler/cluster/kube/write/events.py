@@ -23,7 +23,7 @@ from scheduler.api.reasons import Malformed
 from scheduler.api.times import format_timestamp
 from scheduler.cluster.kube.transport.backoff import Backoff
 from scheduler.cluster.kube.transport.client import MERGE_PATCH, ApiClient
-from scheduler.cluster.kube.transport.errors import ApiError, TransportError
+from scheduler.cluster.kube.transport.errors import ApiError, RequestError
 from scheduler.cluster.kube.transport.fence import Fence, Fenced
 from scheduler.cluster.kube.transport.ratelimit import CallPriority
 from scheduler.cluster.kube.write.lanes import Lanes, Urgency
@@ -160,7 +160,7 @@ class EventRecorder:
                     counted = await self._continue(series, path)
         except Fenced:
             return None
-        except (ApiError, TransportError) as error:
+        except RequestError as error:
             return self._failed(series, error)
         series.stored = True
         series.sent_at = asyncio.get_running_loop().time()
@@ -170,8 +170,8 @@ class EventRecorder:
         return None
 
     async def _continue(self, series: _Series, path: str) -> int:
-        """Adds the count of a series to the existing Event of its name. Returns the sum. Raises ApiError,
-        TransportError, Fenced."""
+        """Adds the count of a series to the existing Event of its name. Returns the sum. Raises RequestError and
+        Fenced."""
         reply = await self._patch(series, path, {"message": series.event.message[:MAX_MESSAGE_LENGTH]})
         existing = msgspec.json.decode(reply, type=_Existing)
         written = existing.count or 0
@@ -193,12 +193,11 @@ class EventRecorder:
             fence=self._fence,
         )
 
-    def _failed(self, series: _Series, error: ApiError | TransportError) -> float | None:
-        transient = isinstance(error, TransportError) or error.transient
-        if transient and series.backoff.failures + 1 < ATTEMPTS:
-            return series.backoff.next(error.retry_after if isinstance(error, ApiError) else None)
+    def _failed(self, series: _Series, error: RequestError) -> float | None:
+        if error.transient and series.backoff.failures + 1 < ATTEMPTS:
+            return series.backoff.next(error.retry_after)
         self._series.pop(series.cause, None)  # an equal Event starts a new series
-        if isinstance(error, ApiError) and error.status == 404 and series.stored:
+        if error.status == 404 and series.stored:
             return None  # the old one has expired on the server
         self._metrics.dropped_events.inc()
         log.debug("an Event could not be recorded", reason=series.event.reason, error=str(error))

@@ -16,7 +16,7 @@ from scheduler.api.names import EVENT_REFUSED_WRITE, EVENT_WARNING
 from scheduler.cluster.decoding import DECODE_ERRORS
 from scheduler.cluster.kube.transport.backoff import Backoff
 from scheduler.cluster.kube.transport.client import JSON, MERGE_PATCH, ApiClient
-from scheduler.cluster.kube.transport.errors import ApiError, TransportError
+from scheduler.cluster.kube.transport.errors import RequestError
 from scheduler.cluster.kube.transport.fence import Fence, Fenced
 from scheduler.cluster.kube.transport.ratelimit import CallPriority
 from scheduler.cluster.kube.write import bodies
@@ -83,9 +83,9 @@ class ObjectWriter:
             )
         except Fenced:
             return None
-        except (ApiError, TransportError) as error:
-            if isinstance(error, TransportError) or error.transient:
-                return backoff.next(error.retry_after if isinstance(error, ApiError) else None)
+        except RequestError as error:
+            if error.transient:
+                return backoff.next(error.retry_after)
             if error.status == 404 and write.create:
                 return await self._write(key, replace(write, new=True, create=False), backoff)
             # Another version, or gone, or made meanwhile; a namespace that does not exist is a refusal.
@@ -100,7 +100,7 @@ class ObjectWriter:
                 log.warning("the answer to a write cannot be decoded", object="/".join(key))
         return None
 
-    def _refused(self, key: _Key, write: ObjectWrite, error: ApiError) -> None:
+    def _refused(self, key: _Key, write: ObjectWrite, error: RequestError) -> None:
         backoff = self._refusals.setdefault(key, Backoff(REFUSED_FIRST, REFUSED_MAX))
         if not backoff.failures:
             report = log.info if write.optional else log.error

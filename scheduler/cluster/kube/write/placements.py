@@ -26,7 +26,7 @@ from scheduler.api.objects import Pod
 from scheduler.api.task import Task
 from scheduler.cluster.kube.transport.backoff import Backoff
 from scheduler.cluster.kube.transport.client import STRATEGIC_MERGE_PATCH, ApiClient
-from scheduler.cluster.kube.transport.errors import ApiError, TransportError
+from scheduler.cluster.kube.transport.errors import ApiError, RequestError
 from scheduler.cluster.kube.transport.fence import Fence, Fenced
 from scheduler.cluster.kube.transport.ratelimit import CallPriority
 from scheduler.cluster.kube.write import bodies
@@ -80,15 +80,12 @@ class _Placement:
         """The pauses between attempts; most placements need one attempt."""
         return Backoff(0.1, 5.0)
 
-    def retry_delay(self, error: ApiError | TransportError) -> float | None:
+    def retry_delay(self, error: RequestError) -> float | None:
         """Returns the seconds until the next attempt, or None when no attempt is left."""
-        if isinstance(error, TransportError):
-            self.uncertain = self.uncertain or error.sent
-        else:
-            self.uncertain = self.uncertain or error.uncertain
+        self.uncertain = self.uncertain or error.uncertain
         if self.backoff.failures + 1 >= ATTEMPTS:
             return None
-        return self.backoff.next(error.retry_after if isinstance(error, ApiError) else None)
+        return self.backoff.next(error.retry_after)
 
     async def fetch_pod(self) -> Pod | None:
         """Reads the Pod; None if it is gone or another Pod has its name. Raises as ``request`` does."""
@@ -123,7 +120,7 @@ class Binding(_Placement):
         """The preparation under way; None as soon as it is reported."""
         self.began = 0.0
         """When the deferred preparations began, by ``time.perf_counter``."""
-        self.unresolved: ApiError | TransportError | None = None
+        self.unresolved: RequestError | None = None
         """The error that left the outcome unknown: the Pod has to be read."""
         self.allocated = time.time()
         """When the session allocated the node."""
@@ -153,10 +150,10 @@ class Binding(_Placement):
         except PreparationError as error:
             context.preparer.undo_runs(self.runs, partial(not_prepared, context, (bind,), error))
             return None
-        except (ApiError, TransportError) as error:
+        except RequestError as error:
             if self.unresolved is not None:  # reading the Pod failed: read it again
                 return self.backoff.next()
-            if isinstance(error, TransportError) or error.transient:
+            if error.transient:
                 seconds = self.retry_delay(error)
                 if seconds is not None:
                     return seconds
@@ -174,7 +171,7 @@ class Binding(_Placement):
             self.context.metrics.stages.observe("PreBind", self.preparing + deferred)
             self.preparing = None
 
-    async def _resolve(self, error: ApiError | TransportError) -> None:
+    async def _resolve(self, error: RequestError) -> None:
         """Reads the Pod to learn whether an attempt without an answer took effect."""
         pod = await self.fetch_pod()
         if pod is not None and pod.spec.node_name == self.bind.node:
@@ -191,12 +188,12 @@ class Binding(_Placement):
         context.metrics.waits.bound(task, self.allocated, now)
         context.recorder.record(EventRecord(pod_ref(task), EVENT_NORMAL, EVENT_SCHEDULED, binding_message(self.bind)))
 
-    def _failed(self, error: ApiError | TransportError) -> None:
+    def _failed(self, error: RequestError) -> None:
         context, task = self.context, self.task
         context.preparer.undo_runs(self.runs, lambda: context.cache.bind_failed(self.bind))
         context.metrics.schedule_attempts.labels("error").inc()
         log.warning("binding failed", pod=task.key, node=self.bind.node, error=str(error))
-        if isinstance(error, ApiError) and error.status in (404, 409):
+        if error.status in (404, 409):
             return  # the Pod is gone, terminating or bound by another scheduler: the watch reports it
         text = f"failed to bind to node {self.bind.node}: {error}"
         context.statuses.pod(PodUnschedulable(task, POD_REASON_SCHEDULER_ERROR, text))
@@ -225,8 +222,8 @@ class Eviction(_Placement):
         except Fenced:
             context.cache.evict_failed(eviction)
             return None
-        except (ApiError, TransportError) as error:
-            if isinstance(error, TransportError) or error.transient:
+        except RequestError as error:
+            if error.transient:
                 seconds = self.retry_delay(error)
                 if seconds is not None:
                     return seconds
@@ -259,7 +256,7 @@ class Eviction(_Placement):
                 priority=CallPriority.WRITE,
                 fence=context.fence,
             )
-        except (ApiError, TransportError) as error:
+        except RequestError as error:
             log.info("the conditions of an evicted Pod could not be written", pod=self.task.key, error=str(error))
 
 

@@ -18,7 +18,7 @@ from scheduler.api.preparation import Fail, Preparation, PreparationPatch, Step,
 from scheduler.cluster.decoding import DECODE_ERRORS
 from scheduler.cluster.kube.transport.backoff import Backoff
 from scheduler.cluster.kube.transport.client import JSON, MERGE_PATCH, STRATEGIC_MERGE_PATCH
-from scheduler.cluster.kube.transport.errors import ApiError, TransportError
+from scheduler.cluster.kube.transport.errors import ApiError, RequestError
 from scheduler.cluster.kube.transport.fence import Fenced
 from scheduler.cluster.kube.write import bodies
 
@@ -57,7 +57,7 @@ class PreparationClient(Protocol):
     objects: CachedObjects
 
     async def request(self, method: str, path: str, body: bytes | None = None, content_type: str = JSON) -> bytes:
-        """Raises ApiError, TransportError, Fenced."""
+        """Raises RequestError, Fenced."""
         ...
 
 
@@ -108,7 +108,7 @@ class PreparationRun:
                     found = await self._write(step, found)
                     self._accepted = True
                     self._pause.reset()
-        except (ApiError, TransportError) as error:
+        except RequestError as error:
             return self._again(error)
         except DECODE_ERRORS as error:
             raise PreparationError(self.bind, f"{self._preparation} cannot be read: {error}") from None
@@ -131,7 +131,7 @@ class PreparationRun:
             patch = None if found is None else preparation.undo(found, time.time())
             if patch is not None and found is not None:
                 await self._write(patch, found)
-        except (ApiError, TransportError) as error:
+        except RequestError as error:
             try:
                 return self._again(error)
             except PreparationError:
@@ -160,16 +160,15 @@ class PreparationRun:
         if self._deadline is not None and time.monotonic() >= self._deadline:
             raise PreparationError(self.bind, f"timed out after {self._preparation.timeout:g} s waiting for {what}")
 
-    def _again(self, error: ApiError | TransportError) -> float:
+    def _again(self, error: RequestError) -> float:
         """Returns the seconds until the next attempt, after an error. Raises PreparationError."""
-        conflict = isinstance(error, ApiError) and error.status in (404, 409)
-        passing = isinstance(error, TransportError) or error.transient
+        conflict = error.status in (404, 409)
         self._failures += not conflict
-        if not (conflict or passing) or self._failures >= ATTEMPTS:
+        if not (conflict or error.transient) or self._failures >= ATTEMPTS:
             raise PreparationError(self.bind, f"{self._preparation}: {error}")
         self._stale = True
         self._check_time(f"{self._preparation} to be written, last answered {error}")
-        return self._pause.next(error.retry_after if isinstance(error, ApiError) else None)
+        return self._pause.next(error.retry_after)
 
     async def _fetch(self) -> KubeObject | None:
         """The current object, from the cache unless that is stale or does not keep the kind."""

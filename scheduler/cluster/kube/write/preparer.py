@@ -55,7 +55,7 @@ class Preparer:
         self._start(undo())
 
     async def request(self, method: str, path: str, body: bytes | None = None, content_type: str = JSON) -> bytes:
-        """One request of a preparation. Raises ApiError, TransportError, Fenced."""
+        """One request of a preparation. Raises RequestError, Fenced."""
         async with self._slots:
             return await self._client.request(
                 method, path, body=body, content_type=content_type, priority=CallPriority.WRITE, fence=self._fence

@@ -21,7 +21,7 @@ from scheduler.api.objects import Secret
 from scheduler.api.signed_records import SigningKey
 from scheduler.cluster.kube.transport.backoff import Backoff
 from scheduler.cluster.kube.transport.client import MERGE_PATCH, ApiClient
-from scheduler.cluster.kube.transport.errors import ApiError, TransportError
+from scheduler.cluster.kube.transport.errors import ApiError, RequestError
 from scheduler.cluster.kube.transport.fence import Fence, Fenced
 from scheduler.cluster.kube.transport.ratelimit import CallPriority
 
@@ -68,9 +68,7 @@ class SharedKey:
                 continue
             except Fenced:
                 return
-            except TransportError as error:
-                why = str(error)
-            except ApiError as error:
+            except RequestError as error:
                 if error.status in (403, 404):
                     self._use_own_key(str(error))
                     return

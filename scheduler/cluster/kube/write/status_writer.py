@@ -15,7 +15,7 @@ from scheduler.api.kinds import POD, POD_GROUP, QUEUE, Kind, object_path
 from scheduler.api.task import Task
 from scheduler.cluster.kube.transport.backoff import Backoff
 from scheduler.cluster.kube.transport.client import JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, ApiClient
-from scheduler.cluster.kube.transport.errors import ApiError, TransportError
+from scheduler.cluster.kube.transport.errors import RequestError
 from scheduler.cluster.kube.transport.fence import Fence, Fenced
 from scheduler.cluster.kube.transport.ratelimit import CallPriority
 from scheduler.cluster.kube.write import bodies
@@ -111,8 +111,8 @@ class StatusWriter:
                 await self._client.request(
                     "PATCH", path, body=body, content_type=content_type, priority=priority, fence=self._fence
                 )
-            except (ApiError, TransportError) as error:
-                if without_status is not None and isinstance(error, ApiError) and error.status == 422:
+            except RequestError as error:
+                if without_status is not None and error.status == 422:
                     return await without_status()
                 return self._retry_delay(kind, path, error, attempts)
             except Fenced:
@@ -121,12 +121,8 @@ class StatusWriter:
 
         return work
 
-    def _retry_delay(
-        self, kind: Kind, path: str, error: ApiError | TransportError, attempts: _Attempts
-    ) -> float | None:
+    def _retry_delay(self, kind: Kind, path: str, error: RequestError, attempts: _Attempts) -> float | None:
         """Returns the seconds until the next attempt; None if the object is gone or was replaced."""
-        if isinstance(error, TransportError):
-            return attempts.failed.next()
         if error.transient:
             return attempts.failed.next(error.retry_after)
         if error.status in (404, 409) or (error.status == 422 and "metadata.uid" in error.message):

@@ -70,7 +70,7 @@ class _ConfigMap(msgspec.Struct):
 
 
 async def read_front_proxy(client: ApiClient) -> FrontProxy:
-    """Reads the ConfigMap. Raises FrontProxyError, ApiError, TransportError."""
+    """Reads the ConfigMap. Raises FrontProxyError, RequestError."""
     body = await client.request("GET", object_path(CONFIG_MAP, *CONFIGURATION), priority=CallPriority.CONTROL)
     try:
         data = msgspec.json.decode(body, type=_ConfigMap).data or {}

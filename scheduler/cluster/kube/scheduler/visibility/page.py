@@ -24,7 +24,7 @@ from scheduler.cluster.kube.scheduler.visibility.overviews import Overviews
 from scheduler.cluster.kube.scheduler.visibility.refusals import RefusedError, name_in, status_response
 from scheduler.cluster.kube.scheduler.visibility.user import User, is_allowed
 from scheduler.cluster.kube.transport.client import ApiClient
-from scheduler.cluster.kube.transport.errors import ApiError, TransportError
+from scheduler.cluster.kube.transport.errors import RequestError
 from scheduler.observability.overview import Overview, OverviewView, Rights, changes, view
 from scheduler.observability.visibility_metrics import VisibilityMetrics
 
@@ -104,7 +104,7 @@ class WebPage:
                 response = await self._data(request, known, counted)
             except RefusedError as refusal:
                 response = status_response(refusal.status, str(refusal), refusal.retry_after)
-            except (ApiError, TransportError, msgspec.MsgspecError) as error:
+            except (RequestError, msgspec.MsgspecError) as error:
                 log.warning("a page was not answered", error=str(error))
                 response = status_response(503, "the API server did not confirm who asks and what is allowed", 1.0)
             self._metrics.requests.labels(PAGES, str(response.status)).inc()
@@ -184,7 +184,7 @@ class WebPage:
                 except RefusedError as refusal:
                     await response.write(_event("refused", {"code": refusal.status, "message": str(refusal)}))
                     return
-                except (ApiError, TransportError, msgspec.MsgspecError):
+                except (RequestError, msgspec.MsgspecError):
                     return  # the page connects again
                 checked = self._clock()
             if overview is None:

@@ -15,7 +15,6 @@ import msgspec
 import structlog
 
 from scheduler.api.names import VISIBILITY_API_VERSION
-from scheduler.cluster.decoding import DECODE_ERRORS
 from scheduler.cluster.kube.scheduler.visibility.answers import Worker, WorkerAnswers
 from scheduler.cluster.kube.scheduler.visibility.front_proxy import FrontProxyError, read_front_proxy
 from scheduler.cluster.kube.scheduler.visibility.overviews import Overviews
@@ -26,7 +25,7 @@ from scheduler.cluster.kube.serving.certificate_sources import SecretSource
 from scheduler.cluster.kube.serving.tls import ServingContext
 from scheduler.cluster.kube.transport.backoff import Backoff
 from scheduler.cluster.kube.transport.client import MERGE_PATCH, ApiClient
-from scheduler.cluster.kube.transport.errors import ApiError, TransportError
+from scheduler.cluster.kube.transport.errors import REQUEST_ERRORS, RequestError
 from scheduler.cluster.kube.transport.ratelimit import CallPriority
 from scheduler.framework.cycle import Outcome, SessionDemand, SessionObserver
 from scheduler.framework.session import Session
@@ -84,7 +83,7 @@ class ApiServiceBundle:
                     "PATCH", API_SERVICE, body=patch, content_type=MERGE_PATCH, priority=CallPriority.CONTROL
                 )
                 log.info("CA bundle written", path=API_SERVICE)
-        except (ApiError, TransportError, *DECODE_ERRORS) as error:
+        except REQUEST_ERRORS as error:
             problem = str(error)
         if problem and problem != self._problem:
             log.warning("the API server may not trust this server", path=API_SERVICE, problem=problem)
@@ -170,7 +169,7 @@ class Visibility(SessionObserver):
             if found != self._server.front_proxy:
                 self._tls.trust_clients(found.authority)
                 self._server.front_proxy = found
-        except (FrontProxyError, ApiError, TransportError, ssl.SSLError) as error:
+        except (FrontProxyError, RequestError, ssl.SSLError) as error:
             problem = str(error)
         if problem and problem != self._problem:
             log.warning("it is not known how API servers authenticate", problem=problem)

@@ -26,7 +26,7 @@ from scheduler.cluster.kube.scheduler.visibility.turns import BusyError
 from scheduler.cluster.kube.scheduler.visibility.user import UnauthenticatedError, User, is_allowed, user_of_token
 from scheduler.cluster.kube.serving.tls import ServingContext
 from scheduler.cluster.kube.transport.client import METADATA_LIST, ApiClient
-from scheduler.cluster.kube.transport.errors import ApiError, TransportError
+from scheduler.cluster.kube.transport.errors import ApiError, RequestError
 from scheduler.cluster.kube.transport.ratelimit import CallPriority
 from scheduler.observability.connections import Connections, Limits
 from scheduler.observability.visibility_metrics import VisibilityMetrics
@@ -181,7 +181,7 @@ class VisibilityServer:
                 response = status_response(refusal.status, str(refusal), refusal.retry_after)
             except BusyError as error:
                 response = status_response(503, str(error), error.retry_after)
-            except (ApiError, TransportError, msgspec.MsgspecError) as error:
+            except (RequestError, msgspec.MsgspecError) as error:
                 log.warning("a question was not answered", error=str(error))
                 response = status_response(503, "the API server did not confirm who asks and what is allowed", 1.0)
             self._metrics.requests.labels(resource, str(response.status)).inc()
@@ -224,7 +224,7 @@ class _List(msgspec.Struct):
 async def problem_if_missing(client: ApiClient, kind: str, namespace: str, name: str) -> str:
     """Why a question about an object cannot be answered: it does not exist. "": it exists.
 
-    Raises ApiError, TransportError, and msgspec's errors.
+    Raises RequestError, and msgspec's errors.
     """
     for wanted in (getattr(kinds, constant) for constant in explained_kinds.EXPLAINED[kind].constants):
         if await _names(client, wanted, namespace, {"fieldSelector": f"metadata.name={name}"}):

@@ -60,7 +60,7 @@ class _AccessReview(msgspec.Struct):
 
 
 async def user_of_token(client: ApiClient, token: str) -> User:
-    """Asks the API server whose token it is (TokenReview). Raises UnauthenticatedError, ApiError, TransportError, and
+    """Asks the API server whose token it is (TokenReview). Raises UnauthenticatedError, RequestError, and
     msgspec's errors."""
     body = msgspec.json.encode({"spec": {"token": token}})
     answer = await client.request("POST", _TOKEN_REVIEWS, priority=CallPriority.READ, body=body)
@@ -83,7 +83,7 @@ async def is_allowed(
     api_version: str = VISIBILITY_API_VERSION,
 ) -> bool:
     """Asks the API server whether the user has a right (SubjectAccessReview), by default in the group of the aggregated
-    API. ``namespace`` "": in the whole cluster. Raises ApiError, TransportError, and msgspec's errors."""
+    API. ``namespace`` "": in the whole cluster. Raises RequestError, and msgspec's errors."""
     group, _, version = api_version.rpartition("/")
     attributes = {
         "group": group, "version": version, "resource": resource, "subresource": subresource, "verb": verb,
