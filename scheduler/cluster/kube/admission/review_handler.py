@@ -9,10 +9,9 @@ import structlog
 from msgspec.structs import replace
 
 from scheduler.api.scheduling import Queue
+from scheduler.cluster.kube.admission.cluster_reader import ClusterReader
 from scheduler.cluster.kube.admission.cluster_view import DecisionView, WatchedView
 from scheduler.cluster.kube.admission.decision import Result, ReviewOutcome, decide
-from scheduler.cluster.kube.admission.job_template_reader import JobTemplateReader
-from scheduler.cluster.kube.admission.queue_reader import QueueReader
 from scheduler.cluster.kube.admission.review import DENIED, FAILED, ReviewError, allowed, refused
 from scheduler.cluster.kube.admission.review_queue import QueueFullError, ReviewQueue, is_small
 from scheduler.cluster.kube.admission.templates import NotValidatedError, TemplateValidator
@@ -39,12 +38,11 @@ class ReviewHandler:
     def __init__(
         self,
         view: WatchedView,
-        reader: QueueReader,
+        reader: ClusterReader,
         settings: Callable[[], WebhookSettings],
         metrics: AdmissionMetrics,
         review_queue: ReviewQueue,
         templates: TemplateValidator,
-        job_templates: JobTemplateReader,
     ) -> None:
         """``settings``: returns the current settings; ``review_queue``: decides on large reviews."""
         self._view = view
@@ -53,7 +51,6 @@ class ReviewHandler:
         self._metrics = metrics
         self._review_queue = review_queue
         self._templates = templates
-        self._job_templates = job_templates
 
     async def answer(self, route: Route, body: bytes, seconds: float = DEFAULT_TIMEOUT) -> bytes:
         """Returns the AdmissionReview to send back. ``seconds``: the time-out of the API server.
@@ -104,7 +101,7 @@ class ReviewHandler:
             left = deadline - asyncio.get_running_loop().time()
             if not outcome.refusal or not outcome.missing_queues or left <= 0:
                 break
-            found = await self._reader.read(outcome.missing_queues[:MAX_READS], left)
+            found = await self._reader.queues(outcome.missing_queues[:MAX_READS], left)
             if not found:
                 break
             known.update(found)
@@ -128,7 +125,7 @@ class ReviewHandler:
 
     async def _warn_of_missing_templates(self, outcome: ReviewOutcome, seconds: float) -> ReviewOutcome:
         """Adds warnings about JobTemplates that do not exist to the answer; none if that is not known in time."""
-        existing = await self._job_templates.read(outcome.namespace, min(seconds, READ_SECONDS))
+        existing = await self._reader.job_templates(outcome.namespace, min(seconds, READ_SECONDS))
         missing = [] if existing is None else missing_templates(outcome.validation.job_templates, existing)
         return replace(outcome, answer=allowed(outcome.uid, warnings=[*outcome.warnings, *missing]))
 

@@ -13,9 +13,8 @@ from scheduler.api.decisions import ObjectRef
 from scheduler.api.kinds import NAMESPACE, QUEUE
 from scheduler.api.reasons import Malformed
 from scheduler.cluster.kube.admission.bundle_injector import BundleInjector
+from scheduler.cluster.kube.admission.cluster_reader import ClusterReader
 from scheduler.cluster.kube.admission.cluster_view import WatchedView
-from scheduler.cluster.kube.admission.job_template_reader import JobTemplateReader
-from scheduler.cluster.kube.admission.queue_reader import QueueReader
 from scheduler.cluster.kube.admission.review_handler import ReviewHandler
 from scheduler.cluster.kube.admission.review_queue import ReviewQueue
 from scheduler.cluster.kube.admission.server import AdmissionServer
@@ -25,9 +24,8 @@ from scheduler.cluster.kube.process.process import Process
 from scheduler.cluster.kube.process.reload import ReloadedFile
 from scheduler.cluster.kube.process.settings import ProcessSettings
 from scheduler.cluster.kube.process.waiting import cancel, unless_stopped
-from scheduler.cluster.kube.serving.certificate_reloader import CertificateReloader
 from scheduler.cluster.kube.serving.certificate_sources import CertificateSource, FileSource, SecretSource
-from scheduler.cluster.kube.serving.tls import ServingContext
+from scheduler.cluster.kube.serving.tls import CertificateReloader, ServingContext
 from scheduler.cluster.kube.transport.backoff import Backoff
 from scheduler.cluster.kube.transport.credentials import Credentials
 from scheduler.cluster.kube.transport.sources import WatchSource
@@ -112,15 +110,13 @@ class AdmissionProcess:
             [Informer(client, WatchSource(kind), view, self._report, metrics) for kind in kinds]
         )
         self._review_queue = ReviewQueue(view)
-        templates = TemplateValidator(client, settings.namespace)
         review_handler = ReviewHandler(
             view,
-            QueueReader(client, metrics),
+            ClusterReader(client, metrics),
             lambda: self._webhook_settings,
             metrics,
             self._review_queue,
-            templates,
-            JobTemplateReader(client),
+            TemplateValidator(client, settings.namespace),
         )
         self._tls = ServingContext()
         self._server = AdmissionServer(

@@ -1,7 +1,8 @@
 """The worker process: decides on large reviews, one after the other, until its standard input ends.
 
 It has a copy of the server process's view of the cluster. It writes nothing to disk and opens no connection. It runs in
-its own session, so that signals for the server do not reach it.
+its own session, so that signals for the server do not reach it. The messages between the two processes are msgpack,
+each preceded by its length.
 """
 
 import contextlib
@@ -12,25 +13,64 @@ import sys
 from pathlib import Path
 from typing import BinaryIO, Final
 
+import msgspec
+
 from scheduler.api.kinds import NAMESPACE, QUEUE
+from scheduler.api.objects import Namespace
+from scheduler.api.scheduling import Queue
 from scheduler.cluster.kube.admission.cluster_view import DecisionView, WatchedView
 from scheduler.cluster.kube.admission.decision import ReviewOutcome, decide
-from scheduler.cluster.kube.admission.messages import (
-    LENGTH_BYTES,
-    InvalidReview,
-    ObjectChanges,
-    OutOfMemory,
-    Review,
-    SettingsChange,
-    decode_message,
-    encode,
-)
 from scheduler.cluster.kube.admission.review import ReviewError
 from scheduler.webhooks.contract import WebhookSettings
 from scheduler.webhooks.routes import routes
 
+LENGTH_BYTES: Final = 4
+"""Size of the length field; big-endian."""
 MEMORY_LIMIT: Final = 512 * 1024 * 1024
 """Bytes of heap that the process may use."""
+
+
+# --- to the worker process ---
+class ObjectChanges(msgspec.Struct, tag=True):
+    """The created and updated objects of the cluster, and kind and name of the deleted ones."""
+
+    queues: list[Queue] = []
+    namespaces: list[Namespace] = []
+    deleted: list[tuple[str, str]] = []
+
+
+class SettingsChange(msgspec.Struct, tag=True):
+    """The settings for the following reviews."""
+
+    settings: WebhookSettings
+
+
+class Review(msgspec.Struct, tag=True):
+    """A review to decide on, the only message with a reply."""
+
+    path: str
+    body: bytes
+    read: list[Queue]
+    """Queues read from the API server for this decision."""
+
+
+# --- from the worker process ---
+class InvalidReview(msgspec.Struct, tag=True):
+    """The body is not a review of the path."""
+
+    reason: str
+
+
+class OutOfMemory(msgspec.Struct, tag=True):
+    """The decision needs more than the memory limit of the worker process."""
+
+    limit: int
+    """Bytes."""
+
+
+encode: Final = msgspec.msgpack.Encoder().encode
+decode_message: Final = msgspec.msgpack.Decoder(ObjectChanges | SettingsChange | Review).decode
+decode_reply: Final = msgspec.msgpack.Decoder(ReviewOutcome | InvalidReview | OutOfMemory).decode
 
 
 def serve(requests: BinaryIO, replies: BinaryIO) -> None:

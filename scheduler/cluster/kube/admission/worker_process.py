@@ -15,7 +15,8 @@ from scheduler.api.kinds import QUEUE
 from scheduler.api.scheduling import Queue
 from scheduler.cluster.kube.admission.cluster_view import WatchedView
 from scheduler.cluster.kube.admission.decision import ReviewOutcome
-from scheduler.cluster.kube.admission.messages import (
+from scheduler.cluster.kube.admission.review import ReviewError
+from scheduler.cluster.kube.admission.worker import (
     LENGTH_BYTES,
     InvalidReview,
     ObjectChanges,
@@ -25,7 +26,6 @@ from scheduler.cluster.kube.admission.messages import (
     decode_reply,
     encode,
 )
-from scheduler.cluster.kube.admission.review import ReviewError
 from scheduler.webhooks.contract import WebhookSettings
 
 COMMAND: Final = (sys.executable, "-P", "-m", "scheduler.cluster.kube.admission.worker")

@@ -4,8 +4,11 @@ The answers of the server go into the store before the watch reports them. Each 
 what as failed.
 """
 
+import asyncio
 from collections.abc import Callable
-from typing import Any, Protocol
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -13,7 +16,6 @@ from scheduler.api.decisions import EventRecord
 from scheduler.api.kinds import Kind, object_path
 from scheduler.api.objects import KubeObject, ObjectMeta, controller_of, is_controlled_by
 from scheduler.cluster.decoding import DECODE_ERRORS
-from scheduler.cluster.kube.operator.files import DirectoryFiles
 from scheduler.cluster.kube.transport.client import JSON, MERGE_PATCH, ApiClient
 from scheduler.cluster.kube.transport.errors import ApiError
 from scheduler.cluster.kube.transport.fence import Fence
@@ -30,10 +32,51 @@ from scheduler.controllers.effects import (
     WriteFile,
 )
 
+READABLE: Final = 0o644
+ENTERABLE: Final = 0o755
 _encode = msgspec.json.Encoder().encode
 _ALREADY_EXISTS = "AlreadyExists"
 _METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 """Requests metadata only: to check the owner of a Secret, its content is not needed."""
+
+
+class FilesError(Exception):
+    """A file could not be written or removed."""
+
+
+class DirectoryFiles:
+    """The files below a directory that all nodes share: rank tables, which Pods read."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    async def carry_out(self, effect: FileEffect) -> None:
+        """Carries out an effect in a thread, because a shared directory may be slow. Raises FilesError."""
+        try:
+            await asyncio.to_thread(self._carry_out, effect)
+        except OSError as error:
+            raise FilesError(f"{effect.directory}/{effect.name}: {error.strerror}") from error
+
+    def _carry_out(self, effect: FileEffect) -> None:
+        if isinstance(effect, WriteFile):
+            self._write(effect)
+        else:
+            self._remove(effect)
+
+    def _write(self, effect: WriteFile) -> None:
+        """Replaces the file at once, so that no reader sees half of it."""
+        directory = self._root / effect.directory
+        directory.mkdir(mode=ENTERABLE, exist_ok=True)
+        temporary = directory / f".{effect.name}.new"  # only the leader writes, and never two of one job at once
+        temporary.write_text(effect.text, encoding="utf-8")
+        temporary.chmod(READABLE)
+        temporary.replace(directory / effect.name)
+
+    def _remove(self, effect: RemoveFile) -> None:
+        directory = self._root / effect.directory
+        (directory / effect.name).unlink(missing_ok=True)
+        with suppress(OSError):
+            directory.rmdir()
 
 
 class WriteResults(Protocol):

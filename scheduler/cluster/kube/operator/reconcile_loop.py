@@ -14,11 +14,8 @@ import structlog
 
 from scheduler.api.kinds import POD
 from scheduler.cluster.kube.operator.change_receiver import ChangeReceiver
-from scheduler.cluster.kube.operator.deferred_writes import DeferredWrites
-from scheduler.cluster.kube.operator.executor import Executor
-from scheduler.cluster.kube.operator.files import FilesError
-from scheduler.cluster.kube.operator.manifest_builder import ManifestBuilder
-from scheduler.cluster.kube.operator.write_workers import WriteKind, WriteWorkers
+from scheduler.cluster.kube.operator.executor import Executor, FilesError
+from scheduler.cluster.kube.operator.write_workers import DeferredWrites, ManifestBuilder, WriteKind, WriteWorkers
 from scheduler.cluster.kube.transport.errors import RequestError
 from scheduler.cluster.kube.transport.fence import Fenced
 from scheduler.controllers.effects import (

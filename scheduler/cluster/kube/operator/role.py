@@ -27,8 +27,7 @@ from scheduler.api.names import NPU_JOB_KIND, RESCHEDULING_STATE, SYSTEM_NAMESPA
 from scheduler.api.objects import KubeObject, Pod
 from scheduler.api.times import parse_timestamp
 from scheduler.cluster.kube.operator.change_receiver import ChangeReceiver, InformerSink
-from scheduler.cluster.kube.operator.executor import Executor
-from scheduler.cluster.kube.operator.files import DirectoryFiles
+from scheduler.cluster.kube.operator.executor import DirectoryFiles, Executor
 from scheduler.cluster.kube.operator.handlers import Handlers
 from scheduler.cluster.kube.operator.reconcile_loop import ReconcileLoop
 from scheduler.cluster.kube.process.process import Process

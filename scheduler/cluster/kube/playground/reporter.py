@@ -6,8 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
 from scheduler.api.kinds import CONFIG_MAP
-from scheduler.cluster.kube.playground.node_tasks import NodeTasks
-from scheduler.cluster.kube.playground.state import PlaygroundState
+from scheduler.cluster.kube.playground.nodes import NodeTasks, PlaygroundState
 from scheduler.cluster.kube.playground.writes import PlaygroundWriter, Progress
 from scheduler.cluster.kube.process.waiting import cancel
 from scheduler.cluster.kube.transport.errors import RequestError

@@ -14,9 +14,8 @@ from scheduler.api.decisions import ObjectRef
 from scheduler.api.kinds import CONFIG_MAP, NAMESPACE
 from scheduler.api.names import DEVICE_INFO_CONFIGMAP_PREFIX, DEVICE_INFO_NAMESPACE
 from scheduler.api.reasons import Malformed
-from scheduler.cluster.kube.playground.node_tasks import RETRY_SECONDS, NodeTasks
+from scheduler.cluster.kube.playground.nodes import RETRY_SECONDS, NodeTasks, PlaygroundState
 from scheduler.cluster.kube.playground.reporter import Reporter
-from scheduler.cluster.kube.playground.state import PlaygroundState
 from scheduler.cluster.kube.playground.writes import LEASE_NAMESPACE, PlaygroundWriter, Progress
 from scheduler.cluster.kube.process.waiting import cancel
 from scheduler.cluster.kube.transport.client import ApiClient

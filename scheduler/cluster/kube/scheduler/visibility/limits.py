@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Final
 
-from scheduler.cluster.kube.scheduler.visibility.refusals import RefusedError
-from scheduler.cluster.kube.scheduler.visibility.user import User
+from scheduler.cluster.kube.scheduler.visibility.user import RefusedError, User
 
 KEYS: Final = 1024
 """Keys that are remembered; beyond that, the one seen least recently is forgotten."""

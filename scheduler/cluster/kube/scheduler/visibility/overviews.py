@@ -12,7 +12,7 @@ from typing import Final
 
 import structlog
 
-from scheduler.cluster.kube.scheduler.visibility.turns import BusyError
+from scheduler.cluster.kube.scheduler.visibility.answers import BusyError
 from scheduler.framework.session import Session
 from scheduler.observability.overview import Overview
 

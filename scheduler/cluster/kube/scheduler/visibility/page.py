@@ -21,8 +21,15 @@ from scheduler.api.kinds import NODE, POD_GROUP, QUEUE
 from scheduler.api.names import VISIBILITY_API_VERSION
 from scheduler.cluster.kube.scheduler.visibility.limits import Allowance
 from scheduler.cluster.kube.scheduler.visibility.overviews import Overviews
-from scheduler.cluster.kube.scheduler.visibility.refusals import RefusedError, name_in, status_response
-from scheduler.cluster.kube.scheduler.visibility.user import User, is_allowed
+from scheduler.cluster.kube.scheduler.visibility.user import (
+    RefusedError,
+    User,
+    answer_or_refusal,
+    authorize,
+    is_allowed,
+    name_in,
+    status_response,
+)
 from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.errors import RequestError
 from scheduler.observability.overview import Overview, OverviewView, Rights, changes, view
@@ -99,14 +106,7 @@ class WebPage:
             raise web.HTTPFound(f"{prefix}/{PAGES}/")
 
         async def data(request: web.Request) -> web.StreamResponse:
-            response: web.StreamResponse
-            try:
-                response = await self._data(request, known, counted)
-            except RefusedError as refusal:
-                response = status_response(refusal.status, str(refusal), refusal.retry_after)
-            except (RequestError, msgspec.MsgspecError) as error:
-                log.warning("a page was not answered", error=str(error))
-                response = status_response(503, "the API server did not confirm who asks and what is allowed", 1.0)
+            response = await answer_or_refusal(self._data(request, known, counted), "a page")
             self._metrics.requests.labels(PAGES, str(response.status)).inc()
             return response
 
@@ -214,14 +214,7 @@ class WebPage:
         at, rights = self._rights.get(key, (float("-inf"), Rights()))
         if self._clock() - at < _KEPT:
             return rights
-        if not await is_allowed(self._client, user, verb, namespace, PAGES):
-            where = f"in the namespace {namespace!r}" if namespace else "at the cluster scope"
-            group = VISIBILITY_API_VERSION.partition("/")[0]
-            raise RefusedError(
-                403,
-                f"{PAGES}.{group} is forbidden: User {user.name!r} cannot {verb} resource {PAGES!r} in API group "
-                f"{group!r} {where}",
-            )
+        await authorize(self._client, user, verb, namespace, PAGES)
         queues, pod_groups, nodes = [
             await is_allowed(self._client, user, "list", "", kind.plural, api_version=kind.api_version)
             for kind in (QUEUE, POD_GROUP, NODE)

@@ -16,13 +16,12 @@ import structlog
 
 from scheduler.api.names import VISIBILITY_API_VERSION
 from scheduler.cluster.kube.scheduler.visibility.answers import Worker, WorkerAnswers
-from scheduler.cluster.kube.scheduler.visibility.front_proxy import FrontProxyError, read_front_proxy
 from scheduler.cluster.kube.scheduler.visibility.overviews import Overviews
 from scheduler.cluster.kube.scheduler.visibility.page import WebPage
 from scheduler.cluster.kube.scheduler.visibility.server import VisibilityServer
-from scheduler.cluster.kube.serving.certificate_reloader import CertificateReloader
+from scheduler.cluster.kube.scheduler.visibility.user import FrontProxyError, read_front_proxy
 from scheduler.cluster.kube.serving.certificate_sources import SecretSource
-from scheduler.cluster.kube.serving.tls import ServingContext
+from scheduler.cluster.kube.serving.tls import CertificateReloader, ServingContext
 from scheduler.cluster.kube.transport.backoff import Backoff
 from scheduler.cluster.kube.transport.client import MERGE_PATCH, ApiClient
 from scheduler.cluster.kube.transport.errors import REQUEST_ERRORS, RequestError

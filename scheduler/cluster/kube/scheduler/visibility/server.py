@@ -18,15 +18,21 @@ from scheduler.api.names import VISIBILITY_API_VERSION
 from scheduler.api.objects import KubeObject
 from scheduler.api.reasons import no_such_object
 from scheduler.cluster.kube.scheduler.visibility.answers import WorkerAnswer
-from scheduler.cluster.kube.scheduler.visibility.front_proxy import FrontProxy
 from scheduler.cluster.kube.scheduler.visibility.limits import Allowance, QuestionRates, RateLimit
 from scheduler.cluster.kube.scheduler.visibility.page import PAGES, WebPage
-from scheduler.cluster.kube.scheduler.visibility.refusals import RefusedError, name_in, status_response
-from scheduler.cluster.kube.scheduler.visibility.turns import BusyError
-from scheduler.cluster.kube.scheduler.visibility.user import UnauthenticatedError, User, is_allowed, user_of_token
+from scheduler.cluster.kube.scheduler.visibility.user import (
+    FrontProxy,
+    RefusedError,
+    User,
+    answer_or_refusal,
+    authorize,
+    name_in,
+    status_response,
+    user_of_token,
+)
 from scheduler.cluster.kube.serving.tls import ServingContext
 from scheduler.cluster.kube.transport.client import METADATA_LIST, ApiClient
-from scheduler.cluster.kube.transport.errors import ApiError, RequestError
+from scheduler.cluster.kube.transport.errors import ApiError
 from scheduler.cluster.kube.transport.ratelimit import CallPriority
 from scheduler.observability.connections import Connections, Limits
 from scheduler.observability.visibility_metrics import VisibilityMetrics
@@ -134,14 +140,7 @@ class VisibilityServer:
         user = await self._user(request)
         self._rates.asked_by(user)
         with self._in_flight.of(user):
-            if not await is_allowed(self._client, user, verb, namespace, resource, subresource, name):
-                what = f"{resource}/{subresource}" if subresource else resource
-                group = VISIBILITY_API_VERSION.partition("/")[0]
-                raise RefusedError(
-                    403,
-                    f"{what}.{group}{f' {name!r}' if name else ''} is forbidden: User {user.name!r} cannot {verb} "
-                    f"resource {what!r} in API group {group!r} in the namespace {namespace!r}",
-                )
+            await authorize(self._client, user, verb, namespace, resource, subresource, name)
             self._rates.asked_about(namespace)
             with self._in_flight.about(namespace):
                 yield
@@ -157,10 +156,7 @@ class VisibilityServer:
         if scheme.lower() != "bearer" or not token or len(token) > MAX_TOKEN:
             raise RefusedError(401, "neither an API server nor a bearer token names a user")
         self._reviews.take(request.remote or "")
-        try:
-            return await user_of_token(self._client, token)
-        except UnauthenticatedError as error:
-            raise RefusedError(401, str(error)) from None
+        return await user_of_token(self._client, token)
 
     async def _viewer(self, request: web.Request) -> User:
         """The user who opens a page. Raises RefusedError."""
@@ -169,21 +165,15 @@ class VisibilityServer:
         return user
 
     def _answering(self, resource: str, question: Callable[[web.Request], Awaitable[WorkerAnswer]]) -> Handler:
+        async def respond(request: web.Request) -> web.Response:
+            answer = await question(request)
+            if answer.status == 200:
+                return web.Response(body=bytes(answer.body), content_type="application/json")
+            return status_response(answer.status, answer.message)
+
         async def handle(request: web.Request) -> web.StreamResponse:
             began = time.monotonic()
-            try:
-                answer = await question(request)
-                if answer.status == 200:
-                    response = web.Response(body=bytes(answer.body), content_type="application/json")
-                else:
-                    response = status_response(answer.status, answer.message)
-            except RefusedError as refusal:
-                response = status_response(refusal.status, str(refusal), refusal.retry_after)
-            except BusyError as error:
-                response = status_response(503, str(error), error.retry_after)
-            except (RequestError, msgspec.MsgspecError) as error:
-                log.warning("a question was not answered", error=str(error))
-                response = status_response(503, "the API server did not confirm who asks and what is allowed", 1.0)
+            response = await answer_or_refusal(respond(request), "a question")
             self._metrics.requests.labels(resource, str(response.status)).inc()
             self._metrics.seconds.labels(resource).observe(time.monotonic() - began)
             return response

@@ -19,10 +19,9 @@ from msgspec.structs import replace
 from scheduler.api.kinds import QUEUE
 from scheduler.api.objects import ObjectMeta
 from scheduler.api.scheduling import Queue, QueueSpec, QueueStatus
+from scheduler.cluster.kube.admission.cluster_reader import MAX_PAGES, ClusterReader
 from scheduler.cluster.kube.admission.cluster_view import DecisionView, WatchedView
 from scheduler.cluster.kube.admission.decision import ReviewOutcome, decide
-from scheduler.cluster.kube.admission.job_template_reader import MAX_PAGES, JobTemplateReader
-from scheduler.cluster.kube.admission.queue_reader import QueueReader
 from scheduler.cluster.kube.admission.review_handler import ReviewHandler
 from scheduler.cluster.kube.admission.review_queue import (
     MAX_INLINE_BYTES,
@@ -67,12 +66,11 @@ class World:
         self.review_queue = ReviewQueue(self.view)
         review_handler = ReviewHandler(
             self.view,
-            QueueReader(client, self.metrics),
+            ClusterReader(client, self.metrics),
             lambda: WebhookSettings(("volcano",)),
             self.metrics,
             self.review_queue,
             TemplateValidator(client, "ours"),
-            JobTemplateReader(client),
         )
         self.server = AdmissionServer(review_handler, known, "127.0.0.1", 0, shutdown_timeout=5.0)
 

@@ -12,7 +12,6 @@ import pytest
 from aiohttp import web
 
 from scheduler.cluster.kube.admission.bundle_injector import BundleInjector
-from scheduler.cluster.kube.serving.certificate_reloader import CertificateReloader
 from scheduler.cluster.kube.serving.certificate_sources import (
     CertificateSource,
     FileSource,
@@ -20,7 +19,7 @@ from scheduler.cluster.kube.serving.certificate_sources import (
     ServingCertificate,
 )
 from scheduler.cluster.kube.serving.certificates import CertificateError, from_pem, renewed, to_pem
-from scheduler.cluster.kube.serving.tls import ServingContext
+from scheduler.cluster.kube.serving.tls import CertificateReloader, ServingContext
 from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.errors import ApiError
 from scheduler.observability.admission_metrics import AdmissionMetrics

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.cluster.kube.operator.files import DirectoryFiles, FilesError
+from scheduler.cluster.kube.operator.executor import DirectoryFiles, FilesError
 from scheduler.controllers.effects import FileEffect, RemoveFile, WriteFile
 
 

@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from scheduler.cluster.kube.scheduler.visibility import answers as module
-from scheduler.cluster.kube.scheduler.visibility.answers import Worker, WorkerAnswers
-from scheduler.cluster.kube.scheduler.visibility.turns import BusyError
+from scheduler.cluster.kube.scheduler.visibility.answers import BusyError, Worker, WorkerAnswers
 
 PROGRAM = """
 import json, os, sys, time

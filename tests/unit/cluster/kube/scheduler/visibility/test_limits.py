@@ -3,8 +3,7 @@
 import pytest
 
 from scheduler.cluster.kube.scheduler.visibility.limits import KEYS, Allowance, QuestionRates, RateLimit
-from scheduler.cluster.kube.scheduler.visibility.refusals import RefusedError
-from scheduler.cluster.kube.scheduler.visibility.user import User
+from scheduler.cluster.kube.scheduler.visibility.user import RefusedError, User
 
 
 class Clock:

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, cast
 
+from scheduler.cluster.kube.scheduler.visibility.answers import BusyError
 from scheduler.cluster.kube.scheduler.visibility.overviews import SHARE, SPACING, Overviews
-from scheduler.cluster.kube.scheduler.visibility.turns import BusyError
 from scheduler.framework.session import Session
 from scheduler.observability.overview import Overview
 

@@ -14,12 +14,10 @@ from aiohttp import web
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from scheduler.api.explained_kinds import EXPLAINED
-from scheduler.cluster.kube.scheduler.visibility.answers import WorkerAnswer
-from scheduler.cluster.kube.scheduler.visibility.front_proxy import FrontProxy, FrontProxyError, read_front_proxy
+from scheduler.cluster.kube.scheduler.visibility.answers import BusyError, WorkerAnswer
 from scheduler.cluster.kube.scheduler.visibility.limits import QuestionRates, RateLimit
 from scheduler.cluster.kube.scheduler.visibility.server import IN_FLIGHT_OF_NAMESPACE, PREFIX, VisibilityServer
-from scheduler.cluster.kube.scheduler.visibility.turns import BusyError
-from scheduler.cluster.kube.scheduler.visibility.user import User
+from scheduler.cluster.kube.scheduler.visibility.user import FrontProxy, FrontProxyError, User, read_front_proxy
 from scheduler.cluster.kube.serving.certificates import renewed, to_pem
 from scheduler.cluster.kube.serving.tls import ServingContext
 from scheduler.observability.role_metrics import RoleMetrics

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.cluster.kube.scheduler.visibility.turns import BusyError, Turns
+from scheduler.cluster.kube.scheduler.visibility.answers import BusyError, Turns
 
 
 class World:

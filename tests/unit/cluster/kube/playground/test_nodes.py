@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from scheduler.cluster.kube.playground import node_tasks
-from scheduler.cluster.kube.playground.node_tasks import NodeTasks
+from scheduler.cluster.kube.playground import nodes
+from scheduler.cluster.kube.playground.nodes import NodeTasks
 from scheduler.cluster.kube.process.waiting import cancel
 from scheduler.cluster.kube.transport.errors import TransportError
 
@@ -73,7 +73,7 @@ def test_a_limited_number_of_nodes_is_handled_at_once() -> None:
 def test_a_node_whose_work_failed_is_reported_and_handled_again(
     error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(node_tasks, "RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(nodes, "RETRY_SECONDS", 0.01)
 
     async def scenario() -> None:
         begun: list[str] = []
