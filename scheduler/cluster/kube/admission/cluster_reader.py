@@ -1,5 +1,5 @@
-"""Reads objects from the API server that a decision needs: queues that the watch has not delivered yet, and the names of
-JobTemplates.
+"""Reads objects from the API server that a decision needs: queues that the watch has not delivered yet, and the names
+of JobTemplates.
 
 JobTemplates are not watched: a watch lags behind, so one that is created just before its JobFlow would be missing.
 """

@@ -1,7 +1,7 @@
 """The ClusterView of the webhook server: the Queues and Namespaces that watches deliver.
 
-A watch lags behind the API server. Before a write is refused because a queue does not exist, ``cluster_reader`` reads the
-queue from the API server, and the decision is repeated.
+A watch lags behind the API server. Before a write is refused because a queue does not exist, ``cluster_reader`` reads
+the queue from the API server, and the decision is repeated.
 """
 
 from collections.abc import Iterable, Mapping

@@ -8,18 +8,19 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import msgspec
 
-from scheduler.api.decisions import EventRecord
 from scheduler.api.kinds import Kind, object_path
 from scheduler.api.objects import KubeObject, ObjectMeta, controller_of, is_controlled_by
 from scheduler.cluster.decoding import DECODE_ERRORS
+from scheduler.cluster.kube.operator.change_receiver import ChangeReceiver
 from scheduler.cluster.kube.transport.client import JSON, MERGE_PATCH, ApiClient
 from scheduler.cluster.kube.transport.errors import ApiError
 from scheduler.cluster.kube.transport.fence import Fence
 from scheduler.cluster.kube.transport.ratelimit import CallPriority
+from scheduler.cluster.kube.write.events import EventRecorder
 from scheduler.controllers.effects import (
     NOT_OURS,
     BuildAndCreate,
@@ -79,20 +80,6 @@ class DirectoryFiles:
             directory.rmdir()
 
 
-class WriteResults(Protocol):
-    """Receives the results of writes."""
-
-    def written(self, kind: Kind, obj: KubeObject) -> None: ...
-
-    def terminating(self, kind: Kind, obj: KubeObject) -> None: ...
-
-    def removed(self, kind: Kind, namespace: str, name: str, uid: str = "") -> None: ...
-
-
-class Recorder(Protocol):
-    def record(self, event: EventRecord) -> None: ...
-
-
 class _WithKind(msgspec.Struct):
     kind: str = ""
 
@@ -114,8 +101,8 @@ class Executor:
         self,
         client: ApiClient,
         fence: Fence,
-        recorder: Recorder,
-        results: WriteResults,
+        recorder: EventRecorder,
+        results: ChangeReceiver,
         files: DirectoryFiles | None = None,
     ) -> None:
         """``files``: None if no files are written."""

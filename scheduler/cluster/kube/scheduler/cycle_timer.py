@@ -19,7 +19,8 @@ from scheduler.actions.eviction.solver import MAX_EVICTIONS
 from scheduler.api.resource import PODS_INDEX
 from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import TaskClass, TaskStatus
-from scheduler.cluster.kube.scheduler.session_timing import ChangeCounts, SessionResult, SessionTiming
+from scheduler.cache.versioning import Version
+from scheduler.cluster.kube.scheduler.session_timing import SessionResult, SessionTiming
 from scheduler.framework.configuration import Configuration
 from scheduler.framework.cycle import Outcome, SessionDemand, SessionObserver
 from scheduler.framework.search_limit import SearchLimit
@@ -43,13 +44,6 @@ Awaited = tuple[frozenset[str], ...]
 """The nodes of each pipelined job on which Pods have to terminate first."""
 
 
-class CacheChanges(ChangeCounts, Protocol):
-    """Counts of changes, and what is called after arrivals and openings, and after each change."""
-
-    listener: Callable[[], None] | None
-    waker: Callable[[], None] | None
-
-
 class TimerCache(Protocol):
     """The part of the cache that the timer uses."""
 
@@ -57,7 +51,7 @@ class TimerCache(Protocol):
     def version(self) -> int: ...
 
     @property
-    def changes(self) -> CacheChanges: ...
+    def changes(self) -> Version: ...
 
     def terminates_on(self, node: str) -> bool:
         """Whether a Pod on the node is terminating."""

@@ -9,18 +9,13 @@ import asyncio
 import functools
 import time
 import weakref
-from collections.abc import Collection, Mapping
-from typing import Protocol
 
 import structlog
 
-from scheduler.api.decisions import Decisions
-from scheduler.api.kinds import NODE_SHARD, POD, POD_GROUP, QUEUE, Kind
-from scheduler.api.reasons import Malformed, first_fields
-from scheduler.api.signed_records import SigningKey
+from scheduler.api.kinds import NODE_SHARD, POD, POD_GROUP, QUEUE
+from scheduler.api.reasons import first_fields
 from scheduler.api.snapshot import Snapshot
-from scheduler.api.task import Task
-from scheduler.api.usage import NodeUsage
+from scheduler.cache import ClusterCache
 from scheduler.cluster.external_calls import HttpCalls
 from scheduler.cluster.kube.process.lease import until_released
 from scheduler.cluster.kube.process.liveness import Phase
@@ -29,23 +24,23 @@ from scheduler.cluster.kube.process.reload import ConfigurationFile
 from scheduler.cluster.kube.process.waiting import cancel, unless_stopped, wait_with_progress
 from scheduler.cluster.kube.scheduler.bootstrap import ensure_queues
 from scheduler.cluster.kube.scheduler.custom_metrics import getter
-from scheduler.cluster.kube.scheduler.cycle_timer import CycleTimer, TimerCache
+from scheduler.cluster.kube.scheduler.cycle_timer import CycleTimer
 from scheduler.cluster.kube.scheduler.derived_groups import KINDS as DERIVING_KINDS
 from scheduler.cluster.kube.scheduler.derived_groups import DerivedGroups
 from scheduler.cluster.kube.scheduler.plugin_config_maps import PluginConfigMaps
 from scheduler.cluster.kube.scheduler.report import CycleReport, WatchedPods
 from scheduler.cluster.kube.scheduler.settings import DaemonSettings
-from scheduler.cluster.kube.scheduler.shard_member import ShardCache, ShardMember
+from scheduler.cluster.kube.scheduler.shard_member import ShardMember
 from scheduler.cluster.kube.scheduler.status_throttle import StatusThrottle
 from scheduler.cluster.kube.scheduler.unserved_pods import UnservedPods
 from scheduler.cluster.kube.transport.client import CredentialSource
 from scheduler.cluster.kube.transport.sources import sources
-from scheduler.cluster.kube.watch.informer import Informer, OriginalStore, Sink
+from scheduler.cluster.kube.watch.informer import Informer, Sink
 from scheduler.cluster.kube.watch.informer_set import InformerSet, long_lived_objects
 from scheduler.cluster.kube.watch.lists_ahead import ListsAhead
 from scheduler.cluster.kube.write.events import EventRecorder
 from scheduler.cluster.kube.write.lanes import make_lanes
-from scheduler.cluster.kube.write.placements import WriterCache
+from scheduler.cluster.kube.write.object_writers import WriteContext
 from scheduler.cluster.kube.write.signing_key import SharedKey
 from scheduler.cluster.kube.write.writer import Writer
 from scheduler.cluster.usage import UsagePoller
@@ -55,6 +50,7 @@ from scheduler.framework.external_calls import ExternalCalls
 from scheduler.framework.failures import PluginError
 from scheduler.framework.session import Session
 from scheduler.observability.metrics import Metrics
+from scheduler.record.cache import RecordedCache
 
 STANDBY_PERIOD = 30.0
 """Seconds between two preparations of a standby's cache for its first session."""
@@ -68,40 +64,6 @@ plugins want; all of these continue after that."""
 log = structlog.get_logger(__name__)
 
 
-class DaemonCache(Sink, OriginalStore, WriterCache, TimerCache, ShardCache, Protocol):
-    """The part of the cache that the daemon uses."""
-
-    def prepare(self) -> None: ...
-
-    def snapshot(self, now: float) -> Snapshot: ...
-
-    def assume(self, decisions: Decisions) -> None: ...
-
-    def take_malformed(self) -> list[Malformed]: ...
-
-    def node_names(self) -> list[str]: ...
-
-    def find_task(self, namespace: str, name: str) -> Task | None: ...
-
-    def group_uid(self, key: str) -> str: ...
-
-    def take_usage(self, usages: Mapping[str, NodeUsage]) -> None: ...
-
-    def configure(self, configuration: Configuration) -> Collection[Kind]: ...
-
-    def set_signing_key(self, key: SigningKey) -> None: ...
-
-    def verify_admissions(self, key: SigningKey, now: float) -> None: ...
-
-    def writes_queue(self, name: str) -> bool: ...
-
-
-class SessionRecorder(SessionObserver, Protocol):
-    """Records sessions."""
-
-    def recording(self, external_calls: ExternalCalls) -> ExternalCalls: ...
-
-
 class Daemon:
     """One scheduler process. ``run`` once."""
 
@@ -109,10 +71,10 @@ class Daemon:
         self,
         settings: DaemonSettings,
         configuration: ConfigurationFile,
-        cache: DaemonCache,
+        cache: ClusterCache,
         credentials: CredentialSource,
         metrics: Metrics | None = None,
-        sessions: SessionRecorder | None = None,
+        sessions: RecordedCache | None = None,
         ahead: ListsAhead | None = None,
     ) -> None:
         """``sessions`` records every session. ``ahead``: lists that have begun, with the credentials."""
@@ -131,7 +93,16 @@ class Daemon:
         self._report = CycleReport(self._metrics, self._recorder, settings.schedule_period)
         self._signing = SharedKey(self._client, settings.signing_key_namespace, settings.signing_key_secret)
         self._writer = Writer(
-            self._client, cache, self._lanes, self._recorder, self._metrics, self._fence, name, self._signing
+            WriteContext(
+                client=self._client,
+                fence=self._fence,
+                lanes=self._lanes,
+                cache=cache,
+                recorder=self._recorder,
+                metrics=self._metrics,
+                signing=self._signing,
+                scheduler_name=name,
+            )
         )
         self._unserved = UnservedPods(settings.scheduler_names)
         pods: Sink = WatchedPods(cache, self._metrics, self._unserved)

@@ -6,7 +6,6 @@ Measures also how long bound Pods take to run.
 import asyncio
 import math
 import time
-from typing import Protocol
 
 import structlog
 
@@ -16,9 +15,9 @@ from scheduler.api.kinds import POD, Kind
 from scheduler.api.names import EVENT_PLUGIN_ERROR, EVENT_WARNING, REASON_NOT_ENOUGH_RESOURCES
 from scheduler.api.objects import KubeObject, Pod
 from scheduler.api.reasons import Malformed, first_fields
-from scheduler.api.task import Task, TaskStatus
+from scheduler.api.task import TaskStatus
+from scheduler.cache import ClusterCache
 from scheduler.cluster.kube.scheduler.unserved_pods import UnservedPods
-from scheduler.cluster.kube.watch.informer import Sink
 from scheduler.cluster.kube.write.events import EventRecorder
 from scheduler.framework.cycle import Outcome, SessionObserver
 from scheduler.framework.failures import PluginError
@@ -164,15 +163,11 @@ class CycleReport(SessionObserver):
                 metrics.job_bound(now - job.creation)
 
 
-class _Tasks(Sink, Protocol):
-    def find_task(self, namespace: str, name: str) -> Task | None: ...
-
-
 class WatchedPods:
     """Passes watched Pods on to the cache, and those of other schedulers to ``UnservedPods``. Measures how long Pods
     take to arrive, and to run after they are bound."""
 
-    def __init__(self, cache: _Tasks, metrics: Metrics, unserved: UnservedPods) -> None:
+    def __init__(self, cache: ClusterCache, metrics: Metrics, unserved: UnservedPods) -> None:
         self._cache = cache
         self._metrics = metrics
         self._unserved = unserved

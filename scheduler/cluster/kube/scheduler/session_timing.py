@@ -23,9 +23,11 @@ Two rules limit early sessions:
 """
 
 import math
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
+
+from scheduler.cache.versioning import Version
 
 REST: Final = 3.0
 """Seconds of pause before an early session, per second of processor time that the last one took."""
@@ -37,21 +39,6 @@ LIMITED_CREDIT: Final = 1.0
 """The same after a session that stopped at a limit."""
 FIRST_PAUSE: Final = 0.02
 """Seconds between a session that placed nothing and the next one that an opening starts, the first time."""
-
-
-class ChangeCounts(Protocol):
-    """Counts of changes, which only grow."""
-
-    @property
-    def arrivals(self) -> int: ...
-
-    @property
-    def openings(self) -> int: ...
-
-    @property
-    def number(self) -> int:
-        """The count of all changes, also of those that start no early session."""
-        ...
 
 
 class SessionResult(msgspec.Struct, frozen=True):
@@ -72,7 +59,7 @@ class SessionResult(msgspec.Struct, frozen=True):
 class SessionTiming:
     """When the next session is due. Times are seconds of any one clock."""
 
-    def __init__(self, period: float, changes: ChangeCounts) -> None:
+    def __init__(self, period: float, changes: Version) -> None:
         """``period``: the longest pause between two sessions. Changes before the first session are not counted."""
         self._period = period
         self._changes = changes

@@ -7,7 +7,7 @@ outcome is unknown at most one takes effect.
 
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 import structlog
@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from scheduler.api.kinds import NODE_SHARD, object_path
 from scheduler.api.names import SHARD_FINALIZER, SHARD_QUEUES_IN_USE
 from scheduler.api.scheduling import NodeShard
+from scheduler.cache import ClusterCache
 from scheduler.cache.shard_claims import ShardNames
 from scheduler.cache.shard_table import ShardClaims
 from scheduler.cluster.decoding import DECODE_ERRORS
@@ -28,14 +29,6 @@ from scheduler.framework.cycle import SessionDemand, SessionObserver
 log = structlog.get_logger(__name__)
 
 
-class ShardCache(Protocol):
-    """The part of the cache that is used."""
-
-    def shard_claims(self) -> ShardClaims: ...
-
-    def use_shard(self, claims: ShardClaims) -> None: ...
-
-
 class ShardMember(SessionObserver):
     """One of several schedulers."""
 
@@ -44,7 +37,7 @@ class ShardMember(SessionObserver):
         name: str,
         client: ApiClient,
         fence: Fence,
-        cache: ShardCache,
+        cache: ClusterCache,
         flush: Callable[[], Awaitable[bool]],
         catch_up: Callable[[], Awaitable[bool]],
     ) -> None:

@@ -6,7 +6,6 @@ When the answer to a binding is lost, the Pod is read to learn whether it is bou
 import time
 from collections.abc import Sequence
 from functools import cached_property, partial
-from typing import Protocol
 
 import msgspec
 import structlog
@@ -25,50 +24,31 @@ from scheduler.api.names import (
 from scheduler.api.objects import Pod
 from scheduler.api.task import Task
 from scheduler.cluster.kube.transport.backoff import Backoff
-from scheduler.cluster.kube.transport.client import STRATEGIC_MERGE_PATCH, ApiClient
+from scheduler.cluster.kube.transport.client import STRATEGIC_MERGE_PATCH
 from scheduler.cluster.kube.transport.errors import ApiError, RequestError
-from scheduler.cluster.kube.transport.fence import Fence, Fenced
+from scheduler.cluster.kube.transport.fence import Fenced
 from scheduler.cluster.kube.transport.ratelimit import CallPriority
 from scheduler.cluster.kube.write import bodies
-from scheduler.cluster.kube.write.events import EventRecorder
-from scheduler.cluster.kube.write.preparation_run import CachedObjects, PreparationError, PreparationRun
-from scheduler.cluster.kube.write.preparer import Preparer
-from scheduler.cluster.kube.write.signing_key import SharedKey
-from scheduler.cluster.kube.write.status_writer import StatusWriter
+from scheduler.cluster.kube.write.object_writers import StatusWriter, WriteContext
+from scheduler.cluster.kube.write.preparation_run import PreparationError, PreparationRun, Preparer
 from scheduler.cluster.messages import binding_message, eviction_message, preparation_message
-from scheduler.observability.metrics import Metrics
 
 ATTEMPTS = 8
 """Attempts at a binding or eviction before it is given up and the cache releases the resources."""
 log = structlog.get_logger(__name__)
 
 
-class WriterCache(CachedObjects, Protocol):
-    """The cache that has assumed the decisions and takes back those that failed."""
-
-    def bind_failed(self, bind: Bind) -> None: ...
-
-    def evict_failed(self, eviction: Evict) -> None: ...
-
-
-class WriteContext(msgspec.Struct, frozen=True):
+class PlacementContext(WriteContext, frozen=True):
     """All that a placement needs to write to the API server and to report its result."""
 
-    client: ApiClient
-    fence: Fence
-    cache: WriterCache
     preparer: Preparer
     statuses: StatusWriter
-    recorder: EventRecorder
-    metrics: Metrics
-    scheduler_name: str
-    signing: SharedKey
 
 
 class _Placement:
     """The base of bindings and evictions: the target Pod and the count of attempts."""
 
-    def __init__(self, context: WriteContext, task: Task) -> None:
+    def __init__(self, context: PlacementContext, task: Task) -> None:
         self.context = context
         self.task = task
         self.path = object_path(POD, task.namespace, task.name)
@@ -105,7 +85,7 @@ class Binding(_Placement):
 
     def __init__(
         self,
-        context: WriteContext,
+        context: PlacementContext,
         bind: Bind,
         runs: Sequence[PreparationRun] = (),
         preparing: float | None = None,
@@ -205,7 +185,7 @@ class Eviction(_Placement):
     eviction is deleted without delay, and gets no conditions. Neither does a Pod that is removed as soon as it is
     deleted, since no client could read them."""
 
-    def __init__(self, context: WriteContext, eviction: Evict) -> None:
+    def __init__(self, context: PlacementContext, eviction: Evict) -> None:
         super().__init__(context, eviction.task)
         self.eviction = eviction
         self.to_explain = eviction.grace_period is None and not eviction.task.leaves_at_once
@@ -260,7 +240,7 @@ class Eviction(_Placement):
             log.info("the conditions of an evicted Pod could not be written", pod=self.task.key, error=str(error))
 
 
-def not_prepared(context: WriteContext, binds: Sequence[Bind], error: PreparationError | Fenced) -> None:
+def not_prepared(context: PlacementContext, binds: Sequence[Bind], error: PreparationError | Fenced) -> None:
     """Gives up bindings that belong together. Each Pod gets the reason as a condition, the failed one also an Event."""
     for bind in binds:
         context.cache.bind_failed(bind)

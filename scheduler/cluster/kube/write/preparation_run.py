@@ -1,26 +1,33 @@
-"""The run of one preparation: it computes the next step, writes, waits, and undoes its writes when the binding fails.
+"""Prepares the other objects that bindings depend on, and waits for them, before any Pod of a gang is bound.
 
-The current object comes from the cache, or from the server where the cache is known to be stale. The cache receives
-each answer of the server before the watch does.
+Preparations (``api.preparation``) compute what to write from the current object. A gang waits together: if one of its
+Pods cannot be prepared, none is bound, and the writes are undone. Waiting occupies no worker and sends no request: the
+current object comes from the cache, or from the server where the cache is known to be stale. The cache shows what other
+programs have written, and receives the answers to our own writes before the watch does.
 """
 
 import asyncio
 import time
-from typing import Protocol
+from collections import Counter
+from collections.abc import Callable, Coroutine, Sequence
 
 import msgspec
 import structlog
 
 from scheduler.api.decisions import Bind
-from scheduler.api.kinds import Kind, object_path
+from scheduler.api.kinds import object_path
 from scheduler.api.objects import KubeObject
 from scheduler.api.preparation import Fail, Preparation, PreparationPatch, Step, Wait
 from scheduler.cluster.decoding import DECODE_ERRORS
+from scheduler.cluster.kube.process.waiting import cancel
 from scheduler.cluster.kube.transport.backoff import Backoff
 from scheduler.cluster.kube.transport.client import JSON, MERGE_PATCH, STRATEGIC_MERGE_PATCH
 from scheduler.cluster.kube.transport.errors import ApiError, RequestError
 from scheduler.cluster.kube.transport.fence import Fenced
+from scheduler.cluster.kube.transport.ratelimit import CallPriority
 from scheduler.cluster.kube.write import bodies
+from scheduler.cluster.kube.write.lanes import Urgency
+from scheduler.cluster.kube.write.object_writers import WriteContext
 
 ATTEMPTS = 8
 """Failed requests in a row after which the preparation fails; conflicts do not count."""
@@ -39,32 +46,10 @@ class PreparationError(Exception):
         """The Pod is gone, or is no longer to be bound as decided: nothing is reported."""
 
 
-class CachedObjects(Protocol):
-    """The cached objects of the cluster."""
-
-    def stores(self, kind: Kind) -> bool: ...
-
-    def find(self, kind: Kind, namespace: str, name: str) -> KubeObject | None: ...
-
-    def confirm(self, kind: Kind, obj: KubeObject) -> None: ...
-
-    def is_binding(self, bind: Bind) -> bool: ...
-
-
-class PreparationClient(Protocol):
-    """Sends requests for preparations."""
-
-    objects: CachedObjects
-
-    async def request(self, method: str, path: str, body: bytes | None = None, content_type: str = JSON) -> bytes:
-        """Raises RequestError, Fenced."""
-        ...
-
-
 class PreparationRun:
     """Runs one preparation, for a binding or for several that share it, and those that follow from it."""
 
-    def __init__(self, client: PreparationClient, preparation: Preparation, bind: Bind) -> None:
+    def __init__(self, client: "Preparer", preparation: Preparation, bind: Bind) -> None:
         self.bind = bind
         self.at_binding = preparation.at_binding
         self._client = client
@@ -74,7 +59,7 @@ class PreparationRun:
         """Preparations whose write may have taken effect, by identity."""
         self._accepted = False
         """A write of the current preparation has succeeded."""
-        self._stale = not client.objects.stores(preparation.kind)
+        self._stale = not client.cache.stores(preparation.kind)
         """The cached object is out of date, or the cache does not keep its kind."""
         self._pause = Backoff(0.05, 1.0)
         self._failures = 0
@@ -154,7 +139,7 @@ class PreparationRun:
         self._preparation = preparation
         self._accepted = False
         self._failures = 0
-        self._stale = not self._client.objects.stores(preparation.kind)
+        self._stale = not self._client.cache.stores(preparation.kind)
 
     def _check_time(self, what: str) -> None:
         if self._deadline is not None and time.monotonic() >= self._deadline:
@@ -174,14 +159,14 @@ class PreparationRun:
         """The current object, from the cache unless that is stale or does not keep the kind."""
         client, preparation = self._client, self._preparation
         if not self._stale:
-            return client.objects.find(preparation.kind, preparation.namespace, preparation.name)
+            return client.cache.find(preparation.kind, preparation.namespace, preparation.name)
         try:
             body = await client.request("GET", self._path)
         except ApiError as error:
             if error.status == 404:
                 return None
             raise
-        self._stale = not client.objects.stores(preparation.kind)
+        self._stale = not client.cache.stores(preparation.kind)
         return self._received(body)
 
     async def _write(self, patch: PreparationPatch, found: KubeObject) -> KubeObject:
@@ -197,10 +182,99 @@ class PreparationRun:
         kind = self._preparation.kind
         assert kind.struct is not None
         found = msgspec.json.decode(body, type=kind.struct)
-        self._client.objects.confirm(kind, found)
+        self._client.cache.confirm(kind, found)
         return found
 
     @property
     def _path(self) -> str:
         preparation = self._preparation
         return object_path(preparation.kind, preparation.namespace, preparation.name)
+
+
+Prepared = Callable[[Bind, Sequence[PreparationRun]], None]
+"""Called with each binding of a gang that can be made now, and the runs of preparations that only it uses."""
+NotPrepared = Callable[[Sequence[Bind], PreparationError | Fenced], None]
+"""Called with the bindings of a gang that will not be made."""
+
+
+class Preparer:
+    """Prepares the objects that bindings depend on. Belongs to one event loop."""
+
+    def __init__(self, context: WriteContext) -> None:
+        self.cache = context.cache
+        self._context = context
+        self._slots = asyncio.Semaphore(context.lanes.limit(Urgency.BINDING))
+        """As many requests may be in flight as bindings."""
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def begin(self, binds: Sequence[Bind], prepared: Prepared, not_prepared: NotPrepared) -> None:
+        """Prepares bindings that are made together, then calls one of the two callbacks."""
+        self._start(self._prepare(binds, prepared, not_prepared))
+
+    def undo_runs(self, runs: Sequence[PreparationRun], then: Callable[[], None]) -> None:
+        """Undoes the preparations of one binding that failed, then calls ``then``."""
+        if not runs:
+            then()
+            return
+
+        async def undo() -> None:
+            await asyncio.gather(*(run.undo() for run in runs))
+            then()
+
+        self._start(undo())
+
+    async def request(self, method: str, path: str, body: bytes | None = None, content_type: str = JSON) -> bytes:
+        """One request of a preparation. Raises RequestError, Fenced."""
+        client, fence = self._context.client, self._context.fence
+        async with self._slots:
+            return await client.request(
+                method, path, body=body, content_type=content_type, priority=CallPriority.WRITE, fence=fence
+            )
+
+    async def close(self) -> None:
+        """Stops and leaves every object as it is: the next leader reads its state from the objects."""
+        await cancel(*self._tasks)
+
+    def _start(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("preparation failed unexpectedly", error=str(error), exc_info=error)
+
+    async def _prepare(self, binds: Sequence[Bind], prepared: Prepared, not_prepared: NotPrepared) -> None:
+        runs: dict[int, PreparationRun] = {}
+        for bind in binds:
+            for preparation in bind.preparations:
+                runs.setdefault(id(preparation), PreparationRun(self, preparation, bind))
+        failure: PreparationError | Fenced | None = None
+        try:
+            async with asyncio.TaskGroup() as group:
+                for run in runs.values():
+                    if not run.at_binding:
+                        group.create_task(self._finish_run(run))
+        except* (PreparationError, Fenced) as errors:
+            failure = _first(errors)
+        if failure is not None:
+            await asyncio.gather(*(run.undo() for run in runs.values()))
+            not_prepared(binds, failure)
+            return
+        sharers = Counter(id(preparation) for bind in binds for preparation in bind.preparations)
+        for bind in binds:
+            own = [runs[id(p)] for p in bind.preparations if sharers[id(p)] == 1 or p.at_binding]
+            prepared(bind, own)
+
+    async def _finish_run(self, run: PreparationRun) -> None:
+        """Raises PreparationError, Fenced."""
+        while (seconds := await run.advance()) is not None:
+            await asyncio.sleep(seconds)
+            if not self.cache.is_binding(run.bind):
+                raise PreparationError(run.bind, "pod does not exist any more", gone=True)
+
+
+def _first(errors: BaseExceptionGroup[PreparationError | Fenced]) -> PreparationError | Fenced:
+    error = errors.exceptions[0]
+    return _first(error) if isinstance(error, BaseExceptionGroup) else error

@@ -2,7 +2,7 @@
 status, then Events.
 
 Nothing here decides. A write that fails temporarily is retried; one that fails for good is reported to the cache, and
-the next session decides again. ``placements`` and ``status_writer`` make the requests.
+the next session decides again. ``placements`` and ``object_writers`` make the requests.
 """
 
 import asyncio
@@ -13,20 +13,15 @@ from functools import partial
 from itertools import chain, count
 from typing import Final
 
+import msgspec
+
 from scheduler.api.decisions import Bind, Decisions
 from scheduler.api.kinds import POD_GROUP
 from scheduler.api.names import GPU_PREDICATE_TIME, PREDICATE_TIME
-from scheduler.cluster.kube.transport.client import ApiClient
-from scheduler.cluster.kube.transport.fence import Fence
-from scheduler.cluster.kube.write.events import EventRecorder
-from scheduler.cluster.kube.write.lanes import URGENT, Lanes, Urgency, Work
-from scheduler.cluster.kube.write.object_writer import ObjectWriter
-from scheduler.cluster.kube.write.placements import Binding, Eviction, WriteContext, WriterCache, not_prepared
-from scheduler.cluster.kube.write.preparation_run import PreparationRun
-from scheduler.cluster.kube.write.preparer import Preparer
-from scheduler.cluster.kube.write.signing_key import SharedKey
-from scheduler.cluster.kube.write.status_writer import StatusWriter
-from scheduler.observability.metrics import Metrics
+from scheduler.cluster.kube.write.lanes import URGENT, Urgency, Work
+from scheduler.cluster.kube.write.object_writers import ObjectWriter, StatusWriter, WriteContext
+from scheduler.cluster.kube.write.placements import Binding, Eviction, PlacementContext, not_prepared
+from scheduler.cluster.kube.write.preparation_run import PreparationRun, Preparer
 
 PREDICATE_TIMES: Final = frozenset({PREDICATE_TIME, GPU_PREDICATE_TIME})
 """Annotations of the Pods whose bindings have an order."""
@@ -95,25 +90,14 @@ class BindingOrder:
 class Writer:
     """Belongs to one event loop. ``submit`` returns at once."""
 
-    def __init__(
-        self,
-        client: ApiClient,
-        cache: WriterCache,
-        lanes: Lanes,
-        recorder: EventRecorder,
-        metrics: Metrics,
-        fence: Fence,
-        scheduler_name: str,
-        signing: SharedKey,
-    ) -> None:
-        self._lanes = lanes
-        self._recorder = recorder
-        self._statuses = StatusWriter(client, lanes, metrics, fence, signing)
-        self._objects = ObjectWriter(client, lanes, metrics, fence, cache, recorder)
-        self._preparer = Preparer(client, fence, cache, lanes.limit(Urgency.BINDING))
+    def __init__(self, context: WriteContext) -> None:
+        self._lanes = context.lanes
+        self._statuses = StatusWriter(context)
+        self._objects = ObjectWriter(context)
+        self._preparer = Preparer(context)
         self._order = BindingOrder(self._start_binding)
-        self._context = WriteContext(
-            client, fence, cache, self._preparer, self._statuses, recorder, metrics, scheduler_name, signing
+        self._context = PlacementContext(
+            **msgspec.structs.asdict(context), preparer=self._preparer, statuses=self._statuses
         )
 
     def submit(self, decisions: Decisions) -> None:
@@ -146,7 +130,7 @@ class Writer:
             self._statuses.queue(queue)
         for event in chain(decisions.events, *(update.events() for update in decisions.pods)):
             if event.about.uid or event.about.kind != POD_GROUP.name:
-                self._recorder.record(event)
+                self._context.recorder.record(event)
 
     async def started(self) -> None:
         """Waits until the first writes have been sent, as far as they wait for nothing else."""

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 from scheduler.api.decisions import EventRecord
 from scheduler.api.kinds import POD_GROUP, QUEUE, Kind
@@ -14,6 +14,7 @@ from scheduler.cluster.kube.operator.executor import Executor
 from scheduler.cluster.kube.operator.reconcile_loop import ReconcileLoop
 from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.fence import Fence
+from scheduler.cluster.kube.write.events import EventRecorder
 from scheduler.controllers.controller import Controller
 from scheduler.controllers.effects import Effect, Plan
 from scheduler.controllers.store import Key, Store
@@ -67,7 +68,7 @@ class World:
         self.fence.open_forever()
         worklist = ReconcileQueue([self.controller])
         self.receiver = ChangeReceiver(self.store, worklist)
-        self.executor = Executor(client, self.fence, self, self.receiver)
+        self.executor = Executor(client, self.fence, cast(EventRecorder, self), self.receiver)
         self.progress = 0
         """Turns of the loop."""
         self.loop = ReconcileLoop(

@@ -1,11 +1,10 @@
 """When the next session is due: the policy alone, with times as numbers."""
 
-from dataclasses import dataclass
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scheduler.cache.versioning import Version
 from scheduler.cluster.kube.scheduler.session_timing import (
     CREDIT,
     FIRST_PAUSE,
@@ -20,16 +19,9 @@ PERIOD = 1.0
 NOTHING, WAITING, GANG = SessionResult(), SessionResult(waits=True), SessionResult(waits=True, gang_waits=True)
 
 
-@dataclass
-class Counts:
-    arrivals: int = 0
-    openings: int = 0
-    number: int = 0
-
-
-def after_session(result: SessionResult, seconds: float = 0.01) -> tuple[SessionTiming, Counts]:
+def after_session(result: SessionResult, seconds: float = 0.01) -> tuple[SessionTiming, Version]:
     """The timing at the end, 10.0, of a session that took ``seconds``."""
-    counts = Counts()
+    counts = Version()
     timing = SessionTiming(PERIOD, counts)
     timing.begin()
     timing.end(10.0, seconds, result)

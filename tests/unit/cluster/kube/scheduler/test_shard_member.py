@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 
 from scheduler.api.names import SHARD_FINALIZER, SHARD_QUEUES_IN_USE
+from scheduler.cache import ClusterCache
 from scheduler.cache.shard_claims import NO_CLAIMS, ShardNames
 from scheduler.cache.shard_table import ShardClaims
 from scheduler.cluster.kube.scheduler.shard_member import ShardMember, due_patch
@@ -43,7 +44,8 @@ class Cluster:
         self.steps: list[str] = []
         fence = Fence()
         fence.open_forever()
-        self.member = ShardMember("s", cast(ApiClient, self), fence, self, self.flush, self.catch_up)
+        client, cache = cast(ApiClient, self), cast(ClusterCache, self)
+        self.member = ShardMember("s", client, fence, cache, self.flush, self.catch_up)
 
     def shard_claims(self) -> ShardClaims:
         return self.claims

@@ -10,7 +10,7 @@ from aiohttp import web
 from scheduler.api.decisions import Decisions, Evict, ObjectRef, ObjectWrite
 from scheduler.api.kinds import CONFIG_MAP, POD
 from scheduler.api.objects import KubeObject
-from scheduler.cluster.kube.write import object_writer
+from scheduler.cluster.kube.write import object_writers
 from tests.unit.cluster.kube.fake_api import PODS, Answer, Call, a_task, refusal, until
 from tests.unit.cluster.kube.write.test_writer import World, writing
 
@@ -117,7 +117,7 @@ def test_the_owners_of_the_jobs_concerned_are_warned_of_a_refused_write(status: 
 
 
 def test_a_refused_write_is_not_sent_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(object_writer, "REFUSED_FIRST", 0.4)
+    monkeypatch.setattr(object_writers, "OBJECT_REFUSED_FIRST", 0.4)
 
     async def scenario(world: World) -> None:
         world.api.answer("PATCH", f"{MAPS}/state", {"reason": "Forbidden", "message": "no right"}, 403)

@@ -5,7 +5,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import msgspec
 from aiohttp import web
@@ -15,10 +15,12 @@ from scheduler.api.kinds import CLAIM, Kind
 from scheduler.api.objects import KubeObject
 from scheduler.api.preparation import Fail, Preparation, PreparationPatch, Step, Wait
 from scheduler.api.storage import PersistentVolumeClaim
+from scheduler.cache import ClusterCache
 from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.fence import Fence
 from scheduler.cluster.kube.write.events import EventRecorder
 from scheduler.cluster.kube.write.lanes import Urgency, make_lanes
+from scheduler.cluster.kube.write.object_writers import WriteContext
 from scheduler.cluster.kube.write.signing_key import SharedKey
 from scheduler.cluster.kube.write.writer import Writer
 from scheduler.observability.metrics import Metrics
@@ -91,7 +93,16 @@ class World:
         """What the cache holds; None: it does not keep claims."""
         self.signing = SharedKey(client, "ns", "")
         self.writer = Writer(
-            client, self, self.lanes, self.recorder, self.metrics, self.fence, "volcano-py", self.signing
+            WriteContext(
+                client=client,
+                fence=self.fence,
+                lanes=self.lanes,
+                cache=cast(ClusterCache, self),
+                recorder=self.recorder,
+                metrics=self.metrics,
+                signing=self.signing,
+                scheduler_name="volcano-py",
+            )
         )
         api.answer("POST", EVENTS, status=201)
         api.answer("POST", BINDING, status=201)

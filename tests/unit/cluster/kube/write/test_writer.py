@@ -4,7 +4,7 @@ import asyncio
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from aiohttp import web
@@ -32,11 +32,13 @@ from scheduler.api.signed_records import (
     read_admission_record,
     read_binding_record,
 )
+from scheduler.cache import ClusterCache
 from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.fence import Fence, clock
-from scheduler.cluster.kube.write import status_writer
+from scheduler.cluster.kube.write import object_writers
 from scheduler.cluster.kube.write.events import EventRecorder
 from scheduler.cluster.kube.write.lanes import HOLD, make_lanes
+from scheduler.cluster.kube.write.object_writers import WriteContext
 from scheduler.cluster.kube.write.signing_key import SharedKey
 from scheduler.cluster.kube.write.writer import Writer
 from scheduler.observability.metrics import Metrics
@@ -61,7 +63,16 @@ class World:
         self.not_evicted: list[Evict] = []
         self.signing = SharedKey(client, "ns", "")
         self.writer = Writer(
-            client, self, self.lanes, self.recorder, self.metrics, self.fence, "volcano-py", self.signing
+            WriteContext(
+                client=client,
+                fence=self.fence,
+                lanes=self.lanes,
+                cache=cast(ClusterCache, self),
+                recorder=self.recorder,
+                metrics=self.metrics,
+                signing=self.signing,
+                scheduler_name="volcano-py",
+            )
         )
         api.answer("POST", EVENTS, status=201)
         api.answer("PATCH", f"{EVENTS}/.*")
@@ -654,7 +665,7 @@ def test_a_status_that_is_refused_is_counted_by_kind() -> None:
 
 
 def test_a_status_that_is_refused_is_tried_again_until_the_refusal_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(status_writer, "REFUSED_FIRST", 0.05)
+    monkeypatch.setattr(object_writers, "REFUSED_FIRST", 0.05)
 
     async def scenario(world: World) -> None:
         refusals = {"Pod": 403, "Queue": 403, "PodGroup": 400}  # of the authorizer, and of a webhook
