@@ -23,8 +23,7 @@ from scheduler.cluster.kube.serving.tls import ServingContext
 from scheduler.framework.session import Session
 from scheduler.observability.connections import Limits
 from scheduler.observability.overview import Overview
-from scheduler.observability.role_metrics import RoleMetrics
-from scheduler.observability.visibility_metrics import VisibilityMetrics
+from scheduler.observability.role_metrics import RoleMetrics, VisibilityMetrics
 from tests.unit.cluster.kube.fake_api import Answer, Call, FakeApi, serving
 
 TOKENS = "/apis/authentication.k8s.io/v1/tokenreviews"

@@ -49,8 +49,7 @@ from scheduler.cache.node_table import NodeTable
 from scheduler.cache.object_stores import ObjectTable, OriginalObjects, UsageTable
 from scheduler.cache.queue_table import PriorityClasses, QueueTable
 from scheduler.cache.selection_table import SELECTING, SelectionTable
-from scheduler.cache.shard_filter import ShardFilter
-from scheduler.cache.shard_table import ShardClaims
+from scheduler.cache.shards import ShardClaims, ShardFilter
 from scheduler.cache.task_classes import ClassTable, DeviceClaims
 from scheduler.cache.task_table import InFlightWrites, TaskTable
 from scheduler.cache.task_updater import TaskUpdater

@@ -144,7 +144,7 @@ class Cluster:
         take: Callable[[list[Raw]], object],
     ) -> str:
         """Passes the objects of a page to ``take``. Returns the token of the next page; "": there is none."""
-        from scheduler.cluster.list_decoder import ListDecoder
+        from scheduler.cluster.decoding import ListDecoder
 
         decoder: ListDecoder[Raw] = ListDecoder(parts)
         await self._send(

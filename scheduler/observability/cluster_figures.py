@@ -1,5 +1,6 @@
-"""Gauges of the amounts of the whole cluster: the totals of its nodes, the amounts allocated to each kind of workload,
-and the accelerator cards by model and state."""
+"""Gauges of what the cluster has: the amounts of its nodes by kind of workload, the accelerator cards by model and
+state, the chips that plugins count, by state, for the cluster and by node, and the usage of vGPUs.
+"""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -13,14 +14,18 @@ from scheduler.api.device_states import Availability
 from scheduler.api.memory import Memory
 from scheduler.api.node import Nodes
 from scheduler.api.resource import MEMORY_INDEX, PODS_INDEX, Dimensions, Vector
-from scheduler.framework.figures import DeviceCounts
+from scheduler.framework.figures import DeviceCounts, Figures
 from scheduler.plugins.capacity_card.discovery import CardInventory, inventory_of
+from scheduler.plugins.deviceshare.ledger import DeviceUsage
 
 WORKLOADS: Final = ("online", "offline", "other")
 
 
 CARD_STATES: Final = (Availability.FREE, Availability.ALLOCATED, Availability.UNHEALTHY, Availability.UNKNOWN)
 _MILLI: Final = 1000
+NODES: Final = 1000
+"""Maximum of nodes with series of their own, per resource. Nodes with unusable chips come first, then names decide."""
+_UNUSABLE: Final = (Availability.UNHEALTHY, Availability.UNKNOWN)
 
 
 class ClusterFigures(Collector):
@@ -116,3 +121,85 @@ class CardDevices:
             counts[:, columns] = by_node[rows]
             found.append(DeviceCounts(resource, [names[row] for row in rows.tolist()], counts))
         return found
+
+
+class ChipFigures(Collector):
+    """Gauges of the chips that plugins count. They are built when metrics are scraped."""
+
+    def __init__(self) -> None:
+        self._counts: Sequence[DeviceCounts] = ()
+
+    def update(self, figures: Iterable[Figures]) -> None:
+        """``figures``: of the plugins of a session."""
+        self._counts = [each for one in figures for each in one.devices]
+
+    def collect(self) -> Iterable[GaugeMetricFamily]:
+        chips = GaugeMetricFamily(
+            "volcano_py_chips",
+            "Chips by state: free, degraded (free, with a fault that some jobs do not accept), allocated, "
+            "unhealthy, unknown (not reported as free)",
+            labels=["resource", "state"],
+        )
+        of_nodes = GaugeMetricFamily(
+            "volcano_py_node_chips",
+            f"Chips of a node by state, for at most {NODES} nodes per resource",
+            labels=["node", "resource", "state"],
+        )
+        omitted = GaugeMetricFamily(
+            "volcano_py_node_chips_omitted_nodes", "Nodes without series in volcano_py_node_chips", labels=["resource"]
+        )
+        for one in self._counts:
+            for state, number in zip(Availability, one.counts.sum(axis=0).tolist(), strict=True):
+                chips.add_metric([one.resource, state.value], number)
+            for i in _chosen(one):
+                for state, number in zip(Availability, one.counts[i].tolist(), strict=True):
+                    if number:
+                        of_nodes.add_metric([one.nodes[i], one.resource, state.value], number)
+            omitted.add_metric([one.resource], max(0, len(one.nodes) - NODES))
+        return (chips, of_nodes, omitted)
+
+
+def _chosen(counts: DeviceCounts) -> list[int]:
+    """Positions of the nodes with series of their own."""
+    states = [state in _UNUSABLE for state in Availability]
+    unusable: list[int] = counts.counts[:, states].sum(axis=1).tolist()
+    return sorted(range(len(counts.nodes)), key=lambda i: (unusable[i] == 0, counts.nodes[i]))[:NODES]
+
+
+_CARD = ["devID", "NodeName"]
+_POD = [*_CARD, "podName"]
+
+
+class DeviceFigures(Collector):
+    """Gauges of every vGPU card and of the Pods that share it."""
+
+    def __init__(self) -> None:
+        self._usages: Sequence[DeviceUsage] = ()
+
+    def update(self, usages: Sequence[DeviceUsage]) -> None:
+        """``usages``: as a session left them; none where no plugin shares GPUs."""
+        self._usages = usages
+
+    def collect(self) -> Iterable[GaugeMetricFamily]:
+        shared = GaugeMetricFamily("volcano_vgpu_device_shared_number", "Pods that share a GPU", labels=_CARD)
+        memory = GaugeMetricFamily("volcano_vgpu_device_allocated_memory", "Memory given of a GPU", labels=_CARD)
+        cores = GaugeMetricFamily(
+            "volcano_vgpu_device_allocated_cores", "Cores given of a GPU, in per cent", labels=_CARD
+        )
+        limit = GaugeMetricFamily("volcano_vgpu_device_memory_limit", "Memory of a GPU", labels=_CARD)
+        pod_memory = GaugeMetricFamily(
+            "volcano_vgpu_device_memory_allocation_for_a_certain_pod", "Memory of a GPU that a Pod has", labels=_POD
+        )
+        pod_cores = GaugeMetricFamily(
+            "volcano_vgpu_device_core_allocation_for_a_certain_pod", "Cores of a GPU that a Pod has", labels=_POD
+        )
+        for card in (card for usage in self._usages for card in usage.cards()):
+            labels = [card.uuid, card.node]
+            shared.add_metric(labels, card.pod_count)
+            memory.add_metric(labels, card.used_memory)
+            cores.add_metric(labels, card.used_cores)
+            limit.add_metric(labels, card.memory)
+            for pod, (its_memory, its_cores) in card.pods.items():
+                pod_memory.add_metric([*labels, pod], its_memory)
+                pod_cores.add_metric([*labels, pod], its_cores)
+        return (shared, memory, cores, limit, pod_memory, pod_cores)

@@ -20,11 +20,9 @@ from prometheus_client.utils import floatToGoString
 from scheduler.api.decisions import Decisions
 from scheduler.api.job import Job, without_uid
 from scheduler.api.task import Task
-from scheduler.observability.chip_figures import ChipFigures, DeviceFigures
-from scheduler.observability.cluster_figures import ClusterFigures
+from scheduler.observability.cluster_figures import ChipFigures, ClusterFigures, DeviceFigures
 from scheduler.observability.role_metrics import RoleMetrics, exponential_buckets
-from scheduler.observability.session_figures import SessionFigures
-from scheduler.observability.share_figures import ShareFigures
+from scheduler.observability.session_figures import SessionFigures, ShareFigures
 from scheduler.observability.waiting_figures import WaitingFigures
 
 

@@ -17,14 +17,15 @@ from prometheus_client.registry import Collector
 
 from scheduler.api.job import RUNNING, Job, without_uid
 from scheduler.api.queue import COUNTED_PHASE, QUEUE_PHASES, Queue
-from scheduler.api.resource import Dimensions, Vector
+from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, PODS_INDEX, Dimensions, Vector
 from scheduler.api.snapshot import SettledJobs
 from scheduler.api.task import TaskStatus
 from scheduler.framework.figures import Figures, UsageByQueue
-from scheduler.observability.metric_families import amount_families, gauge
+from scheduler.framework.session import Session
 
 _MILLI = 1000
 _QUEUE = ["queue_name"]
+_NAMESPACE = ["namespace_name"]
 
 
 class _Scheduled(NamedTuple):
@@ -181,3 +182,107 @@ def _loan_families(usage: UsageByQueue) -> Iterable[GaugeMetricFamily]:
     if borrowed:
         yield gauge("volcano_py_queue_borrowed_cards", "Cards that a queue uses beyond its quota", labels, borrowed)
         yield gauge("volcano_py_queue_lent_cards", "Cards of a queue's quota that other queues use", labels, lent)
+
+
+def gauge(
+    name: str, text: str, labels: Sequence[str], values: Iterable[tuple[Sequence[str], float]]
+) -> GaugeMetricFamily:
+    """``values``: the values of the labels, and the value. Of several with equal labels, the last counts."""
+    family = GaugeMetricFamily(name, text, labels=labels)
+    for key, value in {tuple(key): value for key, value in values}.items():
+        family.add_metric(key, value)
+    return family
+
+
+def amount_families(
+    word: str, text: str, amounts: Mapping[str, Vector], dimensions: Dimensions, usage: UsageByQueue, figure: str
+) -> list[GaugeMetricFamily]:
+    """``volcano_queue_<word>_...`` in the units their names give, other resources in thousandths. ``amounts``: by
+    queue; Pods count as one each; of what is no cpu and no memory, none and no limit are left out. ``usage``: what
+    plugins limit by name has series like a resource, with the amount in field ``figure``."""
+    prefix = f"volcano_queue_{word}"
+    cpu = GaugeMetricFamily(f"{prefix}_milli_cpu", text, labels=["queue_name"])
+    memory = GaugeMetricFamily(f"{prefix}_memory_bytes", text, labels=["queue_name"])
+    scalar = GaugeMetricFamily(f"{prefix}_scalar_resources", text, labels=["queue_name", "resource"])
+    for name, vector in sorted(amounts.items()):
+        values = vector.tolist()
+        cpu.add_metric([name], values[CPU_INDEX])
+        memory.add_metric([name], values[MEMORY_INDEX])
+        for resource, value in zip(dimensions.names[PODS_INDEX:], values[PODS_INDEX:], strict=False):
+            if value not in (0, float("inf")):
+                scalar.add_metric([name, resource], value)
+    for name, by_name in sorted(usage.items()):
+        for resource, of_queue in by_name.items():
+            scalar.add_metric([name, resource], getattr(of_queue, figure))
+    return [cpu, memory, scalar]
+
+
+class _Shares(NamedTuple):
+    """The reports of the plugins of one session."""
+
+    figures: Sequence[Figures]
+    """The figures of all plugins; later ones override earlier ones."""
+    queues: Mapping[str, Queue]
+    deserved: Mapping[str, Vector]
+    """Queue -> the amounts that it deserves, as in ``Session``."""
+    dimensions: Dimensions
+    usage: UsageByQueue
+    """What plugins limit by name."""
+
+
+class ShareFigures(Collector):
+    """Gauges of the shares of queues, jobs and namespaces that plugins compute. Deleted objects disappear."""
+
+    def __init__(self) -> None:
+        self._reported: _Shares | None = None
+
+    def update(self, session: Session, figures: Sequence[Figures], usage: UsageByQueue = MappingProxyType({})) -> None:
+        """``figures``, ``usage``: what the plugins of the session report."""
+        self._reported = _Shares(figures, session.queues, session.deserved(), session.dimensions, usage)
+
+    def collect(self) -> Iterable[GaugeMetricFamily]:
+        if self._reported is None:
+            return
+        yield from _queue_shares(self._reported)
+        figures = self._reported.figures
+        jobs = [((namespace, without_uid(name)), share) for one in figures for namespace, name, share in one.jobs]
+        yield gauge("volcano_job_share", "Dominant share of a job", ["job_ns", "job_id"], jobs)
+        yield from _namespace_shares(figures)
+
+
+def _queue_shares(reported: _Shares) -> Iterable[GaugeMetricFamily]:
+    figures, queues, deserved, dimensions, usage = reported
+    queue_figures = {name: its for one in figures for name, its in one.queues.items() if name in queues}
+    shares = {name: its for one in figures for name, its in one.shares.items() if name in queues}
+    ordered = sorted((shares | queue_figures).items())
+    share = [((name,), its.share) for name, its in ordered]
+    yield gauge("volcano_queue_share", "Part in use of what a queue deserves", _QUEUE, share)
+    overused = [((name,), int(its.overused)) for name, its in ordered]
+    yield gauge("volcano_queue_overused", "1 if a queue has its share in use", _QUEUE, overused)
+    listed = {name: its for name, its in deserved.items() if name in queue_figures or its.any()}
+    yield from amount_families("deserved", "What a queue deserves", listed, dimensions, usage, "limit")
+    for word, text, amounts, figure in (
+        (
+            "real_capacity",
+            "The most that a queue may have now",
+            {name: its.limit for name, its in queue_figures.items()},
+            "limit",
+        ),
+        (
+            "inqueue",
+            "What admitted jobs still lack of their minimum",
+            {name: its.inqueue for name, its in queue_figures.items()},
+            "inqueue",
+        ),
+    ):
+        yield from amount_families(word, text, amounts, dimensions, usage, figure)
+
+
+def _namespace_shares(figures: Sequence[Figures]) -> Iterable[GaugeMetricFamily]:
+    ordered = sorted(item for one in figures for item in one.namespaces.items())
+    for word, text, values in (
+        ("share", "Dominant share of a namespace", [((name,), its.share) for name, its in ordered]),
+        ("weight", "Weight of a namespace", [((name,), its.weight) for name, its in ordered]),
+        ("weighted_share", "Its share by its weight", [((name,), its.share / its.weight) for name, its in ordered]),
+    ):
+        yield gauge(f"volcano_namespace_{word}", text, _NAMESPACE, values)

@@ -22,7 +22,6 @@ from scheduler.cache.admissions import Admitted
 from scheduler.framework.configuration import Configuration
 from scheduler.framework.cycle import SessionObserver
 from scheduler.framework.external_calls import ExternalCalls
-from scheduler.record.decisions import recorded_decisions
 from scheduler.record.external_calls import RecordedExternalCalls
 from scheduler.record.frames import (
     FORMAT,
@@ -44,6 +43,7 @@ from scheduler.record.frames import (
     PresentAssumptions,
     RecordsExpected,
     packed,
+    recorded_decisions,
 )
 from scheduler.record.journal import Journal
 

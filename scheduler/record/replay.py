@@ -18,7 +18,6 @@ from scheduler.cache import ClusterCache
 from scheduler.framework.configuration import Configuration
 from scheduler.framework.cycle import Outcome, run_cycle
 from scheduler.framework.failures import PluginError
-from scheduler.record.decisions import differences, recorded_decisions
 from scheduler.record.external_calls import ReplayedExternalCalls
 from scheduler.record.frames import (
     FORMAT,
@@ -41,7 +40,9 @@ from scheduler.record.frames import (
     RecordedDecisions,
     RecordingError,
     RecordsExpected,
+    differences,
     read_frames,
+    recorded_decisions,
 )
 
 _KINDS = {kind.name: kind for kind in SCHEDULER_KINDS}

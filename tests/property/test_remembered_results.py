@@ -7,7 +7,7 @@ import pytest
 from scheduler.api.kinds import POD
 from scheduler.cache import ClusterCache
 from scheduler.framework.cycle import run_cycle
-from scheduler.record.decisions import recorded_decisions
+from scheduler.record.frames import recorded_decisions
 from tests.builders import NAME, Raw, configuration, feed, group, node, pod, queue
 from tests.unit.plugins.ascend.chips import device_info, npu_node
 

@@ -23,8 +23,7 @@ from scheduler.framework.session import Session
 from scheduler.framework.status import close_session
 from scheduler.observability.session_figures import SessionFigures
 from scheduler.plugins.support.queue_accounting import amounts_of_jobs, queue_amounts
-from scheduler.record.decisions import recorded_decisions
-from scheduler.record.frames import RecordedDecisions
+from scheduler.record.frames import RecordedDecisions, recorded_decisions
 from tests.builders import NAME, Raw, configuration, feed, group, node, pod, queue
 from tests.examples import examples
 from tests.unit.plugins.capacity_card.cards import GPU, H200, H800, labels, quota_queue

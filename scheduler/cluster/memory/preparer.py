@@ -1,4 +1,5 @@
-"""Bindings with preparations on the cluster in memory; ``cluster.kube.write.preparation_run`` handles them on a real one.
+"""Bindings with preparations on the cluster in memory; ``cluster.kube.write.preparation_run`` handles them on a real
+one.
 
 Writes are immediate; ``run`` checks the conditions that the preparations wait for.
 """

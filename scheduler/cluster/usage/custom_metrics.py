@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -11,11 +11,11 @@ from scheduler.api.objects import Quantity
 from scheduler.api.quantity import QuantityError, split_quantity
 from scheduler.api.times import parse_timestamp
 from scheduler.api.usage import NodeUsage
-from scheduler.cluster.usage.http_client import NotSupportedError, SourceError, decode
+from scheduler.cluster.kube.transport.client import ApiClient
+from scheduler.cluster.kube.transport.errors import RequestError
+from scheduler.cluster.kube.transport.ratelimit import CallPriority
+from scheduler.cluster.usage.http_client import SourceError, decode
 
-Get = Callable[[str], Awaitable[bytes]]
-"""Returns the API server's response to a GET of a path. Raises SourceError, or NotSupportedError if the path does not
-exist."""
 CPU: Final = "node_cpu_usage_avg"
 MEMORY: Final = "node_memory_usage_avg"
 _VERSIONS: Final = ("v1beta2", "v1beta1")
@@ -38,8 +38,8 @@ class _Values(msgspec.Struct):
 class CustomMetrics:
     """Reads two custom metrics of all nodes, each a fraction of 1."""
 
-    def __init__(self, get: Get) -> None:
-        self._get = get
+    def __init__(self, client: ApiClient) -> None:
+        self._client = client
 
     async def measure(self, nodes: Sequence[str]) -> dict[str, NodeUsage]:
         """Returns the usage of the nodes for which the system has data. Raises SourceError."""
@@ -56,9 +56,12 @@ class CustomMetrics:
         for version in _VERSIONS:
             path = f"/apis/custom.metrics.k8s.io/{version}/nodes/*/{metric}"
             try:
-                answer = decode(await self._get(path), _Values, path)
-            except NotSupportedError:
-                continue
+                content = await self._client.request("GET", path, priority=CallPriority.READ)
+            except RequestError as error:
+                if error.status == 404:
+                    continue
+                raise SourceError(f"{path}: {error}" if error.status else str(error)) from None
+            answer = decode(content, _Values, path)
             return {
                 item.described_object.name: (percent, parse_timestamp(item.timestamp) or time.time())
                 for item in answer.items or ()

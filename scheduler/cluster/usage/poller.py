@@ -1,16 +1,24 @@
-"""Polls the usage of nodes in a background task; errors and missing responses do not affect the scheduler."""
+"""Opens the monitoring system of a configuration, and polls the usage of nodes in a background task.
+
+Errors and missing responses do not affect the scheduler.
+"""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Final, Protocol
 
 import structlog
 
 from scheduler.api.usage import NodeUsage
 from scheduler.cluster.kube.process.waiting import cancel
 from scheduler.cluster.kube.transport.backoff import Backoff
-from scheduler.cluster.usage.source import Get, LoadSource, SourceError, open_source
-from scheduler.framework.usage_source import UsageSource
+from scheduler.cluster.kube.transport.client import ApiClient
+from scheduler.cluster.usage.custom_metrics import CustomMetrics
+from scheduler.cluster.usage.elasticsearch import Elasticsearch
+from scheduler.cluster.usage.http_client import SourceError, open_client
+from scheduler.cluster.usage.prometheus import Prometheus
+from scheduler.framework.usage_source import SourceType, UsageSource
 from scheduler.observability.metrics import Metrics
 
 POLL_TIMEOUT: Final = 60.0
@@ -21,6 +29,42 @@ _MAX_LOGGED_NODES: Final = 5
 log = structlog.get_logger(__name__)
 
 
+class LoadSource(Protocol):
+    """A monitoring system."""
+
+    async def measure(self, nodes: Sequence[str]) -> dict[str, NodeUsage]:
+        """Returns the usage of the nodes for which the system has data. Raises SourceError."""
+
+
+@asynccontextmanager
+async def open_source(settings: UsageSource, client: ApiClient | None) -> AsyncIterator[LoadSource]:
+    """Opens the source. ``client``: of the API server; None without an API server.
+
+    Raises SourceError if the source needs an API server and there is none.
+    """
+    if settings.type is SourceType.PROMETHEUS_ADAPTOR:
+        if client is None:
+            raise SourceError("custom metrics need an API server, and there is none")
+        yield CustomMetrics(client)
+        return
+    async with open_client(
+        settings.address,
+        verify_tls=settings.verify_tls,
+        username=settings.username,
+        password=settings.password,
+    ) as system:
+        if settings.type is SourceType.PROMETHEUS:
+            yield Prometheus(system)
+        else:
+            yield Elasticsearch(system, settings.index, settings.host_field)
+
+
+async def measure_once(settings: UsageSource, nodes: Sequence[str]) -> dict[str, NodeUsage]:
+    """Queries a source once, without an API server. Raises SourceError."""
+    async with open_source(settings, None) as source:
+        return await source.measure(nodes)
+
+
 class UsagePoller:
     """Polls one source. Belongs to one event loop."""
 
@@ -29,16 +73,14 @@ class UsagePoller:
         nodes: Callable[[], Sequence[str]],
         deliver: Callable[[Mapping[str, NodeUsage]], None],
         metrics: Metrics,
-        get: Get,
+        client: ApiClient | None,
     ) -> None:
-        """``nodes``: returns the names of the nodes to query. ``deliver``: called with the usage by node.
-
-        ``get``: sends a GET to the API server.
-        """
+        """``nodes``: returns the names of the nodes to query. ``deliver``: called with the usage by node. ``client``:
+        of the API server, which may serve the usage itself."""
         self._nodes = nodes
         self._deliver = deliver
         self._metrics = metrics
-        self._get = get
+        self._client = client
         self._settings: UsageSource | None = None
         self._task: asyncio.Task[None] | None = None
         self._delivered = asyncio.Event()
@@ -71,7 +113,7 @@ class UsagePoller:
         log.info("polling node usage", type=settings.type.value, address=settings.address)
         if not settings.verify_tls:
             log.warning("the TLS certificate of the node usage source is not verified", address=settings.address)
-        async with open_source(settings, self._get) as source:
+        async with open_source(settings, self._client) as source:
             while True:
                 if await self._poll(source):
                     backoff.reset()

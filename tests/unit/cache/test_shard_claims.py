@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from scheduler.cache.shard_claims import claims
+from scheduler.cache.shards import claims
 from tests.examples import examples
 
 Published = dict[str, frozenset[str]]

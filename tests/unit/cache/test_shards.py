@@ -9,7 +9,7 @@ from scheduler.api.decisions import Bind
 from scheduler.api.kinds import NODE, NODE_SHARD
 from scheduler.api.snapshot import Snapshot
 from scheduler.cache import ClusterCache
-from scheduler.cache.shard_table import top_queue
+from scheduler.cache.shards import top_queue
 from scheduler.framework.cycle import run_cycle
 from tests.builders import NAME, Raw, configuration, feed, group, node, pod, queue
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.cluster.list_decoder import ListDecoder
+from scheduler.cluster.decoding import ListDecoder
 
 BATCH = 40
 _TEXT = st.sampled_from(["", "pod", '"},{"metadata":{', "\\", "},{", '{"items":[', "ä\U0001f600"])

@@ -8,9 +8,8 @@ from prometheus_client import CollectorRegistry
 from scheduler.api.device_states import Availability
 from scheduler.api.names import ASCEND_910
 from scheduler.framework.figures import DeviceCounts, Figures
-from scheduler.observability import chip_figures
-from scheduler.observability.chip_figures import ChipFigures
-from scheduler.observability.cluster_figures import ClusterFigures
+from scheduler.observability import cluster_figures
+from scheduler.observability.cluster_figures import ChipFigures, ClusterFigures
 from scheduler.observability.session_figures import SessionFigures
 from scheduler.observability.waiting_figures import MAX_JOBS, WaitingFigures
 from tests.builders import Raw, World, configuration, group, node, pod, pods, queue
@@ -171,7 +170,7 @@ def test_a_cluster_without_chips_has_no_series() -> None:
 
 
 def test_nodes_with_series_of_their_own_are_limited_and_those_with_unusable_chips_come_first() -> None:
-    number, sick = chip_figures.NODES + 10, chip_figures.NODES + 3
+    number, sick = cluster_figures.NODES + 10, cluster_figures.NODES + 3
     counts = np.zeros((number, len(Availability)), dtype=np.int64)
     counts[:, list(Availability).index(Availability.FREE)] = 8
     counts[sick, list(Availability).index(Availability.UNHEALTHY)] = 1
@@ -179,7 +178,7 @@ def test_nodes_with_series_of_their_own_are_limited_and_those_with_unusable_chip
     figures.update([Figures(devices=[DeviceCounts("r", [f"n{i:05}" for i in range(number)], counts)])])
 
     nodes = {name for name, *_ in samples(figures, "volcano_py_node_chips")}
-    assert len(nodes) == chip_figures.NODES
+    assert len(nodes) == cluster_figures.NODES
     assert f"n{sick:05}" in nodes
     assert samples(figures, "volcano_py_node_chips_omitted_nodes") == {("r",): 10}
     assert samples(figures, "volcano_py_chips")[("r", "free")] == 8 * number

@@ -14,7 +14,7 @@ import structlog
 from scheduler.cluster.kube.transport.client import JSON, JSON_PATCH, ApiClient
 from scheduler.cluster.kube.transport.errors import REQUEST_ERRORS, ApiError, RequestError
 from scheduler.cluster.kube.transport.ratelimit import CallPriority
-from scheduler.observability.admission_metrics import AdmissionMetrics
+from scheduler.observability.role_metrics import AdmissionMetrics
 from scheduler.webhooks.configurations import collection_of, configuration, kind_of, name_of
 from scheduler.webhooks.contract import Json
 from scheduler.webhooks.routes import Route

@@ -16,7 +16,7 @@ from scheduler.cluster.kube.admission.review import DENIED, FAILED, ReviewError,
 from scheduler.cluster.kube.admission.review_queue import QueueFullError, ReviewQueue, is_small
 from scheduler.cluster.kube.admission.templates import NotValidatedError, TemplateValidator
 from scheduler.cluster.kube.admission.worker_process import WorkerError
-from scheduler.observability.admission_metrics import AdmissionMetrics
+from scheduler.observability.role_metrics import AdmissionMetrics
 from scheduler.webhooks.contract import WebhookSettings
 from scheduler.webhooks.jobflow import missing_templates
 from scheduler.webhooks.routes import Route

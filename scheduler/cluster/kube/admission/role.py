@@ -31,7 +31,7 @@ from scheduler.cluster.kube.transport.credentials import Credentials
 from scheduler.cluster.kube.transport.sources import WatchSource
 from scheduler.cluster.kube.watch.informer import Informer
 from scheduler.cluster.kube.watch.informer_set import InformerSet
-from scheduler.observability.admission_metrics import AdmissionMetrics
+from scheduler.observability.role_metrics import AdmissionMetrics
 from scheduler.webhooks.contract import ResourceGroup, WebhookSettings
 from scheduler.webhooks.routes import Route
 

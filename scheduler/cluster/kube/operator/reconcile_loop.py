@@ -32,7 +32,7 @@ from scheduler.controllers.effects import (
     WriteFile,
 )
 from scheduler.controllers.worklist import Item, ReconcileQueue
-from scheduler.observability.controller_metrics import ControllerMetrics
+from scheduler.observability.role_metrics import ControllerMetrics
 
 BATCH = 50
 """Reconciliations without a pause; after them watches and the lease get their turn."""

@@ -45,7 +45,7 @@ from scheduler.controllers.job.observation import job_of
 from scheduler.controllers.jobflow.status import FAILED, SUCCEED
 from scheduler.controllers.store import Key, Store, key_of
 from scheduler.controllers.worklist import ReconcileQueue
-from scheduler.observability.controller_metrics import ControllerMetrics
+from scheduler.observability.role_metrics import ControllerMetrics
 
 T = TypeVar("T", bound=KubeObject)
 COMPONENT = "volcano-py-controllers"

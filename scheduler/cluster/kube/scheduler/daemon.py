@@ -23,7 +23,6 @@ from scheduler.cluster.kube.process.process import Process
 from scheduler.cluster.kube.process.reload import ConfigurationFile
 from scheduler.cluster.kube.process.waiting import cancel, unless_stopped, wait_with_progress
 from scheduler.cluster.kube.scheduler.bootstrap import ensure_queues
-from scheduler.cluster.kube.scheduler.custom_metrics import getter
 from scheduler.cluster.kube.scheduler.cycle_timer import CycleTimer
 from scheduler.cluster.kube.scheduler.derived_groups import KINDS as DERIVING_KINDS
 from scheduler.cluster.kube.scheduler.derived_groups import DerivedGroups
@@ -127,7 +126,7 @@ class Daemon:
         self._external_calls: ExternalCalls = self._http if sessions is None else sessions.recording(self._http)
         self._relisting: list[asyncio.Task[bool]] = []
         """Lists that are repeated because the plugins of a new configuration require more of the objects."""
-        self._usage = UsagePoller(cache.node_names, cache.take_usage, self._metrics, getter(self._client))
+        self._usage = UsagePoller(cache.node_names, cache.take_usage, self._metrics, self._client)
         wanted = settings.visibility
         self._visibility = None
         if wanted is not None:

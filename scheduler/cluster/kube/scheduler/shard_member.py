@@ -1,6 +1,6 @@
 """Claims the nodes and queues that belong to this scheduler's NodeShard, and withdraws the claims to others.
 
-``cache/shard_claims.py`` has the rules. A claim is a PATCH with the resource version of the NodeShard as this scheduler
+``cache/shards.py`` has the rules. A claim is a PATCH with the resource version of the NodeShard as this scheduler
 sees it. Until the watch has shown the result, neither the claims change nor what is used. So of several attempts whose
 outcome is unknown at most one takes effect.
 """
@@ -17,8 +17,7 @@ from scheduler.api.kinds import NODE_SHARD, object_path
 from scheduler.api.names import SHARD_FINALIZER, SHARD_QUEUES_IN_USE
 from scheduler.api.scheduling import NodeShard
 from scheduler.cache import ClusterCache
-from scheduler.cache.shard_claims import ShardNames
-from scheduler.cache.shard_table import ShardClaims
+from scheduler.cache.shards import ShardClaims, ShardNames
 from scheduler.cluster.decoding import DECODE_ERRORS
 from scheduler.cluster.kube.transport.client import MERGE_PATCH, ApiClient
 from scheduler.cluster.kube.transport.errors import ApiError, TransportError

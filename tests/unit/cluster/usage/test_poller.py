@@ -16,15 +16,11 @@ from tests.unit.cluster.kube.fake_api import until
 from tests.unit.cluster.servers import serving
 
 
-async def no_api_server(path: str) -> bytes:
-    raise AssertionError(path)
-
-
 class World:
     def __init__(self, *names: str) -> None:
         self.delivered: list[Mapping[str, NodeUsage]] = []
         self.metrics = Metrics()
-        self.poller = UsagePoller(lambda: names, self.delivered.append, self.metrics, no_api_server)
+        self.poller = UsagePoller(lambda: names, self.delivered.append, self.metrics, None)
 
     def polls(self, result: str) -> float:
         return self.metrics.registry.get_sample_value("volcano_py_node_usage_polls_total", {"result": result}) or 0

@@ -10,7 +10,6 @@ import pytest
 from aiohttp import web
 
 from scheduler.api.usage import NodeUsage
-from scheduler.cluster.kube.scheduler.custom_metrics import getter
 from scheduler.cluster.usage import SourceError, measure_once
 from scheduler.cluster.usage.custom_metrics import CustomMetrics
 from scheduler.framework.usage_source import SourceType, UsageSource
@@ -203,7 +202,7 @@ def custom_metrics(setup: Any, *nodes: str) -> dict[str, NodeUsage]:
     async def scenario() -> dict[str, NodeUsage]:
         async with serving_api() as (api, client):
             setup(api)
-            return await CustomMetrics(getter(client)).measure(nodes)
+            return await CustomMetrics(client).measure(nodes)
 
     return asyncio.run(scenario())
 

@@ -8,7 +8,7 @@ import pytest
 from scheduler.api.task import TaskClass
 from scheduler.framework.columns import Filter, MaskFilter, PinUse
 from scheduler.framework.session import Session
-from scheduler.record.decisions import recorded_decisions
+from scheduler.record.frames import recorded_decisions
 from tests.builders import Raw, World, configuration, group, node, pod
 from tests.unit.framework.fake_plugin import fake_plugin
 

@@ -33,7 +33,7 @@ from scheduler.cluster.kube.scheduler.visibility.user import (
 from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.errors import RequestError
 from scheduler.observability.overview import Overview, OverviewView, Rights, changes, view
-from scheduler.observability.visibility_metrics import VisibilityMetrics
+from scheduler.observability.role_metrics import VisibilityMetrics
 
 PAGES: Final = "pages"
 STREAMS: Final = 48

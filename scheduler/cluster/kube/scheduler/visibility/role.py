@@ -29,8 +29,7 @@ from scheduler.cluster.kube.transport.ratelimit import CallPriority
 from scheduler.framework.cycle import Outcome, SessionDemand, SessionObserver
 from scheduler.framework.session import Session
 from scheduler.observability.overview import Overview
-from scheduler.observability.role_metrics import RoleMetrics
-from scheduler.observability.visibility_metrics import VisibilityMetrics
+from scheduler.observability.role_metrics import RoleMetrics, VisibilityMetrics
 
 CHECK: Final = 60.0
 """Seconds between two checks of the certificate, the APIService and the front proxy."""

@@ -35,7 +35,7 @@ from scheduler.cluster.kube.transport.client import METADATA_LIST, ApiClient
 from scheduler.cluster.kube.transport.errors import ApiError
 from scheduler.cluster.kube.transport.ratelimit import CallPriority
 from scheduler.observability.connections import Connections, Limits
-from scheduler.observability.visibility_metrics import VisibilityMetrics
+from scheduler.observability.role_metrics import VisibilityMetrics
 
 PREFIX: Final = f"/apis/{VISIBILITY_API_VERSION}"
 EXPLAINED: Final = {entry.resource: kind for kind, entry in explained_kinds.EXPLAINED.items()}

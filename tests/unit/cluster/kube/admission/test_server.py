@@ -35,7 +35,7 @@ from scheduler.cluster.kube.admission.worker_process import BATCH_SIZE
 from scheduler.cluster.kube.serving.certificates import KeyMaterial, renewed, to_pem
 from scheduler.cluster.kube.serving.tls import ServingContext, serving_context
 from scheduler.cluster.kube.transport.client import ApiClient
-from scheduler.observability.admission_metrics import AdmissionMetrics
+from scheduler.observability.role_metrics import AdmissionMetrics
 from scheduler.webhooks.contract import AdmissionRequest, ClusterView, Json, WebhookSettings
 from scheduler.webhooks.routes import Route, routes
 from tests.unit.cluster.kube.fake_api import Answer, Call, FakeApi, serving

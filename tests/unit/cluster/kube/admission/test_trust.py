@@ -22,7 +22,7 @@ from scheduler.cluster.kube.serving.certificates import CertificateError, from_p
 from scheduler.cluster.kube.serving.tls import CertificateReloader, ServingContext
 from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.errors import ApiError
-from scheduler.observability.admission_metrics import AdmissionMetrics
+from scheduler.observability.role_metrics import AdmissionMetrics
 from scheduler.webhooks.configurations import ServiceReference, configuration
 from scheduler.webhooks.routes import routes
 from tests.unit.cluster.kube.fake_api import Answer, Call, FakeApi, refusal, serving

@@ -12,7 +12,7 @@ from scheduler.cluster.kube.operator.change_receiver import ChangeReceiver
 from scheduler.cluster.kube.operator.role import JobObserver
 from scheduler.controllers.store import Store
 from scheduler.controllers.worklist import ReconcileQueue
-from scheduler.observability.controller_metrics import ControllerMetrics
+from scheduler.observability.role_metrics import ControllerMetrics
 
 Raw = dict[str, Any]
 CREATED = "2026-01-01T00:00:00Z"

@@ -19,7 +19,7 @@ from scheduler.controllers.controller import Controller
 from scheduler.controllers.effects import Effect, Plan
 from scheduler.controllers.store import Key, Store
 from scheduler.controllers.worklist import ReconcileQueue
-from scheduler.observability.controller_metrics import ControllerMetrics
+from scheduler.observability.role_metrics import ControllerMetrics
 from tests.unit.cluster.kube.fake_api import FakeApi, serving
 
 GROUPS = "/apis/scheduling.volcano.sh/v1beta1/namespaces/ns/podgroups"

@@ -18,7 +18,7 @@ from scheduler.api.decisions import ObjectRef
 from scheduler.api.kinds import POD, Kind
 from scheduler.api.names import SHARD_FINALIZER
 from scheduler.cache import ClusterCache, cluster_cache
-from scheduler.cache.shard_table import ShardClaims
+from scheduler.cache.shards import ShardClaims
 from scheduler.cluster.kube.process import liveness
 from scheduler.cluster.kube.process.lease import LeaseSettings
 from scheduler.cluster.kube.process.reload import ConfigurationFile

@@ -9,8 +9,7 @@ import pytest
 
 from scheduler.api.names import SHARD_FINALIZER, SHARD_QUEUES_IN_USE
 from scheduler.cache import ClusterCache
-from scheduler.cache.shard_claims import NO_CLAIMS, ShardNames
-from scheduler.cache.shard_table import ShardClaims
+from scheduler.cache.shards import NO_CLAIMS, ShardClaims, ShardNames
 from scheduler.cluster.kube.scheduler.shard_member import ShardMember, due_patch
 from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.errors import ApiError, TransportError

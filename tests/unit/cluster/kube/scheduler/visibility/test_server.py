@@ -20,8 +20,7 @@ from scheduler.cluster.kube.scheduler.visibility.server import IN_FLIGHT_OF_NAME
 from scheduler.cluster.kube.scheduler.visibility.user import FrontProxy, FrontProxyError, User, read_front_proxy
 from scheduler.cluster.kube.serving.certificates import renewed, to_pem
 from scheduler.cluster.kube.serving.tls import ServingContext
-from scheduler.observability.role_metrics import RoleMetrics
-from scheduler.observability.visibility_metrics import VisibilityMetrics
+from scheduler.observability.role_metrics import RoleMetrics, VisibilityMetrics
 from tests.unit.cluster.kube.fake_api import Answer as Reply
 from tests.unit.cluster.kube.fake_api import Call, FakeApi, refusal, serving
 
