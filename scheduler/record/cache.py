@@ -21,30 +21,8 @@ from scheduler.cache import ClusterCache
 from scheduler.cache.admissions import Admitted
 from scheduler.framework.configuration import Configuration
 from scheduler.framework.cycle import SessionObserver
-from scheduler.framework.external_calls import ExternalCalls
-from scheduler.record.external_calls import RecordedExternalCalls
-from scheduler.record.frames import (
-    FORMAT,
-    AdmissionsEnforced,
-    Answered,
-    AnyFrame,
-    Assumed,
-    Begin,
-    BindingProof,
-    Confirmed,
-    Decided,
-    Dropped,
-    Failed,
-    KeptAnnotations,
-    NodeUsages,
-    ObjectPut,
-    Opened,
-    Original,
-    PresentAssumptions,
-    RecordsExpected,
-    packed,
-    recorded_decisions,
-)
+from scheduler.framework.external_calls import ExternalCalls, ExternalReply, ExternalRequest
+from scheduler.record import frames
 from scheduler.record.journal import Journal
 
 
@@ -61,22 +39,24 @@ class RecordedCache(ClusterCache, SessionObserver):
     ) -> None:
         super().__init__(scheduler_names, default_queue=default_queue, node_selector=node_selector)
         self._journal = journal
-        self._begin = Begin(FORMAT, __version__, list(scheduler_names), default_queue, list(node_selector))
-        self._objects: dict[tuple[Kind, str, str], ObjectPut] = {}
+        self._begin = frames.Begin(
+            frames.FORMAT, __version__, list(scheduler_names), default_queue, list(node_selector)
+        )
+        self._objects: dict[tuple[Kind, str, str], frames.ObjectPut] = {}
         """Kind, namespace and name -> the latest version of every object."""
-        self._original_frames: dict[tuple[Kind, str, str], Original] = {}
+        self._original_frames: dict[tuple[Kind, str, str], frames.Original] = {}
         """Kind, namespace and name -> the original of every object that other programs receive whole."""
         self._recorded_usage: dict[str, NodeUsage] = {}
         self._annotations: set[str] = set()
         """The keys of the annotations of Pods that plugins require."""
         self._since = math.inf
-        self._frames: list[AnyFrame] = []
-        self._answered = Answered()
+        self._frames: list[frames.AnyFrame] = []
+        self._answered = frames.Answered()
         """The replies of other programs in the current session."""
 
     # --- inputs ---
     def upsert(self, kind: Kind, obj: KubeObject) -> None:
-        frame, meta = ObjectPut(kind.name, packed(obj)), obj.metadata
+        frame, meta = frames.ObjectPut(kind.name, frames.packed(obj)), obj.metadata
         self._objects[kind, meta.namespace, meta.name] = frame
         self._add_frame(frame)
         if kind is not POD:
@@ -91,11 +71,11 @@ class RecordedCache(ClusterCache, SessionObserver):
     def delete(self, kind: Kind, namespace: str, name: str) -> None:
         self._objects.pop((kind, namespace, name), None)
         self._original_frames.pop((kind, namespace, name), None)
-        self._add_frame(Dropped(kind.name, namespace, name))
+        self._add_frame(frames.Dropped(kind.name, namespace, name))
         super().delete(kind, namespace, name)
 
     def keep_original(self, kind: Kind, namespace: str, name: str, original: object) -> None:
-        frame = Original(kind.name, namespace, name, msgspec.json.encode(original))
+        frame = frames.Original(kind.name, namespace, name, msgspec.json.encode(original))
         self._original_frames[kind, namespace, name] = frame
         self._add_frame(frame)
         super().keep_original(kind, namespace, name, original)
@@ -110,36 +90,36 @@ class RecordedCache(ClusterCache, SessionObserver):
         again = super().keep_annotations(keys)
         if again:
             self._annotations.update(keys)
-            self._add_frame(KeptAnnotations(sorted(self._annotations)))
+            self._add_frame(frames.KeptAnnotations(sorted(self._annotations)))
         return again
 
     def confirm(self, kind: Kind, obj: KubeObject) -> None:
-        data, meta = packed(obj), obj.metadata
-        self._add_frame(Confirmed(kind.name, data))
+        data, meta = frames.packed(obj), obj.metadata
+        self._add_frame(frames.Confirmed(kind.name, data))
         super().confirm(kind, obj)
         if self.stores(kind) and self.find(kind, meta.namespace, meta.name) is obj:  # otherwise the watch was faster
-            self._objects[kind, meta.namespace, meta.name] = ObjectPut(kind.name, data)
+            self._objects[kind, meta.namespace, meta.name] = frames.ObjectPut(kind.name, data)
 
     def take_usage(self, usages: Mapping[str, NodeUsage]) -> None:
         self._recorded_usage.update(usages)
-        self._add_frame(NodeUsages(packed(usages)))
+        self._add_frame(frames.NodeUsages(frames.packed(usages)))
         super().take_usage(usages)
 
     def expect_records(self, since: float) -> None:
         self._since = since
-        self._add_frame(RecordsExpected(since))
+        self._add_frame(frames.RecordsExpected(since))
         super().expect_records(since)
 
     def enforce_admissions(self, admitted: Sequence[Admitted]) -> None:
-        self._add_frame(AdmissionsEnforced([*admitted]))
+        self._add_frame(frames.AdmissionsEnforced([*admitted]))
         super().enforce_admissions(admitted)
 
     def bind_failed(self, bind: Bind) -> None:
-        self._add_frame(Failed(bind.task.key, bind.task.uid, bind.node))
+        self._add_frame(frames.Failed(bind.task.key, bind.task.uid, bind.node))
         super().bind_failed(bind)
 
     def evict_failed(self, eviction: Evict) -> None:
-        self._add_frame(Failed(eviction.task.key, eviction.task.uid, ""))
+        self._add_frame(frames.Failed(eviction.task.key, eviction.task.uid, ""))
         super().evict_failed(eviction)
 
     # --- sessions ---
@@ -149,7 +129,7 @@ class RecordedCache(ClusterCache, SessionObserver):
             self._journal.begin(self._from_the_beginning())
             self._frames.clear()
             self.memory.clear()  # a replay of the file begins without
-        self._add_frame(Opened(snapshot.now, nodes_limit, configuration))
+        self._add_frame(frames.Opened(snapshot.now, nodes_limit, configuration))
         self._write_frames()
 
     def recording(self, external_calls: ExternalCalls) -> ExternalCalls:
@@ -158,23 +138,23 @@ class RecordedCache(ClusterCache, SessionObserver):
 
     def decided(self, decisions: Decisions) -> None:
         self._add_replies()
-        self._add_frame(Decided(recorded_decisions(decisions)))
+        self._add_frame(frames.Decided(frames.recorded_decisions(decisions)))
 
     def assume(self, decisions: Decisions) -> None:
         groups = [f"{update.namespace}/{update.name}" for update in decisions.pod_groups]
         pods = [task.key for update in decisions.pods for task in update.tasks]
-        self._add_frame(Assumed(groups, pods, [update.name for update in decisions.queues]))
+        self._add_frame(frames.Assumed(groups, pods, [update.name for update in decisions.queues]))
         self._write_frames()
         super().assume(decisions)
 
     def _add_replies(self) -> None:
         answered = self._answered
         if answered.replies:
-            self._add_frame(Answered([*answered.replies], [*answered.questions]))
+            self._add_frame(frames.Answered([*answered.replies], [*answered.questions]))
             answered.replies.clear()
             answered.questions.clear()
 
-    def _add_frame(self, frame: AnyFrame) -> None:
+    def _add_frame(self, frame: frames.AnyFrame) -> None:
         """Adds a frame to the buffer. Without an open file nothing is buffered, because a new file begins with the
         current state."""
         if self._journal.open:
@@ -184,21 +164,37 @@ class RecordedCache(ClusterCache, SessionObserver):
         self._journal.write(self._frames)
         self._frames.clear()
 
-    def _from_the_beginning(self) -> Iterable[AnyFrame]:
+    def _from_the_beginning(self) -> Iterable[frames.AnyFrame]:
         yield self._begin
-        yield RecordsExpected(self._since)
-        yield KeptAnnotations(sorted(self._annotations))
+        yield frames.RecordsExpected(self._since)
+        yield frames.KeptAnnotations(sorted(self._annotations))
         yield from self._objects.values()
         yield from self._original_frames.values()
         if self._recorded_usage:
-            yield NodeUsages(packed(self._recorded_usage))
-        yield PresentAssumptions(recorded_decisions(self.assumed_decisions()))
+            yield frames.NodeUsages(frames.packed(self._recorded_usage))
+        yield frames.PresentAssumptions(frames.recorded_decisions(self.assumed_decisions()))
         if (admitted := self.admissions()) is not None:
-            yield AdmissionsEnforced(admitted)
+            yield frames.AdmissionsEnforced(admitted)
         yield from (_binding_proof(task) for task in self.tasks() if task.record is not None or task.earlier)
 
 
-def _binding_proof(task: Task) -> BindingProof:
+def _binding_proof(task: Task) -> frames.BindingProof:
     record = task.record
     known = None if record is None else (record.node, record.queue, dict(record.chips), dict(record.cards))
-    return BindingProof(task.key, task.uid, known, task.earlier)
+    return frames.BindingProof(task.key, task.uid, known, task.earlier)
+
+
+class RecordedExternalCalls:
+    """Passes requests on and records the replies."""
+
+    def __init__(self, external_calls: ExternalCalls, answered: frames.Answered) -> None:
+        """``answered`` is added to."""
+        self._external_calls = external_calls
+        self._answered = answered
+
+    def post(self, requests: Sequence[ExternalRequest]) -> Sequence[ExternalReply]:
+        replies = self._external_calls.post(requests)
+        for request, reply in zip(requests, replies, strict=True):
+            self._answered.questions.append(frames.digest_of(request))
+            self._answered.replies.append((reply.body, reply.problem, reply.silent))
+        return replies

@@ -6,6 +6,7 @@ with the changes, so it is small and self-contained. Objects are recorded as the
 does not use are missing, unless other programs receive the whole object.
 """
 
+import hashlib
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ from scheduler.api.decisions import Decisions
 from scheduler.api.names import QUEUE_ALLOCATION_GATE
 from scheduler.cache.admissions import Admitted
 from scheduler.framework.configuration import Configuration
+from scheduler.framework.external_calls import ExternalRequest
 
 FORMAT: Final = 1
 """Grows when older recordings can no longer be read."""
@@ -210,6 +212,7 @@ MAX_MEMBER: Final = 1 << 30
 MAX_RATIO: Final = 100
 """Bytes of a file, decompressed, for each that it takes; recordings have about a tenth of that. The first
 ``MAX_MEMBER`` are not counted."""
+_DIGEST_BYTES: Final = 16
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(AnyFrame).decode
 
@@ -290,28 +293,10 @@ def recorded_decisions(decisions: Decisions) -> RecordedDecisions:
     )
 
 
-def differences(recorded: RecordedDecisions, now: RecordedDecisions) -> Iterator[tuple[str, str, str, str]]:
-    """(field, name, recorded, now) of all that differs; "" for a missing value."""
-    for field in RecordedDecisions.__struct_fields__:
-        before: dict[str, Any] = getattr(recorded, field) or {}
-        after: dict[str, Any] = getattr(now, field) or {}
-        older = recorded.queue_groups is None or recorded.queue_deserved is None
-        if older and field in ("queues", "queue_groups", "queue_deserved"):
-            # Newer sessions also update a queue when only its numbers of PodGroups, or what it deserves, change.
-            after = {name: value for name, value in after.items() if name in before}
-        for name in sorted(before.keys() | after.keys()):
-            if before.get(name) != after.get(name):
-                yield field, name, _format(before.get(name)), _format(after.get(name))
-
-
-def _format(value: Any) -> str:
-    """Formats a decision as one line."""
-    if value is None:
-        return ""
-    if isinstance(value, tuple):
-        return " ".join(_format(part) for part in value if part not in ("", {}, []))
-    if isinstance(value, dict):
-        return ", ".join(f"{key}={part}" for key, part in value.items())
-    if isinstance(value, list):
-        return "; ".join(" ".join(part) for part in value)
-    return str(value)
+def digest_of(request: ExternalRequest) -> bytes:
+    """Identifies a request, whatever the order of its fields."""
+    try:
+        asked = msgspec.json.encode(msgspec.json.decode(request.body), order="sorted")
+    except (msgspec.MsgspecError, RecursionError):
+        asked = request.body
+    return hashlib.blake2b(b"%b\n%b" % (request.url.encode(), asked), digest_size=_DIGEST_BYTES).digest()

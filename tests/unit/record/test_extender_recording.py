@@ -12,9 +12,9 @@ from aiohttp import web
 
 from scheduler.cluster.external_calls import HttpCalls
 from scheduler.framework.external_calls import ExternalReply, ExternalRequest
-from scheduler.record.external_calls import RecordedExternalCalls, ReplayedExternalCalls
+from scheduler.record.cache import RecordedExternalCalls
 from scheduler.record.frames import Answered, Original, read_frames
-from scheduler.record.replay import replay
+from scheduler.record.replay import ReplayedExternalCalls, replay
 from tests.builders import Raw, configuration, group, manifests, node, pods, queue
 from tests.unit.cluster.servers import serving_in_thread
 from tests.unit.record.test_recording import Recorded, some_cluster
