@@ -8,18 +8,18 @@ handshake: the event loop's own servers report it only after that.
 """
 
 import asyncio
+import errno
+import os
 import socket
 import ssl
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final, TypeVar, cast
 
 import msgspec
 import structlog
 from aiohttp import web
-
-from scheduler.observability.listening import Accepted, Site
 
 BODY: Final = web.RequestKey("body", bytes)
 """Where handlers find the body of a request."""
@@ -28,6 +28,10 @@ CHUNK: Final = 64 * 1024
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 LINGERING: Final = 1.0
 """Seconds in which the rest of a request that was refused is read and dropped, so that its client gets the answer."""
+BACKLOG: Final = 128
+"""Connections that the kernel holds until they are accepted."""
+RETRY: Final = 1.0
+"""Seconds until the next connection is accepted when one could not be, for example without a free file descriptor."""
 E = TypeVar("E", bound=web.HTTPException)
 log = structlog.get_logger(__name__)
 
@@ -65,12 +69,16 @@ class Connections:
         self._turn = asyncio.Lock()
         """Only one large body is read on in each iteration of the event loop; aiohttp pauses the others."""
         self._full = False
+        self._runner: web.AppRunner | None = None
 
     def __len__(self) -> int:
         return len(self._open)
 
-    def runner(self, app: web.Application, **options: Any) -> web.AppRunner:
-        """Returns what serves an application, whose handlers find the body of a request under ``BODY``."""
+    async def serve(
+        self, app: web.Application, host: str | None, port: int, tls: ssl.SSLContext | None = None, **options: Any
+    ) -> int:
+        """Serves an application, whose handlers find the body of a request under ``BODY``, and returns the port.
+        ``host``: None for all addresses; ``options``: of ``web.AppRunner``. Raises OSError if it cannot listen."""
 
         @web.middleware
         async def bounded(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -83,13 +91,19 @@ class Connections:
 
         app.middlewares.append(bounded)
         # What a client no longer waits for is not worked on.
-        return web.AppRunner(app, access_log=None, handler_cancellation=True, lingering_time=LINGERING, **options)
-
-    async def listen(self, runner: web.AppRunner, host: str | None, port: int, tls: ssl.SSLContext | None) -> int:
-        """Listens for a runner that is set up, and returns the port. Raises OSError."""
-        site = Site(runner, self._accept, host, port, tls, self.limits.handshake)
+        self._runner = web.AppRunner(
+            app, access_log=None, handler_cancellation=True, lingering_time=LINGERING, **options
+        )
+        await self._runner.setup()
+        site = _Site(self._runner, self, host, port, tls)
         await site.start()
         return site.port
+
+    async def close(self) -> None:
+        """Accepts no more connections, and lets requests in flight finish."""
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
 
     # --- requests -----------------------------------------------------------------------------------------------------
     @asynccontextmanager
@@ -133,7 +147,7 @@ class Connections:
             raise _closing(web.HTTPServiceUnavailable(text=f"{self._held} bytes of requests are being worked on"))
 
     # --- what connections report --------------------------------------------------------------------------------------
-    def _accept(self, server: web.Server, accepted: socket.socket, address: str) -> "_Connection":
+    def accept(self, server: web.Server, accepted: socket.socket, address: str) -> "_Connection":
         """Counts a connection that was accepted, and closes one if there are too many."""
         connection = _Connection(self, server, accepted, address)
         self._open[connection] = None
@@ -164,11 +178,12 @@ def _closing(refusal: E) -> E:
     return refusal
 
 
-class _Connection(Accepted):
+class _Connection(asyncio.Protocol):
     """Stands between the transport and aiohttp's protocol, and closes the connection when a deadline has passed."""
 
     def __init__(self, connections: Connections, server: web.Server, accepted: socket.socket, address: str) -> None:
         self.address = address
+        """The address of the client."""
         self._connections = connections
         self._limits = connections.limits
         self._server = server
@@ -195,6 +210,7 @@ class _Connection(Accepted):
                 self._accepted.shutdown(socket.SHUT_RDWR)
 
     def not_established(self) -> None:
+        """Called if the TLS handshake fails, or if the server stops meanwhile."""
         self.abort()
         self._connections.lost(self)
 
@@ -258,3 +274,103 @@ class _Connection(Accepted):
         self._connections.lost(self)
         if self.handler is not None:
             self.handler.connection_lost(exc)
+
+
+class _Site(web.BaseSite):
+    """Listens as ``web.TCPSite`` does, but reports a connection before its TLS handshake."""
+
+    def __init__(
+        self,
+        runner: web.AppRunner,
+        connections: Connections,
+        host: str | None,
+        port: int,
+        tls: ssl.SSLContext | None,
+    ) -> None:
+        super().__init__(runner)
+        self._connections = connections
+        self._host = host
+        self._tls = tls
+        self._sockets: list[socket.socket] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+        """One for each address that is listened to, and one for each connection that is being established."""
+        self.port = port
+
+    @property
+    def name(self) -> str:
+        return f"{self._host or '*'}:{self.port}"
+
+    async def start(self) -> None:
+        await super().start()
+        self._sockets = await _listening(self._host, self.port)
+        self.port = self._sockets[0].getsockname()[1]
+        for each in self._sockets:
+            self._run(self._accept(each))
+
+    async def stop(self) -> None:
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for each in self._sockets:
+            each.close()
+        await super().stop()
+
+    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _accept(self, listening: socket.socket) -> None:
+        server = self._runner.server
+        if server is None:
+            raise RuntimeError("the runner is not set up")
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                accepted, address = await loop.sock_accept(listening)
+            except ConnectionError:  # the client gave up while it waited to be accepted
+                continue
+            except OSError as error:
+                log.warning("no connection can be accepted", address=self.name, error=str(error))
+                await asyncio.sleep(RETRY)
+                continue
+            connection = self._connections.accept(server, accepted, str(address[0]))
+            self._run(self._establish(connection, accepted))
+            await asyncio.sleep(0)  # sock_accept does not yield while connections wait
+
+    async def _establish(self, connection: _Connection, accepted: socket.socket) -> None:
+        seconds = self._connections.limits.handshake
+        options: dict[str, Any] = {} if self._tls is None else {
+            "ssl": self._tls, "ssl_handshake_timeout": seconds, "ssl_shutdown_timeout": seconds
+        }  # fmt: skip
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(lambda: connection, accepted, **options)
+        except BaseException as error:
+            connection.not_established()
+            if not isinstance(error, OSError):  # ssl.SSLError is one
+                raise
+            log.debug("a connection was not established", address=connection.address, error=str(error))
+
+
+async def _listening(host: str | None, port: int) -> list[socket.socket]:
+    """A socket for each address of the host; None: all addresses of this machine. Raises OSError."""
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    sockets: list[socket.socket] = []
+    problem = OSError(f"{host} has no address")
+    for family, _, _, _, address in dict.fromkeys(found):
+        try:
+            each = socket.create_server(address[:2], family=family, backlog=BACKLOG)
+        except OSError as error:
+            reason = os.strerror(error.errno or 0)
+            problem = OSError(error.errno, f"cannot listen on port {address[1]!s} of {address[0]!s}: {reason}")
+            if error.errno in (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL):  # no IPv6 here
+                continue
+            for each in sockets:
+                each.close()
+            raise problem from None
+        each.setblocking(False)
+        sockets.append(each)
+    if not sockets:
+        raise problem
+    return sockets

@@ -51,7 +51,7 @@ class EndpointServer:
                     paths
                 )
         self._limits = limits
-        self._runners: list[web.AppRunner] = []
+        self._servers: list[Connections] = []
         self.ports: dict[str, int] = {}
         """Path -> port in use."""
 
@@ -63,17 +63,15 @@ class EndpointServer:
             for path in paths:
                 app.router.add_get(path, handlers[path])
             connections = Connections(self._limits)
-            runner = connections.runner(app)
-            await runner.setup()
-            self._runners.append(runner)
-            number = await connections.listen(runner, host or None, max(port, 0), None)
+            self._servers.append(connections)
+            number = await connections.serve(app, host or None, max(port, 0))
             self.ports.update(dict.fromkeys(paths, number))
             log.info("listening", host=host or "*", port=number, paths=" ".join(paths))
 
     async def stop(self) -> None:
-        for runner in self._runners:
-            await runner.cleanup()
-        self._runners.clear()
+        for connections in self._servers:
+            await connections.close()
+        self._servers.clear()
 
     async def _serve_metrics(self, request: web.Request) -> web.StreamResponse:
         async def handled() -> web.StreamResponse:

@@ -86,14 +86,12 @@ async def serving(limits: Limits, tls: ssl.SSLContext | None = None) -> AsyncIte
     world = World(limits)
     app = web.Application(client_max_size=1)
     app.router.add_route("*", "/{rest:.*}", world.handle)
-    runner = world.connections.runner(app, shutdown_timeout=0.1)
-    await runner.setup()
-    world.port = await world.connections.listen(runner, "127.0.0.1", 0, tls)
+    world.port = await world.connections.serve(app, "127.0.0.1", 0, tls, shutdown_timeout=0.1)
     try:
         yield world
     finally:
         world.go_on.set()
-        await runner.cleanup()
+        await world.connections.close()
 
 
 @pytest.fixture(params=[VirtualTimeLoop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])

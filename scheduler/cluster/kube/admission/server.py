@@ -53,7 +53,6 @@ class AdmissionServer:
         self._requested_port = port
         self._shutdown_timeout = shutdown_timeout
         self._connections = Connections(limits)
-        self._runner: web.AppRunner | None = None
         self.port = 0
         """The port in use; 0 before ``start``."""
 
@@ -62,17 +61,14 @@ class AdmissionServer:
         app = web.Application()
         for route in self._routes:
             app.router.add_post(route.path, self._handler(route))
-        self._runner = self._connections.runner(app, auto_decompress=False, shutdown_timeout=self._shutdown_timeout)
-        await self._runner.setup()
-        self.port = await self._connections.listen(self._runner, self._host or None, self._requested_port, tls)
+        options = {"auto_decompress": False, "shutdown_timeout": self._shutdown_timeout}
+        self.port = await self._connections.serve(app, self._host or None, self._requested_port, tls, **options)
         paths = " ".join(route.path for route in self._routes)
         log.info("listening", host=self._host or "*", port=self.port, paths=paths)
 
     async def stop(self) -> None:
         """Accepts no more connections, and lets requests in flight finish."""
-        if self._runner is not None:
-            await self._runner.cleanup()
-            self._runner = None
+        await self._connections.close()
 
     def _handler(self, route: Route) -> Handler:
         async def handle(request: web.Request) -> web.StreamResponse:

@@ -22,12 +22,11 @@ from scheduler.cluster.kube.process.liveness import Phase
 from scheduler.cluster.kube.process.process import Process
 from scheduler.cluster.kube.process.reload import ConfigurationFile
 from scheduler.cluster.kube.process.waiting import cancel, unless_stopped, wait_with_progress
-from scheduler.cluster.kube.scheduler.bootstrap import ensure_queues
 from scheduler.cluster.kube.scheduler.cycle_timer import CycleTimer
 from scheduler.cluster.kube.scheduler.derived_groups import KINDS as DERIVING_KINDS
 from scheduler.cluster.kube.scheduler.derived_groups import DerivedGroups
-from scheduler.cluster.kube.scheduler.plugin_config_maps import PluginConfigMaps
 from scheduler.cluster.kube.scheduler.report import CycleReport, WatchedPods
+from scheduler.cluster.kube.scheduler.session_preconditions import PluginConfigMaps, ensure_queues
 from scheduler.cluster.kube.scheduler.settings import DaemonSettings
 from scheduler.cluster.kube.scheduler.shard_member import ShardMember
 from scheduler.cluster.kube.scheduler.status_throttle import StatusThrottle

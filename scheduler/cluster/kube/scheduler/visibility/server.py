@@ -85,7 +85,6 @@ class VisibilityServer:
         self._rates = rates or QuestionRates()
         self._reviews = reviews or RateLimit(burst=40, per_second=20)
         self._in_flight = Allowance("questions {} wait for an answer", IN_FLIGHT, IN_FLIGHT_OF_NAMESPACE, 1.0)
-        self._runner: web.AppRunner | None = None
         self.front_proxy = FrontProxy()
         """How API servers authenticate."""
         self.port = 0
@@ -101,15 +100,11 @@ class VisibilityServer:
         app.router.add_get(f"{PREFIX}/namespaces/{{namespace}}/{QUOTAS}", self._answering(QUOTAS, self._quotas))
         if self._page is not None:
             self._page.add_routes(app, PREFIX, self._viewer, self._rates.asked_about)
-        self._runner = self._connections.runner(app, shutdown_timeout=1.0)
-        await self._runner.setup()
-        self.port = await self._connections.listen(self._runner, host, port, tls.tls)
+        self.port = await self._connections.serve(app, host, port, tls.tls, shutdown_timeout=1.0)
         log.info("answering tenants", host=host or "*", port=self.port, api=VISIBILITY_API_VERSION)
 
     async def stop(self) -> None:
-        if self._runner is not None:
-            await self._runner.cleanup()
-            self._runner = None
+        await self._connections.close()
 
     async def _discovery(self, request: web.Request) -> web.Response:
         """What API servers and kubectl ask to learn the resources. It says nothing about the cluster."""

@@ -5,7 +5,7 @@ import asyncio
 from aiohttp import web
 
 from scheduler.api.scheduling import Queue
-from scheduler.cluster.kube.scheduler.bootstrap import ensure_queues
+from scheduler.cluster.kube.scheduler.session_preconditions import ensure_queues
 from scheduler.cluster.kube.transport.fence import Fence
 from tests.unit.cluster.kube.fake_api import Answer, Call, refusal, serving, until
 

@@ -23,7 +23,7 @@ from scheduler.cluster.kube.process import liveness
 from scheduler.cluster.kube.process.lease import LeaseSettings
 from scheduler.cluster.kube.process.reload import ConfigurationFile
 from scheduler.cluster.kube.process.settings import ProcessSettings
-from scheduler.cluster.kube.scheduler import cycle_timer, plugin_config_maps, status_throttle
+from scheduler.cluster.kube.scheduler import cycle_timer, session_preconditions, status_throttle
 from scheduler.cluster.kube.scheduler import daemon as daemons
 from scheduler.cluster.kube.scheduler.daemon import Daemon
 from scheduler.cluster.kube.scheduler.report import CycleReport
@@ -185,7 +185,7 @@ def test_config_maps_of_plugins_are_listed_while_a_new_leader_catches_up(
             return await empty(call, request)
 
         required = CacheRequirements(config_maps=frozenset({("plugins", "settings")}))
-        monkeypatch.setattr(plugin_config_maps, "cache_requirements_of", lambda *_: required)
+        monkeypatch.setattr(session_preconditions, "cache_requirements_of", lambda *_: required)
         async with started(tmp_path / "scheduler.conf", lease=LEASE) as w:
             w.api.on("GET", "/api/v1/namespaces/plugins/configmaps", config_maps)
             w.api.on("GET", PODS, pods)
@@ -336,7 +336,7 @@ def test_a_plugin_that_fails_over_a_new_configuration_does_not_end_the_scheduler
             def fail(*_: object) -> None:
                 raise ZeroDivisionError
 
-            monkeypatch.setattr(plugin_config_maps, "cache_requirements_of", fail)
+            monkeypatch.setattr(session_preconditions, "cache_requirements_of", fail)
             w.path.write_text(f"{DEFAULT_CONFIGURATION}\n# changed\n", encoding="utf-8")
             await until(lambda: w.value("volcano_py_cycle_errors_total"))
             before = w.cycles
