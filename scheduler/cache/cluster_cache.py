@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
-from scheduler.api.decisions import Bind, Decisions, Evict
+from scheduler.api.decisions import Bind, Decisions, Evict, PodsUnschedulable
 from scheduler.api.dra import ResourceClaim
 from scheduler.api.json_texts import annotation_problems, config_map_problems
 from scheduler.api.kinds import (
@@ -31,17 +31,16 @@ from scheduler.api.kinds import (
     Kind,
 )
 from scheduler.api.memory import Memory
-from scheduler.api.names import DEFAULT_QUEUE
+from scheduler.api.names import DEFAULT_QUEUE, HCCL_RANK_INDEX, PREDICATE_TIME, SUPER_POD_RANK
 from scheduler.api.objects import ConfigMap, KubeObject, Node, PriorityClass
 from scheduler.api.reasons import Malformed
 from scheduler.api.resource import Dimensions
 from scheduler.api.scheduling import HyperNode, NodeShard
 from scheduler.api.signed_records import BindingRecord, SigningKey
 from scheduler.api.snapshot import Snapshot
-from scheduler.api.task import Task
+from scheduler.api.task import Task, TaskStatus
 from scheduler.api.usage import NodeUsage
 from scheduler.cache.admissions import Admitted
-from scheduler.cache.assumptions import Assumptions
 from scheduler.cache.hypernode_table import HyperNodeTable
 from scheduler.cache.job_table import JobTable
 from scheduler.cache.malformed_fields import MalformedFields
@@ -116,18 +115,7 @@ class ClusterCache:
         self._tasks = TaskTable(self._version, self._nodes, self._jobs, claims, self._in_flight)
         self._selections = SelectionTable(self._tasks.may_have)
         self._classes = ClassTable(self._dimensions, self._selections)
-        self._pods = TaskUpdater(
-            scheduler_names,
-            self._tasks,
-            self._jobs,
-            self._classes,
-            self._selections,
-            claims,
-            self._in_flight,
-            self._malformed,
-            self._version,
-        )
-        self._assumptions = Assumptions(self._tasks, self._pods, self._jobs, self._queues, self._in_flight)
+        self._pods = TaskUpdater(scheduler_names, self._tasks, self._classes, self._malformed)
         self._tables: dict[Kind, Table[Any]] = {**self._whole}
         """All kinds that the cache keeps; it ignores objects of others."""
         self._add(POD, self._pods)
@@ -398,23 +386,42 @@ class ClusterCache:
         """Assumes that the decisions of a session are carried out: bound tasks occupy their nodes, evicted tasks are
         terminating, statuses are written. Decisions for objects that were deleted or have changed since the snapshot
         are ignored."""
-        self._assumptions.assume(decisions)
+        for bind in decisions.binds:
+            self._pods.assume_binding(bind)
+        for eviction in decisions.evictions:
+            self._pods.assume_eviction(eviction)
+        for group in decisions.pod_groups:
+            self._jobs.assume(group)
+        for update in decisions.pods:
+            for each in update.tasks:
+                task = self._tasks.current(each)
+                if task is not None:
+                    self._tasks.set_message(task, update.message, update.nominated)
+        for queue in decisions.queues:
+            self._queues.assume(queue)
 
     def bind_failed(self, bind: Bind) -> None:
         """Reverts an assumed binding that failed: the task is pending again and frees its resources."""
-        self._assumptions.bind_failed(bind)
+        self._pods.bind_failed(bind)
 
     def evict_failed(self, eviction: Evict) -> None:
         """Reverts an assumed eviction that failed: the task stays on its node."""
-        self._assumptions.evict_failed(eviction)
+        self._pods.evict_failed(eviction)
 
     def is_binding(self, bind: Bind) -> bool:
         """Whether a binding is assumed and neither confirmed nor failed yet."""
-        return self._assumptions.is_binding(bind)
+        return self._pods.is_binding(bind)
 
     def assumed_decisions(self) -> Decisions:
         """The present assumptions, confirmed by the watch or not, as decisions that would lead to them."""
-        return self._assumptions.assumed_decisions()
+        tasks = self._tasks.values()
+        return Decisions(
+            binds=[_bind_of(task) for task in tasks if task.status is TaskStatus.BINDING],
+            evictions=[Evict(t, "") for t in tasks if self._in_flight.is_evicting(t.uid)],
+            pod_groups=self._jobs.statuses(),
+            pods=[PodsUnschedulable((t,), "", t.message, t.nominated) for t in tasks if t.message or t.nominated],
+            queues=self._queues.allocations(),
+        )
 
     # --- lookups for the writer ---
     def _whole_of(self, kind: Kind[T]) -> ObjectTable[T]:
@@ -452,3 +459,14 @@ class ClusterCache:
     def group_uid(self, key: str) -> str:
         """The uid of a PodGroup, by ``namespace/name``, or ""."""
         return self._jobs.uid(key)
+
+
+def _bind_of(task: Task) -> Bind:
+    """The binding that leads to an assumed task."""
+    others = {
+        HCCL_RANK_INDEX: task.rank,
+        PREDICATE_TIME: task.predicate_time,
+        SUPER_POD_RANK: task.super_pod_rank,
+    }
+    annotations = task.annotations | {key: value for key, value in others.items() if value}
+    return Bind(task, task.node, annotations, record=task.record)

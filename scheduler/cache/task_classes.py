@@ -54,7 +54,7 @@ class ClassTable:
         self._dimensions = dimensions
         self._width = dimensions.width
         """Least width of the request vectors."""
-        self._selections = selections
+        self.selections = selections
         self._classes: dict[_Key, TaskClass] = {}
         self._shape_ids: dict[_Shape, int] = {}
         """Shape without mounted claims -> ``TaskClass.shape_id`` of its classes with claims. Shape without the node to
@@ -147,7 +147,7 @@ class ClassTable:
     ) -> TaskClass:
         if spec.affinity is not None or spec.topology_spread_constraints:
             self.labels.name_own(namespace, spec, labels)
-        selections = self._selections.of(namespace)
+        selections = self.selections.of(namespace)
         selected = NO_KEYS if selections is NOTHING_SELECTED else selections.keys(labels)
         kept = self.labels.kept(namespace, labels, selected) if labels else ()
         shape = (namespace, encoded, kept, annotations, device_claims, workload)

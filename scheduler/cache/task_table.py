@@ -103,11 +103,11 @@ class TaskTable:
         device_claims: DeviceClaims,
         in_flight: InFlightWrites,
     ) -> None:
-        self._version = version
+        self.version = version
         self._nodes = nodes
-        self._jobs = jobs
-        self._device_claims = device_claims
-        self._in_flight = in_flight
+        self.jobs = jobs
+        self.device_claims = device_claims
+        self.in_flight = in_flight
         self._tasks: dict[str, dict[str, Task]] = {}
         """Namespace -> name -> task."""
         self._labels: dict[str, Labels] = {}
@@ -160,8 +160,8 @@ class TaskTable:
         """Replaces a task by its new version in all indices. ``old`` is None for a new task, ``new`` for a removed
         one."""
         if old is not None or (new is not None and new.device_claims):
-            self._device_claims.replace(old, new)
-            self._in_flight.replace(old, new)
+            self.device_claims.replace(old, new)
+            self.in_flight.replace(old, new)
         before = old if old is not None and holds_node(old) else None
         after = new if new is not None and holds_node(new) else None
         self._nodes.replace(before, after)
@@ -170,7 +170,7 @@ class TaskTable:
         if after is not None and not after.job:
             self._without_job[after.key] = after
         if old is not None and old.job and (new is None or new.job != old.job or new.uid != old.uid):
-            self._jobs.remove_task(old)
+            self.jobs.remove_task(old)
         if new is not None:
             tasks = self._tasks.get(new.namespace)
             if tasks is None:
@@ -180,13 +180,13 @@ class TaskTable:
             if new.labels and (old is None or old.labels is not new.labels):
                 self._labels[new.namespace].add(new.labels, tasks.values())
             if new.job:
-                self._jobs.add_task(new)
+                self.jobs.add_task(new)
         elif old is not None:
             tasks = self._tasks[old.namespace]
             del tasks[old.name]
             if not tasks:
                 del self._tasks[old.namespace], self._labels[old.namespace]
-        self._version.increment()
+        self.version.increment()
 
     def set_message(self, task: Task, message: str, nominated: str) -> None:
         """Sets why a pending task is not scheduled. ``nominated``: its nominated node; "": unchanged."""
@@ -195,4 +195,4 @@ class TaskTable:
             self.replace(task, copy_with(task, message=message, nominated=nominated))
         else:
             task.message, task.nominated = message, nominated
-            self._jobs.messages_changed(task.job)
+            self.jobs.messages_changed(task.job)

@@ -1,4 +1,6 @@
-"""Converts watched Pods to tasks, and classifies tasks again when what splits classes has changed."""
+"""Changes tasks: with watched Pods, with decisions of sessions, and when what splits classes has changed.
+
+Decisions are assumed to be carried out until the watch confirms them or a write fails."""
 
 from collections.abc import Collection
 from typing import Final
@@ -6,12 +8,12 @@ from typing import Final
 import numpy as np
 from msgspec.structs import replace
 
-from scheduler.api.names import BINDING_RECORD, TASK_PRIORITY
+from scheduler.api.decisions import Bind, Evict
+from scheduler.api.names import BINDING_RECORD, HCCL_RANK_INDEX, SUPER_POD_RANK, TASK_PRIORITY
 from scheduler.api.objects import Pod
 from scheduler.api.quantity import QuantityError
-from scheduler.api.signed_records import BindingRecord, SigningKey, read_binding_record
-from scheduler.api.task import PodClaim, Task, TaskClass, TaskStatus
-from scheduler.cache.job_table import JobTable
+from scheduler.api.signed_records import BindingRecord, SigningKey, device_annotations, read_binding_record
+from scheduler.api.task import PodClaim, Task, TaskClass, TaskStatus, predicate_time_of
 from scheduler.cache.malformed_fields import MalformedFields
 from scheduler.cache.named_labels import has_one
 from scheduler.cache.pod_tasks import (
@@ -27,42 +29,30 @@ from scheduler.cache.pod_tasks import (
     task_priority,
     uid_of,
 )
-from scheduler.cache.selection_table import SelectionTable
-from scheduler.cache.task_classes import ClassTable, DeviceClaims
-from scheduler.cache.task_table import InFlightWrites, TaskTable
-from scheduler.cache.versioning import Version
+from scheduler.cache.task_classes import ClassTable
+from scheduler.cache.task_table import TaskTable
 
 MIN_CLASS_LIMIT: Final = 4096
 """Number of classes up to which unused ones are not dropped."""
 
 
 class TaskUpdater:
-    """Updates the tasks of a cache from Pods."""
+    """Updates the tasks of a cache."""
 
     def __init__(
-        self,
-        scheduler_names: Collection[str],
-        tasks: TaskTable,
-        jobs: JobTable,
-        classes: ClassTable,
-        selections: SelectionTable,
-        device_claims: DeviceClaims,
-        in_flight: InFlightWrites,
-        malformed: MalformedFields,
-        version: Version,
+        self, scheduler_names: Collection[str], tasks: TaskTable, classes: ClassTable, malformed: MalformedFields
     ) -> None:
         self._names = frozenset(scheduler_names)
         self._tasks = tasks
-        self._jobs = jobs
+        self._jobs = tasks.jobs
+        self._device_claims = tasks.device_claims
+        self._in_flight = tasks.in_flight
+        self._version = tasks.version
         self._classes = classes
-        self._selections = selections
-        self._device_claims = device_claims
-        self._in_flight = in_flight
+        self._selections = classes.selections
         self._malformed = malformed
-        self._version = version
         self.key: SigningKey | None = None
         """Verifies binding records; without a key no record counts."""
-        """The label keys that the present classes of all tasks consider."""
         self._class_limit = MIN_CLASS_LIMIT
         """Number of classes above which ``drop_unused_classes`` drops unused ones."""
 
@@ -156,6 +146,63 @@ class TaskUpdater:
         task = self._tasks.by_key(key)
         if task is not None and task.uid == uid and (task.record, task.earlier) != (record, earlier):
             self._tasks.replace(task, replace(task, record=record, earlier=earlier))
+
+    # --- assumed decisions ---
+    def assume_binding(self, bind: Bind) -> None:
+        """Treats a binding as carried out, unless the Pod was deleted or has changed."""
+        task = self._tasks.current(bind.task)
+        if task is not None and task.status is TaskStatus.PENDING:
+            devices = device_annotations(bind.annotations)
+            bound = replace(
+                task,
+                status=TaskStatus.BINDING,
+                node=bind.node,
+                annotations=devices,
+                record=bind.record,
+                rank=bind.annotations.get(HCCL_RANK_INDEX, task.rank),
+                predicate_time=predicate_time_of(bind.annotations) or task.predicate_time,
+                super_pod_rank=bind.annotations.get(SUPER_POD_RANK, task.super_pod_rank),
+            )
+            self._tasks.replace(task, bound)
+            if bind.preparations:
+                self._in_flight.add_preparation(bind)
+
+    def assume_eviction(self, eviction: Evict) -> None:
+        """Treats an eviction as begun, unless the Pod was deleted or is terminating."""
+        task = self._tasks.current(eviction.task)
+        if task is not None and holds_node(task) and task.status is not TaskStatus.RELEASING:
+            self._in_flight.add_eviction(task)
+            self._tasks.replace(task, replace(task, status=TaskStatus.RELEASING))
+
+    def bind_failed(self, bind: Bind) -> None:
+        """Reverts a failed binding: the task is pending again and frees its resources."""
+        task = self._tasks.current(bind.task)
+        if task is not None and task.status is TaskStatus.BINDING and task.node == bind.node:
+            cls = self.class_with_present_claims(task)
+            pending = replace(
+                task,
+                status=TaskStatus.PENDING,
+                node="",
+                annotations={},
+                cls=cls,
+                record=None,
+                rank=bind.task.rank,
+                predicate_time=bind.task.predicate_time,
+                super_pod_rank=bind.task.super_pod_rank,
+            )
+            self._tasks.replace(task, pending)
+
+    def evict_failed(self, eviction: Evict) -> None:
+        """Reverts a failed eviction: the task stays on its node."""
+        task = self._tasks.current(eviction.task)
+        status = self._in_flight.cancel_eviction(task.uid) if task is not None else None
+        if task is not None and status is not None:
+            self._tasks.replace(task, replace(task, status=status))
+
+    def is_binding(self, bind: Bind) -> bool:
+        """Whether a binding is assumed and neither confirmed nor failed yet."""
+        task = self._tasks.current(bind.task)
+        return task is not None and task.status is TaskStatus.BINDING and task.node == bind.node
 
     # --- classes ---
     def add_label_keys(self, label_keys: Collection[str]) -> None:
