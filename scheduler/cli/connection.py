@@ -4,8 +4,7 @@ The commands interpret the answers and print them.
 """
 
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import aclosing
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -177,17 +176,15 @@ class Cluster:
     async def delete(self, kind: "Kind", namespace: str, name: str) -> None:
         await self._object_request("delete", "DELETE", kind, namespace, name)
 
-    async def log(self, namespace: str, pod: str, params: Mapping[str, str]) -> AsyncIterator[list[bytes]]:
-        """Yields the log of a Pod, each time all lines that have arrived. The caller closes the iterator."""
+    async def log(
+        self, namespace: str, pod: str, params: Mapping[str, str], receive: Callable[[list[bytes]], object]
+    ) -> None:
+        """Calls ``receive`` with the lines of the log of a Pod, each time with all that have arrived."""
         from scheduler.api.kinds import POD
         from scheduler.cluster.kube.transport.errors import RequestError
 
-        path = f"{_path(POD, namespace, pod)}/log"
-        stream = self.client.lines(path, params, unfinished=True)
         try:
-            async with aclosing(stream):
-                async for lines in stream:
-                    yield lines
+            await self.client.follow(f"{_path(POD, namespace, pod)}/log", params, receive, unfinished=True)
         except RequestError as error:
             raise self._error(f"read the log of Pod {pod} in namespace {namespace}", POD, error) from None
 

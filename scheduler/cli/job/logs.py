@@ -1,7 +1,6 @@
 """``job logs``: the logs of the Pods of a vcjob, one after the other, or all at once with ``--follow``."""
 
 from collections.abc import Sequence
-from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -117,14 +116,17 @@ async def _copy(cluster: Cluster, stream: LogStream, params: dict[str, str], *, 
     if stream.container:
         params = {**params, "container": stream.container}
     name, waits = stream.pod.metadata.name, False
+    empty = True
+
+    def copy_lines(lines: list[bytes]) -> None:
+        nonlocal empty
+        echo_log(stream.prefix, lines)
+        empty = empty and not lines
+
     while True:
         empty = True
         try:
-            log = cluster.log(cluster.namespace, name, params)
-            async with aclosing(log):  # type: ignore[type-var]
-                async for lines in log:
-                    echo_log(stream.prefix, lines)
-                    empty = empty and not lines
+            await cluster.log(cluster.namespace, name, params, copy_lines)
         except CommandError as failed:
             if wait and failed.status == NOT_FOUND:
                 return None  # the Pod was deleted, and its log with it

@@ -1,6 +1,6 @@
 """Requests to the API server over connections of aiohttp, which knows proxies and Basic authentication."""
 
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from functools import lru_cache
 from typing import Final
@@ -36,14 +36,6 @@ class AiohttpTransport:
                 receive(part)
             return _answer(response, b"")
 
-    @asynccontextmanager
-    async def stream(
-        self, request: HttpRequest, seconds: float | None
-    ) -> AsyncIterator[tuple[HttpAnswer, AsyncIterable[bytes]]]:
-        async with self._response(request, seconds, _CONNECT) as response:
-            answer = await _whole(response, seconds) if response.status >= 300 else _answer(response, b"")
-            yield answer, _parts(response, seconds)
-
     async def close(self) -> None:
         self._closing = True
         if not self._under_way:
@@ -54,7 +46,7 @@ class AiohttpTransport:
 
     @asynccontextmanager
     async def _response(
-        self, request: HttpRequest, seconds: float | None, connect: float | None
+        self, request: HttpRequest, seconds: float, connect: float | None
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """Sends a request; the response is open within the context. ``connect``: seconds, or None."""
         self._under_way += 1
@@ -82,15 +74,14 @@ class AiohttpTransport:
                 await self._session.close()
 
 
-async def _parts(response: aiohttp.ClientResponse, seconds: float | None) -> AsyncIterator[bytes]:
+async def _parts(response: aiohttp.ClientResponse, seconds: float) -> AsyncIterator[bytes]:
     with _translated(seconds):
-        if response.status < 300:
-            async for part in response.content.iter_any():
-                yield part
+        async for part in response.content.iter_any():
+            yield part
 
 
 @contextmanager
-def _translated(seconds: float | None) -> Iterator[None]:
+def _translated(seconds: float) -> Iterator[None]:
     """Raises the errors of an ``HttpTransport`` instead of aiohttp's. ``seconds``: the time that the request has."""
     try:
         yield
@@ -99,14 +90,14 @@ def _translated(seconds: float | None) -> Iterator[None]:
     except aiohttp.ConnectionTimeoutError as error:
         raise ConnectError(str(error), tls=False) from None
     except TimeoutError:
-        raise ExchangeError(f"no answer within {seconds or 0.0:.1f} s", late=True) from None
+        raise ExchangeError(f"no answer within {seconds:.1f} s", late=True) from None
     except (aiohttp.ClientError, OSError) as error:
         raise ExchangeError(str(error) or type(error).__name__, sent=not isinstance(error, ValueError)) from None
     except ValueError as error:  # of a URL or a header that cannot be sent
         raise ExchangeError(str(error), sent=False) from None
 
 
-async def _whole(response: aiohttp.ClientResponse, seconds: float | None) -> HttpAnswer:
+async def _whole(response: aiohttp.ClientResponse, seconds: float) -> HttpAnswer:
     with _translated(seconds):
         return _answer(response, await response.read())
 

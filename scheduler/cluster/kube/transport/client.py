@@ -7,7 +7,7 @@ An ``HttpTransport`` carries the requests.
 import asyncio
 import time
 import zlib
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 from urllib.parse import urlencode
 
@@ -36,6 +36,8 @@ METADATA_LIST: Final = f"application/json;as=PartialObjectMetadataList;g=meta.k8
 STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
 _TOKEN_SECONDS: Final = 30.0
 _RELOAD_SECONDS: Final = 5.0
+_UNLIMITED: Final = 1e9
+"""Seconds for a stream without a limit."""
 log = structlog.get_logger(__name__)
 
 
@@ -206,12 +208,21 @@ class ApiClient:
         observe(seconds)
 
     async def follow(
-        self, path: str, params: Mapping[str, str], receive: Callable[[list[bytes]], object], *, longest: float
+        self,
+        path: str,
+        params: Mapping[str, str],
+        receive: Callable[[list[bytes]], object],
+        *,
+        longest: float | None = None,
+        unfinished: bool = False,
     ) -> None:
         """Calls ``receive`` with the lines of a streamed answer, as many at a time as have arrived, until the server
-        ends it. A last line without a newline is left out, because it is incomplete. ``longest``: as for ``lines``,
-        which takes more processor time. Raises RequestError, and what ``receive`` raises: the stream is
-        broken off then."""
+        ends it.
+
+        Streams are few and are not rate-limited: a watch must not wait behind bindings to be resumed. ``longest``:
+        seconds after which the stream is broken off; None: never. ``unfinished``: whether a last line without a newline
+        is handed out, too; that of a watch is incomplete. Raises RequestError, and what ``receive`` raises: the stream
+        is broken off then."""
         splitter = LineSplitter()
 
         def take(part: bytes) -> None:
@@ -221,55 +232,15 @@ class ApiClient:
 
         code = "error"
         try:
-            head = RequestHead(await self._current_authorization(), JSON)
-            answer = await self._send(HttpRequest("GET", _with_query(path, params), head), longest, take)
-            code = str(answer.status)
-            await self._check(answer)
-        except LineError as error:
-            raise TransportError(f"watch {path}: {error}", sent=True) from None
-        finally:
-            self._metrics.api_requests.labels("watch", code).inc()
-
-    async def lines(
-        self,
-        path: str,
-        params: Mapping[str, str],
-        *,
-        longest: float | None = None,
-        unfinished: bool = False,
-    ) -> AsyncGenerator[list[bytes], None]:
-        """The lines of a streamed answer, as many at a time as have arrived. They arrive no faster than they are taken.
-
-        Streams are few and are not rate-limited: a watch must not wait behind bindings to be resumed.
-        ``longest``: seconds after which the stream is broken off; None: never. ``unfinished``: whether a last line
-        without a newline is handed out, too; that of a watch is incomplete. Ends when the server ends the stream.
-        Raises RequestError. The caller closes it (``aclosing``).
-        """
-        code = "error"
-        try:
             request = HttpRequest(
                 "GET", _with_query(path, params), RequestHead(await self._current_authorization(), JSON)
             )
-            async with self._open_transport().stream(request, longest) as (answer, parts):
-                code = str(answer.status)
-                if answer.warning is not None:
-                    self._report_warnings(answer.warning)
-                await self._check(answer)
-                splitter = LineSplitter()
-                async for part in parts:
-                    found = splitter.feed(part)
-                    if found:
-                        yield found
-                rest = splitter.unfinished()
-                if rest and unfinished:
-                    yield [rest]
-        except ConnectError as error:
-            if error.tls:
-                await self._renew_credentials()
-            raise TransportError(f"watch {path}: {error}", sent=False) from None
-        except ExchangeError as error:
-            problem = f"the server did not end it within {longest:.0f} s" if error.late and longest else str(error)
-            raise TransportError(f"watch {path}: {problem}", sent=error.sent) from None
+            answer = await self._send(request, _UNLIMITED if longest is None else longest, take)
+            code = str(answer.status)
+            await self._check(answer)
+            rest = splitter.unfinished()
+            if rest and unfinished:
+                receive([rest])
         except LineError as error:
             raise TransportError(f"watch {path}: {error}", sent=True) from None
         finally:

@@ -6,8 +6,7 @@ since that takes a twentieth of a start.
 
 import re
 import ssl
-from collections.abc import AsyncIterable, AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol, Self
 from urllib.parse import quote
 
@@ -91,13 +90,6 @@ class HttpTransport(Protocol):
         """Returns the answer, which has to arrive within ``seconds``. ``receive``: is called with each part of the body
         of a successful answer as it arrives; the body is then empty. Raises what it raises, too."""
 
-    def stream(
-        self, request: HttpRequest, seconds: float | None
-    ) -> AbstractAsyncContextManager[tuple[HttpAnswer, AsyncIterable[bytes]]]:
-        """The answer, and the parts of its body, if it is successful, as they arrive. They arrive no faster than they
-        are taken. ``seconds``: until the end of the body, or None. To leave the context before the end closes the
-        connection."""
-
     async def close(self) -> None:
         """Closes the connections once they have carried their requests."""
 
@@ -138,13 +130,6 @@ class Http1Transport:
     ) -> HttpAnswer:
         encoded = self._encoded(request)
         return _answer(await self._pool.request(request.method, encoded, seconds, receive, gzip=request.head.gzip))
-
-    @asynccontextmanager
-    async def stream(
-        self, request: HttpRequest, seconds: float | None
-    ) -> AsyncIterator[tuple[HttpAnswer, AsyncIterable[bytes]]]:
-        async with self._pool.stream(request.method, self._encoded(request), seconds) as stream:
-            yield _answer(stream.response), stream
 
     async def close(self) -> None:
         self._pool.close()

@@ -1,5 +1,5 @@
 """A client for HTTP/1.1 requests to one server, which costs a fraction of the processor time of aiohttp's.
 
-``response`` parses a response, which can be a stream; ``connections`` carry one request at a time and are kept open
+``response`` parses a response; ``connections`` carry one request at a time and are kept open
 between requests.
 """

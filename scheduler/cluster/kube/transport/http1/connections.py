@@ -1,7 +1,6 @@
 """The connections of an HTTP/1.1 client to one server: each carries one request at a time, and a pool keeps them open.
 
-A response is returned when it is complete. Its body can be handed out as it arrives, to a function, or as a ``Stream``,
-from which a consumer takes it at its own pace.
+A response is returned when it is complete. Its body can be handed out to a function as it arrives.
 
 Callers limit the number of requests in flight; there is one connection for each. A connection that becomes free is kept
 for the next request, for as long as servers commonly keep theirs.
@@ -12,13 +11,12 @@ import os
 import re
 import socket
 import ssl
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from typing import Final, cast
 
 import aiohappyeyeballs
 
-from scheduler.cluster.kube.transport.http1.response import Response, ResponseError, ResponseParser, Stream
+from scheduler.cluster.kube.transport.http1.response import Response, ResponseError, ResponseParser
 
 KEPT: Final = 60.0
 """Seconds for which an idle connection is kept. API servers close theirs after 90 s or more, so that a request rarely
@@ -57,10 +55,6 @@ class HttpConnection(asyncio.Protocol):
         self._parser: ResponseParser | None = None
         """None: no request is under way."""
         self._answer: asyncio.Future[Response] | None = None
-        self._stream: Stream | None = None
-        """The stream of the request under way, if its response is streamed."""
-        self._timer: asyncio.TimerHandle | None = None
-        """Ends a streamed response that takes too long."""
         self._received = False
         """Whether any byte has arrived since the request was sent."""
         self.used = False
@@ -109,37 +103,6 @@ class HttpConnection(asyncio.Protocol):
             self._answer = self._parser = None
             self.used = True
 
-    async def open(self, request: bytes, seconds: float | None) -> Stream:
-        """Sends a request and returns the response once its head has arrived. The whole response has to arrive within
-        ``seconds``; None: at any time. ``release`` has to be called, except if this raises. Raises ExchangeError."""
-        transport = self._usable()
-        self._answer = self._loop.create_future()
-        self._stream = Stream(transport, self._answer)
-        self._parser = self._stream.parser
-        self._received = False
-        transport.write(request)
-        if seconds is not None:
-            self._timer = self._loop.call_later(seconds, self._expire, seconds)
-        try:
-            await self._stream.begin()
-        except BaseException:
-            self.release()
-            raise
-        return self._stream
-
-    def release(self) -> None:
-        """Ends the stream. The connection is closed, unless the response is complete."""
-        answer, stream = self._answer, self._stream
-        assert answer is not None and stream is not None
-        if self._timer is not None:
-            self._timer.cancel()
-        if answer.done() and answer.exception() is None:
-            stream.resume()
-        else:
-            self.abort()
-        self._answer = self._parser = self._stream = self._timer = None
-        self.used = True
-
     def _usable(self) -> asyncio.Transport:
         """The transport, to which a request can be written. Raises ExchangeError."""
         if self._transport is None or self._transport.is_closing():
@@ -152,8 +115,6 @@ class HttpConnection(asyncio.Protocol):
     def _fail(self, error: Exception) -> None:
         if self._answer is not None and not self._answer.done():
             self._answer.set_exception(error)
-            if self._stream is not None:
-                self._stream.wake()
 
     def _complete(self, parser: ResponseParser) -> None:
         transport = self._transport
@@ -177,8 +138,6 @@ class HttpConnection(asyncio.Protocol):
         try:
             if parser.feed(data):
                 self._complete(parser)
-            if self._stream is not None:
-                self._stream.wake()
         except ResponseError as error:
             self._fail(ExchangeError(f"invalid response: {error}"))
             self.abort()
@@ -191,8 +150,6 @@ class HttpConnection(asyncio.Protocol):
         parser = self._parser
         if parser is not None and parser.end():
             self._complete(parser)
-            if self._stream is not None:
-                self._stream.wake()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
@@ -256,29 +213,6 @@ class Pool:
                 continue
             self._keep(connection)
             return response
-
-    @asynccontextmanager
-    async def stream(self, method: str, request: bytes, seconds: float | None) -> AsyncIterator[Stream]:
-        """Sends a request whose response is read within the context as it arrives. ``seconds``: the time limit; None:
-        there is none."""
-        loop = asyncio.get_running_loop()
-        began = loop.time()
-        connect = _CONNECT if seconds is None else min(_CONNECT, seconds)
-        while True:
-            connection = self._take() or await self._connect(began + connect, connect)
-            reused = connection.used
-            try:
-                left = None if seconds is None else began + seconds - loop.time()
-                stream = await connection.open(request, left)
-                break
-            except ExchangeError as error:
-                if not self._again(error, reused, method):
-                    raise
-        try:
-            yield stream
-        finally:
-            connection.release()
-            self._keep(connection)
 
     def _again(self, error: ExchangeError, reused: bool, method: str) -> bool:
         """Whether a request that failed on a connection is sent on another one."""

@@ -1,7 +1,6 @@
 """The header Warning: its texts, and who receives them."""
 
 import asyncio
-from contextlib import aclosing
 
 import pytest
 from aiohttp import web
@@ -75,8 +74,9 @@ def test_a_client_reports_the_warnings_of_every_answer(own: bool) -> None:
             with pytest.raises(ApiError):
                 await client.request("POST", "/refused", priority=CallPriority.READ, body=b"{}")
             await client.request("GET", "/silent", priority=CallPriority.READ)
-            async with aclosing(client.lines("/streamed", {})) as lines:
-                assert [part async for part in lines] == [[b"line"]]
+            lines: list[bytes] = []
+            await client.follow("/streamed", {}, lines.extend)
+            assert lines == [b"line"]
         return said
 
     assert asyncio.run(scenario()) == ["first, accepted", "second", "refused", "streamed"]
