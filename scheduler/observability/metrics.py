@@ -201,8 +201,7 @@ class Metrics(RoleMetrics):
             registry=registry,
             buckets=exponential_buckets(50, 60_000, 30),
         )
-        self.stages = StageDurations()
-        registry.register(self.stages)
+        self.stages = self._registered(StageDurations())
         self._watched, self._assumed, self._prepared, self._bound = (
             latency.labels(stage) for stage in ("Watched", "Assumed", "PreBound", "Bound")
         )
@@ -225,20 +224,13 @@ class Metrics(RoleMetrics):
             "volcano_unschedule_job_count", "Jobs with Pods that the last session could not place", registry=registry
         )
         self.waits = WaitTimes(registry)
-        self.session = SessionFigures()
-        registry.register(self.session)
-        self.cluster = ClusterFigures()
-        registry.register(self.cluster)
-        self.waiting = WaitingFigures()
-        registry.register(self.waiting)
-        self.chips = ChipFigures()
-        registry.register(self.chips)
-        self.shares = ShareFigures()
-        registry.register(self.shares)
-        self.attempts = AttemptFigures()
-        registry.register(self.attempts)
-        self.devices = DeviceFigures()
-        registry.register(self.devices)
+        self.session = self._registered(SessionFigures())
+        self.cluster = self._registered(ClusterFigures())
+        self.waiting = self._registered(WaitingFigures())
+        self.chips = self._registered(ChipFigures())
+        self.shares = self._registered(ShareFigures())
+        self.attempts = self._registered(AttemptFigures())
+        self.devices = self._registered(DeviceFigures())
 
         self.status_failures = Counter(
             "volcano_py_status_write_failures_total",

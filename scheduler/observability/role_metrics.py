@@ -6,12 +6,13 @@ scheduler.
 
 import collections
 from collections.abc import Iterable, Mapping, Sequence
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 from prometheus_client.core import UnknownMetricFamily
 from prometheus_client.registry import Collector
 
+C = TypeVar("C", bound=Collector)
 _REVIEW_SECONDS = (0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 _QUESTION_SECONDS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 60.0)
 _PLAN_SECONDS = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
@@ -83,6 +84,11 @@ class RoleMetrics:
             registry=registry,
         )
         self.leading = leader.labels(self.role, shard)
+
+    def _registered(self, collector: C) -> C:
+        """Registers a collector, and returns it."""
+        self.registry.register(collector)
+        return collector
 
 
 class AdmissionMetrics(RoleMetrics):
@@ -193,18 +199,20 @@ class ControllerMetrics(RoleMetrics):
             registry=self.registry,
             buckets=exponential_buckets(50, 60_000, 30),
         )
-        self.job_phases = PhaseCounts(
-            {"Completed": "volcano_job_completed_phase_count", "Failed": "volcano_job_failed_phase_count"},
-            "Times that a vcjob entered",
-            ("job_name", "queue_name"),
+        self.job_phases = self._registered(
+            PhaseCounts(
+                {"Completed": "volcano_job_completed_phase_count", "Failed": "volcano_job_failed_phase_count"},
+                "Times that a vcjob entered",
+                ("job_name", "queue_name"),
+            )
         )
-        self.flow_phases = PhaseCounts(
-            {"Succeed": "volcano_jobflow_succeed_phase_count", "Failed": "volcano_jobflow_failed_phase_count"},
-            "Times that JobFlows of a namespace entered",
-            ("jobflow_namespace",),
+        self.flow_phases = self._registered(
+            PhaseCounts(
+                {"Succeed": "volcano_jobflow_succeed_phase_count", "Failed": "volcano_jobflow_failed_phase_count"},
+                "Times that JobFlows of a namespace entered",
+                ("jobflow_namespace",),
+            )
         )
-        self.registry.register(self.job_phases)
-        self.registry.register(self.flow_phases)
         self.waiting = Gauge(
             "volcano_py_worklist_depth", "Objects that controllers have yet to reconcile", registry=self.registry
         )

@@ -18,10 +18,9 @@ import kopf
 import msgspec
 import structlog
 
-from scheduler.api.decisions import ObjectRef
 from scheduler.api.kinds import Kind
 from scheduler.api.objects import KubeObject, Wire
-from scheduler.api.reasons import Malformed, field_and_problem
+from scheduler.api.reasons import field_and_problem
 from scheduler.cluster.decoding import DECODE_ERRORS, decode
 from scheduler.cluster.kube.operator.change_receiver import ChangeReceiver
 from scheduler.cluster.kube.transport.backoff import Backoff
@@ -30,7 +29,7 @@ from scheduler.cluster.kube.transport.credentials import Credentials
 from scheduler.cluster.kube.transport.errors import REQUEST_ERRORS, status_of
 from scheduler.cluster.kube.transport.ratelimit import CallPriority
 from scheduler.cluster.kube.watch.informer import OVERDUE, WATCH_SECONDS
-from scheduler.cluster.kube.watch.problems import Report
+from scheduler.cluster.kube.watch.problems import ProblemReports, Report
 
 FIRST_RESYNC = 15.0
 RESYNC = 600.0
@@ -64,9 +63,8 @@ class Handlers:
         self._client = client
         self._credentials = credentials
         self._receiver = receiver
-        self._report = report
         self._keys: dict[Kind, set[tuple[str, str]]] = {kind: set() for kind in kinds}
-        self._reported: dict[tuple[Kind, str, str], str] = {}
+        self._problems = {kind: ProblemReports(kind, report) for kind in kinds}
 
     async def run(self) -> None:
         loop, stop = asyncio.get_running_loop(), threading.Event()
@@ -176,36 +174,33 @@ class Handlers:
             obj: KubeObject = msgspec.convert(raw, kind.struct)
         except DECODE_ERRORS as error:
             field, problem = field_and_problem(error)
-            self._report_once(kind, key, raw, field or "object", problem)
+            self._problems[kind].report(key, _uid(raw), field or "object", problem)
             return
         try:
             self._receiver.written(kind, obj)
         except Exception as error:  # whatever an object holds, it must not stop the others
             log.exception("object could not be processed", kind=str(kind), namespace=key[0], name=key[1])
-            self._report_once(kind, key, raw, "metadata", f"could not be taken in ({type(error).__name__}: {error})")
+            problem = f"could not be taken in ({type(error).__name__}: {error})"
+            self._problems[kind].report(key, _uid(raw), "metadata", problem)
         else:
-            self._reported.pop((kind, *key), None)
+            self._problems[kind].forget(key)
 
     def _delete(self, kind: Kind, key: tuple[str, str]) -> None:
         self._keys[kind].discard(key)
-        self._reported.pop((kind, *key), None)
+        self._problems[kind].forget(key)
         try:
             self._receiver.removed(kind, *key)
         except Exception:
             log.exception("object could not be removed", kind=str(kind), namespace=key[0], name=key[1])
 
-    def _report_once(self, kind: Kind, key: tuple[str, str], raw: dict[str, Any], field: str, problem: str) -> None:
-        """Reports an object that cannot be processed, once; its last good version stays in force."""
-        if self._reported.get((kind, *key)) == f"{field}: {problem}":
-            return
-        self._reported[kind, *key] = f"{field}: {problem}"
-        uid = raw.get("metadata", {}).get("uid", "")
-        self._report(Malformed(kind.name, *key, field, problem), ObjectRef(kind.api_version, kind.name, *key, str(uid)))
-
 
 def _key(raw: dict[str, Any]) -> tuple[str, str]:
     metadata = raw.get("metadata") or {}
     return str(metadata.get("namespace") or ""), str(metadata.get("name") or "")
+
+
+def _uid(raw: dict[str, Any]) -> str:
+    return str((raw.get("metadata") or {}).get("uid", ""))
 
 
 def _settings() -> kopf.OperatorSettings:
