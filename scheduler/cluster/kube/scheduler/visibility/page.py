@@ -9,6 +9,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any, Final
@@ -23,6 +24,7 @@ from scheduler.cluster.kube.scheduler.visibility.limits import Allowance
 from scheduler.cluster.kube.scheduler.visibility.overviews import Overviews
 from scheduler.cluster.kube.scheduler.visibility.user import (
     RefusedError,
+    ResourceAccess,
     User,
     answer_or_refusal,
     authorize,
@@ -67,6 +69,16 @@ Known = Callable[[web.Request], Awaitable[User]]
 Counted = Callable[[str], None]
 """Counts a request about a namespace. Raises RefusedError if there were too many."""
 log = structlog.get_logger(__name__)
+
+
+@dataclass(slots=True)
+class _OpenPage:
+    """A page that a user has opened, about a namespace or the whole cluster ("")."""
+
+    request: web.Request
+    known: Known
+    namespace: str
+    rights: Rights
 
 
 class WebPage:
@@ -126,7 +138,7 @@ class WebPage:
             rights = await self._rights_of(user, namespace, "watch" if watches else "list")
             counted(namespace)
             with self._streams.about(namespace):
-                return await self._show(request, known, user, namespace, rights, watches)
+                return await self._show(_OpenPage(request, known, namespace, rights), watches=watches)
 
     @contextmanager
     def _counted_as_open(self) -> Iterator[None]:
@@ -138,40 +150,28 @@ class WebPage:
             self._open_pages -= 1
             self._metrics.streams.set(self._open_pages)
 
-    async def _show(
-        self, request: web.Request, known: Known, user: User, namespace: str, rights: Rights, watches: bool
-    ) -> web.StreamResponse:
+    async def _show(self, page: "_OpenPage", *, watches: bool) -> web.StreamResponse:
         """The page as JSON, or as a stream of its changes if ``watches``."""
         async with self._overviews.viewing():
             if watches:
-                return await self._stream(request, known, user, namespace, rights)
+                return await self._stream(page)
             _, overview = await self._overviews.newer(0, FIRST)
             if overview is None:
                 raise RefusedError(503, "no session has ended yet", 5.0)
-            document = {"apiVersion": VISIBILITY_API_VERSION, "kind": "Page", "namespace": namespace}
-            body = msgspec.json.encode({**document, **changes(None, view(overview, namespace, rights))})
+            document = {"apiVersion": VISIBILITY_API_VERSION, "kind": "Page", "namespace": page.namespace}
+            body = msgspec.json.encode({**document, **changes(None, view(overview, page.namespace, page.rights))})
             return web.Response(body=body, content_type="application/json", headers=_HEADERS)
 
-    async def _stream(
-        self, request: web.Request, known: Known, user: User, namespace: str, rights: Rights
-    ) -> web.StreamResponse:
+    async def _stream(self, page: "_OpenPage") -> web.StreamResponse:
         """Sends what has changed, until the client leaves or may no longer see it. A client that does not read loses
         its connection after a while, as with every answer."""
         response = web.StreamResponse(headers={**_HEADERS, "Content-Type": "text/event-stream"})
-        await response.prepare(request)
+        await response.prepare(page.request)
         with suppress(ConnectionError):  # the client has left
-            await self._send(response, request, known, user, namespace, rights)
+            await self._send(response, page)
         return response
 
-    async def _send(
-        self,
-        response: web.StreamResponse,
-        request: web.Request,
-        known: Known,
-        user: User,
-        namespace: str,
-        rights: Rights,
-    ) -> None:
+    async def _send(self, response: web.StreamResponse, page: "_OpenPage") -> None:
         sent: OverviewView | None = None
         version, checked = 0, self._clock()
         await response.write(b": open\n\n")
@@ -179,8 +179,8 @@ class WebPage:
             version, overview = await self._overviews.newer(version, self._heartbeat)
             if self._clock() - checked >= self._recheck:
                 try:
-                    user = await known(request)
-                    rights = await self._rights_of(user, namespace, "watch")
+                    user = await page.known(page.request)
+                    page.rights = await self._rights_of(user, page.namespace, "watch")
                 except RefusedError as refusal:
                     await response.write(_event("refused", {"code": refusal.status, "message": str(refusal)}))
                     return
@@ -190,7 +190,7 @@ class WebPage:
             if overview is None:
                 await response.write(b": still here\n\n")
                 continue
-            sent, message = await self._message(version, overview, namespace, rights, sent)
+            sent, message = await self._message(version, overview, page.namespace, page.rights, sent)
             await response.write(message)
 
     async def _message(
@@ -214,9 +214,9 @@ class WebPage:
         at, rights = self._rights.get(key, (float("-inf"), Rights()))
         if self._clock() - at < _KEPT:
             return rights
-        await authorize(self._client, user, verb, namespace, PAGES)
+        await authorize(self._client, user, ResourceAccess(verb, namespace, PAGES))
         queues, pod_groups, nodes = [
-            await is_allowed(self._client, user, "list", "", kind.plural, api_version=kind.api_version)
+            await is_allowed(self._client, user, ResourceAccess("list", "", kind.plural, api_version=kind.api_version))
             for kind in (QUEUE, POD_GROUP, NODE)
         ]
         rights = Rights(queues, pod_groups, nodes)

@@ -23,6 +23,7 @@ from scheduler.cluster.kube.scheduler.visibility.page import PAGES, WebPage
 from scheduler.cluster.kube.scheduler.visibility.user import (
     FrontProxy,
     RefusedError,
+    ResourceAccess,
     User,
     answer_or_refusal,
     authorize,
@@ -114,7 +115,7 @@ class VisibilityServer:
     async def _explain(self, request: web.Request) -> WorkerAnswer:
         namespace, name = name_in(request, "namespace"), name_in(request, "name")
         resource = request.match_info["resource"]
-        async with self._authorized(request, "get", namespace, resource, EXPLAIN, name):
+        async with self._authorized(request, ResourceAccess("get", namespace, resource, EXPLAIN, name)):
             problem = await problem_if_missing(self._client, EXPLAINED[resource], namespace, name)
             if problem:
                 return WorkerAnswer(404, problem)
@@ -124,20 +125,18 @@ class VisibilityServer:
         namespace = name_in(request, "namespace")
         head = {"apiVersion": VISIBILITY_API_VERSION, "kind": "QueueQuotaList", "namespace": namespace}
         nothing = {**head, "metadata": {}, "items": [], "waiting": []}
-        async with self._authorized(request, "list", namespace, QUOTAS):
+        async with self._authorized(request, ResourceAccess("list", namespace, QUOTAS)):
             return await self._source.queues(namespace, msgspec.json.encode(nothing))
 
     @asynccontextmanager
-    async def _authorized(
-        self, request: web.Request, verb: str, namespace: str, resource: str, subresource: str = "", name: str = ""
-    ) -> AsyncIterator[None]:
+    async def _authorized(self, request: web.Request, access: ResourceAccess) -> AsyncIterator[None]:
         """Raises RefusedError unless the user may ask this, and may ask now."""
         user = await self._user(request)
         self._rates.asked_by(user)
         with self._in_flight.of(user):
-            await authorize(self._client, user, verb, namespace, resource, subresource, name)
-            self._rates.asked_about(namespace)
-            with self._in_flight.about(namespace):
+            await authorize(self._client, user, access)
+            self._rates.asked_about(access.namespace)
+            with self._in_flight.about(access.namespace):
                 yield
 
     async def _user(self, request: web.Request) -> User:

@@ -134,24 +134,23 @@ async def user_of_token(client: ApiClient, token: str) -> User:
     return User(found.username, tuple(found.groups or ()), found.uid, found.extra or {})
 
 
-async def is_allowed(
-    client: ApiClient,
-    user: User,
-    verb: str,
-    namespace: str,
-    resource: str,
-    subresource: str = "",
-    name: str = "",
-    *,
-    api_version: str = VISIBILITY_API_VERSION,
-) -> bool:
-    """Asks the API server whether the user has a right (SubjectAccessReview), by default in the group of the aggregated
-    API. ``namespace`` "": in the whole cluster. Raises RequestError, and msgspec's errors."""
-    group, _, version = api_version.rpartition("/")
-    attributes = {
-        "group": group, "version": version, "resource": resource, "subresource": subresource, "verb": verb,
-        "namespace": namespace, "name": name,
-    }  # fmt: skip
+class ResourceAccess(msgspec.Struct, frozen=True):
+    """A verb on a resource, by default in the group of the aggregated API, for which a user needs a right."""
+
+    verb: str
+    namespace: str
+    """"": the whole cluster."""
+    resource: str
+    subresource: str = ""
+    name: str = ""
+    api_version: str = VISIBILITY_API_VERSION
+
+
+async def is_allowed(client: ApiClient, user: User, access: ResourceAccess) -> bool:
+    """Asks the API server whether the user has a right (SubjectAccessReview). Raises RequestError, and msgspec's
+    errors."""
+    attributes = msgspec.structs.asdict(access)
+    attributes["group"], _, attributes["version"] = attributes.pop("api_version").rpartition("/")
     spec: dict[str, Any] = {"user": user.name, "groups": list(user.groups), "resourceAttributes": attributes}
     if user.uid:
         spec["uid"] = user.uid
@@ -162,20 +161,18 @@ async def is_allowed(
     return msgspec.json.decode(answer, type=_AccessReview).status.allowed
 
 
-async def authorize(
-    client: ApiClient, user: User, verb: str, namespace: str, resource: str, subresource: str = "", name: str = ""
-) -> None:
+async def authorize(client: ApiClient, user: User, access: ResourceAccess) -> None:
     """Raises RefusedError unless the user has a right in the group of the aggregated API; otherwise raises as
     ``is_allowed``."""
-    if await is_allowed(client, user, verb, namespace, resource, subresource, name):
+    if await is_allowed(client, user, access):
         return
-    what = f"{resource}/{subresource}" if subresource else resource
+    what = f"{access.resource}/{access.subresource}" if access.subresource else access.resource
     group = VISIBILITY_API_VERSION.partition("/")[0]
-    where = f"in the namespace {namespace!r}" if namespace else "at the cluster scope"
+    where = f"in the namespace {access.namespace!r}" if access.namespace else "at the cluster scope"
     raise RefusedError(
         403,
-        f"{what}.{group}{f' {name!r}' if name else ''} is forbidden: User {user.name!r} cannot {verb} resource "
-        f"{what!r} in API group {group!r} {where}",
+        f"{what}.{group}{f' {access.name!r}' if access.name else ''} is forbidden: User {user.name!r} cannot "
+        f"{access.verb} resource {what!r} in API group {group!r} {where}",
     )
 
 
