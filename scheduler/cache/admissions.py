@@ -72,7 +72,7 @@ class Admission(msgspec.Struct, eq=False, gc=False):
             self.text, self.lost = "", False
 
     def restore(self, known: Admitted) -> None:
-        """Sets the fields to those of a known admission."""
+        """Sets the fields as a known admission has them."""
         self.record, self.phase, self.text, self.lost = known.record, known.phase, known.text, known.lost
 
     def admitted(self, key: str, uid: str) -> Admitted | None:

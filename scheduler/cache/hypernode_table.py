@@ -111,7 +111,8 @@ class HyperNodeTable:
         return rows
 
     def _parents(self, conflicts: dict[str, Faults]) -> dict[str, str]:
-        """HyperNode -> its parent. Of several parents the one of the lowest tier counts, then the first by name."""
+        """HyperNode -> its parent. If it has several, the parent with the lowest tier counts, then the first by
+        name."""
         parents: dict[str, str] = {}
         for name, entry in sorted(self._entries.items(), key=lambda item: (item[1].obj.spec.tier, item[0])):
             for child in entry.children:

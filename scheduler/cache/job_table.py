@@ -67,7 +67,7 @@ class JobTable:
         """Whether only PodGroups with a known admission are admitted."""
         self._records: dict[str, JobRecord] = {}
         self._borrowed: set[str] = set()
-        """Keys of records that another table has too. They are copied before they are changed."""
+        """Keys of records that another table has, too. The table copies a record before it changes it."""
         self._minimums = MinimumResources(dimensions)
         self._views = JobViews()
         self._stale: dict[str, None] | None = None
@@ -162,7 +162,7 @@ class JobTable:
         self._version.opened()
 
     def is_complete(self, key: str) -> bool:
-        """Whether a PodGroup exists and has as many Pods as its minMember asks for, in whatever status."""
+        """Whether a PodGroup exists and has at least minMember Pods, whatever their statuses."""
         record = self._records.get(key)
         return record is not None and record.spec is not None and len(record.tasks) >= record.spec.min_member
 

@@ -32,7 +32,7 @@ class _EqualJobs(msgspec.Struct, eq=False, gc=False):
 
 
 class JobViews:
-    """The views by key, those of jobs that are not settled, and the sums of the others."""
+    """The views of all jobs by key, the views of jobs that are not settled, and the sums of settled jobs."""
 
     def __init__(self) -> None:
         self._views: dict[str, Job | None] = {}

@@ -17,7 +17,7 @@ class MalformedFields:
         self._reported: dict[tuple[str, str, str], Faults] = {}
         """(kind, namespace, name) -> the problems of the object's latest version, all reported."""
         self._pending: dict[tuple[str, str, str], list[Malformed]] = {}
-        """Reports since the last ``take``, by object; those of a deleted object are dropped."""
+        """Reports since the last ``take``, by object; the reports about a deleted object are dropped."""
 
     def begin(self) -> None:
         """Begins with an object that was added or changed."""

@@ -3,7 +3,7 @@
 Pods that differ in one of them are in different classes, so what one user's selector names must not divide the Pods of
 all others: a gang of 5,000 Pods is placed as one class only as long as nothing tells its Pods apart. So a label counts
 
-- in the namespaces that the term concerns: its own, those that it lists, or all if it has a namespace selector;
+- in the namespaces that the term concerns: its own, the listed ones, or all if it has a namespace selector;
 - by value only if a selector names the value. Pods with other values differ only from Pods without the label
   (``Exists``, ``NotIn``): they have ``OTHER`` instead.
 

@@ -81,7 +81,7 @@ class NodeTable:
         return {name: node.metadata.labels or {} for name, node in objects.items()}
 
     def use(self, names: frozenset[str]) -> list[Node]:
-        """Uses only these nodes from now on. Returns those that were not used until now: they have to be stored
+        """Uses only these nodes from now on. Returns the nodes that were not used until now: they have to be stored
         again."""
         self._used = names
         for name in self._objects.keys() - names:

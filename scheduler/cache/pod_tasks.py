@@ -51,7 +51,7 @@ _intern: Final = sys.intern
 
 
 class PodPosition(NamedTuple):
-    """Where a Pod is in its life, and which devices it has."""
+    """The status of a Pod, its node, and its devices."""
 
     status: TaskStatus
     node: str
@@ -77,7 +77,8 @@ def task_of(
     earlier: tuple[tuple[str, str], ...] = (),
     variable_index: str = "",
 ) -> Task:
-    """Builds the task of a Pod. ``ours``: the Pod names this scheduler; ``variable_index``: as of ``task_index``.
+    """Builds the task of a Pod. ``ours``: the Pod names this scheduler; ``variable_index``: the result of
+    ``task_index``.
 
     Texts that many Pods have in common are interned: a cluster can have a million Pods.
     """

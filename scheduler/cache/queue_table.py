@@ -100,7 +100,7 @@ class QueueTable:
         return {name: queue.parent for name, queue in self._queues.items()}
 
     def assume(self, update: QueueAllocated) -> None:
-        """Sets the amounts of a queue to those that the scheduler writes to its status."""
+        """Sets the amounts of a queue as the scheduler writes them to its status."""
         queue = self._queues.get(update.name)
         if queue is not None:
             queue.allocated, queue.groups, queue.cards = update.allocated, update.groups, update.cards or {}

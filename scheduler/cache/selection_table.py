@@ -122,7 +122,7 @@ def workload_of(owners: list[OwnerReference] | None) -> str:
 
 
 def _selector(obj: KubeObject) -> LabelSelector | None:
-    """None: the object selects no Pods."""
+    """The selector of an object; None: the object selects no Pods."""
     if isinstance(obj, Service):
         return LabelSelector(match_labels=obj.spec.selector) if obj.spec.selector else None
     return obj.spec.selector if isinstance(obj, Workload) else None

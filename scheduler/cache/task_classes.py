@@ -257,7 +257,8 @@ def mounted_claims(pod: Pod) -> tuple[MountedClaim, ...]:
 
 
 def _queue_gate(gates: list[SchedulingGate] | None) -> list[SchedulingGate] | None:
-    """The gates if that of queue admission is the only one, else None: others may come and go within a class."""
+    """The gates if the only one is the gate of queue admission, else None: other gates may come and go within a
+    class."""
     return gates if gates and len(gates) == 1 and gates[0].name == QUEUE_ALLOCATION_GATE else None
 
 

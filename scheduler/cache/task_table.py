@@ -78,7 +78,7 @@ class Labels:
     def __init__(self) -> None:
         self._found: set[Label] = set()
         self._limit = _LABELS
-        """Number of labels at which those of former tasks are dropped."""
+        """Number of labels at which the labels of former tasks are dropped."""
 
     def add(self, labels: Mapping[str, str], tasks: Collection[Task]) -> None:
         """``tasks``: all tasks of the namespace."""
@@ -139,7 +139,7 @@ class TaskTable:
         return [task for tasks in self._tasks.values() for task in tasks.values()]
 
     def may_have(self, namespace: str, labels: Collection[Label]) -> bool:
-        """Whether a task of a namespace may have all of these labels. Those of former tasks count for some time."""
+        """Whether a task of a namespace may have all of these labels. Labels of former tasks count for some time."""
         known = self._labels.get(namespace)
         return known is not None and known.include(labels)
 

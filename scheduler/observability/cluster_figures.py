@@ -39,7 +39,7 @@ class ClusterFigures(Collector):
         """Resource, its allocatable amount, and the allocated amounts in the order of ``WORKLOADS``."""
 
     def update(self, online: Vector, offline: Vector, nodes: Nodes, dimensions: Dimensions) -> None:
-        """``online``, ``offline``: what jobs hold; ``nodes``: as a session left them."""
+        """``online``, ``offline``: what jobs hold; ``nodes``: the nodes at the end of a session."""
         other = (dimensions.fit(nodes.used.sum(axis=1)) - online - offline).clip(min=0)
         allocatable = dimensions.fit(nodes.allocatable.sum(axis=1))
         amounts = np.stack([allocatable, online, offline, other])
@@ -130,7 +130,7 @@ class ChipFigures(Collector):
         self._counts: Sequence[DeviceCounts] = ()
 
     def update(self, figures: Iterable[Figures]) -> None:
-        """``figures``: of the plugins of a session."""
+        """``figures``: the figures of the plugins of a session."""
         self._counts = [each for one in figures for each in one.devices]
 
     def collect(self) -> Iterable[GaugeMetricFamily]:
@@ -177,7 +177,7 @@ class DeviceFigures(Collector):
         self._usages: Sequence[DeviceUsage] = ()
 
     def update(self, usages: Sequence[DeviceUsage]) -> None:
-        """``usages``: as a session left them; none where no plugin shares GPUs."""
+        """``usages``: the usages of GPUs at the end of a session; none if no plugin shares GPUs."""
         self._usages = usages
 
     def collect(self) -> Iterable[GaugeMetricFamily]:

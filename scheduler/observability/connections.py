@@ -3,8 +3,8 @@
 aiohttp sets no limit to the time that a client takes for a TLS handshake, for sending a request, and for reading its
 answer. Here a connection has a deadline for each of these. When there are too many, the server takes the address with
 the most connections and closes its connection that has been idle for the longest time. So a client that opens thousands
-loses its own connections, not those of API servers. A connection counts from the moment it is accepted, before its TLS
-handshake: the event loop's own servers report it only after that.
+loses its own connections, and API servers keep theirs. A connection counts from the moment it is accepted, before its
+TLS handshake: the event loop's own servers report it only after that.
 """
 
 import asyncio

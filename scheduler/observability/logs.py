@@ -17,16 +17,16 @@ from scheduler.api.printable import is_printable, printable, printable_lines
 
 SECRET: Final = ("authorization", "password", "secret", "token", "client_key")
 LEVELS: Final = (logging.WARNING, logging.INFO, logging.INFO, logging.INFO)
-"""Level by verbosity; above the last one, everything."""
+"""The level for each verbosity; with a greater verbosity, everything is logged."""
 
 
 def level_of(verbosity: int) -> int:
-    """0: warnings and errors; 1 to 3: what happens; 4 and above: everything."""
+    """The level of a verbosity. 0: warnings and errors; 1 to 3: what happens; 4 and above: everything."""
     return LEVELS[max(0, verbosity)] if verbosity < len(LEVELS) else logging.DEBUG
 
 
 def configure(verbosity: int = 2, log_format: str = "auto") -> None:
-    """Set logging up for the process. ``log_format``: json, console, or auto (console on a terminal)."""
+    """Sets up logging for the process. ``log_format``: json, console, or auto (console on a terminal)."""
     as_json = log_format == "json" or (log_format == "auto" and not sys.stderr.isatty())
     level = level_of(verbosity)
     shared: list[structlog.typing.Processor] = [
@@ -82,12 +82,12 @@ def _traceback(file: TextIO, exc_info: structlog.typing.ExcInfo) -> None:
 
 
 def _json(event: Any, **options: Any) -> str:
-    """All in visible ASCII; ``json`` leaves DEL as it is."""
+    """JSON in visible ASCII; the module ``json`` would leave DEL as it is."""
     return json.dumps(event, **options).replace("\x7f", "\\u007f")
 
 
 def without_secrets(logger: Any, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Blank out values whose key says that they are secret."""
+    """Replaces values whose keys say that they are secret."""
     for key in event:
         if any(word in key.lower() for word in SECRET):
             event[key] = "***"

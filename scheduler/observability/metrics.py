@@ -84,7 +84,7 @@ class WaitTimes:
         """Key of a job -> when it was admitted to its queue."""
 
     def decided(self, decisions: Decisions, jobs: Mapping[str, Job], now: float) -> None:
-        """A session has admitted jobs and allocated nodes. ``jobs``: those of the session, by key."""
+        """Records that a session has admitted jobs and allocated nodes. ``jobs``: the jobs of the session, by key."""
         for group in decisions.pod_groups:
             key = f"{group.namespace}/{group.name}"
             if group.admits and key in jobs:
@@ -97,11 +97,11 @@ class WaitTimes:
             self._admitted = {key: moment for key, moment in self._admitted.items() if key in jobs}
 
     def bound(self, task: Task, allocated: float, now: float) -> None:
-        """The API server has bound a Pod. ``allocated``: when the session allocated its node."""
+        """Records that the API server has bound a Pod. ``allocated``: when the session allocated its node."""
         self._observe("bound", now - allocated, task.key)
 
     def runs(self, task: Task, now: float) -> None:
-        """A bound Pod has begun to run."""
+        """Records that a bound Pod has begun to run."""
         if task.scheduled_at:
             self._observe("running", now - task.scheduled_at, task.key)
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 WAITING: Final = 2000
-"""Maximum of waiting gangs in a view, those that come first in their queues."""
+"""Maximum of waiting gangs in a view, which has the first gangs of each queue."""
 RUNNING: Final = 2000
 """Maximum of running gangs in a view: those with failed devices, then the newest ones."""
 NODES: Final = 10_000
@@ -34,7 +34,7 @@ class Amount(msgspec.Struct, frozen=True, omit_defaults=True):
     inqueue: str = ""
     """Still needed by admitted jobs; "": nothing."""
     requested: str = ""
-    """Held by Pods, or requested by those that wait; "": all of it is in use."""
+    """What Pods hold, and what waiting Pods request; "": all of it is in use."""
     borrowed: str = ""
     lent: str = ""
     """Borrowed from other queues, and lent to them; "": nothing."""
@@ -74,7 +74,7 @@ class WaitingRow(msgspec.Struct, frozen=True, omit_defaults=True):
     pods: tuple[int, int, int] = (0, 0, 0)
     """The counts of its Pods, as in a RunningRow."""
     alert: str = ""
-    """Devices that have failed under those of its Pods that run, or ""."""
+    """Failed devices of its running Pods, or ""."""
 
 
 class RunningRow(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -1,7 +1,7 @@
 """The metrics of the long-running roles, some under Volcano's names and labels, and some of our own (``volcano_py_``).
 
-Those of every role are about requests to the API server, watches, and malformed objects. ``metrics`` has those of the
-scheduler.
+The metrics of every role are about requests to the API server, watches, and malformed objects. ``metrics`` has the
+metrics of the scheduler.
 """
 
 import collections
@@ -167,7 +167,7 @@ class PhaseCounts(Collector):
         """First label -> phase and the other labels -> number."""
 
     def count(self, phase: str, *values: str) -> None:
-        """Counts an object. ``values``: of the labels."""
+        """Counts an object. ``values``: the values of the labels."""
         key, *rest = values
         self._counts.setdefault(key, collections.Counter())[(phase, *rest)] += 1
 

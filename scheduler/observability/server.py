@@ -56,7 +56,7 @@ class EndpointServer:
         """Path -> port in use."""
 
     async def start(self) -> None:
-        """Listen. Raises OSError when an address cannot be had."""
+        """Starts to listen. Raises OSError when an address cannot be used."""
         handlers = {"/metrics": self._serve_metrics, "/healthz": self._serve_health, "/readyz": self._serve_ready}
         for (host, port), paths in self._paths.items():
             app = web.Application()
@@ -107,7 +107,7 @@ class ServerThread:
         return self._server.ports
 
     async def start(self) -> None:
-        """Listens. Raises OSError when an address cannot be had."""
+        """Starts to listen. Raises OSError when an address cannot be used."""
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="health", daemon=True)
         self._thread.start()

@@ -78,9 +78,9 @@ class SessionFigures(Collector):
         settled: Mapping[str, SettledJobs] = MappingProxyType({}),
         touched: Mapping[Job, Vector] = MappingProxyType({}),
     ) -> tuple[Vector, Vector]:
-        """``jobs``: as the session left them; ``active``, ``settled``, ``touched``: as in ``Session``, None: there are
-        no settled jobs; ``bound``: keys of those of which Pods were bound, and when; ``figures``
-        and ``usage``: of its plugins.
+        """``jobs``: all jobs at the end of the session; ``active``, ``settled``, ``touched``: as in ``Session``, None:
+        there are no settled jobs; ``bound``: keys of the jobs with Pods that were bound, and when; ``figures`` and
+        ``usage``: what its plugins report.
 
         Returns what the jobs of these queues hold: the online ones, whose Pods a ReplicaSet, a StatefulSet or a
         ReplicationController manages, and the others.
@@ -187,7 +187,8 @@ def _loan_families(usage: UsageByQueue) -> Iterable[GaugeMetricFamily]:
 def gauge(
     name: str, text: str, labels: Sequence[str], values: Iterable[tuple[Sequence[str], float]]
 ) -> GaugeMetricFamily:
-    """``values``: the values of the labels, and the value. Of several with equal labels, the last counts."""
+    """A family of gauges. ``values``: the values of the labels, and the value. If several have equal labels, the last
+    counts."""
     family = GaugeMetricFamily(name, text, labels=labels)
     for key, value in {tuple(key): value for key, value in values}.items():
         family.add_metric(key, value)

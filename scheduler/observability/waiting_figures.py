@@ -39,7 +39,7 @@ class WaitingFigures(Collector):
         self._last = _Waiting()
 
     def update(self, jobs: Mapping[str, Job]) -> None:
-        """``jobs``: as a session left them."""
+        """``jobs``: the jobs at the end of a session."""
         found = _Waiting()
         waiting: list[tuple[float, str, str, str, str]] = []
         for job in jobs.values():

@@ -27,7 +27,7 @@ from scheduler.record.journal import Journal
 
 
 class RecordedCache(ClusterCache, SessionObserver):
-    """A ClusterCache with a journal, which also observes the sessions."""
+    """A ClusterCache that records its inputs in a journal, and observes the sessions."""
 
     def __init__(
         self,

@@ -29,7 +29,7 @@ class Frame(msgspec.Struct, array_like=True, tag=True):
 
 
 class Begin(Frame):
-    """The first frame: who made the recording."""
+    """The first frame: the program and the scheduler that made the recording."""
 
     format: int
     program: str
@@ -54,7 +54,7 @@ class Confirmed(Frame):
 
 
 class Dropped(Frame):
-    """An object is gone."""
+    """An object was deleted."""
 
     kind: str
     namespace: str
@@ -72,13 +72,13 @@ class BindingProof(Frame, tag="Remembered"):
 
 
 class RecordsExpected(Frame, tag="Since"):
-    """Every binding since this moment, in Unix time, has a record."""
+    """Every binding since this Unix time has a record."""
 
     moment: float
 
 
 class AdmissionsEnforced(Frame, tag="Guarded"):
-    """Only these PodGroups, and those that sessions admit, count as admitted from here on."""
+    """From here on, only these PodGroups count as admitted, and the PodGroups that sessions admit."""
 
     admitted: list[Admitted]
 
@@ -105,7 +105,7 @@ class Failed(Frame):
 
 
 class Opened(Frame):
-    """A session began, over all that came before this frame."""
+    """A session began, with all inputs before this frame."""
 
     now: float
     nodes_limit: int

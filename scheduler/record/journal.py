@@ -1,6 +1,6 @@
 """The files of a recording: frames in, bounded in size.
 
-Each file stands alone. A new one is begun when one is full, and the oldest are removed when all together are too large.
+Each file is self-contained. A new one begins when one is full, and the oldest are removed when all are too large.
 A disk that is full or gone ends the recording, never the scheduler.
 """
 
@@ -15,14 +15,14 @@ SUFFIX: Final = ".record"
 FILES: Final = 16
 """The number of files into which the space is divided."""
 _LEVEL: Final = 1
-"""Compression: fast; text that repeats itself shrinks well all the same."""
+"""The level of compression: a fast one, with which text that repeats itself shrinks well all the same."""
 
 
 class Journal:
     """Writes one recording into a directory."""
 
     def __init__(self, directory: Path, limit: int, stamp: str, report: Callable[[str], None]) -> None:
-        """``limit``: bytes that all files of the directory may take together; ``stamp``: what their names begin with;
+        """``limit``: bytes that all files of the directory may take; ``stamp``: the beginning of their names;
         ``report`` is called, once, with the reason why the recording has ended. Raises OSError if the directory cannot
         be created."""
         directory.mkdir(parents=True, exist_ok=True)
@@ -36,7 +36,7 @@ class Journal:
         """Bytes of the file that its beginning takes."""
         self._number = 0
         self.ended = False
-        """The disk does not take any more."""
+        """Whether the recording has ended, because a file could not be written."""
 
     @property
     def open(self) -> bool:
@@ -54,7 +54,7 @@ class Journal:
         return max(self._limit // FILES, 2 * self._beginning)
 
     def begin(self, frames: Iterable[AnyFrame]) -> None:
-        """Begin a new file with the frames that make it stand alone."""
+        """Begins a new file with the frames that make it self-contained."""
         if self.ended:
             return
         self._number += 1
@@ -68,7 +68,7 @@ class Journal:
         self._beginning = self._size
 
     def write(self, frames: Iterable[AnyFrame]) -> None:
-        """Add frames that belong together: they are read back together or not at all."""
+        """Adds frames that belong together: they are read back together or not at all."""
         if self._file is None or self.ended:
             return
         member = gzip.compress(joined(frames), _LEVEL, mtime=0)
@@ -84,7 +84,7 @@ class Journal:
         self._report(f"{path}: {error.strerror or error}")
 
     def _make_room(self) -> None:
-        """Remove the oldest files until a new one fits beside the rest."""
+        """Removes the oldest files until a new one fits beside the rest."""
         files = sorted(self._directory.glob(f"*{SUFFIX}"), key=lambda path: (path.stat().st_mtime, path.name))
         space = sum(path.stat().st_size for path in files) + self._enough
         for path in files:

@@ -38,7 +38,7 @@ class LoadSource(Protocol):
 
 @asynccontextmanager
 async def open_source(settings: UsageSource, client: ApiClient | None) -> AsyncIterator[LoadSource]:
-    """Opens the source. ``client``: of the API server; None without an API server.
+    """Opens the source. ``client``: the client of the API server; None without an API server.
 
     Raises SourceError if the source needs an API server and there is none.
     """

@@ -22,7 +22,7 @@ from scheduler.webhooks.names import dns_subdomain
 
 PAGE_SIZE: Final = 500
 MAX_PAGES: Final = 10
-"""Pages that are read. Of a namespace with more JobTemplates it is not known which exist."""
+"""Pages that are read. If a namespace has more JobTemplates, it is not known which exist."""
 _decode: Final = msgspec.json.Decoder(Page[Headed]).decode
 log = structlog.get_logger(__name__)
 

@@ -42,7 +42,7 @@ class ChangeReceiver:
         self.changed.set()
 
     def written(self, kind: Kind, obj: KubeObject) -> None:
-        """Takes a version of an object."""
+        """Takes a version of an object, from a watch or from the answer to a write."""
         fresh, old = self._store.upsert(kind, obj)
         if fresh and self._leading:
             self._worklist.observe(kind, old, obj, time.time())
@@ -50,14 +50,15 @@ class ChangeReceiver:
             self.changed.set()
 
     def terminating(self, kind: Kind, obj: KubeObject) -> None:
-        """The answer to a deletion. It is ignored, whatever its version, if the watch has already reported that the
+        """Takes the answer to a deletion. Ignores it, whatever its version, if the watch has already reported that the
         object is gone."""
         known = self._store.get(kind, obj.metadata.namespace, obj.metadata.name)
         if known is not None and known.metadata.uid == obj.metadata.uid:
             self.written(kind, obj)
 
     def removed(self, kind: Kind, namespace: str, name: str, uid: str = "") -> None:
-        """An object is gone. ``uid``: of that object, where known; a namesake created since is another object."""
+        """Removes an object that is gone. ``uid``: the uid of that object, if it is known; an object that was created
+        since then with its name is another one."""
         old = self._store.delete(kind, namespace, name, uid)
         if old is not None and self._leading:
             self._worklist.observe(kind, old, None, time.time())

@@ -169,7 +169,7 @@ class ReconcileLoop:
             self._workers.submit(namespace, write, WriteKind.NEW_POD if new_pod else WriteKind.OTHER)
 
     async def _build_if_missing(self, execution: "_Execution", effect: BuildAndCreate) -> None:
-        """Has the manifest built if the object does not exist; the object is created then."""
+        """Queues the manifest to be built if the object does not exist. The object is created after that."""
         created = False
 
         async def look() -> None:
@@ -195,7 +195,7 @@ class ReconcileLoop:
         self._written(execution, effect, await self._write(execution.item, effect))
 
     def _written(self, execution: "_Execution", effect: ObjectEffect | FileEffect, problem: str) -> None:
-        """Goes on with a plan after one of its writes; ``problem``: why that failed, or ""."""
+        """Continues a plan after one of its writes. ``problem``: why the write failed, or ""."""
         if problem and execution.failure is None:
             execution.failure = effect, problem
         execution.unfinished -= 1

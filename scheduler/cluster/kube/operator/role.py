@@ -176,7 +176,7 @@ class Operator:
 
 
 def _first_others(kind: Kind) -> tuple[int, str]:
-    """Sorts kinds so that those that others refer to come first."""
+    """Sorts kinds: a kind comes before the kinds that refer to it."""
     return (SCHEDULER_KINDS.index(kind) if kind in SCHEDULER_KINDS else len(SCHEDULER_KINDS), str(kind))
 
 

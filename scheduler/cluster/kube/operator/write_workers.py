@@ -210,7 +210,7 @@ class ManifestBuilder:
         """Builds what waits; ends when nothing does."""
 
     def submit(self, namespace: str, build: Build, built: Built) -> None:
-        """Has a manifest built, after those that wait. ``built`` is called on the event loop."""
+        """Queues a manifest to be built after the waiting ones. Calls ``built`` on the event loop."""
         self._waiting.add(namespace, (build, built))
         if self._task is None:
             self._task = asyncio.create_task(self._work())

@@ -92,7 +92,7 @@ class NodeTasks:
         self._timers: dict[str, asyncio.TimerHandle] = {}
 
     def add(self, node: str) -> None:
-        """Has the node handled, after those that were added before."""
+        """Queues the node to be handled after the nodes that were added before."""
         self._due[node] = None
         self._wake.set()
 

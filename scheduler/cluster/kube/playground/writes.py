@@ -164,7 +164,7 @@ class PlaygroundWriter:
 
 
 async def _unless_gone(request: Awaitable[T]) -> T | None:
-    """None if the object does not exist, or another one has its name."""
+    """The answer to a request; None if the object does not exist, or another one has its name."""
     try:
         return await request
     except ApiError as error:

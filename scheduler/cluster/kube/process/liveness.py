@@ -51,7 +51,7 @@ class Liveness:
         stopping: float = STOPPING,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``fence``: of a role with leader election; ``stopping``: seconds that stopping may take."""
+        """``fence``: the fence of a role with leader election; ``stopping``: seconds that stopping may take."""
         self.phase = Phase.STARTING
         self._fence = fence
         self._stopping = stopping
@@ -65,7 +65,7 @@ class Liveness:
             self._at = self._now()
 
     def progress(self) -> None:
-        """The role made progress."""
+        """Records that the role has made progress."""
         if self.phase is not Phase.STOPPING:
             self._at = self._now()
 

@@ -106,7 +106,7 @@ class Process:
             log.info("stopped")
 
     async def observe_lease(self) -> None:
-        """Remembers whether another process leads. To be called before the role begins to read the cluster: what the
+        """Remembers whether another process leads. The role calls it before it begins to read the cluster: what the
         last leader wrote is known then, unless another process leads in between."""
         self.free_lease = await free_version(self.client, self._lease)
 

@@ -1,4 +1,4 @@
-"""The settings that all roles have in common. They do without the libraries that a process needs later."""
+"""The settings that all roles have in common. The module imports none of the libraries that a process needs later."""
 
 import msgspec
 
@@ -7,7 +7,7 @@ from scheduler.cluster.kube.process.liveness import STOPPING
 
 
 class ProcessSettings(msgspec.Struct, frozen=True):
-    """How a process reaches the API server, leads and is observed. An empty address leaves its endpoints out."""
+    """The settings of the client, of leader election and of the endpoints. Without an address there is no endpoint."""
 
     lease: LeaseSettings | None = None
     """None: no leader election."""

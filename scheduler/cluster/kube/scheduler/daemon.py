@@ -9,6 +9,7 @@ import asyncio
 import functools
 import time
 import weakref
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -49,6 +50,9 @@ from scheduler.framework.failures import PluginError
 from scheduler.framework.session import Session
 from scheduler.observability.metrics import Metrics
 from scheduler.record.cache import RecordedCache
+
+if TYPE_CHECKING:
+    from scheduler.cluster.kube.scheduler.visibility.role import Visibility
 
 STANDBY_PERIOD = 30.0
 """Seconds between two preparations of a standby's cache for its first session."""
@@ -103,37 +107,14 @@ class Daemon:
             )
         )
         self._unserved = UnservedPods(settings.scheduler_names)
-        pods: Sink = WatchedPods(cache, self._metrics, self._unserved)
-        if not settings.shard:  # which scheduler a job belongs to is decided for PodGroups that exist
-            pods = DerivedGroups(pods, settings.scheduler_names, lambda key: bool(cache.group_uid(key)))
-        self._informers = InformerSet(
-            [
-                Informer(
-                    self._client,
-                    source,
-                    pods if source.kind in DERIVING_KINDS else cache,
-                    self._recorder.malformed,
-                    self._metrics,
-                    originals=cache,
-                    ahead=ahead,
-                )
-                for source in sources(csi_storage=settings.csi_storage, shards=bool(settings.shard))
-            ]
-        )
+        self._informers = self._make_informers()
         self._plugin_config_maps = PluginConfigMaps(self._client, cache, self._recorder.malformed, self._metrics)
         self._http = HttpCalls()
         self._external_calls: ExternalCalls = self._http if sessions is None else sessions.recording(self._http)
         self._relisting: list[asyncio.Task[bool]] = []
         """Lists that are repeated because the plugins of a new configuration require more of the objects."""
         self._usage = UsagePoller(cache.node_names, cache.take_usage, self._metrics, self._client)
-        wanted = settings.visibility
-        self._visibility = None
-        if wanted is not None:
-            from scheduler.cluster.kube.scheduler.visibility.role import Visibility  # it loads libraries of its own
-
-            self._visibility = Visibility(
-                wanted, self._client, self._metrics, lambda: self._liveness.phase is Phase.STANDING_BY
-            )
+        self._visibility = self._make_visibility()
         self._shard = None
         if settings.shard:
             self._shard = ShardMember(
@@ -154,6 +135,35 @@ class Daemon:
         # report, and not that of the web page.
         observers = (sessions, self._shard, self._report, self._cycle_timer, self._visibility)
         self._observers: list[SessionObserver] = [observer for observer in observers if observer is not None]
+
+    def _make_informers(self) -> InformerSet:
+        settings, cache = self._settings, self._cache
+        pods: Sink = WatchedPods(cache, self._metrics, self._unserved)
+        if not settings.shard:  # which scheduler a job belongs to is decided for PodGroups that exist
+            pods = DerivedGroups(pods, settings.scheduler_names, lambda key: bool(cache.group_uid(key)))
+        return InformerSet(
+            [
+                Informer(
+                    self._client,
+                    source,
+                    pods if source.kind in DERIVING_KINDS else cache,
+                    self._recorder.malformed,
+                    self._metrics,
+                    originals=cache,
+                    ahead=self._ahead,
+                )
+                for source in sources(csi_storage=settings.csi_storage, shards=bool(settings.shard))
+            ]
+        )
+
+    def _make_visibility(self) -> "Visibility | None":
+        if self._settings.visibility is None:
+            return None
+        from scheduler.cluster.kube.scheduler.visibility.role import Visibility  # it loads libraries of its own
+
+        return Visibility(
+            self._settings.visibility, self._client, self._metrics, lambda: self._liveness.phase is Phase.STANDING_BY
+        )
 
     # --- running ------------------------------------------------------------------------------------------------------
     async def run(self) -> int:
@@ -384,14 +394,14 @@ class Daemon:
         return session
 
     def _searches(self) -> int:
-        """How much the session in progress has done."""
+        """The number of searches of the session in progress, which shows whether it makes progress."""
         session = None if self._session is None else self._session()
         return -1 if session is None else session.searches
 
 
 def nodes_to_find(nodes: int, percentage: int, minimum: int) -> int:
-    """How many feasible nodes are enough for a task; 0: all nodes are checked. ``percentage`` 0 adapts to the number of
-    nodes."""
+    """The number of feasible nodes that are enough for a task; 0: all nodes are checked. ``percentage`` 0 adapts to the
+    number of nodes."""
     if percentage >= 100 or nodes <= minimum:
         return 0
     if percentage <= 0:

@@ -46,7 +46,7 @@ class DerivedGroups:
         """Derived PodGroup -> the names of its Pods."""
 
     def upsert(self, kind: Kind, obj: KubeObject) -> None:
-        """Passes an object on; before a plain Pod, its PodGroup."""
+        """Passes an object on, and the PodGroup of a plain Pod before it."""
         meta = obj.metadata
         if isinstance(obj, Pod):
             obj = self._with_group(obj)
@@ -66,7 +66,7 @@ class DerivedGroups:
         self._sink.upsert(kind, obj)
 
     def delete(self, kind: Kind, namespace: str, name: str) -> None:
-        """Passes a deletion on; after that of its last Pod, a derived PodGroup is deleted, too."""
+        """Passes a deletion on. Deletes a derived PodGroup after its last Pod."""
         self._sink.delete(kind, namespace, name)
         if kind is POD:
             self._leave(namespace, name)
@@ -119,7 +119,7 @@ class DerivedGroups:
         return group
 
     def _leave(self, namespace: str, pod: str) -> None:
-        """A Pod is not in its derived PodGroup any more."""
+        """Takes a Pod out of its derived PodGroup."""
         name = self._pods.pop((namespace, pod), None)
         if name is None:
             return

@@ -164,7 +164,7 @@ class CycleReport(SessionObserver):
 
 
 class WatchedPods:
-    """Passes watched Pods on to the cache, and those of other schedulers to ``UnservedPods``. Measures how long Pods
+    """Passes watched Pods on to the cache, and Pods of other schedulers to ``UnservedPods``. Measures how long Pods
     take to arrive, and to run after they are bound."""
 
     def __init__(self, cache: ClusterCache, metrics: Metrics, unserved: UnservedPods) -> None:

@@ -65,7 +65,7 @@ class PluginConfigMaps:
     """Belongs to one event loop. A ConfigMap that was wanted once is watched until the process ends."""
 
     def __init__(self, client: ApiClient, sink: Sink, report: Report, metrics: RoleMetrics) -> None:
-        """``sink`` receives the ConfigMaps; ``report`` is called with those that cannot be decoded."""
+        """``sink`` receives the ConfigMaps, ``report`` the ConfigMaps that cannot be decoded."""
         self._client = client
         self._sink = sink
         self._report = report

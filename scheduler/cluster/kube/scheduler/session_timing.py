@@ -9,14 +9,14 @@ decided nothing, the period may be longer (``skip``). It starts early
 Two rules limit early sessions:
 
 - Sessions take a limited share of the processor: each is followed by a pause of ``REST`` times the processor time that
-  the process used in it (on a busy machine the session itself lasts longer). Up to ``CREDIT`` seconds of these pauses
-  may be owed, until time without sessions makes up for them: a few Pods that arrive one after the other on a quiet
-  cluster do not wait, and under load the share is kept. After a session that an opening has started and that placed
-  nothing, the pause before the next opening counts doubles, up to the period: reports about nodes that arrive all the
-  time do not cost a session each. After a session that stopped at a limit, the next one goes on with its work and may
-  owe more: the API server should not run out of it meanwhile. After a session that left out some of the different Pods
-  of a namespace (``framework/search_limit.py``), the pause is as long as its processor time only: one user made the
-  session long, and the Pods of others should not wait for that.
+  the process used in it (on a busy machine the session itself lasts longer). Sessions may postpone up to ``CREDIT``
+  seconds of these pauses, until time without sessions makes up for them: a few Pods that arrive one after the other on
+  a quiet cluster do not wait, and under load the share is kept. After a session that an opening has started and that
+  placed nothing, the pause before the next opening counts doubles, up to the period: reports about nodes that arrive
+  all the time do not cost a session each. After a session that stopped at a limit, the next one goes on with its work
+  and may postpone more: the API server should not run out of work. After a session that left out some of the
+  different Pods of a namespace (``framework/search_limit.py``), the pause is as long as its processor time only: one
+  user made the session long, and the Pods of others should not wait for that.
 - While a gang waits, no session starts early after an opening. What ends within a period is free for the gang at once,
   as with sessions that start every period; otherwise small arrivals would take it piece by piece. Before the first
   opening, an arrival can only take what was not enough for the gang in the last session.
@@ -32,11 +32,11 @@ from scheduler.cache.versioning import Version
 REST: Final = 3.0
 """Seconds of pause before an early session, per second of processor time that the last one took."""
 REST_OF_OTHERS: Final = 1.0
-"""The same after a session that left out Pods of a namespace."""
+"""Seconds of pause per second of processor time after a session that left out Pods of a namespace."""
 CREDIT: Final = 0.1
-"""Seconds of pauses that sessions may owe."""
+"""Seconds of pauses that sessions may postpone."""
 LIMITED_CREDIT: Final = 1.0
-"""The same after a session that stopped at a limit."""
+"""Seconds of pauses that sessions may postpone after a session that stopped at a limit."""
 FIRST_PAUSE: Final = 0.02
 """Seconds between a session that placed nothing and the next one that an opening starts, the first time."""
 
@@ -107,8 +107,8 @@ class SessionTiming:
             self._opening_pause = min(self._period, max(FIRST_PAUSE, 2 * self._opening_pause))
 
     def is_quiet(self, now: float) -> bool:
-        """Whether sessions owe less than half of the pauses that they may owe: Pods arrive one after the other, not
-        all the time."""
+        """Whether sessions have postponed less than half of what they may postpone: Pods arrive one after the other,
+        not all the time."""
         return now > self._rested - CREDIT / 2
 
     def skip(self, now: float, rest: float = 0.0) -> None:

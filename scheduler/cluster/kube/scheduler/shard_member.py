@@ -40,8 +40,8 @@ class ShardMember(SessionObserver):
         flush: Callable[[], Awaitable[bool]],
         catch_up: Callable[[], Awaitable[bool]],
     ) -> None:
-        """``name``: of the NodeShard. ``flush`` waits until all writes have ended and returns whether they have.
-        ``catch_up`` waits until the cache has what other schedulers wrote, and returns whether it has."""
+        """``name``: the name of the NodeShard. ``flush`` waits until all writes have ended and returns whether they
+        have. ``catch_up`` waits until the cache has what other schedulers wrote, and returns whether it has."""
         self._client = client
         self._fence = fence
         self._cache = cache

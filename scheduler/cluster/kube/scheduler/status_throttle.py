@@ -46,7 +46,7 @@ _NUMBERS = re.compile(r"\d+")
 
 
 class _Step(NamedTuple):
-    """How far the creation and the binding of a job's Pods are."""
+    """The progress of a job whose Pods are being created or bound: the numbers of its Pods and of its bound Pods."""
 
     pods: int
     bound: int
@@ -163,7 +163,7 @@ def _conditions(conditions: Sequence[PodGroupCondition]) -> tuple[object, ...]:
 
 
 def _step(job: Job) -> _Step | None:
-    """How far a job is whose Pods are being created or bound; None: neither is the case."""
+    """The step of a job whose Pods are being created or bound; None: neither is the case."""
     if not job.by_status or job.phase != INQUEUE:
         return None
     is_incomplete = job.size < job.min_member or any(refusal.reason in _INCOMPLETE for refusal in job.refusals)

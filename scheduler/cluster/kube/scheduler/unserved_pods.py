@@ -1,7 +1,7 @@
 """Pods whose schedulerName is likely a misspelt name of this scheduler: nothing schedules them or says so.
 
 The names of other schedulers are not known. But a scheduler binds Pods, or writes the condition ``PodScheduled`` of
-those that it cannot bind. So a name that resembles one of ours, and with which no Pod is on a node or has this
+Pods that it cannot bind. So a name that resembles one of ours, and with which no Pod is on a node or has this
 condition, causes a Warning. A workload of thousands of Pods causes one.
 """
 

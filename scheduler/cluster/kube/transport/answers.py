@@ -33,7 +33,7 @@ class Inflater:
         self._compressed = False
 
     def feed(self, part: bytes) -> None:
-        """Raises zlib.error if the body is malformed."""
+        """Hands out a part, decompressed if necessary. Raises zlib.error if the body is malformed."""
         if not self._begun and part:
             self._begun = True
             self._compressed = part.startswith(GZIP)
@@ -47,7 +47,7 @@ class Inflater:
                 self._receive(inflated)
 
     def finish(self) -> None:
-        """The body is complete. Raises zlib.error if it is cut off."""
+        """Ends the body. Raises zlib.error if it is cut off."""
         if self._compressed and not self._inflating.eof:
             raise zlib.error("it is cut off")
 
@@ -93,7 +93,7 @@ class LineSplitter:
         return found
 
     def unfinished(self) -> bytes:
-        """What follows the last newline."""
+        """The bytes after the last newline."""
         return b"".join(self._rest)
 
 

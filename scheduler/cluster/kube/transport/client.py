@@ -221,8 +221,8 @@ class ApiClient:
 
         Streams are few and are not rate-limited: a watch must not wait behind bindings to be resumed. ``longest``:
         seconds after which the stream is broken off; None: never. ``unfinished``: whether a last line without a newline
-        is handed out, too; that of a watch is incomplete. Raises RequestError, and what ``receive`` raises: the stream
-        is broken off then."""
+        is handed out, too; a watch leaves it out because it is incomplete. Raises RequestError, and what ``receive``
+        raises: the stream is broken off then."""
         splitter = LineSplitter()
 
         def take(part: bytes) -> None:

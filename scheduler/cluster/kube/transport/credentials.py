@@ -1,7 +1,7 @@
 """Credentials for the API server: address, certificates and tokens.
 
-``plain_credentials`` reads those of service accounts and plain kubeconfigs. The ``kubernetes`` package handles all
-others, such as exec plugins, with their refresh, and reports what is malformed; it is imported when it is needed.
+``plain_credentials`` reads service accounts and plain kubeconfigs. The ``kubernetes`` package handles all others, such
+as exec plugins, with their refresh, and reports what is malformed; it is imported when it is needed.
 """
 
 import os
@@ -30,7 +30,7 @@ class CredentialsError(Exception):
 
 
 class Access(msgspec.Struct, frozen=True):
-    """Where the API server is and how to trust it."""
+    """The address of the API server, and how to trust it."""
 
     host: str
     """Scheme, host and port, without a trailing slash."""
@@ -41,7 +41,8 @@ class Access(msgspec.Struct, frozen=True):
 
 
 class TrustFiles(msgspec.Struct, frozen=True):
-    """The same trust as paths of files, for libraries that load them themselves; None: not there."""
+    """The files with which the server is trusted, for libraries that load them themselves; None: there is no such
+    file."""
 
     authority: str | None
     certificate: str | None
@@ -54,7 +55,7 @@ class Credentials:
 
     def __init__(self, *, kubeconfig: str = "", master: str = "", context: str = "") -> None:
         """``kubeconfig``: path of a file, or "" for the service account, else KUBECONFIG. ``master``: overrides the
-        server's address. ``context``: of the kubeconfig, or "" for its current one."""
+        server's address. ``context``: a context of the kubeconfig, or "" for its current one."""
         self._kubeconfig = kubeconfig
         self._context = context
         self._master = master.rstrip("/")
@@ -209,7 +210,7 @@ def _plain_tls(plain: PlainCredentials) -> ssl.SSLContext | None:
 
 
 def _trusting(file: str | None, text: str | None, *, verify: bool) -> ssl.SSLContext:
-    """The context that trusts the authorities of a file or a text; those of the system if both are None."""
+    """The context that trusts the authorities of a file or a text; if both are None, it trusts those of the system."""
     context = ssl.create_default_context(cafile=file, cadata=text)
     # Certificate authorities made by older cluster installers lack extensions that newer Pythons insist on.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT

@@ -38,7 +38,7 @@ class RequestHead(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def fields(self) -> dict[str, str]:
-        """The header fields by name, with those of every request."""
+        """The header fields by name, with the fields that every request has."""
         fields = {
             "User-Agent": AGENT,
             "Accept": self.accept,
@@ -101,7 +101,7 @@ class Http1Transport:
     """An ``HttpTransport``."""
 
     def __init__(self, address: URL, access: Access) -> None:
-        """``address``: that of the server, parsed."""
+        """``address``: the parsed address of the server."""
         tls = access.tls
         if address.scheme == "https" and tls is None:
             tls = ssl.create_default_context()
@@ -115,8 +115,8 @@ class Http1Transport:
 
     @classmethod
     def to(cls, access: Access) -> Self | None:
-        """None if the server can be reached only by a client that knows proxies or Basic authentication, or if its
-        address is invalid."""
+        """The transport to a server; None if only a client that knows proxies or Basic authentication reaches it, or if
+        its address is invalid."""
         try:
             address = URL(access.host)
         except ValueError:

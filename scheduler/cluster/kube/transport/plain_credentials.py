@@ -77,15 +77,15 @@ class _Kubeconfig(msgspec.Struct, rename="kebab"):
 
 @dataclass(slots=True)
 class PlainCredentials:
-    """The address of an API server, and what proves its identity and that of the client."""
+    """The address of an API server, and what proves the identities of server and client."""
 
     host: str
     """Scheme, host and port, without a trailing slash."""
     namespace: str = DEFAULT_NAMESPACE
     authority: str | None = None
-    """A file with the certificates of authorities to trust; None: those of ``authority_text`` or of the system."""
+    """A file with the certificates of authorities to trust; None: ``authority_text`` or the system has them."""
     authority_text: str | None = None
-    """The same certificates in PEM."""
+    """The certificates of authorities to trust, in PEM."""
     client: tuple[str, str | None] | None = None
     """The files of the client's certificate and key; None: ``client_text``, or none."""
     client_text: bytes | None = None

@@ -1,4 +1,4 @@
-"""Limits the rate of requests to the API server, and orders those that wait.
+"""Limits the rate of requests to the API server, and orders the waiting requests.
 
 A token bucket (``qps`` refill, ``burst`` size) with priorities: a waiting binding takes the next token before any
 waiting status, a status before any Event. Requests of leader election never wait.

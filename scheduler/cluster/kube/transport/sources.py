@@ -39,7 +39,7 @@ class WatchSource(msgspec.Struct, frozen=True):
 
 
 def sources(*, csi_storage: bool = True, shards: bool = False) -> list[WatchSource]:
-    """Everything that the scheduler's cache needs. Of ConfigMaps, only those with the state of accelerators.
+    """Everything that the scheduler's cache needs. The only ConfigMaps are the ones with the state of accelerators.
     ``csi_storage`` False leaves out the free storage that CSI drivers report: no Pod is refused for lack of it then.
     ``shards``: with NodeShards, which come first."""
     left_out = {CONFIG_MAP} if csi_storage else {CONFIG_MAP, CSI_DRIVER, STORAGE_CAPACITY}

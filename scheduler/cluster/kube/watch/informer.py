@@ -40,8 +40,8 @@ from scheduler.observability.role_metrics import RoleMetrics
 WATCH_SECONDS = (45, 50)
 """The requested duration of a watch, at least and at most."""
 _SHARE = random.random()
-"""Where this process is between the two: not all watches of all clients end together, but those of one process do that
-began together. It wakes up once for all of them, which takes a fraction of the processor time."""
+"""Where this process is between the two: watches of different clients do not end together, but the watches of one
+process do if they began together. It wakes up once for all of them, which takes a fraction of the processor time."""
 OVERDUE = 10.0
 """Seconds after the requested end at which a watch is considered dead, which is therefore noticed within 60 s."""
 TAKEN_AT_ONCE: Final = 1000
@@ -121,7 +121,7 @@ class Informer:
         self.version = ""
         """The resource version of the latest list or change; "": a list comes next."""
         self.versions: dict[Key, str] = {}
-        """The latest version of every object, including those that could not be decoded."""
+        """The latest version of every object, also of objects that could not be decoded."""
         self._problems = ProblemReports(source.kind, report)
         self.problem = ""
         """Why the last attempt failed, or ""; logged while ``synced`` is awaited."""

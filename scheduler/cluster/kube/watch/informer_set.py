@@ -61,8 +61,8 @@ async def catch_up(informer: Informer) -> bool:
 
 
 async def _last_change(informer: Informer) -> str | None:
-    """The version of the last change until now, or that of the informer if there is none after it. None if the API
-    server does not show it within a short watch. Raises REQUEST_ERRORS."""
+    """The version of the last change until now, or the informer's version if there is no change after it. None if the
+    API server does not show it within a short watch. Raises REQUEST_ERRORS."""
     client, source, change = informer.client, informer.source, informer.version
     version = await present_version(client, source)
     if _reached(change, version):

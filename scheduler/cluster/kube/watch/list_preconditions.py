@@ -53,7 +53,7 @@ async def until_cached(client: ApiClient, source: WatchSource) -> None:
 
 
 async def _is_reading(client: ApiClient, path: str, params: Mapping[str, str]) -> bool:
-    """Whether the API server says that it is not ready to answer. Other errors are those of the list, which follows."""
+    """Whether the API server says that it is not ready to answer. The list, which follows, reports other errors."""
     try:
         await client.request("GET", path, params=params, priority=CallPriority.READ)
     except RequestError as error:

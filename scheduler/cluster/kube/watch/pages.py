@@ -105,7 +105,7 @@ def pages_of_objects(
     client: ApiClient, source: WatchSource, size: int, decoder: "msgspec.json.Decoder[T]", *, keep_raw: bool = False
 ) -> AsyncGenerator[Page[Listed[T]], None]:
     """``size`` objects at a time; 0: all at once. ``keep_raw``: also as they were sent. Raises GoneError (between two
-    pages), REQUEST_ERRORS. To be closed by the caller (``aclosing``)."""
+    pages), REQUEST_ERRORS. The caller closes it (``aclosing``)."""
     whole: msgspec.json.Decoder[Page[T]] = msgspec.json.Decoder(Page[decoder.type])  # type: ignore[name-defined]
 
     def read(body: bytes) -> Page[Listed[T]]:

@@ -244,10 +244,10 @@ class Lanes:
 
 
 def make_lanes(placements: int, metrics: RoleMetrics | None = None) -> Lanes:
-    """The lanes of a role. ``placements``: bindings and evictions in flight, each. Of admissions, fewer may be: a gang
-    is bound when its victims have terminated, which is when their PodGroups are admitted again. ``Writer.overloaded``
-    bounds how many bindings and evictions wait; the number of objects bounds admissions and statuses; Events that
-    arrive too fast are dropped. ``metrics`` show the number of writes in each."""
+    """The lanes of a role. ``placements``: bindings and evictions in flight, each. Fewer admissions may be in flight: a
+    gang is bound when its victims have terminated, which is when their PodGroups are admitted again.
+    ``Writer.overloaded`` bounds how many bindings and evictions wait; the number of objects bounds admissions and
+    statuses; Events that arrive too fast are dropped. ``metrics`` show the number of writes in each."""
     lanes = Lanes(
         {
             Urgency.BINDING: placements,

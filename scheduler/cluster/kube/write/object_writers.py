@@ -59,7 +59,7 @@ class WriteContext(msgspec.Struct, frozen=True):
     fence: Fence
     lanes: Lanes
     cache: ClusterCache
-    """The cache that has assumed the decisions and takes back those that failed."""
+    """The cache, which has assumed the decisions and reverts a decision that failed."""
     recorder: EventRecorder
     metrics: Metrics
     signing: SharedKey

@@ -47,7 +47,7 @@ class PreparationError(Exception):
 
 
 class PreparationRun:
-    """Runs one preparation, for a binding or for several that share it, and those that follow from it."""
+    """Runs one preparation, for a binding or for several that share it, and the preparations that follow from it."""
 
     def __init__(self, client: "Preparer", preparation: Preparation, bind: Bind) -> None:
         self.bind = bind

@@ -43,7 +43,7 @@ class SharedKey:
     process."""
 
     def __init__(self, client: ApiClient, namespace: str, name: str) -> None:
-        """``name``: of the Secret; "": there is none."""
+        """``name``: the name of the Secret; "": there is none."""
         self.key = SigningKey(secrets.token_bytes(LENGTH), math.inf)
         self._client = client
         self._name = f"{namespace}/{name}"

@@ -6,9 +6,9 @@ first Pods of many jobs are created and bound soon. Later in a burst more writes
 them finish earlier: with 64 in flight, a write takes a fifth less processor time of the API server and etcd than with
 8, since they wake up once for several of them.
 
-Those who create objects wait for the end of ``DURATION``: an early creation makes others wait for its whole job. Those
-who carry out decisions report each answer, and may have one more in flight for each: after the first answers, there are
-as many as the API server can take.
+Controllers, which create objects, wait for the end of ``DURATION``: an early creation makes others wait for its whole
+job. The scheduler, which carries out decisions, reports each answer, and may have one more write in flight for each:
+after the first answers, there are as many as the API server can take.
 """
 
 import asyncio
@@ -17,8 +17,8 @@ from collections.abc import Callable
 from typing import Final
 
 FIRST: Final = 8
-"""Writes in flight at the beginning of a burst: those of scheduler and controllers keep an API server with four cores
-busy."""
+"""Writes in flight at the beginning of a burst: so many of the scheduler and of the controllers keep an API server with
+four cores busy."""
 DURATION: Final = 1.0
 """Seconds for which a burst is limited, and seconds with fewer writes in flight after which another burst begins."""
 EARLY: Final = 0.01

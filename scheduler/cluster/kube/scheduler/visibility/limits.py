@@ -40,7 +40,8 @@ class RateLimit:
         return 0.0 if taken else (1 - left) / self._rate
 
     def take(self, key: str, whose: str = "") -> None:
-        """Takes a token. Raises RefusedError if there is none; ``whose``: of the refusal, such as " about x"."""
+        """Takes a token. Raises RefusedError if there is none; ``whose``: the end of the refusal, such as " about
+        x"."""
         seconds = self.wait(key)
         if seconds:
             raise RefusedError(429, f"too many questions{whose}; the next one in {math.ceil(seconds)} s", seconds)
@@ -99,7 +100,7 @@ class Allowance:
 
 
 class QuestionRates:
-    """How often users may ask, and how often a namespace may be asked about."""
+    """Limits the rates of questions of users, and of questions about namespaces."""
 
     def __init__(self, per_user: RateLimit | None = None, per_namespace: Callable[[], RateLimit] | None = None) -> None:
         """Defaults: ten questions of a user in a row, then one every two seconds; forty in a row of the accounts of a

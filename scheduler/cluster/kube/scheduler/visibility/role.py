@@ -1,6 +1,6 @@
 """The aggregated API as a part of the scheduler's process: certificate, trust of API servers, and server.
 
-Every replica answers, also those that do not lead: an answer is made from a list of the cluster, not from a session.
+Every replica answers, whether or not it leads: an answer is made from a list of the cluster, not from a session.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ log = structlog.get_logger(__name__)
 
 
 class VisibilitySettings(msgspec.Struct, frozen=True):
-    """How the API is served."""
+    """The settings of the aggregated API."""
 
     host: str | None
     """The address to listen on; None: all."""

@@ -77,7 +77,7 @@ class VisibilityServer:
         reviews: RateLimit | None = None,
     ) -> None:
         """``page``: the web page; None: it is not served. ``rates``: limits the questions of users and about
-        namespaces; ``reviews``: those of clients that are not yet known."""
+        namespaces; ``reviews``: limits the questions of clients that are not yet known."""
         self._client = client
         self._source = source
         self._metrics = metrics

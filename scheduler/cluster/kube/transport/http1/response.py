@@ -1,7 +1,7 @@
 """Parses an HTTP/1.1 response as its bytes arrive.
 
-Strict where leniency is dangerous: the end of a body is never ambiguous. Sizes are bounded, except that of a body
-whose parts are handed out as they arrive.
+Strict where leniency is dangerous: the end of a body is never ambiguous. Sizes are bounded, except the size of
+a body whose parts are handed out as they arrive.
 """
 
 import re
