@@ -5,7 +5,17 @@ from itertools import chain
 
 import msgspec
 
-from scheduler.api.decisions import Bind, Decisions, EventRecord, Evict, ObjectWrite, PodGroupStatusUpdate, Ungate
+from scheduler.api.decisions import (
+    Bind,
+    Decisions,
+    EventRecord,
+    Evict,
+    ObjectWrite,
+    PodGroupStatusUpdate,
+    Ungate,
+    binding_message,
+    eviction_message,
+)
 from scheduler.api.kinds import POD, POD_GROUP, QUEUE, Kind
 from scheduler.api.names import (
     EVENT_EVICT,
@@ -24,7 +34,6 @@ from scheduler.cluster.memory.preparer import MemoryPreparer
 from scheduler.cluster.memory.raw_objects import Json, format_time, ref_of, set_condition
 from scheduler.cluster.memory.server import MemoryServer
 from scheduler.cluster.memory.storage import sync_volumes
-from scheduler.cluster.messages import binding_message, eviction_message
 
 
 class DecisionWriter:

@@ -8,12 +8,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from scheduler.api.decisions import Bind
+from scheduler.api.decisions import Bind, preparation_message
 from scheduler.api.kinds import POD
 from scheduler.api.preparation import Fail, Preparation, PreparationPatch, Wait
 from scheduler.cluster.memory.raw_objects import Json
 from scheduler.cluster.memory.server import MemoryServer
-from scheduler.cluster.messages import preparation_message
 
 Prepared = Callable[[Bind], object]
 PreparationFailed = Callable[[Bind, str, bool], None]

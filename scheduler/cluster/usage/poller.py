@@ -12,8 +12,8 @@ import structlog
 
 from scheduler.api.usage import NodeUsage
 from scheduler.cluster.kube.process.waiting import cancel
-from scheduler.cluster.kube.transport.backoff import Backoff
 from scheduler.cluster.kube.transport.client import ApiClient
+from scheduler.cluster.kube.transport.ratelimit import Backoff
 from scheduler.cluster.usage.custom_metrics import CustomMetrics
 from scheduler.cluster.usage.elasticsearch import Elasticsearch
 from scheduler.cluster.usage.http_client import SourceError, open_client

@@ -10,8 +10,7 @@ from msgspec.structs import replace
 
 from scheduler.api.scheduling import Queue
 from scheduler.cluster.kube.admission.cluster_reader import ClusterReader
-from scheduler.cluster.kube.admission.cluster_view import DecisionView, WatchedView
-from scheduler.cluster.kube.admission.decision import Result, ReviewOutcome, decide
+from scheduler.cluster.kube.admission.decision import DecisionView, Result, ReviewOutcome, WatchedView, decide
 from scheduler.cluster.kube.admission.review import DENIED, FAILED, ReviewError, allowed, refused
 from scheduler.cluster.kube.admission.review_queue import QueueFullError, ReviewQueue, is_small
 from scheduler.cluster.kube.admission.templates import NotValidatedError, TemplateValidator

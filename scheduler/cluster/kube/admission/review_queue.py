@@ -15,8 +15,7 @@ from typing import Final
 import structlog
 
 from scheduler.api.scheduling import Queue
-from scheduler.cluster.kube.admission.cluster_view import WatchedView
-from scheduler.cluster.kube.admission.decision import ReviewOutcome
+from scheduler.cluster.kube.admission.decision import ReviewOutcome, WatchedView
 from scheduler.cluster.kube.admission.review import ReviewError
 from scheduler.cluster.kube.admission.worker_process import COMMAND, WorkerError, WorkerProcess
 from scheduler.cluster.kube.process.waiting import cancel

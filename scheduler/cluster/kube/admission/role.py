@@ -14,7 +14,7 @@ from scheduler.api.kinds import NAMESPACE, QUEUE
 from scheduler.api.reasons import Malformed
 from scheduler.cluster.kube.admission.bundle_injector import BundleInjector
 from scheduler.cluster.kube.admission.cluster_reader import ClusterReader
-from scheduler.cluster.kube.admission.cluster_view import WatchedView
+from scheduler.cluster.kube.admission.decision import WatchedView
 from scheduler.cluster.kube.admission.review_handler import ReviewHandler
 from scheduler.cluster.kube.admission.review_queue import ReviewQueue
 from scheduler.cluster.kube.admission.server import AdmissionServer
@@ -26,8 +26,8 @@ from scheduler.cluster.kube.process.settings import ProcessSettings
 from scheduler.cluster.kube.process.waiting import cancel, unless_stopped
 from scheduler.cluster.kube.serving.certificate_sources import CertificateSource, FileSource, SecretSource
 from scheduler.cluster.kube.serving.tls import CertificateReloader, ServingContext
-from scheduler.cluster.kube.transport.backoff import Backoff
 from scheduler.cluster.kube.transport.credentials import Credentials
+from scheduler.cluster.kube.transport.ratelimit import Backoff
 from scheduler.cluster.kube.transport.sources import WatchSource
 from scheduler.cluster.kube.watch.informer import Informer
 from scheduler.cluster.kube.watch.informer_set import InformerSet

@@ -18,8 +18,7 @@ import msgspec
 from scheduler.api.kinds import NAMESPACE, QUEUE
 from scheduler.api.objects import Namespace
 from scheduler.api.scheduling import Queue
-from scheduler.cluster.kube.admission.cluster_view import DecisionView, WatchedView
-from scheduler.cluster.kube.admission.decision import ReviewOutcome, decide
+from scheduler.cluster.kube.admission.decision import DecisionView, ReviewOutcome, WatchedView, decide
 from scheduler.cluster.kube.admission.review import ReviewError
 from scheduler.webhooks.contract import WebhookSettings
 from scheduler.webhooks.routes import routes

@@ -13,8 +13,7 @@ import structlog
 
 from scheduler.api.kinds import QUEUE
 from scheduler.api.scheduling import Queue
-from scheduler.cluster.kube.admission.cluster_view import WatchedView
-from scheduler.cluster.kube.admission.decision import ReviewOutcome
+from scheduler.cluster.kube.admission.decision import ReviewOutcome, WatchedView
 from scheduler.cluster.kube.admission.review import ReviewError
 from scheduler.cluster.kube.admission.worker import (
     LENGTH_BYTES,

@@ -23,11 +23,10 @@ from scheduler.api.objects import KubeObject, Wire
 from scheduler.api.reasons import field_and_problem
 from scheduler.cluster.decoding import DECODE_ERRORS, decode
 from scheduler.cluster.kube.operator.change_receiver import ChangeReceiver
-from scheduler.cluster.kube.transport.backoff import Backoff
 from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.credentials import Credentials
 from scheduler.cluster.kube.transport.errors import REQUEST_ERRORS, status_of
-from scheduler.cluster.kube.transport.ratelimit import CallPriority
+from scheduler.cluster.kube.transport.ratelimit import Backoff, CallPriority
 from scheduler.cluster.kube.watch.informer import OVERDUE, WATCH_SECONDS
 from scheduler.cluster.kube.watch.problems import ProblemReports, Report
 

@@ -14,10 +14,9 @@ from scheduler.api.kinds import EVENT, Kind, object_path
 from scheduler.api.names import DEFAULT_NAMESPACE
 from scheduler.api.objects import KubeObject
 from scheduler.api.times import format_timestamp
-from scheduler.cluster.kube.transport.backoff import Backoff
 from scheduler.cluster.kube.transport.client import JSON, MERGE_PATCH, STRATEGIC_MERGE_PATCH, ApiClient
 from scheduler.cluster.kube.transport.errors import ApiError, RequestError
-from scheduler.cluster.kube.transport.ratelimit import CallPriority
+from scheduler.cluster.kube.transport.ratelimit import Backoff, CallPriority
 from scheduler.playground.names import CREATED
 from scheduler.playground.objects import LEASE, Json, Patch, Put, Remove, Warn, Write
 

@@ -13,11 +13,10 @@ from scheduler.api.kinds import CONFIG_MAP, QUEUE
 from scheduler.api.names import ROOT_QUEUE
 from scheduler.api.scheduling import Queue
 from scheduler.cluster.kube.process.waiting import unless_stopped
-from scheduler.cluster.kube.transport.backoff import Backoff
 from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.errors import REQUEST_ERRORS, status_of
 from scheduler.cluster.kube.transport.fence import Fence, Fenced
-from scheduler.cluster.kube.transport.ratelimit import CallPriority
+from scheduler.cluster.kube.transport.ratelimit import Backoff, CallPriority
 from scheduler.cluster.kube.transport.sources import WatchSource
 from scheduler.cluster.kube.watch.informer import Informer, Sink
 from scheduler.cluster.kube.watch.informer_set import InformerSet

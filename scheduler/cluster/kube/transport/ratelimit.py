@@ -1,4 +1,4 @@
-"""Limits the rate of requests to the API server, and orders the waiting requests.
+"""Limits the rate of requests to the API server, orders the waiting requests, and spaces repeated attempts.
 
 A token bucket (``qps`` refill, ``burst`` size) with priorities: a waiting binding takes the next token before any
 waiting status, a status before any Event. Requests of leader election never wait.
@@ -6,6 +6,7 @@ waiting status, a status before any Event. Requests of leader election never wai
 
 import asyncio
 import heapq
+import random
 from enum import IntEnum
 from itertools import count
 
@@ -82,3 +83,27 @@ class RateLimiter:
         if self._waiting:
             # A little later than due: a timer that fires early would find the bucket a hair short of one token.
             self._timer = loop.call_later((1 - self._tokens) / self._qps + 0.0005, self._serve)
+
+
+class Backoff:
+    """Doubles from ``first`` to ``longest`` seconds, each time shortened at random by up to a half."""
+
+    def __init__(self, first: float = 0.2, longest: float = 30.0) -> None:
+        self._first = first
+        self._longest = longest
+        self._failures = 0
+
+    @property
+    def failures(self) -> int:
+        """Calls of ``next`` since the last ``reset``."""
+        return self._failures
+
+    def next(self, at_least: float | None = None) -> float:
+        """Seconds to wait now. ``at_least``: the time that the server asked for (Retry-After)."""
+        whole = min(self._longest, self._first * 2.0 ** min(self._failures, 32))
+        self._failures += 1
+        return max(whole * random.uniform(0.5, 1.0), at_least or 0.0)
+
+    def reset(self) -> None:
+        """Starts from ``first`` again, after a success."""
+        self._failures = 0

@@ -27,9 +27,9 @@ from scheduler.api.objects import KubeObject
 from scheduler.api.reasons import field_and_problem
 from scheduler.api.times import parse_timestamp
 from scheduler.cluster.decoding import DECODE_ERRORS, decode
-from scheduler.cluster.kube.transport.backoff import Backoff
 from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.errors import REQUEST_ERRORS, ApiError, TransportError, status_of
+from scheduler.cluster.kube.transport.ratelimit import Backoff
 from scheduler.cluster.kube.transport.sources import WatchSource
 from scheduler.cluster.kube.watch.list_preconditions import may_list
 from scheduler.cluster.kube.watch.lists_ahead import ListsAhead

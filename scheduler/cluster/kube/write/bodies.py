@@ -16,6 +16,7 @@ from scheduler.api.decisions import (
     PodUnschedulable,
     QueueAllocated,
     Ungate,
+    eviction_message,
 )
 from scheduler.api.names import (
     ADMISSION_RECORD,
@@ -29,7 +30,6 @@ from scheduler.api.objects import KubeObject
 from scheduler.api.preparation import PreparationPatch
 from scheduler.api.signed_records import SigningKey
 from scheduler.api.times import format_timestamp
-from scheduler.cluster.messages import eviction_message
 
 _encode = msgspec.json.Encoder().encode
 

@@ -29,11 +29,10 @@ from scheduler.api.names import EVENT_REFUSED_WRITE, EVENT_WARNING
 from scheduler.api.task import Task
 from scheduler.cache import ClusterCache
 from scheduler.cluster.decoding import DECODE_ERRORS
-from scheduler.cluster.kube.transport.backoff import Backoff
 from scheduler.cluster.kube.transport.client import JSON, JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, ApiClient
 from scheduler.cluster.kube.transport.errors import RequestError
 from scheduler.cluster.kube.transport.fence import Fence, Fenced
-from scheduler.cluster.kube.transport.ratelimit import CallPriority
+from scheduler.cluster.kube.transport.ratelimit import Backoff, CallPriority
 from scheduler.cluster.kube.write import bodies
 from scheduler.cluster.kube.write.events import EventRecorder
 from scheduler.cluster.kube.write.lanes import Lanes, Urgency, Work

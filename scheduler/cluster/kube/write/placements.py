@@ -10,7 +10,17 @@ from functools import cached_property, partial
 import msgspec
 import structlog
 
-from scheduler.api.decisions import Bind, EventRecord, Evict, ObjectRef, PodUnschedulable, pod_ref
+from scheduler.api.decisions import (
+    Bind,
+    EventRecord,
+    Evict,
+    ObjectRef,
+    PodUnschedulable,
+    binding_message,
+    eviction_message,
+    pod_ref,
+    preparation_message,
+)
 from scheduler.api.kinds import POD, object_path
 from scheduler.api.names import (
     EVENT_EVICT,
@@ -23,15 +33,13 @@ from scheduler.api.names import (
 )
 from scheduler.api.objects import Pod
 from scheduler.api.task import Task
-from scheduler.cluster.kube.transport.backoff import Backoff
 from scheduler.cluster.kube.transport.client import STRATEGIC_MERGE_PATCH
 from scheduler.cluster.kube.transport.errors import ApiError, RequestError
 from scheduler.cluster.kube.transport.fence import Fenced
-from scheduler.cluster.kube.transport.ratelimit import CallPriority
+from scheduler.cluster.kube.transport.ratelimit import Backoff, CallPriority
 from scheduler.cluster.kube.write import bodies
 from scheduler.cluster.kube.write.object_writers import StatusWriter, WriteContext
 from scheduler.cluster.kube.write.preparation_run import PreparationError, PreparationRun, Preparer
-from scheduler.cluster.messages import binding_message, eviction_message, preparation_message
 
 ATTEMPTS = 8
 """Attempts at a binding or eviction before it is given up and the cache releases the resources."""

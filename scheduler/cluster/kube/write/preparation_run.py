@@ -20,11 +20,10 @@ from scheduler.api.objects import KubeObject
 from scheduler.api.preparation import Fail, Preparation, PreparationPatch, Step, Wait
 from scheduler.cluster.decoding import DECODE_ERRORS
 from scheduler.cluster.kube.process.waiting import cancel
-from scheduler.cluster.kube.transport.backoff import Backoff
 from scheduler.cluster.kube.transport.client import JSON, MERGE_PATCH, STRATEGIC_MERGE_PATCH
 from scheduler.cluster.kube.transport.errors import ApiError, RequestError
 from scheduler.cluster.kube.transport.fence import Fenced
-from scheduler.cluster.kube.transport.ratelimit import CallPriority
+from scheduler.cluster.kube.transport.ratelimit import Backoff, CallPriority
 from scheduler.cluster.kube.write import bodies
 from scheduler.cluster.kube.write.lanes import Urgency
 from scheduler.cluster.kube.write.object_writers import WriteContext

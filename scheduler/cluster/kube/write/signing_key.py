@@ -19,11 +19,10 @@ import structlog
 from scheduler.api.kinds import SECRET, object_path
 from scheduler.api.objects import Secret
 from scheduler.api.signed_records import SigningKey
-from scheduler.cluster.kube.transport.backoff import Backoff
 from scheduler.cluster.kube.transport.client import MERGE_PATCH, ApiClient
 from scheduler.cluster.kube.transport.errors import ApiError, RequestError
 from scheduler.cluster.kube.transport.fence import Fence, Fenced
-from scheduler.cluster.kube.transport.ratelimit import CallPriority
+from scheduler.cluster.kube.transport.ratelimit import Backoff, CallPriority
 
 KEY: Final = "key"
 """The entry of the Secret's data with the key."""

@@ -22,10 +22,9 @@ from scheduler.cluster.kube.scheduler.visibility.server import VisibilityServer
 from scheduler.cluster.kube.scheduler.visibility.user import FrontProxyError, read_front_proxy
 from scheduler.cluster.kube.serving.certificate_sources import SecretSource
 from scheduler.cluster.kube.serving.tls import CertificateReloader, ServingContext
-from scheduler.cluster.kube.transport.backoff import Backoff
 from scheduler.cluster.kube.transport.client import MERGE_PATCH, ApiClient
 from scheduler.cluster.kube.transport.errors import REQUEST_ERRORS, RequestError
-from scheduler.cluster.kube.transport.ratelimit import CallPriority
+from scheduler.cluster.kube.transport.ratelimit import Backoff, CallPriority
 from scheduler.framework.cycle import Outcome, SessionDemand, SessionObserver
 from scheduler.framework.session import Session
 from scheduler.observability.overview import Overview

@@ -15,8 +15,7 @@ import pytest
 import uvloop
 
 from scheduler.cluster.kube.admission import worker_process
-from scheduler.cluster.kube.admission.cluster_view import WatchedView
-from scheduler.cluster.kube.admission.decision import MAX_LOGGED_NAME, ReviewOutcome
+from scheduler.cluster.kube.admission.decision import MAX_LOGGED_NAME, ReviewOutcome, WatchedView
 from scheduler.cluster.kube.admission.review_queue import (
     MAX_INLINE_BYTES,
     MAX_INLINE_OBJECTS,

@@ -20,8 +20,7 @@ from scheduler.api.kinds import QUEUE
 from scheduler.api.objects import ObjectMeta
 from scheduler.api.scheduling import Queue, QueueSpec, QueueStatus
 from scheduler.cluster.kube.admission.cluster_reader import MAX_PAGES, ClusterReader
-from scheduler.cluster.kube.admission.cluster_view import DecisionView, WatchedView
-from scheduler.cluster.kube.admission.decision import ReviewOutcome, decide
+from scheduler.cluster.kube.admission.decision import DecisionView, ReviewOutcome, WatchedView, decide
 from scheduler.cluster.kube.admission.review_handler import ReviewHandler
 from scheduler.cluster.kube.admission.review_queue import (
     MAX_INLINE_BYTES,

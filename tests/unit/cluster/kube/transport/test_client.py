@@ -12,12 +12,11 @@ from aiohttp import web
 
 from scheduler.cluster.kube.transport import client as clients
 from scheduler.cluster.kube.transport.aiohttp_transport import AiohttpTransport
-from scheduler.cluster.kube.transport.backoff import Backoff
 from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.credentials import Credentials, CredentialsError
 from scheduler.cluster.kube.transport.errors import ApiError, TransportError
 from scheduler.cluster.kube.transport.fence import Fence, Fenced
-from scheduler.cluster.kube.transport.ratelimit import CallPriority, RateLimiter
+from scheduler.cluster.kube.transport.ratelimit import Backoff, CallPriority, RateLimiter
 from scheduler.observability.metrics import Metrics
 from tests.unit import virtual_time
 from tests.unit.cluster.kube.fake_api import Answer, Call, refusal, serving

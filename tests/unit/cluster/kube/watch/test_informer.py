@@ -14,8 +14,8 @@ from scheduler.api.decisions import ObjectRef
 from scheduler.api.kinds import CONFIG_MAP, Kind
 from scheduler.api.objects import KubeObject
 from scheduler.api.reasons import Malformed
-from scheduler.cluster.kube.transport.backoff import Backoff
 from scheduler.cluster.kube.transport.client import ApiClient
+from scheduler.cluster.kube.transport.ratelimit import Backoff
 from scheduler.cluster.kube.transport.sources import WatchSource, sources
 from scheduler.cluster.kube.watch.informer import Informer, OriginalStore
 from scheduler.observability.metrics import Metrics

@@ -6,7 +6,7 @@ from typing import Any
 from aiohttp import web
 
 from scheduler.api.kinds import POD_GROUP, Kind
-from scheduler.cluster.kube.transport.backoff import Backoff
+from scheduler.cluster.kube.transport.ratelimit import Backoff
 from scheduler.cluster.kube.transport.sources import WatchSource
 from scheduler.cluster.kube.watch.informer import Informer
 from scheduler.cluster.kube.watch.lists_ahead import ListsAhead
