@@ -14,7 +14,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from scheduler.api.decisions import Bind, Decisions, Evict, PodsUnschedulable
 from scheduler.api.dra import ResourceClaim
-from scheduler.api.json_texts import annotation_problems, config_map_problems
+from scheduler.api.json_texts import config_map_problems
 from scheduler.api.kinds import (
     CONFIG_MAP,
     HYPER_NODE,
@@ -32,10 +32,9 @@ from scheduler.api.kinds import (
 )
 from scheduler.api.memory import Memory
 from scheduler.api.names import DEFAULT_QUEUE, HCCL_RANK_INDEX, PREDICATE_TIME, SUPER_POD_RANK
-from scheduler.api.objects import ConfigMap, KubeObject, Node, PriorityClass
+from scheduler.api.objects import ConfigMap, KubeObject, PriorityClass
 from scheduler.api.reasons import Malformed
 from scheduler.api.resource import Dimensions
-from scheduler.api.scheduling import HyperNode, NodeShard
 from scheduler.api.signed_records import BindingRecord, SigningKey
 from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import Task, TaskStatus
@@ -101,10 +100,10 @@ class ClusterCache:
         }
         self._originals = OriginalObjects()
         self._usage = UsageTable()
-        self._hyper_nodes = HyperNodeTable()
+        self._hyper_nodes = HyperNodeTable(self._version, self._malformed)
         self._priorities = PriorityClasses()
         self._queues = QueueTable(self._dimensions, self._version, self._malformed)
-        self._nodes = NodeTable(self._dimensions, node_selector)
+        self._nodes = NodeTable(self._dimensions, self._version, self._malformed, node_selector)
         self._jobs = JobTable(self._dimensions, self._version, self._malformed, self._priorities.value, default_queue)
         self._shard: ShardFilter | None = None
         if shard:
@@ -113,7 +112,7 @@ class ClusterCache:
         """The configuration and the ConfigMaps whose requirements are applied."""
         claims, self._in_flight = DeviceClaims(self._whole_of(RESOURCE_CLAIM)), InFlightWrites()
         self._tasks = TaskTable(self._version, self._nodes, self._jobs, claims, self._in_flight)
-        self._selections = SelectionTable(self._tasks.may_have)
+        self._selections = SelectionTable(self._tasks.may_have, self._version)
         self._classes = ClassTable(self._dimensions, self._selections)
         self._pods = TaskUpdater(scheduler_names, self._tasks, self._classes, self._malformed)
         self._tables: dict[Kind, Table[Any]] = {**self._whole}
@@ -121,15 +120,15 @@ class ClusterCache:
         self._add(POD, self._pods)
         self._add(POD_GROUP, self._jobs)
         self._add(QUEUE, self._queues)
-        self._add(NODE, FunctionTable(self._upsert_node, self._delete_node))
+        self._add(NODE, self._nodes)
         self._add(PRIORITY_CLASS, FunctionTable(self._upsert_priority, self._delete_priority))
-        self._add(HYPER_NODE, FunctionTable(self._upsert_hyper_node, self._delete_hyper_node))
+        self._add(HYPER_NODE, self._hyper_nodes)
         self._add(CONFIG_MAP, FunctionTable(self._upsert_config_map, self._whole_of(CONFIG_MAP).delete))
         self._add(RESOURCE_CLAIM, FunctionTable(self._upsert_claim, self._delete_claim))
         if self._shard is not None:
-            self._add(NODE_SHARD, FunctionTable(self._upsert_shard, self._delete_shard))
+            self._add(NODE_SHARD, self._shard.shards)
         for kind in SELECTING:
-            upsert, delete = partial(self._upsert_selecting, kind), partial(self._delete_selecting, kind)
+            upsert, delete = partial(self._selections.upsert, kind), partial(self._selections.delete, kind)
             self._tables[kind] = FunctionTable(upsert, delete)
 
     def _add(self, kind: Kind[T], table: Table[T]) -> None:
@@ -163,18 +162,10 @@ class ClusterCache:
         if table is not None:
             table.delete(key)
 
-    def _upsert_node(self, node: Node) -> None:
-        self._record_result(*self._nodes.upsert(node))
-        for key, problem in annotation_problems(node.metadata.annotations or {}):
-            self._malformed.add(f"metadata.annotations[{key}]", problem)
-
     def _upsert_config_map(self, obj: ConfigMap) -> None:
         self._whole_of(CONFIG_MAP).upsert(obj)
         for key, problem in config_map_problems(obj.metadata.name, obj.data or {}):
             self._malformed.add(f"data[{key}]", problem)
-
-    def _delete_node(self, name: str) -> None:
-        self._increment_if(self._nodes.delete(name))
 
     def _upsert_priority(self, obj: PriorityClass) -> None:
         if self._priorities.upsert(obj):
@@ -186,25 +177,6 @@ class ClusterCache:
             self._jobs.update_priorities()
             self._version.opened()
 
-    def _upsert_hyper_node(self, obj: HyperNode) -> None:
-        self._record_result(*self._hyper_nodes.upsert(obj))
-
-    def _delete_hyper_node(self, name: str) -> None:
-        self._increment_if(self._hyper_nodes.delete(name))
-
-    def _upsert_shard(self, obj: NodeShard) -> None:
-        if self._shard is not None and self._shard.shards.upsert(obj):
-            self._version.increment()
-            self._version.arrived()
-
-    def _delete_shard(self, name: str) -> None:
-        self._increment_if(self._shard is not None and self._shard.shards.delete(name))
-
-    def _record_result(self, changed: bool, faults: Mapping[str, str]) -> None:
-        self._increment_if(changed)
-        for field, problem in faults.items():
-            self._malformed.add(field, problem)
-
     def _upsert_claim(self, obj: ResourceClaim) -> None:
         self._whole_of(RESOURCE_CLAIM).upsert(obj)
         self._pods.claim_changed(RESOURCE_CLAIM.key(obj.metadata.namespace, obj.metadata.name))
@@ -212,17 +184,6 @@ class ClusterCache:
     def _delete_claim(self, key: str) -> None:
         if self._whole_of(RESOURCE_CLAIM).delete(key):
             self._pods.claim_changed(key)
-
-    def _upsert_selecting(self, kind: Kind, obj: KubeObject) -> None:
-        self._increment_if(self._selections.upsert(kind, obj))
-
-    def _delete_selecting(self, kind: Kind, key: str) -> None:
-        self._increment_if(self._selections.delete(kind, key))
-
-    def _increment_if(self, changed: bool) -> None:
-        if changed:
-            self._version.increment()
-            self._version.opened()
 
     def take_malformed(self) -> list[Malformed]:
         """Returns the malformed fields found since the last call."""
@@ -328,7 +289,7 @@ class ClusterCache:
 
     def writes_queue(self, name: str) -> bool:
         """Whether this scheduler writes the status of a queue."""
-        return self._shard is None or self._shard.owns_queue(name)
+        return self._shard is None or self._shard.serves(name)
 
     # --- snapshots out ---
     def _compact(self) -> None:
@@ -351,8 +312,6 @@ class ClusterCache:
         queues = self._queues.read() if self._shard is None else self._shard.queues(self._queues.read())
         jobs, without_job = self._jobs.views(queues.keys()), self._tasks.without_job()
         nodes = self._nodes.table().copy()
-        hyper_nodes, problems = self._hyper_nodes.tree(nodes.facts)
-        self._malformed.report(Malformed("HyperNode", "", *problem) for problem in problems)
         return Snapshot(
             now=now,
             dimensions=self._dimensions.copy(),
@@ -368,7 +327,7 @@ class ClusterCache:
             chips=self._nodes.chips(),
             config_maps=self._whole_of(CONFIG_MAP).read(),
             objects={kind: table.read() for kind, table in self._whole.items()},
-            hyper_nodes=hyper_nodes,
+            hyper_nodes=self._hyper_nodes.tree(nodes.facts),
             usage=self._usage.columns(nodes.facts),
             selections=self._selections.read(),
             replicas=self._selections.replicas(),

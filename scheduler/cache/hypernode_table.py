@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 from scheduler.api.hypernode import CLUSTER_TOP, HyperNodes, HyperNodeSeed
 from scheduler.api.node import NodeFacts, Rows
 from scheduler.api.objects import LabelSelector, NodeSelectorTerm
+from scheduler.api.reasons import Malformed
 from scheduler.api.scheduling import MEMBER_HYPER_NODE, MEMBER_NODE, HyperNode, HyperNodeMember
 from scheduler.api.selectors import ignore_field, is_valid, nodes_of_term, nodes_with_labels
-from scheduler.cache.malformed_fields import Faults
+from scheduler.cache.malformed_fields import Faults, MalformedFields
+from scheduler.cache.versioning import Version
 from scheduler.framework.patterns import options, pattern_fault
 
 HIGHEST_TIER: Final = 2**31 - 1
-Problems = list[tuple[str, str, str]]
-"""(HyperNode, field, problem)."""
 
 
 @dataclass(slots=True)
@@ -44,7 +44,9 @@ class _Entry:
 class HyperNodeTable:
     """All HyperNode objects and their tree."""
 
-    def __init__(self) -> None:
+    def __init__(self, version: Version, malformed: MalformedFields) -> None:
+        self._version = version
+        self._malformed = malformed
         self._entries: dict[str, _Entry] = {}
         self._tree: HyperNodes | None = None
         self._facts: NodeFacts | None = None
@@ -53,34 +55,40 @@ class HyperNodeTable:
         """HyperNode -> members and tier names that the last tree left out."""
 
     # --- objects in ---
-    def upsert(self, obj: HyperNode) -> tuple[bool, Faults]:
-        """Stores an object. Returns whether anything changed, and the malformed fields."""
+    def upsert(self, obj: HyperNode) -> None:
+        """Stores an object."""
+        for field_, problem in self._store(obj).items():
+            self._malformed.add(field_, problem)
+
+    def _store(self, obj: HyperNode) -> Faults:
+        """Stores an object, unless its name or tier is malformed. Returns the malformed fields."""
         name = obj.metadata.name
         old = self._entries.get(name)
         if old is not None and old.obj.spec == obj.spec:
-            return False, old.faults
+            return old.faults
         if name == CLUSTER_TOP:
-            return False, {"metadata.name": "this is the name of the virtual HyperNode above all others"}
+            return {"metadata.name": "this is the name of the virtual HyperNode above all others"}
         if not 0 <= obj.spec.tier <= HIGHEST_TIER:
-            return False, {"spec.tier": f"{str(obj.spec.tier)[:32]} is not between 0 and {HIGHEST_TIER}"}
+            return {"spec.tier": f"{str(obj.spec.tier)[:32]} is not between 0 and {HIGHEST_TIER}"}
         entry = _Entry(obj)
         for i, member in enumerate(obj.spec.members or ()):
             _read_member(entry, f"spec.members[{i}]", member)
         self._entries[name] = entry
         self._tree = None
-        return True, entry.faults
+        self._version.changed()
+        return entry.faults
 
-    def delete(self, name: str) -> bool:
-        if self._entries.pop(name, None) is None:
-            return False
-        self._tree = None
-        return True
+    def delete(self, name: str) -> None:
+        """Removes a deleted HyperNode."""
+        if self._entries.pop(name, None) is not None:
+            self._tree = None
+            self._version.changed()
 
     # --- the tree out ---
-    def tree(self, facts: NodeFacts) -> tuple[HyperNodes, Problems]:
-        """Returns the tree over the given nodes, and the problems that the previous tree did not have."""
+    def tree(self, facts: NodeFacts) -> HyperNodes:
+        """Returns the tree over the given nodes. Reports the problems that the previous tree did not have."""
         if self._tree is not None and self._facts is facts:
-            return self._tree, []
+            return self._tree
         conflicts: dict[str, Faults] = {}
         parents = self._parents(conflicts)
         by_pattern = self._matched(facts)
@@ -90,9 +98,13 @@ class HyperNodeTable:
         ]
         self._tree, self._facts = HyperNodes(len(facts), seeds, self._tier_names(conflicts)), facts
         before, self._conflicts = self._conflicts, conflicts
-        reported = {(name, place, problem) for name, faults in before.items() for place, problem in faults.items()}
-        now = [(name, place, problem) for name, faults in conflicts.items() for place, problem in faults.items()]
-        return self._tree, [problem for problem in now if problem not in reported]
+        self._malformed.report(
+            Malformed("HyperNode", "", name, place, problem)
+            for name, faults in conflicts.items()
+            for place, problem in faults.items()
+            if before.get(name, {}).get(place) != problem
+        )
+        return self._tree
 
     def _matched(self, facts: NodeFacts) -> dict[str, list[int]]:
         """Pattern -> rows of the nodes whose names contain a match. One search per name tries all patterns."""

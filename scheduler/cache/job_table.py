@@ -158,8 +158,7 @@ class JobTable:
         self._drop_view(record)
         if record.is_empty:
             del self._records[key]
-        self._version.increment()
-        self._version.opened()
+        self._version.changed()
 
     def is_complete(self, key: str) -> bool:
         """Whether a PodGroup exists and has at least minMember Pods, whatever their statuses."""

@@ -6,6 +6,7 @@ from typing import Final
 
 import numpy as np
 
+from scheduler.api.json_texts import annotation_problems
 from scheduler.api.names import (
     CPU,
     HUAWEI_PREFIX,
@@ -20,9 +21,10 @@ from scheduler.api.quantity import QuantityError
 from scheduler.api.resource import Dimensions, Vector
 from scheduler.api.snapshot import PlacedClass
 from scheduler.api.task import Task, TaskClass, TaskStatus
-from scheduler.cache.malformed_fields import Faults
-from scheduler.cache.versioning import SnapshotDict
+from scheduler.cache.malformed_fields import Faults, MalformedFields
+from scheduler.cache.versioning import SnapshotDict, Version
 
+_NO_FAULTS: Final[Faults] = {}
 _CHIPS: Final = (HUAWEI_PREFIX, VOLCANO_PREFIX)
 """Prefixes of the resources that count chips, cards and parts of them."""
 
@@ -42,9 +44,13 @@ class _Placed:
 class NodeTable:
     """All nodes, and the tasks on them."""
 
-    def __init__(self, dimensions: Dimensions, selector: Iterable[tuple[str, str]] = ()) -> None:
+    def __init__(
+        self, dimensions: Dimensions, version: Version, malformed: MalformedFields, selector: Iterable[tuple[str, str]]
+    ) -> None:
         """``selector``: (label, value) pairs. Only nodes with one of them are used; all nodes if there are no pairs."""
         self._dimensions = dimensions
+        self._version = version
+        self._malformed = malformed
         self._selector = tuple(selector)
         self._objects: dict[str, Node] = {}
         self._used: frozenset[str] | None = None
@@ -94,22 +100,31 @@ class NodeTable:
         return list(self._objects)
 
     # --- Node objects ---
-    def upsert(self, node: Node) -> tuple[bool, Faults]:
-        """Stores a Node object. Returns whether anything that matters to scheduling has changed (heartbeats do not),
-        and the malformed fields."""
+    def upsert(self, node: Node) -> None:
+        """Stores a Node object. It counts as a change if it matters to scheduling (heartbeats do not)."""
+        self._store(node)
+        for field, problem in self._faults.get(node.metadata.name, _NO_FAULTS).items():
+            self._malformed.add(field, problem)
+        for key, problem in annotation_problems(node.metadata.annotations or {}):
+            self._malformed.add(f"metadata.annotations[{key}]", problem)
+
+    def _store(self, node: Node) -> None:
         name = node.metadata.name
         if self._selector and not any((node.metadata.labels or {}).get(k) == v for k, v in self._selector):
-            return self.delete(name), {}
+            self.delete(name)
+            return
         old = self._objects.get(name)
         known = old or self._others.get(name)
         if known is None or known.metadata.labels != node.metadata.labels:
             self.labels_version += 1
         if self._used is not None and name not in self._used:
             self._others[name] = node
-            return self._drop(name), {}
+            if self._drop(name):
+                self._version.changed()
+            return
         self._others.pop(name, None)
         if old is not None and _facts(old) == _facts(node):
-            return False, self._faults[name]
+            return
         _share_image_names(node)
         self._objects[name] = node
         self._set_node_amounts(node)
@@ -117,7 +132,7 @@ class NodeTable:
             self._table = None
         else:
             self._stale.add(name)
-        return True, self._faults[name]
+        self._version.changed()
 
     def _set_node_amounts(self, node: Node) -> None:
         name, status = node.metadata.name, node.status
@@ -136,13 +151,15 @@ class NodeTable:
             self._set_node_amounts(node)
         self._table = None
 
-    def delete(self, name: str) -> bool:
-        """Removes a deleted node. Returns whether it was used."""
+    def delete(self, name: str) -> None:
+        """Removes a deleted node."""
         if self._others.pop(name, None) is not None:
             self.labels_version += 1
-        return self._drop(name)
+        if self._drop(name):
+            self._version.changed()
 
     def _drop(self, name: str) -> bool:
+        """Uses a node no longer. Returns whether it was used."""
         if self._objects.pop(name, None) is None:
             return False
         del self._allocatable[name], self._capacity[name], self._faults[name]

@@ -31,8 +31,7 @@ class ObjectTable(SnapshotDict[T]):
                 return
             del self._confirmed[key]
         self[key] = obj
-        self._version.increment()
-        self._version.opened()
+        self._version.changed()
 
     def delete(self, key: str) -> bool:
         """Removes an object. Returns whether it was there."""
@@ -40,8 +39,7 @@ class ObjectTable(SnapshotDict[T]):
             return False
         if self._confirmed:
             self._confirmed.pop(key, None)
-        self._version.increment()
-        self._version.opened()
+        self._version.changed()
         return True
 
     def confirm(self, obj: T) -> bool:

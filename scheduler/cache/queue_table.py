@@ -43,8 +43,7 @@ class QueueTable:
             new.cards, new.shown_deserved = old.cards, old.shown_deserved
         self._objects[new.name], self._queues[new.name] = obj, new
         if old is None or not _equivalent(old, new):
-            self._version.increment()
-            self._version.opened()
+            self._version.changed()
 
     def _queue(self, obj: QueueObject) -> Queue:
         """Builds the queue of an object. Raises QuantityError if one of its amounts is malformed."""
@@ -85,8 +84,7 @@ class QueueTable:
         """Removes a deleted Queue."""
         if self._queues.pop(name, None) is not None:
             del self._objects[name]
-            self._version.increment()
-            self._version.opened()
+            self._version.changed()
 
     def recount(self) -> None:
         """Computes all amounts again after the set of counted resources has changed."""

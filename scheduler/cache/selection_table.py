@@ -8,7 +8,7 @@ from scheduler.api.batch import Workload
 from scheduler.api.kinds import REPLICA_SET, REPLICATION_CONTROLLER, SERVICE, STATEFUL_SET, Kind
 from scheduler.api.objects import KubeObject, LabelSelector, OwnerReference, Service
 from scheduler.api.selections import NOTHING_SELECTED, Label, Selections
-from scheduler.cache.versioning import SnapshotDict
+from scheduler.cache.versioning import SnapshotDict, Version
 
 SELECTING: Final = (SERVICE, REPLICATION_CONTROLLER, REPLICA_SET, STATEFUL_SET)
 _WORKLOADS = {(kind.name, kind.api_version) for kind in (REPLICATION_CONTROLLER, REPLICA_SET, STATEFUL_SET)}
@@ -17,9 +17,10 @@ _WORKLOADS = {(kind.name, kind.api_version) for kind in (REPLICATION_CONTROLLER,
 class SelectionTable:
     """The selectors by namespace. Snapshots share the namespaces that have not changed."""
 
-    def __init__(self, may_have: Callable[[str, Collection[Label]], bool]) -> None:
+    def __init__(self, may_have: Callable[[str, Collection[Label]], bool], version: Version) -> None:
         """``may_have``: whether there may be a Pod in a namespace that has all of these labels."""
         self._may_have = may_have
+        self._version = version
         self._selectors: dict[str, dict[tuple[str, str], LabelSelector]] = {}
         """Namespace -> (kind, name) -> selector."""
         self._read: SnapshotDict[Selections] = SnapshotDict()
@@ -27,10 +28,11 @@ class SelectionTable:
         self._replicas: SnapshotDict[int] = SnapshotDict()
         """``namespace/name`` -> spec.replicas of ReplicaSets with more than one."""
 
-    def upsert(self, kind: Kind, obj: KubeObject) -> bool:
-        """Stores what is kept of an object. Returns whether it has changed."""
+    def upsert(self, kind: Kind, obj: KubeObject) -> None:
+        """Stores what is kept of an object."""
         resized = kind is REPLICA_SET and isinstance(obj, Workload) and self._resize(obj)
-        return self._select(kind.name, obj) or resized
+        if self._select(kind.name, obj) or resized:
+            self._version.changed()
 
     def _resize(self, replica_set: Workload) -> bool:
         """Stores the replicas of a ReplicaSet. Returns whether they have changed."""
@@ -57,11 +59,12 @@ class SelectionTable:
         self._build(namespace)
         return True
 
-    def delete(self, kind: Kind, key: str) -> bool:
-        """Forgets a deleted object. Returns whether anything was kept of it."""
+    def delete(self, kind: Kind, key: str) -> None:
+        """Forgets a deleted object."""
         namespace, _, name = key.partition("/")
         resized = kind is REPLICA_SET and self._replicas.pop(key) is not None
-        return self._deselect(kind.name, namespace, name) or resized
+        if self._deselect(kind.name, namespace, name) or resized:
+            self._version.changed()
 
     def _deselect(self, kind: str, namespace: str, name: str) -> bool:
         selectors = self._selectors.get(namespace, {})

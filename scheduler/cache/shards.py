@@ -111,17 +111,18 @@ class _Shard(msgspec.Struct, frozen=True):
 class ShardTable:
     """All NodeShards, by name, as one scheduler sees them."""
 
-    def __init__(self, name: str, malformed: MalformedFields) -> None:
-        """``name``: of the scheduler's own NodeShard."""
+    def __init__(self, name: str, malformed: MalformedFields, version: Version) -> None:
+        """``name``: the name of the scheduler's own NodeShard."""
         self._name = name
         self._malformed = malformed
+        self._version = version
         self._mine = ObjectMeta()
         self._shards: dict[str, _Shard] = {}
         self.version = 0
         """Grows with every change."""
 
-    def upsert(self, obj: NodeShard) -> bool:
-        """Stores a NodeShard. Returns whether anything has changed."""
+    def upsert(self, obj: NodeShard) -> None:
+        """Stores a NodeShard."""
         name, annotations = obj.metadata.name, obj.metadata.annotations or {}
         deleted = obj.metadata.deletion_timestamp is not None
         shard = _Shard(
@@ -132,19 +133,19 @@ class ShardTable:
             queues_in_use=_names(annotations.get(SHARD_QUEUES_IN_USE, "")),
         )
         if self._shards.get(name) == shard and name != self._name:
-            return False
+            return
         self._shards[name] = shard
         if name == self._name:
             self._mine = obj.metadata
         self.version += 1
-        return True
+        self._version.increment()
+        self._version.arrived()
 
-    def delete(self, name: str) -> bool:
-        """Removes a deleted NodeShard. Returns whether it was there."""
-        if self._shards.pop(name, None) is None:
-            return False
-        self.version += 1
-        return True
+    def delete(self, name: str) -> None:
+        """Removes a deleted NodeShard."""
+        if self._shards.pop(name, None) is not None:
+            self.version += 1
+            self._version.changed()
 
     def _labels(self, text: str) -> tuple[tuple[str, str], ...]:
         """Returns (key, value) pairs; none if one is malformed."""
@@ -222,8 +223,8 @@ class ShardFilter:
         malformed: MalformedFields,
         version: Version,
     ) -> None:
-        """``name``: of the scheduler's NodeShard."""
-        self.shards = ShardTable(name, malformed)
+        """``name``: the name of the scheduler's NodeShard."""
+        self.shards = ShardTable(name, malformed, version)
         self._nodes = nodes
         self._queues = queues
         self._jobs = jobs
@@ -235,7 +236,7 @@ class ShardFilter:
         self._served: tuple[frozenset[str], bool, dict[str, str]] = NOTHING, False, {}
         """The served children of the root queue, whether the rest is served, and the parents of all queues."""
         nodes.use(NOTHING)
-        jobs.serve(self._serves)
+        jobs.serve(self.serves)
 
     def claims(self) -> ShardClaims:
         """The present claims, according to the objects in the cache."""
@@ -249,24 +250,20 @@ class ShardFilter:
         served = claims.queues.usable, claims.has_rest, self._queues.parents()
         if served != self._served:
             self._served = served
-            self._jobs.serve(self._serves)
+            self._jobs.serve(self.serves)
             self._version.arrived()
         if claims.nodes.usable == self._used_nodes:
             return []
         self._used_nodes = claims.nodes.usable
-        self._version.increment()
-        self._version.opened()
+        self._version.changed()
         return self._nodes.use(self._used_nodes)
 
     def queues(self, queues: dict[str, Queue]) -> dict[str, Queue]:
         """The queues for a snapshot: the served ones, and the root of their tree."""
-        return {name: queue for name, queue in queues.items() if name == ROOT_QUEUE or self._serves(name)}
+        return {name: queue for name, queue in queues.items() if name == ROOT_QUEUE or self.serves(name)}
 
-    def owns_queue(self, name: str) -> bool:
-        """Whether this scheduler writes the status of a queue."""
-        return self._serves(name)
-
-    def _serves(self, queue: str) -> bool:
+    def serves(self, queue: str) -> bool:
+        """Whether this scheduler serves a queue and writes its status."""
         tops, rest, parents = self._served
         if queue == ROOT_QUEUE or queue not in parents:
             return rest

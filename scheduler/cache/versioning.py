@@ -38,6 +38,15 @@ class Version:
         if self.listener is not None:
             self.listener()
 
+    def changed(self) -> None:
+        """Records a change that can let waiting work be placed: ``increment`` and ``opened``."""
+        self.number += 1
+        self.openings += 1
+        if self.waker is not None:
+            self.waker()
+        if self.listener is not None:
+            self.listener()
+
     def opened(self) -> None:
         """Counts an opening. The change itself is recorded by ``increment``."""
         self.openings += 1
