@@ -1,10 +1,11 @@
 """The likely meaning of a misspelt name."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 from scheduler.api.names import KUBE_SCHEDULER
+from scheduler.api.reasons import MAX_FIELDS
 
 REQUESTED_ONLY: Final = ("mem", "memory", "core", "cores", "-percentage", "-number")
 """Endings of resources of shared devices, which Pods request and nodes need not offer."""
@@ -65,3 +66,19 @@ def other_scheduler(name: str, schedulers: Collection[str], *, similar: bool = F
     if similar and not closest(name, schedulers):
         return ""
     return f"{name[:253]!r} is not a name of this scheduler ({', '.join(schedulers)}){did_you_mean(name, schedulers)}"
+
+
+def scheduler_problems(
+    named: str, pod_specs: Iterable[tuple[str, Mapping[str, Any]]], schedulers: Collection[str]
+) -> list[tuple[str, str]]:
+    """Returns field and problem of each name that is none of ``schedulers``: of the job's, and of those in Pod
+    templates that resemble one of them. Each name once, ten at most.
+
+    ``named``: the schedulerName of the job, or ""; ``pod_specs``: the specs of its templates with their paths.
+    """
+    found = {named: ("spec.schedulerName", other_scheduler(named, schedulers))}
+    for path, spec in pod_specs:
+        name = spec.get("schedulerName")
+        if isinstance(name, str) and name not in found and len(found) <= MAX_FIELDS:
+            found[name] = (f"{path}.schedulerName", other_scheduler(name, schedulers, similar=True))
+    return [(field, problem) for field, problem in found.values() if problem]

@@ -19,7 +19,7 @@ from scheduler.cli.role_flags import (
     verbosity_option,
 )
 from scheduler.cli.text import echo
-from scheduler.webhooks.names import dns_subdomain
+from scheduler.webhooks.fields import dns_subdomain
 from scheduler.webhooks.routes import BINARY_DEFAULT, Route, routes
 
 SECRET = "volcano-py-admission-certificate"

@@ -7,9 +7,9 @@ from scheduler.api.names import DEFAULT_SCHEDULER_NAME, SYSTEM_NAMESPACE
 from scheduler.controllers.acjob import AscendJobController
 from scheduler.controllers.controller import Controller
 from scheduler.controllers.cronjob import CronJobController
-from scheduler.controllers.garbage import GarbageController
 from scheduler.controllers.hypernode import HyperNodeController
 from scheduler.controllers.job import JobController
+from scheduler.controllers.job.garbage import GarbageController
 from scheduler.controllers.job.plugins import make_plugins
 from scheduler.controllers.jobflow import JobFlowController, JobTemplateController
 from scheduler.controllers.podgroup import PodGroupController

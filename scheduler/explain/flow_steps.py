@@ -9,9 +9,8 @@ from scheduler.api.batch import FINISHED_PHASES, Job, JobFlow, JobPhase
 from scheduler.api.flow_order import order_problem
 from scheduler.api.kinds import JOB_TEMPLATE, VCJOB
 from scheduler.cluster.memory import MemoryCluster
-from scheduler.controllers.jobflow.reports import order_text
 from scheduler.controllers.jobflow.status import FAILED, SUCCEED, gone_completed, read_status
-from scheduler.controllers.jobflow.steps import job_name
+from scheduler.controllers.jobflow.steps import job_name, order_text
 from scheduler.controllers.owners import manages
 from scheduler.explain.owned_groups import owned_by, waiting_groups
 

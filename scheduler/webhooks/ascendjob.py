@@ -7,16 +7,15 @@ import msgspec
 
 from scheduler.api.acjob import AscendJob
 from scheduler.api.acjob_roles import InvalidJobError, JobRoles, roles_of
-from scheduler.webhooks.contract import AdmissionRequest, ClusterView, WebhookSettings
-from scheduler.webhooks.decoding import spec_validator
-from scheduler.webhooks.validation_result import TemplateCheck, ValidationResult
+from scheduler.webhooks.contract import AdmissionRequest, ClusterView, TemplateCheck, ValidationResult, WebhookSettings
+from scheduler.webhooks.decoding import validator
 
 _RESTART: Final = ("", "Always", "OnFailure", "Never", "ExitCode")
 _CLEAN_POD: Final = ("", "All", "Running", "None")
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
-@spec_validator(AscendJob)
+@validator(AscendJob, of_spec=True)
 def validate(
     job: AscendJob, request: AdmissionRequest, cluster: ClusterView, settings: WebhookSettings
 ) -> str | ValidationResult:

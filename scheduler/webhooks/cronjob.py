@@ -8,17 +8,16 @@ from typing import Final
 from scheduler.api.batch import CronJob, CronJobSpec
 from scheduler.api.cron import CronError, load_zone, parse_cron
 from scheduler.webhooks.contract import AdmissionRequest, ClusterView, WebhookSettings
-from scheduler.webhooks.decoding import spec_validator
-from scheduler.webhooks.fields import quote
+from scheduler.webhooks.decoding import validator
+from scheduler.webhooks.fields import qualified_name, quote
 from scheduler.webhooks.job import template_problem
-from scheduler.webhooks.names import qualified_name
 
 _MAX_NAME_BYTES: Final = 52
 """The name of a job has 11 bytes more, and at most 63."""
 _ZONE_SEGMENT: Final = re.compile(r"[A-Za-z.\-_0-9+]{1,14}")
 
 
-@spec_validator(CronJob)
+@validator(CronJob, of_spec=True)
 def validate(cron_job: CronJob, request: AdmissionRequest, cluster: ClusterView, settings: WebhookSettings) -> str:
     """All problems of the CronJob in one text, or ""."""
     name = cron_job.metadata.name or request.name

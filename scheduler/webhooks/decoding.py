@@ -9,8 +9,14 @@ from typing import Any, TypeVar
 import msgspec
 
 from scheduler.api.reasons import field_and_problem
-from scheduler.webhooks.contract import AdmissionRequest, ClusterView, Json, Operation, WebhookSettings
-from scheduler.webhooks.validation_result import ValidationResult
+from scheduler.webhooks.contract import (
+    AdmissionRequest,
+    ClusterView,
+    Json,
+    Operation,
+    ValidationResult,
+    WebhookSettings,
+)
 
 T = TypeVar("T", bound=msgspec.Struct)
 R = TypeVar("R", str, str | ValidationResult)
@@ -38,18 +44,23 @@ def without_nulls(value: Any) -> Any:
     return [without_nulls(item) for item in value] if isinstance(value, list) else value
 
 
-def validator(
-    struct: type[T],
-) -> Callable[
-    [Callable[[T, AdmissionRequest, ClusterView, WebhookSettings], R]],
-    Callable[[AdmissionRequest, ClusterView, WebhookSettings], R],
-]:
-    """A decorator: decodes the new object for a validator, and refuses an object that cannot be decoded."""
+Decoded = Callable[[T, AdmissionRequest, ClusterView, WebhookSettings], R]
+"""A validator that takes the decoded object as well."""
+Raw = Callable[[AdmissionRequest, ClusterView, WebhookSettings], R | str]
 
-    def decorate(
-        function: Callable[[T, AdmissionRequest, ClusterView, WebhookSettings], R],
-    ) -> Callable[[AdmissionRequest, ClusterView, WebhookSettings], R]:
-        def validate(request: AdmissionRequest, cluster: ClusterView, settings: WebhookSettings) -> R:
+
+def validator(struct: type[T], *, of_spec: bool = False) -> Callable[[Decoded[T, R]], Raw[R]]:
+    """A decorator: decodes the new object for a validator, and refuses an object that cannot be decoded.
+
+    ``of_spec``: the rules concern the spec only, and an update that does not change the spec is accepted. So an object
+    whose stored spec is invalid can still be labelled, and its finalizers removed.
+    """
+
+    def decorate(function: Decoded[T, R]) -> Raw[R]:
+        def validate(request: AdmissionRequest, cluster: ClusterView, settings: WebhookSettings) -> R | str:
+            is_update = request.operation is Operation.UPDATE
+            if of_spec and is_update and request.old.get("spec") == request.object.get("spec"):
+                return ""
             try:
                 obj = decode(request.object, struct)
             except DecodingError as error:
@@ -57,31 +68,5 @@ def validator(
             return function(obj, request, cluster, settings)
 
         return validate
-
-    return decorate
-
-
-def spec_validator(
-    struct: type[T],
-) -> Callable[
-    [Callable[[T, AdmissionRequest, ClusterView, WebhookSettings], R]],
-    Callable[[AdmissionRequest, ClusterView, WebhookSettings], R | str],
-]:
-    """A decorator as ``validator``, for rules about the spec only: an update that does not change the spec is accepted.
-
-    So an object whose stored spec is invalid can still be labelled, and its finalizers removed.
-    """
-
-    def decorate(
-        function: Callable[[T, AdmissionRequest, ClusterView, WebhookSettings], R],
-    ) -> Callable[[AdmissionRequest, ClusterView, WebhookSettings], R | str]:
-        validate = validator(struct)(function)
-
-        def validate_change(request: AdmissionRequest, cluster: ClusterView, settings: WebhookSettings) -> R | str:
-            if request.operation is Operation.UPDATE and request.old.get("spec") == request.object.get("spec"):
-                return ""
-            return validate(request, cluster, settings)
-
-        return validate_change
 
     return decorate

@@ -11,7 +11,7 @@ import msgspec
 from scheduler.api.objects import KubeObject, Wire
 from scheduler.framework.patterns import pattern_fault
 from scheduler.webhooks.contract import AdmissionRequest, ClusterView, WebhookSettings
-from scheduler.webhooks.decoding import spec_validator
+from scheduler.webhooks.decoding import validator
 from scheduler.webhooks.fields import aggregate, invalid
 
 _MEMBERS: Final = "[].spec.members"
@@ -38,7 +38,7 @@ class _HyperNode(KubeObject):
     spec: _Spec = msgspec.field(default_factory=_Spec)
 
 
-@spec_validator(_HyperNode)
+@validator(_HyperNode, of_spec=True)
 def validate(node: _HyperNode, request: AdmissionRequest, cluster: ClusterView, settings: WebhookSettings) -> str:
     """All problems of the HyperNode in one text, or ""."""
     return aggregate(_problems(node.spec))

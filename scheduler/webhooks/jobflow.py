@@ -9,12 +9,10 @@ from scheduler.api.batch import MAX_FLOW_STEPS, Flow, JobFlow
 from scheduler.api.flow_order import order_problem
 from scheduler.api.printable import printable
 from scheduler.api.suggestions import did_you_mean
-from scheduler.webhooks.contract import AdmissionRequest, ClusterView, WebhookSettings
-from scheduler.webhooks.decoding import DecodingError, decode, spec_validator
-from scheduler.webhooks.fields import invalid
+from scheduler.webhooks.contract import AdmissionRequest, ClusterView, ValidationResult, WebhookSettings
+from scheduler.webhooks.decoding import DecodingError, decode, validator
+from scheduler.webhooks.fields import dns_subdomain, invalid, qualified_name
 from scheduler.webhooks.mistakes import MAX_LENGTH, MAX_WARNINGS
-from scheduler.webhooks.names import dns_subdomain, qualified_name
-from scheduler.webhooks.validation_result import ValidationResult
 
 _NOT_A_DAG: Final = "jobflow Flow is not DAG"
 _MAX_NAME: Final = 253
@@ -24,7 +22,7 @@ _MAX_COMPARED_LENGTH: Final = 63
 """The number and the length of names among which one that resembles the first missing one is sought: it takes time."""
 
 
-@spec_validator(JobFlow)
+@validator(JobFlow, of_spec=True)
 def validate(
     flow: JobFlow, request: AdmissionRequest, cluster: ClusterView, settings: WebhookSettings
 ) -> str | ValidationResult:

@@ -1,27 +1,30 @@
-"""The routes of the webhook server: the function of each path, with its kind and operations.
+"""The routes of the webhook server: the function of each path, with its kind and operations, and the
+MutatingWebhookConfiguration or ValidatingWebhookConfiguration of each route.
 
-Paths, names of webhooks and operations are Volcano's, since the webhook configurations of a cluster contain them.
+Paths, names of webhooks and operations are Volcano's, since the webhook configurations of a cluster contain them. The
+chart renders the same configurations; a test compares the two.
 """
 
 from collections.abc import Collection
 from functools import cache
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from msgspec.structs import replace
 
 from scheduler.api.kinds import ACJOB, CRON_JOB, HYPER_NODE, JOB_FLOW, JOB_TEMPLATE, POD, POD_GROUP, QUEUE, VCJOB, Kind
-from scheduler.webhooks import ascendjob, cronjob, hypernode, job, jobflow, jobtemplate, pod, podgroup, queue
+from scheduler.api.names import KUBE_SYSTEM, NAMESPACE_NAME_LABEL
+from scheduler.webhooks import ascendjob, cronjob, hypernode, job, jobflow, pod, podgroup, queue
 from scheduler.webhooks.contract import (
     AdmissionRequest,
     ClusterView,
     Json,
     Mutator,
     Operation,
+    ValidationResult,
     Validator,
     WebhookSettings,
 )
-from scheduler.webhooks.validation_result import ValidationResult
 
 _CREATE: Final = (Operation.CREATE,)
 _WRITE: Final = (Operation.CREATE, Operation.UPDATE)
@@ -63,7 +66,7 @@ def routes() -> dict[str, Route]:
         Route("/pods/mutate", POD, _CREATE, mutate=pod.mutate),
         Route("/pods/validate", POD, _CREATE, validate=pod.validate),
         Route("/jobflows/validate", JOB_FLOW, _WRITE, validate=jobflow.validate),
-        Route("/jobtemplates/validate", JOB_TEMPLATE, _WRITE, validate=jobtemplate.validate),
+        Route("/jobtemplates/validate", JOB_TEMPLATE, _WRITE, validate=job.validate_template),
         Route("/hypernodes/validate", HYPER_NODE, _WRITE, validate=hypernode.validate),
         Route("/cronjobs/validate", CRON_JOB, _WRITE, validate=cronjob.validate),
         Route("/ascendjobs/validate", ACJOB, _WRITE, validate=ascendjob.validate),
@@ -102,3 +105,84 @@ def admit(
         if refusal:
             return Decision(request.object, refusal, route.webhook)
     return Decision(request.object)
+
+
+API_VERSION: Final = "admissionregistration.k8s.io/v1"
+PREFIX: Final = "volcano-admission-service"
+TIMEOUT: Final = 10
+"""Seconds that the API server waits for an answer."""
+_ALL_NAMESPACES: Final = frozenset({"/hypernodes/validate"})
+"""Paths without a namespaceSelector, as in Volcano's chart."""
+
+
+# --- webhook configurations -------------------------------------------------------------------------------------------
+class ServiceReference(msgspec.Struct, frozen=True):
+    """The Service of the webhook server."""
+
+    namespace: str
+    name: str
+    port: int = 443
+
+
+def name_of(route: Route) -> str:
+    return PREFIX + route.path.replace("/", "-")
+
+
+def kind_of(route: Route) -> str:
+    return "MutatingWebhookConfiguration" if route.mutate else "ValidatingWebhookConfiguration"
+
+
+def collection_of(route: Route) -> str:
+    """The API path of the collection that holds the route's configuration."""
+    return f"/apis/{API_VERSION}/{kind_of(route).lower()}s"
+
+
+def configuration(route: Route, server: ServiceReference | str, ca_bundle: str, release_namespace: str) -> Json:
+    """The webhook configuration of a route.
+
+    ``server``: the Service, or a URL that the path is appended to. ``ca_bundle``: the trusted PEM certificates in
+    base64. ``release_namespace``: the namespace of the webhook server; the API server does not send its objects.
+    """
+    webhook: dict[str, Any] = {
+        "name": route.webhook,
+        "admissionReviewVersions": ["v1"],
+        "clientConfig": {**_client_config(route, server), "caBundle": ca_bundle},
+        "failurePolicy": "Fail",
+        "matchPolicy": "Equivalent",
+        "rules": [
+            {
+                "apiGroups": [route.kind.group],
+                "apiVersions": [route.kind.api_version.rpartition("/")[2]],
+                "operations": [str(operation) for operation in route.operations],
+                "resources": [route.kind.plural],
+                "scope": "*",
+            }
+        ],
+        "sideEffects": "NoneOnDryRun",
+        "timeoutSeconds": TIMEOUT,
+    }
+    if route.mutate:
+        webhook["reinvocationPolicy"] = "Never"
+    if route.path not in _ALL_NAMESPACES:
+        webhook["namespaceSelector"] = {
+            "matchExpressions": [
+                {
+                    "key": NAMESPACE_NAME_LABEL,
+                    "operator": "NotIn",
+                    "values": [release_namespace, KUBE_SYSTEM],
+                }
+            ]
+        }
+    return {
+        "apiVersion": API_VERSION,
+        "kind": kind_of(route),
+        "metadata": {"name": name_of(route)},
+        "webhooks": [webhook],
+    }
+
+
+def _client_config(route: Route, server: ServiceReference | str) -> Json:
+    if isinstance(server, str):
+        return {"url": f"{server.rstrip('/')}{route.path}"}
+    service = {"namespace": server.namespace, "name": server.name, "path": route.path, "port": server.port}
+    return {"service": service}

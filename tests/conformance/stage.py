@@ -37,8 +37,7 @@ from scheduler.api.kinds import (
     Kind,
     object_path,
 )
-from scheduler.webhooks.configurations import collection_of, name_of
-from scheduler.webhooks.routes import routes
+from scheduler.webhooks.routes import collection_of, name_of, routes
 from tests.integration.programs import Program
 
 Raw = dict[str, Any]

@@ -15,8 +15,7 @@ from controlplane.manifests import NAMESPACE, RELEASE, ROOT
 from controlplane.run import CRD_DIRECTORY
 from scheduler.api.kinds import CLAIM, HYPER_NODE, NODE, QUEUE, SECRET, STORAGE_CLASS, VCJOB, VOLUME, object_path
 from scheduler.api.names import SELECTED_NODE, SIGNING_KEY_SECRET
-from scheduler.webhooks.configurations import collection_of, name_of
-from scheduler.webhooks.routes import routes
+from scheduler.webhooks.routes import collection_of, name_of, routes
 from tests.integration import examples
 from tests.integration.installation import EXAMPLES, ROLES, Installation, started_installation
 from tests.integration.stage import wait

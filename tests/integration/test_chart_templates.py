@@ -14,8 +14,7 @@ from controlplane.run import ControlPlane
 from scheduler.cluster.kube.transport.sources import sources
 from scheduler.controllers.catalogue import make_controllers
 from scheduler.controllers.store import Store
-from scheduler.webhooks.configurations import ServiceReference, configuration, name_of
-from scheduler.webhooks.routes import routes
+from scheduler.webhooks.routes import ServiceReference, configuration, name_of, routes
 
 pytestmark = pytest.mark.controlplane
 

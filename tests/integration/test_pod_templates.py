@@ -19,7 +19,7 @@ from scheduler.cluster.kube.admission.templates import Findings, TemplateValidat
 from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.credentials import Credentials
 from scheduler.observability.role_metrics import RoleMetrics
-from scheduler.webhooks.validation_result import TemplateCheck, ValidationResult
+from scheduler.webhooks.contract import TemplateCheck, ValidationResult
 from tests.integration.stage import client_of, wait
 from tests.integration.tenant import may
 

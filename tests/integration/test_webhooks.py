@@ -17,8 +17,7 @@ from controlplane.client import ApiError, Client
 from controlplane.process import free_ports
 from controlplane.run import ControlPlane
 from scheduler.api.names import CARD_QUOTA
-from scheduler.webhooks.configurations import collection_of, configuration, name_of
-from scheduler.webhooks.routes import Route, routes
+from scheduler.webhooks.routes import Route, collection_of, configuration, name_of, routes
 from tests.integration.crds import TEMPLATE
 from tests.integration.programs import Program, run
 

@@ -2,7 +2,7 @@
 operator, since device plugins and dashboards read them."""
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from scheduler.api.acjob import AscendJob, SchedulingPolicy
 from scheduler.api.acjob_roles import CONTAINER, PORT, PORT_NAME, WORKER, JobRoles, Role
@@ -119,25 +119,36 @@ def members(job: AscendJob, roles: JobRoles) -> Iterator[tuple[str, Role, int]]:
             yield pod_name(job, role, index), role, index
 
 
-def pod(
-    job: AscendJob, roles: JobRoles, role: Role, index: int, addresses: Addresses, version: int, scheduler: str
-) -> Json:
-    """One Pod; it shares with the template what is equal. ``scheduler``: its schedulerName if neither template nor job
-    has one."""
+class PodContext(NamedTuple):
+    """What the Pods of a job have in common."""
+
+    job: AscendJob
+    roles: JobRoles
+    addresses: Addresses
+    version: int
+    """How often the job has restarted."""
+    scheduler: str
+    """The schedulerName of a Pod if neither its template nor the job has one."""
+
+
+def pod(context: PodContext, role: Role, index: int) -> Json:
+    """The manifest of one Pod, which shares with the template what is equal."""
+    job, roles = context.job, context.roles
     meta, spec = role.template.get("metadata") or {}, dict(role.template.get("spec") or {})
-    spec.setdefault("schedulerName", job.spec.scheduler_name or scheduler)
+    spec.setdefault("schedulerName", job.spec.scheduler_name or context.scheduler)
     spec["restartPolicy"] = role.restart_policy if role.restart_policy in ("Always", "OnFailure") else "Never"
     if priority := (job.spec.run_policy.scheduling_policy or SchedulingPolicy()).priority_class:
         spec.setdefault("priorityClassName", priority)
-    variables = environment(job, roles, role, index, addresses)
+    variables = environment(job, roles, role, index, context.addresses)
     spec["containers"] = [
         _completed(container, role, variables) if container.get("name") == CONTAINER else container
         for container in spec["containers"]
     ]
     manifest = owned(POD, pod_name(job, role, index), ACJOB, job, spec=spec)
-    manifest["metadata"]["labels"] = {**(meta.get("labels") or {}), **identity(job, role, index), VERSION: str(version)}
+    labels = {**(meta.get("labels") or {}), **identity(job, role, index), VERSION: str(context.version)}
+    manifest["metadata"]["labels"] = labels
     if role.type != WORKER:
-        manifest["metadata"]["labels"][f"{_TRAINING}job-role"] = "master"
+        labels[f"{_TRAINING}job-role"] = "master"
     manifest["metadata"]["annotations"] = {
         **(meta.get("annotations") or {}),
         GROUP_NAME: group_name(job),

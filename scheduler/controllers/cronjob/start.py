@@ -24,8 +24,7 @@ from scheduler.api.names import (
     EVENT_UNSUPPORTED_SCHEDULE,
 )
 from scheduler.api.times import parse_timestamp
-from scheduler.controllers.cronjob.manifest import job_name, make_job
-from scheduler.controllers.cronjob.summary import JobSummary
+from scheduler.controllers.cronjob.summary import JobSummary, job_name, make_job
 from scheduler.controllers.effects import Json, RecordEvent, malformed, warning
 from scheduler.controllers.owners import foreign_job, manages
 

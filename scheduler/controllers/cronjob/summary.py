@@ -1,20 +1,68 @@
-"""Summarizes a CronJob's jobs: what its status should contain, and which jobs exceed the history limits.
+"""The vcjobs of a CronJob: the manifest of the vcjob for one time, what the existing ones say about the status, and
+which of them exceed the history limits.
+
+The name of a vcjob contains the minute, so that none is created twice.
 
 Everything is derived from the jobs themselves: if the process is killed after it created a job and before it wrote the
 status, the next reconciliation adds the job to the status.
 """
 
+import copy
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, tzinfo
+from typing import Final
 
 import msgspec
 
 from scheduler.api.batch import FINISHED_PHASES, CronJob, Job, JobPhase, ObjectReference
 from scheduler.api.kinds import CRON_JOB, VCJOB
-from scheduler.api.names import EVENT_ORPHANED_JOB, EVENT_SAW_COMPLETED_JOB, EVENT_STALE_REFERENCE
+from scheduler.api.names import (
+    CRONJOB_SCHEDULED_TIMESTAMP,
+    EVENT_ORPHANED_JOB,
+    EVENT_SAW_COMPLETED_JOB,
+    EVENT_STALE_REFERENCE,
+)
 from scheduler.api.times import format_timestamp, parse_timestamp
-from scheduler.controllers.cronjob.manifest import scheduled_time
-from scheduler.controllers.effects import Json, RecordEvent, normal, warning
+from scheduler.controllers.effects import Json, RecordEvent, malformed, normal, warning
+from scheduler.controllers.owners import owned
+
+_MINUTE: Final = 60
+
+
+def job_name(cron: CronJob, at: float) -> str:
+    """``<cron job>-<minutes since the epoch>``."""
+    return f"{cron.metadata.name}-{int(at) // _MINUTE}"
+
+
+def scheduled_time(cron: CronJob, job: Job) -> float | None:
+    """The time for which the CronJob made the job, in seconds since the epoch; None if it did not make it."""
+    at = parse_timestamp((job.metadata.annotations or {}).get(CRONJOB_SCHEDULED_TIMESTAMP))
+    return at if at is not None and job.metadata.name == job_name(cron, at) else None
+
+
+def make_job(cron: CronJob, at: float, zone: tzinfo) -> tuple[Json, list[RecordEvent]]:
+    """The job for a time, and what had to be left out. ``zone``: in which the time is written on it."""
+    template = cron.spec.job_template
+    events: list[RecordEvent] = []
+    labels = _strings(cron, "labels", events)
+    moment = datetime.fromtimestamp(at, zone).isoformat().replace("+00:00", "Z")
+    annotations = _strings(cron, "annotations", events) | {CRONJOB_SCHEDULED_TIMESTAMP: moment}
+    manifest = owned(VCJOB, job_name(cron, at), CRON_JOB, cron, spec=copy.deepcopy(template.spec))
+    manifest["metadata"] |= {"annotations": annotations} | ({"labels": labels} if labels else {})
+    return manifest, events
+
+
+def _strings(cron: CronJob, field: str, events: list[RecordEvent]) -> dict[str, str]:
+    """Labels or annotations of the template; values that are no text are reported and left out."""
+    given = (cron.spec.job_template.metadata or {}).get(field)
+    if given is None:
+        return {}
+    pairs = given if isinstance(given, dict) else {}
+    kept = {key: value for key, value in pairs.items() if isinstance(value, str)}
+    if pairs is not given or len(kept) < len(pairs):
+        events.append(malformed(CRON_JOB, cron, f"spec.jobTemplate.metadata.{field}", "not all of it is text"))
+    return kept
 
 
 @dataclass(slots=True)

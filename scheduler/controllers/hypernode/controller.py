@@ -13,8 +13,13 @@ from scheduler.api.scheduling import HyperNode
 from scheduler.api.selectors import ignore_field, is_valid, matches
 from scheduler.controllers.controller import Controller, observes
 from scheduler.controllers.effects import Create, Delete, Effect, Patch, Plan, malformed
-from scheduler.controllers.hypernode.configuration import Discovery, DiscoveryError, parse_discovery
-from scheduler.controllers.hypernode.discovery import discover, discovered_by_label
+from scheduler.controllers.hypernode.discovery import (
+    Discovery,
+    DiscoveryError,
+    discover,
+    discovered_by_label,
+    parse_discovery,
+)
 from scheduler.controllers.store import Key, Store, key_of
 from scheduler.framework.patterns import options, pattern_fault
 

@@ -15,7 +15,7 @@ from scheduler.api.names import DEFAULT_QUEUE, DEFAULT_TASK
 from scheduler.api.start_order import StartProblems, start_problems
 from scheduler.api.times import DurationError, parse_duration
 from scheduler.controllers.effects import Json
-from scheduler.controllers.job.plugins.hosts import pod_name
+from scheduler.controllers.job.plugins.podspec import pod_name
 
 DEFAULT_MAX_RESTARTS: Final = 3
 """The default of ``maxRetry`` of a task, as the webhook sets it."""

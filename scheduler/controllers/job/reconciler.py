@@ -25,6 +25,7 @@ from scheduler.api.names import (
     REASON_QUEUE_NOT_FOUND,
 )
 from scheduler.api.reasons import Malformed, first_fields
+from scheduler.api.suggestions import scheduler_problems
 from scheduler.api.times import seconds_of
 from scheduler.controllers.commands import Commands, delete
 from scheduler.controllers.effects import Delete, Effect, Json, Patch, Plan, RecordEvent, event, normal
@@ -47,7 +48,6 @@ from scheduler.controllers.job.plugins.contract import JobPlugin, JobPluginError
 from scheduler.controllers.job.podgroup import group_spec, min_resources, why_waiting
 from scheduler.controllers.job.state import PendingAction, ReconcileState
 from scheduler.controllers.job.status import due_in, explained, message_due_in, patch
-from scheduler.controllers.scheduler_names import scheduler_problems
 from scheduler.controllers.store import Store, key_of
 
 MakePlugins = Callable[[batch.Job], Mapping[str, JobPlugin]]

@@ -1,6 +1,5 @@
 """JobFlows: vcjobs that wait for one another, made from JobTemplates."""
 
-from scheduler.controllers.jobflow.controller import JobFlowController
-from scheduler.controllers.jobflow.templates import JobTemplateController
+from scheduler.controllers.jobflow.controller import JobFlowController, JobTemplateController
 
 __all__ = ["JobFlowController", "JobTemplateController"]

@@ -1,4 +1,8 @@
-"""jobflow-controller: creates the jobs of a JobFlow, each when those that it depends on have completed."""
+"""jobflow-controller: creates the jobs of a JobFlow, each when the jobs that it depends on have completed.
+
+jobtemplate-controller: lists in the status of a JobTemplate the jobs that were made of it. As in Volcano, the list is
+brought up to date when a job is made, not when one is deleted.
+"""
 
 from functools import partial
 from typing import Final
@@ -6,20 +10,9 @@ from typing import Final
 from scheduler.api.batch import MAX_FLOW_STEPS, Job, JobFlow, JobFlowSpec, JobTemplate
 from scheduler.api.flow_order import order_problem
 from scheduler.api.kinds import JOB_FLOW, JOB_TEMPLATE, VCJOB
+from scheduler.api.names import CREATED_BY_JOB_TEMPLATE
 from scheduler.controllers.controller import Controller, observes
 from scheduler.controllers.effects import Create, Delete, Effect, Json, Patch, Plan, RecordEvent, diff
-from scheduler.controllers.jobflow.reports import (
-    created,
-    foreign_jobs,
-    no_order,
-    not_found,
-    order_text,
-    sync_failure,
-    templates_missing,
-    too_many_steps,
-    unused_patches,
-    unused_probes,
-)
 from scheduler.controllers.jobflow.status import (
     FAILED,
     PENDING,
@@ -30,7 +23,20 @@ from scheduler.controllers.jobflow.status import (
     make_status,
     read_status,
 )
-from scheduler.controllers.jobflow.steps import job_names, plan_steps
+from scheduler.controllers.jobflow.steps import (
+    created,
+    foreign_jobs,
+    job_names,
+    no_order,
+    not_found,
+    order_text,
+    plan_steps,
+    sync_failure,
+    templates_missing,
+    too_many_steps,
+    unused_patches,
+    unused_probes,
+)
 from scheduler.controllers.owners import OwnedJobs, manages
 from scheduler.controllers.store import Key, Store, key_of
 
@@ -192,3 +198,52 @@ class JobFlowController(Controller):
 
 def _delete(job: Job) -> Delete:
     return Delete(VCJOB, *key_of(job), job.metadata.uid)
+
+
+class JobTemplateController(Controller):
+    """See Controller."""
+
+    name = "jobtemplate-controller"
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._jobs: dict[Key, set[str]] = {}
+        """The names of the jobs of a JobTemplate."""
+
+    @observes(JOB_TEMPLATE)
+    def _observe_template(self, old: JobTemplate | None, new: JobTemplate | None, now: float) -> list[Key]:
+        return [key_of(new)] if old is None and new is not None else []
+
+    @observes(VCJOB)
+    def _observe_job(self, old: Job | None, new: Job | None, now: float) -> list[Key]:
+        before, after = _template(old), _template(new)
+        if before == after and old is not None:
+            return []
+        if before is not None and old is not None:
+            jobs = self._jobs.get(before, set())
+            jobs.discard(old.metadata.name)
+            if not jobs:
+                self._jobs.pop(before, None)
+        if after is None or new is None:
+            return []
+        self._jobs.setdefault(after, set()).add(new.metadata.name)
+        return [after]
+
+    def plan(self, key: Key, now: float) -> Plan:
+        template = self._store.get(JOB_TEMPLATE, *key)
+        jobs = sorted(self._jobs.get(key, ()))
+        if template is None or not jobs or template.status.get("jobDependsOnList") == jobs:
+            return Plan()
+        body = {"status": {"jobDependsOnList": jobs}}
+        return Plan().then(Patch(JOB_TEMPLATE, *key, body, template.metadata.uid, subresource="status"))
+
+
+def _template(job: Job | None) -> Key | None:
+    """Namespace and name of the JobTemplate a job was made of, or None. The annotation says it too where the name is
+    too long for a label."""
+    if job is None:
+        return None
+    labels, annotations = job.metadata.labels or {}, job.metadata.annotations or {}
+    text = labels.get(CREATED_BY_JOB_TEMPLATE) or annotations.get(CREATED_BY_JOB_TEMPLATE) or ""
+    namespace, _, name = text.partition(".")
+    return (namespace, name) if name and namespace == job.metadata.namespace else None

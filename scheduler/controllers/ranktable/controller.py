@@ -33,10 +33,9 @@ from scheduler.controllers.effects import (
     malformed,
     warning,
 )
-from scheduler.controllers.ranktable.layout import layout_of
 from scheduler.controllers.ranktable.servers import RankedServer, ServerError, TableError, read_server, requested_chips
 from scheduler.controllers.ranktable.table import COMPLETED, INITIALIZING, completed, initializing, irregularities
-from scheduler.controllers.ranktable.workloads import KINDS, Communicator, Communicators, has_failed
+from scheduler.controllers.ranktable.workloads import KINDS, Communicator, Communicators, has_failed, layout_of
 from scheduler.controllers.store import Key, Store, key_of
 
 PAUSE: Final = 1.0

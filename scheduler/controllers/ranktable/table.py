@@ -14,8 +14,8 @@ from typing import Any, Final
 
 import msgspec
 
-from scheduler.controllers.ranktable.layout import NETWORK_LEVELS, PLAIN, SUPER_PODS, Layout, is_number
 from scheduler.controllers.ranktable.servers import UNKNOWN_ADDRESS, NetElement, RankedChip, RankedServer, TableError
+from scheduler.controllers.ranktable.workloads import NETWORK_LEVELS, PLAIN, SUPER_PODS, Layout, is_number
 
 INITIALIZING: Final = "initializing"
 COMPLETED: Final = "completed"

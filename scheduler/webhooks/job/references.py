@@ -7,7 +7,7 @@ from scheduler.api.batch import JobSpec, JobVolume
 from scheduler.api.names import ROOT_QUEUE
 from scheduler.api.queue import OPEN
 from scheduler.webhooks.contract import ClusterView
-from scheduler.webhooks.names import dns_subdomain
+from scheduler.webhooks.fields import dns_subdomain
 from scheduler.webhooks.queue.hierarchy import children_of, queue_not_found
 
 MPI: Final = "mpi"

@@ -1,27 +1,81 @@
-"""The distinct Pod templates of a vcjob.
+"""Decodes a vcjob into typed structs, and its distinct Pod templates.
 
-Each is encoded as JSON, which the API server validates, and decoded as far as Volcano itself validates it.
+Each template is encoded as JSON, which the API server validates, and decoded as far as Volcano itself validates it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
 
-from scheduler.api.batch import TaskSpec
+from scheduler.api import batch
 from scheduler.api.objects import ResourceList, Wire
-from scheduler.webhooks.contract import Json, WebhookSettings
+from scheduler.webhooks.contract import Json, TemplateCheck, ValidationResult, WebhookSettings
 from scheduler.webhooks.decoding import DecodingError, decode
-from scheduler.webhooks.job.decoding import decode_job
+from scheduler.webhooks.fields import invalid
 from scheduler.webhooks.job.mutate import with_defaults
-from scheduler.webhooks.validation_result import TemplateCheck, ValidationResult
+
+_INT32: Final = range(-(2**31), 2**31)
+
+
+def decode_job(raw: Json) -> batch.Job:
+    """Decodes a vcjob. Raises DecodingError."""
+    job = decode(_without_null_arguments(raw), batch.Job)
+    for path, number, _ in _numbers(job.spec):
+        if number is not None and number not in _INT32:
+            raise DecodingError(f"spec.{path}: expected a number that fits in 32 bits")
+    return job
+
+
+def _without_null_arguments(raw: Json) -> Json:
+    """Replaces null arguments of plugins by empty lists: decoding removes nulls, but the job still names the plugin."""
+    spec = raw.get("spec")
+    plugins = spec.get("plugins") if isinstance(spec, dict) else None
+    if not isinstance(spec, dict) or not isinstance(plugins, dict):
+        return raw
+    arguments_of = {name: [] if arguments is None else arguments for name, arguments in plugins.items()}
+    return {**raw, "spec": {**spec, "plugins": arguments_of}}
+
+
+def number_problems(spec: batch.JobSpec) -> Iterator[str]:
+    """Numbers below their minimum. The schema of the CustomResourceDefinition refuses them too, where it is
+    installed."""
+    for path, number, minimum in _numbers(spec):
+        if number is not None and number < minimum:
+            yield invalid(f"spec.{path}", number, f"must be greater than or equal to {minimum}")
+
+
+def _numbers(spec: batch.JobSpec) -> Iterator[tuple[str, int | None, int]]:
+    """Each number of the spec with its path and its minimum."""
+    yield "minAvailable", spec.min_available, 0
+    yield "maxRetry", spec.max_retry, 0
+    yield "ttlSecondsAfterFinished", spec.ttl_seconds_after_finished, 0
+    yield "minSuccess", spec.min_success, 1
+    yield from _exit_codes(spec.policies, "policies")
+    for index, task in enumerate(spec.tasks):
+        path = f"tasks[{index}]"
+        yield f"{path}.replicas", task.replicas, 0
+        yield f"{path}.minAvailable", task.min_available, 0
+        yield f"{path}.maxRetry", task.max_retry, 0
+        yield from _exit_codes(task.policies, f"{path}.policies")
+        if task.partition_policy is not None:
+            yield f"{path}.partitionPolicy.totalPartitions", task.partition_policy.total_partitions, _INT32.start
+            yield f"{path}.partitionPolicy.partitionSize", task.partition_policy.partition_size, _INT32.start
+            yield f"{path}.partitionPolicy.minPartitions", task.partition_policy.min_partitions, 0
+
+
+def _exit_codes(policies: list[batch.LifecyclePolicy] | None, path: str) -> Iterator[tuple[str, int | None, int]]:
+    for index, policy in enumerate(policies or ()):
+        yield f"{path}[{index}].exitCode", policy.exit_code, _INT32.start
+
 
 MAX_TEMPLATES: Final = 2000
 """Distinct templates of a job. The API server validates 400 or more in a second, and a review times out in ten."""
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
+# --- Pod templates ----------------------------------------------------------------------------------------------------
 class _Resources(Wire):
     requests: ResourceList = msgspec.field(default_factory=dict)
     limits: ResourceList = msgspec.field(default_factory=dict)
@@ -58,7 +112,7 @@ class Templates:
         return self.typed[self.of_task[task]]
 
 
-def decode_templates(tasks: Sequence[TaskSpec]) -> Templates:
+def decode_templates(tasks: Sequence[batch.TaskSpec]) -> Templates:
     """Returns the distinct templates. Raises DecodingError."""
     templates, known = Templates(), dict[bytes, int]()
     for index, task in enumerate(tasks):

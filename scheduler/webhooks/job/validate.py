@@ -1,26 +1,40 @@
-"""Validation of vcjobs (Volcano's /jobs/validate)."""
+"""Validation of vcjobs (Volcano's /jobs/validate), and of JobTemplates and CronJobs that create them: their jobs must
+be able to start, as far as their own tasks and job plugins decide.
+"""
 
 from collections.abc import Iterator
 from itertools import chain
 from typing import Final
 
 from scheduler.api import batch
+from scheduler.api.job_plugins import argument_problems
+from scheduler.api.start_order import WAITING_PLUGINS, start_problems
 from scheduler.webhooks.cards import name_problems, request_problems
-from scheduler.webhooks.contract import AdmissionRequest, ClusterView, Json, Operation, WebhookSettings
-from scheduler.webhooks.decoding import DecodingError
-from scheduler.webhooks.fields import MAX_MESSAGE_LENGTH, join
-from scheduler.webhooks.job.decoding import decode_job, number_problems
+from scheduler.webhooks.contract import (
+    AdmissionRequest,
+    ClusterView,
+    Json,
+    Operation,
+    TemplateCheck,
+    ValidationResult,
+    WebhookSettings,
+)
+from scheduler.webhooks.decoding import DecodingError, validator
+from scheduler.webhooks.fields import MAX_MESSAGE_LENGTH, join, qualified_name
 from scheduler.webhooks.job.mutate import with_defaults
-from scheduler.webhooks.job.policies import duration_problems, policy_problems, timeout_problems
 from scheduler.webhooks.job.references import mpi_problems, plugin_problems, queue_problems, volume_problems
-from scheduler.webhooks.job.starting import TOO_FEW_REPLICAS, starting_problems
-from scheduler.webhooks.job.tasks import dependency_problems, tasks_problems
-from scheduler.webhooks.job.templates import MAX_TEMPLATES, Templates, decode_templates
+from scheduler.webhooks.job.tasks import (
+    dependency_problems,
+    duration_problems,
+    policy_problems,
+    tasks_problems,
+    timeout_problems,
+)
+from scheduler.webhooks.job.templates import MAX_TEMPLATES, Templates, decode_job, decode_templates, number_problems
 from scheduler.webhooks.job.update import update_problems
-from scheduler.webhooks.names import qualified_name
 from scheduler.webhooks.podgroup import topology_problem
-from scheduler.webhooks.validation_result import TemplateCheck, ValidationResult
 
+_TOO_FEW_REPLICAS: Final = " job 'minAvailable' should not be greater than total replicas in tasks;"
 _MAX_PREFIX_LENGTH: Final = 58
 """Characters of ``generateName`` that the API server keeps."""
 _TOO_MANY_TEMPLATES: Final = (
@@ -67,7 +81,7 @@ def _validate_creation(raw: Json, name: str, cluster: ClusterView, settings: Web
     if job_name_problems:
         text += f"create job with name {name} validate failed [{' '.join(job_name_problems)}]"
     if sum(task.replicas for task in spec.tasks) < spec.min_available:
-        text += TOO_FEW_REPLICAS
+        text += _TOO_FEW_REPLICAS
     text += policy_problems(spec.policies or [], "spec.policies")
     text += plugin_problems(spec.plugins or {}, settings.job_plugins)
     text += volume_problems(spec.volumes or [])
@@ -89,7 +103,7 @@ def _additional_problems(job: batch.Job, templates: Templates) -> Iterator[str]:
     spec = job.spec
     yield from number_problems(spec)
     yield from request_problems(job.metadata.annotations)
-    yield from starting_problems(spec)
+    yield from _starting_problems(spec)
     for index in range(len(spec.tasks)):
         for problem in name_problems(templates[index].metadata.annotations):
             yield f"spec.tasks[{index}].template.{problem}"
@@ -121,3 +135,59 @@ def _update_problem(old: Json, new: Json) -> str:
 def _annotations(job: Json) -> object:
     metadata = job.get("metadata")
     return metadata.get("annotations") if isinstance(metadata, dict) else metadata
+
+
+# --- jobs that can never start ----------------------------------------------------------------------------------------
+def _starting_problems(spec: batch.JobSpec) -> Iterator[str]:
+    """The problems that Volcano's admission does not check. ``spec``: with its defaults."""
+    yield from argument_problems(spec)
+    if not dependency_problems(spec.tasks):
+        refusal = start_problems(spec).refusal
+        if refusal:
+            yield f"spec.tasks: {refusal}"
+
+
+def starting_warnings(spec: Json, *, stored: bool) -> Iterator[str]:
+    """Why tasks can never, or perhaps not, start. ``spec``: of any shape; ``stored``: whether controllers take it as it
+    is. A new one gets the defaults of admission, which refuses a job that can never start."""
+    plugins = spec.get("plugins")
+    if not isinstance(plugins, dict) or not WAITING_PLUGINS & plugins.keys():
+        return  # tasks that only depend on each other are refused
+    try:
+        raw = {"spec": spec}
+        problems = start_problems(decode_job(raw if stored else with_defaults(raw, WebhookSettings())).spec)
+    except (DecodingError, RecursionError):  # other messages say what is malformed
+        return
+    if problems.refusal and stored:
+        yield problems.refusal
+    yield from problems.warnings
+
+
+@validator(batch.JobTemplate, of_spec=True)
+def validate_template(
+    template: batch.JobTemplate, request: AdmissionRequest, cluster: ClusterView, settings: WebhookSettings
+) -> str:
+    """Why no job made from a JobTemplate can start, or "". Volcano has no such webhook."""
+    return template_problem(template.spec, settings)
+
+
+def template_problem(spec: Json, settings: WebhookSettings) -> str:
+    """Why no job with a spec can ever start, or "", as far as its tasks and plugins say. The rest is checked when a job
+    is created; resource definitions say that there are tasks."""
+    try:
+        job = decode_job(with_defaults({"spec": spec}, settings)).spec
+    except DecodingError as error:
+        return str(error)
+    except RecursionError:
+        return "the object is nested too deeply"
+    if not job.tasks:
+        return ""
+    total = sum(task.replicas for task in job.tasks)
+    problems = (
+        mpi_problems(job),
+        _TOO_FEW_REPLICAS if total < job.min_available else "",
+        plugin_problems(job.plugins or {}, settings.job_plugins),
+        dependency_problems(job.tasks),
+        *_starting_problems(job),
+    )
+    return "; ".join(problem.strip(" ;") for problem in problems if problem)

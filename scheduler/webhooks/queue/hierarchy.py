@@ -10,12 +10,16 @@ from scheduler.api.names import CPU, MEMORY, ROOT_QUEUE
 from scheduler.api.objects import ResourceList
 from scheduler.api.quantity import ExactAmount, QuantityError, SuffixFamily, parse_quantity
 from scheduler.api.resource import counted, scale_of
-from scheduler.api.scheduling import Queue
+from scheduler.api.scheduling import Queue, QueueSpec
 from scheduler.webhooks.contract import ClusterView, WebhookSettings
-from scheduler.webhooks.queue.amounts import guarantee_of
 
 Amounts = dict[str, int]
 """Amounts by resource, in the units of ``scheduler.api.resource``."""
+
+
+def guarantee_of(spec: QueueSpec) -> ResourceList:
+    """The guarantee of a queue; empty if it has none."""
+    return (spec.guarantee.resource if spec.guarantee else None) or {}
 
 
 def queue_not_found(name: str) -> str:

@@ -1,18 +1,31 @@
-"""Validation of queues: creation, update and deletion (Volcano's /queues/validate)."""
+"""Validation of queues: creation, update and deletion (Volcano's /queues/validate).
+
+The amounts of a queue are guarantee <= deserved <= capability. A queue without ``deserved`` may have a guarantee, as in
+the card quota design; its capability is then compared with the guarantee.
+"""
 
 import math
 from collections.abc import Iterator
 from typing import Final
 
 from scheduler.api.names import DEFAULT_QUEUE, HIERARCHY, HIERARCHY_WEIGHTS, ROOT_QUEUE
+from scheduler.api.objects import ResourceList
+from scheduler.api.quantity import ExactAmount, QuantityError, parse_amount
 from scheduler.api.queue import CLOSED, CLOSING, OPEN, UNKNOWN
-from scheduler.api.scheduling import Queue
+from scheduler.api.resource import is_native
+from scheduler.api.scheduling import Queue, QueueSpec
 from scheduler.webhooks.cards import QUOTA_ANNOTATIONS, quota_problems
 from scheduler.webhooks.contract import AdmissionRequest, ClusterView, Json, Operation, WebhookSettings
 from scheduler.webhooks.decoding import DecodingError, decode, validator
-from scheduler.webhooks.fields import aggregate, invalid, quote
-from scheduler.webhooks.queue.amounts import amount_problems, equal_amounts, guarantee_of
-from scheduler.webhooks.queue.hierarchy import amounts_problem, children_of, names_of, parent_problem, queue_not_found
+from scheduler.webhooks.fields import aggregate, invalid, qualified_name, quote
+from scheduler.webhooks.queue.hierarchy import (
+    amounts_problem,
+    children_of,
+    guarantee_of,
+    names_of,
+    parent_problem,
+    queue_not_found,
+)
 
 _BODY: Final = "requestBody"
 _STATES: Final = ("", OPEN, CLOSED, CLOSING, UNKNOWN)
@@ -48,7 +61,7 @@ def _write_problem(queue: Queue, request: AdmissionRequest, cluster: ClusterView
 
 def _own_problems(queue: Queue, cluster: ClusterView) -> Iterator[str]:
     """The problems that do not depend on the amounts of other queues."""
-    yield from amount_problems(queue.spec, f"{_BODY}.spec")
+    yield from _amount_problems(queue.spec, f"{_BODY}.spec")
     yield from _state_problems(queue.status.state)
     yield from _hierarchy_problems(queue, cluster)
 
@@ -79,9 +92,9 @@ def _quota(queue: Queue) -> tuple[str | None, ...]:
 
 def _amounts_changed(queue: Queue, old: Queue) -> bool:
     return not (
-        equal_amounts(queue.spec.capability, old.spec.capability)
-        and equal_amounts(queue.spec.deserved, old.spec.deserved)
-        and equal_amounts(guarantee_of(queue.spec), guarantee_of(old.spec))
+        _equal_amounts(queue.spec.capability, old.spec.capability)
+        and _equal_amounts(queue.spec.deserved, old.spec.deserved)
+        and _equal_amounts(guarantee_of(queue.spec), guarantee_of(old.spec))
     )
 
 
@@ -139,3 +152,78 @@ def _deletion_problem(name: str, cluster: ClusterView, settings: WebhookSettings
     if children:
         return f"queue {name} can not be deleted because it has {len(children)} child queues: {names_of(children)}"
     return ""
+
+
+Amounts = dict[str, ExactAmount]
+_QUANTITY_SYNTAX: Final = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+_OBJECT_COUNTS: Final = frozenset(
+    (
+        "pods", "resourcequotas", "services", "replicationcontrollers", "secrets", "configmaps",
+        "persistentvolumeclaims", "services.nodeports", "services.loadbalancers",
+    )
+)  # fmt: skip
+"""The resources of ResourceQuotas that count objects."""
+
+
+# --- amounts ----------------------------------------------------------------------------------------------------------
+def _equal_amounts(left: ResourceList | None, right: ResourceList | None) -> bool:
+    """Whether the amounts are equal in value (``1000m`` equals ``1``)."""
+    return _parsed(left) == _parsed(right)
+
+
+def _amount_problems(spec: QueueSpec, path: str) -> Iterator[str]:
+    """The problems of the amounts; ``path`` is the path of the spec."""
+    capability: Amounts = {}
+    deserved: Amounts = {}
+    yield from _parse_quantities(spec.capability, f"{path}.capability", capability)
+    yield from _parse_quantities(spec.deserved, f"{path}.deserved", deserved)
+    guarantee: Amounts = {}
+    yield from _parse_quantities(guarantee_of(spec), f"{path}.guarantee.resource", guarantee)
+    for name, minimum in guarantee.items():
+        bound = f"must be >= guarantee[{name}]={minimum}"
+        if spec.deserved and name not in spec.deserved:
+            yield invalid(f"{path}.deserved.{name}", "<nil>", f"deserved[{name}] {bound}")
+        elif name in deserved and deserved[name].nano < minimum.nano:
+            yield invalid(f"{path}.deserved.{name}", str(deserved[name]), f"deserved[{name}]={deserved[name]} {bound}")
+        elif name in capability and capability[name].nano < minimum.nano:
+            amount = capability[name]
+            yield invalid(f"{path}.capability.{name}", str(amount), f"capability[{name}]={amount} {bound}")
+    for name, amount in deserved.items():
+        limit = capability.get(name)
+        if limit is not None and amount.nano > limit.nano:
+            text = f"deserved[{name}]={amount} must be <= capability[{name}]={limit}"
+            yield invalid(f"{path}.deserved.{name}", str(amount), text)
+
+
+def _parse_quantities(resources: ResourceList | None, path: str, parsed: Amounts) -> Iterator[str]:
+    """The problems of each quantity. Adds the valid ones to ``parsed``."""
+    for name, quantity in (resources or {}).items():
+        try:
+            amount = parsed[name] = parse_amount(quantity)
+        except QuantityError:
+            yield invalid(f"{path}.{name}", str(quantity)[:64], _QUANTITY_SYNTAX)
+            continue
+        yield from _value_problems(name, amount, f"{path}.{name}")
+
+
+def _value_problems(name: str, amount: ExactAmount, path: str) -> Iterator[str]:
+    """Amounts are not negative; those of object counts and of extended resources are integers."""
+    if amount.nano < 0:
+        yield invalid(path, str(amount), "must be greater than or equal to 0")
+    if (name in _OBJECT_COUNTS or _is_extended(name)) and not amount.is_integer():
+        yield invalid(path, str(amount), "must be an integer")
+
+
+def _is_extended(name: str) -> bool:
+    """Whether the resource is not one of Kubernetes itself, such as a device."""
+    return not is_native(name) and not name.startswith("requests.") and not qualified_name(f"requests.{name}")
+
+
+def _parsed(resources: ResourceList | None) -> dict[str, int | str]:
+    result: dict[str, int | str] = {}
+    for name, quantity in (resources or {}).items():
+        try:
+            result[name] = parse_amount(quantity).nano
+        except QuantityError:
+            result[name] = str(quantity)
+    return result

@@ -8,8 +8,7 @@ import pytest
 from scheduler.api.kinds import POD
 from scheduler.api.objects import Pod
 from scheduler.controllers.evictions import was_evicted
-from scheduler.controllers.pod_parts import PodParts
-from scheduler.controllers.store import Store
+from scheduler.controllers.store import PodParts, Store
 
 NOON = "2026-01-01T12:00:00Z"
 BEFORE = "2026-01-01T11:59:57Z"

@@ -10,7 +10,7 @@ from scheduler.api.batch import Job
 from scheduler.api.kinds import VCJOB
 from scheduler.api.times import format_timestamp
 from scheduler.controllers.effects import Delete, Plan, RecordEvent
-from scheduler.controllers.garbage import GarbageController
+from scheduler.controllers.job.garbage import GarbageController
 from scheduler.controllers.store import Store
 from tests.unit.controllers.clusters import Controlled
 from tests.unit.controllers.jobs import in_phase, job

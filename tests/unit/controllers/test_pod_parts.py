@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from scheduler.api.objects import AppliedResources, Pod, Quantity
-from scheduler.controllers import pod_parts
-from scheduler.controllers.pod_parts import PodParts
+from scheduler.controllers import store
+from scheduler.controllers.store import PodParts
 
 
 def pod(name: str, cpu: str = "1", **spec: Any) -> Pod:
@@ -63,7 +63,7 @@ def test_equal_containers_are_in_memory_once() -> None:
 
 
 def test_the_number_of_known_containers_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pod_parts, "MAX_KNOWN", 3)
+    monkeypatch.setattr(store, "MAX_KNOWN", 3)
     parts = PodParts()
     for number in range(1, 9):
         assert (

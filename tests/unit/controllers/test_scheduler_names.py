@@ -2,9 +2,9 @@
 
 from typing import Any
 
+from scheduler.api.suggestions import scheduler_problems
 from scheduler.controllers.job import JobController
 from scheduler.controllers.job.plugins import make_plugins
-from scheduler.controllers.scheduler_names import scheduler_problems
 from tests.unit.controllers.clusters import Controlled
 from tests.unit.controllers.job.world import job, task
 

@@ -7,9 +7,8 @@ import pytest
 
 from scheduler.api.kinds import ACJOB
 from scheduler.webhooks.ascendjob import validate
-from scheduler.webhooks.contract import AdmissionRequest, Operation, WebhookSettings
+from scheduler.webhooks.contract import AdmissionRequest, Operation, ValidationResult, WebhookSettings
 from scheduler.webhooks.routes import admit
-from scheduler.webhooks.validation_result import ValidationResult
 from tests.unit.controllers.acjob.jobs import acjob, role
 from tests.unit.webhooks.clusters import Cluster, queue
 

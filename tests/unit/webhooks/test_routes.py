@@ -9,9 +9,16 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from scheduler.api.kinds import CRON_JOB, HYPER_NODE, JOB_FLOW, POD, POD_GROUP, QUEUE, VCJOB, Kind
-from scheduler.webhooks.configurations import ServiceReference, collection_of, configuration, name_of
 from scheduler.webhooks.contract import AdmissionRequest, Operation
-from scheduler.webhooks.routes import BINARY_DEFAULT, admit, routes
+from scheduler.webhooks.routes import (
+    BINARY_DEFAULT,
+    ServiceReference,
+    admit,
+    collection_of,
+    configuration,
+    name_of,
+    routes,
+)
 from tests.examples import examples
 from tests.unit.webhooks.clusters import ALL, VOLCANO, Cluster, queue
 

@@ -15,9 +15,8 @@ from scheduler.cluster.kube.transport.client import JSON, JSON_PATCH, ApiClient
 from scheduler.cluster.kube.transport.errors import REQUEST_ERRORS, ApiError, RequestError
 from scheduler.cluster.kube.transport.ratelimit import CallPriority
 from scheduler.observability.role_metrics import AdmissionMetrics
-from scheduler.webhooks.configurations import collection_of, configuration, kind_of, name_of
 from scheduler.webhooks.contract import Json
-from scheduler.webhooks.routes import Route
+from scheduler.webhooks.routes import Route, collection_of, configuration, kind_of, name_of
 
 _encode = msgspec.json.Encoder().encode
 log = structlog.get_logger(__name__)

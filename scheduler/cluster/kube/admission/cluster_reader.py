@@ -18,7 +18,7 @@ from scheduler.cluster.kube.transport.errors import REQUEST_ERRORS, status_of
 from scheduler.cluster.kube.transport.ratelimit import CallPriority
 from scheduler.cluster.kube.watch.pages import Headed, Page
 from scheduler.observability.role_metrics import AdmissionMetrics
-from scheduler.webhooks.names import dns_subdomain
+from scheduler.webhooks.fields import dns_subdomain
 
 PAGE_SIZE: Final = 500
 MAX_PAGES: Final = 10

@@ -21,11 +21,10 @@ from scheduler.api.objects import KubeObject, Namespace
 from scheduler.api.quantity import QuantityError, parse_quantity
 from scheduler.api.scheduling import Queue
 from scheduler.cluster.kube.admission.review import allowed, read_review
-from scheduler.webhooks.contract import AdmissionRequest, Json, WebhookSettings
+from scheduler.webhooks.contract import AdmissionRequest, Json, ValidationResult, WebhookSettings
 from scheduler.webhooks.fields import truncated
 from scheduler.webhooks.mistakes import warnings_of
 from scheduler.webhooks.routes import Route
-from scheduler.webhooks.validation_result import ValidationResult
 
 Keys = set[tuple[str, str]]
 """Kinds and names of objects."""

@@ -16,8 +16,8 @@ import msgspec
 from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.errors import ApiError, TransportError
 from scheduler.cluster.kube.transport.ratelimit import CallPriority
+from scheduler.webhooks.contract import ValidationResult
 from scheduler.webhooks.fields import join
-from scheduler.webhooks.validation_result import ValidationResult
 
 MAX_IN_FLIGHT: Final = 32
 """Requests in flight."""

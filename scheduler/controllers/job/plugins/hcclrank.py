@@ -11,8 +11,7 @@ from scheduler.api.names import HCCL_RANK_INDEX
 from scheduler.api.plugin_arguments import parse
 from scheduler.controllers.effects import Json
 from scheduler.controllers.job.plugins.contract import JobPlugin
-from scheduler.controllers.job.plugins.hosts import rank
-from scheduler.controllers.job.plugins.podspec import find_env
+from scheduler.controllers.job.plugins.podspec import find_env, rank
 
 
 class HcclRank(JobPlugin):

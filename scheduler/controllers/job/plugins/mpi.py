@@ -11,8 +11,7 @@ from scheduler.api.job_plugins import MpiOptions
 from scheduler.api.plugin_arguments import parse
 from scheduler.controllers.effects import Json
 from scheduler.controllers.job.plugins.contract import JobPlugin
-from scheduler.controllers.job.plugins.hosts import find_task, task_hosts
-from scheduler.controllers.job.plugins.podspec import add_env, all_containers, open_port
+from scheduler.controllers.job.plugins.podspec import add_env, all_containers, find_task, open_port, task_hosts
 
 
 class Mpi(JobPlugin):

@@ -10,8 +10,16 @@ from scheduler.api.job_plugins import WAIT_CONTAINER, PytorchOptions
 from scheduler.api.plugin_arguments import parse
 from scheduler.controllers.effects import Json
 from scheduler.controllers.job.plugins.contract import JobPlugin
-from scheduler.controllers.job.plugins.hosts import find_task, first_host, rank, replicas
-from scheduler.controllers.job.plugins.podspec import add_env, add_init_container, containers, open_port
+from scheduler.controllers.job.plugins.podspec import (
+    add_env,
+    add_init_container,
+    containers,
+    find_task,
+    first_host,
+    open_port,
+    rank,
+    replicas,
+)
 
 WAIT_SCRIPT = """\
 end=$(($(date +%s) + WAIT_SECONDS))

@@ -12,8 +12,7 @@ from scheduler.api.names import JOB_NAME, JOB_NAMESPACE, TASK_SPEC
 from scheduler.api.plugin_arguments import parse
 from scheduler.controllers.effects import Json
 from scheduler.controllers.job.plugins.contract import JobPlugin, JobPluginError, WantedObject
-from scheduler.controllers.job.plugins.hosts import first_host
-from scheduler.controllers.job.plugins.podspec import find_container, open_port, port_name
+from scheduler.controllers.job.plugins.podspec import find_container, first_host, open_port, port_name
 from scheduler.controllers.owners import owned
 
 

@@ -17,8 +17,7 @@ from scheduler.api.kinds import SECRET, VCJOB
 from scheduler.api.plugin_arguments import parse
 from scheduler.controllers.effects import Json
 from scheduler.controllers.job.plugins.contract import JobPlugin, JobPluginError, WantedObject
-from scheduler.controllers.job.plugins.hosts import task_hosts
-from scheduler.controllers.job.plugins.podspec import add_volume, all_containers, mount
+from scheduler.controllers.job.plugins.podspec import add_volume, all_containers, mount, task_hosts
 from scheduler.controllers.owners import owned
 
 PRIVATE_KEY, PUBLIC_KEY, AUTHORIZED_KEYS, CONFIG = "id_rsa", "id_rsa.pub", "authorized_keys", "config"

@@ -13,8 +13,15 @@ from scheduler.api.names import JOB_NAME, JOB_NAMESPACE
 from scheduler.api.plugin_arguments import parse
 from scheduler.controllers.effects import Json
 from scheduler.controllers.job.plugins.contract import JobPlugin, WantedObject
-from scheduler.controllers.job.plugins.hosts import pod_name, task_hosts
-from scheduler.controllers.job.plugins.podspec import add_env, add_volume, all_containers, mount, spec_of
+from scheduler.controllers.job.plugins.podspec import (
+    add_env,
+    add_volume,
+    all_containers,
+    mount,
+    pod_name,
+    spec_of,
+    task_hosts,
+)
 from scheduler.controllers.owners import owned
 
 MOUNT_PATH = "/etc/volcano"

@@ -12,8 +12,7 @@ from scheduler.api.job_plugins import TensorflowOptions
 from scheduler.api.plugin_arguments import parse
 from scheduler.controllers.effects import Json
 from scheduler.controllers.job.plugins.contract import JobPlugin
-from scheduler.controllers.job.plugins.hosts import task_hosts
-from scheduler.controllers.job.plugins.podspec import add_env, containers
+from scheduler.controllers.job.plugins.podspec import add_env, containers, task_hosts
 
 
 class Tensorflow(JobPlugin):

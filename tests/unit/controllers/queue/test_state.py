@@ -5,7 +5,7 @@ import pytest
 from scheduler.api.batch import Action
 from scheduler.api.objects import ObjectMeta
 from scheduler.api.scheduling import Queue, QueueSpec, QueueStatus
-from scheduler.controllers.queue.controller import DesiredState, decide
+from scheduler.controllers.queue import DesiredState, decide
 
 REFUSAL = "Failed to open queue team because its parent queue dept is closing or closed. Open the parent queue first."
 

@@ -12,9 +12,9 @@ from scheduler.api.objects import Pod
 from scheduler.controllers.effects import NOT_OURS, Patch, RecordEvent, RemoveFile, WriteFile
 from scheduler.controllers.ranktable import RankTableController
 from scheduler.controllers.ranktable import controller as ranktable
-from scheduler.controllers.ranktable.layout import Layout
 from scheduler.controllers.ranktable.servers import RankedChip, RankedServer, read_server
 from scheduler.controllers.ranktable.table import completed
+from scheduler.controllers.ranktable.workloads import Layout
 from scheduler.controllers.store import Store
 from tests.unit.controllers.clusters import Controlled, owner, pod, reference
 

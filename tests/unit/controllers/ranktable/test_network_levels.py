@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from scheduler.controllers.ranktable.layout import Layout
 from scheduler.controllers.ranktable.servers import NetLevel, RankedChip, RankedServer, TableError
 from scheduler.controllers.ranktable.table import completed, initializing
+from scheduler.controllers.ranktable.workloads import Layout
 
 Raw = dict[str, Any]
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from scheduler.controllers.ranktable.layout import Layout, layout_of
 from scheduler.controllers.ranktable.servers import RankedChip, RankedServer, TableError
 from scheduler.controllers.ranktable.table import completed, initializing, irregularities
+from scheduler.controllers.ranktable.workloads import Layout, layout_of
 
 PLAIN = Layout("1.0")
 SUPER_PODS = Layout("1.2", 16)

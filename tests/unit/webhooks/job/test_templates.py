@@ -5,11 +5,17 @@ import json
 import pytest
 
 from scheduler.api.kinds import VCJOB
-from scheduler.webhooks.contract import AdmissionRequest, Json, Operation, WebhookSettings
+from scheduler.webhooks.contract import (
+    AdmissionRequest,
+    Json,
+    Operation,
+    TemplateCheck,
+    ValidationResult,
+    WebhookSettings,
+)
 from scheduler.webhooks.fields import MAX_MESSAGE_LENGTH
 from scheduler.webhooks.job import template_checks, validate
 from scheduler.webhooks.job.templates import MAX_TEMPLATES
-from scheduler.webhooks.validation_result import TemplateCheck, ValidationResult
 from tests.unit.webhooks.job.vcjobs import CLUSTER, SETTINGS, pod_spec, raw_refusal, stored, task, validation, vcjob
 
 NO_IMAGE = "template.spec.containers[0].image: Required value. "

@@ -6,9 +6,8 @@ from typing import Any
 
 from scheduler.api import objects, scheduling
 from scheduler.api.kinds import VCJOB
-from scheduler.webhooks.contract import AdmissionRequest, Json, Operation, WebhookSettings
+from scheduler.webhooks.contract import AdmissionRequest, Json, Operation, ValidationResult, WebhookSettings
 from scheduler.webhooks.job import mutate, validate
-from scheduler.webhooks.validation_result import ValidationResult
 
 SETTINGS = WebhookSettings(
     scheduler_names=("volcano", "second"),

@@ -15,7 +15,7 @@ from scheduler.cluster.kube.admission.templates import (
     Findings,
     TemplateValidator,
 )
-from scheduler.webhooks.validation_result import TemplateCheck, ValidationResult
+from scheduler.webhooks.contract import TemplateCheck, ValidationResult
 from tests.unit import virtual_time
 from tests.unit.cluster.kube.fake_api import Answer, Call, FakeApi, serving, until
 

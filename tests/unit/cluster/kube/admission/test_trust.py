@@ -23,8 +23,7 @@ from scheduler.cluster.kube.serving.tls import CertificateReloader, ServingConte
 from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.errors import ApiError
 from scheduler.observability.role_metrics import AdmissionMetrics
-from scheduler.webhooks.configurations import ServiceReference, configuration
-from scheduler.webhooks.routes import routes
+from scheduler.webhooks.routes import ServiceReference, configuration, routes
 from tests.unit.cluster.kube.fake_api import Answer, Call, FakeApi, refusal, serving
 
 SECRETS = "/api/v1/namespaces/volcano-system/secrets"
