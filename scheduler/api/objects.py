@@ -57,6 +57,12 @@ def controller_of(obj: KubeObject) -> OwnerReference | None:
     return None
 
 
+def controlled_by_kind(obj: KubeObject, group: str, kind: str) -> OwnerReference | None:
+    """The owner that manages an object, if it is of a kind in an API group, in any version; else None."""
+    owner = controller_of(obj)
+    return owner if owner is not None and (owner.api_version.rpartition("/")[0], owner.kind) == (group, kind) else None
+
+
 def is_controlled_by(obj: KubeObject, uid: str) -> bool:
     """Whether the owner with a uid manages an object."""
     owner = controller_of(obj)

@@ -14,9 +14,9 @@ from scheduler.api.suggestions import did_you_mean
 from scheduler.api.times import format_duration, parse_timestamp
 from scheduler.cluster.memory import MemoryCluster
 from scheduler.cluster.memory.server import MemoryServer
-from scheduler.controllers.job.observation import PENDING, members_of
 from scheduler.controllers.job.parsed_spec import ParsedSpec, first_policy
 from scheduler.controllers.job.podgroup import why_waiting
+from scheduler.controllers.job.pods import PENDING, members_of
 from scheduler.framework.remedies.gates import Gate, GateKind
 
 Raw = dict[str, Any]

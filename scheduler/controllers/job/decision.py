@@ -25,7 +25,8 @@ from scheduler.api.batch import (
 )
 from scheduler.api.objects import ENDED_PHASES
 from scheduler.controllers.job.events import PolicyRequest
-from scheduler.controllers.job.observation import SUCCEEDED, JobObservation, Member, count_pods
+from scheduler.controllers.job.observation import JobObservation
+from scheduler.controllers.job.pods import SUCCEEDED, Member, count_pods
 from scheduler.controllers.job.state import PendingAction
 from scheduler.controllers.job.status import counted, entered
 

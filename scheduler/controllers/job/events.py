@@ -27,21 +27,20 @@ from scheduler.api.objects import ENDED_PHASES, OwnerReference, Pod
 from scheduler.api.scheduling import PodGroup
 from scheduler.api.times import parse_timestamp
 from scheduler.controllers.evictions import is_being_deleted, was_evicted
-from scheduler.controllers.job.observation import (
+from scheduler.controllers.job.observation import JobObservation, why_pending
+from scheduler.controllers.job.parsed_spec import ParsedSpec
+from scheduler.controllers.job.pods import (
     FAILED,
     PENDING,
     RUNNING,
     SUCCEEDED,
-    JobObservation,
     Member,
     Members,
     all_ready,
     is_out_of_sync,
     restarts,
     version_of,
-    why_pending,
 )
-from scheduler.controllers.job.parsed_spec import ParsedSpec
 
 UNKNOWN: Final = "Unknown"
 

@@ -191,22 +191,24 @@ class ParsedSpec:
         """Whether some task waits for another."""
         self.slots: dict[str, Slot] = {}
         """Name of a Pod that the spec requests -> its slot."""
-        self.volumes, bad_volumes = _volumes_of(job)
-        self.malformed: list[Problem] = []
-        """Everything that is ignored."""
+        self.policies: list[Policy] = []
+        """The policies of the job, for all tasks."""
         self.refusal = self._refuse()
         """Why the spec cannot be used at all, or ""."""
-        self.policies, bad = parse_policies(spec.policies, "spec.policies")
-        self.malformed += bad
-        if self.refusal:
-            return
-        for index, task in enumerate(self.tasks.values()):
-            task.policies, bad = parse_policies(task.spec.policies, f"spec.tasks[{index}].policies")
-            self.malformed += [*bad, *self._unknown_dependencies(task, index)]
+        self.volumes, bad_volumes = _volumes_of(job)
+        tasks = {} if self.refusal else {f"spec.tasks[{i}]": task for i, task in enumerate(self.tasks.values())}
+        bad_dependencies = {field: self._drop_unknown_dependencies(task, field) for field, task in tasks.items()}
+        self.refusal = self.refusal or self._find_cycle()
+        for task in tasks.values():
             for replica in range(task.replicas):
                 self.slots[pod_name(job, task.spec, replica)] = Slot(task, replica)
+        self.malformed: list[Problem] = []
+        """Everything that is ignored."""
+        levels: dict[str, ParsedSpec | ParsedTask] = {"spec": self, **tasks}
+        for field, level in levels.items():
+            level.policies, bad = parse_policies(level.spec.policies, f"{field}.policies")
+            self.malformed += [*bad, *bad_dependencies.get(field, ())]
         self.malformed += bad_volumes
-        self.refusal = self._find_cycle()
 
     @cached_property
     def start(self) -> StartProblems:
@@ -230,10 +232,10 @@ class ParsedSpec:
             return f"{self.replicas} Pods are asked for, at most {MAX_PODS} are made for one job"
         return ""
 
-    def _unknown_dependencies(self, task: ParsedTask, index: int) -> list[Problem]:
-        """Removes dependencies on unknown tasks, and returns their problem. ``index``: the index of the task."""
+    def _drop_unknown_dependencies(self, task: ParsedTask, field: str) -> list[Problem]:
+        """Removes dependencies on unknown tasks, and returns their problem. ``field``: the path of the task."""
         unknown = [name for name in task.depends if name not in self.tasks]
         if not unknown:
             return []
         task.depends = tuple(name for name in task.depends if name in self.tasks)
-        return [(f"spec.tasks[{index}].dependsOn.name", f"no task is called {unknown[0]!r:.66}")]
+        return [(f"{field}.dependsOn.name", f"no task is called {unknown[0]!r:.66}")]

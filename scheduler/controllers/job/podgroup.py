@@ -18,8 +18,9 @@ from scheduler.api.pod_amounts import summed
 from scheduler.api.quantity import QuantityError
 from scheduler.api.scheduling import PodGroup
 from scheduler.controllers.effects import Create, Json, Patch, diff
-from scheduler.controllers.job.observation import JobObservation, Members, group_name
+from scheduler.controllers.job.observation import JobObservation, group_name
 from scheduler.controllers.job.parsed_spec import ParsedSpec, ParsedTask, Problem
+from scheduler.controllers.job.pods import Members
 from scheduler.controllers.owners import owned
 from scheduler.controllers.resources import pod_usage, printed, scaled
 from scheduler.controllers.store import Store, key_of

@@ -42,10 +42,11 @@ from scheduler.controllers.job.missing import (
     plugin_deletions,
     plugin_obstacle,
 )
-from scheduler.controllers.job.observation import Member, observe, why_pending
+from scheduler.controllers.job.observation import observe, why_pending
 from scheduler.controllers.job.parsed_spec import Problem
 from scheduler.controllers.job.plugins.contract import JobPlugin, JobPluginError
 from scheduler.controllers.job.podgroup import group_spec, min_resources, why_waiting
+from scheduler.controllers.job.pods import Member
 from scheduler.controllers.job.state import PendingAction, ReconcileState
 from scheduler.controllers.job.status import due_in, explained, message_due_in, patch
 from scheduler.controllers.store import Store, key_of
@@ -76,7 +77,8 @@ class JobReconciler:
         self._state = state
         self._schedulers = schedulers
         self._job = job
-        self._seen = observe(store, job, state.spec_of(job), now)
+        parsed_spec = state.spec_of(job)
+        self._seen = observe(store, job, parsed_spec, now)
         self._plan = Plan()
         self.obstacles: list[Obstacle] = []
         """The obstacles found."""

@@ -17,9 +17,10 @@ from scheduler.api.decisions import EventRecord
 from scheduler.api.times import format_duration
 from scheduler.controllers.effects import Json
 from scheduler.controllers.job.events import PolicyRequest
-from scheduler.controllers.job.observation import PENDING, RUNNING, SUCCEEDED, JobObservation, restarts
+from scheduler.controllers.job.observation import JobObservation
 from scheduler.controllers.job.parsed_spec import ParsedSpec, first_policy
 from scheduler.controllers.job.plugins.contract import JobPlugin
+from scheduler.controllers.job.pods import PENDING, RUNNING, SUCCEEDED, restarts
 
 
 class PendingAction(msgspec.Struct, frozen=True):

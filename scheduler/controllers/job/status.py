@@ -10,7 +10,7 @@ from scheduler.api.kinds import VCJOB
 from scheduler.api.names import CONDITION_UNSCHEDULABLE
 from scheduler.api.times import format_duration, format_timestamp, parse_timestamp
 from scheduler.controllers.effects import Patch, diff
-from scheduler.controllers.job.observation import JobPodCounts
+from scheduler.controllers.job.pods import JobPodCounts
 from scheduler.controllers.job.state import ReconcileState
 
 SETTLE: Final = 0.2
