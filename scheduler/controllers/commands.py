@@ -18,11 +18,11 @@ TIMEOUT: Final = 30.0
 
 
 class Commands:
-    """Belongs to one thread."""
+    """The waiting Commands for the objects of one kind. One thread uses it."""
 
     def __init__(self, store: Store, target: Kind, actions: Collection[Action], not_there: str) -> None:
-        """``target``: the kind; ``actions``: what its objects can do; ``not_there``: the reason of the Event on a
-        Command whose target does not exist."""
+        """``target``: the kind; ``actions``: the actions that its objects support; ``not_there``: the reason of the
+        Event about a Command whose target does not exist."""
         self._store = store
         self._target = target
         self._actions = actions
@@ -31,7 +31,7 @@ class Commands:
         """Target -> Command -> when it was first seen."""
 
     def observe(self, old: Command | None, new: Command | None, now: float) -> list[Key]:
-        """The objects to reconcile."""
+        """A Command was added, changed or deleted. Returns the keys of the objects to reconcile."""
         before, after = self._target_key(old), self._target_key(new)
         if old is not None and before is not None and before != after:
             seen = self._seen.get(before, {})
@@ -56,7 +56,7 @@ class Commands:
         return max(0.0, self._seen[key][key_of(command)] + TIMEOUT - now)
 
     def without_target(self, key: Key, now: float) -> Plan:
-        """The object does not exist (yet): its Commands wait a while, then are deleted."""
+        """Plans for an object that does not exist, or not yet: its Commands wait for a while, and are deleted then."""
         command = self.next(key)
         if command is None:
             return Plan()

@@ -1,4 +1,5 @@
-"""Ownership: the reference that an owned object carries, the vcjobs that each owner manages, and vcjobs of others."""
+"""Ownership: the reference that an owned object carries, the vcjobs that each owner manages, and the Event about a
+vcjob of another owner."""
 
 from typing import Any
 
@@ -23,7 +24,7 @@ def owner_reference(kind: Kind, owner: KubeObject) -> Json:
 
 
 def owned(kind: Kind, name: str, owner_kind: Kind, owner: KubeObject, **body: Any) -> Json:
-    """The manifest of an object in the namespace of its owner; ``body`` is all but the head (spec, data ...)."""
+    """The manifest of an object in the namespace of its owner. ``body``: its further fields (spec, data ...)."""
     return {
         "apiVersion": kind.api_version,
         "kind": kind.name,
@@ -52,7 +53,7 @@ def foreign_job(kind: Kind, obj: KubeObject, job: Job) -> RecordEvent:
 
 
 class OwnedJobs:
-    """Index of the vcjobs that objects of one kind manage, by owner. Belongs to one thread."""
+    """Index of the vcjobs that objects of one kind manage, by owner. One thread uses it."""
 
     def __init__(self, owner: Kind) -> None:
         self._kind = owner

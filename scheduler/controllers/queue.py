@@ -44,8 +44,8 @@ class DesiredState(msgspec.Struct, frozen=True):
 
 
 def decide(queue: Queue, above: str, action: Action | None, populated: bool) -> DesiredState:
-    """``above``: the state of the Queue above, "" if that is not known. ``action``: what a Command asks.
-    ``populated``: whether it has PodGroups."""
+    """The desired state of a Queue. ``above``: the state of its parent, "" if that is not known. ``action``: the action
+    that a Command requests. ``populated``: whether the Queue has PodGroups."""
     if queue.metadata.name == ROOT_QUEUE:
         return DesiredState(OPEN, refusal="the root queue cannot be closed" if action == Action.CLOSE_QUEUE else "")
     state = queue.status.state or OPEN
@@ -75,7 +75,7 @@ _NO_COUNTS: Final[Mapping[str, int]] = {}
 
 
 class QueueController(Controller):
-    """See Controller."""
+    """Opens and closes Queues."""
 
     name = "queue-controller"
 
@@ -89,7 +89,7 @@ class QueueController(Controller):
         """Events about last writes of a state that failed."""
 
     def counts(self) -> Mapping[str, Mapping[str, int]]:
-        """PodGroups per Queue and phase; a Queue without any is listed too, one that does not exist is not."""
+        """PodGroups per Queue and phase. Queues without PodGroups are listed; Queues that do not exist are not."""
         queues = self._store.all(QUEUE)
         return {q.metadata.name: dict(self._groups.get(q.metadata.name, _NO_COUNTS)) for q in queues}
 
@@ -195,8 +195,8 @@ class QueueController(Controller):
 
 
 def _carried_out(queue: Queue, desired: DesiredState, action: Action | None) -> Plan:
-    """The annotation is set before a Queue closes, and removed only after it has opened: if this is interrupted
-    anywhere, the next reconciliation reaches the same result."""
+    """The writes that reach the desired state. The annotation is set before a Queue closes, and removed only after it
+    has opened: if this is interrupted anywhere, the next reconciliation reaches the same result."""
     name, uid, now = queue.metadata.name, queue.metadata.uid, queue.status.state
     first: Json = {}
     last: Json = {}
@@ -225,7 +225,7 @@ def _carried_out(queue: Queue, desired: DesiredState, action: Action | None) -> 
 
 
 def _place(group: PodGroup | None) -> tuple[str, str] | None:
-    """Queue and phase."""
+    """Queue and phase of a PodGroup, by which it is counted."""
     return None if group is None else (group.spec.queue or DEFAULT_QUEUE, group.status.phase or "Pending")
 
 

@@ -24,7 +24,7 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 class PodParts:
-    """Belongs to one thread."""
+    """Reduces Pods to what controllers read, and keeps equal containers in memory once. One thread uses it."""
 
     def __init__(self) -> None:
         self._containers: dict[bytes, list[Container]] = {}
@@ -35,7 +35,8 @@ class PodParts:
         return len(self._containers)
 
     def of(self, pod: Pod) -> Pod:
-        """Returns a Pod with what controllers read of it."""
+        """Returns a Pod without the environment of containers, what only decides where it may run, what a resize has
+        reached, and conditions but ``DisruptionTarget``: no controller reads them."""
         meta, spec, status = pod.metadata, without_variables(pod.spec), pod.status
         meta.namespace = intern(meta.namespace)
         for owner in meta.owner_references or ():
@@ -91,15 +92,15 @@ def key_of(obj: KubeObject) -> Key:
 
 
 class Store:
-    """Belongs to one thread."""
+    """The objects of all kinds by name, and the Pods by owner and by PodGroup. One thread uses it."""
 
     def __init__(self) -> None:
         self._objects: dict[Kind, dict[Key, Any]] = {}
         self._pods_of: dict[tuple[str, str], dict[str, Pod]] = {}
-        """Namespace and uid of the owner that manages them -> name -> Pod. An owner is in the namespace of its
-        Pods: a user who may create Pods may write the uid of any object into them."""
+        """Namespace and uid of the managing owner -> name -> Pod. An owner is in the namespace of its Pods: a user who
+        may create Pods may write the uid of any object into them."""
         self._grouped: dict[Key, dict[str, Pod]] = {}
-        """PodGroup that they name -> name -> Pod."""
+        """PodGroup -> name -> Pod that names the PodGroup."""
         self._parts = PodParts()
         self._deleted: dict[str, None] = {}
         """Uids of deleted objects, the oldest first: late versions of them are ignored."""

@@ -36,7 +36,7 @@ class Item(msgspec.Struct, frozen=True):
 
 
 class ReconcileQueue:
-    """Belongs to one thread."""
+    """The objects to reconcile, and the times of retries. One thread uses it."""
 
     def __init__(self, controllers: Sequence[Controller]) -> None:
         self._interested: dict[Kind, list[Controller]] = {}

@@ -20,7 +20,7 @@ from scheduler.controllers.store import Key, Store, key_of
 
 
 class AscendJobController(Controller):
-    """See Controller."""
+    """Reconciles AscendJobs."""
 
     name = "acjob-controller"
     reads = (QUEUE,)

@@ -118,8 +118,8 @@ def _of_source(pod: Pod, backup: Pod) -> Iterator[Effect]:
 
 
 def _backup(manifest: Json, source: Pod, name: str) -> Json:
-    """The manifest of a backup. ``manifest``: that of the Pod of its place. A backup does not use the node of the Pod
-    that it replaces."""
+    """The manifest of a backup, which does not use the node of the Pod that it replaces. ``manifest``: the manifest of
+    the Pod of its place."""
     meta, spec = manifest["metadata"], dict(manifest["spec"])
     marks = {IN_HOT_SWITCH: _ON, POD_TYPE: BACKUP, BACKUP_SOURCE_POD: source.metadata.name}
     if source.spec.node_name:
@@ -146,7 +146,7 @@ def _avoiding(affinity: Json, node: str) -> Json:
 
 
 def _backup_name(pod: Pod, place: str) -> str:
-    """The same for one Pod, so that a creation that is repeated makes no second backup."""
+    """The name of the backup of a Pod. It is derived from the Pod, so a repeated creation makes no second backup."""
     number = crc32(pod.metadata.uid.encode()) % 10_000
     name = f"{place}-hot-{number:04}"
     return name if name != pod.metadata.name else f"{place}-hot-{(number + 1) % 10_000:04}"

@@ -24,7 +24,7 @@ _TERMINATING = "because it is being terminated"
 
 
 class CronJobController(Controller):
-    """See Controller."""
+    """Creates and deletes the vcjobs of CronJobs, and writes their statuses."""
 
     name = "cronjob-controller"
 

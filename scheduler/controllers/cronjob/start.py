@@ -33,7 +33,7 @@ MANY: Final = 100
 
 
 class Due(msgspec.Struct, frozen=True):
-    """Moments are in seconds since the epoch."""
+    """The result of comparing a schedule with the clock. Times are in seconds since the epoch."""
 
     at: float | None
     """The time for which a job is due now."""
@@ -44,8 +44,8 @@ class Due(msgspec.Struct, frozen=True):
 
 
 def find_due(schedule: CronSchedule, since: float, floor: float, now: float) -> Due:
-    """``since``: the time of the last job, or when the CronJob was made. ``floor``: what came up until then is not made
-    up for. Raises CronError for a schedule that never comes up."""
+    """The time for which a job is due. ``since``: the time of the last job, or of the creation of the CronJob.
+    ``floor``: missed times up to this one are not made up for. Raises CronError for a schedule that never comes up."""
     first = schedule.next_after(since)
     if first is None:
         raise CronError("time difference between two schedules is less than 1 second")
@@ -75,7 +75,7 @@ _TOO_MANY: Final = "too many missed start times. Set or decrease .spec.startingD
 
 @dataclass(slots=True)
 class Start:
-    """The decision."""
+    """The decision whether a CronJob starts a job."""
 
     events: list[RecordEvent] = field(default_factory=list)
     next: float | None = None
@@ -89,8 +89,8 @@ class Start:
 def decide_start(
     cron: CronJob, summary: JobSummary, find: Callable[[str], Job | None], changed: float | None, now: float
 ) -> Start:
-    """``find``: a job of the CronJob's namespace by name. ``changed``: when the schedule was last seen to change; it
-    holds from then on."""
+    """Decides whether a job starts now. ``find``: returns a job of the CronJob's namespace by name. ``changed``: when
+    the schedule was last seen to change; the new schedule counts from then on."""
     start = Start()
     if cron.spec.suspend:
         return start
@@ -114,7 +114,7 @@ def decide_start(
 
 
 def _schedule(cron: CronJob, start: Start) -> CronSchedule | None:
-    """None, with the reason, if it cannot be used."""
+    """The parsed schedule; None, after an Event with the reason, if it cannot be used."""
     text, name = cron.spec.schedule, cron.spec.time_zone or ""
     try:
         zone = load_zone(name)
@@ -139,7 +139,7 @@ def _schedule(cron: CronJob, start: Start) -> CronSchedule | None:
 def _due(
     cron: CronJob, schedule: CronSchedule, summary: JobSummary, changed: float | None, now: float, start: Start
 ) -> Due | None:
-    """None, with the reason, if the schedule never comes up."""
+    """The due time; None, after an Event with the reason, if the schedule never comes up."""
     created = parse_timestamp(cron.metadata.creation_timestamp)
     since = next((at for at in (summary.last_schedule, created) if at is not None), now)
     deadline = cron.spec.starting_deadline_seconds
@@ -153,7 +153,7 @@ def _due(
 
 
 def _has_room(cron: CronJob, summary: JobSummary, start: Start) -> bool:
-    """Whether a job may start beside those that run, or once they are replaced."""
+    """Whether a job may start beside the running jobs, or once they are replaced."""
     policy = cron.spec.concurrency_policy
     if policy not in (ALLOW, FORBID, REPLACE):
         problem = f"{policy!r:.66} is none of {ALLOW}, {FORBID}, {REPLACE}, so jobs may overlap"

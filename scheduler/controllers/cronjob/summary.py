@@ -42,7 +42,8 @@ def scheduled_time(cron: CronJob, job: Job) -> float | None:
 
 
 def make_job(cron: CronJob, at: float, zone: tzinfo) -> tuple[Json, list[RecordEvent]]:
-    """The job for a time, and what had to be left out. ``zone``: in which the time is written on it."""
+    """The manifest of the job for a time, and Events about what is left out. ``zone``: the time zone of the
+    annotation with the time."""
     template = cron.spec.job_template
     events: list[RecordEvent] = []
     labels = _strings(cron, "labels", events)
@@ -54,7 +55,7 @@ def make_job(cron: CronJob, at: float, zone: tzinfo) -> tuple[Json, list[RecordE
 
 
 def _strings(cron: CronJob, field: str, events: list[RecordEvent]) -> dict[str, str]:
-    """Labels or annotations of the template; values that are no text are reported and left out."""
+    """Labels or annotations of the template. Values that are no text are reported and left out."""
     given = (cron.spec.job_template.metadata or {}).get(field)
     if given is None:
         return {}
@@ -93,7 +94,8 @@ def is_finished(job: Job) -> bool:
 
 
 def summarize_jobs(cron: CronJob, jobs: Sequence[Job], find: Callable[[str], Job | None], now: float) -> JobSummary:
-    """``jobs``: those the CronJob manages, the oldest first. ``find``: a job of its namespace by name."""
+    """The state of a CronJob according to its jobs. ``jobs``: the jobs that the CronJob manages, the oldest first.
+    ``find``: returns a job of its namespace by name."""
     status = cron.status
     summary = JobSummary([], parse_timestamp(status.last_schedule_time), parse_timestamp(status.last_successful_time))
     noted = summary.last_schedule
@@ -147,7 +149,7 @@ def _orphaned(job: Job) -> str:
 
 
 def _surplus(jobs: Iterable[Job], limit: int | None) -> list[Job]:
-    """The jobs beyond the limit, those first that are the oldest; without a limit all are kept."""
+    """The jobs beyond the limit, the oldest first. Without a limit all are kept."""
     kept = list(jobs)
     extra = 0 if limit is None else max(0, len(kept) - max(0, limit))
     return [job for job in kept[:extra] if job.metadata.deletion_timestamp is None]

@@ -29,7 +29,7 @@ _NONE: Final = Discovery(None)
 
 
 class HyperNodeController(Controller):
-    """See Controller."""
+    """Counts the Nodes of HyperNodes, and creates HyperNodes from labels of Nodes."""
 
     name = "hyperNode-controller"
 

@@ -42,7 +42,7 @@ class DiscoveryError(ValueError):
 
 
 class Discovery(msgspec.Struct, frozen=True):
-    """The HyperNodes that a configuration asks for."""
+    """The topologies that a configuration describes."""
 
     topologies: Topologies | None
     """None: HyperNodes are not made from labels."""
@@ -50,7 +50,8 @@ class Discovery(msgspec.Struct, frozen=True):
 
 
 def parse_discovery(text: str) -> Discovery:
-    """Raises DiscoveryError. A source or a topology type that cannot be used is left out, with its problem."""
+    """Parses a configuration. A source or a topology type that cannot be used is left out, with its problem. Raises
+    DiscoveryError."""
     try:
         document = read_yaml(text)
     except DocumentError as error:
@@ -158,7 +159,7 @@ def discovered_by_label(obj: HyperNode) -> bool:
 
 
 def discover(nodes: Iterable[Node], topologies: Topologies, existing: Iterable[HyperNode]) -> list[Discovered]:
-    """The HyperNodes of these Nodes, those of low tiers first. ``existing``: all HyperNodes there are."""
+    """The HyperNodes of these Nodes, low tiers first. ``existing``: all existing HyperNodes."""
     names = _Names(existing)
     found: dict[tuple[str, str], Discovered] = {}
     for node in sorted(nodes, key=lambda each: each.metadata.name):

@@ -27,7 +27,7 @@ from scheduler.controllers.store import Key, Store, key_of
 
 
 class JobController(Controller):
-    """See Controller."""
+    """Reconciles vcjobs."""
 
     name = "job-controller"
     reads = (QUEUE, CLAIM, PRIORITY_CLASS)

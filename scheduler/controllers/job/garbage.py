@@ -14,7 +14,7 @@ _MAX_INTERVAL: Final = 30 * 86400.0
 
 
 class GarbageController(Controller):
-    """See Controller."""
+    """Deletes vcjobs that finished some time ago."""
 
     name = "gc-controller"
 

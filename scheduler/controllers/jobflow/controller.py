@@ -46,7 +46,7 @@ _SETTLES: Final = 2.0
 
 
 class JobFlowController(Controller):
-    """See Controller."""
+    """Creates the vcjobs of JobFlows, and writes their statuses."""
 
     name = "jobflow-controller"
 
@@ -151,7 +151,7 @@ class JobFlowController(Controller):
     def _write_status(
         self, flow: JobFlow, status: FlowStatus, jobs: list[Job], message: str, now: float, plan: Plan
     ) -> None:
-        """Adds the write of the status to the plan, if it is due. ``message``: see State."""
+        """Adds the write of the status to the plan, if it is due. ``message``: the message of ``FlowState``."""
         key = key_of(flow)
         made = make_status(status, jobs, job_names(flow), now, message)
         change = diff(flow.status, made)
@@ -201,7 +201,7 @@ def _delete(job: Job) -> Delete:
 
 
 class JobTemplateController(Controller):
-    """See Controller."""
+    """Writes the statuses of JobTemplates."""
 
     name = "jobtemplate-controller"
 
@@ -239,8 +239,8 @@ class JobTemplateController(Controller):
 
 
 def _template(job: Job | None) -> Key | None:
-    """Namespace and name of the JobTemplate a job was made of, or None. The annotation says it too where the name is
-    too long for a label."""
+    """Namespace and name of the JobTemplate that a job was made of, or None. If the name is too long for a label, only
+    the annotation has it."""
     if job is None:
         return None
     labels, annotations = job.metadata.labels or {}, job.metadata.annotations or {}

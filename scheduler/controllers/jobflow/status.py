@@ -58,11 +58,11 @@ class StepCondition(Wire):
 class FlowState(Wire):
     phase: str = ""
     message: str = ""
-    """What steps wait for that is no job, or why the flow cannot go on. Volcano has no such field."""
+    """The missing JobTemplates that steps wait for, or why the flow cannot go on. Volcano has no such field."""
 
 
 class FlowStatus(Wire):
-    """What is empty is left out."""
+    """The status of a JobFlow. Empty fields are left out."""
 
     pending_jobs: list[str] | None = None
     running_jobs: list[str] | None = None
@@ -76,7 +76,7 @@ class FlowStatus(Wire):
 
 
 def read_status(flow: JobFlow) -> FlowStatus:
-    """The status as last written; an empty one in place of one that cannot be read."""
+    """The status as last written. A status that cannot be read counts as empty."""
     try:
         return msgspec.convert(flow.status, FlowStatus)
     except msgspec.ValidationError:

@@ -35,13 +35,13 @@ class Steps:
     creates: dict[str, Create] = field(default_factory=dict)
     """Name of the job -> its creation."""
     foreign: list[Job] = field(default_factory=list)
-    """Jobs that have the name of one of the flow's and another owner."""
+    """Jobs that have the name of a job of the flow, and another owner."""
     missing: list[str] = field(default_factory=list)
     """Missing JobTemplates."""
     patches: list[tuple[int, str]] = field(default_factory=list)
     """Number and job of the steps to create that have a patch."""
     probes: list[tuple[int, str]] = field(default_factory=list)
-    """The same of those that have a probe."""
+    """Number and job of the steps to create that have a probe."""
 
 
 def job_name(flow: JobFlow, step: str) -> str:
@@ -60,7 +60,8 @@ def plan_steps(
     find_job: Callable[[str], Job | None],
     find_template: Callable[[str], JobTemplate | None],
 ) -> Steps:
-    """``gone``: jobs that completed and were deleted since. The callables find by name in the flow's namespace."""
+    """Decides about each step. ``gone``: jobs that completed and were deleted since. The callables return objects of
+    the flow's namespace by name."""
     steps = Steps()
     completed: dict[str, bool] = {}
     """Step that others depend on -> whether it is completed. Thousands may depend on one step."""
@@ -148,7 +149,7 @@ def not_found(templates: Sequence[str]) -> str:
 
 
 def foreign_jobs(flow: JobFlow, jobs: Sequence[Job]) -> list[RecordEvent]:
-    """The Event about jobs that have the names of the flow's, and other owners."""
+    """The Event about jobs that have the names of jobs of the flow, and other owners."""
     if len(jobs) < 2:
         return [foreign_job(JOB_FLOW, flow, job) for job in jobs]
     names = join_names([job.metadata.name for job in jobs])
@@ -157,8 +158,7 @@ def foreign_jobs(flow: JobFlow, jobs: Sequence[Job]) -> list[RecordEvent]:
 
 
 def unused_patches(flow: JobFlow, steps: Sequence[tuple[int, str]]) -> list[RecordEvent]:
-    """The Event about patches, which the API has and on which neither Volcano nor this program acts. ``steps``: the
-    number of each step, and its job."""
+    """The Event about patches, which have no effect, as in Volcano. ``steps``: the number of each step, and its job."""
     if len(steps) == 1:
         problem = f"job {steps[0][1]} is made of its JobTemplate as it is"
     else:
@@ -193,7 +193,7 @@ def order_text(problem: OrderProblem) -> str:
 
 
 def no_order(flow: JobFlow, text: str) -> RecordEvent:
-    """The Event about a flow whose steps cannot be ordered. ``text``: why."""
+    """The Event about a flow whose steps cannot be ordered. ``text``: the reason."""
     return warning(JOB_FLOW, flow, EVENT_MALFORMED, f"{text}; no more jobs are created")
 
 

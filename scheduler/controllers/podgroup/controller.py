@@ -1,7 +1,7 @@
-"""pg-controller: every Pod of ours is in a PodGroup.
+"""pg-controller: every Pod of these schedulers is in a PodGroup.
 
-A Pod that names no PodGroup gets the one of its owner, made when the first of them comes. A key is one such PodGroup:
-however many Pods an owner has, each is annotated once, and their PodGroup is thought about once for all that wait.
+A Pod that names no PodGroup gets the PodGroup of its owner, which is created for the first Pod of the owner. A key is
+one such PodGroup: each Pod is annotated once, and one plan covers all Pods that wait for their PodGroup.
 """
 
 from collections.abc import Collection, Sequence
@@ -30,11 +30,11 @@ from scheduler.controllers.store import Key, Store, key_of
 RECHECK_PERIOD: Final = 0.5
 """Seconds between two checks for Pods that an owner scaled to zero still has."""
 _FIELDS: Final = ("minMember", "minResources", "priorityClassName", "queue", "networkTopology")
-"""Fields of the spec that are ours."""
+"""Fields of the spec that this controller writes."""
 
 
 class PodGroupController(Controller):
-    """See Controller."""
+    """Creates and updates the PodGroups of Pods that name none."""
 
     name = "pg-controller"
 
@@ -144,8 +144,8 @@ class PodGroupController(Controller):
         return Plan().then(*written, *named) if group is None else Plan().then(*written).then(*named)
 
     def _keep(self, group: PodGroup | None, pods: Sequence[Pod]) -> Plan:
-        """Let a PodGroup follow its owner: away when that is scaled to zero, changed with its annotations, made again
-        when it was deleted while its Pods exist."""
+        """Brings a PodGroup up to date with its owner: deletes it when the owner is scaled to zero, updates it with the
+        owner's annotations, and creates it again if it was deleted while its Pods exist."""
         some = _newest(pods) if pods else group
         if some is None:
             return Plan()
@@ -163,7 +163,7 @@ class PodGroupController(Controller):
         return Plan().then(*_written(group, model, wanted(model, owners)))
 
     def _owners(self, obj: KubeObject) -> tuple[list[Owner], str]:
-        """The owners whose annotations count, and which of them is not there, or ""."""
+        """The owners whose annotations count, and the text about the first of them that does not exist, or ""."""
         owners: list[Owner] = []
         for reference in obj.metadata.owner_references or ():
             kind = find_kind(reference.api_version, reference.kind)
@@ -185,8 +185,8 @@ class _Place(NamedTuple):
 
 
 def _written(group: PodGroup | None, model: Pod, want: WantedGroup) -> list[Effect]:
-    """What makes the PodGroup as it should be; nothing if it is. The queue stays if the Pod does not name one, and what
-    others wrote into annotations and labels stays in any case."""
+    """The effects that bring the PodGroup into the wanted state. The queue stays if the Pod does not name one; further
+    annotations and labels always stay."""
     if group is None:
         return [Create(POD_GROUP, manifest(model, want)), *want.problems]
     spec = msgspec.to_builtins(group.spec)
@@ -212,7 +212,7 @@ def _newest(pods: Sequence[Pod]) -> Pod:
 
 
 def _idle(owner: KubeObject) -> bool:
-    """Whether it is scaled to zero."""
+    """Whether an owner is scaled to zero."""
     return isinstance(owner, Workload) and owner.spec.replicas == 0
 
 

@@ -57,8 +57,8 @@ class WantedGroup:
 
     @property
     def plain(self) -> bool:
-        """Whether it follows from one Pod without annotations, labels and problems that concern a PodGroup. A scheduler
-        places such a Pod before its PodGroup exists."""
+        """Whether the PodGroup follows from one Pod without annotations, labels and problems that concern PodGroups. A
+        scheduler places such a Pod before its PodGroup exists."""
         return (
             not (self.annotations or self.labels or self.problems)
             and self.spec.keys() <= _PLAIN_FIELDS
@@ -67,7 +67,7 @@ class WantedGroup:
 
 
 def group_name(pod: Pod) -> str:
-    """The name of the PodGroup that a Pod without one gets: that of all Pods with the same controller."""
+    """The name of the PodGroup of a Pod that names none. All Pods of one controller have one PodGroup."""
     owner = controller_of(pod)
     return PODGROUP_PREFIX + (owner.uid if owner is not None else pod.metadata.uid)
 
@@ -82,7 +82,7 @@ def inherited(owner: KubeObject) -> dict[str, str]:
 
 
 def wanted(pod: Pod, owners: Iterable[Owner]) -> WantedGroup:
-    """The PodGroup of a Pod; where several owners write the same annotation, that of the first counts."""
+    """The PodGroup of a Pod. If several owners have one annotation, the value of the first owner counts."""
     result = WantedGroup({}, {}, {})
     minimum = None
     for kind, owner in owners:
@@ -115,7 +115,8 @@ def wanted(pod: Pod, owners: Iterable[Owner]) -> WantedGroup:
 
 
 def manifest(pod: Pod, group: WantedGroup) -> Json:
-    """A new PodGroup; it goes with what manages the Pod or, where nothing does, with the Pod."""
+    """The manifest of a new PodGroup, which is deleted with the managing owner of the Pod or, without one, with the
+    Pod."""
     metadata: Json = {"name": group_name(pod), "namespace": pod.metadata.namespace}
     if controller_of(pod) is not None:
         # Without blockOwnerDeletion: it would need the right to block the deletion of owners of every kind.

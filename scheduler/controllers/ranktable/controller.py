@@ -49,7 +49,7 @@ _VERSION_BYTES: Final = 20
 
 
 class _Written(NamedTuple):
-    """What was written last."""
+    """The rank table that was written last."""
 
     text: str
     """The content of the file, and of the ConfigMap if it fits."""
@@ -58,7 +58,7 @@ class _Written(NamedTuple):
 
 
 class _Table(NamedTuple):
-    """The table as it is to be."""
+    """The rank table to write."""
 
     text: str
     initializing: str
@@ -66,7 +66,7 @@ class _Table(NamedTuple):
 
 
 class _Entry(NamedTuple):
-    """What was read from a Pod."""
+    """The entry of a Pod in the rank table, as far as the Pod has one."""
 
     pod: Pod
     has_chips: bool
@@ -76,7 +76,7 @@ class _Entry(NamedTuple):
 
 
 class RankTableController(Controller):
-    """See Controller."""
+    """Writes rank tables into ConfigMaps and files."""
 
     name = "rank-table-controller"
 
@@ -85,13 +85,13 @@ class RankTableController(Controller):
         self._communicators = Communicators(store)
         self._written: dict[Key, _Written] = {}
         self._entries: dict[Key, dict[str, _Entry]] = {}
-        """Job -> uid of a Pod -> what was read. A Pod is read again when it has changed."""
+        """Job -> uid of a Pod -> its entry. A Pod is read again when it has changed."""
         self._planned: dict[Key, float] = {}
         """When the last plan for a workload was made."""
         self._changed: dict[Key, float] = {}
         """When its table was written last."""
         self._refused: dict[Key, str] = {}
-        """The table that a ConfigMap used for something else did not get."""
+        """The table that was not written because its ConfigMap is used for something else."""
         self._reported: dict[Key, tuple[RecordEvent, ...]] = {}
 
     # --- observing ----------------------------------------------------------------------------------------------------
@@ -204,7 +204,7 @@ class RankTableController(Controller):
         return _Written(text, text, (config_map.data or {}).get(RANK_TABLE_VERSION, ""))
 
     def _forget(self, key: Key) -> Plan:
-        """The workload is gone or has ended. Its file is removed; the ConfigMap is the user's."""
+        """Plans for a workload that is gone or has ended: its file is removed; the ConfigMap is the user's."""
         for state in (self._entries, self._planned, self._changed, self._refused, self._reported):
             state.pop(key, None)
         if self._written.pop(key, None) is None:
@@ -255,7 +255,7 @@ class RankTableController(Controller):
         return {text for each in known if each is not None for text in (each.text, each.in_map)}
 
     def _read(self, key: Key, communicator: Communicator) -> list[_Entry]:
-        """What the Pods say. Only Pods that have changed are decoded again."""
+        """The entries of the Pods. Only Pods that have changed are decoded again."""
         known = self._entries.get(key, {})
         entries: dict[str, _Entry] = {}
         for pod in communicator.pods:

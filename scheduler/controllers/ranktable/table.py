@@ -93,8 +93,7 @@ def _grouped(servers: Sequence[RankedServer], number: Callable[[RankedServer], i
 
 
 def irregularities(servers: Sequence[RankedServer], own_nodes: bool) -> Iterator[str]:
-    """What is unusual about the entries of a complete table, which is written nevertheless, as by the Ascend
-    operator."""
+    """Texts about unusual entries of a complete table, which is written nevertheless, as by the Ascend operator."""
     owner: dict[str, str] = {}
     for server in servers:
         name = _name(server, own_nodes)

@@ -70,7 +70,7 @@ class Communicator(NamedTuple):
 
 
 class Communicators:
-    """Finds the communicators of a store. Belongs to one thread."""
+    """Finds the communicators of a store. One thread uses it."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -171,7 +171,7 @@ def has_failed(pod: Pod) -> bool:
 
 
 def _relevant(pod: Pod) -> tuple[object, ...]:
-    """What a rank table depends on."""
+    """The parts of a Pod that its rank table depends on."""
     place = pod.metadata.uid, pod.metadata.annotations, pod.status.pod_ip, pod.spec.node_name
     return *place, _counts(pod), has_failed(pod)
 

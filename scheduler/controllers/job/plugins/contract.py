@@ -27,26 +27,26 @@ class WantedObject(msgspec.Struct, frozen=True):
     build: Callable[[], Json]
     """Builds the whole manifest with the job as owner."""
     refresh: bool = False
-    """Its ``data`` follows the job when that changes (scaling); others are made once."""
+    """Its ``data`` is updated when the job changes (scaling); other objects are created once."""
     expensive: bool = False
     """``build`` takes so much processor time (a new RSA key) that it must not run on the event loop. When called again,
     it returns an equal manifest in no time, because an attempt to create the object may fail."""
 
 
 class JobPlugin(Protocol):
-    """Made for one job with its arguments by the registry: ``make(arguments)`` raises PluginError."""
+    """A plugin of one job, created with the arguments of the job by ``make_plugins``."""
 
     def mutate_pod(self, pod: Json, task: batch.TaskSpec, index: int, job: batch.Job) -> None:
-        """Mutates the manifest of Pod ``index`` of a task, in place. Raises PluginError."""
+        """Mutates the manifest of Pod ``index`` of a task, in place. Raises JobPluginError."""
 
     def wanted(self, job: batch.Job) -> list[WantedObject]:
-        """The objects that the plugin adds; by default none. Raises PluginError."""
+        """The objects that the plugin adds; by default none. Raises JobPluginError."""
         return []
 
 
 @contextmanager
 def naming_plugin(name: str) -> Iterator[None]:
-    """Raises PluginError with the name of the plugin for an ArgumentError or PluginError."""
+    """Raises JobPluginError with the name of the plugin for an ArgumentError or JobPluginError."""
     try:
         yield
     except ArgumentError as error:
@@ -56,14 +56,14 @@ def naming_plugin(name: str) -> Iterator[None]:
 def mutate_pod_by_plugins(
     plugins: Mapping[str, JobPlugin], pod: Json, task: batch.TaskSpec, index: int, job: batch.Job
 ) -> None:
-    """Lets every plugin mutate the manifest of a Pod, in place. Raises PluginError, which names the plugin."""
+    """Lets every plugin mutate the manifest of a Pod, in place. Raises JobPluginError, which names the plugin."""
     for name, plugin in plugins.items():
         with naming_plugin(name):
             plugin.mutate_pod(pod, task, index, job)
 
 
 def wanted_objects(plugins: Mapping[str, JobPlugin], job: batch.Job) -> list[WantedObject]:
-    """The objects that all plugins add. Raises PluginError, which names the plugin."""
+    """The objects that all plugins add. Raises JobPluginError, which names the plugin."""
     objects: list[WantedObject] = []
     for name, plugin in plugins.items():
         with naming_plugin(name):

@@ -1,6 +1,9 @@
-"""What plugins add to a Pod's manifest: variables, ports, volumes. Nothing is there twice afterwards.
+"""What job plugins know and add: host names and ranks of the Pods of a vcjob; variables, ports and volumes of a Pod's
+manifest, where nothing is added twice.
 
-Templates come as users wrote them: a field of a wrong type is a PluginError that names it.
+The domain of a Pod is ``<hostname>.<subdomain>``, which plugin svc sets to ``<pod>.<job>`` unless the template has its
+own. A hostname in the template is the hostname of all Pods of the task, and is listed once, as in Volcano. Templates
+may have any shape: a field of a wrong type raises a JobPluginError that names the field.
 """
 
 from collections.abc import Sequence
@@ -11,7 +14,7 @@ from scheduler.controllers.effects import Json
 from scheduler.controllers.job.plugins.contract import JobPluginError
 
 MAX_BYTES = 1 << 20
-"""What a ConfigMap or Secret may hold; longer lists of hosts fit nowhere."""
+"""The size of a ConfigMap or Secret, in bytes. No object can hold a longer list of hosts."""
 
 
 class Host(NamedTuple):
@@ -37,7 +40,7 @@ def first_host(job: batch.Job, task: batch.TaskSpec) -> Host:
 
 
 def task_hosts(job: batch.Job, task: batch.TaskSpec) -> list[Host]:
-    """The hosts of a task, by index. Raises PluginError where there are more than any object can list."""
+    """The hosts of a task, by index. Raises JobPluginError where there are more than any object can list."""
     first = first_host(job, task)
     if _from_template(task)[0]:
         return [first] if task.replicas > 0 else []
@@ -79,7 +82,7 @@ def replicas(job: batch.Job, name: str) -> int:
 
 
 def spec_of(pod: Json) -> Json:
-    """The Pod's spec. Raises PluginError."""
+    """The Pod's spec. Raises JobPluginError."""
     spec = pod.get("spec")
     if not isinstance(spec, dict):
         raise JobPluginError("the spec of the Pod template is not an object")
@@ -87,18 +90,18 @@ def spec_of(pod: Json) -> Json:
 
 
 def containers(pod: Json) -> list[Json]:
-    """The main containers. Raises PluginError."""
+    """The main containers. Raises JobPluginError."""
     return _dicts(spec_of(pod), "containers")
 
 
 def all_containers(pod: Json) -> list[Json]:
-    """The init containers and the main ones. Raises PluginError."""
+    """The init containers and the main ones. Raises JobPluginError."""
     spec = spec_of(pod)
     return _dicts(spec, "initContainers") + _dicts(spec, "containers")
 
 
 def find_container(pod: Json, name: str) -> Json | None:
-    """A main container by name; the Pod may be a template, too. Raises PluginError."""
+    """A main container by name; the Pod may be a template, too. Raises JobPluginError."""
     return next((container for container in containers(pod) if container.get("name") == name), None)
 
 
@@ -155,7 +158,7 @@ def _append(where: Json, field: str, item: Json, key: str) -> None:
 
 
 def _dicts(where: Json, field: str) -> list[Json]:
-    """A list of objects, empty where there is none. Raises PluginError."""
+    """A list of objects, empty where there is none. Raises JobPluginError."""
     items: Any = where.get(field)
     if items is None:
         return []

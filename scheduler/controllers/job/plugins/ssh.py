@@ -90,7 +90,7 @@ def new_key_pair(key_type: str) -> tuple[str, str]:
 
 
 def client_config(job: batch.Job, port: int) -> str:
-    """The configuration of the ssh client: no host key prompts, and the address of each host. Raises PluginError."""
+    """The configuration of the ssh client: no host key prompts, and the address of each host. Raises JobPluginError."""
     lines = ["StrictHostKeyChecking no", "UserKnownHostsFile /dev/null"]
     for task in job.spec.tasks:
         for host in task_hosts(job, task):
@@ -99,7 +99,7 @@ def client_config(job: batch.Job, port: int) -> str:
 
 
 def _public_key_of(private_key: str) -> str:
-    """The line of authorized_keys for a private key. Raises PluginError, whose message never contains the key."""
+    """The line of authorized_keys for a private key. Raises JobPluginError, whose message never contains the key."""
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.serialization import (
         Encoding,

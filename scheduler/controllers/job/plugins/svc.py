@@ -72,7 +72,7 @@ class Svc(JobPlugin):
 
 
 def host_files(job: batch.Job) -> dict[str, str]:
-    """The data of the ConfigMap: a file of hosts for each task, and the values of the variables. Raises PluginError."""
+    """The data of the ConfigMap: a file of hosts for each task, and values of the variables. Raises JobPluginError."""
     data = {}
     for task in job.spec.tasks:
         domains = [host.domain for host in task_hosts(job, task)]
