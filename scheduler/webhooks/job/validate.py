@@ -2,12 +2,15 @@
 be able to start, as far as their own tasks and job plugins decide.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Final
 
 from scheduler.api import batch
+from scheduler.api.batch import JobSpec, JobVolume
 from scheduler.api.job_plugins import argument_problems
+from scheduler.api.names import ROOT_QUEUE
+from scheduler.api.queue import OPEN
 from scheduler.api.start_order import WAITING_PLUGINS, start_problems
 from scheduler.webhooks.cards import name_problems, request_problems
 from scheduler.webhooks.contract import (
@@ -20,9 +23,8 @@ from scheduler.webhooks.contract import (
     WebhookSettings,
 )
 from scheduler.webhooks.decoding import DecodingError, validator
-from scheduler.webhooks.fields import MAX_MESSAGE_LENGTH, join, qualified_name
+from scheduler.webhooks.fields import MAX_MESSAGE_LENGTH, dns_subdomain, join, qualified_name
 from scheduler.webhooks.job.mutate import with_defaults
-from scheduler.webhooks.job.references import mpi_problems, plugin_problems, queue_problems, volume_problems
 from scheduler.webhooks.job.tasks import (
     dependency_problems,
     duration_problems,
@@ -33,6 +35,7 @@ from scheduler.webhooks.job.tasks import (
 from scheduler.webhooks.job.templates import MAX_TEMPLATES, Templates, decode_job, decode_templates, number_problems
 from scheduler.webhooks.job.update import update_problems
 from scheduler.webhooks.podgroup import topology_problem
+from scheduler.webhooks.queue.hierarchy import children_of, queue_not_found
 
 _TOO_FEW_REPLICAS: Final = " job 'minAvailable' should not be greater than total replicas in tasks;"
 _MAX_PREFIX_LENGTH: Final = 58
@@ -70,7 +73,7 @@ def _validate_creation(raw: Json, name: str, cluster: ClusterView, settings: Web
     spec = job.spec
     if not spec.tasks:
         return ValidationResult(["No task specified in job spec"])
-    problem = mpi_problems(spec)
+    problem = _mpi_problems(spec)
     if problem:
         return ValidationResult([problem])
     templates = decode_templates(spec.tasks)
@@ -83,9 +86,9 @@ def _validate_creation(raw: Json, name: str, cluster: ClusterView, settings: Web
     if sum(task.replicas for task in spec.tasks) < spec.min_available:
         text += _TOO_FEW_REPLICAS
     text += policy_problems(spec.policies or [], "spec.policies")
-    text += plugin_problems(spec.plugins or {}, settings.job_plugins)
-    text += volume_problems(spec.volumes or [])
-    text += queue_problems(spec.queue, cluster)
+    text += _plugin_problems(spec.plugins or {}, settings.job_plugins)
+    text += _volume_problems(spec.volumes or [])
+    text += _queue_problems(spec.queue, cluster)
     text += dependency_problems(spec.tasks)
     additional = join(_additional_problems(job, templates), "; ")
     of_tasks = tasks_problems(spec.tasks, templates, name)
@@ -184,10 +187,83 @@ def template_problem(spec: Json, settings: WebhookSettings) -> str:
         return ""
     total = sum(task.replicas for task in job.tasks)
     problems = (
-        mpi_problems(job),
+        _mpi_problems(job),
         _TOO_FEW_REPLICAS if total < job.min_available else "",
-        plugin_problems(job.plugins or {}, settings.job_plugins),
+        _plugin_problems(job.plugins or {}, settings.job_plugins),
         dependency_problems(job.tasks),
         *_starting_problems(job),
     )
     return "; ".join(problem.strip(" ;") for problem in problems if problem)
+
+
+_MPI: Final = "mpi"
+_MPI_FLAGS: Final = ("master", "worker", "port")
+_DEFAULT_MASTER: Final = "master"
+
+
+# --- references to plugins, queues and claims -------------------------------------------------------------------------
+def _plugin_problems(plugins: Mapping[str, object], known: Collection[str]) -> str:
+    """The unknown job plugins, sorted by name."""
+    return "".join(f" unable to find job plugin: {name};" for name in sorted(plugins) if name not in known)
+
+
+def _mpi_problems(spec: JobSpec) -> str:
+    """The master of an mpi job must be one of its tasks."""
+    plugins = spec.plugins or {}
+    if _MPI not in plugins or any(task.name == _mpi_master(plugins[_MPI] or ()) for task in spec.tasks):
+        return ""
+    return "The specified mpi master task was not found"
+
+
+def _mpi_master(arguments: Sequence[str]) -> str:
+    """The master that the flags name; parsing stops at the first argument that is not a flag of the plugin."""
+    master, remaining = _DEFAULT_MASTER, iter(arguments)
+    for argument in remaining:
+        flag, equals, value = argument.removeprefix("-").removeprefix("-").partition("=")
+        if not argument.startswith("-") or flag not in _MPI_FLAGS:
+            break
+        value = value if equals else next(remaining, "")
+        if flag == "master":
+            master = value
+    return master
+
+
+def _queue_problems(name: str, cluster: ClusterView) -> str:
+    """Why the queue does not accept vcjobs, or ""."""
+    queue = cluster.queue(name)
+    if queue is None:
+        return f" unable to find job queue: {queue_not_found(name)};"
+    text = ""
+    if queue.status.state not in (OPEN, ""):  # "": a new queue, which the controller has not opened yet
+        state = queue.status.state
+        text = f" can only submit job to queue with state `{OPEN}`, queue `{name}` status is `{state}`;"
+    if name == ROOT_QUEUE:
+        return f"{text} can not submit job to root queue;"
+    children = len(children_of(name, cluster))
+    if children:
+        text += f" can only submit job to leaf queue, queue `{name}` has {children} child queues;"
+    return text
+
+
+def _volume_problems(volumes: list[JobVolume]) -> str:
+    """The problem of the first invalid volume, as in Volcano's validateIO."""
+    mount_paths: set[str] = set()
+    for volume in volumes:
+        path, name = volume.mount_path, volume.volume_claim_name
+        if not path:
+            return " mountPath is required;"
+        if path in mount_paths:
+            return f" duplicated mountPath: {path};"
+        if volume.volume_claim is None and not name:
+            return " either VolumeClaim or VolumeClaimName must be specified;"
+        if name:
+            if volume.volume_claim is not None:
+                return (
+                    "conflict: If you want to use an existing PVC, just specify VolumeClaimName."
+                    "If you want to create a new PVC, you do not need to specify VolumeClaimName"
+                )
+            problems = dns_subdomain(name)
+            if problems:
+                return f"invalid VolumeClaimName {name} : [{' '.join(problems)}]"
+        mount_paths.add(path)
+    return ""

@@ -1,4 +1,5 @@
-"""Validation of queues: creation, update and deletion (Volcano's /queues/validate).
+"""The defaults of queues (Volcano's /queues/mutate), and their validation: creation, update and deletion (Volcano's
+/queues/validate).
 
 The amounts of a queue are guarantee <= deserved <= capability. A queue without ``deserved`` may have a guarantee, as in
 the card quota design; its capability is then compared with the guarantee.
@@ -26,6 +27,33 @@ from scheduler.webhooks.queue.hierarchy import (
     parent_problem,
     queue_not_found,
 )
+
+
+def mutate(request: AdmissionRequest, cluster: ClusterView, settings: WebhookSettings) -> Json:
+    """Sets the defaults of a new queue. A field of a wrong type stays as it is, and ``validate`` refuses it."""
+    queue = dict(request.object)
+    spec = queue.get("spec") or {}
+    if isinstance(spec, dict):
+        reclaimable = spec.get("reclaimable")
+        queue["spec"] = {
+            **spec,
+            "reclaimable": True if reclaimable is None else reclaimable,
+            "weight": spec.get("weight") or 1,
+        }
+    metadata = queue.get("metadata")
+    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
+    if isinstance(metadata, dict) and isinstance(annotations, dict):
+        queue["metadata"] = {**metadata, "annotations": _with_root(annotations)}
+    return queue
+
+
+def _with_root(annotations: Json) -> Json:
+    """Prepends the root, of weight 1, to the hierarchy that drf reads."""
+    path, weights = annotations.get(HIERARCHY), annotations.get(HIERARCHY_WEIGHTS)
+    if not (isinstance(path, str) and isinstance(weights, str) and path and weights) or path.startswith(ROOT_QUEUE):
+        return annotations
+    return {**annotations, HIERARCHY: f"{ROOT_QUEUE}/{path}", HIERARCHY_WEIGHTS: f"1/{weights}"}
+
 
 _BODY: Final = "requestBody"
 _STATES: Final = ("", OPEN, CLOSED, CLOSING, UNKNOWN)
