@@ -16,6 +16,14 @@ Observer = Callable[[C, T | None, T | None, float], list[Key]]
 """Takes the two versions of an object, as ``Controller.observe`` does."""
 
 
+def latest(old: T | None, new: T | None) -> T:
+    """The newest version of an object that an observer receives: at least one of the two exists."""
+    obj = old if new is None else new
+    if obj is None:
+        raise ValueError("an observer receives at least one version of an object")
+    return obj
+
+
 def observes(*kinds: Kind[T]) -> Callable[[Observer[C, T]], Observer[C, T]]:
     """Makes a method of a controller observe the objects of these kinds, which have the type of its parameters."""
 

@@ -26,7 +26,7 @@ from scheduler.api.names import (
 from scheduler.api.queue import CLOSED, CLOSING, OPEN, UNKNOWN
 from scheduler.api.scheduling import PodGroup, Queue
 from scheduler.controllers.commands import Commands, delete
-from scheduler.controllers.controller import Controller, observes
+from scheduler.controllers.controller import Controller, latest, observes
 from scheduler.controllers.effects import Effect, Json, Patch, Plan, RecordEvent, event, normal, warning
 from scheduler.controllers.store import Key, Store
 
@@ -126,10 +126,9 @@ class QueueController(Controller):
     def _observe_queue(self, old: Queue | None, new: Queue | None, now: float) -> list[Key]:
         before = None if old is None else (old.metadata.uid, _parent(old), old.status.state, _annotation(old))
         after = None if new is None else (new.metadata.uid, _parent(new), new.status.state, _annotation(new))
-        queue = new or old
-        if before == after or queue is None:
+        if before == after:
             return []
-        name = queue.metadata.name
+        name = latest(old, new).metadata.name
         if before is not None:
             children = self._children.get(before[1], set())
             children.discard(name)

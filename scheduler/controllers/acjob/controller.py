@@ -14,7 +14,7 @@ from scheduler.controllers.acjob.hot_switch import is_switched, marks_differ
 from scheduler.controllers.acjob.manifests import VERSION
 from scheduler.controllers.acjob.reconciler import AscendJobReconciler, AscendJobState
 from scheduler.controllers.acjob.restarts import RetryRecord, has_failed, number_in, retry_times
-from scheduler.controllers.controller import Controller, observes
+from scheduler.controllers.controller import Controller, latest, observes
 from scheduler.controllers.effects import Effect, Plan, warning
 from scheduler.controllers.store import Key, Store, key_of
 
@@ -36,27 +36,25 @@ class AscendJobController(Controller):
     # --- observing ----------------------------------------------------------------------------------------------------
     @observes(ACJOB)
     def _observe_job(self, old: AscendJob | None, new: AscendJob | None, now: float) -> list[Key]:
-        job = new or old
-        return [] if job is None else [key_of(job)]
+        return [key_of(latest(old, new))]
 
     @observes(CONFIG_MAP)
     def _observe_record(self, old: ConfigMap | None, new: ConfigMap | None, now: float) -> list[Key]:
-        config_map = new or old
-        if config_map is None or key_of(config_map) != (SYSTEM_NAMESPACE, RESCHEDULING_STATE):
+        if key_of(latest(old, new)) != (SYSTEM_NAMESPACE, RESCHEDULING_STATE):
             return []
         return [key_of(job) for job in self._store.all(ACJOB) if retry_times(job)]
 
     @observes(POD_GROUP, SERVICE)
     def _observe_owned(self, old: KubeObject | None, new: KubeObject | None, now: float) -> list[Key]:
-        obj = new or old
-        owner = None if obj is None else _job_of(obj)
-        return [] if obj is None or owner is None else [(obj.metadata.namespace, owner.name)]
+        obj = latest(old, new)
+        owner = _job_of(obj)
+        return [] if owner is None else [(obj.metadata.namespace, owner.name)]
 
     @observes(POD)
     def _observe_pod(self, old: Pod | None, new: Pod | None, now: float) -> list[Key]:
-        pod = new or old
-        owner = None if pod is None else _job_of(pod)
-        if pod is None or owner is None or not _concerns(old, new):
+        pod = latest(old, new)
+        owner = _job_of(pod)
+        if owner is None or not _concerns(old, new):
             return []
         key = pod.metadata.namespace, owner.name
         job = self._store.get(ACJOB, *key)

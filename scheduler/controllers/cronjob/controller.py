@@ -12,7 +12,7 @@ from scheduler.api.names import (
     EVENT_SUCCESSFUL_DELETE,
 )
 from scheduler.api.objects import controller_of
-from scheduler.controllers.controller import Controller, observes
+from scheduler.controllers.controller import Controller, latest, observes
 from scheduler.controllers.cronjob.start import decide_start
 from scheduler.controllers.cronjob.summary import is_finished, summarize_jobs
 from scheduler.controllers.effects import Create, Delete, Effect, Patch, Plan, RecordEvent, normal, warning
@@ -43,10 +43,7 @@ class CronJobController(Controller):
 
     @observes(CRON_JOB)
     def _observe_cron(self, old: CronJob | None, new: CronJob | None, now: float) -> list[Key]:
-        cron = new or old
-        if cron is None:
-            return []
-        key = key_of(cron)
+        key = key_of(latest(old, new))
         if old is None or new is None or old.metadata.uid != new.metadata.uid:
             self._changed.pop(key, None)
         elif (old.spec.schedule, old.spec.time_zone) != (new.spec.schedule, new.spec.time_zone):

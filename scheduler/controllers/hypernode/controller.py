@@ -11,7 +11,7 @@ from scheduler.api.names import CONTROLLER_CONFIGURATION
 from scheduler.api.objects import ConfigMap, LabelSelector, Node
 from scheduler.api.scheduling import HyperNode
 from scheduler.api.selectors import ignore_field, is_valid, matches
-from scheduler.controllers.controller import Controller, observes
+from scheduler.controllers.controller import Controller, latest, observes
 from scheduler.controllers.effects import Create, Delete, Effect, Patch, Plan, malformed
 from scheduler.controllers.hypernode.discovery import (
     Discovery,
@@ -47,10 +47,10 @@ class HyperNodeController(Controller):
     @observes(NODE)
     def _observe_node(self, old: Node | None, new: Node | None, now: float) -> list[Key]:
         before, after = (None if node is None else node.metadata.labels or {} for node in (old, new))
-        node = new or old
-        if node is None or before == after:
+        if before == after:
             return []
-        changed = [hn for hn, members in self._members.items() if members.update(node.metadata.name, new)]
+        name = latest(old, new).metadata.name
+        changed = [hn for hn, members in self._members.items() if members.update(name, new)]
         keys: list[Key] = [("", hn) for hn in changed]
         used = {key for labels in (self._discovery.topologies or {}).values() for key in labels}
         if any((before or {}).get(key) != (after or {}).get(key) for key in used):
@@ -74,8 +74,7 @@ class HyperNodeController(Controller):
 
     @observes(CONFIG_MAP)
     def _observe_configuration(self, old: ConfigMap | None, new: ConfigMap | None, now: float) -> list[Key]:
-        obj = new or old
-        if obj is None or key_of(obj) != self._place:
+        if key_of(latest(old, new)) != self._place:
             return []
         try:
             text = "" if new is None else (new.data or {}).get(CONTROLLER_CONFIGURATION, "")

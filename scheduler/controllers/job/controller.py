@@ -17,7 +17,7 @@ from scheduler.api.names import (
 from scheduler.api.objects import KubeObject, OwnerReference, Pod
 from scheduler.api.scheduling import PodGroup
 from scheduler.controllers.commands import Commands
-from scheduler.controllers.controller import Controller, observes
+from scheduler.controllers.controller import Controller, latest, observes
 from scheduler.controllers.effects import BuildAndCreate, Create, Delete, Effect, Patch, Plan, event
 from scheduler.controllers.job.events import ObservedChange, observe_group, observe_pod
 from scheduler.controllers.job.observation import job_of
@@ -48,9 +48,7 @@ class JobController(Controller):
         observer = self.observers.get(kind)
         keys = [] if observer is None else observer(self, old, new, now)
         if self._blocked and (old is None or new is None):
-            obj = new or old
-            if obj is not None:
-                keys += self._blocked.pop((kind, key_of(obj)), ())
+            keys += self._blocked.pop((kind, key_of(latest(old, new))), ())
         return keys
 
     @observes(COMMAND)
@@ -59,9 +57,6 @@ class JobController(Controller):
 
     @observes(VCJOB)
     def _observe_job(self, old: batch.Job | None, new: batch.Job | None, now: float) -> list[Key]:
-        job = new or old
-        if job is None:
-            return []
         if (
             old is not None
             and new is not None
@@ -71,23 +66,21 @@ class JobController(Controller):
             and old.spec == new.spec
         ):
             return []
-        return [key_of(job)]
+        return [key_of(latest(old, new))]
 
     @observes(POD)
     def _observe_pod(self, old: Pod | None, new: Pod | None, now: float) -> list[Key]:
-        pod = new or old
-        owner = None if pod is None else job_of(pod)
-        if pod is None or owner is None:
-            return []
-        return self._handle(observe_pod(owner, old, new, now), pod.metadata.namespace, owner)
+        pod = latest(old, new)
+        owner = job_of(pod)
+        return [] if owner is None else self._handle(observe_pod(owner, old, new, now), pod.metadata.namespace, owner)
 
     @observes(POD_GROUP)
     def _observe_group(self, old: PodGroup | None, new: PodGroup | None, now: float) -> list[Key]:
-        group = new or old
-        owner = None if group is None else job_of(group)
-        if group is None or owner is None:
-            return []
-        return self._handle(observe_group(owner, old, new, now), group.metadata.namespace, owner)
+        group = latest(old, new)
+        owner = job_of(group)
+        return (
+            [] if owner is None else self._handle(observe_group(owner, old, new, now), group.metadata.namespace, owner)
+        )
 
     def _handle(self, seen: ObservedChange, namespace: str, owner: OwnerReference) -> list[Key]:
         """Notes what was seen of an object that a job owns. Returns the key of the job if it matters."""

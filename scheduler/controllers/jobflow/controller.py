@@ -11,7 +11,7 @@ from scheduler.api.batch import MAX_FLOW_STEPS, Job, JobFlow, JobFlowSpec, JobTe
 from scheduler.api.flow_order import order_problem
 from scheduler.api.kinds import JOB_FLOW, JOB_TEMPLATE, VCJOB
 from scheduler.api.names import CREATED_BY_JOB_TEMPLATE
-from scheduler.controllers.controller import Controller, observes
+from scheduler.controllers.controller import Controller, latest, observes
 from scheduler.controllers.effects import Create, Delete, Effect, Json, Patch, Plan, RecordEvent, diff
 from scheduler.controllers.jobflow.status import (
     FAILED,
@@ -77,10 +77,7 @@ class JobFlowController(Controller):
 
     @observes(JOB_FLOW)
     def _observe_flow(self, old: JobFlow | None, new: JobFlow | None, now: float) -> list[Key]:
-        flow = new or old
-        if flow is None:
-            return []
-        key = key_of(flow)
+        key = key_of(latest(old, new))
         if new is None:
             self._forget(key)
         elif old is None or old.metadata.uid != new.metadata.uid:

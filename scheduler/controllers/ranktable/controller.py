@@ -21,7 +21,7 @@ from scheduler.api.names import (
     RANK_TABLE_VOLUME,
 )
 from scheduler.api.objects import ConfigMap, KubeObject, Pod
-from scheduler.controllers.controller import Controller, observes
+from scheduler.controllers.controller import Controller, latest, observes
 from scheduler.controllers.effects import (
     NOT_OURS,
     Effect,
@@ -97,8 +97,7 @@ class RankTableController(Controller):
     # --- observing ----------------------------------------------------------------------------------------------------
     @observes(*KINDS)
     def _observe_workload(self, old: KubeObject | None, new: KubeObject | None, now: float) -> list[Key]:
-        obj = new or old
-        return [] if obj is None else [key_of(obj)]
+        return [key_of(latest(old, new))]
 
     @observes(POD)
     def _observe_pod(self, old: Pod | None, new: Pod | None, now: float) -> list[Key]:
@@ -110,10 +109,8 @@ class RankTableController(Controller):
 
     @observes(CONFIG_MAP)
     def _observe_config_map(self, old: ConfigMap | None, new: ConfigMap | None, now: float) -> list[Key]:
-        obj = new or old
-        if obj is None or not obj.metadata.name.startswith(RANK_TABLE_PREFIX):
-            return []
-        return [(obj.metadata.namespace, obj.metadata.name.removeprefix(RANK_TABLE_PREFIX))]
+        namespace, name = key_of(latest(old, new))
+        return [(namespace, name.removeprefix(RANK_TABLE_PREFIX))] if name.startswith(RANK_TABLE_PREFIX) else []
 
     # --- planning -----------------------------------------------------------------------------------------------------
     def plan(self, key: Key, now: float) -> Plan:

@@ -22,6 +22,7 @@ from scheduler.api.names import (
     SUPER_POD_SOFT,
 )
 from scheduler.api.objects import KubeObject, OwnerReference, Pod, controller_of
+from scheduler.controllers.controller import latest
 from scheduler.controllers.ranktable.servers import requested_chips
 from scheduler.controllers.store import Key, Store, key_of
 
@@ -79,9 +80,9 @@ class Communicators:
 
     def observe_pod(self, old: Pod | None, new: Pod | None) -> list[Key]:
         """A Pod was added, changed or deleted. Returns the keys of the workloads that it concerns."""
-        pod = new or old
-        owner = None if pod is None else controller_of(pod)
-        if pod is None or owner is None:
+        pod = latest(old, new)
+        owner = controller_of(pod)
+        if owner is None:
             return []
         namespace, kind = pod.metadata.namespace, find_kind(owner.api_version, owner.kind)
         name = owner.name
