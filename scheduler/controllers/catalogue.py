@@ -42,9 +42,12 @@ def make_controllers(
     *,
     head_start: float = 0.0,
 ) -> list[Controller]:
-    """``selection`` as Volcano's flag: ``*`` for all, ``name`` for one, ``-name`` for all but one. ``configuration``:
-    namespace and name of the ConfigMap that configures them. ``head_start``: see PodGroupController. Raises
-    SelectionError."""
+    """Creates the selected controllers.
+
+    ``selection`` has the form of Volcano's flag: ``*`` for all, ``name`` for one, ``-name`` for all but one.
+    ``configuration``: namespace and name of the ConfigMap that configures the controllers. ``head_start``: as for
+    PodGroupController. Raises SelectionError.
+    """
     everything: list[Controller] = [
         JobController(store, make_plugins, scheduler_names),
         CronJobController(store),

@@ -60,7 +60,7 @@ class Patch(msgspec.Struct, frozen=True):
     """A key that the data of a ConfigMap must have already. The patch of any other ConfigMap fails with the reason
     NOT_OURS."""
     deferrable: bool = False
-    """It only informs: all other writes go first, and the plan continues without it."""
+    """Whether the patch only informs: all other writes go first, and the plan continues without it."""
 
 
 NOT_OURS: Final = "NotOurs"

@@ -145,7 +145,7 @@ class _Object:
                 yield from self._resources(mapping(container).get("resources"), f"{path}.{field}[{i}].resources")
 
     def _scheduler(self, name: object, path: str, *, served: bool = False) -> Iterator[str]:
-        """``served``: whether only the known schedulers serve objects of the kind."""
+        """The mistake of a schedulerName. ``served``: whether only the known schedulers serve objects of the kind."""
         known = self._known
         if isinstance(name, str):
             problem = other_scheduler(name, known.schedulers, similar=not (known.complete or served))

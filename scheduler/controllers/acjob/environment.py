@@ -202,7 +202,7 @@ _MINDIO: Final = {"MINDIO_FOR_MINDSPORE": "1"}
 
 
 class _Strategy(NamedTuple):
-    """What a word of the annotation turns on."""
+    """The words and variables that a word of the annotation turns on."""
 
     pytorch: tuple[str, ...] = ()
     mindspore: tuple[str, ...] = ()

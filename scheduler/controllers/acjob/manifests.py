@@ -62,7 +62,7 @@ def min_available(job: AscendJob, roles: JobRoles) -> int:
 
 
 def pod_group(job: AscendJob, roles: JobRoles) -> Json:
-    """Raises QuantityError for malformed amounts."""
+    """The manifest of the PodGroup. Raises QuantityError for malformed amounts."""
     policy = job.spec.run_policy.scheduling_policy or SchedulingPolicy()
     minimum = min_available(job, roles)
     spec: Json = {
@@ -91,7 +91,7 @@ def pod_group(job: AscendJob, roles: JobRoles) -> Json:
 
 
 def _min_resources(roles: JobRoles, minimum: int) -> dict[str, str]:
-    """What the first ``minimum`` Pods request, the leader before the workers."""
+    """The sum of the requests of the first ``minimum`` Pods, the leader before the workers."""
     total: dict[str, Any] = {}
     for role in roles.roles:
         count = min(role.replicas, minimum)

@@ -166,7 +166,7 @@ def _with_condition(
 
 
 def _other(condition: AscendJobCondition, change: ConditionChange, time: str) -> AscendJobCondition | None:
-    """What becomes of a condition when one that is exclusive becomes True; None: it is removed."""
+    """The condition after an exclusive one has become True; None: it is removed."""
     if condition.type not in _EXCLUSIVE:
         return condition
     if condition.type != RUNNING or change.type not in _FINISHED:

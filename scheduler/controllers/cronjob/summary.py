@@ -31,7 +31,7 @@ _MINUTE: Final = 60
 
 
 def job_name(cron: CronJob, at: float) -> str:
-    """``<cron job>-<minutes since the epoch>``."""
+    """The name of the job for a time: ``<cron job>-<minutes since the epoch>``."""
     return f"{cron.metadata.name}-{int(at) // _MINUTE}"
 
 

@@ -33,15 +33,15 @@ class JobController(Controller):
     reads = (QUEUE, CLAIM, PRIORITY_CLASS)
 
     def __init__(self, store: Store, make_plugins: MakePlugins, schedulers: Sequence[str] = ()) -> None:
-        """``make_plugins`` creates the plugins that a job names, or raises PluginError. ``schedulers``: the names of
-        the schedulers; a job that names another one gets a Warning. Empty: they are not known."""
+        """``make_plugins`` creates the plugins that a job names, or raises JobPluginError. ``schedulers``: the names
+        of the schedulers; a job that names another one gets a Warning. Empty: they are not known."""
         self._store = store
         self._schedulers = tuple(schedulers)
         self._make_plugins = make_plugins
         self._states: dict[Key, ReconcileState] = {}
         self._commands = Commands(store, VCJOB, JOB_ACTIONS, EVENT_COMMAND_ISSUED)
         self._blocked: dict[tuple[Kind, Key], set[Key]] = {}
-        """An object -> the jobs that its creation or deletion unblocks."""
+        """Kind and key of an object -> the jobs that its creation or deletion unblocks."""
 
     # --- observing ----------------------------------------------------------------------------------------------------
     def observe(self, kind: Kind, old: KubeObject | None, new: KubeObject | None, now: float) -> list[Key]:
@@ -83,7 +83,8 @@ class JobController(Controller):
         )
 
     def _handle(self, seen: ObservedChange, namespace: str, owner: OwnerReference) -> list[Key]:
-        """Notes what was seen of an object that a job owns. Returns the key of the job if it matters."""
+        """Keeps the requests of a change of an object that a job owns. Returns the key of the job if the change
+        matters."""
         if not seen.matters:
             return []
         key = (namespace, owner.name)
@@ -117,7 +118,7 @@ class JobController(Controller):
         return plan
 
     def _unblock(self, key: Key) -> None:
-        """Forgets what a deleted job waited for."""
+        """Removes a deleted job from the jobs that wait for objects."""
         for obstacle in [obstacle for obstacle, waiting in self._blocked.items() if key in waiting]:
             self._blocked[obstacle].discard(key)
             if not self._blocked[obstacle]:

@@ -75,7 +75,7 @@ NOTHING: Final = ObservedChange(False, [])
 
 # --- Pods -------------------------------------------------------------------------------------------------------------
 def observe_pod(owner: OwnerReference, old: Pod | None, new: Pod | None, now: float) -> ObservedChange:
-    """``owner``: the job."""
+    """The consequences of a change of a Pod for its job. ``owner``: the reference to the job."""
     if old is not None and new is not None and old.metadata.uid != new.metadata.uid:
         gone, came = observe_pod(owner, old, None, now), observe_pod(owner, None, new, now)
         return ObservedChange(True, gone.requests + came.requests)
@@ -114,7 +114,7 @@ def _events(old: Pod | None, new: Pod) -> Iterator[JobEvent]:
 
 
 def _differs(old: Pod | None, new: Pod) -> bool:
-    """Whether something else changed that the job depends on."""
+    """Whether a Pod changed in another way that its job depends on."""
     return (
         old is None
         or old.status.phase != new.status.phase
@@ -150,7 +150,7 @@ def _exit_code(pod: Pod) -> int:
 
 # --- PodGroups --------------------------------------------------------------------------------------------------------
 def observe_group(owner: OwnerReference, old: PodGroup | None, new: PodGroup | None, now: float) -> ObservedChange:
-    """``owner``: the job."""
+    """The consequences of a change of a PodGroup for its job. ``owner``: the reference to the job."""
     if new is None:
         return ObservedChange(True, [])
     if old is not None and old.metadata.uid == new.metadata.uid and old.status.phase == new.status.phase:

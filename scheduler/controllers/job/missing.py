@@ -71,7 +71,7 @@ class RunningJob(msgspec.Struct, frozen=True):
 
 
 def find_missing(running: RunningJob, surplus: bool) -> MissingObjects:
-    """``surplus``: there are Pods that the spec does not request."""
+    """Returns what a running job lacks. ``surplus``: there are Pods that the spec does not request."""
     seen, group = running.seen, running.seen.group
     missing = MissingObjects(resources=listed_resources(seen, running.status))
     _objects(running, missing)
@@ -118,7 +118,7 @@ def listed_resources(seen: JobObservation, status: batch.JobStatus) -> dict[str,
 
 
 def _objects(running: RunningJob, missing: MissingObjects) -> None:
-    """Claims and plugins' objects that the status does not list yet."""
+    """Adds the claims and plugins' objects that the status does not list yet."""
     job, namespace = running.seen.job, running.seen.job.metadata.namespace
     for volume in running.seen.parsed_spec.volumes:
         if volume.resource in missing.resources:
@@ -181,12 +181,13 @@ def _refresh(running: RunningJob, missing: MissingObjects) -> None:
 
 
 def plugin_obstacle(error: JobPluginError) -> Obstacle:
+    """The obstacle that a plugin does not fit the job."""
     return Obstacle(EVENT_PLUGIN_ERROR, f"Execute plugin when job add failed, err: {error}")
 
 
 # --- Pods -------------------------------------------------------------------------------------------------------------
 def _pods(running: RunningJob, group: PodGroup, missing: MissingObjects) -> None:
-    """The missing Pods of tasks whose dependencies are ready."""
+    """Adds the missing Pods of tasks whose dependencies are ready."""
     seen, spec = running.seen, running.seen.parsed_spec
     if spec.slots.keys() <= seen.members.keys():
         return

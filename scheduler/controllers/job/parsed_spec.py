@@ -1,5 +1,5 @@
-"""What follows from the spec of a job alone. It is computed once per version of the spec: to reconcile a job later, the
-spec is neither parsed nor copied again."""
+"""The parsed spec of a job: everything that follows from the spec alone, computed once per version of the spec. To
+reconcile a job later, the spec is neither parsed nor copied again."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property

@@ -30,7 +30,7 @@ _FOLLOWS = ("minMember", "minTaskMember", "minResources", "priorityClassName")
 
 
 class GangSpec(NamedTuple):
-    """What the PodGroup of a job is to be."""
+    """The desired content of the PodGroup of a job."""
 
     spec: Json
     ordered_tasks: str | None
@@ -174,7 +174,7 @@ def waiting_tasks(parsed_spec: ParsedSpec, members: Members) -> list[ParsedTask]
 
 
 def why_waiting(parsed_spec: ParsedSpec, members: Members) -> str:
-    """What each waiting task waits for, with numbers; "" if none waits."""
+    """The text about the tasks that each waiting task waits for, with numbers; "" if no task waits."""
     texts = []
     for task in waiting_tasks(parsed_spec, members):
         parts = [
@@ -187,7 +187,7 @@ def why_waiting(parsed_spec: ParsedSpec, members: Members) -> str:
 
 
 def gang_now(seen: JobObservation, spec: Json) -> GangSpec:
-    """What the PodGroup is to be now. ``spec``: the result of ``group_spec``."""
+    """The desired content of the PodGroup while tasks wait for others. ``spec``: the result of ``group_spec``."""
     job, parsed_spec, members = seen.job, seen.parsed_spec, seen.members
     if not parsed_spec.ordered:
         return GangSpec(spec, None)

@@ -26,9 +26,9 @@ class Member(msgspec.Struct, frozen=True):
     """The version of the job when the Pod was created."""
     phase: str
     deleting: bool
-    """It is being deleted, and had not ended before, or the job no longer needs it."""
+    """The Pod is being deleted, and had not ended before, or the job no longer needs it."""
     evicted: bool
-    """It is being deleted by others: neither the job nor its spec asked for that."""
+    """The Pod is being deleted by others, not by the job or because of its spec."""
     out_of_sync: bool
     """An action that restarts part of the job has marked it for deletion."""
     wanted: bool

@@ -84,7 +84,7 @@ class JobReconciler:
         """The obstacles found."""
 
     def plan(self, commands: Commands) -> Plan:
-        """``commands``: the Commands that wait for the job are taken from here."""
+        """The plan of this reconciliation. ``commands``: holds the Commands that wait for the job."""
         parsed_spec = self._seen.parsed_spec
         if parsed_spec.refusal:
             self._warn_of_fields(("spec.tasks", parsed_spec.refusal))
@@ -102,7 +102,8 @@ class JobReconciler:
         return self._plan
 
     def _derive_group_spec(self) -> Json:
-        """Returns the spec of the PodGroup for a new version of the spec, and reports what is wrong with that."""
+        """Returns the spec of the PodGroup for a new version of the job's spec, and records Warnings about fields of
+        the job that are ignored or prevent tasks from starting."""
         job, parsed_spec = self._job, self._seen.parsed_spec
         resources, bad = min_resources(job, parsed_spec, self._store)
         self._warn_of_fields(*parsed_spec.malformed, *bad)
@@ -220,7 +221,7 @@ class JobReconciler:
         return find_missing(running, surplus)
 
     def _plugins(self) -> Mapping[str, JobPlugin]:
-        """Raises JobPluginError."""
+        """The plugins of the job, created once per version of its spec. Raises JobPluginError."""
         if self._state.plugins is None:
             self._state.plugins = self._make_plugins(self._job)
         return self._state.plugins

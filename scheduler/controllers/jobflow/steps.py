@@ -30,7 +30,7 @@ _MAX_LABEL_LENGTH: Final = 63
 
 @dataclass(slots=True)
 class Steps:
-    """What to do for the steps of a JobFlow."""
+    """The decisions about the steps of a JobFlow."""
 
     creates: dict[str, Create] = field(default_factory=dict)
     """Name of the job -> its creation."""
@@ -45,7 +45,7 @@ class Steps:
 
 
 def job_name(flow: JobFlow, step: str) -> str:
-    """``<flow>-<template>``."""
+    """The name of the job of a step: ``<flow>-<template>``."""
     return f"{flow.metadata.name}-{step}"
 
 

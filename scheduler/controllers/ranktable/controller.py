@@ -161,7 +161,7 @@ class RankTableController(Controller):
         return Plan().then(*effects)
 
     def _in_map(self, key: Key, communicator: Communicator, table: _Table, events: list[RecordEvent]) -> str | None:
-        """What the ConfigMap is to contain; None if it is used for something else."""
+        """The text to write into the ConfigMap; None if the ConfigMap is used for something else."""
         config_map = self._config_map(key)
         data = {} if config_map is None else config_map.data or {}
         if config_map is not None:

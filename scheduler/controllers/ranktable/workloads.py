@@ -214,8 +214,8 @@ class Layout(NamedTuple):
 def layout_of(
     labels: Mapping[str, str], annotations: Mapping[str, str], selectors: Sequence[str], chips: Mapping[str, int]
 ) -> Layout:
-    """``selectors``: the values of ``accelerator-type`` in the node selectors of the Pods. ``chips``: resource of
-    chips -> amount that a Pod requests."""
+    """The layout of the rank table of a job. ``selectors``: the values of ``accelerator-type`` in the node selectors of
+    the Pods. ``chips``: resource of chips -> amount that a Pod requests."""
     mindie = MINDIE_JOB in labels and MINDIE_APP in labels
     if NPU in chips:
         return Layout(NETWORK_LEVELS, mindie=mindie, scale_out=labels.get(SCALE_OUT, "").strip().upper())

@@ -46,7 +46,7 @@ class JobPlugin(Protocol):
 
 @contextmanager
 def naming_plugin(name: str) -> Iterator[None]:
-    """Raises JobPluginError with the name of the plugin for an ArgumentError or JobPluginError."""
+    """A context that replaces an ArgumentError by a JobPluginError with the name of the plugin."""
     try:
         yield
     except ArgumentError as error:

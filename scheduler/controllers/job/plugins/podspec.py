@@ -40,7 +40,7 @@ def first_host(job: batch.Job, task: batch.TaskSpec) -> Host:
 
 
 def task_hosts(job: batch.Job, task: batch.TaskSpec) -> list[Host]:
-    """The hosts of a task, by index. Raises JobPluginError where there are more than any object can list."""
+    """The hosts of a task, by index. Raises JobPluginError if no object can list all of them."""
     first = first_host(job, task)
     if _from_template(task)[0]:
         return [first] if task.replicas > 0 else []
@@ -76,7 +76,7 @@ def rank(job: batch.Job, master: str, worker: str, task: batch.TaskSpec, index: 
 
 
 def replicas(job: batch.Job, name: str) -> int:
-    """How many Pods a task is to have; 0 where there is no such task."""
+    """The number of Pods of a task; 0 if the job has no such task."""
     task = find_task(job, name)
     return max(task.replicas, 0) if task is not None else 0
 
@@ -122,24 +122,24 @@ def find_env(pod: Json, name: str) -> str | None:
 
 
 def open_port(container: Json, name: str, number: int) -> None:
-    """Declare a port, unless the container has one of that name or number."""
+    """Declares a port, unless the container has one of that name or number."""
     ports = _dicts(container, "ports")
     if not any(port.get("name") == name or port.get("containerPort") == number for port in ports):
         container["ports"] = [*ports, {"name": name, "containerPort": number, "protocol": "TCP"}]
 
 
 def add_volume(pod: Json, volume: Json) -> None:
-    """Add a volume, unless there is one of that name."""
+    """Adds a volume, unless there is one of that name."""
     _append(spec_of(pod), "volumes", volume, "name")
 
 
 def mount(container: Json, volume_mount: Json) -> None:
-    """Mount a volume, unless something is mounted there."""
+    """Mounts a volume, unless something is mounted there."""
     _append(container, "volumeMounts", volume_mount, "mountPath")
 
 
 def add_init_container(pod: Json, container: Json) -> None:
-    """Add the last init container, unless there is one of that name."""
+    """Adds the last init container, unless there is one of that name."""
     _append(spec_of(pod), "initContainers", container, "name")
 
 
@@ -158,7 +158,7 @@ def _append(where: Json, field: str, item: Json, key: str) -> None:
 
 
 def _dicts(where: Json, field: str) -> list[Json]:
-    """A list of objects, empty where there is none. Raises JobPluginError."""
+    """A list of objects in a field; empty if the field is absent. Raises JobPluginError."""
     items: Any = where.get(field)
     if items is None:
         return []
