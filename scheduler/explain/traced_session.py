@@ -59,9 +59,11 @@ class TracedSession(Session):
         super().__init__(snapshot, configuration, **settings)
 
     # --- refusals ---
-    def _add(self, point: ExtensionPoint, function: Function, source: Function) -> None:
-        recorded = self._recording(point, function, self._option.name) if point in _QUESTIONS else function
-        super()._add(point, recorded, source)
+    def insert(
+        self, point: ExtensionPoint, tier: int, function: Function, plugin: str, source: Function | None = None
+    ) -> None:
+        recorded = self._recording(point, function, plugin) if point in _QUESTIONS else function
+        super().insert(point, tier, recorded, plugin, source or function)
 
     def source_of(self, refusal: Refusal) -> RefusalSource | None:
         """The plugin and extension point of a refusal; None: unknown."""

@@ -60,28 +60,13 @@ class Answers(PluginFunctions):
     def __init__(self, tiers: int) -> None:
         """``tiers``: the number of tiers in the configuration."""
         super().__init__(tiers)
-        self._bounds: dict[Function, Bound] = {}
-        self._most: list[Most] = []
-        self._moving: set[ExtensionPoint] = set()
-        self._task_order_is_fixed = True
-        self._by_task: set[ExtensionPoint] = set()
         self._returned: list[tuple[Function, ExtensionPoint, Sequence[Any]]] = []
         """Functions and the Filters or Scores that they returned, to name the plugin when one of these raises."""
-
-    def plugin_of(self, function: Function) -> str:
-        """Returns the plugin that registered a function."""
-        return self._owners.get(function, ("", function))[0]
 
     # --- orders ---
     def moves(self, point: ExtensionPoint) -> bool:
         """Returns whether a placement may change the keys of other jobs or queues in this order."""
-        return point in self._moving
-
-    @property
-    def task_order_is_fixed(self) -> bool:
-        """Returns whether the tasks of a job that waits have the same order in every session with the same
-        configuration."""
-        return self._task_order_is_fixed
+        return point in self.moving_orders
 
     @cached_property
     def job_rank(self) -> Callable[[Job], Key]:
@@ -181,16 +166,16 @@ class Answers(PluginFunctions):
 
     def bound(self, function: Function) -> Bound | None:
         """Returns the bound of a victim function; None: it may approve any task."""
-        return self._bounds.get(function)
+        return self.bounds.get(function)
 
     def most_losses(self) -> Sequence[Most]:
         """Returns the functions that say what queues can lose at most."""
-        return self._most
+        return self.most
 
     def answers_by_demand(self, point: ExtensionPoint) -> bool:
         """Returns whether the functions of a point depend on the demand alone (see ``add_preemptable`` and
         ``add_job_pipelined``)."""
-        return point not in self._by_task
+        return point not in self.by_task
 
     # --- nodes and HyperNodes ---
     def filters(self, cls: TaskClass, job: Job) -> list[Filter]:

@@ -1,27 +1,43 @@
 """Combines the answers of several plugins: the functions of an extension point, tier by tier."""
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, NoReturn
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import Any, Final, NoReturn, Protocol
 
 import numpy as np
 
-from scheduler.api.task import Task
+from scheduler.api.job import Job
+from scheduler.api.task import Task, TaskClass
+from scheduler.framework.columns import PinUse
+from scheduler.framework.eviction_candidates import Bound, Most
 from scheduler.framework.extension import Combine, ExtensionPoint, Vote
 from scheduler.framework.failures import AnswerError, name_of, place_of, raise_as
 
 Function = Callable[..., Any]
 Veto = Callable[[Any, Task], bool]
 """veto(preemptor, task): True if the task must not be a victim."""
+Part = Callable[[Job], Hashable]
+"""Returns what an answer depends on besides the class: a value of the job."""
 _NUMBER: Final = "a whole number"
 _BOOLEAN: Final = "True or False"
 _VOTE: Final = "a Vote (PERMIT, ABSTAIN or REJECT)"
 _TASKS: Final = "a list of tasks"
 
 
+class AllocateHandler(Protocol):
+    def __call__(self, job: Job, tasks: Sequence[Task], rows: Sequence[int], pipelined: bool, /) -> None:
+        """Is called when tasks of one class are placed. It may raise AllocationError."""
+
+
+class DeallocateHandler(Protocol):
+    def __call__(self, job: Job, tasks: Sequence[Task], rows: Sequence[int], /) -> None:
+        """Is called when tasks of one class are evicted, or a placement is undone."""
+
+
 class PluginFunctions:
-    """The functions that plugins registered at all extension points."""
+    """The functions that plugins registered, at all extension points and besides. ``Registration`` adds them."""
 
     def __init__(self, tiers: int) -> None:
+        """``tiers``: the number of tiers in the configuration."""
         self._tiers = tiers
         self._by_point: dict[ExtensionPoint, list[list[Function]]] = {}
         self._vetoes: dict[ExtensionPoint, list[Veto]] = {}
@@ -29,10 +45,40 @@ class PluginFunctions:
         """Registered function -> the plugin, and the plugin's function from which it is made."""
         self._flat: dict[ExtensionPoint, list[Function]] = {}
         """The functions of all tiers, of the points that were used since the last function was added."""
+        self.allocate_handlers: list[AllocateHandler] = []
+        self.deallocate_handlers: list[DeallocateHandler] = []
+        self.bounds: dict[Function, Bound] = {}
+        """Victim function -> its bound."""
+        self.most: list[Most] = []
+        self.moving_orders: set[ExtensionPoint] = set()
+        """The orders in which a placement may change the keys of other jobs or queues."""
+        self.task_order_is_fixed = True
+        """Whether the tasks of a job that waits have the same order in every session with the same configuration."""
+        self.by_task: set[ExtensionPoint] = set()
+        """The points with a function whose answer may depend on more than the demand."""
+        self.parts: list[Part] = []
+        """The parts of a view's key besides the class."""
+        self.part_points: list[ExtensionPoint] = []
+        """The extension point of each part."""
+        self.claim_states: list[Callable[[TaskClass], object]] = []
+        self.pin_uses: set[PinUse] = set()
+        """The ``pin`` of each function that returns Filters."""
 
-    def insert(self, point: ExtensionPoint, tier: int, function: Function) -> None:
+    def insert(
+        self, point: ExtensionPoint, tier: int, function: Function, plugin: str, source: Function | None = None
+    ) -> None:
+        """Adds a function of a plugin. ``source``: the plugin's function that ``function`` wraps."""
         self._flat.pop(point, None)
         self._by_point.setdefault(point, [[] for _ in range(self._tiers)])[tier].append(function)
+        self._owners[function] = (plugin, source or function)
+
+    def own(self, function: Function, plugin: str) -> None:
+        """Remembers the plugin of a function that is not registered at an extension point itself."""
+        self._owners.setdefault(function, (plugin, function))
+
+    def plugin_of(self, function: Function) -> str:
+        """Returns the plugin that registered a function."""
+        return self._owners.get(function, ("", function))[0]
 
     def move(self, point: ExtensionPoint, function: Function, behind: Function | None) -> None:
         """Moves a function right behind another one of the point, into its tier; None: in front of all."""
@@ -164,7 +210,7 @@ class PluginFunctions:
     ) -> NoReturn:
         """Raises an exception of a function, or of the use of its answer, as a PluginError. ``about``: the arguments of
         the call, and whatever else it is about."""
-        plugin, _ = self._owners.get(function, ("", function))
+        plugin = self.plugin_of(function)
         if not plugin:
             raise error
         raise_as(f"plugin {plugin}", point if isinstance(point, str) else point.name, error, *about, node=node)

@@ -150,11 +150,11 @@ def open_plugins(session: Session, stopwatch: Callable[[], float] = lambda: 0.0)
                 continue
             begun = stopwatch()
             arguments = session.opened_with[option.name] = Arguments(option.arguments)
-            with session.registering(option, number):
+            with session.plugin_session.registering(option, number):
                 try:
                     plugin = registry.create(factory, arguments)
                     session.plugins.append(plugin)
-                    plugin.open(session)
+                    plugin.open(session.plugin_session)
                 except Exception as error:  # the code of others may raise anything
                     raise_as(f"plugin {option.name}", "open", error)
             session.problems += [f"plugin {option.name}: {problem}" for problem in _problems(arguments)]

@@ -17,14 +17,14 @@ from scheduler.api.queue import Queue
 from scheduler.api.reasons import Shortage
 from scheduler.api.task import FINISHED_STATUSES, Task, TaskClass, TaskStatus
 from scheduler.framework.columns import Counts, Filter, Scope
-from scheduler.framework.session import Session
+from scheduler.framework.plugin_session import PluginSession
 
 _UNIT: Final = 1000
 """Shortages of anything but memory and Pods are in thousandths."""
 
 
 def limit_per_node(
-    session: Session,
+    session: PluginSession,
     *,
     per_queue: Callable[[Queue], int | None] | None = None,
     per_job: Callable[[Job], int | None] | None = None,
@@ -69,7 +69,7 @@ def limit_per_node(
         session.add_filter(lambda cls, job: filters(cls, job.key, f"job {job.key}", limit_of_job(job)), per_job=True)
 
 
-def _groups(session: Session, label: str) -> tuple[Counts, Sequence[str]]:
+def _groups(session: PluginSession, label: str) -> tuple[Counts, Sequence[str]]:
     """Returns the group of each node, shape (nodes,), and the values of the label by group. Nodes with the same value
     are a group; behind these groups, each other node is one."""
     alone = np.arange(len(session.nodes), dtype=np.int64)
@@ -92,7 +92,7 @@ class _Books:
     """The amounts held in each group of nodes, by queue or job."""
 
     def __init__(
-        self, session: Session, amount: Callable[[TaskClass], int], key: Callable[[Job], Hashable], groups: Counts
+        self, session: PluginSession, amount: Callable[[TaskClass], int], key: Callable[[Job], Hashable], groups: Counts
     ) -> None:
         """``groups``: the group of each node, shape (nodes,)."""
         size, index = int(groups.max(initial=-1)) + 1, session.nodes.index

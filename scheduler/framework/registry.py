@@ -8,7 +8,8 @@ from typing import Any, ClassVar, Final, Protocol, TypeVar
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.configuration import Configuration
 from scheduler.framework.failures import words_of
-from scheduler.framework.session import Plugin, Session
+from scheduler.framework.plugin_session import Plugin
+from scheduler.framework.session import Session
 
 
 class Action(Protocol):

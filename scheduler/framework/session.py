@@ -9,11 +9,11 @@ from collections import ChainMap
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from functools import cached_property
-from typing import Any, ClassVar, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
 from msgspec import structs
 
-from scheduler.api.decisions import Bind, Decisions, EventRecord, ObjectRef, Ungate
+from scheduler.api.decisions import Bind, Decisions, EventRecord, Evict, ObjectRef, Ungate
 from scheduler.api.hypernode import HyperNodes
 from scheduler.api.job import Job
 from scheduler.api.names import REASON_NOT_ALLOCATABLE
@@ -25,9 +25,9 @@ from scheduler.api.resource import Dimensions, Vector
 from scheduler.api.selectors import FieldReporter
 from scheduler.api.signed_records import NO_ANNOTATIONS, BindingRecord, device_annotations
 from scheduler.api.snapshot import SettledJobs, Snapshot
-from scheduler.api.task import Task, TaskClass, TaskStatus
+from scheduler.api.task import ALLOCATED_STATUSES, Task, TaskClass, TaskStatus
 from scheduler.framework.arguments import Arguments
-from scheduler.framework.combining import Function
+from scheduler.framework.combining import DeallocateHandler, Function
 from scheduler.framework.configuration import Configuration
 from scheduler.framework.eviction_candidates import EvictionCandidates
 from scheduler.framework.extension import (
@@ -41,7 +41,7 @@ from scheduler.framework.extension import (
 )
 from scheduler.framework.external_calls import NO_EXTERNAL_CALLS, ExternalCalls
 from scheduler.framework.figures import QueueUsage
-from scheduler.framework.registration import DeallocateHandler
+from scheduler.framework.plugin_session import Plugin, PluginSession
 from scheduler.framework.statement import AllocationError, Placement, Statement
 from scheduler.framework.topology import set_tier_limits
 from scheduler.framework.views import Views
@@ -50,27 +50,8 @@ T = TypeVar("T")
 NO_CARDS: Final[Mapping[str, str]] = {}
 
 
-class Plugin(Protocol):
-    """A plugin. It is created for each session, so it may keep its state in ``self``. ``Session.memo`` keeps what later
-    sessions need; modules and classes have no state.
-
-    ``__init__`` receives the ``Arguments``; without one, the plugin takes none. Arguments that are read neither there
-    nor in ``open`` are reported as unknown.
-
-    Optional class methods: ``cache_requirements(arguments, config_maps)`` (see the module of that name), and
-    ``refusal(arguments)``, which returns why a configuration with these arguments is invalid, or "". Optional class
-    attributes: ``beside``, plugin -> what to say if both are configured, and ``configurations``, the names of entries
-    of ``configurations`` that the plugin reads besides those of actions.
-    """
-
-    name: ClassVar[str]
-
-    def open(self, session: "Session") -> None:
-        """Registers functions with the session. Called once, tier by tier, in the order of the configuration."""
-
-
 class Session(Views):
-    """One scheduling cycle."""
+    """One scheduling cycle, as actions see it. Plugins see the ``plugin_session``."""
 
     def __init__(
         self,
@@ -116,6 +97,7 @@ class Session(Views):
         self._extended: dict[int, bool] = {}
         self._malformed_of_classes: set[tuple[int, str, str]] = set()
         """Class id, field and key of the job, or "", of the fields of Pods that were set aside."""
+        self.plugin_session = PluginSession(self)
 
     @property
     def now(self) -> float:
@@ -135,11 +117,11 @@ class Session(Views):
         runs: in a long-running role, for hundreds of sessions."""
         for field in fields(self.snapshot):
             delattr(self.snapshot, field.name)
-        for it in (*self.plugins, *self._views.values(), self):
+        for it in (*self.plugins, *self._views.values(), self.plugin_session, self):
             getattr(it, "__dict__", {}).clear()  # a plugin may have slots instead
 
     def once(self, make: Callable[["Session"], T]) -> T:
-        """Returns the result of ``make``, which is called once and shared by all plugins of the session."""
+        """Returns the result of ``make``, which is called once in a session."""
         if make not in self.shared:
             self.shared[make] = make(self)
         made: T = self.shared[make]
@@ -167,7 +149,7 @@ class Session(Views):
         options = (option for tier in self.configuration.tiers for option in tier)
         return Arguments(next((option.arguments for option in options if option.name == plugin), {}))
 
-    # --- for plugins ---
+    # --- for plugins and actions ---
     def malformed_field(self, malformed: Malformed) -> None:
         """Records that a field was set aside: in a Warning Event and a metric."""
         if not isinstance(malformed, Malformed):
@@ -245,7 +227,8 @@ class Session(Views):
     def eviction_candidates(self) -> EvictionCandidates:
         """The tasks that hold nodes; created at the first use."""
         eviction_candidates = EvictionCandidates(self.jobs, self.nodes)
-        self.add_handlers(eviction_candidates.allocated, eviction_candidates.deallocated)
+        self.allocate_handlers.append(eviction_candidates.allocated)
+        self.deallocate_handlers.append(eviction_candidates.deallocated)
         return eviction_candidates
 
     def bounded(self, scope: Mask, point: ExtensionPoint, function: Function, preemptor: object) -> Mask:
@@ -288,6 +271,22 @@ class Session(Views):
     def statement(self) -> Statement:
         return Statement(self)
 
+    def delete(self, evictions: Iterable[Evict]) -> None:
+        """Deletes tasks for another reason than room for others. Tasks on a node of the session are evicted by a
+        statement; the session does not count the others. Tasks that the session has evicted already are left out."""
+        statement = self.statement()
+        for eviction in evictions:
+            task = eviction.task
+            job = self.jobs.get(task.job)
+            if job is not None and task.uid not in job.by_status.get(task.status, ()):
+                continue
+            if job is not None and task.status in ALLOCATED_STATUSES and task.node in self.nodes.index:
+                statement.evict(job, task, eviction.reason, grace_period=eviction.grace_period)
+            else:
+                self.decisions.evictions.append(eviction)
+        if statement:
+            statement.commit()
+
     def row_of(self, job: Job, task: Task) -> int:
         """Returns the row of the node of a task. Raises KeyError if it has no known node."""
         row = job.placed.get(task.uid)
@@ -307,7 +306,7 @@ class Session(Views):
         """Calls the handlers. If one raises an exception, those called before it are called to undo. ``may_refuse``:
         whether an AllocationError is raised as such; False: an eviction is undone."""
         called: list[DeallocateHandler] = []
-        for allocate, deallocate in zip(self._allocate, self._deallocate, strict=True):
+        for allocate, deallocate in zip(self.allocate_handlers, self.deallocate_handlers, strict=True):
             try:
                 allocate(job, tasks, rows, pipelined)
             except Exception as error:  # the code of others may raise anything
@@ -326,7 +325,7 @@ class Session(Views):
     ) -> None:
         """Calls the handlers, the last one first. ``handlers``: only these; None: all."""
         try:
-            for deallocate in reversed(self._deallocate if handlers is None else handlers):
+            for deallocate in reversed(self.deallocate_handlers if handlers is None else handlers):
                 deallocate(job, tasks, rows)
         except Exception as error:  # the code of others may raise anything
             self._fail("Deallocate", deallocate, error, job, tasks, node=self._only_node(rows))

@@ -12,19 +12,21 @@ from time import perf_counter
 from scheduler.api.job import Job
 from scheduler.api.node import Column, Nodes, Rows
 from scheduler.api.pod_rules import without_pin
-from scheduler.api.sub_job import SubJob
 from scheduler.api.task import TaskClass
+from scheduler.framework.answers import Answers
 from scheduler.framework.class_view.search_rules import SearchDurations, SearchRules
 from scheduler.framework.class_view.view import ClassView
 from scheduler.framework.columns import Filter, PinUse, Score
 from scheduler.framework.combining import is_whole
 from scheduler.framework.extension import BEST_NODE
 from scheduler.framework.failures import PluginError, RegistrationError
-from scheduler.framework.registration import Registration
+from scheduler.framework.plugin_session import PluginSession
 
 
-class Views(Registration):
+class Views(Answers):
     """The part of a session that chooses nodes for tasks of a class."""
+
+    plugin_session: PluginSession
 
     def __init__(self, tiers: int, nodes: Nodes, nodes_limit: int) -> None:
         """``tiers``: the number of tiers in the configuration. ``nodes_limit``: how many feasible nodes to consider for
@@ -36,9 +38,6 @@ class Views(Registration):
         self.searches = 0
         """How often nodes were searched for tasks of a class so far. Other threads read it: while it grows, the session
         makes progress."""
-        self.placing: SubJob | None = None
-        """The sub-job whose tasks are being placed. Scores depend on where its other tasks are. None while filters and
-        scores are created, since these are kept for all jobs."""
         self._views: dict[tuple[object, ...], ClassView] = {}
         self._views_by_identity: dict[tuple[object, ...], ClassView] = {}
         """The views that other classes may share, by request and identities of filters and scores."""
@@ -49,13 +48,13 @@ class Views(Registration):
         """Returns a key that is equal for classes and jobs with equal filters and scores."""
         key: list[object] = [cls.shape_id if cls.claims else cls.id]
         try:
-            for part in self._parts:
+            for part in self.parts:
                 key.append(part(job))
         except Exception as error:  # the code of others may raise anything
-            self._fail(f"{self._part_points[self._parts.index(part)].name} key", part, error, cls, job)
+            self._fail(f"{self.part_points[self.parts.index(part)].name} key", part, error, cls, job)
         if cls.claims:
             try:
-                for state in self._claim_states:
+                for state in self.claim_states:
                     key.append(state(cls))
             except Exception as error:  # the code of others may raise anything
                 self._fail("ClaimState", state, error, cls, job)
@@ -78,12 +77,12 @@ class Views(Registration):
         """
         row = self.nodes.index.get(cls.pinned_to) if cls.pinned_to and within is None else None
         try:
-            if row is not None and PinUse.REQUIRED in self._pin_uses and PinUse.ASKED not in self._pin_uses:
+            if row is not None and PinUse.REQUIRED in self.pin_uses and PinUse.ASKED not in self.pin_uses:
                 key = self.view_key(cls, job)
                 own = self._known_view(key, cls, job)
                 if own is not None:
                     return own.choose(count)
-                key = ("without node", cls.pin_id, *key[1 : 1 + len(self._parts)])
+                key = ("without node", cls.pin_id, *key[1 : 1 + len(self.parts)])
                 view = self._known_view(key, cls, job)
                 if view is None:
                     self.view(cls, job)  # malformed fields are reported for a class that a Pod has
@@ -103,7 +102,8 @@ class Views(Registration):
             raise self._unhashable(job, cls) from None
 
     def _new_view(self, key: tuple[object, ...], cls: TaskClass, job: Job, *, scored: bool = True) -> ClassView:
-        placing, self.placing = self.placing, None
+        plugin_session = self.plugin_session
+        placing, plugin_session.placing = plugin_session.placing, None
         self._viewing = job
         began = perf_counter()
         filters = self.filters(cls, job)
@@ -113,7 +113,7 @@ class Views(Registration):
         view = self._views[key] = self._shared_view(cls, filters, scores)
         self.search_durations.creating_filters += filtered - began
         self.search_durations.creating_scores += ended - filtered
-        self._viewing, self.placing = None, placing
+        self._viewing, plugin_session.placing = None, placing
         return view
 
     def _shared_view(self, cls: TaskClass, filters: Sequence[Filter], scores: Sequence[Score]) -> ClassView:
@@ -160,13 +160,13 @@ class Views(Registration):
 
     def _unhashable(self, job: Job, cls: TaskClass) -> RegistrationError:
         """Returns the error for the function whose value for a job and a class is not hashable."""
-        for part, point in zip(self._parts, self._part_points, strict=True):
+        for part, point in zip(self.parts, self.part_points, strict=True):
             try:
                 hash(part(job))
             except TypeError as error:
                 problem = f"per_queue or per_job returned a value that is not hashable: {error}"
                 return RegistrationError(self.plugin_of(part), point.name, problem)
-        for state in self._claim_states:
+        for state in self.claim_states:
             try:
                 hash(state(cls))
             except TypeError as error:

@@ -9,8 +9,8 @@ from typing import ClassVar
 from scheduler.api.task import TaskClass
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.columns import Score
+from scheduler.framework.plugin_session import PluginSession
 from scheduler.framework.registry import register_plugin
-from scheduler.framework.session import Session
 from scheduler.plugins.support.utilization import UtilizationScore, resource_weights
 
 FULL = 100.0
@@ -27,7 +27,7 @@ class Binpack:
         self._weight = arguments.integer("binpack.weight", 1)
         self._weights = resource_weights(arguments, "binpack")
 
-    def open(self, session: Session) -> None:
+    def open(self, session: PluginSession) -> None:
         self._session = session
         if self._weight:
             session.add_score(self._scores)

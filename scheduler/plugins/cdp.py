@@ -13,8 +13,8 @@ from scheduler.api.reasons import Malformed
 from scheduler.api.task import Task, TaskStatus
 from scheduler.api.times import DurationError, parse_duration
 from scheduler.framework.eviction_candidates import EvictionCandidates
+from scheduler.framework.plugin_session import PluginSession
 from scheduler.framework.registry import register_plugin
-from scheduler.framework.session import Session
 
 
 @register_plugin
@@ -23,7 +23,7 @@ class Cdp:
 
     name: ClassVar[str] = "cdp"
 
-    def open(self, session: Session) -> None:
+    def open(self, session: PluginSession) -> None:
         self._session = session
         self._cooling_by_uid: dict[str, bool] = {}
         """uid -> whether the task is still protected. A cache."""

@@ -11,8 +11,8 @@ from scheduler.api.node import Mask
 from scheduler.api.task import Task
 from scheduler.framework.eviction_candidates import EvictionCandidates
 from scheduler.framework.extension import PREEMPTABLE, RECLAIMABLE, VICTIM_TASKS
+from scheduler.framework.plugin_session import PluginSession
 from scheduler.framework.registry import register_plugin
-from scheduler.framework.session import Session
 
 
 @register_plugin
@@ -21,7 +21,7 @@ class Conformance:
 
     name: ClassVar[str] = "conformance"
 
-    def open(self, session: Session) -> None:
+    def open(self, session: PluginSession) -> None:
         session.add_preemptable(_evictable, bound=_not_critical, by_demand=True)
         session.add_reclaimable(_evictable, bound=_not_critical, by_demand=True)
         session.add_unified_evictable(_evictable, bound=_not_critical)

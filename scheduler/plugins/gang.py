@@ -23,8 +23,8 @@ from scheduler.api.task import ALLOCATED_STATUSES, READY_STATUSES, Task, TaskSta
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.eviction_candidates import EvictionCandidates
 from scheduler.framework.extension import Vote
+from scheduler.framework.plugin_session import PluginSession
 from scheduler.framework.registry import register_plugin
-from scheduler.framework.session import Session
 from scheduler.framework.waiting import gang_message, tried_with_success
 
 _SCHEDULED = (TaskStatus.BOUND, TaskStatus.RUNNING, TaskStatus.SUCCEEDED, TaskStatus.FAILED)
@@ -40,7 +40,7 @@ class Gang:
     def __init__(self, arguments: Arguments) -> None:
         self._incomplete_first = arguments.boolean("incompleteFirst", True)
 
-    def open(self, session: Session) -> None:
+    def open(self, session: PluginSession) -> None:
         self._session = session
         session.add_job_valid(self._valid)
         session.add_job_order(lambda job: job.missing <= 0)

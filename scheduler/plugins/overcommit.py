@@ -10,11 +10,11 @@ from scheduler.api.job import Job
 from scheduler.api.resource import exceeded
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.extension import Vote
+from scheduler.framework.plugin_session import PluginSession
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.remedies.adjustments import Adjustment, ChangeKind, Plan, Step
 from scheduler.framework.remedies.evidence import Evidence
 from scheduler.framework.remedies.registry import remedies
-from scheduler.framework.session import Session
 from scheduler.plugins.support.queue_accounting import not_admitted, queue_amounts, reservation
 
 DEFAULT_FACTOR = 1.2
@@ -33,7 +33,7 @@ class Overcommit:
     def __init__(self, arguments: Arguments) -> None:
         self.factor = arguments.number("overcommit-factor", DEFAULT_FACTOR, least=1)
 
-    def open(self, session: Session) -> None:
+    def open(self, session: PluginSession) -> None:
         self._session = session
         self._idle = np.maximum(session.total * self.factor - session.nodes.used.sum(axis=1), 0)
         self._inqueue = sum((held.reserved for held in queue_amounts(session).values()), session.dimensions.zeros())

@@ -17,8 +17,8 @@ from scheduler.api.reasons import Malformed
 from scheduler.api.selectors import is_valid, matches
 from scheduler.api.task import Task
 from scheduler.framework.eviction_candidates import EvictionCandidates
+from scheduler.framework.plugin_session import PluginSession
 from scheduler.framework.registry import register_plugin
-from scheduler.framework.session import Session
 
 
 @register_plugin
@@ -27,7 +27,7 @@ class Pdb:
 
     name: ClassVar[str] = "pdb"
 
-    def open(self, session: Session) -> None:
+    def open(self, session: PluginSession) -> None:
         self._session = session
         self._by_namespace: dict[str, list[PodDisruptionBudget]] = {}
         for key in sorted(session.snapshot.objects[DISRUPTION_BUDGET]):

@@ -12,8 +12,8 @@ from scheduler.api.node import Mask
 from scheduler.api.task import Task
 from scheduler.framework.eviction_candidates import EvictionCandidates
 from scheduler.framework.extension import PREEMPTABLE, EvictionContext
+from scheduler.framework.plugin_session import PluginSession
 from scheduler.framework.registry import register_plugin
-from scheduler.framework.session import Session
 
 
 @register_plugin
@@ -22,7 +22,7 @@ class Priority:
 
     name: ClassVar[str] = "priority"
 
-    def open(self, session: Session) -> None:
+    def open(self, session: PluginSession) -> None:
         self._session = session
         session.add_task_order(lambda task: -task.priority, fixed=True)
         session.add_job_order(lambda job: -job.priority)

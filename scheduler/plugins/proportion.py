@@ -21,8 +21,8 @@ from scheduler.framework.columns import UNBOUNDED
 from scheduler.framework.eviction_candidates import EvictionCandidates
 from scheduler.framework.extension import EvictionContext, ReclaimContext, Vote
 from scheduler.framework.figures import Figures
+from scheduler.framework.plugin_session import PluginSession
 from scheduler.framework.registry import register_plugin
-from scheduler.framework.session import Session
 from scheduler.plugins.support.deserved import DeservedShares, take
 from scheduler.plugins.support.queue_accounting import (
     QUOTA_INSUFFICIENT,
@@ -70,7 +70,7 @@ class Proportion:
 
     name: ClassVar[str] = "proportion"
 
-    def open(self, session: Session) -> None:
+    def open(self, session: PluginSession) -> None:
         self._session = session
         self._books = self._open_books(session)
         divide(session.total, list(self._books.values()))
@@ -100,7 +100,7 @@ class Proportion:
         return self._shares.most(context, candidates)
 
     @staticmethod
-    def _open_books(session: Session) -> dict[str, ProportionBook]:
+    def _open_books(session: PluginSession) -> dict[str, ProportionBook]:
         present = session.queues_with_jobs()
         limits = flat_limits(session)
         books = {}

@@ -19,8 +19,8 @@ from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX
 from scheduler.api.task import Task
 from scheduler.api.usage import PERIOD, UsageColumns
 from scheduler.framework.arguments import Arguments
+from scheduler.framework.plugin_session import PluginSession
 from scheduler.framework.registry import register_plugin
-from scheduler.framework.session import Session
 from scheduler.plugins.support.periodic import is_due
 
 LOW_NODE_UTILIZATION: Final = "lowNodeUtilization"
@@ -105,7 +105,7 @@ class Rescheduling:
             arguments.set_aside("metricsPeriod", period, "not measured", PERIOD)
         self._thresholds = _thresholds(arguments)
 
-    def open(self, session: Session) -> None:
+    def open(self, session: PluginSession) -> None:
         self._session = session
         self._due = is_due(session, self.name, self._interval, immediately=False)
         if self._thresholds is not None:

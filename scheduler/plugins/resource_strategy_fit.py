@@ -18,8 +18,8 @@ from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, SMALLEST, Dimensions
 from scheduler.api.task import TaskClass
 from scheduler.framework.arguments import MAX_INTEGER, Arguments
 from scheduler.framework.columns import UNBOUNDED, Counts, Filter, PinUse, Scope, Score, StaticScore
+from scheduler.framework.plugin_session import PluginSession
 from scheduler.framework.registry import register_plugin
-from scheduler.framework.session import Session
 from scheduler.plugins.support.utilization import UtilizationScore
 
 LEAST_ALLOCATED: Final = "LeastAllocated"
@@ -196,7 +196,7 @@ class ResourceStrategyFit:
         self._sra = ScarceResourceScore(arguments.nested("sra"))
         self._proportions = Proportions(arguments.nested("proportional"))
 
-    def open(self, session: Session) -> None:
+    def open(self, session: PluginSession) -> None:
         self._session = session
         session.add_filter(self._filters, pin=PinUse.IGNORED)
         session.add_score(self._scores)

@@ -15,8 +15,8 @@ from scheduler.api.quantity import ExactAmount, QuantityError, parse_amount
 from scheduler.api.reasons import Malformed, Refusal, Shortage
 from scheduler.api.resource import scale_of
 from scheduler.framework.extension import Vote
+from scheduler.framework.plugin_session import PluginSession
 from scheduler.framework.registry import register_plugin
-from scheduler.framework.session import Session
 
 Amounts = Mapping[str, ExactAmount]
 NOTHING = ExactAmount(0)
@@ -28,7 +28,7 @@ class ResourceQuotas:
 
     name: ClassVar[str] = "resourcequota"
 
-    def open(self, session: Session) -> None:
+    def open(self, session: PluginSession) -> None:
         self._session = session
         self._quotas: dict[str, list[tuple[str, Amounts, Amounts]]] = {}
         """Namespace -> (name, hard limits, used amounts)."""

@@ -10,6 +10,7 @@ from scheduler.api.reasons import Malformed
 from scheduler.api.times import DurationError, format_duration
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.extension import Vote
+from scheduler.framework.plugin_session import PluginSession
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.remedies.gates import Gate, GateKind
 from scheduler.framework.remedies.registry import job_details
@@ -35,7 +36,7 @@ class Sla:
             except DurationError as error:
                 arguments.problems.append(f"argument {SLA_WAITING_TIME_PLAIN}: {error}; jobs may wait for ever")
 
-    def open(self, session: Session) -> None:
+    def open(self, session: PluginSession) -> None:
         self._session = session
         self.deadlines = {key: self._deadline(job) for key, job in session.jobs.items()}
         session.add_job_order(lambda job: self.deadlines[job.key])

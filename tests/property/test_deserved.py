@@ -24,6 +24,7 @@ from scheduler.framework.arguments import Arguments
 from scheduler.framework.configuration import Configuration
 from scheduler.framework.configuration_file import parse_configuration
 from scheduler.framework.extension import RECLAIMABLE
+from scheduler.framework.plugin_session import PluginSession
 from scheduler.framework.session import Session
 from tests.builders import Raw, World, group, node, pod, queue
 from tests.examples import examples
@@ -350,7 +351,7 @@ class Namer:
     def __init__(self, arguments: Arguments) -> None:
         self._random = Random(arguments.integer("seed", 0))
 
-    def open(self, session: Session) -> None:
+    def open(self, session: PluginSession) -> None:
         session.add_victim_tasks(lambda tasks: [task for task in tasks if self._random.random() < 0.7])
 
 

@@ -168,7 +168,7 @@ class Cluster:
         assert job_values(kept, "test", running) == {
             key: value for key, job in computed.jobs.items() if (value := running(job))
         }
-        session = open_session(Session(kept, PLANS[0]))
+        session = open_session(Session(kept, PLANS[0])).plugin_session
         jobs = [job for job in session.jobs.values() if job.queue in session.queues]
         of_jobs = amounts_of_jobs(session, jobs)
         for name, held in queue_amounts(session).items():

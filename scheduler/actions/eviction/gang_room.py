@@ -203,9 +203,9 @@ class Nominator:
         session, job = self._session, self._job
         for rows in self._domains(sub_job):
             trial = session.statement()
-            session.placing = sub_job
+            session.plugin_session.placing = sub_job
             found = self._place(tasks, rows, trial)
-            session.placing = None
+            session.plugin_session.placing = None
             if found is not None and (sub_job is None or session.sub_job_pipelined(job, sub_job)):
                 statement.merge(trial)
                 return found

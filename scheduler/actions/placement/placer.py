@@ -111,7 +111,7 @@ class Placer:
         found no node."""
         session, job, sub_job = self._session, scope.job, scope.sub_job
         failed: Task | None = None
-        session.placing = sub_job
+        session.plugin_session.placing = sub_job
         within, limit = scope.rows(), session.once(SearchLimit)
         try:
             while pending:
@@ -157,7 +157,7 @@ class Placer:
         except PluginError as error:
             error.add_subject(job, task)
             raise
-        session.placing = None
+        session.plugin_session.placing = None
         return failed
 
     def _pipelined_enough(self, job: Job, sub_job: SubJob | None) -> bool:

@@ -11,10 +11,11 @@ from scheduler.api.job import Job
 from scheduler.api.task import Task
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.failures import PluginError, name_of, raise_as, words_of
+from scheduler.framework.plugin_session import Plugin
 from scheduler.framework.remedies.adjustments import Adjustment, ChangeKind, Edit, Plan, Raw, Step
 from scheduler.framework.remedies.evidence import Evidence
 from scheduler.framework.remedies.gates import Gate
-from scheduler.framework.session import Plugin, Session
+from scheduler.framework.session import Session
 from scheduler.framework.signatures import check
 
 P = TypeVar("P", bound=Plugin)

@@ -17,7 +17,7 @@ from scheduler.api.names import (
     SUPER_POD_RANK,
 )
 from scheduler.api.task import Task
-from scheduler.framework.session import Session
+from scheduler.framework.plugin_session import PluginSession
 from scheduler.plugins.ascend.annotations import ChipAnnotations
 from scheduler.plugins.ascend.demand import ChipDemand
 from scheduler.plugins.ascend.masks import format_chips
@@ -34,7 +34,7 @@ class Bindings:
 
     def __init__(
         self,
-        session: Session,
+        session: PluginSession,
         demand: ChipDemand,
         ledgers: NpuLedgers,
         plans: SuperPodPlans,

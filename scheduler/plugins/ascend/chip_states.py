@@ -12,7 +12,7 @@ from scheduler.api.node import Nodes
 from scheduler.api.objects import Node
 from scheduler.api.task import FINISHED_STATUSES, Task, TaskStatus
 from scheduler.framework.figures import DeviceCounts
-from scheduler.framework.session import Session
+from scheduler.framework.plugin_session import PluginSession
 from scheduler.plugins.ascend.families.chip_310p_duo import CARD_TYPE
 from scheduler.plugins.ascend.family import DUO, STRATEGY, ChipFamily
 from scheduler.plugins.ascend.inventory import NodeChips, whole_chips
@@ -34,7 +34,7 @@ Shares = Mapping[int, Mapping[str, int]]
 """Row of a node -> uid of a Pod -> mask of the chips that it has parts of."""
 
 
-def node_devices(session: Session, ledgers: NpuLedgers, health: SessionHealth) -> Iterator[Device]:
+def node_devices(session: PluginSession, ledgers: NpuLedgers, health: SessionHealth) -> Iterator[Device]:
     """Yields the chips of all nodes, with what the session decided so far."""
     tasks = {task.uid: task for of_node in session.snapshot.chips.values() for task in of_node}
     tasks |= {task.uid: task for job in session.jobs.values() for task in job.tasks()}
@@ -179,7 +179,7 @@ def chip_counts(ledger: ChipLedger, nodes: Nodes, position: int, health: HealthC
     return DeviceCounts(ledger.resource.name, [names[row] for row in rows.tolist()], counts[rows], bits[rows])
 
 
-def chip_faults(session: Session, ledgers: NpuLedgers) -> Iterator[DeviceFault]:
+def chip_faults(session: PluginSession, ledgers: NpuLedgers) -> Iterator[DeviceFault]:
     """Yields the chips that do not work, for each Pod on their nodes that uses them. Only nodes with a fault are looked
     at one by one."""
     snapshot = session.snapshot

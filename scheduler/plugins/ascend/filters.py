@@ -9,7 +9,7 @@ from scheduler.api.names import ACCELERATOR_TYPE, NPU_CORE
 from scheduler.api.node import Mask, Rows
 from scheduler.api.task import TaskClass
 from scheduler.framework.columns import CodedFilter, Filter, MaskFilter, RefusingFilter
-from scheduler.framework.session import Session
+from scheduler.framework.plugin_session import PluginSession
 from scheduler.plugins.ascend.columns import ChipFilter
 from scheduler.plugins.ascend.demand import ChipDemand, ChipUse, CoreUse
 from scheduler.plugins.ascend.family import ChipFamily
@@ -33,7 +33,7 @@ class NodeFilters:
 
     def __init__(
         self,
-        session: Session,
+        session: PluginSession,
         demand: ChipDemand,
         health: SessionHealth,
         ledgers: NpuLedgers,

@@ -13,7 +13,7 @@ from scheduler.api.names import PODGROUP_PREFIX, SCHEDULE_MIN_AVAILABLE
 from scheduler.api.reasons import Malformed, Refusal
 from scheduler.api.task import READY_STATUSES, Task, TaskStatus
 from scheduler.framework.extension import Vote
-from scheduler.framework.session import Session
+from scheduler.framework.plugin_session import PluginSession
 from scheduler.plugins.ascend.demand import ChipDemand
 
 REASON_PODS: Final = "NotEnoughPod"
@@ -25,7 +25,7 @@ _FIELD: Final = f"metadata.annotations[{SCHEDULE_MIN_AVAILABLE}]"
 class Gangs:
     """The minimum numbers of Pods of the jobs of one session."""
 
-    def __init__(self, session: Session, demand: ChipDemand) -> None:
+    def __init__(self, session: PluginSession, demand: ChipDemand) -> None:
         self._session = session
         self._demand = demand
         self._minimums: dict[str, int] = {}

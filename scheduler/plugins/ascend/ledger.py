@@ -27,7 +27,7 @@ from scheduler.api.task import Task, TaskClass
 from scheduler.framework.columns import Counts
 from scheduler.framework.ledger import Ledger
 from scheduler.framework.node_values import NodeReading, NodeValues, ObjectsByNode, node_columns
-from scheduler.framework.session import Session
+from scheduler.framework.plugin_session import PluginSession
 from scheduler.framework.statement import AllocationError
 from scheduler.plugins.ascend.cluster_reports import ClusterReports, NodeReport
 from scheduler.plugins.ascend.demand import ChipDemand
@@ -143,7 +143,7 @@ class ChipLedger(Ledger[int]):
 
     def __init__(
         self,
-        session: Session,
+        session: PluginSession,
         resource: ChipResource,
         demand: ChipDemand,
         chips: ChipColumns,

@@ -24,7 +24,7 @@ from scheduler.api.objects import ConfigMap, Node
 from scheduler.api.reasons import Malformed
 from scheduler.api.snapshot import Snapshot
 from scheduler.framework.node_values import NodeReading, ObjectsByNode, node_values
-from scheduler.framework.session import Session
+from scheduler.framework.plugin_session import PluginSession
 from scheduler.plugins.ascend.cluster_reports import NAMESPACE, ClusterReports, NodeReport
 from scheduler.plugins.ascend.ledger import ChipLedger
 from scheduler.plugins.ascend.npu_requests import ChipResource
@@ -92,7 +92,9 @@ def read(snapshot: Snapshot, resource: str, rows: Callable[[], Rows], reports: C
 class SessionHealth:
     """The health of the nodes of one session. It is read when it is first needed, and its problems are reported."""
 
-    def __init__(self, session: Session, ledgers: Mapping[ChipResource, ChipLedger], reports: ClusterReports) -> None:
+    def __init__(
+        self, session: PluginSession, ledgers: Mapping[ChipResource, ChipLedger], reports: ClusterReports
+    ) -> None:
         self._session = session
         self._ledgers = ledgers
         self._reports = reports

@@ -10,7 +10,7 @@ from typing import Any
 
 from scheduler.api.names import NPU_CORE
 from scheduler.framework.ledger import Ledger
-from scheduler.framework.session import Session
+from scheduler.framework.plugin_session import PluginSession
 from scheduler.plugins.ascend.cluster_reports import ClusterReports
 from scheduler.plugins.ascend.demand import ChipDemand
 from scheduler.plugins.ascend.inventory import ChipRules, NodeChips, read_exhausted, whole_chips
@@ -27,7 +27,13 @@ class NpuLedgers:
     """Reads the chips when it is created, and reports the problems that it finds to the session."""
 
     def __init__(
-        self, session: Session, demand: ChipDemand, parts: PartColumns, reports: ClusterReports, *, self_maintain: bool
+        self,
+        session: PluginSession,
+        demand: ChipDemand,
+        parts: PartColumns,
+        reports: ClusterReports,
+        *,
+        self_maintain: bool,
     ) -> None:
         """``parts``: the nodes with AI cores; ``self_maintain``: the option of ``AscendSettings``."""
         self._session = session

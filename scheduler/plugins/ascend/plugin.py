@@ -27,8 +27,8 @@ from scheduler.framework.cache_requirements import CacheRequirements, cache_requ
 from scheduler.framework.columns import PinUse, Score, StaticScore
 from scheduler.framework.extension import Vote
 from scheduler.framework.figures import Figures
+from scheduler.framework.plugin_session import PluginSession
 from scheduler.framework.registry import register_plugin, register_prefix
-from scheduler.framework.session import Session
 from scheduler.plugins.ascend import cluster_reports
 from scheduler.plugins.ascend.bindings import Bindings
 from scheduler.plugins.ascend.chip_states import chip_counts, chip_faults, node_devices
@@ -86,7 +86,7 @@ class Ascend:
             ),
         )
 
-    def open(self, session: Session) -> None:
+    def open(self, session: PluginSession) -> None:
         self._session = session
         self._has_chips = False
         """Whether there are resources of whole chips."""

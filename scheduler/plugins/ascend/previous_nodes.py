@@ -16,7 +16,7 @@ import numpy as np
 from scheduler.api.job import Job
 from scheduler.api.task import Task, TaskClass
 from scheduler.framework.columns import Score, StaticScore
-from scheduler.framework.session import Session
+from scheduler.framework.plugin_session import PluginSession
 from scheduler.plugins.ascend.demand import ChipDemand, ChipUse
 from scheduler.plugins.ascend.rescheduling.state import Entry, Restart
 
@@ -45,7 +45,7 @@ _NONE: Final = Rows()
 class PreviousNodes:
     """The nodes that the waiting Pods of the jobs of one session prefer and avoid."""
 
-    def __init__(self, session: Session, demand: ChipDemand, restarts: Restarts, *, prefer: bool) -> None:
+    def __init__(self, session: PluginSession, demand: ChipDemand, restarts: Restarts, *, prefer: bool) -> None:
         """``prefer``: whether nodes are preferred; those of faulty Pods are avoided in any case."""
         self._session = session
         self._demand = demand

@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from scheduler.framework.arguments import Arguments
-from scheduler.framework.session import Session
+from scheduler.framework.plugin_session import PluginSession
 
 ENTRY: Final = "init-params"
 PRESET_VIRTUAL_DEVICE: Final = "presetVirtualDevice"
@@ -70,7 +70,7 @@ def _number(arguments: Arguments, key: str, default: int, *, least: int, most: i
     return int(text)
 
 
-def settings_of(session: Session) -> AscendSettings:
+def settings_of(session: PluginSession) -> AscendSettings:
     """Reads the options; an option that cannot be used is reported, and its default is used."""
     values: Mapping[str, Any] = session.configuration.action_arguments.get(ENTRY, {})
     arguments = Arguments(values)

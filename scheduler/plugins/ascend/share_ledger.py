@@ -12,7 +12,7 @@ from scheduler.api.node import Column, Rows
 from scheduler.api.task import Task, TaskClass
 from scheduler.framework.columns import Counts, Filter, MaskFilter, Scope
 from scheduler.framework.ledger import Ledger
-from scheduler.framework.session import Session
+from scheduler.framework.plugin_session import PluginSession
 from scheduler.framework.statement import AllocationError
 from scheduler.plugins.ascend.demand import ChipDemand
 from scheduler.plugins.ascend.ledger import ChipColumns, ChipLedger
@@ -40,7 +40,7 @@ Held = Mapping[str, tuple[int, Quota]]
 class ShareLedger(Ledger[str]):
     """Follows the ledger of whole chips, of which it takes those that are shared."""
 
-    def __init__(self, session: Session, demand: ChipDemand, whole: ChipLedger, chips: ChipColumns) -> None:
+    def __init__(self, session: PluginSession, demand: ChipDemand, whole: ChipLedger, chips: ChipColumns) -> None:
         super().__init__()
         self.resource = whole.resource
         self.whole = whole

@@ -19,7 +19,7 @@ from scheduler.api.names import SUPER_POD_AFFINITY, SUPER_POD_ID, SUPER_POD_SOFT
 from scheduler.api.node import Column, Mask, Rows
 from scheduler.api.task import Task, TaskClass, TaskStatus
 from scheduler.framework.columns import Filter
-from scheduler.framework.session import Session
+from scheduler.framework.plugin_session import PluginSession
 from scheduler.framework.statement import AllocationError
 from scheduler.plugins.ascend.demand import ChipUse
 from scheduler.plugins.ascend.ledger import ChipLedger
@@ -54,7 +54,7 @@ class SuperPodPlans:
 
     def __init__(
         self,
-        session: Session,
+        session: PluginSession,
         settings: AscendSettings,
         ranks: Callable[[Job], Mapping[str, str]],
         sub_healthy: Callable[[ChipResource], Mask],

@@ -21,7 +21,7 @@ from scheduler.api.queue import Queue
 from scheduler.api.resource import PODS_INDEX, SMALLEST, Vector, exceeded, is_empty, largest_share
 from scheduler.api.task import TaskClass
 from scheduler.framework.columns import UNBOUNDED
-from scheduler.framework.session import Session
+from scheduler.framework.plugin_session import PluginSession
 from scheduler.plugins.support.queue_accounting import flat_limits, queue_amounts
 
 
@@ -152,7 +152,7 @@ class QueueBook:
             book.allocated = book.allocated + amount
 
 
-def flat_books(session: Session) -> dict[str, QueueBook]:
+def flat_books(session: PluginSession) -> dict[str, QueueBook]:
     """Returns a book for every queue, without a hierarchy."""
     limits = flat_limits(session)
     books = {}
@@ -176,7 +176,7 @@ def flat_books(session: Session) -> dict[str, QueueBook]:
     return books
 
 
-def tree_books(session: Session, tree: QueueTree) -> dict[str, QueueBook]:
+def tree_books(session: PluginSession, tree: QueueTree) -> dict[str, QueueBook]:
     """Returns a book for every queue and for the root."""
     books = {name: _own_book(session, name) for name in tree.ancestors}
     for name, held in queue_amounts(session).items():
@@ -193,7 +193,7 @@ def tree_books(session: Session, tree: QueueTree) -> dict[str, QueueBook]:
     return books
 
 
-def _own_book(session: Session, name: str) -> QueueBook:
+def _own_book(session: PluginSession, name: str) -> QueueBook:
     """Returns the book of a queue from its spec; a default one for the root if there is no such object."""
     zeros = session.dimensions.zeros()
     queue = session.queues.get(name)
@@ -219,7 +219,7 @@ def _own_book(session: Session, name: str) -> QueueBook:
     )
 
 
-def _set_limits(session: Session, tree: QueueTree, books: dict[str, QueueBook]) -> None:
+def _set_limits(session: PluginSession, tree: QueueTree, books: dict[str, QueueBook]) -> None:
     """Sets limits from the root down. The root deserves and guarantees the sums of its children."""
     root = books[ROOT_QUEUE]
     below = [books[child] for child in tree.children.get(ROOT_QUEUE, ())]
@@ -239,14 +239,14 @@ def _set_limits(session: Session, tree: QueueTree, books: dict[str, QueueBook]) 
         waiting += children
 
 
-def _sum(session: Session, vectors: Iterable[Vector]) -> Vector:
+def _sum(session: PluginSession, vectors: Iterable[Vector]) -> Vector:
     total = session.dimensions.zeros()
     for vector in vectors:
         total += vector
     return total
 
 
-def _deserved_by_name(session: Session, queue: Queue, deserved: Vector) -> Positions:
+def _deserved_by_name(session: PluginSession, queue: Queue, deserved: Vector) -> Positions:
     deserved_by_name: Positions = deserved >= SMALLEST
     names = session.dimensions.names
     for d in range(PODS_INDEX, len(names)):

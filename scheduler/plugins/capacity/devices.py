@@ -22,7 +22,7 @@ from scheduler.api.reasons import Malformed, Refusal, Shortage
 from scheduler.api.task import ALLOCATED_STATUSES, Task, TaskClass
 from scheduler.framework.columns import UNBOUNDED
 from scheduler.framework.extension import Vote
-from scheduler.framework.session import Session
+from scheduler.framework.plugin_session import PluginSession
 from scheduler.plugins.support.queue_accounting import QUEUE_OVERUSED, QUOTA_INSUFFICIENT
 
 Path = Callable[[str], Sequence[str]]
@@ -106,7 +106,7 @@ class _Excess(msgspec.Struct, frozen=True):
 class DeviceQuota:
     """The device books of all queues in one session."""
 
-    def __init__(self, session: Session, path: Path, *, by_capacity: bool) -> None:
+    def __init__(self, session: PluginSession, path: Path, *, by_capacity: bool) -> None:
         """``by_capacity``: whether amounts of capacity are limited too, not only numbers of devices."""
         self._session = session
         self._path = path

@@ -21,8 +21,8 @@ from scheduler.framework.arguments import Arguments
 from scheduler.framework.eviction_candidates import EvictionCandidates
 from scheduler.framework.extension import ENABLE_HIERARCHY, Vote
 from scheduler.framework.figures import Figures
+from scheduler.framework.plugin_session import PluginSession
 from scheduler.framework.registry import register_plugin
-from scheduler.framework.session import Session
 from scheduler.plugins.capacity.books import QueueBook, QueueTree, flat_books, queue_tree, tree_books
 from scheduler.plugins.capacity.devices import DeviceQuota
 from scheduler.plugins.capacity.reclaim import QueueReclaim
@@ -50,7 +50,7 @@ class Capacity:
         self._devices = arguments.boolean("capacity.DynamicResourceAllocationEnable", True)
         self._device_capacity = arguments.boolean("capacity.DRAConsumableCapacityEnable", True)
 
-    def open(self, session: Session) -> None:
+    def open(self, session: PluginSession) -> None:
         self._session = session
         if session.option(ENABLE_HIERARCHY):
             tree = self._tree = queue_tree(session.queues)
@@ -225,7 +225,7 @@ class Reservations:
     task may wait long for new nodes. Until it is placed, no other task gets its room in its queue or in the ancestors.
     """
 
-    def __init__(self, session: Session, books: dict[str, QueueBook]) -> None:
+    def __init__(self, session: PluginSession, books: dict[str, QueueBook]) -> None:
         self._session = session
         self._books = books
         self._held: set[str] = set()

@@ -24,7 +24,7 @@ from scheduler.api.reasons import Malformed
 from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, Vector
 from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import Task, TaskClass, TaskStatus
-from scheduler.framework.session import Session
+from scheduler.framework.plugin_session import PluginSession
 from scheduler.framework.statement import AllocationError
 from scheduler.plugins.capacity_card.accounting import AccountBuilder, JobAccount, account_of
 from scheduler.plugins.capacity_card.books import CardBook
@@ -126,7 +126,7 @@ class Bookkeeper:
 
     def __init__(
         self,
-        session: Session,
+        session: PluginSession,
         inventory: CardInventory,
         account_builder: AccountBuilder,
         settled: SettledAccounts,

@@ -25,8 +25,8 @@ from scheduler.framework.extension import (
     Vote,
 )
 from scheduler.framework.figures import Figures, QueueShare, QueueUsage
+from scheduler.framework.plugin_session import PluginSession
 from scheduler.framework.registry import register_plugin
-from scheduler.framework.session import Session
 from scheduler.plugins.capacity_card.accounting import AccountBuilder, JobAccount, Needs
 from scheduler.plugins.capacity_card.bookkeeper import LIMITED, Bookkeeper, CardPlacements, settled_accounts
 from scheduler.plugins.capacity_card.books import CardBook
@@ -63,7 +63,7 @@ class CapacityCard:
         further = tuple(arguments.names("cardResources"))
         self._named_cards = CardResources(further, not arguments.boolean("cardAllowUnlabeled", False))
 
-    def open(self, session: Session) -> None:
+    def open(self, session: PluginSession) -> None:
         self._session = session
         card_resources = self._card_resources(session.queues.values())
         self._inventory = inventory_of(session.snapshot.memory, session.nodes.facts, card_resources)

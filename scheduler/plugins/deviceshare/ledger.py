@@ -14,7 +14,7 @@ from scheduler.api.device_states import IS_UNHEALTHY, DeviceFault
 from scheduler.api.job import Job
 from scheduler.api.task import FINISHED_STATUSES, Task, TaskClass, TaskStatus
 from scheduler.framework.ledger import Ledger
-from scheduler.framework.session import Session
+from scheduler.framework.plugin_session import PluginSession
 from scheduler.framework.statement import AllocationError
 from scheduler.plugins.deviceshare.cards import Cards, Grant, charge, mask_of, max_usage
 from scheduler.plugins.deviceshare.exclusion import ExclusionRule, ExclusionRules
@@ -26,7 +26,7 @@ class CardLedger(Ledger[Grant]):
     """The allocations of one family."""
 
     def __init__(
-        self, session: Session, family: DeviceFamily[Any], exclusion_rules: ExclusionRules | None = None
+        self, session: PluginSession, family: DeviceFamily[Any], exclusion_rules: ExclusionRules | None = None
     ) -> None:
         super().__init__()
         self.family = family

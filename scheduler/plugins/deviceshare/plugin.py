@@ -20,8 +20,8 @@ from scheduler.framework.arguments import Arguments
 from scheduler.framework.cache_requirements import CacheRequirements
 from scheduler.framework.columns import Filter, MaskFilter, PinUse, RefusingFilter, Score
 from scheduler.framework.extension import Vote
+from scheduler.framework.plugin_session import PluginSession
 from scheduler.framework.registry import register_plugin
-from scheduler.framework.session import Session
 from scheduler.plugins.deviceshare.columns import CardFilter, CardScore, ClaimColumns, IdleScore
 from scheduler.plugins.deviceshare.device_config import DEFAULT, KEY, DeviceConfig, parse_device_config
 from scheduler.plugins.deviceshare.exclusion import ExclusionRule, ExclusionRules
@@ -72,7 +72,7 @@ class DeviceShare:
             config_maps=frozenset({settings.config_map}),
         )
 
-    def open(self, session: Session) -> None:
+    def open(self, session: PluginSession) -> None:
         self._session = session
         self._exclusion_rules = ExclusionRules(self._settings.rules)
         self._columns: dict[tuple[str, Any, ExclusionRule | None], ClaimColumns] = {}

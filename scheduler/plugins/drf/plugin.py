@@ -21,8 +21,8 @@ from scheduler.framework.arguments import Arguments
 from scheduler.framework.eviction_candidates import EvictionCandidates
 from scheduler.framework.extension import ENABLE_HIERARCHY, ENABLE_NAMESPACE_ORDER
 from scheduler.framework.figures import Figures, NamespaceFigures
+from scheduler.framework.plugin_session import PluginSession
 from scheduler.framework.registry import register_plugin
-from scheduler.framework.session import Session
 from scheduler.plugins.drf.shares import TOLERANCE, Hierarchy, JobShares, Shares, at_least
 
 
@@ -37,7 +37,7 @@ class Drf:
         self._namespaces: Namespaces | None = None
         self._hierarchy: Hierarchy | None = None
 
-    def open(self, session: Session) -> None:
+    def open(self, session: PluginSession) -> None:
         self._session = session
         self._shares = Shares(session.total)
         if quotas := session.snapshot.objects[RESOURCE_QUOTA]:
@@ -151,7 +151,7 @@ class Namespaces:
     namespaces do not matter. (Earlier versions of Volcano had this feature.)
     """
 
-    def __init__(self, session: Session, shares: Shares, weights: Mapping[str, float]) -> None:
+    def __init__(self, session: PluginSession, shares: Shares, weights: Mapping[str, float]) -> None:
         self._shares = shares
         self._weights = weights
         self._held: dict[str, Vector] = {}
@@ -183,7 +183,7 @@ class Namespaces:
         return self.share(job.namespace, self._held[job.namespace])
 
 
-def weights(quotas: Iterable[ResourceQuota], session: Session) -> dict[str, float]:
+def weights(quotas: Iterable[ResourceQuota], session: PluginSession) -> dict[str, float]:
     """Returns namespace -> weight, for namespaces with a quota that has one. Invalid weights (below 1, or not a number)
     are ignored and reported."""
     result: dict[str, float] = {}

@@ -18,7 +18,7 @@ from scheduler.api.names import REVOCABLE_ZONE
 from scheduler.api.node import ChangedRows
 from scheduler.api.task import FINISHED_STATUSES, Task
 from scheduler.api.usage import PERIOD
-from scheduler.framework.session import Session
+from scheduler.framework.plugin_session import PluginSession
 from scheduler.plugins.extender.task_wire import Json, TaskWire
 
 _READY: Final = {"Phase": 1, "Reason": ""}
@@ -29,7 +29,7 @@ _NO_AMOUNTS: Final = {"MilliCPU": 0, "Memory": 0, "ScalarResources": None, "MaxT
 class NodeWire:
     """Encodes the nodes of one session."""
 
-    def __init__(self, session: Session, tasks: TaskWire) -> None:
+    def __init__(self, session: PluginSession, tasks: TaskWire) -> None:
         self._session = session
         self._tasks = tasks
         self._encoded: dict[int, msgspec.Raw] = {}

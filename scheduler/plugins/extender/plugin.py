@@ -14,9 +14,9 @@ from scheduler.api.task import Task, TaskClass, TaskStatus
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.cache_requirements import CacheRequirements
 from scheduler.framework.columns import Filter, Score
-from scheduler.framework.extension import JOB_READY, Vote
+from scheduler.framework.extension import Vote
+from scheduler.framework.plugin_session import PluginSession
 from scheduler.framework.registry import register_plugin
-from scheduler.framework.session import Session
 from scheduler.framework.statement import AllocationError
 from scheduler.plugins.extender import client
 from scheduler.plugins.extender.client import ExtenderClient, ExtenderSettings, NoAnswerError
@@ -42,11 +42,13 @@ class Extender:
     def cache_requirements(cls, arguments: Arguments, config_maps: Mapping[str, ConfigMap]) -> CacheRequirements:
         return CacheRequirements(originals=True)
 
-    def open(self, session: Session) -> None:
+    def open(self, session: PluginSession) -> None:
         settings = self._settings
         self._session = session
         self._cached: dict[object, tuple[int, Any]] = {}
         """Question -> (length of the node log, answer)."""
+        self._asks_others = False
+        """Whether the other plugins are asked if a job is ready."""
         self._ranking_errors: dict[tuple[str, int], str] = {}
         """(job key, class id) -> why the nodes were not ranked, so that the tasks are not placed."""
         self._client = ExtenderClient(session.external_calls, settings, self._report)
@@ -57,7 +59,7 @@ class Extender:
         if notified or settings.ignorable:
             self._open(session)
 
-    def _open(self, session: Session) -> None:
+    def _open(self, session: PluginSession) -> None:
         settings = self._settings
         if settings.predicate or settings.allocate:
             session.add_filter(self._filters, per_job=True)
@@ -188,9 +190,14 @@ class Extender:
 
     def _missing(self, job: Job) -> int:
         """Calls the extender only if all other plugins consider the job ready."""
-        others = (f for f in self._session.all_functions(JOB_READY) if f != self._missing)
-        if any(self._session.call(JOB_READY, other, job) for other in others):
+        if self._asks_others:
             return 0
+        self._asks_others = True
+        try:
+            if self._session.job_missing(job):
+                return 0
+        finally:
+            self._asks_others = False
         return self._cached_answer(("ready", job.key), lambda: self._call_missing(job))
 
     def _call_missing(self, job: Job) -> int:

@@ -11,7 +11,7 @@ from scheduler.api.pod_amounts import is_sidecar
 from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, PODS_INDEX, Vector
 from scheduler.api.task import Task, TaskClass, TaskStatus, revocable
 from scheduler.api.times import format_timestamp
-from scheduler.framework.session import Session
+from scheduler.framework.plugin_session import PluginSession
 
 Json = dict[str, Any]
 STATUS: Final = {
@@ -40,7 +40,7 @@ class _Object(msgspec.Struct):
 class TaskWire:
     """Encodes the tasks of one session."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: PluginSession) -> None:
         self._session = session
         self._names = session.dimensions.names
         self._by_class: dict[int, Json] = {}

@@ -11,7 +11,7 @@ from scheduler.api.selectors import ignore_field
 from scheduler.api.sub_job import SubJob
 from scheduler.api.task import Task, TaskStatus, revocable
 from scheduler.api.times import format_timestamp
-from scheduler.framework.session import Session
+from scheduler.framework.plugin_session import PluginSession
 from scheduler.plugins.extender.node_wire import NodeWire
 from scheduler.plugins.extender.task_wire import STATUS, Json, TaskWire
 from scheduler.plugins.support.waiting_time import own_waiting_time
@@ -20,7 +20,7 @@ from scheduler.plugins.support.waiting_time import own_waiting_time
 class ExtenderObjects:
     """Encodes the objects of one session."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: PluginSession) -> None:
         self._session = session
         self._tasks = TaskWire(session)
         self.node = NodeWire(session, self._tasks).encode

@@ -20,7 +20,7 @@ from scheduler.api.node import Mask
 from scheduler.api.resource import SMALLEST, Vector
 from scheduler.api.sub_job import SubJob
 from scheduler.api.task import ALLOCATED_STATUSES, Task, TaskStatus
-from scheduler.framework.session import Session
+from scheduler.framework.plugin_session import PluginSession
 
 
 class SubJobPlacement:
@@ -67,7 +67,7 @@ class SubJobPlacement:
 class SubJobPlacements:
     """The placements of all sub-jobs of a session, computed on first use."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: PluginSession) -> None:
         self._session = session
         self._placements: dict[str, SubJobPlacement] = {}
         session.add_handlers(partial(self._move, 1), partial(self._move, -1))
@@ -105,7 +105,7 @@ class SubJobPlacements:
 class Gradients:
     """The candidate HyperNodes of one session."""
 
-    def __init__(self, session: Session, placements: SubJobPlacements, limit: int) -> None:
+    def __init__(self, session: PluginSession, placements: SubJobPlacements, limit: int) -> None:
         """``limit``: the maximum number of candidates if tasks may be evicted."""
         self._session = session
         self._placements = placements

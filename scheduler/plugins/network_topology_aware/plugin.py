@@ -15,8 +15,8 @@ from scheduler.api.sub_job import SubJob
 from scheduler.api.task import TaskClass
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.columns import Score
+from scheduler.framework.plugin_session import PluginSession
 from scheduler.framework.registry import register_plugin
-from scheduler.framework.session import Session
 from scheduler.plugins.network_topology_aware.gradients import Gradients, SubJobPlacements
 from scheduler.plugins.network_topology_aware.scores import Closeness, ClosenessScore, Packing, PackingScore
 from scheduler.plugins.support.utilization import resource_weights
@@ -41,7 +41,7 @@ class NetworkTopologyAware:
         self._fading = arguments.number("hypernode.binpack.normal-pod.fading", FADING, least=0)
         self._max_for_eviction = arguments.integer("hypernode.gradient.evict.max-hypernodes", MAX_FOR_EVICTION, least=1)
 
-    def open(self, session: Session) -> None:
+    def open(self, session: PluginSession) -> None:
         self._session = session
         self._placements = SubJobPlacements(session)
         self._closeness = Closeness(session.hyper_nodes)

@@ -14,7 +14,7 @@ from scheduler.api.node import ChangedRows, Codes, Column, Nodes, Rows
 from scheduler.api.resource import SMALLEST, Vector
 from scheduler.api.task import TaskClass
 from scheduler.framework.columns import Counts, Scope
-from scheduler.framework.session import Session
+from scheduler.framework.plugin_session import PluginSession
 from scheduler.plugins.network_topology_aware.gradients import SubJobPlacement, SubJobPlacements
 
 FULL = 1.0
@@ -104,7 +104,9 @@ class ClosenessScore:
     scope = Scope.CLUSTER
     moves = False
 
-    def __init__(self, session: Session, placements: SubJobPlacements, closeness: Closeness, scale: float) -> None:
+    def __init__(
+        self, session: PluginSession, placements: SubJobPlacements, closeness: Closeness, scale: float
+    ) -> None:
         self._session = session
         self._placements = placements
         self._closeness = closeness
@@ -148,7 +150,7 @@ class PackingScore:
     scope = Scope.CLUSTER
     moves = False
 
-    def __init__(self, session: Session, tiers: Tiers, packing: Packing, cls: TaskClass, scale: float) -> None:
+    def __init__(self, session: PluginSession, tiers: Tiers, packing: Packing, cls: TaskClass, scale: float) -> None:
         self._session = session
         self._tiers = tiers
         self._packing = packing

@@ -35,8 +35,8 @@ from scheduler.framework.columns import (
     StaticScore,
 )
 from scheduler.framework.extension import ENABLE_HIERARCHY
+from scheduler.framework.plugin_session import PluginSession
 from scheduler.framework.registry import register_plugin
-from scheduler.framework.session import Session
 
 NO_LABEL: Final = "node group label not found"
 NO_AFFINITY: Final = "node group affinity not specified"
@@ -92,7 +92,7 @@ class NodeGroup:
         self.strict = arguments.boolean("strict", True)
         self._ordered = arguments.boolean("enablePreferredOrder", False)
 
-    def open(self, session: Session) -> None:
+    def open(self, session: PluginSession) -> None:
         self._session = session
         self._codes, self._names = session.nodes.facts.label_column(NODEGROUP_NAME)
         inherit = session.option(ENABLE_HIERARCHY)

@@ -18,8 +18,8 @@ from scheduler.api.selectors import FieldReporter, nodes_of_term
 from scheduler.api.task import TaskClass
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.columns import Counts, Scope, Score, StaticScore
+from scheduler.framework.plugin_session import PluginSession
 from scheduler.framework.registry import register_plugin
-from scheduler.framework.session import Session
 from scheduler.plugins.nodeorder.pod_scores import pod_affinity, topology_spread
 from scheduler.plugins.support.pod_counts import PodCounts
 from scheduler.plugins.support.utilization import BalancedAllocation, LeastAllocated, MostAllocated
@@ -51,7 +51,7 @@ class NodeOrder:
         self._images = arguments.integer("imagelocality.weight", 1)
         self._spread = arguments.integer("podtopologyspread.weight", 2)
 
-    def open(self, session: Session) -> None:
+    def open(self, session: PluginSession) -> None:
         self._session = session
         self._counts = session.once(PodCounts)
         session.add_score(self._scores)
@@ -135,7 +135,7 @@ def taint_toleration(facts: NodeFacts, cls: TaskClass, weight: int) -> list[Scor
     return _normalized(per_set[facts.taint_codes], weight, reverse=True)
 
 
-def image_locality(session: Session, cls: TaskClass, weight: int) -> list[Score]:
+def image_locality(session: PluginSession, cls: TaskClass, weight: int) -> list[Score]:
     """Scores a node by the sizes of the Pod's images that it has. Empty if no node has any of them."""
     containers = [*cls.spec.containers, *(cls.spec.init_containers or ())]
     mounted = [volume.image.reference for volume in cls.spec.volumes or () if volume.image is not None]

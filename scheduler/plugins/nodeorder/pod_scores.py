@@ -19,7 +19,7 @@ from scheduler.api.selectors import FieldReporter, PodSelector, ignore_field, is
 from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import TaskClass
 from scheduler.framework.columns import Counts, Scope, Score
-from scheduler.framework.session import Session
+from scheduler.framework.plugin_session import PluginSession
 from scheduler.plugins.support.pod_counts import Counting, DomainCounts, PodCounts, Weight
 from scheduler.plugins.support.pod_terms import (
     SCHEDULE_ANYWAY,
@@ -56,7 +56,7 @@ def _signed_terms(cls: TaskClass) -> list[tuple[WeightedPodAffinityTerm, int]]:
 
 
 def pod_affinity(
-    session: Session, counts: PodCounts, cls: TaskClass, weight: int, report: FieldReporter
+    session: PluginSession, counts: PodCounts, cls: TaskClass, weight: int, report: FieldReporter
 ) -> list[Score]:
     """Scores a node by the sum of weight x Pods in the node's domain over preferred terms: the class's own terms with
     the Pods that they select, and terms that select this class with the Pods that have them."""
@@ -110,7 +110,7 @@ class PodAffinityScore(Counting):
 
 
 def topology_spread(
-    session: Session, counts: PodCounts, cls: TaskClass, weight: int, report: FieldReporter
+    session: PluginSession, counts: PodCounts, cls: TaskClass, weight: int, report: FieldReporter
 ) -> list[Score]:
     """Prefers nodes in whose domains fewer selected Pods are. With the Pod's own constraints, nodes without one of the
     topology labels score 0; with the default constraints, a missing label is ignored."""

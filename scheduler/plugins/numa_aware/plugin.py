@@ -18,6 +18,7 @@ from scheduler.api.task import ALLOCATED_STATUSES, Task, TaskClass
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.columns import CodedFilter, Filter, PinUse, Score
 from scheduler.framework.ledger import Ledger
+from scheduler.framework.plugin_session import PluginSession
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.remedies.gates import Gate, GateKind
 from scheduler.framework.remedies.registry import pod_details
@@ -54,7 +55,7 @@ class NumaAware:
     def __init__(self, arguments: Arguments) -> None:
         self._weight = arguments.integer("weight", 1)
 
-    def open(self, session: Session) -> None:
+    def open(self, session: PluginSession) -> None:
         self._session = session
         self._demands: dict[int, CpuDemand | None] = {}
         self.topologies = self._read_topologies()

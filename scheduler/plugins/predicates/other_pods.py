@@ -16,7 +16,7 @@ from scheduler.api.objects import PodAffinity, PodAffinityTerm, TopologySpreadCo
 from scheduler.api.selectors import FieldReporter, selector_of_term
 from scheduler.api.task import TaskClass
 from scheduler.framework.columns import UNBOUNDED, Counts, Filter, MaskFilter, RefusingFilter, Scope
-from scheduler.framework.session import Session
+from scheduler.framework.plugin_session import PluginSession
 from scheduler.plugins.support.pod_counts import CountingFilter, DomainCounts, PodCounts, Weight
 from scheduler.plugins.support.pod_terms import (
     DO_NOT_SCHEDULE,
@@ -39,7 +39,9 @@ def required_terms(affinity: PodAffinity | None) -> Sequence[PodAffinityTerm]:
     return (affinity.required_during_scheduling_ignored_during_execution if affinity else None) or ()
 
 
-def inter_pod_affinity(session: Session, counts: PodCounts, cls: TaskClass, report: FieldReporter) -> list[Filter]:
+def inter_pod_affinity(
+    session: PluginSession, counts: PodCounts, cls: TaskClass, report: FieldReporter
+) -> list[Filter]:
     """Returns the filters of a class; most classes have none."""
     affinity = cls.affinity
     filters: list[Filter] = []
@@ -118,7 +120,7 @@ class AntiAffinityFilter(CountingFilter):
 
 
 # --- topology spread ---
-def topology_spread(session: Session, counts: PodCounts, cls: TaskClass, report: FieldReporter) -> list[Filter]:
+def topology_spread(session: PluginSession, counts: PodCounts, cls: TaskClass, report: FieldReporter) -> list[Filter]:
     """Returns the filters of a class for its topology spread constraints with ``DoNotSchedule`` (Kubernetes'
     PodTopologySpread filter); most classes have none."""
     constraints = constraints_of(cls, DO_NOT_SCHEDULE)

@@ -30,6 +30,7 @@ from scheduler.framework.columns import (
     Scope,
     Score,
 )
+from scheduler.framework.plugin_session import PluginSession
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.remedies.gates import Gate, GateKind
 from scheduler.framework.remedies.registry import pod_details
@@ -135,7 +136,7 @@ def conflict(left: frozenset[Port], right: frozenset[Port]) -> bool:
 class HostPorts:
     """The host ports of a session's classes."""
 
-    def __init__(self, session: Session, counts: PodCounts) -> None:
+    def __init__(self, session: PluginSession, counts: PodCounts) -> None:
         self._session = session
         self._counts = counts
         self._ports: dict[int, frozenset[Port]] = {}
@@ -199,7 +200,7 @@ class Predicates:
         )
         arguments.boolean("predicate.CacheEnable", False)  # read so that it is a known argument
 
-    def open(self, session: Session) -> None:
+    def open(self, session: PluginSession) -> None:
         self._session = session
         self._counts = session.once(PodCounts)
         self._host_ports = HostPorts(session, self._counts)

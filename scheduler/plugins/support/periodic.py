@@ -1,6 +1,6 @@
 """Work that a plugin does periodically, not in every session."""
 
-from scheduler.framework.session import Session
+from scheduler.framework.plugin_session import PluginSession
 
 
 class Periodic:
@@ -27,7 +27,7 @@ class Periodic:
         return self._due
 
 
-def is_due(session: Session, work: str, period: float, *, immediately: bool) -> bool:
+def is_due(session: PluginSession, work: str, period: float, *, immediately: bool) -> bool:
     """Returns whether the work of a plugin is due in a session. ``period``: seconds; ``immediately``: with a new
     configuration the work is due at once, not only after a period."""
     key, version = (Periodic, work), (session.configuration,)

@@ -22,7 +22,7 @@ from scheduler.api.node import Codes, Column, Mask, Rows
 from scheduler.api.resource import PODS_INDEX
 from scheduler.api.task import Task, TaskClass, TaskStatus
 from scheduler.framework.columns import Counts
-from scheduler.framework.session import Session
+from scheduler.framework.plugin_session import PluginSession
 
 Weight = Callable[[TaskClass], float]
 """What one Pod of a class counts; 0 if the class is not selected."""
@@ -141,10 +141,10 @@ class _Classes(Generic[T]):
 
 
 class PodCounts:
-    """All counts of one session. Plugins share one instance through ``Session.once``; they call it when they open,
-    before the first placement."""
+    """All counts of one session. Plugins share one instance through ``PluginSession.once``; they call it when they
+    open, before the first placement."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: PluginSession) -> None:
         self._session = session
         self._counts: dict[Label | int | None, list[DomainCounts]] = {}
         self._counts_of: dict[int, list[tuple[DomainCounts, float]]] = {}

@@ -18,7 +18,7 @@ from scheduler.api.objects import PodAffinityTerm, TopologySpreadConstraint
 from scheduler.api.pod_rules import nodes_matching_affinity, tolerated_nodes
 from scheduler.api.selectors import FieldReporter, PodSelector, ignore_field, own_label_requirements, selector_of_term
 from scheduler.api.task import TaskClass
-from scheduler.framework.session import Session
+from scheduler.framework.plugin_session import PluginSession
 from scheduler.plugins.support.pod_counts import Weight
 
 
@@ -36,9 +36,9 @@ class AffinityTerm(msgspec.Struct, frozen=True):
 
 class AffinityTerms:
     """The terms of a session's classes that concern other Pods: preferred terms, and required anti-affinity. Plugins
-    share one index through ``Session.once``."""
+    share one index through ``PluginSession.once``."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: PluginSession) -> None:
         self._by_label: dict[tuple[str, str], list[AffinityTerm]] = {}
         self._without_label: dict[str | None, list[AffinityTerm]] = {}
         """By the only namespace whose Pods they select; None: they may select those of several."""
@@ -111,7 +111,7 @@ def labelled_nodes(facts: NodeFacts, constraints: Iterable[TopologySpreadConstra
 
 
 def nodes_by_policy(
-    session: Session, constraint: TopologySpreadConstraint, cls: TaskClass, report: FieldReporter
+    session: PluginSession, constraint: TopologySpreadConstraint, cls: TaskClass, report: FieldReporter
 ) -> Mask:
     """The nodes whose domains count for a constraint according to its nodeAffinityPolicy and nodeTaintsPolicy."""
     facts = session.nodes.facts

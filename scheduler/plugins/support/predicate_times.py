@@ -6,7 +6,7 @@ from typing import Final
 from scheduler.api.names import GPU_INDEX, GPU_PREDICATE_TIME, PREDICATE_TIME
 from scheduler.api.reasons import Malformed
 from scheduler.api.task import Task
-from scheduler.framework.session import Session
+from scheduler.framework.plugin_session import PluginSession
 
 _NANOSECONDS: Final = 1_000_000_000
 _SERVED: Final = str(2**64 - 1)
@@ -23,7 +23,7 @@ class NodeTimes:
     A snapshot always yields the same times. ``session.once(NodeTimes)`` returns the one that all plugins share.
     """
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: PluginSession) -> None:
         self._session = session
         self._last = int(session.now * _NANOSECONDS)
         self._latest: dict[str, int] = {}

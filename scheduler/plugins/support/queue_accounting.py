@@ -20,7 +20,7 @@ from scheduler.api.queue import Queue, not_open_message
 from scheduler.api.reasons import Refusal, Shortage
 from scheduler.api.resource import Dimensions, Vector
 from scheduler.api.task import ALLOCATED_STATUSES
-from scheduler.framework.session import Session
+from scheduler.framework.plugin_session import PluginSession
 
 
 class JobAmounts(NamedTuple):
@@ -35,13 +35,13 @@ class JobAmounts(NamedTuple):
     """What is allocated to each job beyond its minResources."""
 
 
-def queue_amounts(session: Session) -> dict[str, JobAmounts]:
+def queue_amounts(session: PluginSession) -> dict[str, JobAmounts]:
     """The amounts of all queues, in the order of their names. They are computed once, and shared by all plugins that
     call this while they open."""
     return session.once(_amounts)
 
 
-def _amounts(session: Session) -> dict[str, JobAmounts]:
+def _amounts(session: PluginSession) -> dict[str, JobAmounts]:
     names = sorted(session.queues)
     code = {name: i for i, name in enumerate(names)}
     jobs = [job for job in session.active_jobs.values() if job.queue in code]
@@ -55,7 +55,7 @@ def _amounts(session: Session) -> dict[str, JobAmounts]:
     return {name: JobAmounts(*sums[:, i]) for name, i in code.items()}
 
 
-def amounts_of_jobs(session: Session, jobs: Sequence[Job]) -> tuple[Column, Column, Column, Column]:
+def amounts_of_jobs(session: PluginSession, jobs: Sequence[Job]) -> tuple[Column, Column, Column, Column]:
     """The columns of ``JobAmounts`` for each of the jobs; shape (jobs, resources)."""
     width = session.dimensions.width
     zeros = session.dimensions.zeros()
@@ -81,7 +81,7 @@ def reserves(job: Job) -> bool:
     return job.phase == "Running" and (job.grows or job.count(*ALLOCATED_STATUSES) >= job.min_member)
 
 
-def reservation(session: Session, job: Job, minimum: Vector) -> Vector:
+def reservation(session: PluginSession, job: Job, minimum: Vector) -> Vector:
     """The reservation of a job that is admitted with ``minimum``: at most the total of the cluster."""
     return np.minimum(without_gated(job, minimum), session.total)
 
@@ -91,7 +91,7 @@ def without_gated(job: Job, amount: Vector) -> Vector:
     return amount if job.gated is None else np.maximum(amount - job.gated, 0)
 
 
-def total_guarantee(session: Session) -> Vector:
+def total_guarantee(session: PluginSession) -> Vector:
     """The sum of the guarantees of all queues."""
     total = session.dimensions.zeros()
     for queue in session.queues.values():
@@ -99,7 +99,7 @@ def total_guarantee(session: Session) -> Vector:
     return total
 
 
-def flat_limits(session: Session) -> dict[str, Vector]:
+def flat_limits(session: PluginSession) -> dict[str, Vector]:
     """Queue -> its capability, limited to the part of the cluster that the guarantees of other queues leave (Volcano's
     realCapability). For queues without a hierarchy."""
     free = np.maximum(session.total - total_guarantee(session), 0)

@@ -15,8 +15,8 @@ from scheduler.api.reasons import Malformed
 from scheduler.api.task import Task, TaskClass, TaskStatus
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.columns import Counts, Scope, Score
+from scheduler.framework.plugin_session import PluginSession
 from scheduler.framework.registry import register_plugin
-from scheduler.framework.session import Session
 from scheduler.plugins.task_topology.buckets import JobBuckets, TopologyError, read_topology
 
 FULL = 100.0
@@ -32,7 +32,7 @@ class TaskTopology:
     def __init__(self, arguments: Arguments) -> None:
         self._weight = arguments.integer("task-topology.weight", 1)
 
-    def open(self, session: Session) -> None:
+    def open(self, session: PluginSession) -> None:
         self._session = session
         self._jobs: dict[str, JobBuckets] = {}
         for key, job in session.active_jobs.items():
@@ -77,7 +77,7 @@ class TopologyScore:
 
     scope = Scope.CLUSTER
 
-    def __init__(self, session: Session, cls: TaskClass, buckets: JobBuckets, scale: float) -> None:
+    def __init__(self, session: PluginSession, cls: TaskClass, buckets: JobBuckets, scale: float) -> None:
         self._session = session
         self._buckets = buckets
         self._scale = scale

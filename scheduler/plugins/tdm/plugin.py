@@ -21,8 +21,8 @@ from scheduler.framework.arguments import Arguments
 from scheduler.framework.columns import CodedFilter, Filter, PinUse, Score, StaticScore
 from scheduler.framework.eviction_candidates import EvictionCandidates
 from scheduler.framework.extension import Vote
+from scheduler.framework.plugin_session import PluginSession
 from scheduler.framework.registry import register_plugin
-from scheduler.framework.session import Session
 from scheduler.plugins.support.periodic import is_due
 
 ZONE: Final = "tdm.revocable-zone."
@@ -48,7 +48,7 @@ class Tdm:
                     arguments.problems.append(f"argument {key}: {error}; the zone is not known")
         self._period = arguments.duration("tdm.evict.period", 60.0)
 
-    def open(self, session: Session) -> None:
+    def open(self, session: PluginSession) -> None:
         self._session = session
         self._zones = Zones(self._hours, session.now)
         self._due = is_due(session, self.name, self._period, immediately=True)
@@ -146,7 +146,7 @@ DEFAULT: Final = 1
 _NUMBER: Final = re.compile(r"([0-9]{1,9})(%?)")
 
 
-def max_victims(session: Session, job: Job) -> int:
+def max_victims(session: PluginSession, job: Job) -> int:
     """Returns the number of victims that leaves ``jdb-min-available`` Pods running or, without this annotation, makes
     at most ``jdb-max-unavailable`` Pods unavailable. Percentages are of all Pods, rounded up. An invalid value is
     reported and replaced by the default."""
@@ -162,7 +162,7 @@ def max_victims(session: Session, job: Job) -> int:
     return DEFAULT
 
 
-def _number(session: Session, job: Job, key: str, text: str) -> int | None:
+def _number(session: PluginSession, job: Job, key: str, text: str) -> int | None:
     match = _NUMBER.fullmatch(text)
     if match is None:
         problem = f"not a number or a percentage: {text!r:.66}"

@@ -18,8 +18,8 @@ from scheduler.api.resource import scale_of
 from scheduler.api.task import Task, TaskClass, TaskStatus
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.columns import CodedFilter, Counts, PinUse, Scope, Score
+from scheduler.framework.plugin_session import PluginSession
 from scheduler.framework.registry import register_plugin
-from scheduler.framework.session import Session
 from scheduler.framework.usage_source import DEFAULT_INTERVAL
 from scheduler.plugins.usage.estimated_load import EstimatedLoad, Pair, Rates, Weights
 
@@ -40,7 +40,7 @@ class Usage:
     def __init__(self, arguments: Arguments) -> None:
         self._settings = UsageSettings(arguments)
 
-    def open(self, session: Session) -> None:
+    def open(self, session: PluginSession) -> None:
         self._session = session
         usage = session.snapshot.usage
         if usage is None:

@@ -10,7 +10,7 @@ from scheduler.api.task import Task
 from scheduler.framework import registry
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.configuration import Configuration
-from scheduler.framework.session import Session
+from scheduler.framework.plugin_session import PluginSession
 from scheduler.framework.statement import AllocationError
 from tests.builders import Raw, World, configuration, group, node, only, pod, pods, queue
 
@@ -173,7 +173,7 @@ def _refuses_n1() -> None:
         def __init__(self, arguments: Arguments) -> None:
             pass
 
-        def open(self, session: Session) -> None:
+        def open(self, session: PluginSession) -> None:
             def refuse(job: Job, tasks: Sequence[Task], rows: Sequence[int], pipelined: bool) -> None:
                 if any(session.nodes.names[row] == "n1" for row in rows):
                     raise AllocationError("n1 is taken")

@@ -9,7 +9,7 @@ from scheduler.api.queue import Queue
 from scheduler.framework import registry
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.extension import Vote
-from scheduler.framework.session import Session
+from scheduler.framework.plugin_session import PluginSession
 from tests.builders import Raw, World, configuration, group, node, only, pod, pods, queue
 
 BOTH = "enqueue, allocate"
@@ -74,7 +74,7 @@ def _against_a() -> None:
         def __init__(self, arguments: Arguments) -> None:
             pass
 
-        def open(self, session: Session) -> None:
+        def open(self, session: PluginSession) -> None:
             def vote(job: Job) -> Vote:
                 return Vote.REJECT if job.name == "a" else Vote.ABSTAIN
 
@@ -104,7 +104,7 @@ def keyed() -> list[str]:
         def __init__(self, arguments: Arguments) -> None:
             pass
 
-        def open(self, session: Session) -> None:
+        def open(self, session: PluginSession) -> None:
             def key(queue: Queue) -> int:
                 names.append(queue.name)
                 return 0

@@ -11,7 +11,7 @@ from scheduler.actions.failed_jobs import FailedJobs
 from scheduler.actions.placement.placer import Placer
 from scheduler.explain.traced_session import TracedSession
 from scheduler.framework.cycle import run_cycle
-from scheduler.framework.session import Session
+from scheduler.framework.plugin_session import PluginSession
 from scheduler.plugins.gang import Gang
 from tests.builders import World, configuration, group, node, pod, pods, queue
 
@@ -66,7 +66,7 @@ def test_each_gang_is_searched_if_a_plugin_may_look_at_the_job_itself(
 ) -> None:
     original = Gang.open
 
-    def opened(self: Gang, session: Session) -> None:
+    def opened(self: Gang, session: PluginSession) -> None:
         original(self, session)
         session.add_job_starving(lambda job: True)
 
@@ -164,7 +164,7 @@ def test_each_gang_is_tried_if_a_quota_may_look_at_the_job_itself(
 ) -> None:
     original = Gang.open
 
-    def opened(self: Gang, session: Session) -> None:
+    def opened(self: Gang, session: PluginSession) -> None:
         original(self, session)
         session.add_allocatable(lambda queue, job, cls: 9)
 

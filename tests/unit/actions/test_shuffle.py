@@ -8,7 +8,7 @@ import pytest
 from scheduler.api.task import Task
 from scheduler.framework import registry
 from scheduler.framework.arguments import Arguments
-from scheduler.framework.session import Session
+from scheduler.framework.plugin_session import PluginSession
 from tests.builders import World, configuration, group, node, pod, pods, queue
 
 
@@ -21,7 +21,7 @@ def names(function: Callable[[Sequence[Task]], list[Task]]) -> None:
         def __init__(self, arguments: Arguments) -> None:
             del arguments
 
-        def open(self, session: Session) -> None:
+        def open(self, session: PluginSession) -> None:
             session.add_victim_tasks(function)
 
     registry.register_plugin(Namer)

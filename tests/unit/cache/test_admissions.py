@@ -102,7 +102,7 @@ class Scheduler:
     def reserved(self, name: str) -> float:
         """Thousandths of a cpu that a PodGroup reserves when a session opens."""
         session = open_session(Session(self.cache.snapshot(LATER), self.plan))
-        _, _, reserved, _ = amounts_of_jobs(session, [session.jobs[f"default/{name}"]])
+        _, _, reserved, _ = amounts_of_jobs(session.plugin_session, [session.jobs[f"default/{name}"]])
         return float(reserved[0, 0])
 
     def phase(self, name: str) -> str:

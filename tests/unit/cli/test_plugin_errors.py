@@ -12,7 +12,7 @@ from scheduler.cli.main import main
 from scheduler.framework import registry
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.columns import Filter
-from scheduler.framework.session import Session
+from scheduler.framework.plugin_session import PluginSession
 from tests.builders import group, node, pod
 
 CONFIGURATION = 'actions: "enqueue, allocate"\ntiers:\n- plugins:\n  - name: gang\n  - name: raising\n'
@@ -34,7 +34,7 @@ class Raising:
     def __init__(self, arguments: Arguments) -> None:
         del arguments
 
-    def open(self, session: Session) -> None:
+    def open(self, session: PluginSession) -> None:
         def raising(cls: TaskClass) -> Any:
             raise KeyError("prices")
 
@@ -77,7 +77,7 @@ class Asking:
 
     name: ClassVar[str] = "raising"
 
-    def open(self, session: Session) -> None:
+    def open(self, session: PluginSession) -> None:
         session.add_filter(self._filters)
 
     def _filters(self, cls: TaskClass) -> list[Filter]:

@@ -157,7 +157,7 @@ def test_the_table_of_objects_names_classes_and_attributes_that_exist() -> None:
     task = next(job.tasks())
     gate = Gate(GateKind.NODES, "no")
     found = {
-        "session": session, "queue": session.queues["lab"], "job": job, "task": task, "cls": task.cls,
+        "session": session.plugin_session, "queue": session.queues["lab"], "job": job, "task": task, "cls": task.cls,
         "nodes": session.nodes, "facts": session.nodes.facts, "dimensions": session.dimensions, "gate": gate,
         "evidence": Evidence(world.cluster.server, session, job, Goal(job.key, "", 0), [gate]),
         "shortage": Shortage("cpu", 1, 1, 1, "Node"), "malformed": Malformed("Queue", "", "lab", "spec", "no"),

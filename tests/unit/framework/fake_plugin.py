@@ -7,10 +7,10 @@ import pytest
 
 from scheduler.framework import registry
 from scheduler.framework.arguments import Arguments
-from scheduler.framework.session import Session
+from scheduler.framework.plugin_session import PluginSession
 from tests.builders import configuration
 
-Opening = Callable[[Session], None]
+Opening = Callable[[PluginSession], None]
 
 
 def fake_plugin(opening: Opening, monkeypatch: pytest.MonkeyPatch) -> Any:
@@ -22,7 +22,7 @@ def fake_plugin(opening: Opening, monkeypatch: pytest.MonkeyPatch) -> Any:
         def __init__(self, arguments: Arguments) -> None:
             del arguments
 
-        def open(self, session: Session) -> None:
+        def open(self, session: PluginSession) -> None:
             opening(session)
 
     monkeypatch.setitem(registry._plugins, "fake", Fake)

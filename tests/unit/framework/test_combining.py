@@ -12,15 +12,15 @@ from scheduler.framework import registry
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.combining import PluginFunctions
 from scheduler.framework.extension import JOB_ORDER
-from scheduler.framework.session import Session
+from scheduler.framework.plugin_session import PluginSession
 from tests.builders import World, configuration, group, node, pod
 
 
 def test_a_function_that_is_added_after_a_point_was_asked_is_asked_as_well() -> None:
     functions = PluginFunctions(2)
-    functions.insert(JOB_ORDER, 1, lambda job: "second")
+    functions.insert(JOB_ORDER, 1, lambda job: "second", "fake")
     assert functions.ask(JOB_ORDER, None) == ("second",)
-    functions.insert(JOB_ORDER, 0, lambda job: "first")
+    functions.insert(JOB_ORDER, 0, lambda job: "first", "fake")
     assert functions.ask(JOB_ORDER, None) == ("first", "second")
 
 
@@ -33,7 +33,7 @@ def test_the_question_of_an_action_reaches_a_plugin_in_two_calls(monkeypatch: py
         def __init__(self, arguments: Arguments) -> None:
             del arguments
 
-        def open(self, session: Session) -> None:
+        def open(self, session: PluginSession) -> None:
             session.add_allocatable(self._room)
 
         def _room(self, queue: Queue, job: Job, cls: TaskClass) -> int:

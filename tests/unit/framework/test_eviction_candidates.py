@@ -85,5 +85,5 @@ def test_a_cluster_without_candidates_has_empty_columns() -> None:
 def test_a_veto_holds_in_every_tier(session: Session, point: ExtensionPoint) -> None:
     tasks = list(session.jobs["default/a"].tasks())
     assert len(session.ask(point, tasks[0], tasks)) == 3
-    session.add_veto(point, lambda preemptor, task: task.name != "a-1")
+    session.plugin_session.add_veto(point, lambda preemptor, task: task.name != "a-1")
     assert [task.name for task in session.ask(point, tasks[0], tasks)] == ["a-1"]

@@ -18,6 +18,7 @@ from scheduler.framework.cache_requirements import CacheRequirements
 from scheduler.framework.columns import CodedFilter, Counts, MaskFilter, Scope, StaticScore
 from scheduler.framework.extension import DEVICE_FAULTS, HELD_AMOUNTS, NODE_DEVICES, PREEMPTABLE, Vote
 from scheduler.framework.failures import AnswerError, PluginError
+from scheduler.framework.plugin_session import PluginSession
 from scheduler.framework.session import Session
 from scheduler.framework.statement import AllocationError
 from tests.builders import World, configuration, group, node, pod, pods, queue
@@ -124,7 +125,7 @@ def test_an_exception_names_plugin_point_and_object(
 
 
 def test_of_two_points_of_one_function_the_one_that_was_asked_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    def opening(session: Session) -> None:
+    def opening(session: PluginSession) -> None:
         session.add_job_pipelined(_enqueueable)
         session.add_job_enqueueable(_enqueueable)
 
@@ -140,7 +141,7 @@ def test_of_two_plugins_the_one_that_raised_is_named(monkeypatch: pytest.MonkeyP
         def __init__(self, arguments: Arguments) -> None:
             del arguments
 
-        def open(self, session: Session) -> None:
+        def open(self, session: PluginSession) -> None:
             def valid(job: Job) -> Refusal | None:
                 session.task_key(next(iter(job.tasks())))
                 return None
@@ -153,7 +154,7 @@ def test_of_two_plugins_the_one_that_raised_is_named(monkeypatch: pytest.MonkeyP
     class Fake(Asking):
         name: ClassVar[str] = "fake"
 
-        def open(self, session: Session) -> None:
+        def open(self, session: PluginSession) -> None:
             session.add_task_order(_task_key)
 
     monkeypatch.setitem(registry._plugins, "fake", Fake)
@@ -236,7 +237,7 @@ class Raising:
 def test_a_method_of_a_filter_or_score_that_raises_is_named(
     answer: Raising, score: bool, where: str, node_named: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def opening(session: Session) -> None:
+    def opening(session: PluginSession) -> None:
         (session.add_score if score else session.add_filter)(lambda cls: [answer])
 
     conf = fake_plugin(opening, monkeypatch)
@@ -454,7 +455,7 @@ def test_an_answer_of_a_wrong_type_names_plugin_point_and_object(
 def test_a_vote_is_checked_if_it_is_asked_for(first: Vote, asks: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is, unless another plugin has rejected the job or the PodGroup has no minResources."""
 
-    def opening(session: Session) -> None:
+    def opening(session: PluginSession) -> None:
         session.add_job_enqueueable(lambda job: first)
         session.add_job_enqueueable(giving(True))
 
@@ -548,7 +549,7 @@ def test_keys_that_cannot_be_compared_name_their_plugin(
 
 
 def test_what_is_no_refusal_names_the_plugin_that_gave_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    def opening(session: Session) -> None:
+    def opening(session: PluginSession) -> None:
         def room(queue: Queue, job: Job, cls: TaskClass) -> int:
             session.refuse(job, "no room")  # type: ignore[arg-type]
             return 0

@@ -13,6 +13,7 @@ from scheduler.framework import registry
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.class_view import view
 from scheduler.framework.node_limit import limit_per_node
+from scheduler.framework.plugin_session import PluginSession
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
 from tests.builders import Raw, World, configuration, gang, group, node, pod, queue
@@ -39,7 +40,7 @@ def _plugin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
             self._double = arguments.boolean("double", False)
             self._label = arguments.text("label", "")
 
-        def open(self, session: Session) -> None:
+        def open(self, session: PluginSession) -> None:
             if self._per_job:
                 limit_per_node(session, per_job=lambda job: self._per_job, label=self._label)
             else:
@@ -191,4 +192,4 @@ def test_runs_of_equal_pods_are_placed_in_racks_as_pods_one_by_one(seed: int, mo
 def test_a_limit_is_per_queue_or_per_job() -> None:
     session = World(node("n")).session(configuration(["gang"]))
     with pytest.raises(TypeError, match="either per_queue or per_job"):
-        limit_per_node(session)
+        limit_per_node(session.plugin_session)

@@ -8,7 +8,8 @@ import pytest
 from scheduler.framework import registry
 from scheduler.framework.columns import MaskFilter
 from scheduler.framework.failures import PluginError
-from scheduler.framework.session import Plugin, Session
+from scheduler.framework.plugin_session import Plugin, PluginSession
+from scheduler.framework.session import Session
 from scheduler.testing import World, configuration, gang, node
 
 
@@ -17,7 +18,7 @@ class Bare:
 
     name: ClassVar[str] = "bare"
 
-    def open(self, session: Session) -> None:
+    def open(self, session: PluginSession) -> None:
         session.add_filter(lambda cls: [MaskFilter(np.zeros(1, dtype=bool), "bare")])
 
 

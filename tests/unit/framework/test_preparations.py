@@ -32,7 +32,7 @@ def place(session: Session, *names: str) -> None:
 
 def test_bindings_of_one_commit_come_about_together_if_one_has_to_be_prepared() -> None:
     session = opened()
-    session.add_preparations(lambda task, row: (wanted("c"),) if task.name == "p1" else ())
+    session.plugin_session.add_preparations(lambda task, row: (wanted("c"),) if task.name == "p1" else ())
 
     place(session, "p0", "p1")
     place(session, "p2")
@@ -44,7 +44,7 @@ def test_bindings_of_one_commit_come_about_together_if_one_has_to_be_prepared() 
 
 def test_commits_that_have_to_be_prepared_wait_each_for_itself() -> None:
     session = opened()
-    session.add_preparations(lambda task, row: (wanted(task.name),))
+    session.plugin_session.add_preparations(lambda task, row: (wanted(task.name),))
 
     place(session, "p0", "p1")
     place(session, "p2")
@@ -70,8 +70,8 @@ def test_the_preparations_of_all_plugins_are_run_in_their_order() -> None:
 
         return prepare
 
-    session.add_preparations(made("a", "b"))  # type: ignore[arg-type]
-    session.add_preparations(made("c"))  # type: ignore[arg-type]
+    session.plugin_session.add_preparations(made("a", "b"))  # type: ignore[arg-type]
+    session.plugin_session.add_preparations(made("c"))  # type: ignore[arg-type]
 
     place(session, "p0")
 

@@ -17,7 +17,7 @@ from scheduler.framework.arguments import Arguments
 from scheduler.framework.columns import MaskFilter, StaticScore
 from scheduler.framework.extension import FLAGS, JOB_VALID, POINTS
 from scheduler.framework.failures import PluginError, RegistrationError
-from scheduler.framework.session import Session
+from scheduler.framework.plugin_session import PluginSession
 from tests.builders import World, configuration, group, hyper_node, node, pod, queue
 from tests.unit.framework.fake_plugin import Opening, fake_plugin
 
@@ -28,13 +28,13 @@ def two_queues() -> World:
     return World(node("n-blue"), node("n-red"), queue("red"), queue("blue"), *jobs)
 
 
-def named_like(session: Session, colour: str) -> MaskFilter:
+def named_like(session: PluginSession, colour: str) -> MaskFilter:
     return MaskFilter(np.array([name.endswith(colour) for name in session.nodes.names]), f"node(s) were not {colour}")
 
 
 # --- what a function may depend on ---
 def test_a_filter_by_queue_is_asked_for_each_queue(monkeypatch: pytest.MonkeyPatch) -> None:
-    def opening(session: Session) -> None:
+    def opening(session: PluginSession) -> None:
         def filters(cls: TaskClass, queue: Queue) -> list[MaskFilter]:
             return [named_like(session, queue.name)]
 
@@ -44,14 +44,14 @@ def test_a_filter_by_queue_is_asked_for_each_queue(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_filter_by_a_part_of_the_queue_is_given_that_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    def opening(session: Session) -> None:
+    def opening(session: PluginSession) -> None:
         session.add_filter(lambda cls, colour: [named_like(session, colour)], per_queue=lambda queue: queue.name)
 
     assert two_queues().run(fake_plugin(opening, monkeypatch)).bound == {"p-red": "n-red", "p-blue": "n-blue"}
 
 
 def test_a_score_by_job_is_asked_for_each_job(monkeypatch: pytest.MonkeyPatch) -> None:
-    def opening(session: Session) -> None:
+    def opening(session: PluginSession) -> None:
         def scores(cls: TaskClass, job: Job) -> list[StaticScore]:
             wanted = job.name.removeprefix("g-")
             return [StaticScore(np.array([9.0 * name.endswith(wanted) for name in session.nodes.names]))]
@@ -69,7 +69,7 @@ def test_an_answer_is_kept_for_all_jobs_with_equal_keys(
 ) -> None:
     asked: list[object] = []
 
-    def opening(session: Session) -> None:
+    def opening(session: PluginSession) -> None:
         def alone(cls: TaskClass) -> list[Any]:
             asked.append(cls)
             return []
@@ -87,7 +87,7 @@ def test_an_answer_is_kept_for_all_jobs_with_equal_keys(
 def test_a_filter_and_a_score_do_not_see_whose_tasks_are_placed(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[object] = []
 
-    def opening(session: Session) -> None:
+    def opening(session: PluginSession) -> None:
         def answers(cls: TaskClass) -> list[Any]:
             seen.append(session.placing)
             return []
@@ -158,7 +158,7 @@ def test_a_parameter_of_any_other_name_or_with_the_right_annotation_is_accepted(
     def room(job: Queue, queue: Job, cls: TaskClass) -> int:
         return 9
 
-    def opening(session: Session) -> None:
+    def opening(session: PluginSession) -> None:
         session.add_allocatable(room)
         session.add_allocatable(lambda q, j, c: 9)
 
@@ -185,7 +185,7 @@ def test_a_quota_that_lets_no_pod_start_beside_terminating_ones_is_named(monkeyp
 
 
 def test_a_quota_with_a_reason_has_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    def opening(session: Session) -> None:
+    def opening(session: PluginSession) -> None:
         def room(queue: Queue, job: Job, cls: TaskClass) -> int:
             session.refuse(job, Refusal("Full", f"queue {queue.name} is full"))
             return 0
@@ -235,7 +235,7 @@ def test_a_key_that_takes_the_wrong_thing_is_refused(monkeypatch: pytest.MonkeyP
 
 
 def test_a_key_with_a_value_that_cannot_be_kept_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    def opening(session: Session) -> None:
+    def opening(session: PluginSession) -> None:
         session.add_filter(lambda cls, names: [], per_job=lambda job: [job.name])  # type: ignore[type-var]
 
     with pytest.raises(PluginError, match=r"plugin fake: Filter: per_queue or per_job returned .*unhashable"):
@@ -243,7 +243,7 @@ def test_a_key_with_a_value_that_cannot_be_kept_is_refused(monkeypatch: pytest.M
 
 
 def test_queue_and_job_are_not_given_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    def opening(session: Session) -> None:
+    def opening(session: PluginSession) -> None:
         session.add_filter(lambda cls, what: [], per_queue=True, per_job=True)  # type: ignore[call-overload]
 
     assert "per_queue and per_job were both given" in refused(opening, monkeypatch)
@@ -255,19 +255,8 @@ def test_a_function_with_a_parameter_too_many_is_refused_at_every_point(
 ) -> None:
     parameters = ", ".join(f"a{i}" for i in range(len(point.takes) + 1))
     function = eval(f"lambda {parameters}: None")
-    message = refused(lambda session: _helper(session, point)(function), monkeypatch)
+    message = refused(lambda session: getattr(session, point.method)(function), monkeypatch)
     assert message.startswith(f"plugin fake: {point.name}: function ")
-
-
-def test_there_is_a_method_for_every_point() -> None:
-    session = World(node("n")).session(configuration(["gang"]))
-    assert all(callable(_helper(session, point)) for point in POINTS)
-
-
-def _helper(session: Session, point: Any) -> Callable[..., None]:
-    name = {"Predicate": "Filter", "NodeOrder": "Score"}.get(point.name, point.name)
-    method: Callable[..., None] = getattr(session, "add" + "".join(f"_{c.lower()}" if c.isupper() else c for c in name))
-    return method
 
 
 @pytest.mark.parametrize(
@@ -287,7 +276,7 @@ def test_whatever_can_be_called_with_what_is_given_is_taken(
 
 
 def test_handlers_are_checked_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    def opening(session: Session) -> None:
+    def opening(session: PluginSession) -> None:
         session.add_handlers(lambda job, tasks, rows: None, lambda job, tasks, rows: None)  # type: ignore[arg-type]
 
     assert refused(opening, monkeypatch).startswith("plugin fake: Allocate: function ")

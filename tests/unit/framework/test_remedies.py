@@ -13,6 +13,7 @@ from scheduler.cli.main import main
 from scheduler.framework import registry
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.failures import PluginError, RegistrationError
+from scheduler.framework.plugin_session import PluginSession
 from scheduler.framework.remedies import registry as offers
 from scheduler.framework.remedies.adjustments import Adjustment, ChangeKind, Edit, Step, indivisible
 from scheduler.framework.remedies.gates import Gate, GateKind
@@ -29,7 +30,7 @@ class Fake:
     def __init__(self, arguments: Arguments) -> None:
         self._open = arguments.boolean("open", False)
 
-    def open(self, session: Session) -> None:
+    def open(self, session: PluginSession) -> None:
         session.add_filter(lambda cls: [] if self._open else [_nowhere()])
 
 

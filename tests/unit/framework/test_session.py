@@ -41,6 +41,7 @@ from scheduler.framework.extension import (
     Vote,
 )
 from scheduler.framework.figures import Figures
+from scheduler.framework.plugin_session import PluginSession
 from scheduler.framework.session import Session
 from tests.builders import World, configuration, group, node, pod, queue
 
@@ -73,8 +74,8 @@ def _fake(name: str, point: ExtensionPoint, answer: Any) -> Callable[[Arguments]
         def __init__(self, arguments: Arguments) -> None:
             pass
 
-        def open(self, session: Session) -> None:
-            session.register(point, answer if callable(answer) else lambda *_: answer)
+        def open(self, session: PluginSession) -> None:
+            getattr(session, point.method)(answer if callable(answer) else lambda *_: answer)
 
     Fake.name = name  # type: ignore[attr-defined]
     return Fake

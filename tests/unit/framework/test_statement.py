@@ -107,7 +107,7 @@ def test_a_plugin_that_refuses_leaves_everything_as_it_was(operations: list[Oper
         if calls > patience:
             raise AllocationError("no more")
 
-    session.add_handlers(refuse, lambda job, tasks, rows: None)
+    session.plugin_session.add_handlers(refuse, lambda job, tasks, rows: None)
     statement = session.statement()
     for operation in operations:
         before = state(session)
@@ -185,9 +185,9 @@ def test_handlers_called_before_a_refusal_are_called_again_to_undo() -> None:
     def refuse(job: Job, tasks: Sequence[Task], rows: Sequence[int], pipelined: bool) -> None:
         raise AllocationError("no")
 
-    session.add_handlers(lambda *_: calls.append("first"), lambda *_: calls.append("undo first"))
-    session.add_handlers(refuse, lambda *_: calls.append("undo second"))
-    session.add_handlers(lambda *_: calls.append("third"), lambda *_: calls.append("undo third"))
+    session.plugin_session.add_handlers(lambda *_: calls.append("first"), lambda *_: calls.append("undo first"))
+    session.plugin_session.add_handlers(refuse, lambda *_: calls.append("undo second"))
+    session.plugin_session.add_handlers(lambda *_: calls.append("third"), lambda *_: calls.append("undo third"))
     job = session.jobs["default/a"]
     task = next(iter(job.of(TaskStatus.PENDING).values()))
     with pytest.raises(AllocationError):

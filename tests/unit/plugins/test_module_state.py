@@ -5,6 +5,8 @@ is a constant if no code of its module changes it by its name. A cache of a func
 depends on nothing but the arguments.
 """
 
+import __future__
+
 import ast
 import dataclasses
 import functools
@@ -17,7 +19,7 @@ from enum import Enum
 from pathlib import Path
 from threading import Lock
 from types import MappingProxyType, ModuleType
-from typing import Any, Final, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -39,7 +41,9 @@ CHANGING: Final = frozenset({"add", "append", "clear", "discard", "extend", "ins
     *("reverse", "setdefault", "sort", "update", "difference_update", "intersection_update")
 }
 """The methods that change a container."""
-IMMUTABLE: Final = (type(None), Enum, TypeVar, msgspec.Raw, msgspec.json.Decoder)
+IMMUTABLE: Final = (
+    *(type(None), Enum, TypeVar, ParamSpec, type(__future__.annotations), msgspec.Raw, msgspec.json.Decoder),
+)
 """Types whose objects are hashed by identity, besides those of CEL."""
 
 

@@ -20,7 +20,7 @@ from scheduler.framework.cache_requirements import CacheRequirements
 from scheduler.framework.configuration import Configuration
 from scheduler.framework.cycle import run_cycle
 from scheduler.framework.external_calls import NO_EXTERNAL_CALLS, ExternalCalls
-from scheduler.framework.session import Session
+from scheduler.framework.plugin_session import PluginSession
 from scheduler.record.cache import RecordedCache
 from scheduler.record.frames import (
     AdmissionsEnforced,
@@ -124,7 +124,7 @@ class Stages:
     def __init__(self, arguments: Arguments) -> None:
         pass
 
-    def open(self, session: Session) -> None:
+    def open(self, session: PluginSession) -> None:
         session.add_task_order(lambda task: task.cls.annotations.get("example.com/stage", ""))
 
 

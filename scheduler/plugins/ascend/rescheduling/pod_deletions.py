@@ -1,14 +1,13 @@
 """Deletes the Pods of recorded restarts at the end of a session, and marks those that another component deletes."""
 
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import Final
 
 from scheduler.api.decisions import Evict, ObjectWrite, group_ref
 from scheduler.api.job import Job
 from scheduler.api.kinds import POD
 from scheduler.api.names import EVENT_RESCHEDULED, EVENT_WARNING, POD_STATUS
-from scheduler.api.task import ALLOCATED_STATUSES
-from scheduler.framework.session import Session
+from scheduler.framework.plugin_session import PluginSession
 from scheduler.plugins.ascend.rescheduling.decision import deletions, marks
 from scheduler.plugins.ascend.rescheduling.faults import is_lost
 from scheduler.plugins.ascend.rescheduling.state import Restart
@@ -23,7 +22,7 @@ class PodDeletions:
 
     def __init__(
         self,
-        session: Session,
+        session: PluginSession,
         restarts: Mapping[str, Restart],
         jobs: Container[str],
         grace_over_time: float,
@@ -37,46 +36,36 @@ class PodDeletions:
         self._grace_over_time = grace_over_time
         self._words = words
 
-    def delete(self) -> None:
-        """Deletes the Pods that exist. A Pod on a node of the session is evicted by a statement; the session does not
-        count the others."""
+    def due(self) -> Iterator[Evict]:
+        """Yields the Pods to delete, and marks those that another component deletes."""
         session = self._session
-        statement = session.statement()
         for key, restart in self._restarts.items():
             job = session.jobs.get(key)
             if restart.pods and job is None:
-                self._delete_late(key, restart)
+                yield from self._late(key, restart)
             if not restart.pods or job is None or key not in self._jobs:
                 continue
             reason = f"{_EVICTION} ({restart.why})"
             for task, value in marks(job, restart):
                 body = {"metadata": {"annotations": {POD_STATUS: value}}}
                 write = ObjectWrite(POD, task.namespace, task.name, body, uid=task.uid)
-                session.decisions.writes.append(write)
+                session.write(write)
             due = deletions(job.tasks(), restart, session.now, self._grace_over_time, self._is_reachable)
             if due:
                 self._report(job, restart)
-                session.decisions.writes += self._words(job, restart)  # again, in case the first write failed
+                session.write(*self._words(job, restart))  # again, in case the first write failed
             for task, grace_period in due:
-                if task.uid not in job.by_status.get(task.status, ()):
-                    continue  # an action of this session has evicted it
-                if task.status in ALLOCATED_STATUSES and task.node in session.nodes.index:
-                    statement.evict(job, task, reason, grace_period=grace_period)
-                else:
-                    session.decisions.evictions.append(Evict(task, reason, grace_period))
-        if statement:
-            statement.commit()
+                yield Evict(task, reason, grace_period)
 
-    def _delete_late(self, key: str, restart: Restart) -> None:
-        """Deletes by force the Pods of a job without a PodGroup that had time to stop. Controllers create the PodGroup
-        again once the Pods are gone, which a Pod on a broken node never is by itself."""
+    def _late(self, key: str, restart: Restart) -> Iterator[Evict]:
+        """Yields the Pods to delete by force: those of a job without a PodGroup that had time to stop. Controllers
+        create the PodGroup again once the Pods are gone, which a Pod on a broken node never is by itself."""
         session = self._session
         tasks = (task for task in session.snapshot.tasks_without_job if task.job == key)
         due = deletions(tasks, restart, session.now, self._grace_over_time, self._is_reachable)
         for task, grace_period in due:
             if grace_period == 0:
-                reason = f"{_EVICTION} ({restart.why})"
-                session.decisions.evictions.append(Evict(task, reason, grace_period))
+                yield Evict(task, f"{_EVICTION} ({restart.why})", grace_period)
 
     def _report(self, job: Job, restart: Restart) -> None:
         names = [entry.name for entry in restart.pods]

@@ -18,7 +18,7 @@ from scheduler.api.objects import ConfigMap
 from scheduler.api.reasons import Malformed, Refusal
 from scheduler.api.task import ALLOCATED_STATUSES, Task
 from scheduler.framework.job_values import job_values
-from scheduler.framework.session import Session
+from scheduler.framework.plugin_session import PluginSession
 from scheduler.plugins.ascend.cluster_reports import NAMESPACE, ClusterReports
 from scheduler.plugins.ascend.node_health import HealthColumns
 from scheduler.plugins.ascend.npu_ledgers import NpuLedgers
@@ -83,7 +83,7 @@ class Rescheduler:
 
     def __init__(
         self,
-        session: Session,
+        session: PluginSession,
         ledgers: NpuLedgers,
         health: Callable[[ChipResource], HealthColumns],
         reports: ClusterReports,
@@ -124,8 +124,7 @@ class Rescheduler:
         self._complete_history()
         self._ask_to_exit()
         session.add_job_valid(self.check)
-        deletions = PodDeletions(session, self.restarts, jobs, self._grace_over_time, self._words)
-        session.add_close(deletions.delete)
+        session.add_deletions(PodDeletions(session, self.restarts, jobs, self._grace_over_time, self._words).due)
 
     def check(self, job: Job) -> Refusal | None:
         """Refuses a job that restarts as a whole while Pods from before the restart exist."""
@@ -256,7 +255,7 @@ class Rescheduler:
             data = state.data_of(new)
         self._write(SYSTEM_NAMESPACE, state.NAME, data, recorded, "the job does not restart after faults")
         for key in begun:
-            session.decisions.writes += self._words(session.jobs[key], restarts[key])  # as early as possible
+            session.write(*self._words(session.jobs[key], restarts[key]))  # as early as possible
 
     def _postpone(self, new: RestartState, known: RestartState, key: str) -> None:
         """Undoes a restart that does not fit into the ConfigMap. A later session decides it again."""
@@ -280,7 +279,7 @@ class Rescheduler:
                 config_map = session.snapshot.config_maps.get(name)
                 write = graceful_exit(config_map, restart, problems) if config_map is not None else None
                 if write is not None:
-                    session.decisions.writes.append(write)
+                    session.write(write)
         for problem in problems:
             session.malformed_field(problem)
 
@@ -305,7 +304,7 @@ class Rescheduler:
         if recorded is not None and not changed:
             return
         jobs = map(self._session.jobs.get, islice(self._policies, _MAX_WARNED))
-        self._session.decisions.writes.append(
+        self._session.write(
             ObjectWrite(
                 CONFIG_MAP,
                 namespace,

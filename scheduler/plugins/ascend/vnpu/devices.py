@@ -27,7 +27,7 @@ from scheduler.api.task import Task, TaskClass, TaskStatus
 from scheduler.framework.columns import UNBOUNDED, Counts, Scope
 from scheduler.framework.ledger import Ledger
 from scheduler.framework.node_values import NodeReading, NodeValues, ObjectsByNode, node_columns
-from scheduler.framework.session import Session
+from scheduler.framework.plugin_session import PluginSession
 from scheduler.framework.statement import AllocationError
 from scheduler.plugins.ascend.holdings import disagreement, malformed_annotation
 from scheduler.plugins.ascend.masks import MAX_LENGTH, NONE, WIDTH, ChipListError, Masks
@@ -222,7 +222,7 @@ def _held(resource: ChipResource, task: Task, problems: list[Malformed]) -> tupl
 class VirtualDeviceLedger(Ledger[str]):
     """The devices of one resource in one session. Nodes that list no names have no limit here."""
 
-    def __init__(self, session: Session, resource: ChipResource, position: int) -> None:
+    def __init__(self, session: PluginSession, resource: ChipResource, position: int) -> None:
         super().__init__()
         self.resource = resource
         self._position = position

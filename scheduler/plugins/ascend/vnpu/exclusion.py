@@ -14,7 +14,7 @@ from scheduler.api.names import NPU_CORE
 from scheduler.api.node import Rows
 from scheduler.api.task import Task, TaskClass
 from scheduler.framework.columns import UNBOUNDED, Counts, Filter, RefusingFilter, Scope
-from scheduler.framework.session import Session
+from scheduler.framework.plugin_session import PluginSession
 from scheduler.plugins.ascend.npu_requests import units
 
 _WHOLE: Final = "whole chips"
@@ -24,7 +24,7 @@ _CORES: Final = "AI cores"
 class Exclusion:
     """The nodes that got Pods with whole chips, and those that got Pods with AI cores, in one session."""
 
-    def __init__(self, session: Session, resource: str) -> None:
+    def __init__(self, session: PluginSession, resource: str) -> None:
         """``resource``: that of the chips which the other plugin divides."""
         self._positions = {_WHOLE: session.dimensions.find(resource), _CORES: session.dimensions.find(NPU_CORE)}
         self._numbers: dict[str, Counts] = {

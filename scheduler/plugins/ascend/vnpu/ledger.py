@@ -13,7 +13,7 @@ from scheduler.api.job import Job
 from scheduler.api.node import Rows
 from scheduler.api.task import Task, TaskClass
 from scheduler.framework.ledger import Ledger
-from scheduler.framework.session import Session
+from scheduler.framework.plugin_session import PluginSession
 from scheduler.framework.statement import AllocationError
 from scheduler.plugins.ascend.demand import ChipDemand
 from scheduler.plugins.ascend.ledger import ChipLedger
@@ -37,7 +37,7 @@ class PartLedger(Ledger[str]):
 
     def __init__(
         self,
-        session: Session,
+        session: PluginSession,
         demand: ChipDemand,
         position: int,
         columns: PartColumns,

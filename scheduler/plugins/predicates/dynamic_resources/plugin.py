@@ -17,7 +17,7 @@ from scheduler.api.resource import Dimensions
 from scheduler.api.selectors import nodes_of_terms
 from scheduler.api.task import Task, TaskClass
 from scheduler.framework.columns import Filter, MaskFilter, RefusingFilter, Score
-from scheduler.framework.session import Session
+from scheduler.framework.plugin_session import PluginSession
 from scheduler.plugins.predicates.dynamic_resources.books import Books
 from scheduler.plugins.predicates.dynamic_resources.budget import (
     Attempt,
@@ -82,7 +82,7 @@ BYTES_PER_STEP: Final = 10
 class DynamicResources:
     """The filters, the score and the books for Pods that claim devices."""
 
-    def __init__(self, session: Session, filter_seconds: int) -> None:
+    def __init__(self, session: PluginSession, filter_seconds: int) -> None:
         """``filter_seconds``: the time limit for finding devices for one class of Pods; 0 for no limit."""
         self._session = session
         self._choices = filter_seconds * CHOICES_PER_SECOND if filter_seconds > 0 else None

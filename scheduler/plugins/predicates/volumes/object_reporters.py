@@ -4,13 +4,13 @@ from scheduler.api.kinds import Kind
 from scheduler.api.objects import KubeObject
 from scheduler.api.reasons import Malformed
 from scheduler.api.selectors import FieldReporter
-from scheduler.framework.session import Session
+from scheduler.framework.plugin_session import PluginSession
 
 
 class ObjectReporters:
     """Reporters for the objects of a snapshot."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: PluginSession) -> None:
         self._session = session
         self._reported: set[Malformed] = set()
 

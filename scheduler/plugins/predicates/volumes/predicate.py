@@ -14,7 +14,7 @@ from scheduler.api.node import Mask, Rows
 from scheduler.api.preparation import Preparation
 from scheduler.api.task import Task, TaskClass
 from scheduler.framework.columns import UNBOUNDED, Counts, Filter, MaskFilter, RefusingFilter, Scope, Score
-from scheduler.framework.session import Session
+from scheduler.framework.plugin_session import PluginSession
 from scheduler.framework.statement import AllocationError
 from scheduler.plugins.predicates.volumes.attachments import AttachFilter, Attachments, Disk, Disks, inline_disks
 from scheduler.plugins.predicates.volumes.binder import Binder
@@ -33,7 +33,11 @@ class Volumes:
     """The filters NodeVolumeLimits, VolumeZone and VolumeBinding."""
 
     def __init__(
-        self, session: Session, enabled: EnabledFilters, timeout: float, utilization_scores: UtilizationScores | None
+        self,
+        session: PluginSession,
+        enabled: EnabledFilters,
+        timeout: float,
+        utilization_scores: UtilizationScores | None,
     ) -> None:
         """``timeout``: the seconds in which claims must be bound once their Pod has a node. ``utilization_scores``: the
         score of each utilization of volumes (``scoring``), or None for no score."""

@@ -7,7 +7,7 @@ import pytest
 
 from scheduler.api.task import TaskClass
 from scheduler.framework.columns import Filter, MaskFilter, PinUse
-from scheduler.framework.session import Session
+from scheduler.framework.plugin_session import PluginSession
 from scheduler.record.frames import recorded_decisions
 from tests.builders import Raw, World, configuration, group, node, pod
 from tests.unit.framework.fake_plugin import fake_plugin
@@ -33,7 +33,7 @@ def asking(monkeypatch: pytest.MonkeyPatch, pin: PinUse, passes: dict[str, bool]
     asked."""
     asked: list[str] = []
 
-    def opening(session: Session) -> None:
+    def opening(session: PluginSession) -> None:
         def filters(cls: TaskClass) -> list[Filter]:
             affinity = cls.spec.affinity
             required = affinity and affinity.node_affinity

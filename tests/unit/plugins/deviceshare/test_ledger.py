@@ -241,7 +241,7 @@ def test_computed_room_equals_room_by_placement(
     npus = HamiNpu(NPU, policy, 0, soft=False, locks=False)
     npu_claim = NpuClaim(share, soft, "NPU")
     assert npus.room(cards, npu_claim, ALL_CARDS, False) == room_by_placement(npus, cards, npu_claim, ALL_CARDS, False)
-    times = NodeTimes(World().session(configuration(["gang"])))
+    times = NodeTimes(World().session(configuration(["gang"])).plugin_session)
     for whole in (False, True):
         gpus = GpuShare(times, whole=whole, locks=False)
         gpu_claim = GpuClaim(number=number) if whole else GpuClaim(memory=share[0].memory)

@@ -62,7 +62,7 @@ def test_a_task_has_volcanos_fields_and_its_original_pod() -> None:
         initContainers=[{"name": "i", "restartPolicy": "Always"}],
     )
     session = session_of(group("g"), written)
-    answer = shown(ExtenderObjects(session).task(*task_of(session, "default/g", "g-w-0")))
+    answer = shown(ExtenderObjects(session.plugin_session).task(*task_of(session, "default/g", "g-w-0")))
     assert set(answer) == set(TASK.split())
     assert answer["Resreq"] == {
         "MilliCPU": 1000,
@@ -82,10 +82,10 @@ def test_a_placed_task_has_its_node_and_a_deallocated_task_its_previous_status()
     job, task = task_of(session, "default/g", "p")
     statement = session.statement()
     statement.allocate(job, [task], [0])
-    answer = shown(ExtenderObjects(session).task(job, task))
+    answer = shown(ExtenderObjects(session.plugin_session).task(job, task))
     assert (answer["Status"], answer["NodeName"], answer["Pod"]["spec"]["nodeName"]) == (2, "n1", "n1")
     statement.discard()
-    answer = shown(ExtenderObjects(session).task(job, task))
+    answer = shown(ExtenderObjects(session.plugin_session).task(job, task))
     assert (answer["Status"], answer["NodeName"], "nodeName" in answer["Pod"]["spec"]) == (1, "", False)
     assert (answer["LastTransaction"]["Status"], answer["LastTransaction"]["NodeName"]) == (2, "n1")
 
@@ -97,7 +97,7 @@ def test_a_node_has_all_its_tasks_and_amounts() -> None:
     machine["status"]["images"] = [{"names": ["busybox"], "sizeBytes": 1000}]
     objects = [machine, node("n2"), group("g", phase="Running"), pod("p", "1c", "g", on="n1")]
     session = session_of(*objects, pod("other", "1c", on="n1", scheduler="other"), pod("orphan", "1c", "gone", on="n1"))
-    answer = shown(ExtenderObjects(session).node(0))
+    answer = shown(ExtenderObjects(session.plugin_session).node(0))
     assert set(answer) == set(NODE.split())
     assert answer["Idle"] == {
         "MilliCPU": 1000,
@@ -118,7 +118,7 @@ def test_a_node_has_its_state_after_placements_and_evictions_of_the_session() ->
     session = session_of(
         node("n1"), group("g"), pod("p", "1c", "g"), group("h", phase="Running"), pod("old", "1c", "h", on="n1")
     )
-    wire = ExtenderObjects(session)
+    wire = ExtenderObjects(session.plugin_session)
     assert set(shown(wire.node(0))["Tasks"]) == {"default/old"}
     job, task = task_of(session, "default/g", "p")
     statement = session.statement()
@@ -135,7 +135,7 @@ def test_a_node_has_its_state_after_placements_and_evictions_of_the_session() ->
 def test_a_node_has_its_measured_usage() -> None:
     made = World(node("n1"))
     made.cluster.cache.take_usage({"n1": NodeUsage(12.5, 30.0, 1769850000.0)})
-    usage = shown(ExtenderObjects(made.session(SHOWING)).node(0))["ResourceUsage"]
+    usage = shown(ExtenderObjects(made.session(SHOWING).plugin_session).node(0))["ResourceUsage"]
     assert usage == {
         "MetricsTime": "2026-01-31T09:00:00+00:00",
         "CPUUsageAvg": {"10m": 12.5},
@@ -149,7 +149,7 @@ def test_a_job_has_its_tasks_by_status_and_its_pod_group() -> None:
     session = session_of(node("n1"), written, pod("p", "1c", "g", role="w"), pod("q", "1c", "g", role="w", on="n1"))
     job = session.jobs["default/g"]
     job.phase = "Inqueue"
-    answer = shown(ExtenderObjects(session).job(job))
+    answer = shown(ExtenderObjects(session.plugin_session).job(job))
     assert set(answer) == set(JOB.split())
     uids = {task.name: task.uid for task in job.tasks()}
     assert set(answer["Tasks"]) == set(uids.values())
@@ -170,7 +170,7 @@ def test_a_queue_has_its_position_in_the_hierarchy() -> None:
     written = queue("q", weight=3, capability="4c")
     written["metadata"]["annotations"] = {"volcano.sh/hierarchy": "root/q", "volcano.sh/hierarchy-weights": "1/2"}
     session = session_of(written)
-    answer = shown(ExtenderObjects(session).queue(session.queues["q"]))
+    answer = shown(ExtenderObjects(session.plugin_session).queue(session.queues["q"]))
     assert set(answer) == {"UID", "Name", "Weight", "Weights", "Hierarchy", "Queue"}
     assert (answer["Weight"], answer["Hierarchy"], answer["Weights"]) == (3, "root/q", "1/2")
     assert answer["Queue"]["spec"]["capability"] == {"cpu": "4"}
@@ -184,7 +184,7 @@ def test_a_session_has_all_jobs_nodes_and_queues() -> None:
     }
     quota["status"] = {"hard": {"cpu": "4"}}
     session = session_of(node("n1", labels={"volcano.sh/revocable-zone": "z"}), node("n2"), group("g"), quota)
-    answer = shown(ExtenderObjects(session).session())
+    answer = shown(ExtenderObjects(session.plugin_session).session())
     assert set(answer) == {"Jobs", "Nodes", "Queues", "NamespaceInfo", "RevocableNodes", "NodeList"}
     assert set(answer["Jobs"]) == {"default/g"} and set(answer["Nodes"]) == {"n1", "n2"}
     assert set(answer["RevocableNodes"]) == {"n1"} and answer["NodeList"] is None
@@ -194,7 +194,7 @@ def test_a_session_has_all_jobs_nodes_and_queues() -> None:
 def test_objects_without_an_original_are_reconstructed() -> None:
     made = World(node("n1"), group("g", asks="1c"), pod("p", "1c", "g", role="w", labels={"a": "b"}), queue("q"))
     session = made.session(SHOWING)
-    wire = ExtenderObjects(session)
+    wire = ExtenderObjects(session.plugin_session)
     job, task = task_of(session, "default/g", "p")
     pod_ = shown(wire.task(job, task))["Pod"]
     assert pod_["metadata"]["labels"] == {"a": "b"}

@@ -33,7 +33,7 @@ def waiting(session: Session) -> list[Task]:
 def scores(session: Session) -> Column:
     """The score of each node for the pending tasks of the job."""
     job, rows = session.jobs["default/j"], np.arange(len(session.nodes))
-    session.placing = next(iter(job.sub_jobs.values()), None)
+    session.plugin_session.placing = next(iter(job.sub_jobs.values()), None)
     return sum(
         (score.values(rows, None) for score in session.scores(waiting(session)[0].cls, job)), np.zeros(len(rows))
     )
@@ -134,7 +134,7 @@ def test_in_one_job_sub_groups_with_a_topology_stay_close_and_others_are_packed(
     job = session.jobs["default/j"]
     found = {}
     for key, sub_job in job.sub_jobs.items():
-        session.placing = sub_job
+        session.plugin_session.placing = sub_job
         parts = session.scores(waiting(session)[0].cls, job)
         found[key] = sum((part.values(np.arange(6), None) for part in parts), np.zeros(6))
     assert found["default/j/w/0"].argmax() == 0 and found["default/j"].argmax() == 5
@@ -149,7 +149,7 @@ def test_a_run_of_tasks_is_placed_as_if_they_were_placed_one_by_one(objects: lis
         world = World(NODES, TREE, objects, pod("x", "4c", on="n3"))
         session = world.session(configuration(["gang", "predicates", "nodeorder", "network-topology-aware"]))
         job = session.jobs["default/j"]
-        session.placing = next(iter(job.sub_jobs.values()), None)
+        session.plugin_session.placing = next(iter(job.sub_jobs.values()), None)
         tasks, rows = waiting(session), []
         while tasks:
             chosen = session.view(tasks[0].cls, job).choose(

@@ -16,7 +16,7 @@ class Work:
         self._world, self._immediately = World(), immediately
 
     def is_due(self, now: float, configuration: Configuration = CONFIGURATION) -> bool:
-        session = self._world.session(configuration)
+        session = self._world.session(configuration).plugin_session
         session.snapshot.now = now
         return is_due(session, "work", 60, immediately=self._immediately)
 

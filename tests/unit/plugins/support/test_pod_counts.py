@@ -26,7 +26,7 @@ def test_updated_counts_equal_new_counts(
     standing = [pod(f"r{i}", on=f"n{n % len(zones)}") for i, n in enumerate(there)]
     session = World(nodes, standing, group("g"), pods("p", 6, "1c", "g")).session(CONF)
     tasks = sorted(session.jobs["default/g"].tasks(), key=lambda task: task.name)
-    counts = session.once(PodCounts)
+    counts = session.plugin_session.once(PodCounts)
     kept = None
     rows = np.bincount([n % len(zones) for n in there], minlength=len(zones)).astype(float)
 
@@ -54,7 +54,7 @@ def test_terminating_pods_count_unless_they_are_excluded() -> None:
         pod("stays", "1c", "g", on="n1"),
         pod("goes", "1c", "g", on="n1", deleting=True),
     )
-    counts = world.session(CONF).once(PodCounts)
+    counts = world.session(CONF).plugin_session.once(PodCounts)
     row = np.array([0])
 
     assert counts.count_per_node(lambda cls: 1.0).at_nodes(row) == [2.0]
@@ -71,7 +71,7 @@ def test_a_class_subset_avoids_computing_weights_and_changes_no_count() -> None:
     session = World(service, nodes, there, group("g"), apps).session(CONF)
     job = session.jobs["default/g"]
     tasks = sorted(job.tasks(), key=lambda task: task.name)
-    counts = session.once(PodCounts)
+    counts = session.plugin_session.once(PodCounts)
     mine = tasks[0].cls
     asked: list[TaskClass] = []
 
