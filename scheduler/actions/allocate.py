@@ -14,7 +14,7 @@ from scheduler.actions.failed_jobs import FailedJobs, FailedSearch
 from scheduler.actions.order import Worklist
 from scheduler.actions.placement.domain_search import DomainSearch, PendingBySubJob
 from scheduler.actions.placement.placer import PendingTasks, PlacementScope, Placer, gated_tasks, waiting_tasks
-from scheduler.actions.placement.reordering import Reordering
+from scheduler.actions.placement.reordering import place_in_other_orders
 from scheduler.api.job import INQUEUE, Job
 from scheduler.api.names import SCHEDULING_GATES_QUEUE_ADMISSION
 from scheduler.api.queue import Queue
@@ -150,7 +150,7 @@ class Allocate:
         return job.min_member >= job.size or (classes <= FIRST_COST and self._session.job_missing(job) > 1)
 
     def _count_failure(self, job: Job, tasks: Sequence[Task]) -> None:
-        """Counts the tasks whose nodes a failed job gave back: these searches were in vain, too."""
+        """Counts the tasks whose nodes a failed job gave back: their searches failed, too."""
         limit = self._session.once(SearchLimit)
         for cls in {task.cls.id: task.cls for task in tasks if task.uid in job.transaction}.values():
             limit.failed(job, cls)
@@ -179,7 +179,7 @@ class Allocate:
             # Tasks are tried in several HyperNodes; gates are removed once, before that.
             left = {key: self._placer.ungate(queue, job, pending) for key, pending in work.items()}
             work = self._work[job.key] = {key: pending for key, pending in left.items() if pending}
-            placement = DomainSearch(self._session, self._placer).place(queue, job, work) if work else None
+            placement = DomainSearch(self._session, self._placer, queue, job).place(work) if work else None
             if placement is None:
                 return None
             self._work[job.key] = placement.remaining
@@ -193,7 +193,7 @@ class Allocate:
         before = pending.copy() if session.job_missing(job) > 1 else None
         failed = self._placer.place(scope, pending, statement)
         if before and failed is not None and statement and not (session.job_ready(job) or session.job_pipelined(job)):
-            found = Reordering(session, self._placer).place(scope, before, statement)
+            found = place_in_other_orders(session, self._placer, scope, before, statement)
             if found is not None:
                 statement, work[key] = found
         return statement

@@ -144,7 +144,7 @@ GANG_RECLAIM: Final = EvictionPolicy(
     order=BundleOrder(by_victim_queue_order),
     enough=Enough.GANG,
 )
-"""As reclaim, but for a whole gang at a time, in the way of gangpreempt."""
+"""Queues below what they deserve evict running tasks of other queues for a whole starving gang at a time."""
 
 
 # --- actions ---

@@ -75,7 +75,7 @@ class FailedJobs:
             self._failed[demand] = failed
 
     def clear(self) -> None:
-        """Forgets all. To be called when the session changed."""
+        """Forgets all failed searches. It is called when the session changed."""
         self._failed.clear()
 
 

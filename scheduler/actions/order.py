@@ -58,7 +58,7 @@ class Worklist:
         return heapq.heappop(entries)[1]
 
     def _refresh_first(self, entries: list[tuple[Any, Job]]) -> None:
-        """Recompute the key of the first job until it remains the first. Keys only grow as jobs get more resources, so
+        """Recomputes the key of the first job until it remains the first. Keys only grow as jobs get more resources, so
         no other job can precede it."""
         while (key := self._session.job_key(entries[0][1])) != entries[0][0]:
             heapq.heapreplace(entries, (key, entries[0][1]))
@@ -107,9 +107,6 @@ class SubJobOrder:
             if sub_job.policy is not None and have < minimum.get(sub_job.policy, 0):
                 self._required.add(sub_job.key)
                 ready[sub_job.policy] = have + 1
-
-    def sorted(self, sub_jobs: Iterable[SubJob]) -> list[SubJob]:
-        return sorted(sub_jobs, key=self.key)
 
     def key(self, sub_job: SubJob) -> tuple[Any, ...]:
         """Returns the current sort key, which is unique among the sub-jobs of a job."""

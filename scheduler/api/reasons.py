@@ -113,10 +113,6 @@ class Refusal(msgspec.Struct, frozen=True):
     """The same numbers as data."""
 
 
-IGNORED: Final = "ignored"
-"""What usually follows from a malformed field."""
-
-
 @dataclass(frozen=True, slots=True)
 class Malformed:
     """A field of an object that cannot be used and is ignored."""
@@ -126,7 +122,7 @@ class Malformed:
     name: str
     field: str
     problem: str
-    consequence: str = IGNORED
+    consequence: str = "ignored"
     reason: str = EVENT_MALFORMED
     """Reason of the Event."""
     figures: str = dataclasses.field(default="", compare=False)

@@ -31,7 +31,7 @@ class Priority:
         if session.option(PREEMPTABLE.flag):
             session.add_veto(PREEMPTABLE, self._higher)
         session.add_unified_evictable(self._evictable)
-        session.add_job_starving(self._starving, by_demand=True)
+        session.add_job_starving(lambda job: job.ready_count + job.waiting_count < job.size, by_demand=True)
 
     def _victims(self, preemptor: Task, candidates: Sequence[Task]) -> list[Task] | None:
         jobs = self._session.jobs
@@ -72,10 +72,6 @@ class Priority:
         own = candidates.span(job.key)
         lower[own] = candidates.priority[own] < preemptor.priority
         return lower
-
-    @staticmethod
-    def _starving(job: Job) -> bool:
-        return job.ready_count + job.waiting_count < job.size
 
 
 def _priority(job: Job) -> int:

@@ -78,9 +78,13 @@ class Proportion:
         session.add_overused(self._overused)
         session.add_allocatable(self._allocatable, by_demand=True)
         session.add_preemptive(self._preemptive, by_demand=True)
-        session.add_reclaimable(self._reclaimable, bound=self._over_share, by_demand=True)
+        session.add_reclaimable(
+            lambda reclaimer, candidates: self._beyond_share(candidates),
+            bound=lambda reclaimer, candidates: self._shares.giving(candidates),
+            by_demand=True,
+        )
         session.add_unified_evictable(self._evictable)
-        session.add_keeps_deserved(self._losses, bound=self._possible_losses, most=self._most)
+        session.add_keeps_deserved(self._losses, bound=self._possible_losses, most=self._most_losses)
         session.add_job_enqueueable(self._enqueueable)
         session.add_job_enqueued(self._enqueued)
         session.add_deserved(lambda: {name: book.deserved for name, book in self._books.items()})
@@ -96,7 +100,7 @@ class Proportion:
     def _possible_losses(self, context: ReclaimContext, candidates: EvictionCandidates) -> Mask:
         return self._shares.possible(context, candidates)
 
-    def _most(self, context: ReclaimContext, candidates: EvictionCandidates) -> Column:
+    def _most_losses(self, context: ReclaimContext, candidates: EvictionCandidates) -> Column:
         return self._shares.most(context, candidates)
 
     @staticmethod
@@ -175,9 +179,6 @@ class Proportion:
     def _evictable(self, context: EvictionContext, candidates: Sequence[Task]) -> list[Task]:
         return self._beyond_share(candidates) if context.across_queues else list(candidates)
 
-    def _reclaimable(self, reclaimer: Task, candidates: Sequence[Task]) -> list[Task]:
-        return self._beyond_share(candidates)
-
     def _beyond_share(self, candidates: Sequence[Task]) -> list[Task]:
         """The candidates whose queue still has more than it deserves when all earlier victims are evicted."""
         left: dict[str, Vector] = {}
@@ -215,9 +216,6 @@ class Proportion:
                 take(left, (book,), amount)
                 found.append(task)
         return found
-
-    def _over_share(self, reclaimer: Task, candidates: EvictionCandidates) -> Mask:
-        return self._shares.giving(candidates)
 
     def _over(self, queue: str) -> bool:
         book = self._books.get(queue)

@@ -67,7 +67,7 @@ def choose_victims(
 
 
 def _room(nodes: Nodes, load: Column, idle: Rows, target: Column) -> Column:
-    """Shape (2,): the cpu and memory that the idle nodes can take until they reach the target."""
+    """Returns the cpu and memory that the idle nodes can take until they reach the target, shape (2,)."""
     allocatable = nodes.allocatable[_PAIR][:, idle]
     room: Column = np.trunc((target[:, np.newaxis] - load[:, idle]) * 0.01 * allocatable).sum(axis=1)
     return room
@@ -145,5 +145,5 @@ def _strategy(parameters: Arguments) -> Thresholds:
 
 
 def _percentages(arguments: Arguments) -> Column:
-    """Shape (2,): the percentages of cpu and memory."""
+    """Returns the percentages of cpu and memory, shape (2,)."""
     return np.array([arguments.number(name, DEFAULT_PERCENTAGE) for name in (CPU, MEMORY)])

@@ -7,17 +7,16 @@ do not request scarce resources prefer nodes without them (``sra``), and leave c
 """
 
 from collections.abc import Iterable, Mapping
-from typing import ClassVar, Final
+from typing import Annotated, ClassVar, Final
 
 import msgspec
 import numpy as np
 
-from scheduler.api.json_texts import STRATEGY_WEIGHTS, JsonTextError
 from scheduler.api.names import RESOURCE_STRATEGY_SCORING_TYPE, RESOURCE_STRATEGY_WEIGHT
 from scheduler.api.node import Column, Nodes, Rows
 from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, SMALLEST, Dimensions
 from scheduler.api.task import TaskClass
-from scheduler.framework.arguments import Arguments
+from scheduler.framework.arguments import MAX_INTEGER, Arguments
 from scheduler.framework.columns import UNBOUNDED, Counts, Filter, PinUse, Scope, Score, StaticScore
 from scheduler.framework.plugin_session import PluginSession
 from scheduler.framework.registry import register_plugin
@@ -26,6 +25,7 @@ from scheduler.plugins.support.utilization import UtilizationScore
 LEAST_ALLOCATED: Final = "LeastAllocated"
 MOST_ALLOCATED: Final = "MostAllocated"
 FULL: Final = 100.0
+_weights: Final = msgspec.json.Decoder(dict[str, Annotated[int, msgspec.Meta(ge=0, le=MAX_INTEGER)]])
 
 
 class ResourceStrategy(msgspec.Struct, frozen=True):
@@ -88,8 +88,8 @@ def _pod_strategies(cls: TaskClass) -> dict[str, ResourceStrategy] | None:
         )
     text = cls.annotations.get(RESOURCE_STRATEGY_WEIGHT, "")
     try:
-        return {name: ResourceStrategy(type_, weight) for name, weight in STRATEGY_WEIGHTS.decode(text).items()}
-    except JsonTextError as error:
+        return {name: ResourceStrategy(type_, weight) for name, weight in _weights.decode(text).items()}
+    except msgspec.MsgspecError as error:
         raise StrategyError(RESOURCE_STRATEGY_WEIGHT, str(error)) from None
 
 
@@ -140,7 +140,7 @@ class Proportions:
         }
         self._rates = rates if arguments.boolean("enable", False) else {}
 
-    def filters(self, nodes: Nodes, dimensions: Dimensions, cls: TaskClass) -> list["ProportionFilter"]:
+    def filters(self, nodes: Nodes, dimensions: Dimensions, cls: TaskClass) -> list[Filter]:
         """Returns one filter per scarce resource for a class that requests none of them."""
         known = {name: d for name in self._rates if (d := dimensions.find(name)) is not None}
         if any(cls.request[d] > 0 for d in known.values()):
@@ -198,11 +198,10 @@ class ResourceStrategyFit:
 
     def open(self, session: PluginSession) -> None:
         self._session = session
-        session.add_filter(self._filters, pin=PinUse.IGNORED)
+        session.add_filter(
+            lambda cls: self._proportions.filters(session.nodes, session.dimensions, cls), pin=PinUse.IGNORED
+        )
         session.add_score(self._scores)
-
-    def _filters(self, cls: TaskClass) -> list[Filter]:
-        return [*self._proportions.filters(self._session.nodes, self._session.dimensions, cls)]
 
     def _scores(self, cls: TaskClass) -> list[Score]:
         session, nodes = self._session, self._session.nodes

@@ -50,7 +50,6 @@ from scheduler.api.names import (
 from scheduler.api.objects import ENDED_PHASES
 from scheduler.api.printable import printable
 from scheduler.api.suggestions import REQUESTED_ONLY, closest, other_scheduler, similar_key, similar_resource
-from scheduler.webhooks.annotation_values import LABELS_WITH_VALUES, has_value, value_problems
 from scheduler.webhooks.contract import AdmissionRequest, ClusterView, Json, WebhookSettings
 from scheduler.webhooks.job import starting_warnings
 from scheduler.webhooks.known_names import COMMON, READ_PREFIXES, KnownNames, QueueNames, read_keys
@@ -111,8 +110,8 @@ class _Object:
             return
         if kind is CONFIG_MAP:
             data = {key: text for key, text in mapping(self._raw.get("data")).items() if isinstance(text, str)}
-            for found in config_map_problems(str(metadata.get("name", "")), data):
-                yield f"{found.field}: {found.problem}"
+            for key, problem in config_map_problems(str(metadata.get("name", "")), data):
+                yield f"data[{key}]: {problem}"
             return
         if kind is QUEUE:
             for field in ("capability", "deserved"):
@@ -217,9 +216,6 @@ class _Object:
                 yield f"{path}[{key[:253]}]: {what}{_hint(meant)}"
 
     def _annotations(self, metadata: Json, prefix: str) -> Iterator[str]:
-        labels = mapping(metadata.get("labels"))
-        for key, problem in value_problems({key: str(labels[key]) for key in LABELS_WITH_VALUES if key in labels}):
-            yield f"{prefix}metadata.labels[{key}]: {problem}"
         given = mapping(metadata.get("annotations"))
         if not _has_checked_annotation(*given):
             return
@@ -230,7 +226,7 @@ class _Object:
         yield from self._queue(
             annotations.get(QUEUE_NAME_ANNOTATION), f"{prefix}metadata.annotations[{QUEUE_NAME_ANNOTATION}]"
         )
-        for key, problem in (*annotation_problems(annotations), *value_problems(annotations)):
+        for key, problem in annotation_problems(annotations):
             yield f"{prefix}metadata.annotations[{key}]: {problem}"
         complete = self._known.complete
         if self._kind is QUEUE and not complete:  # the queue may be the first with a card
@@ -256,7 +252,7 @@ def _hint(meant: str) -> str:
 def _has_checked_annotation(*keys: str) -> bool:
     """Whether annotations with these keys may have mistakes. Most objects of a kind have the same keys."""
     checked = (*_COUNTS, CARD_NAME, CARD_CARD, QUEUE_NAME_ANNOTATION)
-    return any(key in checked or is_json_annotation(key) or has_value(key) or _is_unknown(key) for key in keys)
+    return any(key in checked or is_json_annotation(key) or _is_unknown(key) for key in keys)
 
 
 def _is_unknown(key: str) -> bool:

@@ -37,7 +37,7 @@ class Demand:
     """How many tasks of each class a gang has to place, and on which nodes evictions could make room for them."""
 
     def __init__(self, session: Session, job: Job, tasks: Sequence[Task]) -> None:
-        """``tasks``: at least one."""
+        """``tasks``: the waiting tasks, at least one."""
         self._session = session
         self._classes = [
             _ClassDemand(cls, number, ~session.view(cls, job).unresolvable())
@@ -161,7 +161,7 @@ def parts_to_place(session: Session, job: Job) -> list[Part]:
     by_sub_job: dict[SubJob, list[Task]] = {}
     for task in waiting:
         by_sub_job.setdefault(job.sub_job_of[task.uid], []).append(task)
-    ordered = SubJobOrder(session, job).sorted(by_sub_job)
+    ordered = sorted(by_sub_job, key=SubJobOrder(session, job).key)
     parts: list[Part] = [(sub_job, by_sub_job[sub_job]) for sub_job in ordered]
     return parts[:1] if session.job_ready(job) else parts
 

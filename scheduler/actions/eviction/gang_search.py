@@ -25,21 +25,7 @@ FIRST_CHUNK: Final = 64
 """How many bundles the victim functions see at first; gangs seldom need more."""
 
 
-class GangSearch:
-    """Finds room for gangs."""
-
-    def __init__(self, rules: EvictionRules, order: BundleOrder) -> None:
-        self._rules = rules
-        self._order = order
-
-    def room_for(self, preemptor: Preemptor, scope: Mask) -> "_RoomForGang":
-        return _RoomForGang(self._rules, self._order, preemptor, scope)
-
-    def forget_failures(self) -> None:
-        """Does nothing: only whole searches are remembered."""
-
-
-class _RoomForGang:
+class RoomForGang:
     """Room for a gang in one domain."""
 
     def __init__(self, rules: EvictionRules, order: BundleOrder, preemptor: Preemptor, scope: Mask) -> None:

@@ -44,8 +44,8 @@ class DeservedGuard:
 
     def enough(self, context: ReclaimContext | None, scope: Mask, shortfall: Shortfall) -> Mask:
         """Returns the nodes, shape (nodes,), where the candidates of a mask hold what the node lacks, as far as their
-        queues can lose it: an upper bound, without which every node would be searched in vain once queues have little
-        more than they deserve."""
+        queues can lose it: an upper bound, without which every node would be searched for nothing once queues have
+        little more than they deserve."""
         session, candidates = self._session, self._session.eviction_candidates
         number = len(session.nodes)
         result: Mask = np.ones(number, dtype=bool)

@@ -22,17 +22,20 @@ ORDERS: Final = 4
 """Most orders of eviction that are tried on a node."""
 MORE_ORDERS: Final = 64
 """Most further orders that are tried on all nodes together."""
+ImpossibleNodes = dict[tuple[Hashable, Protection | None], Mask]
+"""Demand of a task, protection -> the nodes that evictions cannot open."""
 
 
 class NodeSearch:
     """Finds room for single tasks, and remembers the nodes where there is none."""
 
-    def __init__(self, rules: EvictionRules, order: VictimNodeOrder) -> None:
+    def __init__(self, rules: EvictionRules, order: VictimNodeOrder, impossible: ImpossibleNodes) -> None:
+        """``impossible``: the nodes that are found; the caller clears it when the session changed."""
         self.rules = rules
         self.order = order
         self.feasibility = EvictionFeasibility(rules.session, rules.policy.approval)
         self._by_demand = rules.session.answers_by_demand(rules.policy.approval)
-        self._impossible: dict[tuple[Hashable, Protection | None], Mask] = {}
+        self._impossible = impossible
 
     def room_for(self, preemptor: Preemptor, scope: Mask) -> "_RoomForTask":
         return _RoomForTask(self, preemptor, scope)
@@ -53,9 +56,6 @@ class NodeSearch:
         finds."""
         unknown = np.zeros(len(self.rules.session.nodes), dtype=bool)
         return self._impossible.setdefault((demand, protection), unknown)
-
-    def forget_failures(self) -> None:
-        self._impossible.clear()
 
 
 class _RoomForTask:

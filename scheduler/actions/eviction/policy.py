@@ -39,7 +39,7 @@ class NodeComparison(msgspec.Struct, frozen=True):
     preemption)."""
 
     percentage: int
-    """Percentage of all nodes."""
+    """The number of compared nodes, as a percentage of all nodes."""
     minimum: int
     maximum: int
 
@@ -76,18 +76,17 @@ class EvictionPolicy(msgspec.Struct, frozen=True, kw_only=True):
     event: str
     """The reason of the Event that names the preemptor to the victim."""
     serves: Callable[[Job], bool] = lambda job: True
-    """For whom: returns whether the action evicts for a starving job."""
+    """Returns whether the action evicts for a starving job."""
     from_queues: Callable[[Session, Queue], Mask]
     """Who may give: returns the candidates that may be evicted for a queue, as far as queues and Pods say."""
     from_jobs: tuple[Callable[[Session, Job], Mask], ...] = ()
-    """Of which jobs: each returns the candidates that may be evicted for a job."""
+    """Who may give: each returns the candidates that may be evicted for a job, as far as jobs say."""
     approval: ExtensionPoint
     """Who must not: the extension point at which plugins approve victims."""
     across_queues: bool
-    """Who must not, either: whether victims belong to other queues, which keep what they deserve
-    (``DeservedGuard``)."""
+    """Whether victims belong to other queues, which keep what they deserve (``DeservedGuard``)."""
     order: VictimNodeOrder | BundleOrder
-    """In what order nodes, domains and victims are tried."""
+    """The order in which nodes, domains and victims are tried."""
     enough: Enough
     """How much is enough."""
     best_effort_apart: bool = False
@@ -112,7 +111,7 @@ class Preemptor(msgspec.Struct, frozen=True):
 
     job: Job
     tasks: Sequence[Task]
-    """At least one."""
+    """The tasks, at least one."""
     parts: Sequence[Part] = ()
     """The tasks of a gang per sub-job."""
 

@@ -8,12 +8,12 @@ it is enough.
 """
 
 from collections.abc import Hashable, Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 
 from scheduler.actions.eviction.feasibility import compared_resources
 from scheduler.actions.eviction.gang_room import parts_to_place
-from scheduler.actions.eviction.gang_search import GangSearch
-from scheduler.actions.eviction.node_search import NodeSearch
+from scheduler.actions.eviction.gang_search import RoomForGang
+from scheduler.actions.eviction.node_search import ImpossibleNodes, NodeSearch
 from scheduler.actions.eviction.policy import (
     BundleOrder,
     Enough,
@@ -77,7 +77,7 @@ class _EvictionLimit:
     per second, so more of them in one session delay the first ones and gain nothing."""
 
     def __init__(self, session: Session, policy: EvictionPolicy) -> None:
-        """Counts from now on."""
+        """Counts the evictions that are decided from now on."""
         self._evictions = session.decisions.evictions
         self._before = len(self._evictions)
         self._limited = policy.enough is not Enough.GANG
@@ -95,7 +95,12 @@ class Solver:
         self._queue = queue
         self._rules = rules = EvictionRules(session, policy)
         order = policy.order
-        self._search = GangSearch(rules, order) if isinstance(order, BundleOrder) else NodeSearch(rules, order)
+        self._impossible: ImpossibleNodes = {}
+        self._room_for = (
+            partial(RoomForGang, rules, order)
+            if isinstance(order, BundleOrder)
+            else NodeSearch(rules, order, self._impossible).room_for
+        )
         self._failed: set[Hashable] = set()
         """Demands for which there is no room. They hold until the session changes."""
         self._failed_jobs = FailedJobs(session, policy.action, policy.asked_of_jobs)
@@ -178,7 +183,7 @@ class Solver:
         session, job, tasks = self._session, preemptor.job, preemptor.tasks
         if self._policy.best_effort_apart and tasks[0].cls.best_effort:
             scope = scope & session.eviction_candidates.best_effort
-        room = self._search.room_for(preemptor, scope)
+        room = self._room_for(preemptor, scope)
         if room.demand in self._failed:
             return False
         if any(task.cls.spec.preemption_policy == NEVER for task in tasks) or can_wait(session, tasks):
@@ -209,9 +214,9 @@ class Solver:
         return True
 
     def _forget_failures(self) -> None:
-        """To be called when the session changed, also when a statement was discarded."""
+        """Forgets the failed searches. It is called when the session changed, also when a statement was discarded."""
         self._failed.clear()
-        self._search.forget_failures()
+        self._impossible.clear()
 
 
 def can_wait(session: Session, tasks: Sequence[Task]) -> bool:

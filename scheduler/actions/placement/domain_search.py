@@ -8,7 +8,7 @@ so HyperNodes are tried in the order of their scores, equals by name, and the fi
 """
 
 import heapq
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,7 +20,6 @@ from scheduler.api.hypernode import HyperNode
 from scheduler.api.job import Job
 from scheduler.api.queue import Queue
 from scheduler.api.sub_job import SubJob
-from scheduler.api.task import Task
 from scheduler.framework.session import Session
 from scheduler.framework.statement import Statement
 
@@ -42,19 +41,21 @@ class DomainPlacement:
 
 
 class DomainSearch:
-    """Places jobs in one session."""
+    """Places one job."""
 
-    def __init__(self, session: Session, placer: Placer) -> None:
+    def __init__(self, session: Session, placer: Placer, queue: Queue, job: Job) -> None:
         self._session = session
         self._placer = placer
+        self._queue = queue
+        self._job = job
 
-    def place(self, queue: Queue, job: Job, work: PendingBySubJob) -> DomainPlacement | None:
-        """Places tasks of a job until it is ready, or is ready once terminating tasks end. Returns None if no allowed
+    def place(self, work: PendingBySubJob) -> DomainPlacement | None:
+        """Places tasks of the job until it is ready, or is ready once terminating tasks end. Returns None if no allowed
         HyperNode can hold it."""
-        session, top = self._session, self._session.hyper_nodes.top
+        session, job, top = self._session, self._job, self._session.hyper_nodes.top
         gradients = session.gradients(job, top)
         if job.has_sub_groups:
-            return self._best(queue, job, work, gradients)
+            return self._best(work, gradients)
         allowed = {hn.index for gradient in gradients for hn in gradient}
         ((key, pending),) = work.items()
         sub_job = job.sub_jobs[key]
@@ -62,23 +63,22 @@ class DomainSearch:
             [hn for hn in gradient if any(around.index in allowed for around in hn.path_to_root)]
             for gradient in session.gradients(sub_job, top)
         ]
-        return self._place_sub_job(queue, job, sub_job, pending, gradients)
+        return self._place_sub_job(sub_job, pending, gradients)
 
     # --- jobs with sub-groups ---
-    def _best(
-        self, queue: Queue, job: Job, work: PendingBySubJob, gradients: Sequence[Sequence[HyperNode]]
-    ) -> DomainPlacement | None:
+    def _best(self, work: PendingBySubJob, gradients: Sequence[Sequence[HyperNode]]) -> DomainPlacement | None:
         """Returns the best placement of the first gradient that has one."""
-        session, tasks = self._session, _tasks(work.values())
+        session, job = self._session, self._job
+        tasks = [task for pending in work.values() for task in pending.remaining()]
         attempts = HyperNodeAttempts(session, job)
         need = max(session.job_missing(job) - job.waiting_count, 1)
         for gradient in gradients:
             candidates = attempts.with_room(gradient, tasks, need)
             if len(candidates) > MAX_COMPARED:
-                candidates = self._by_score(job, work, candidates)
+                candidates = self._by_score(work, candidates)
             scores: dict[HyperNode, float] = {}
             for hn in candidates:
-                placement = self._place_within(queue, job, work, hn, attempts)
+                placement = self._place_within(work, hn, attempts)
                 if placement is None:
                     continue
                 if len(candidates) == 1:
@@ -89,20 +89,20 @@ class DomainSearch:
                     break
             if scores:
                 best = min(scores, key=lambda hn: (-scores[hn], hn.index))
-                return self._place_within(queue, job, work, best, attempts)
+                return self._place_within(work, best, attempts)
         attempts.explain_failure(tasks, [hn for gradient in gradients for hn in gradient], job.tier_limit, need)
         return None
 
-    def _by_score(self, job: Job, work: PendingBySubJob, hyper_nodes: Sequence[HyperNode]) -> list[HyperNode]:
+    def _by_score(self, work: PendingBySubJob, hyper_nodes: Sequence[HyperNode]) -> list[HyperNode]:
         """Returns the HyperNodes by the sum of their scores for each sub-job, the highest first."""
-        scores = sum(self._session.hyper_node_scores(job.sub_jobs[key], hyper_nodes) for key in work)
+        scores = sum(self._session.hyper_node_scores(self._job.sub_jobs[key], hyper_nodes) for key in work)
         return [hyper_nodes[i] for i in np.argsort(-np.asarray(scores), kind="stable").tolist()]
 
     def _place_within(
-        self, queue: Queue, job: Job, work: PendingBySubJob, hyper_node: HyperNode, attempts: HyperNodeAttempts
+        self, work: PendingBySubJob, hyper_node: HyperNode, attempts: HyperNodeAttempts
     ) -> DomainPlacement | None:
         """Places sub-jobs one by one, each in a HyperNode below the given one, until the job is ready."""
-        session = self._session
+        session, job = self._session, self._job
         before = _placed(job)
         attempts.start()
         order = SubJobOrder(session, job)
@@ -114,7 +114,7 @@ class DomainSearch:
             _, key = heapq.heappop(turns)
             sub_job = job.sub_jobs[key]
             gradients = session.gradients(sub_job, hyper_node)
-            placement = self._place_sub_job(queue, job, sub_job, remaining.pop(key), gradients)
+            placement = self._place_sub_job(sub_job, remaining.pop(key), gradients)
             if placement is None:
                 continue
             result.statement.merge(placement.statement)
@@ -133,12 +133,12 @@ class DomainSearch:
 
     # --- one sub-job ---
     def _place_sub_job(
-        self, queue: Queue, job: Job, sub_job: SubJob, pending: PendingTasks, gradients: Sequence[Sequence[HyperNode]]
+        self, sub_job: SubJob, pending: PendingTasks, gradients: Sequence[Sequence[HyperNode]]
     ) -> DomainPlacement | None:
         """Places tasks of a sub-job until it is ready, in the best HyperNode of the first gradient that can hold it."""
-        session, tasks = self._session, pending.remaining()
+        session, job, tasks = self._session, self._job, pending.remaining()
         attempts = HyperNodeAttempts(session, job, sub_job)
-        nominated = self._place_on_nominated(queue, job, sub_job, pending.copy(), gradients)
+        nominated = self._place_on_nominated(sub_job, pending.copy(), gradients)
         if nominated is not None:
             return nominated
         waiting = sub_job.waiting_count if job.has_sub_groups else job.waiting_count
@@ -150,7 +150,7 @@ class DomainSearch:
                 at = int(scores.argmax())
                 hn = candidates.pop(at)
                 attempts.start()
-                placement = self._attempt(queue, job, sub_job, pending.copy(), hn, attempts)
+                placement = self._attempt(sub_job, pending.copy(), hn, attempts)
                 if placement is not None:
                     placement.score = float(scores[at])
                     return placement
@@ -159,19 +159,13 @@ class DomainSearch:
         return None
 
     def _attempt(
-        self,
-        queue: Queue,
-        job: Job,
-        sub_job: SubJob,
-        pending: PendingTasks,
-        hyper_node: HyperNode,
-        attempts: HyperNodeAttempts,
+        self, sub_job: SubJob, pending: PendingTasks, hyper_node: HyperNode, attempts: HyperNodeAttempts
     ) -> DomainPlacement | None:
         """Places tasks of a sub-job on the nodes of one HyperNode."""
-        session = self._session
+        session, job = self._session, self._job
         before = _placed(job)
         statement = session.statement()
-        self._placer.place(PlacementScope(queue, job, sub_job, hyper_node), pending, statement)
+        self._placer.place(PlacementScope(self._queue, job, sub_job, hyper_node), pending, statement)
         if statement and (session.sub_job_ready(job, sub_job) or session.sub_job_pipelined(job, sub_job)):
             return DomainPlacement(statement, 0.0, {sub_job.key: pending} if pending else {})
         placed = _placed(job) - before
@@ -180,7 +174,7 @@ class DomainSearch:
         return None
 
     def _place_on_nominated(
-        self, queue: Queue, job: Job, sub_job: SubJob, pending: PendingTasks, gradients: Sequence[Sequence[HyperNode]]
+        self, sub_job: SubJob, pending: PendingTasks, gradients: Sequence[Sequence[HyperNode]]
     ) -> DomainPlacement | None:
         """Places tasks on their nominated nodes, if all tasks have one and one allowed HyperNode holds these nodes."""
         index, tasks = self._session.nodes.index, pending.remaining()
@@ -190,16 +184,12 @@ class DomainSearch:
         hyper_node = next((hn for gradient in gradients for hn in gradient if hn.holds(distinct)), None)
         if hyper_node is None:
             return None
-        statement = self._session.statement()
-        if self._placer.place_on_nominated(PlacementScope(queue, job, sub_job, hyper_node), pending, statement):
-            if self._session.sub_job_pipelined(job, sub_job):
+        statement, scope = self._session.statement(), PlacementScope(self._queue, self._job, sub_job, hyper_node)
+        if self._placer.place_on_nominated(scope, pending, statement):
+            if self._session.sub_job_pipelined(self._job, sub_job):
                 return DomainPlacement(statement, 0.0, {})
             statement.discard()
         return None
-
-
-def _tasks(work: Iterable[PendingTasks]) -> list[Task]:
-    return [task for pending in work for task in pending.remaining()]
 
 
 def _placed(job: Job) -> int:

@@ -27,7 +27,7 @@ class PendingTasks:
     """The tasks of a job that remain to be placed, taken in runs of equal tasks."""
 
     def __init__(self, tasks: Sequence[Task]) -> None:
-        """``tasks``: in TaskOrder."""
+        """``tasks``: the tasks in TaskOrder."""
         self._tasks = tasks
         self._position = 0
         self._run_end = 0

@@ -22,73 +22,63 @@ ORDERS: Final = 4
 """The number of orders that are tried in addition to task order."""
 
 
-class Reordering:
-    """Places gangs in other orders, in one session."""
+def place_in_other_orders(
+    session: Session, placer: Placer, scope: PlacementScope, pending: PendingTasks, statement: Statement
+) -> tuple[Statement, PendingTasks] | None:
+    """Discards a statement in which the gang is not ready, and places its tasks in other orders.
 
-    def __init__(self, session: Session, placer: Placer) -> None:
-        self._session = session
-        self._placer = placer
-
-    def place(
-        self, scope: PlacementScope, pending: PendingTasks, statement: Statement
-    ) -> tuple[Statement, PendingTasks] | None:
-        """Discards a statement in which the gang is not ready, and places its tasks in other orders.
-
-        ``pending``: the tasks as they were before the first attempt. Returns the new statement and the remaining tasks,
-        or None if the gang is ready in no order; the job's fit errors are then those of task order.
-        """
-        session, job = self._session, scope.job
-        statement.discard()
-        tasks = pending.remaining()
-        gang = _gang(job, tasks, session.job_missing(job))
-        if not self._may_fit(gang):
-            return None
-        members = {task.uid for task in gang}
-        rest = [task for task in tasks if task.uid not in members]
-        errors, transaction = dict(job.fit_errors), dict(job.transaction)
-        tried = {_shape(gang)}
-        order = self._largest_first(gang)
-        for _ in range(ORDERS):
-            if _shape(order) in tried:
-                break
-            tried.add(_shape(order))
-            job.fit_errors.clear()
-            left = PendingTasks([*order, *rest])
-            attempt = session.statement()
-            misfit = self._placer.place(scope, left, attempt)
-            if session.job_ready(job) or session.job_pipelined(job):
-                return attempt, left
-            attempt.discard()
-            if misfit is None:
-                break
-            order = [task for task in order if task.cls is misfit.cls] + [
-                task for task in order if task.cls is not misfit.cls
-            ]
-        job.fit_errors.clear()
-        job.fit_errors.update(errors)
-        job.transaction.clear()
-        job.transaction.update(transaction)
+    ``pending``: the tasks as they were before the first attempt. Returns the new statement and the remaining tasks,
+    or None if the gang is ready in no order; the job's fit errors are then those of task order.
+    """
+    job = scope.job
+    statement.discard()
+    tasks = pending.remaining()
+    gang = _gang(job, tasks, session.job_missing(job))
+    if not _may_fit(session, gang):
         return None
+    members = {task.uid for task in gang}
+    rest = [task for task in tasks if task.uid not in members]
+    errors, transaction = dict(job.fit_errors), dict(job.transaction)
+    tried = {_shape(gang)}
+    order = _largest_first(session, gang)
+    for _ in range(ORDERS):
+        if _shape(order) in tried:
+            break
+        tried.add(_shape(order))
+        job.fit_errors = {}
+        left = PendingTasks([*order, *rest])
+        attempt = session.statement()
+        misfit = placer.place(scope, left, attempt)
+        if session.job_ready(job) or session.job_pipelined(job):
+            return attempt, left
+        attempt.discard()
+        if misfit is None:
+            break
+        order.sort(key=lambda task: task.cls is not misfit.cls)
+    job.fit_errors, job.transaction = errors, transaction
+    return None
 
-    def _may_fit(self, gang: Sequence[Task]) -> bool:
-        """Returns whether the tasks differ, and the sum of all nodes' idle amounts is sufficient for them."""
-        if len({task.cls.id for task in gang}) < 2:
-            return False
-        wanted = np.sum([task.cls.request for task in gang], axis=0)
-        idle = np.maximum(self._session.nodes.idle, 0).sum(axis=1)
-        short = wanted > idle
-        short[PODS_INDEX] = False
-        return not short.any()
 
-    def _largest_first(self, gang: Sequence[Task]) -> list[Task]:
-        """Returns the tasks by dominant share of the cluster, the largest first; equals in task order."""
-        total = self._session.total
+def _may_fit(session: Session, gang: Sequence[Task]) -> bool:
+    """Returns whether the tasks differ, and the sum of all nodes' idle amounts is sufficient for them."""
+    if len({task.cls.id for task in gang}) < 2:
+        return False
+    wanted = np.sum([task.cls.request for task in gang], axis=0)
+    idle = np.maximum(session.nodes.idle, 0).sum(axis=1)
+    short = wanted > idle
+    short[PODS_INDEX] = False
+    return not short.any()
 
-        def size(cls: TaskClass) -> float:
-            return float(np.divide(cls.request, total, out=np.zeros_like(total), where=total > 0).max())
 
-        sizes = {task.cls.id: size(task.cls) for task in gang}
-        return sorted(gang, key=lambda task: -sizes[task.cls.id])
+def _largest_first(session: Session, gang: Sequence[Task]) -> list[Task]:
+    """Returns the tasks by dominant share of the cluster, the largest first; equals in task order."""
+    total = session.total
+
+    def size(cls: TaskClass) -> float:
+        return float(np.divide(cls.request, total, out=np.zeros_like(total), where=total > 0).max())
+
+    sizes = {task.cls.id: size(task.cls) for task in gang}
+    return sorted(gang, key=lambda task: -sizes[task.cls.id])
 
 
 def _gang(job: Job, tasks: Sequence[Task], missing: int) -> list[Task]:

@@ -15,10 +15,10 @@ from scheduler.api.node import Rows
 from scheduler.api.objects import KubeObject
 from scheduler.api.reasons import Shortage
 from scheduler.api.resource import Vector
-from scheduler.api.task import Task, TaskStatus
+from scheduler.api.task import Task, TaskClass, TaskStatus
 from scheduler.framework.remedies.adjustments import Raw
 from scheduler.framework.remedies.gates import Gate, GateKind
-from scheduler.framework.remedies.nodes import compared_resources
+from scheduler.framework.remedies.nodes import compared_resources, passing_nodes, room
 from scheduler.framework.session import Session
 from scheduler.framework.statement import AllocationError, Statement
 
@@ -106,6 +106,13 @@ class Evidence:
         names, objects = self.session.nodes.names, self.objects
         there = (row for row, name in enumerate(names) if objects.find(NODE, "", name) is not None)
         return np.fromiter(there, dtype=np.intp)
+
+    def room_by_row(self, cls: TaskClass, *without: type[object]) -> dict[int, int]:
+        """Returns row -> how many Pods of a class have room there, for existing nodes that pass all filters except
+        those of the types ``without``."""
+        filters = [it for it in self.session.filters(cls, self.job) if not isinstance(it, without)]
+        rows = np.intersect1d(np.flatnonzero(passing_nodes(self.session, filters)), self.rows)
+        return {row: room(self.session.nodes.idle[:, row], cls) for row in rows.tolist()}
 
     def has_gate(self, *kinds: GateKind) -> bool:
         return any(gate.kind in kinds for gate in self.gates)

@@ -1,5 +1,3 @@
 """The plugin capacity: deserved share, capability and guarantee of queues, flat or in a hierarchy."""
 
 from scheduler.plugins.capacity.plugin import Capacity
-
-__all__ = ["Capacity"]

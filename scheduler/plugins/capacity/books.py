@@ -32,13 +32,9 @@ class QueueTree:
     ancestors: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Queue -> its ancestors, the root first. An invalid queue has only the root."""
     children: dict[str, list[str]] = field(default_factory=dict)
-    """Queue -> its children, sorted by name, without invalid queues."""
+    """Queue -> its children, sorted by name, without invalid queues. Only queues without children may have jobs."""
     faults: dict[str, str] = field(default_factory=dict)
     """Invalid queue -> the reason."""
-
-    def is_leaf(self, name: str) -> bool:
-        """Whether a queue has no children. Only such queues may have jobs."""
-        return not self.children.get(name)
 
     def path(self, name: str) -> tuple[str, ...]:
         """Returns the queue and its ancestors, nearest first; the limits of all apply."""
@@ -85,7 +81,7 @@ class QueueBook:
     name: str
     guarantee: Vector
     deserved: Vector
-    """At least the guarantee."""
+    """The deserved amounts, which are at least the guarantee."""
     limit: Vector
     """The most that the queue may hold (Volcano's realCapability)."""
     deserved_by_name: Positions

@@ -12,13 +12,11 @@ from typing import Any, ClassVar
 
 from scheduler.api.job import Job
 from scheduler.api.names import EVENT_UNSCHEDULABLE, SCHEDULING_GATES_QUEUE_ADMISSION
-from scheduler.api.node import Mask
 from scheduler.api.queue import Queue
 from scheduler.api.reasons import Malformed, Refusal
 from scheduler.api.resource import exceeded
 from scheduler.api.task import Task, TaskClass, TaskStatus
 from scheduler.framework.arguments import Arguments
-from scheduler.framework.eviction_candidates import EvictionCandidates
 from scheduler.framework.extension import ENABLE_HIERARCHY, Vote
 from scheduler.framework.figures import Figures
 from scheduler.framework.plugin_session import PluginSession
@@ -66,14 +64,16 @@ class Capacity:
             self._books = flat_books(session)
             session.add_queue_order(self._flat_key)
             level = 0
-        self._reclaim = QueueReclaim(self._books, session.jobs, session.nodes.index, session.dimensions.width, level)
+        self._reclaim = reclaim = QueueReclaim(session, self._books, level)
         session.add_job_enqueueable(self._enqueueable)
         session.add_job_enqueued(self._enqueued)
         session.add_allocatable(self._allocatable, by_demand=True)
         session.add_preemptive(self._preemptive, by_demand=True)
-        session.add_reclaimable(self._reclaim.victims, bound=self._reclaim_candidates, by_demand=True)
-        session.add_unified_evictable(self._reclaim.evictable)
-        session.add_keeps_deserved(self._reclaim.losses, bound=self._reclaim.possible_losses, most=self._reclaim.most)
+        session.add_reclaimable(
+            reclaim.victims, bound=lambda task, candidates: reclaim.shares.giving(candidates), by_demand=True
+        )
+        session.add_unified_evictable(reclaim.evictable)
+        session.add_keeps_deserved(reclaim.losses, bound=reclaim.possible_losses, most=reclaim.most_losses)
         session.add_deserved(lambda: {name: book.deserved for name, book in self._books.items()})
         session.add_figures(lambda: Figures(queues=self._books))
         session.add_handlers(partial(self._count, 1), partial(self._count, -1))
@@ -100,7 +100,8 @@ class Capacity:
         Shares of queues with children are those at the opening of the session (as in Volcano)."""
         book = self._books[queue.name]
         side_by_side = [(above.opening_share, *self._age(above)) for above in reversed(book.path[1:-1])]
-        return (-queue.priority, not self._tree.is_leaf(queue.name), *side_by_side, (book.share, *self._age(book)))
+        has_children = bool(self._tree.children.get(queue.name))
+        return (-queue.priority, has_children, *side_by_side, (book.share, *self._age(book)))
 
     def _age(self, book: QueueBook) -> tuple[bool, float, str]:
         queue = self._session.queues[book.name]
@@ -201,9 +202,6 @@ class Capacity:
         for task in tasks:
             request += task.cls.request
         return queue.open and self._reclaim.may_reclaim(self._books[queue.name], request)
-
-    def _reclaim_candidates(self, reclaimer: Task, candidates: EvictionCandidates) -> Mask:
-        return self._reclaim.giving(candidates)
 
     # --- books ---
     def _count(self, sign: int, job: Job, tasks: Sequence[Task], rows: Sequence[int], pipelined: bool = False) -> None:

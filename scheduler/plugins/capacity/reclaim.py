@@ -17,6 +17,7 @@ from scheduler.api.resource import PODS_INDEX, SMALLEST, Vector, less_equal
 from scheduler.api.task import Task
 from scheduler.framework.eviction_candidates import EvictionCandidates
 from scheduler.framework.extension import EvictionContext, ReclaimContext
+from scheduler.framework.plugin_session import PluginSession
 from scheduler.plugins.capacity.books import QueueBook
 from scheduler.plugins.support.deserved import DeservedShares, take
 
@@ -24,43 +25,29 @@ from scheduler.plugins.support.deserved import DeservedShares, take
 class QueueReclaim:
     """Decides about reclaim between queues."""
 
-    def __init__(
-        self,
-        books: Mapping[str, QueueBook],
-        jobs: Mapping[str, Job],
-        row_of: Mapping[str, int],
-        width: int,
-        ancestor_level: int,
-    ) -> None:
-        """``row_of``: node -> its row. ``width``: the number of resources."""
+    def __init__(self, session: PluginSession, books: Mapping[str, QueueBook], ancestor_level: int) -> None:
         self._books = books
-        self._jobs = jobs
-        self._row_of = row_of
+        self._jobs = session.jobs
+        self._row_of = session.nodes.index
+        self._width = session.dimensions.width
         self._level = ancestor_level
-        self._width = width
 
     @cached_property
-    def _shares(self) -> DeservedShares:
+    def shares(self) -> DeservedShares:
         """Made when an action asks what queues can lose for another one."""
         paths = {name: [above for above in book.path if above.name != ROOT_QUEUE] for name, book in self._books.items()}
         return DeservedShares(self._width, paths, self.may_be_reclaimed)
 
     def changed(self, queue: str) -> None:
-        """To be called when the allocated amounts of a queue, and of its ancestors, change."""
-        if "_shares" in self.__dict__:
-            self._shares.changed(queue)
-
-    def giving(self, candidates: EvictionCandidates) -> Mask:
-        """See DeservedShares."""
-        return self._shares.giving(candidates)
+        """Follows a change of the allocated amounts of a queue and of its ancestors."""
+        if "shares" in self.__dict__:
+            self.shares.changed(queue)
 
     def possible_losses(self, context: ReclaimContext, candidates: EvictionCandidates) -> Mask:
-        """See DeservedShares."""
-        return self._shares.possible(context, candidates)
+        return self.shares.possible(context, candidates)
 
-    def most(self, context: ReclaimContext, candidates: EvictionCandidates) -> Column:
-        """See DeservedShares."""
-        return self._shares.most(context, candidates)
+    def most_losses(self, context: ReclaimContext, candidates: EvictionCandidates) -> Column:
+        return self.shares.most(context, candidates)
 
     def may_reclaim(self, book: QueueBook, request: Vector) -> bool:
         """Whether the queue may reclaim the request: it stays within its limit, and the queue or one of its ancestors
@@ -106,8 +93,8 @@ class QueueReclaim:
                     found.append(task)  # its queue does not exist, so it deserves nothing
                 continue
             amount, row = task.cls.request, self._row_of.get(task.node, 0)
-            path = self._shares.path(victim_book.name, reclaimer)
-            if not self._shares.keeps(context, path, amount, row, left):
+            path = self.shares.path(victim_book.name, reclaimer)
+            if not self.shares.keeps(context, path, amount, row, left):
                 continue
             checked: list[QueueBook] = []
             if context.request is not None:

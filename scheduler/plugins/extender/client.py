@@ -50,7 +50,7 @@ class ExtenderSettings:
         """Whether a call without an answer is ignored."""
         self.prefix = _prefix(arguments)
         self.timeout = _timeout(arguments)
-        """In seconds."""
+        """The time limit of a request, in seconds."""
         self._resources = _resources(arguments)
 
     def manages(self, cls: TaskClass) -> bool:

@@ -1,10 +1,10 @@
 """The HyperNodes in which sub-jobs have placed tasks, and the candidate HyperNodes for a job or sub-job, in groups
 ordered by tier (Volcano's hyperNodeGradientFn).
 
-A HyperNode is a candidate up to the highest allowed tier. For a job without placed tasks, it must also have the idle
-resources that the job requests at least when the session opened. A job with placed tasks continues around
-them: in the lowest HyperNode that contains them, then in its parent, up to the highest allowed tier (Volcano starts
-again with all HyperNodes within that tier).
+A HyperNode is a candidate up to the highest allowed tier. For a job without placed tasks, it must also have had, when
+the session opened, the idle resources that the job requests at least. A job with placed tasks continues around them: in
+the lowest HyperNode that contains them, then in its parent, up to the highest allowed tier (Volcano starts again with
+all HyperNodes within that tier).
 """
 
 from collections import Counter

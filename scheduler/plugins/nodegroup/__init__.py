@@ -1,5 +1,3 @@
 """nodegroup: restricts queues to node groups. ``plugin`` registers it; ``remedies`` is for explain."""
 
 from scheduler.plugins.nodegroup import plugin, remedies
-
-__all__ = ["plugin", "remedies"]

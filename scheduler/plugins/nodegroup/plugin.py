@@ -4,7 +4,7 @@ The label ``volcano.sh/nodegroup-name`` sets the group of a node. An annotation 
 each group.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import ClassVar, Final, NamedTuple
 
@@ -12,9 +12,10 @@ import msgspec
 import numpy as np
 
 from scheduler.api.job import Job
-from scheduler.api.json_texts import NODE_GROUP_LIMITS, JsonTextError
+from scheduler.api.json_texts import json_problem
 from scheduler.api.names import NODEGROUP_NAME, NODEGROUP_RESOURCE_LIMITS
 from scheduler.api.node import Codes, Rows
+from scheduler.api.objects import ResourceList
 from scheduler.api.quantity import QuantityError, parse_quantity
 from scheduler.api.queue import Queue, ancestors
 from scheduler.api.reasons import Malformed
@@ -43,6 +44,7 @@ OTHER_GROUP: Final = "node does not satisfy the node group affinity"
 LIMIT_INVALID: Final = "node group resource limit annotation invalid"
 LIMIT_EXCEEDED: Final = "node group resource limit exceeded"
 _BEST: Final = 100.0
+_limits: Final = msgspec.json.Decoder(dict[str, ResourceList | None])
 
 
 class Groups(msgspec.Struct, frozen=True):
@@ -50,7 +52,7 @@ class Groups(msgspec.Struct, frozen=True):
 
     required: tuple[str, ...] = ()
     preferred: tuple[str, ...] = ()
-    """In descending order of preference."""
+    """The preferred groups, the most preferred first."""
     anti_required: tuple[str, ...] = ()
     anti_preferred: tuple[str, ...] = ()
 
@@ -93,8 +95,8 @@ class NodeGroup:
     def open(self, session: PluginSession) -> None:
         self._session = session
         self._codes, self._names = session.nodes.facts.label_column(NODEGROUP_NAME)
-        inherit = session.option(ENABLE_HIERARCHY)
-        self.groups = {name: _groups(_affinity(session.queues, name, inherit)) for name in session.queues}
+        self._inherit = session.option(ENABLE_HIERARCHY)
+        self.groups = {name: _groups(session.queues[self.affinity_owner(name)].affinity) for name in session.queues}
         """Queue -> its groups."""
         self.limits: dict[str, GroupLimits | None] = {}
         """Queue -> its limits, for queues with the annotation; None if the annotation is invalid."""
@@ -106,6 +108,13 @@ class NodeGroup:
         session.add_score(self._scores, per_queue=self._view_of)
         if self.limits:
             session.add_handlers(partial(self._charge, 1), partial(self._charge, -1))
+
+    def affinity_owner(self, name: str) -> str:
+        """Returns the queue whose affinity applies to a queue: the queue itself or, with the hierarchy, the nearest
+        ancestor that has one."""
+        queues = self._session.queues
+        above = ancestors(queues, name) if self._inherit else []
+        return next((at for at in (name, *above) if queues[at].affinity is not None), name)
 
     def _view_of(self, queue: Queue) -> tuple[Groups, str]:
         """The groups of a queue, and its name if it has limits. Queues with the same groups and without limits share
@@ -139,7 +148,7 @@ class NodeGroup:
         dimensions = self._session.dimensions
         field = f"metadata.annotations[{NODEGROUP_RESOURCE_LIMITS}]"
         try:
-            listed = NODE_GROUP_LIMITS.decode(queue.annotations[NODEGROUP_RESOURCE_LIMITS])
+            listed = _limits.decode(queue.annotations[NODEGROUP_RESOURCE_LIMITS])
             limits = {}
             for group, amounts in listed.items():
                 limits[group] = np.full(dimensions.width, np.inf)
@@ -148,9 +157,10 @@ class NodeGroup:
                     amount = parse_quantity(quantity, scale_of(name))
                     if position is not None:  # other resources are not requested by any Pod
                         limits[group][position] = amount
-        except (JsonTextError, QuantityError) as error:
+        except (msgspec.MsgspecError, QuantityError) as error:
             consequence = "the Pods of this queue wait"
-            self._session.malformed_field(Malformed("Queue", "", queue.name, field, str(error), consequence))
+            problem = json_problem(queue.annotations[NODEGROUP_RESOURCE_LIMITS]) or str(error)
+            self._session.malformed_field(Malformed("Queue", "", queue.name, field, problem, consequence))
             return None
         return GroupLimits(limits, {group: dimensions.zeros() for group in limits})
 
@@ -197,32 +207,25 @@ class GroupLimits(NamedTuple):
 NO_LIMITS: Final = GroupLimits({}, {})
 
 
-class LimitFilter:
+class LimitFilter(msgspec.Struct, eq=False):
     """Rejects nodes in groups whose limit is reached. It has scope CLUSTER because each placement can exhaust a
     limit."""
 
+    codes: Codes
+    """The group of each node, as its position in ``names``; -1 for none."""
+    names: Sequence[str]
+    limits: GroupLimits
+    request: Vector
     scope = Scope.CLUSTER
     unresolvable = True
 
-    def __init__(self, codes: Codes, names: Sequence[str], limits: GroupLimits, request: Vector) -> None:
-        self._codes = codes
-        self._names = names
-        self._limits = limits
-        self._request = request
-
     def room(self, rows: Rows) -> Counts:
-        by_group = [self._limits.room(name, self._request) for name in self._names]
-        result: Counts = np.array([*by_group, UNBOUNDED], dtype=np.int64)[self._codes[rows]]
+        by_group = [self.limits.room(name, self.request) for name in self.names]
+        result: Counts = np.array([*by_group, UNBOUNDED], dtype=np.int64)[self.codes[rows]]
         return result
 
     def reasons(self, rows: Rows) -> Iterable[tuple[str, int]]:
         return ((LIMIT_EXCEEDED, len(rows)),)
-
-
-def _affinity(queues: Mapping[str, Queue], name: str, inherit: bool) -> QueueAffinity | None:
-    """The affinity of a queue, or, with ``inherit``, that of the nearest ancestor that has one."""
-    above = ancestors(queues, name) if inherit else []
-    return next((queues[at].affinity for at in (name, *above) if queues[at].affinity is not None), None)
 
 
 def _groups(affinity: QueueAffinity | None) -> Groups:

@@ -10,11 +10,9 @@ import numpy as np
 from scheduler.api.job import Job
 from scheduler.api.kinds import QUEUE
 from scheduler.api.names import NODEGROUP_NAME, NODEGROUP_RESOURCE_LIMITS
-from scheduler.api.queue import ancestors
 from scheduler.api.resource import PODS_INDEX
 from scheduler.api.task import Task
 from scheduler.api.written_amounts import grain_of, quantity, unit_of, units
-from scheduler.framework.extension import ENABLE_HIERARCHY
 from scheduler.framework.remedies.adjustments import Adjustment, ChangeKind, Edit, Plan, Raw, Step, join_names
 from scheduler.framework.remedies.evidence import Evidence
 from scheduler.framework.remedies.gates import Gate, GateKind
@@ -65,7 +63,7 @@ def allow_groups(evidence: Evidence, plugin: NodeGroup) -> Iterator[Plan]:
     name = evidence.job.queue
     if name not in evidence.session.queues:
         return
-    queue, more = _queue_with_affinity(evidence, name), _other_groups(evidence, plugin.groups[name])
+    queue, more = plugin.affinity_owner(name), _other_groups(evidence, plugin.groups[name])
 
     def at(amount: int) -> Step:
         text = f"let queue {queue} use node group{'s' * (amount > 1)} {join_names(more[:amount])}"
@@ -103,15 +101,6 @@ def _by_room(evidence: Evidence) -> list[str]:
     totals = np.bincount(codes[rows] + 1, weights=np.array(counts, dtype=float), minlength=len(names) + 1)[1:]
     present = set(codes[rows].tolist())
     return [names[code] for code in np.argsort(-totals, kind="stable").tolist() if code in present]
-
-
-def _queue_with_affinity(evidence: Evidence, name: str) -> str:
-    """The queue whose affinity applies to a queue: the queue itself or an ancestor."""
-    queues = evidence.session.queues
-    options = [option for tier in evidence.session.configuration.tiers for option in tier]
-    inherits = any(option.name == NodeGroup.name and option.enabled(ENABLE_HIERARCHY) for option in options)
-    above = ancestors(queues, name) if inherits else []
-    return next((at for at in (name, *above) if queues[at].affinity is not None), name)
 
 
 def _with_groups(groups: list[str], queue: Raw) -> Raw:

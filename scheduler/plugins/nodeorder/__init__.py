@@ -1,5 +1,3 @@
 """The nodeorder plugin: scores nodes as kube-scheduler does."""
 
 from scheduler.plugins.nodeorder import plugin
-
-__all__ = ["plugin"]

@@ -9,6 +9,7 @@ from itertools import compress
 from operator import is_not
 from typing import ClassVar, Final
 
+import msgspec
 import numpy as np
 
 from scheduler.api.node import Column, NodeFacts, Rows
@@ -79,29 +80,27 @@ class NodeOrder:
         return scores
 
 
-class NormalizedScore:
+class NormalizedScore(msgspec.Struct, eq=False):
     """Scales raw values so that the largest among the candidate nodes becomes 100 (``reverse``: becomes 0)."""
 
+    raw: Column
+    weight: int
+    reverse: bool = False
     scope = Scope.CLUSTER
     moves = False
 
-    def __init__(self, raw: Column, weight: int, *, reverse: bool = False) -> None:
-        self._raw = raw
-        self._weight = weight
-        self._reverse = reverse
-
     def values(self, rows: Rows, ahead: Counts | None) -> Column:
-        raw = self._raw[rows]
+        raw = self.raw[rows]
         largest = raw.max() if len(raw) else 0
         scaled = np.floor(raw * FULL / largest) if largest > 0 else np.zeros(len(rows))
-        result: Column = (FULL - scaled if self._reverse else scaled) * self._weight
+        result: Column = (FULL - scaled if self.reverse else scaled) * self.weight
         return result
 
     def of_groups(self, rows: Rows, sizes: Counts) -> Column:
         return self.values(rows, None)
 
     def traits(self, rows: Rows) -> list[Column]:
-        return [self._raw[rows]]
+        return [self.raw[rows]]
 
     def place(self, row: int, number: int) -> None:
         """Does nothing: placements change no raw value."""

@@ -7,7 +7,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.api.node import Column, Rows
+from scheduler.api.node import Column, Mask, Rows
 from scheduler.framework.columns import UNBOUNDED, Counts, Scope
 from scheduler.plugins.numa_aware.cpus import Cpus
 
@@ -33,17 +33,18 @@ class PlacementColumns:
     def __init__(
         self, number: int, rows: Iterable[int], placement: Callable[[int], CpuPlacement], log: list[int]
     ) -> None:
-        """``number``: of nodes. ``rows``: the nodes with a Numatopology. ``log``: the rows that changed, appended to by
-        the ledger."""
+        """``number``: the number of nodes. ``rows``: the nodes with a Numatopology. ``log``: the rows that changed; the
+        ledger appends to it."""
         self._placement = placement
         self._log = log
         self._seen = len(log)
         self._numa_nodes = np.zeros(number, dtype=np.int64)
-        self._rejected: dict[int, str] = {}
+        self.rejected: dict[int, str] = {}
+        """Row -> the container that the node rejects, or ""."""
         self._admitted = np.ones(number, dtype=bool)
         self._compute(rows)
 
-    def admitted(self) -> NDArray[np.bool_]:
+    def admitted(self) -> Mask:
         """Whether each node admits the task, shape (nodes,)."""
         self._sync()
         return self._admitted
@@ -52,10 +53,6 @@ class PlacementColumns:
         """The number of NUMA nodes of the task's cpus on each node, shape (nodes,)."""
         self._sync()
         return self._numa_nodes
-
-    def rejected(self, row: int) -> str:
-        """The container that the node rejects, or ""."""
-        return self._rejected[row]
 
     def _sync(self) -> None:
         changed = dict.fromkeys(self._log[self._seen :])
@@ -67,42 +64,38 @@ class PlacementColumns:
             placement = self._placement(row)
             self._numa_nodes[row] = placement.numa_nodes
             self._admitted[row] = not placement.rejected
-            self._rejected[row] = placement.rejected
+            self.rejected[row] = placement.rejected
 
 
-class AdmissionFilter:
+class AdmissionFilter(msgspec.Struct, eq=False):
     """Rejects nodes whose kubelet would not admit the Pod. Tasks are placed one by one, because the cpus of one task
     change the result for the next."""
 
+    excluded: Mask
+    """Shape (nodes,): the nodes that another filter rejects; this filter ignores them."""
+    placements: PlacementColumns
     scope = Scope.CLUSTER
     unresolvable = True
 
-    def __init__(self, excluded: NDArray[np.bool_], placements: PlacementColumns) -> None:
-        """``excluded``: nodes that another filter rejects; this filter ignores them."""
-        self._excluded = excluded
-        self._placements = placements
-
     def room(self, rows: Rows) -> Counts:
-        passes = self._placements.admitted()[rows] | self._excluded[rows]
+        passes = self.placements.admitted()[rows] | self.excluded[rows]
         return np.where(passes, UNBOUNDED, 0)
 
     def reasons(self, rows: Rows) -> Iterable[tuple[str, int]]:
-        names = [self._placements.rejected(row) for row in rows.tolist()]
+        names = [self.placements.rejected[row] for row in rows.tolist()]
         return [(f"container {name} cannot be assigned by numa", names.count(name)) for name in dict.fromkeys(names)]
 
 
-class NumaScore:
+class NumaScore(msgspec.Struct, eq=False):
     """Prefers nodes on which the cpus are on fewer NUMA nodes: 100 - 100 x NUMA nodes / the maximum among
     candidates."""
 
+    placements: PlacementColumns
+    weight: int
     scope = Scope.CLUSTER
 
-    def __init__(self, placements: PlacementColumns, weight: int) -> None:
-        self._placements = placements
-        self._weight = weight
-
     def values(self, rows: Rows, ahead: Counts | None) -> Column:
-        numbers = self._placements.numa_nodes()[rows]
+        numbers = self.placements.numa_nodes()[rows]
         maximum = int(numbers.max(initial=0))
-        column: Column = (FULL - FULL * numbers // (maximum or 1)).astype(np.float64) * self._weight
+        column: Column = (FULL - FULL * numbers // (maximum or 1)).astype(np.float64) * self.weight
         return column

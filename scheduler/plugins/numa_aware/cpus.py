@@ -29,7 +29,7 @@ class NumatopologyError(ValueError):
 
 
 def parse_cpus(text: str) -> Cpus:
-    """Parses a list of cpus such as ``0-3,8``. Raises TopologyError."""
+    """Parses a list of cpus such as ``0-3,8``. Raises NumatopologyError."""
     result: set[int] = set()
     for part in filter(None, text.split(",")):
         first, dash, last = part.strip().partition("-")
@@ -54,7 +54,7 @@ class CpuTopology:
     """The cpus of one node."""
 
     def __init__(self, numatopology: Numatopology) -> None:
-        """Raises TopologyError."""
+        """Reads a Numatopology. Raises NumatopologyError."""
         spec = numatopology.spec
         self._cpus: dict[int, CpuDetail] = {}
         for key, detail in (spec.cpu_detail or {}).items():
@@ -79,7 +79,7 @@ class CpuTopology:
         """The cpus that the node reports as free, less those reserved for the system."""
 
     def per_numa(self, cpus: Iterable[int]) -> Mapping[int, int]:
-        """NUMA node -> number of the cpus on it."""
+        """Returns NUMA node -> number of the cpus on it."""
         return Counter(self._cpus[cpu].numa for cpu in cpus)
 
     def choose(self, free: Cpus, number: int) -> NumaAssignment:

@@ -7,6 +7,7 @@ memory or devices.
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from typing import ClassVar, Final
 
 import numpy as np
@@ -40,6 +41,7 @@ from scheduler.plugins.numa_aware.cpus import (
     demand_of,
 )
 
+STATIC: Final = "static"
 NO_TOPOLOGY: Final = "numa info is empty"
 NOT_STATIC: Final = "cpu manager policy isn't static"
 NO_CPUS: Final = "cpu allocatable map is empty"
@@ -57,11 +59,11 @@ class NumaAware:
 
     def open(self, session: PluginSession) -> None:
         self._session = session
-        self._demands: dict[int, CpuDemand | None] = {}
+        self._demand: Callable[[TaskClass], CpuDemand | None] = cache(demand_of)
         self.topologies = self._read_topologies()
         """Row -> the cpus of the node."""
         self.ledger = CpuLedger(self.topologies, self._demand)
-        self._columns: dict[int, PlacementColumns] = {}
+        self._placements: Callable[[TaskClass], PlacementColumns] = cache(self._compute_placements)
         self._take_unreported()
         session.add_filter(self._filters, pin=PinUse.IGNORED)
         session.add_score(self._scores)
@@ -126,22 +128,10 @@ class NumaAware:
             return []
         return [NumaScore(self._placements(cls), self._weight)]
 
-    def _demand(self, cls: TaskClass) -> CpuDemand | None:
-        if cls.id not in self._demands:
-            self._demands[cls.id] = demand_of(cls)
-        return self._demands[cls.id]
-
-    def _placements(self, cls: TaskClass) -> PlacementColumns:
-        columns = self._columns.get(cls.id)
-        if columns is None:
-            columns = PlacementColumns(
-                len(self._session.nodes), self.topologies, lambda row: self.ledger.placement(row, cls), self.ledger.log
-            )
-            self._columns[cls.id] = columns
-        return columns
-
-
-STATIC: Final = "static"
+    def _compute_placements(self, cls: TaskClass) -> PlacementColumns:
+        return PlacementColumns(
+            len(self._session.nodes), self.topologies, lambda row: self.ledger.placement(row, cls), self.ledger.log
+        )
 
 
 class CpuLedger(Ledger[None]):
@@ -210,7 +200,7 @@ def _place(topology: CpuTopology, free: Cpus, demand: CpuDemand) -> CpuPlacement
 
 @pod_details(NumaAware)
 def numa_nodes(session: Session, plugin: NumaAware, task: Task, job: Job, reasons: set[str]) -> Iterator[Gate]:
-    """For a Pod with exclusive cpus: the largest number of free cpus on one NUMA node."""
+    """Yields, for a Pod with exclusive cpus, the largest number of free cpus on one NUMA node."""
     demand = demand_of(task.cls)
     if demand is None or not plugin.topologies or not any("numa" in reason for reason in reasons):
         return

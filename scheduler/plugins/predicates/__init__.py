@@ -3,5 +3,3 @@
 from scheduler.plugins.predicates import plugin
 from scheduler.plugins.predicates.dynamic_resources import remedies as _devices
 from scheduler.plugins.predicates.volumes import remedies as _volumes
-
-__all__ = ["_devices", "_volumes", "plugin"]

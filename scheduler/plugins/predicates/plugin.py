@@ -6,7 +6,8 @@ columns (taints, unschedulable nodes) and the filter for the number of Pods. The
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 from typing import ClassVar, Final
 
 import numpy as np
@@ -35,9 +36,10 @@ from scheduler.framework.registry import register_plugin
 from scheduler.framework.remedies.gates import Gate, GateKind
 from scheduler.framework.remedies.registry import pod_details
 from scheduler.framework.session import Session
-from scheduler.plugins.predicates.dynamic_resources import DynamicResources
+from scheduler.plugins.predicates.dynamic_resources.plugin import DynamicResources
 from scheduler.plugins.predicates.other_pods import inter_pod_affinity, topology_spread
-from scheduler.plugins.predicates.volumes import EnabledFilters, Volumes, read_utilization_scores
+from scheduler.plugins.predicates.volumes.claim_states import EnabledFilters
+from scheduler.plugins.predicates.volumes.filters import Volumes, read_utilization_scores
 from scheduler.plugins.support.pod_counts import PodCounts
 
 UNSCHEDULABLE = "node(s) were unschedulable"
@@ -51,6 +53,8 @@ TAKEN = "node(s) didn't have free ports for the requested pod ports"
 ANY_ADDRESS = "0.0.0.0"
 Port = tuple[str, str, int]
 """(address, protocol, number)."""
+PortsOf = Callable[[TaskClass], frozenset[Port]]
+"""Returns the host ports of a class."""
 
 
 def unschedulable(facts: NodeFacts, tolerations: Sequence[Toleration]) -> list[Filter]:
@@ -85,11 +89,6 @@ class TaintFilter(CodedFilter):
         found = sorted(super().reasons(rows), key=lambda reason: -reason[1])
         shown, others = found[:_SHOWN_TAINTS], found[_SHOWN_TAINTS:]
         return [*shown, (OTHER_TAINTS, sum(number for _, number in others))] if others else shown
-
-
-def pod_count(nodes: Nodes) -> Filter:
-    """Limits the Pods of a node to its ``status.allocatable.pods``."""
-    return PodCountFilter(nodes)
 
 
 class PodCountFilter:
@@ -133,33 +132,15 @@ def conflict(left: frozenset[Port], right: frozenset[Port]) -> bool:
     return any(a[1:] == b[1:] and (a[0] == b[0] or ANY_ADDRESS in (a[0], b[0])) for a in left for b in right)
 
 
-class HostPorts:
-    """The host ports of a session's classes."""
-
-    def __init__(self, session: PluginSession, counts: PodCounts) -> None:
-        self._session = session
-        self._counts = counts
-        self._ports: dict[int, frozenset[Port]] = {}
-
-    def of(self, cls: TaskClass) -> frozenset[Port]:
-        ports = self._ports.get(cls.id)
-        if ports is None:
-            ports = self._ports[cls.id] = host_ports(cls.spec)
-        return ports
-
-    def filters(self, cls: TaskClass) -> list[Filter]:
-        return [PortFilter(self, self._counts, cls)] if self.of(cls) else []
-
-
 class PortFilter:
     """Rejects nodes on which a Pod uses one of the ports; a node admits one task of the class."""
 
     scope = Scope.NODE
     unresolvable = False
 
-    def __init__(self, ports: HostPorts, counts: PodCounts, cls: TaskClass) -> None:
-        own = ports.of(cls)
-        self._users = counts.count_per_node(lambda other: float(conflict(own, ports.of(other))))
+    def __init__(self, ports_of: PortsOf, counts: PodCounts, cls: TaskClass) -> None:
+        own = ports_of(cls)
+        self._users = counts.count_per_node(lambda other: float(conflict(own, ports_of(other))))
 
     def room(self, rows: Rows) -> Counts:
         room: Counts = (self._users.at_nodes(rows) == 0).astype(np.int64)
@@ -203,7 +184,7 @@ class Predicates:
     def open(self, session: PluginSession) -> None:
         self._session = session
         self._counts = session.once(PodCounts)
-        self._host_ports = HostPorts(session, self._counts)
+        self._host_ports: PortsOf = cache(lambda cls: host_ports(cls.spec))
         self.volumes = volumes = Volumes(session, self._volume_filters, self._bind_timeout, self._utilization_scores)
         self.devices = DynamicResources(session, self._filter_timeout)
         session.add_filter(self._filters, pin=PinUse.REQUIRED if self._node_affinity else PinUse.ASKED)
@@ -216,15 +197,15 @@ class Predicates:
     def _filters(self, cls: TaskClass) -> list[Filter]:
         session, facts, spec = self._session, self._session.nodes.facts, cls.spec
         report = session.field_reporter(cls)
-        filters: list[Filter] = [pod_count(session.nodes)]
+        filters: list[Filter] = [PodCountFilter(session.nodes)]
         tolerations = spec.tolerations or []
         filters += unschedulable(facts, tolerations)
         if self._node_affinity:
             filters += node_affinity(facts, spec, report)
         if self._taints:
             filters += taints(facts, tolerations)
-        if self._ports:
-            filters += self._host_ports.filters(cls)
+        if self._ports and self._host_ports(cls):
+            filters.append(PortFilter(self._host_ports, self._counts, cls))
         if self._pod_affinity and session.snapshot.affinity_classes:
             filters += inter_pod_affinity(session, self._counts, cls, report)
         if self._spread and spec.topology_spread_constraints:

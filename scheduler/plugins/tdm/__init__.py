@@ -2,5 +2,3 @@
 
 from scheduler.plugins.tdm import remedies
 from scheduler.plugins.tdm.plugin import Tdm
-
-__all__ = ["Tdm", "remedies"]

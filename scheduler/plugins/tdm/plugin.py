@@ -5,7 +5,7 @@ revocable nodes come first in the order of jobs, and may preempt preemptable Pod
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import ClassVar, Final
 
@@ -28,6 +28,39 @@ from scheduler.plugins.support.periodic import is_due
 ZONE: Final = "tdm.revocable-zone."
 NOT_REVOCABLE: Final = "not allow to dispatch to revocable node"
 BEST: Final = 100.0
+_HOURS: Final = re.compile(r"\s*([01]?[0-9]|2[0-3]):([0-5][0-9])-([01]?[0-9]|2[0-3]):([0-5][0-9])\s*")
+_MINUTE: Final = 60
+_DAY: Final = 24 * 60 * _MINUTE
+
+
+class HoursError(ValueError):
+    """The text is not ``HH:MM-HH:MM``."""
+
+
+class Hours(msgspec.Struct, frozen=True):
+    """A daily time interval."""
+
+    text: str
+    start: int
+    """Seconds since midnight."""
+    end: int
+    """Seconds since midnight; on the next day if not after ``start``."""
+
+    def contains(self, moment: float) -> bool:
+        """Whether the interval contains a Unix time, in the local time zone of this process."""
+        local = datetime.fromtimestamp(moment)
+        second = (local.hour * 60 + local.minute) * _MINUTE + local.second
+        length = (self.end - self.start - 1) % _DAY + 1
+        return (second - self.start) % _DAY <= length
+
+
+def parse_hours(text: str) -> Hours:
+    """Parses ``HH:MM-HH:MM``. Raises HoursError."""
+    match = _HOURS.fullmatch(text)
+    if match is None:
+        raise HoursError(f"not hours of a day as HH:MM-HH:MM: {text!r:.66}")
+    hour, minute, last_hour, last_minute = (int(part) for part in match.groups())
+    return Hours(text, (hour * 60 + minute) * _MINUTE, (last_hour * 60 + last_minute) * _MINUTE)
 
 
 @register_plugin
@@ -39,18 +72,20 @@ class Tdm:
     name: ClassVar[str] = "tdm"
 
     def __init__(self, arguments: Arguments) -> None:
-        self._hours: dict[str, Hours] = {}
+        self.hours: dict[str, Hours] = {}
+        """Zone -> its hours, for zones whose hours are valid."""
         for key in arguments:
             if key.startswith(ZONE):
                 try:
-                    self._hours[key.removeprefix(ZONE)] = parse_hours(arguments.text(key, ""))
+                    self.hours[key.removeprefix(ZONE)] = parse_hours(arguments.text(key, ""))
                 except HoursError as error:
                     arguments.problems.append(f"argument {key}: {error}; the zone is not known")
         self._period = arguments.duration("tdm.evict.period", 60.0)
 
     def open(self, session: PluginSession) -> None:
         self._session = session
-        self._zones = Zones(self._hours, session.now)
+        self._open = {zone: hours.contains(session.now) for zone, hours in self.hours.items()}
+        """Configured zone -> whether its nodes may be used now."""
         self._due = is_due(session, self.name, self._period, immediately=True)
         facts = session.nodes.facts
         codes, self._names = facts.label_column(REVOCABLE_ZONE)
@@ -70,13 +105,19 @@ class Tdm:
         if not self._names:
             return []
         otherwise = "" if revocable(cls.annotations) else NOT_REVOCABLE
-        reasons = [self._zones.closed_reason(zone) or otherwise for zone in self._names]
+        reasons = [self._closed_reason(zone) or otherwise for zone in self._names]
         return [_by_reason(self._codes, reasons)] if any(reasons) else []
+
+    def _closed_reason(self, zone: str) -> str:
+        """Returns why nodes of the zone may not be used now; "" if they may."""
+        if zone not in self.hours:
+            return f"revocable zone {zone} not support"
+        return "" if self._open[zone] else f"current time beyond revocable zone {zone}:{self.hours[zone].text}"
 
     def _scores(self, cls: TaskClass) -> list[Score]:
         if not self._names or not revocable(cls.annotations):
             return []
-        active = np.array([*map(self._zones.active, self._names), False])
+        active = np.array([*(self._open.get(zone, False) for zone in self._names), False])
         return [StaticScore(np.where(active[self._codes], BEST, 0.0))]
 
     # --- victims ---
@@ -95,7 +136,7 @@ class Tdm:
         due, self._due = self._due, False
         if not due:
             return []
-        over = [self._zones.inactive(zone) for zone in self._names]
+        over = [not self._open.get(zone, True) for zone in self._names]
         return self._within_budgets(
             task
             for task in candidates
@@ -170,60 +211,3 @@ def _number(session: PluginSession, job: Job, key: str, text: str) -> int | None
         return None
     number = int(match[1])
     return -(-number * job.size // 100) if match[2] else number
-
-
-_HOURS: Final = re.compile(r"\s*([01]?[0-9]|2[0-3]):([0-5][0-9])-([01]?[0-9]|2[0-3]):([0-5][0-9])\s*")
-_MINUTE: Final = 60
-_DAY: Final = 24 * 60 * _MINUTE
-
-
-class HoursError(ValueError):
-    """The text is not ``HH:MM-HH:MM``."""
-
-
-class Hours(msgspec.Struct, frozen=True):
-    """A daily time interval."""
-
-    text: str
-    start: int
-    """Seconds since midnight."""
-    end: int
-    """Seconds since midnight; on the next day if not after ``start``."""
-
-    def contains(self, moment: float) -> bool:
-        """Whether the interval contains a Unix time, in the local time zone of this process."""
-        local = datetime.fromtimestamp(moment)
-        second = (local.hour * 60 + local.minute) * _MINUTE + local.second
-        length = (self.end - self.start - 1) % _DAY + 1
-        return (second - self.start) % _DAY <= length
-
-
-def parse_hours(text: str) -> Hours:
-    """Parses ``HH:MM-HH:MM``. Raises HoursError."""
-    match = _HOURS.fullmatch(text)
-    if match is None:
-        raise HoursError(f"not hours of a day as HH:MM-HH:MM: {text!r:.66}")
-    hour, minute, last_hour, last_minute = (int(part) for part in match.groups())
-    return Hours(text, (hour * 60 + minute) * _MINUTE, (last_hour * 60 + last_minute) * _MINUTE)
-
-
-class Zones:
-    """The configured zones at one time."""
-
-    def __init__(self, hours: Mapping[str, Hours], now: float) -> None:
-        self._hours = hours
-        self._active = {name: span.contains(now) for name, span in hours.items()}
-
-    def active(self, zone: str) -> bool:
-        return self._active.get(zone, False)
-
-    def inactive(self, zone: str) -> bool:
-        """Whether the zone is configured and its nodes may not be used now."""
-        return not self._active.get(zone, True)
-
-    def closed_reason(self, zone: str) -> str:
-        """Returns why nodes of the zone may not be used now; "" if they may."""
-        span = self._hours.get(zone)
-        if span is None:
-            return f"revocable zone {zone} not support"
-        return "" if self._active[zone] else f"current time beyond revocable zone {zone}:{span.text}"

@@ -25,7 +25,7 @@ from scheduler.framework.remedies.evidence import Evidence
 from scheduler.framework.remedies.gates import Gate, GateKind
 from scheduler.framework.remedies.registry import pod_details, remedies
 from scheduler.framework.session import Session
-from scheduler.plugins.tdm.plugin import ZONE, Hours, HoursError, Tdm, parse_hours
+from scheduler.plugins.tdm.plugin import ZONE, Hours, Tdm
 
 _MINUTE: Final = 60
 _DAY: Final = 24 * 60
@@ -60,7 +60,7 @@ def open_zones(evidence: Evidence, plugin: Tdm) -> Iterator[Plan]:
     pods = (Adjustment(ChangeKind.REVOCABLE, len(names), len(names), change),) if names else ()
     if pods:
         yield pods
-    for hours in sorted(_opened(evidence, zones), key=lambda adjustment: adjustment.estimate):
+    for hours in sorted(_opened(evidence, plugin, zones), key=lambda adjustment: adjustment.estimate):
         yield (*pods, hours)
 
 
@@ -76,18 +76,15 @@ def _made_revocable(pod: Raw) -> Raw:
     return pod
 
 
-def _opened(evidence: Evidence, zones: list[str]) -> Iterator[Adjustment]:
+def _opened(evidence: Evidence, plugin: Tdm, zones: list[str]) -> Iterator[Adjustment]:
     """Yields changes of the hours of zones that are closed now."""
-    arguments, now = evidence.session.arguments("tdm"), evidence.session.now
+    now = evidence.session.now
     for zone in zones:
-        key = f"{ZONE}{zone}"
-        try:
-            hours = parse_hours(arguments.text(key, ""))
-        except HoursError:
+        key, hours = f"{ZONE}{zone}", plugin.hours.get(zone)
+        if hours is None:
             text = f"give revocable zone {zone} hours in tdm's arguments: {_ALWAYS}"
             yield indivisible(ChangeKind.HOURS, Step(text, arguments=_hours(key, _ALWAYS)), zone)
-            continue
-        if not hours.contains(now):
+        elif not hours.contains(now):
             yield _widened(zone, key, hours, now)
 
 
@@ -119,7 +116,5 @@ def _hours(key: str, text: str) -> dict[str, dict[str, str]]:
 
 def _zones(evidence: Evidence) -> list[str]:
     """Returns the zones that contain nodes."""
-    if "tdm" not in evidence.plugins():
-        return []
     codes, names = evidence.session.nodes.facts.label_column(REVOCABLE_ZONE)
     return [names[code] for code in np.unique(codes[codes >= 0]).tolist() if names[code]]

@@ -1,6 +1,3 @@
 """The plugin usage: filters and scores nodes by their measured load (Volcano's usage plugin)."""
 
-from scheduler.plugins.usage import remedies
 from scheduler.plugins.usage.plugin import Usage
-
-__all__ = ["Usage", "remedies"]

@@ -4,7 +4,8 @@ The estimate for a Pod is a part of its request plus a part of the difference be
 busy nodes. Estimates are integral milli-cores and bytes, so that undoing a placement restores the numbers exactly.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cache
 
 import msgspec
 import numpy as np
@@ -24,10 +25,6 @@ Pair = NDArray[np.float64]
 """cpu in milli-cores, memory in bytes."""
 
 
-def _best_effort() -> Pair:
-    return np.array([250.0, 200.0 * 1024 * 1024])
-
-
 class Rates(msgspec.Struct, frozen=True):
     """The parameters of the estimator."""
 
@@ -38,12 +35,12 @@ class Rates(msgspec.Struct, frozen=True):
     risk_threshold: float = 0.6
     """Load of a node (0 to 1) at or above which estimates are multiplied by ``risk``."""
     risk: float = 1.2
-    best_effort: Pair = msgspec.field(default_factory=_best_effort)
+    best_effort: Pair = msgspec.field(default_factory=lambda: np.array([250.0, 200.0 * 1024 * 1024]))
     """Estimate for a best-effort Pod."""
 
 
 class Estimate(msgspec.Struct, frozen=True):
-    """The estimate for a Pod of one class; both of shape (2,)."""
+    """The estimate for a Pod of one class, and its limit; both have shape (2,)."""
 
     base: Pair
     limit: Pair
@@ -74,11 +71,11 @@ class EstimatedLoad:
         measured = np.zeros((2, len(nodes))) if usage is None else np.stack([usage.cpu, usage.memory])
         self._measured: Column = measured / 100.0 * self._capacity
         self._expected: Column = np.zeros((2, len(nodes)))
-        self._estimates: dict[int, Estimate] = {}
+        self._estimate: Callable[[TaskClass], Estimate] = cache(lambda cls: estimate_of(cls, rates))
 
     def of(self, rows: Rows, expected: Column | None = None) -> Column:
-        """Shape (2, rows): the load of cpu and memory, 0 to 1. ``expected``: estimated usage to use instead of the
-        current one."""
+        """Returns the load of cpu and memory, 0 to 1, shape (2, rows). ``expected``: estimated usage to use instead of
+        the current one."""
         capacity = self._capacity[:, rows]
         busy = self._measured[:, rows] + (self._expected[:, rows] if expected is None else expected)
         return np.clip(np.divide(busy, capacity, out=np.zeros(busy.shape), where=capacity > 0), 0.0, 1.0)
@@ -104,10 +101,8 @@ class EstimatedLoad:
         self._expected[:, row] += amounts
 
     def _added(self, rows: Rows, expected: Column, cls: TaskClass) -> Column:
-        """Shape (2, rows): the estimate for one more task of the class on each row."""
-        estimate = self._estimates.get(cls.id)
-        if estimate is None:
-            estimate = self._estimates[cls.id] = estimate_of(cls, self._rates)
+        """Returns the estimate for one more task of the class on each row, shape (2, rows)."""
+        estimate = self._estimate(cls)
         busy = self._weights.mean(self.of(rows, expected)) >= self._rates.risk_threshold
         factor = np.where(busy, self._rates.risk, 1.0)
         added: Column = np.rint(np.minimum(estimate.base[:, np.newaxis] * factor, estimate.limit[:, np.newaxis]))
@@ -128,14 +123,14 @@ def pod_limits(spec: PodSpec) -> Pair:
     """Returns the limits of cpu and memory of a Pod, as Volcano's GetPodResourceLimit: the larger of the limits of the
     containers (with sidecars) and of each init container (with the sidecars started before it). Pod-level limits
     replace it; overhead is added to limited resources. 0 means no limit."""
-    total = effective_total(spec.containers, spec.init_containers, _limit, np.zeros(2), np.add, np.maximum)
-    level = _pair(spec.resources.limits if spec.resources is not None else None)
+    total = effective_total(spec.containers, spec.init_containers, _limits, np.zeros(2), np.add, np.maximum)
+    level = _limits(spec)
     total = np.where(level > 0, level, total)
     return np.where(total > 0, total + _pair(spec.overhead), 0.0)
 
 
-def _limit(container: Container) -> Pair:
-    return _pair(container.resources.limits if container.resources is not None else None)
+def _limits(of: Container | PodSpec) -> Pair:
+    return _pair(of.resources.limits if of.resources is not None else None)
 
 
 def _pair(amounts: Mapping[str, Quantity] | None) -> Pair:

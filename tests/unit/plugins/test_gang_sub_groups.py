@@ -84,7 +84,7 @@ def test_a_job_with_too_few_sub_groups_is_not_valid() -> None:
 # --- the order of sub-jobs ---
 def ordered(session: Session) -> list[str]:
     job = session.jobs["default/a"]
-    keys = [sub_job.key for sub_job in SubJobOrder(session, job).sorted(job.sub_jobs.values())]
+    keys = [sub_job.key for sub_job in sorted(job.sub_jobs.values(), key=SubJobOrder(session, job).key)]
     return [key.removeprefix(f"{job.key}/").replace("/", "-") for key in keys]
 
 

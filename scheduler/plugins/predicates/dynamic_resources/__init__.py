@@ -5,7 +5,3 @@ and constraints (``demand``, ``expressions``). ``search`` finds devices on one n
 devices that are taken, ``columns`` has the filters and scores, and ``allocation`` the preparation that writes the
 allocation into a claim before its Pod is bound.
 """
-
-from scheduler.plugins.predicates.dynamic_resources.plugin import DynamicResources
-
-__all__ = ["DynamicResources"]

@@ -30,7 +30,7 @@ Network = ipaddress.IPv4Interface | ipaddress.IPv6Interface
 
 
 def functions() -> list[cel.FunctionDecl]:
-    """All functions."""
+    """Returns the declarations of all functions."""
     return [*_of_values(), *_of_addresses(), *_of_lists(), *_of_patterns()]
 
 
@@ -70,9 +70,7 @@ def _of_addresses() -> list[cel.FunctionDecl]:
             "ip",
             [
                 _overload("ip", (VALUE, [_TEXT], _address)),
-                _overload(
-                    "ip_of", (VALUE, [VALUE], lambda value: str(_decoded_network(value).ip).encode()), member=True
-                ),
+                _overload("ip_of", (VALUE, [VALUE], _ip_of_network), member=True),
             ],
         ),
         _function("isIP", (_TRUTH, [_TEXT], _is(_address))),

@@ -1,7 +1,7 @@
 """The ResourceClaims of a session: their demands, their allocations, and the allocations of bindings that still
 wait."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import msgspec
 
@@ -54,7 +54,10 @@ class Claims:
         self._shapes: dict[tuple[str, bytes], ClaimDemand | DemandError] = {}
         self._of_class: dict[int, ClassClaims] = {}
         self._read_pending(snapshot)
-        for key, allocation in self._allocations():
+        for key, claim in self._claims.items():
+            allocation = claim.status.allocation or self._pending.get(key)
+            if allocation is None:
+                continue
             try:
                 books.take_allocated(allocation.devices.results or ())
             except QuantityError as error:
@@ -74,12 +77,6 @@ class Claims:
                     self._pending[key] = preparation.allocation
                 self._consumers.setdefault(key, set()).update(consumer.uid for consumer in preparation.consumers)
 
-    def _allocations(self) -> Iterator[tuple[str, dra.Allocation]]:
-        for key, claim in self._claims.items():
-            allocation = claim.status.allocation or self._pending.get(key)
-            if allocation is not None:
-                yield key, allocation
-
     # --- one claim ---
     def get(self, key: str) -> dra.ResourceClaim | None:
         return self._claims.get(key)
@@ -91,9 +88,7 @@ class Claims:
 
     def consumers(self, key: str) -> set[str]:
         """The uids of the Pods for which a claim is reserved, or will be by a waiting binding."""
-        known = self._consumers.get(key)
-        if known is None:
-            known = self._consumers[key] = set()
+        known = self._consumers.setdefault(key, set())
         claim = self._claims.get(key)
         if claim is not None:
             known.update(reference.uid for reference in claim.status.reserved_for or ())
@@ -151,7 +146,7 @@ class Claims:
         return f'resourceclaim "{entry.claim}" is being deleted' if claim.metadata.deletion_timestamp else ""
 
     def _demand(self, title: str, shape: bytes) -> ClaimDemand:
-        """Raises DemandError."""
+        """Returns the demand of a claim, which is read once for equal claims. Raises DemandError."""
         demand = self._shapes.get((title, shape))
         if demand is None:
             try:

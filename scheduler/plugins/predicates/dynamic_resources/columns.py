@@ -24,7 +24,7 @@ from scheduler.plugins.predicates.dynamic_resources.claims import ClassClaims
 from scheduler.plugins.predicates.dynamic_resources.demand import Alternative, ClaimDemand
 from scheduler.plugins.predicates.dynamic_resources.ledger import DeviceLedger
 from scheduler.plugins.predicates.dynamic_resources.pools import NodePools
-from scheduler.plugins.predicates.dynamic_resources.search import CANNOT_ALLOCATE, Picks, release, selected
+from scheduler.plugins.predicates.dynamic_resources.search import CANNOT_ALLOCATE, Picks, number_free, release
 
 FULL: Final = 100
 FilterOf = Callable[[Sequence[ClaimDemand]], "DeviceFilter"]
@@ -74,25 +74,17 @@ class DeviceFilter:
         requested: Counter[str] = Counter()
         first: dict[str, Alternative] = {}
         for demand in self._demands:
-            for alternatives in demand.requests:
-                alternative = alternatives[-1]
-                if not alternative.all_devices:
-                    requested[alternative.device_class] += alternative.spec.count
-                    first.setdefault(alternative.device_class, alternative)
+            for alternative, number in demand.least_numbers():
+                requested[alternative.device_class] += number
+                first.setdefault(alternative.device_class, alternative)
+        given = self._ledger.selectors, self._budget
         for name, number in requested.items():
             try:
-                free = max((self._free(each, first[name]) for each in pools), default=0)
+                free = max((number_free(self._ledger.books, each, first[name], *given) for each in pools), default=0)
             except OverBudgetError:
                 return
             if free < number:
                 yield Shortage(f"{DEVICE_CLASS_QUOTA}{name}", number * 1000.0, 0.0, free * 1000.0, "Node")
-
-    def _free(self, pools: NodePools, alternative: Alternative) -> int:
-        books = self._ledger.books
-        found = selected(pools, alternative, self._ledger.selectors, self._budget)
-        return sum(
-            books.free(device) and books.consumption(device, alternative) is not None for device in found.devices
-        )
 
     def _limits(self, rows: Rows) -> Counts:
         """The number of tasks that fit each node by resource amounts and Pod count, at least 1."""

@@ -64,6 +64,12 @@ class ClaimDemand:
         for alternatives in self.requests:
             yield from alternatives
 
+    def least_numbers(self) -> Iterator[tuple[Alternative, int]]:
+        """Yields the last alternative of each request for a number of devices, and this number."""
+        for *_, last in self.requests:
+            if not last.all_devices:
+                yield last, last.spec.count
+
     @cached_property
     def has_choice(self) -> bool:
         return any(alternative.choice >= 0 for alternative in self.alternatives())
@@ -75,17 +81,13 @@ def read_demand(title: str, spec: dra.ResourceClaimSpec, classes: Mapping[str, d
     requests: list[tuple[Alternative, ...]] = []
     for request in devices.requests or ():
         where = f"claim {title}, request {request.name}"
+        subs = enumerate(request.first_available or ())
+        listed = [(f"{request.name}/{sub.name}", i, sub) for i, sub in subs]
         if request.exactly is not None:
-            requests.append((_alternative(where, title, request.name, request.name, -1, request.exactly, classes),))
-        elif request.first_available:
-            requests.append(
-                tuple(
-                    _alternative(where, title, request.name, f"{request.name}/{sub.name}", i, sub, classes)
-                    for i, sub in enumerate(request.first_available)
-                )
-            )
-        else:
+            listed = [(request.name, -1, request.exactly)]
+        if not listed:
             raise DemandError(f"resource {where}: unknown request type")
+        requests.append(tuple(_alternative(title, request.name, classes, *one) for one in listed))
     for i, constraint in enumerate(devices.constraints or ()):
         if constraint.match_attribute is None and constraint.distinct_attribute is None:
             raise DemandError(f"claim {title}, constraint #{i}: empty constraint (unsupported constraint type?)")
@@ -93,14 +95,14 @@ def read_demand(title: str, spec: dra.ResourceClaimSpec, classes: Mapping[str, d
 
 
 def _alternative(
-    where: str,
     title: str,
     request: str,
+    classes: Mapping[str, dra.DeviceClass],
     name: str,
     choice: int,
     spec: dra.DeviceSubRequest,
-    classes: Mapping[str, dra.DeviceClass],
 ) -> Alternative:
+    where = f"claim {title}, request {request}"
     if not spec.device_class_name:
         raise DemandError(f"request {name}: unsupported request type")
     device_class = classes.get(spec.device_class_name)

@@ -75,9 +75,8 @@ class CelValues:
         """A key that is equal for devices whose values for ``reads`` are equal. None: all values."""
         if reads is None:
             if not self._all:
-                domains = [
-                    sorted((d, sorted(v.items())) for d, v in m.items()) for m in (self.attributes, self.capacity)
-                ]
+                both = (self.attributes, self.capacity)
+                domains = [sorted((domain, sorted(values.items())) for domain, values in one.items()) for one in both]
                 self._all = repr((self.driver, self.shared, domains))
             return self._all
         return tuple(map(self._value, reads))
@@ -90,10 +89,6 @@ class CelValues:
             return self.shared
         value = (self.attributes if variable == ATTRIBUTES else self.capacity).get(domain, {}).get(name)
         return value.__class__, value  # True equals 1
-
-
-def _in_order(domains: Domains) -> list[tuple[str, list[tuple[str, Any]]]]:
-    return sorted((domain, sorted(values.items())) for domain, values in domains.items())
 
 
 @dataclass(slots=True, eq=False)

@@ -143,7 +143,7 @@ class DynamicResources:
             return [RefusingFilter(str(error))]
 
     def _filters(self, cls: TaskClass, budget: Budget) -> list[Filter]:
-        """Raises OverBudgetError."""
+        """Creates the filters of a class. Raises OverBudgetError."""
         claims = self._claims.of_class(cls)
         if claims.problem:
             return [RefusingFilter(claims.problem)]

@@ -6,13 +6,10 @@ from functools import partial
 from itertools import chain
 from typing import Final
 
-import numpy as np
-
 from scheduler.api.kinds import RESOURCE_SLICE
 from scheduler.api.task import Task
 from scheduler.framework.remedies.adjustments import Adjustment, ChangeKind, Edit, Plan, Raw, Step
 from scheduler.framework.remedies.evidence import Evidence
-from scheduler.framework.remedies.nodes import passing_nodes, room
 from scheduler.framework.remedies.registry import remedies
 from scheduler.plugins.predicates.dynamic_resources.books import Books
 from scheduler.plugins.predicates.dynamic_resources.budget import Budget, OverBudgetError, SessionBudget
@@ -22,7 +19,7 @@ from scheduler.plugins.predicates.dynamic_resources.columns import DeviceFilter,
 from scheduler.plugins.predicates.dynamic_resources.demand import Alternative
 from scheduler.plugins.predicates.dynamic_resources.devices import SlicedDevice
 from scheduler.plugins.predicates.dynamic_resources.pools import DeviceInventory
-from scheduler.plugins.predicates.dynamic_resources.search import may_select, selected
+from scheduler.plugins.predicates.dynamic_resources.search import may_select, number_free, selected
 from scheduler.plugins.predicates.plugin import Predicates
 
 _SPARE: Final = 4
@@ -34,7 +31,8 @@ def more_devices(evidence: Evidence, plugin: Predicates) -> Iterator[Plan]:
     session = evidence.session
     with evidence.unplaced_tasks() as left:
         tasks = [task for task in left if task.cls.device_claims]
-        rows = _rows_without_devices(evidence, tasks[0]) if tasks else []
+        counts = evidence.room_by_row(tasks[0].cls, DeviceFilter, SharedClaimFilter) if tasks else {}
+    rows = [row for row, number in counts.items() if number]
     if not rows:
         return
     adjustments = []
@@ -51,16 +49,6 @@ def more_devices(evidence: Evidence, plugin: Predicates) -> Iterator[Plan]:
         return
     if adjustments:
         yield tuple(adjustments)
-
-
-def _rows_without_devices(evidence: Evidence, task: Task) -> list[int]:
-    """The rows of the nodes that pass all other filters for a Pod."""
-    session = evidence.session
-    filters = [
-        f for f in session.filters(task.cls, evidence.job) if not isinstance(f, DeviceFilter | SharedClaimFilter)
-    ]
-    fits = np.intersect1d(np.flatnonzero(passing_nodes(session, filters)), evidence.rows)
-    return [row for row in fits.tolist() if room(session.nodes.idle[:, row], task.cls)]
 
 
 class _DeviceDemand:
@@ -82,39 +70,29 @@ class _DeviceDemand:
                 if claim.key in shared:
                     continue
                 shared |= {claim.key} - {""}
-                for alternatives in claim.demand.requests:
-                    alternative = alternatives[-1]
-                    if not alternative.all_devices:
-                        self._requested[alternative.device_class] += alternative.spec.count
-                        self._alternatives.setdefault(alternative.device_class, alternative)
+                for alternative, number in claim.demand.least_numbers():
+                    self._requested[alternative.device_class] += number
+                    self._alternatives.setdefault(alternative.device_class, alternative)
 
     def missing(self, row: int) -> dict[str, int]:
         """DeviceClass -> the number of devices that a node is missing, for classes that are missing any; if none is, 1
         for each class."""
-        free = {name: self._free(row, alternative) for name, alternative in self._alternatives.items()}
+        pools, given = self._inventory.at(row), (self._selectors, self._budget)
+        free = {name: number_free(self._books, pools, one, *given) for name, one in self._alternatives.items()}
         short = {name: number - free[name] for name, number in self._requested.items() if number > free[name]}
         return short or dict.fromkeys(self._requested, 1)
 
-    def _free(self, row: int, alternative: Alternative) -> int:
-        books = self._books
-        return sum(
-            books.free(device) and books.consumption(device, alternative) is not None
-            for device in self._selected(row, alternative)
-        )
-
-    def _selected(self, row: int, alternative: Alternative) -> tuple[SlicedDevice, ...]:
-        """Raises OverBudgetError, as the methods that call it do."""
-        return selected(self._inventory.at(row), alternative, self._selectors, self._budget).devices
-
     def model(self, row: int, name: str) -> SlicedDevice | None:
-        """A device of the class that can be copied, preferably of the node; None if there is none."""
+        """A device of the class that can be copied, preferably of the node; None if there is none. Raises
+        OverBudgetError, as ``missing`` does."""
         alternative = self._alternatives[name]
         everywhere = (
             device
             for device in self._inventory.by_id.values()
             if may_select(device, alternative, self._selectors, self._budget)
         )
-        return next((d for d in chain(self._selected(row, alternative), everywhere) if not d.counters), None)
+        here = selected(self._inventory.at(row), alternative, self._selectors, self._budget).devices
+        return next((device for device in chain(here, everywhere) if not device.counters), None)
 
 
 def _with_devices(evidence: Evidence, node: str, name: str, model: SlicedDevice, amount: int) -> Step:

@@ -8,7 +8,8 @@ which tries the same choices in the same order.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from typing import Final
 
 import msgspec
@@ -66,7 +67,7 @@ class _Found:
 
 _FOUND = _Found()
 _Step = Iterator["_Step | _Found"]
-"""The choices of one step: each ``next`` undoes the previous choice, makes another and returns the next_step step."""
+"""The choices of one step: each ``next`` undoes the previous choice, makes another and returns the next step."""
 
 
 class Selected(msgspec.Struct, frozen=True, eq=False):
@@ -113,6 +114,12 @@ def may_select(device: SlicedDevice, alternative: Alternative, selectors: Select
     return bool(_select((device,), alternative, selectors, budget).devices)
 
 
+def number_free(books: Books, pools: NodePools, alternative: Alternative, selectors: Selectors, budget: Budget) -> int:
+    """How many of the devices on a node that the selectors of a request select are free. Raises OverBudgetError."""
+    found = selected(pools, alternative, selectors, budget).devices
+    return sum(books.free(device) and books.consumption(device, alternative) is not None for device in found)
+
+
 class Search:
     """One search; ``run`` may be called once."""
 
@@ -120,8 +127,7 @@ class Search:
         self, books: Books, pools: NodePools, demands: Sequence[ClaimDemand], selectors: Selectors, budget: Budget
     ) -> None:
         self._books = books
-        self._selectors = selectors
-        self._selected: dict[Alternative, Selected] = {}
+        self._select: Callable[[Alternative], Selected] = cache(lambda one: selected(pools, one, selectors, budget))
         self._pools = pools
         self._budget = budget
         self._requests = [(i, alternatives) for i, demand in enumerate(demands) for alternatives in demand.requests]
@@ -189,12 +195,6 @@ class Search:
             if device in found.errors:
                 raise NodeRejectedError(found.errors[device])
         return tuple(device for device in found.devices if self._books.consumption(device, alternative) is not None)
-
-    def _select(self, alternative: Alternative) -> Selected:
-        found = self._selected.get(alternative)
-        if found is None:
-            found = self._selected[alternative] = selected(self._pools, alternative, self._selectors, self._budget)
-        return found
 
     def _number(self, alternative: Alternative) -> int:
         return len(self._all[alternative]) if alternative.all_devices else alternative.spec.count

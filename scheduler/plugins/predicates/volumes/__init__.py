@@ -5,9 +5,3 @@ provisioned.
 node; ``binder`` reserves volumes, ``preparations`` has the writes before a binding, and ``attachments`` the number of
 volumes that a node can attach.
 """
-
-from scheduler.plugins.predicates.volumes.claim_states import EnabledFilters
-from scheduler.plugins.predicates.volumes.predicate import Volumes
-from scheduler.plugins.predicates.volumes.scoring import read_utilization_scores
-
-__all__ = ["EnabledFilters", "Volumes", "read_utilization_scores"]

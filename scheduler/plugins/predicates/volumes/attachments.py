@@ -7,7 +7,8 @@ CSI drivers have replaced Kubernetes' in-tree volume plugins. Volumes of in-tree
 these drivers, and a disk counts once even if it is named in both ways.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -84,19 +85,13 @@ class Disks:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
-        self._cached: dict[int, tuple[Disk, ...]] = {}
+        self._of: Callable[[TaskClass], tuple[Disk, ...]] = cache(
+            lambda cls: tuple(dict.fromkeys(self.of_claims(cls) + inline_disks(cls)))
+        )
 
     def of(self, cls: TaskClass) -> tuple[Disk, ...]:
         """The disks of a class, each once."""
-        if not cls.claims and not cls.spec.volumes:
-            return ()
-        disks = self._cached.get(cls.id)
-        if disks is None:
-            disks = self.of_claims(cls)
-            if cls.spec.volumes:
-                disks = tuple(dict.fromkeys(disks + inline_disks(cls)))
-            self._cached[cls.id] = disks
-        return disks
+        return self._of(cls) if cls.claims or cls.spec.volumes else ()
 
     def of_claims(self, cls: TaskClass) -> tuple[Disk, ...]:
         """The disks of the claims of a class, each once."""
@@ -202,7 +197,7 @@ class AttachFilter:
     def __init__(
         self, attachments: Attachments, unattached: Sequence[tuple[str, int]], attached: Sequence[Disk]
     ) -> None:
-        """``unattached`` and ``attached`` as in ``ClaimState``."""
+        """``unattached``, ``attached``: these fields of ``ClaimState``."""
         self._attachments = attachments
         self._unattached = dict(unattached)
         self._attached = attached

@@ -15,7 +15,6 @@ from scheduler.api.names import CLAIM_LOST, NO_PROVISIONER, READ_ONLY_MANY, READ
 from scheduler.api.objects import is_controlled_by
 from scheduler.api.quantity import QuantityError
 from scheduler.api.selectors import is_valid
-from scheduler.api.snapshot import Snapshot
 from scheduler.api.storage import PersistentVolume, PersistentVolumeClaim
 from scheduler.api.task import MountedClaim, TaskClass
 from scheduler.plugins.predicates.volumes.attachments import Attachments, Disk, Disks, driver_of
@@ -28,8 +27,7 @@ from scheduler.plugins.predicates.volumes.claims import (
     request_of,
     selected_node,
 )
-from scheduler.plugins.predicates.volumes.object_reporters import ObjectReporters
-from scheduler.plugins.predicates.volumes.topology import NodeSet, VolumeTopology, Zones, zones_of
+from scheduler.plugins.predicates.volumes.topology import NodeSet, Zones, zones_of
 
 UNBOUND = "pod has unbound immediate PersistentVolumeClaims"
 SHARED = frozenset({READ_WRITE_MANY, READ_ONLY_MANY})
@@ -81,22 +79,16 @@ class ClaimStates:
     """The claim states of a session's classes, computed on first use."""
 
     def __init__(
-        self,
-        snapshot: Snapshot,
-        enabled: EnabledFilters,
-        topology: VolumeTopology,
-        binder: Binder,
-        disks: Disks,
-        attachments: Callable[[], Attachments],
-        reporters: ObjectReporters,
+        self, binder: Binder, enabled: EnabledFilters, disks: Disks, attachments: Callable[[], Attachments]
     ) -> None:
-        self._snapshot = snapshot
+        """``attachments``: called when the first class with disks needs them."""
+        self._snapshot = binder.snapshot
         self._enabled = enabled
-        self._topology = topology
+        self._topology = binder.topology
         self._binder = binder
         self._disks = disks
         self._attachments = attachments
-        self._reporters = reporters
+        self._reporters = binder.reporters
         self._cached: dict[int, StateAndClaims] = {}
         self._mounting: dict[str | Disk, set[int]] = {}
         """Claim, or disk of a claim -> ids of the classes that mount it and whose state is cached."""
@@ -125,7 +117,7 @@ class ClaimStates:
         return [*claims, *self._disks.of_claims(cls)] if self._enabled.limits else claims
 
     def _compute(self, cls: TaskClass) -> StateAndClaims:
-        """Raises _Unschedulable."""
+        """Computes the state of a class. Raises _Unschedulable."""
         volume_nodes: dict[NodeSet, None] = {}
         zones: dict[Zones, None] = {}
         reserved_nodes: dict[NodeSet, None] = {}

@@ -2,11 +2,14 @@
 
 import msgspec
 
+from scheduler.api.kinds import Kind
 from scheduler.api.names import BIND_COMPLETED, SELECTED_NODE, STORAGE, STORAGE_CLASS_ANNOTATION, VOLUME_AVAILABLE
-from scheduler.api.objects import LabelSelector
+from scheduler.api.objects import KubeObject, LabelSelector
 from scheduler.api.quantity import parse_quantity
-from scheduler.api.selectors import matches
+from scheduler.api.reasons import Malformed
+from scheduler.api.selectors import FieldReporter, matches
 from scheduler.api.storage import PersistentVolume, PersistentVolumeClaim
+from scheduler.framework.plugin_session import PluginSession
 
 FILESYSTEM = "Filesystem"
 
@@ -104,3 +107,23 @@ def fits(volume: PersistentVolume, request: ClaimRequest) -> bool:
         return False
     selector = msgspec.json.decode(request.selector, type=LabelSelector) if request.selector else None
     return selector is None or matches(selector, volume.metadata.labels or {})
+
+
+class ObjectReporters:
+    """Reports invalid fields of claims, volumes and other objects as Warning Events, each once per session."""
+
+    def __init__(self, session: PluginSession) -> None:
+        self._session = session
+        self._reported: set[Malformed] = set()
+
+    def reporter(self, kind: Kind, obj: KubeObject, prefix: str = "") -> FieldReporter:
+        """Returns a reporter for invalid fields of one object. ``prefix`` is put before the name of the field."""
+        meta = obj.metadata
+
+        def report(field: str, problem: str) -> None:
+            malformed = Malformed(kind.name, meta.namespace, meta.name, f"{prefix}{field}", problem)
+            if malformed not in self._reported:
+                self._reported.add(malformed)
+                self._session.malformed_field(malformed)
+
+        return report

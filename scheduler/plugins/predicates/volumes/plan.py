@@ -10,6 +10,7 @@ A volume is identified by its rank, its position in the order of capacity and na
 
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ from scheduler.api.quantity import QuantityError
 from scheduler.api.storage import PersistentVolume, PersistentVolumeClaim
 from scheduler.plugins.predicates.volumes.claims import (
     ClaimRequest,
+    ObjectReporters,
     capacity,
     class_of,
     fits,
@@ -28,7 +30,6 @@ from scheduler.plugins.predicates.volumes.claims import (
     is_prebound,
     same_mode,
 )
-from scheduler.plugins.predicates.volumes.object_reporters import ObjectReporters
 from scheduler.plugins.predicates.volumes.topology import NodeSet
 
 
@@ -60,7 +61,8 @@ class VolumePool:
         self._of_class: dict[str, list[int]] = {}
         self._prebound: dict[tuple[str, str], list[int]] = {}
         """Namespace and name of a claim -> ranks of the volumes whose ``claimRef`` names it."""
-        self._fitting: dict[ClaimRequest, list[int]] = {}
+        self.fitting: Callable[[ClaimRequest], list[int]] = cache(self._find)
+        """Request -> the ranks of the volumes that fit it, reserved or not, in ascending order."""
         for rank, volume in enumerate(self.volumes):
             ref = volume.spec.claim_ref
             if ref is None:
@@ -75,13 +77,6 @@ class VolumePool:
             if is_prebound(volume, claim) and class_of(volume) == class_of(claim):
                 return volume.metadata.name
         return ""
-
-    def fitting(self, request: ClaimRequest) -> list[int]:
-        """The ranks of the volumes that fit a request, reserved or not, in ascending order."""
-        found = self._fitting.get(request)
-        if found is None:
-            found = self._fitting[request] = self._find(request)
-        return found
 
     def _find(self, request: ClaimRequest) -> list[int]:
         if request.prebound:
@@ -108,14 +103,6 @@ LOCAL_NODES = 4
 """Volumes accessible from at most this number of nodes (local disks) are processed one by one, others by topology."""
 
 
-class _SharedVolumes:
-    """Volumes that are accessible from the same nodes, the smallest first."""
-
-    def __init__(self, nodes: NodeSet, ranks: list[int]) -> None:
-        self.rows = nodes.rows
-        self.ranks = np.array(ranks, dtype=np.int64)
-
-
 class _Candidates:
     """The volumes that fit one claim, grouped by the nodes from which they are accessible."""
 
@@ -129,7 +116,8 @@ class _Candidates:
             else:
                 by_nodes.setdefault(id(nodes), (nodes, []))[1].append(rank)
         self._pool = pool
-        self._shared = [_SharedVolumes(nodes, shared_ranks) for nodes, shared_ranks in by_nodes.values()]
+        self._shared = [(nodes.rows, np.array(shared, dtype=np.int64)) for nodes, shared in by_nodes.values()]
+        """Rows, and the ranks of the volumes that are accessible from these nodes, the smallest first."""
         local.reverse()  # the last assignment to a node wins, so the smallest volume comes last
         counts = [len(nodes.rows) for _, nodes in local]
         self._ranks = np.repeat(np.array([rank for rank, _ in local], dtype=np.int64), counts)
@@ -145,15 +133,15 @@ class _Candidates:
             for chosen in before:
                 keep &= chosen[self._rows] != self._ranks
             best[self._rows[keep]] = self._ranks[keep]
-        for shared in self._shared:
-            free = shared.ranks[~reserved[shared.ranks]][: len(before) + 1]
-            here = np.full(len(shared.rows), NONE, dtype=np.int64)
+        for rows, ranks in self._shared:
+            free = ranks[~reserved[ranks]][: len(before) + 1]
+            here = np.full(len(rows), NONE, dtype=np.int64)
             for rank in free[::-1]:
-                unchosen = np.ones(len(shared.rows), dtype=bool)
+                unchosen = np.ones(len(rows), dtype=bool)
                 for chosen in before:
-                    unchosen &= chosen[shared.rows] != rank
+                    unchosen &= chosen[rows] != rank
                 here[unchosen] = rank
-            best[shared.rows] = np.minimum(best[shared.rows], here)
+            best[rows] = np.minimum(best[rows], here)
         return best
 
 

@@ -128,36 +128,17 @@ class CheckNodeAffinity(Preparation, frozen=True, kw_only=True):
 
 def bind_preparations(claim: PersistentVolumeClaim, volume: str, timeout: float) -> tuple[Preparation, ...]:
     """The preparations for a claim that gets an existing volume."""
-    meta = claim.metadata
+    namespace, name, uid = claim.metadata.namespace, claim.metadata.name, claim.metadata.uid
+    owner = {"claim_namespace": namespace, "claim": name, "claim_uid": uid}
     return (
-        BindVolume(
-            kind=VOLUME,
-            namespace="",
-            name=volume,
-            timeout=timeout,
-            claim_namespace=meta.namespace,
-            claim=meta.name,
-            claim_uid=meta.uid,
-        ),
-        AwaitBinding(
-            kind=CLAIM, namespace=meta.namespace, name=meta.name, timeout=timeout, uid=meta.uid, volume=volume
-        ),
+        BindVolume(kind=VOLUME, namespace="", name=volume, timeout=timeout, **owner),
+        AwaitBinding(kind=CLAIM, namespace=namespace, name=name, timeout=timeout, uid=uid, volume=volume),
     )
 
 
-def provision_preparations(
-    claim: PersistentVolumeClaim, selected: str, node: Node, timeout: float
-) -> tuple[Preparation, ...]:
-    """The preparations for a claim that gets a provisioned volume."""
-    meta = claim.metadata
-    return (
-        ProvisionVolume(
-            kind=CLAIM,
-            namespace=meta.namespace,
-            name=meta.name,
-            timeout=timeout,
-            uid=meta.uid,
-            selected=selected,
-            node=node,
-        ),
+def provision_preparation(claim: PersistentVolumeClaim, selected: str, node: Node, timeout: float) -> ProvisionVolume:
+    """The preparation for a claim that gets a provisioned volume."""
+    namespace, name, uid = claim.metadata.namespace, claim.metadata.name, claim.metadata.uid
+    return ProvisionVolume(
+        kind=CLAIM, namespace=namespace, name=name, timeout=timeout, uid=uid, selected=selected, node=node
     )

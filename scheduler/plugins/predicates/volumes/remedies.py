@@ -27,7 +27,7 @@ from scheduler.framework.remedies.adjustments import (
 )
 from scheduler.framework.remedies.evidence import Evidence
 from scheduler.framework.remedies.gates import Gate, GateKind
-from scheduler.framework.remedies.nodes import passing_nodes, room
+from scheduler.framework.remedies.nodes import passing_nodes
 from scheduler.framework.remedies.registry import pod_details, remedies
 from scheduler.framework.session import Session
 from scheduler.plugins.predicates.plugin import Predicates
@@ -70,7 +70,7 @@ def volumes(session: Session, plugin: Predicates, task: Task, job: Job, reasons:
 
 def _attachments(session: Session, task: Task, unattached: Iterable[tuple[str, int]]) -> Iterator[Gate]:
     """Yields a gate for each driver of which some nodes cannot attach as many volumes as the Pod needs."""
-    attached = Attachments(session.snapshot, session.nodes, Disks(session.snapshot))
+    attached = _attachments_of(session)
     for driver, needed in unattached:
         left = attached.limits[driver] - attached.counts[driver]
         number, row = int((left < needed).sum()), int(left.argmax())
@@ -78,6 +78,10 @@ def _attachments(session: Session, task: Task, unattached: Iterable[tuple[str, i
             most = f"{left[row]:g} of {attached.limits[driver][row]:g} on node {session.nodes.names[row]}"
             text = f"{number} nodes have fewer places left than that for volumes of {driver}, most are left: {most}"
             yield Gate(GateKind.VOLUMES, f"{task.name}: needs {needed} attached; {text}")
+
+
+def _attachments_of(session: Session) -> Attachments:
+    return Attachments(session.snapshot, session.nodes, Disks(session.snapshot))
 
 
 def _describe(session: Session, claim: PersistentVolumeClaim) -> str:
@@ -268,16 +272,11 @@ def more_attachments(evidence: Evidence, plugin: Predicates) -> Iterator[Plan]:
         state = plugin.volumes.claim_state(tasks[0].cls) if tasks else None
         if state is None or not (state.unattached or state.attached):
             return
-        others = [f for f in session.filters(tasks[0].cls, evidence.job) if not isinstance(f, AttachFilter)]
-        open_rows = np.intersect1d(np.flatnonzero(passing_nodes(session, others)), evidence.rows)
-        counts = {row: room(session.nodes.idle[:, row], tasks[0].cls) for row in open_rows.tolist()}
+        counts = evidence.room_by_row(tasks[0].cls, AttachFilter)
     row = max(counts, key=lambda row: (counts[row], -row), default=None)
     if row is None or not counts[row]:
         return
-    attached, number = (
-        Attachments(session.snapshot, session.nodes, Disks(session.snapshot)),
-        min(counts[row], len(tasks)),
-    )
+    attached, number = _attachments_of(session), min(counts[row], len(tasks))
     new = dict(state.unattached)
     for disk in state.attached:
         new[disk.driver] = new.get(disk.driver, 0) + (row not in attached.rows.get(disk, ()))

@@ -17,8 +17,7 @@ from scheduler.api.quantity import QuantityError, parse_quantity
 from scheduler.api.selectors import FieldReporter, nodes_of_term, nodes_of_terms
 from scheduler.api.snapshot import Snapshot
 from scheduler.api.storage import CsiStorageCapacity, PersistentVolume, TopologyTerm
-from scheduler.plugins.predicates.volumes.claims import ClaimRequest
-from scheduler.plugins.predicates.volumes.object_reporters import ObjectReporters
+from scheduler.plugins.predicates.volumes.claims import ClaimRequest, ObjectReporters
 
 Zones = tuple[tuple[str, str], ...]
 """The zone and region labels of a volume: (key, values joined by ``__``), in the order of evaluation."""

@@ -11,7 +11,7 @@ from scheduler.api.storage import PersistentVolume, PersistentVolumeClaim
 from scheduler.plugins.predicates.volumes.preparations import (
     CheckNodeAffinity,
     bind_preparations,
-    provision_preparations,
+    provision_preparation,
 )
 from tests.builders import Raw
 from tests.unit.plugins.predicates.volumes.claims import ZONE, claim, volume
@@ -50,7 +50,7 @@ def wait() -> Preparation:
 
 
 def provision() -> Preparation:
-    return provision_preparations(a_claim(), "n1", a_node(), 600)[0]
+    return provision_preparation(a_claim(), "n1", a_node(), 600)
 
 
 OURS = {"namespace": "default", "name": "c", "uid": "u1"}

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from scheduler.framework.arguments import Arguments
-from scheduler.plugins.predicates.volumes import read_utilization_scores
+from scheduler.plugins.predicates.volumes.filters import read_utilization_scores
 from tests.builders import World, group, node
 from tests.unit.plugins.predicates.volumes.claims import (
     CONF,

@@ -1,18 +1,28 @@
-"""The volume filters of one session, and the reservation of volumes when Pods are placed.
+"""The volume filters and the score of one session, and the reservation of volumes when Pods are placed.
+
+The score is the utilization of the volumes that the unbound claims of a Pod would get on a node: for each storage
+class, the requested bytes of its claims divided by the bytes of their volumes, or, if no volume exists, by the free
+storage capacity. ``volumebinding.shape`` maps utilizations to scores; without it there is no such score. (Kubernetes
+also requires a feature gate, which is off by default.)
 
 Classes with equal claim states share their filters (``claim_states``), so a thousand Pods that differ only in their
 claims cost little more than a thousand Pods without claims.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
+from itertools import pairwise
+from typing import Any
 
+import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from scheduler.api.job import Job
-from scheduler.api.node import Mask, Rows
+from scheduler.api.node import Column, Mask, Rows
 from scheduler.api.preparation import Preparation
 from scheduler.api.task import Task, TaskClass
+from scheduler.framework.arguments import Arguments
 from scheduler.framework.columns import UNBOUNDED, Counts, Filter, MaskFilter, RefusingFilter, Scope, Score
 from scheduler.framework.plugin_session import PluginSession
 from scheduler.framework.statement import AllocationError
@@ -20,9 +30,86 @@ from scheduler.plugins.predicates.volumes.attachments import AttachFilter, Attac
 from scheduler.plugins.predicates.volumes.binder import Binder
 from scheduler.plugins.predicates.volumes.claim_states import ClaimState, ClaimStates, EnabledFilters
 from scheduler.plugins.predicates.volumes.claims import ClaimRequest
-from scheduler.plugins.predicates.volumes.object_reporters import ObjectReporters
-from scheduler.plugins.predicates.volumes.scoring import CapacityScore, UtilizationScores
-from scheduler.plugins.predicates.volumes.topology import NO_VOLUME, REASONS, NodeSet, VolumeTopology
+from scheduler.plugins.predicates.volumes.plan import VolumePlan
+from scheduler.plugins.predicates.volumes.topology import NO_VOLUME, REASONS, NodeSet
+
+SHAPE = "volumebinding.shape"
+FULL = 100
+"""Utilization is in percent."""
+SCALE = 10
+"""The shape has scores from 0 to 10; node scores are from 0 to 100."""
+UtilizationScores = NDArray[np.float64]
+"""Shape (101,): the weighted score of each utilization in percent."""
+
+
+def read_utilization_scores(arguments: Arguments, weight: int) -> UtilizationScores | None:
+    """Reads the argument SHAPE. None if the shape is invalid."""
+    given = arguments[SHAPE]
+    points = _parse_shape(given)
+    if points is None:
+        return arguments.set_aside(SHAPE, given, "no shape of rising utilizations", None)
+    at, scores = zip(*points, strict=True)
+    return np.array([_interpolate(percent, at, scores) * weight for percent in range(FULL + 1)], dtype=np.float64)
+
+
+def _parse_shape(given: Any) -> list[tuple[int, int]] | None:
+    """Returns (utilization, score) pairs, or None if the shape is invalid."""
+    if not isinstance(given, Sequence) or not given or not all(isinstance(point, Mapping) for point in given):
+        return None
+    points = [(point.get("utilization", 0), point.get("score", 0)) for point in given]
+    valid = all(
+        type(at) is int and type(score) is int and 0 <= at <= FULL and 0 <= score <= SCALE for at, score in points
+    )
+    rising = all(left[0] < right[0] for left, right in pairwise(points))
+    return [(at, score * SCALE) for at, score in points] if valid and rising else None
+
+
+def _interpolate(percent: int, at: Sequence[int], scores: Sequence[int]) -> int:
+    """The score of a utilization by linear interpolation, in integer arithmetic as in Kubernetes."""
+    for i, known in enumerate(at):
+        if percent <= known:
+            if not i:
+                return scores[0]
+            rise = (scores[i] - scores[i - 1]) * (percent - at[i - 1])
+            return scores[i - 1] + int(rise / (known - at[i - 1]))
+    return scores[-1]
+
+
+class CapacityScore(msgspec.Struct, eq=False):
+    """The score for Pods whose claims have the same requests."""
+
+    plan: Callable[[], VolumePlan]
+    requests: Sequence[ClaimRequest]
+    free_capacity: Callable[[ClaimRequest], Column | None]
+    """Returns the bytes of storage available to provision a volume for each node (``Provisioning``)."""
+    utilization_scores: UtilizationScores
+    scope = Scope.CLUSTER
+
+    def values(self, rows: Rows, ahead: Counts | None) -> Column:
+        plan = self.plan()
+        exists, sizes = plan.sizes(rows)
+        any_exists = exists.any(axis=0)
+        total: Column = np.zeros(len(rows))
+        classes = np.zeros(len(rows))
+        for name in dict.fromkeys(request.storage_class for request in self.requests):
+            requested, capacity = np.zeros(len(rows)), np.zeros(len(rows))
+            for number, request in enumerate(self.requests):
+                if request.storage_class != name:
+                    continue
+                requested += np.where(exists[number], request.size, 0)
+                capacity += np.where(exists[number], sizes[number], 0)
+                free = self.free_capacity(request)
+                if free is not None:
+                    provisioned = ~any_exists & (free[rows] > 0)
+                    requested += np.where(provisioned, request.size, 0)
+                    capacity = np.where(provisioned, free[rows], capacity)
+            counted = capacity > 0
+            utilization = np.where(counted & (requested <= capacity), requested * FULL // np.maximum(capacity, 1), FULL)
+            total += np.where(counted, self.utilization_scores[utilization.astype(np.intp)], 0)
+            classes += counted
+        score: Column = np.floor(total / np.maximum(classes, 1) + 0.5)
+        return score
+
 
 AFFINITY_CONFLICT = "node(s) didn't match PersistentVolume's node affinity"
 NO_ZONE = "node(s) had no available volume zone"
@@ -40,7 +127,7 @@ class Volumes:
         utilization_scores: UtilizationScores | None,
     ) -> None:
         """``timeout``: the seconds in which claims must be bound once their Pod has a node. ``utilization_scores``: the
-        score of each utilization of volumes (``scoring``), or None for no score."""
+        score of each utilization of volumes, or None for no score."""
         self._session = session
         self._enabled = enabled
         self._timeout = timeout
@@ -48,32 +135,16 @@ class Volumes:
 
     # The following are made when the first class with volumes needs them; most sessions place none.
     @cached_property
-    def _reporters(self) -> ObjectReporters:
-        return ObjectReporters(self._session)
-
-    @cached_property
-    def _topology(self) -> VolumeTopology:
-        return VolumeTopology(self._session.nodes.facts)
-
-    @cached_property
     def _disks(self) -> Disks:
         return Disks(self._session.snapshot)
 
     @cached_property
     def _binder(self) -> Binder:
-        return Binder(self._session.snapshot, self._topology, self._timeout, self._reporters)
+        return Binder(self._session, self._timeout)
 
     @cached_property
     def _claim_states(self) -> ClaimStates:
-        return ClaimStates(
-            self._session.snapshot,
-            self._enabled,
-            self._topology,
-            self._binder,
-            self._disks,
-            lambda: self._attachments,
-            self._reporters,
-        )
+        return ClaimStates(self._binder, self._enabled, self._disks, lambda: self._attachments)
 
     @cached_property
     def _attachments(self) -> Attachments:
@@ -98,7 +169,7 @@ class Volumes:
         if state.unattached or disks:
             filters.append(AttachFilter(self._attachments, state.unattached, disks))
         if state.zones:
-            masks = [self._topology.in_zones(zones) for zones in state.zones]
+            masks = [self._binder.topology.in_zones(zones) for zones in state.zones]
             filters.append(MaskFilter(np.logical_and.reduce(masks), NO_ZONE))
         if state.volume_nodes:
             filters.append(MaskFilter(self._within(state.volume_nodes), AFFINITY_CONFLICT))
@@ -122,7 +193,7 @@ class Volumes:
         return [disk for disk in disks if disk.driver in self._attachments.limits]
 
     def _within(self, node_sets: Iterable[NodeSet]) -> Mask:
-        mask: Mask = np.logical_and.reduce([self._topology.mask(nodes) for nodes in node_sets])
+        mask: Mask = np.logical_and.reduce([self._binder.topology.mask(nodes) for nodes in node_sets])
         return mask
 
     def preparations(self, task: Task, row: int) -> Iterable[Preparation]:
@@ -160,19 +231,17 @@ class Volumes:
         self._claim_states.invalidate(cls)
 
 
-class BindFilter:
+class BindFilter(msgspec.Struct, eq=False):
     """Rejects nodes for which a claim has neither an accessible volume nor a provisioned one."""
 
+    binder: Binder
+    requests: tuple[ClaimRequest, ...]
     scope = Scope.CLUSTER
     unresolvable = True
 
-    def __init__(self, binder: Binder, requests: tuple[ClaimRequest, ...]) -> None:
-        self._binder = binder
-        self._requests = requests
-
     def room(self, rows: Rows) -> Counts:
-        return np.where(self._binder.plan(self._requests).codes[rows] < 0, UNBOUNDED, 0)
+        return np.where(self.binder.plan(self.requests).codes[rows] < 0, UNBOUNDED, 0)
 
     def reasons(self, rows: Rows) -> Iterable[tuple[str, int]]:
-        numbers = np.bincount(self._binder.plan(self._requests).codes[rows], minlength=len(REASONS)).tolist()
+        numbers = np.bincount(self.binder.plan(self.requests).codes[rows], minlength=len(REASONS)).tolist()
         return [(reason, number) for reason, number in zip(REASONS, numbers, strict=True) if number]
