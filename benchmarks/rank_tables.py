@@ -32,8 +32,7 @@ from benchmarks.contest import IN_FLIGHT, TIMEOUT, Api, cpu_seconds, peak_memory
 from benchmarks.figures import report
 from benchmarks.vcjobs import CONTROLLERS, acjob_bodies, new_queues, open_groups
 from controlplane.run import ControlPlane
-from scheduler.api.acjob import AscendJob
-from scheduler.api.acjob_roles import roles_of
+from scheduler.api.acjob import AscendJob, roles_of
 from scheduler.api.names import ASCEND_910_CONFIGURATION
 from scheduler.controllers.acjob.environment import CLUSTERD_DOMAIN, Addresses
 from scheduler.controllers.acjob.manifests import PodContext, members, pod

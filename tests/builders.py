@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from scheduler.api.memory import Memory
+from scheduler.api.snapshot import Memory
 from scheduler.cache import ClusterCache
 from scheduler.cluster.manifests import decode
 from scheduler.testing import World as PluginWorld

@@ -16,8 +16,8 @@ from typing import Any, Final
 import msgspec
 
 from scheduler.api.json_texts import json_problem
+from scheduler.api.messages import type_of
 from scheduler.api.names import CARD_CARD, CARD_NAME, CPU, MEMORY
-from scheduler.api.written_values import type_of
 
 MILLI: Final = 1000
 """Cards are counted in thousandths, like all extended resources."""

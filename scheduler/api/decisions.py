@@ -59,9 +59,9 @@ class ObjectWrite(msgspec.Struct, frozen=True):
     body: Mapping[str, Any]
     """A merge patch (RFC 7386) without uid and resource version; for a new object, its fields."""
     uid: str = ""
-    """Only the object with this uid is changed; "": any object with the name."""
+    """The uid of the object to change; "": any object with the name is changed."""
     resource_version: str = ""
-    """Only this version of the object is changed; "": any version. If there is another one, the write is dropped, and
+    """The version of the object to change; "": any version. If there is another one, the write is dropped, and
     the next session decides again from that version."""
     new: bool = False
     """The object does not exist, and is created. If it exists by then, the write is dropped."""

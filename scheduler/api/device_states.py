@@ -40,21 +40,6 @@ class Availability(Enum):
     UNKNOWN = "unknown"
 
 
-AVAILABILITY: Final = {
-    DeviceState.FREE: Availability.FREE,
-    DeviceState.NETWORK_UNHEALTHY: Availability.DEGRADED,
-    DeviceState.SUB_HEALTHY: Availability.DEGRADED,
-    DeviceState.USED: Availability.ALLOCATED,
-    DeviceState.TERMINATING: Availability.ALLOCATED,
-    DeviceState.BINDING: Availability.ALLOCATED,
-    DeviceState.PIPELINED: Availability.ALLOCATED,
-    DeviceState.DIVIDED: Availability.ALLOCATED,
-    DeviceState.UNHEALTHY: Availability.UNHEALTHY,
-    DeviceState.RECOVERING: Availability.UNHEALTHY,
-    DeviceState.UNKNOWN: Availability.UNKNOWN,
-}
-
-
 class Device(NamedTuple):
     """One device of a node."""
 

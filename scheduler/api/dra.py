@@ -44,7 +44,7 @@ class DeviceSubRequest(Wire):
     allocation_mode: str = EXACT_COUNT
     count: int = 1
     admin_access: bool = False
-    """Only in ``exactly``."""
+    """Whether the claim gives access for administration. Only ``exactly`` has it."""
     tolerations: list[Toleration] | None = None
     capacity: CapacityRequirements | None = None
 

@@ -117,7 +117,7 @@ class HyperNodes:
 
     @cached_property
     def by_node(self) -> list[list[HyperNode]]:
-        """Per node the HyperNodes that contain it, in the order of ``ordered``."""
+        """The HyperNodes that contain each node, by row, in the order of ``ordered``."""
         result: list[list[HyperNode]] = [[] for _ in self.top.rows]
         for hn in self.ordered:
             for row in hn.rows.tolist():

@@ -32,7 +32,7 @@ class Cached(Enum):
 
     NO = 0
     WHOLE = 1
-    """As received. Snapshots have them."""
+    """The cache keeps the objects as received, and snapshots have them."""
     TABLE = 2
     """A table of ``ClusterCache`` keeps what sessions need of them."""
 

@@ -2,10 +2,14 @@
 
 Node requirements are evaluated for all nodes at once on interned label columns. An invalid requirement (an unknown
 operator, a bound that is not a number, missing values) matches nothing and is reported through ``report``.
+
+Services and workloads select Pods, too (``Selections``): Kubernetes spreads the Pods of a Service or ReplicaSet by
+default, without topology spread constraints.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 
 import numpy as np
 
@@ -112,7 +116,7 @@ def matches(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
         return False
     if any(labels.get(key) != value for key, value in (selector.match_labels or {}).items()):
         return False
-    return all(_label_matches(requirement, labels) for requirement in selector.match_expressions or ())
+    return all(label_matches(requirement, labels) for requirement in selector.match_expressions or ())
 
 
 def is_valid(selector: LabelSelector | None, report: FieldReporter) -> bool:
@@ -132,7 +136,8 @@ def is_valid(selector: LabelSelector | None, report: FieldReporter) -> bool:
     return valid
 
 
-def _label_matches(requirement: Requirement, labels: Mapping[str, str]) -> bool:
+def label_matches(requirement: Requirement, labels: Mapping[str, str]) -> bool:
+    """Whether labels meet a requirement of a label selector. An unknown operator matches nothing."""
     value = labels.get(requirement.key)
     wanted = requirement.values or []
     match requirement.operator:
@@ -190,7 +195,7 @@ class PodSelector:
         """Whether the Pods of a class are selected."""
         if not self.valid or (self._namespaces is not None and cls.namespace not in self._namespaces):
             return False
-        return matches(self._selector, cls.labels) and all(_label_matches(r, cls.labels) for r in self._extra)
+        return matches(self._selector, cls.labels) and all(label_matches(r, cls.labels) for r in self._extra)
 
     def weight(self, cls: TaskClass) -> float:
         """1 if the Pods of a class are selected, else 0."""
@@ -224,3 +229,54 @@ def own_label_requirements(keys: Iterable[str] | None, cls: TaskClass, operator:
     return [
         Requirement(key=key, operator=operator, values=[cls.labels[key]]) for key in keys or () if key in cls.labels
     ]
+
+
+Label = tuple[str, str]
+
+
+class Selections:
+    """The selectors of one namespace. Immutable."""
+
+    def __init__(self, services: Mapping[str, Mapping[str, str]], workloads: Mapping[str, LabelSelector]) -> None:
+        """``services``: name -> selector, not empty. ``workloads``: ``Kind/name`` -> selector."""
+        self._workloads = workloads
+        self._services: dict[Label, list[Mapping[str, str]]] = {}
+        """Selectors of Services, by one of their labels."""
+        self._workload_labels: dict[Label, list[Mapping[str, str]]] = {}
+        """matchLabels of workloads without matchExpressions, by one of the labels."""
+        self._expression_keys: set[str] = set()
+        """Label keys of workloads with matchExpressions."""
+        for selector in services.values():
+            self._services.setdefault(next(iter(selector.items())), []).append(selector)
+        for wanted in workloads.values():
+            labels = wanted.match_labels or {}
+            if wanted.match_expressions:
+                self._expression_keys.update(labels, (requirement.key for requirement in wanted.match_expressions))
+            elif labels:
+                self._workload_labels.setdefault(next(iter(labels.items())), []).append(labels)
+
+    def services(self, labels: Mapping[str, str]) -> Iterator[Mapping[str, str]]:
+        """The selectors of Services that match these labels."""
+        return _matching(self._services, labels)
+
+    def workload(self, name: str) -> LabelSelector | None:
+        """The selector of a workload (``Kind/name``), or None."""
+        return self._workloads.get(name)
+
+    def keys(self, labels: Mapping[str, str]) -> set[str]:
+        """The label keys that decide which selectors match a Pod with these labels. The caller must not change the
+        set."""
+        if not self._services and not self._workload_labels:
+            return self._expression_keys
+        found = chain(_matching(self._services, labels), _matching(self._workload_labels, labels))
+        return self._expression_keys.union(*found)
+
+
+def _matching(index: Mapping[Label, list[Mapping[str, str]]], labels: Mapping[str, str]) -> Iterator[Mapping[str, str]]:
+    for label in labels.items():
+        for selector in index.get(label, ()):
+            if selector.items() <= labels.items():
+                yield selector
+
+
+NOTHING_SELECTED = Selections({}, {})

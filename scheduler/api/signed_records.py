@@ -84,17 +84,10 @@ def read_binding_record(text: str, uid: str, key: SigningKey) -> BindingRecord |
     """Returns the record in the annotation of the Pod with this uid, or None if the scheduler did not write it for this
     Pod."""
     document = key.verify(uid, text)
-    if document is None:
+    try:
+        return None if document is None else msgspec.convert(document, BindingRecord)
+    except msgspec.ValidationError:
         return None
-    node, queue = document.get("node"), document.get("queue")
-    chips, cards = document.get("chips", {}), document.get("cards", {})
-    if not isinstance(node, str) or not isinstance(queue, str):
-        return None
-    if not isinstance(chips, dict) or not isinstance(cards, dict):
-        return None
-    if not all(isinstance(value, str) for value in (*chips.values(), *cards.values())):
-        return None
-    return BindingRecord(node, queue, chips, cards)
 
 
 NO_ANNOTATIONS: Final[dict[str, str]] = {}

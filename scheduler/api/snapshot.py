@@ -1,9 +1,17 @@
-"""The cluster at one moment, as a session reads it."""
+"""The cluster at one moment, as a session reads it, and the memory that sessions of one cluster share.
+
+Each cache has one memory and passes it on in its snapshots. So two schedulers in one process share nothing, and a
+replay begins with an empty memory. Trials on copies of a cluster share the memory of the original.
+
+Decisions may depend on the content of the memory, as long as this follows from the sessions since it was empty: it is
+cleared when a file of a recording begins.
+"""
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol, TypeVar
+from operator import is_
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -11,14 +19,58 @@ from scheduler.api.decisions import Bind
 from scheduler.api.hypernode import HyperNodes
 from scheduler.api.job import Job
 from scheduler.api.kinds import Kind
-from scheduler.api.memory import Memory
 from scheduler.api.node import Nodes
 from scheduler.api.objects import ConfigMap, KubeObject
 from scheduler.api.queue import Queue
 from scheduler.api.resource import Dimensions, Vector
-from scheduler.api.selections import Selections
+from scheduler.api.selectors import Selections
 from scheduler.api.task import Task, TaskClass
 from scheduler.api.usage import UsageColumns
+
+V = TypeVar("V")
+
+
+class _Kept(NamedTuple):
+    version: tuple[object, ...]
+    constants: Hashable
+    value: Any
+
+
+class Memory:
+    """Values of former sessions, by key."""
+
+    def __init__(self) -> None:
+        self._kept: dict[Hashable, _Kept] = {}
+
+    def memo(
+        self,
+        key: Hashable,
+        version: tuple[object, ...],
+        compute: Callable[[V | None], V],
+        constants: Hashable = (),
+    ) -> V:
+        """Returns the value under a key. It is computed if there is none, or if the version or the constants differ
+        from those that it was computed for.
+
+        ``version``: the objects that the value depends on. They are compared by identity, since objects of a snapshot
+        are replaced when they change. ``constants``: all else that the value depends on, compared by equality.
+        ``compute`` receives the value of the former version, or None if there is none with equal constants. It returns
+        a new value, or changes the former one and returns that. If it raises an exception, the former value is kept.
+        """
+        kept = self._kept.get(key)
+        if kept is not None and kept.constants != constants:
+            kept = None
+        if kept is not None and len(kept.version) == len(version) and all(map(is_, kept.version, version)):
+            value: V = kept.value
+            return value
+        value = compute(None if kept is None else kept.value)
+        self._kept[key] = _Kept(version, constants, value)
+        return value
+
+    def clear(self) -> None:
+        """Drops all values."""
+        self._kept.clear()
+
 
 T = TypeVar("T", bound=KubeObject)
 

@@ -1,4 +1,4 @@
-"""Which tasks of a vcjob can start, given which wait for which.
+"""Which tasks of a vcjob can start, given which wait for which; and the order of the steps of a JobFlow.
 
 A task waits for others because of ``dependsOn``, or because a job plugin makes it: with ``--wait-master-enabled`` of
 pytorch, an init container of each worker waits until the master listens; with ray, the command of a worker joins the
@@ -6,17 +6,21 @@ head. The other plugins make no task wait; whether the program in a container do
 that wait for each other never start.
 
 ``scheduler.controllers.job.podgroup`` decides the same for ``dependsOn`` from the Pods that exist.
+
+The steps of a JobFlow must form a directed acyclic graph. Admission refuses a flow without such an order, and the
+controllers run none that was stored without admission.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Final
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
+from typing import Final, NamedTuple
 
 import msgspec
 
-from scheduler.api.batch import JobSpec, TaskSpec
-from scheduler.api.job_plugins import WAIT_CONTAINER, PytorchOptions, RayOptions
+from scheduler.api.batch import Flow, JobSpec, TaskSpec
+from scheduler.api.job_plugins import WAIT_CONTAINER, ArgumentError, PytorchOptions, RayOptions, parse
+from scheduler.api.messages import listed
 from scheduler.api.names import DEFAULT_TASK
-from scheduler.api.plugin_arguments import ArgumentError, parse
 
 WAITING_PLUGINS: Final = frozenset({"pytorch", "ray"})
 """Job plugins that may make a task wait for another."""
@@ -42,7 +46,7 @@ class _Wait(msgspec.Struct, frozen=True):
     alternative: bool = False
     """The task waits for one of the targets with this mark."""
     certain: bool = True
-    """If not, the containers of the task run before those of the target, and fail."""
+    """False: the containers of the task run before those of the target, and fail."""
 
 
 def start_problems(spec: JobSpec) -> StartProblems:
@@ -71,7 +75,7 @@ def start_problems(spec: JobSpec) -> StartProblems:
             numbers = f"minAvailable is {spec.min_available}, and {pods} of {total} Pods can start"
             return StartProblems(f"the job can never start: {why}; {numbers}")
         what = "task" if len(stuck) == 1 else "tasks"
-        warnings.append(f"{what} {_listed(stuck)} {verb} never start: {why}")
+        warnings.append(f"{what} {listed(stuck, _MAX_NAMED)} {verb} never start: {why}")
         break
     return StartProblems(warnings=tuple(warnings))
 
@@ -162,9 +166,29 @@ def _why(task: str, waits: Iterable[_Wait], started: Collection[str]) -> str:
         order[task] = len(order)
         task = next_wait[task].target
     circle = [next_wait[name].text for name, number in order.items() if number >= order[task]]
-    return _listed(circle, "waits")
+    return listed(circle, _MAX_NAMED, "waits")
 
 
-def _listed(texts: list[str], of: str = "") -> str:
-    more = f" and {len(texts) - _MAX_NAMED} more {of}".rstrip() if len(texts) > _MAX_NAMED else ""
-    return ", ".join(texts[:_MAX_NAMED]) + more
+class OrderProblem(NamedTuple):
+    """Why the steps cannot be ordered: one of the two."""
+
+    cycle: tuple[str, ...] = ()
+    """Steps each of which waits for another of them; the first is also the last."""
+    undefined: tuple[str, str] = ("", "")
+    """A step, and a target of it that is no step."""
+
+
+def order_problem(steps: Sequence[Flow]) -> OrderProblem | None:
+    """The first problem; None if the steps can be ordered."""
+    graph: dict[str, list[str]] = {}
+    for each in steps:  # a step that occurs twice waits for the targets of both
+        graph.setdefault(each.name, []).extend((each.depends_on.targets or []) if each.depends_on else [])
+    for step, targets in graph.items():
+        for target in targets:
+            if target not in graph:
+                return OrderProblem(undefined=(step, target))
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return OrderProblem(cycle=tuple(error.args[1]))
+    return None

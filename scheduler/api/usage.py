@@ -19,9 +19,9 @@ class NodeUsage(msgspec.Struct, frozen=True):
     """The average usage of one node."""
 
     cpu: float
-    """Per cent of all cpus."""
+    """The used part of all cpus, in per cent."""
     memory: float
-    """Per cent."""
+    """The used part of the memory, in per cent."""
     moment: float
     """Unix time of the measurement, in seconds."""
 
@@ -30,7 +30,7 @@ class UsageColumns(msgspec.Struct, frozen=True, eq=False):
     """The usage of all nodes. Each column has the shape (nodes,), in the order of the rows."""
 
     cpu: Column
-    """Per cent; 0 without a measurement."""
+    """The used part of the cpus of each node, in per cent; 0 without a measurement. ``memory`` likewise."""
     memory: Column
     moment: Column
     """Unix time in seconds; minus infinity without a measurement."""

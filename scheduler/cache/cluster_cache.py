@@ -30,13 +30,12 @@ from scheduler.api.kinds import (
     Cached,
     Kind,
 )
-from scheduler.api.memory import Memory
 from scheduler.api.names import DEFAULT_QUEUE, HCCL_RANK_INDEX, PREDICATE_TIME, SUPER_POD_RANK
 from scheduler.api.objects import ConfigMap, KubeObject, PriorityClass
 from scheduler.api.reasons import Malformed
 from scheduler.api.resource import Dimensions
 from scheduler.api.signed_records import BindingRecord, SigningKey
-from scheduler.api.snapshot import Snapshot
+from scheduler.api.snapshot import Memory, Snapshot
 from scheduler.api.task import Task, TaskStatus
 from scheduler.api.usage import NodeUsage
 from scheduler.cache.admissions import Admitted

@@ -5,10 +5,9 @@ from typing import Final
 import numpy as np
 
 from scheduler.api.decisions import QueueAllocated
-from scheduler.api.device_amounts import device_limits
 from scheduler.api.objects import PriorityClass
 from scheduler.api.quantity import QuantityError
-from scheduler.api.queue import QUEUE_PHASES, Queue
+from scheduler.api.queue import QUEUE_PHASES, Queue, device_limits
 from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, Dimensions
 from scheduler.api.scheduling import Queue as QueueObject
 from scheduler.api.times import seconds_of

@@ -7,7 +7,7 @@ from typing import Final
 from scheduler.api.batch import Workload
 from scheduler.api.kinds import REPLICA_SET, REPLICATION_CONTROLLER, SERVICE, STATEFUL_SET, Kind
 from scheduler.api.objects import KubeObject, LabelSelector, OwnerReference, Service
-from scheduler.api.selections import NOTHING_SELECTED, Label, Selections
+from scheduler.api.selectors import NOTHING_SELECTED, Label, Selections
 from scheduler.cache.versioning import SnapshotDict, Version
 
 SELECTING: Final = (SERVICE, REPLICATION_CONTROLLER, REPLICA_SET, STATEFUL_SET)

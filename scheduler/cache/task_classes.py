@@ -32,8 +32,7 @@ from scheduler.api.pod_amounts import nonzero_request, pod_request
 from scheduler.api.pod_resize import held_spec
 from scheduler.api.pod_rules import Pin, pin_of
 from scheduler.api.resource import Dimensions, is_empty
-from scheduler.api.selections import NOTHING_SELECTED
-from scheduler.api.selectors import FieldReporter, ignore_field
+from scheduler.api.selectors import NOTHING_SELECTED, FieldReporter, ignore_field
 from scheduler.api.task import MountedClaim, PodClaim, Task, TaskClass, without_variables
 from scheduler.cache.named_labels import NamedLabels
 from scheduler.cache.pod_tasks import NO_LABELS

@@ -7,7 +7,7 @@ from typing import Final
 from msgspec.structs import replace as copy_with
 
 from scheduler.api.decisions import Bind
-from scheduler.api.selections import Label
+from scheduler.api.selectors import Label
 from scheduler.api.task import Task, TaskStatus
 from scheduler.cache.job_table import JobTable
 from scheduler.cache.node_table import NodeTable

@@ -1,9 +1,10 @@
 """The cluster that ``explain`` and ``node chips`` examine in memory: manifests, or what an API server has now."""
 
-from collections.abc import Callable, Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from functools import partial, wraps
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -13,16 +14,18 @@ import click
 from scheduler.api.names import DEFAULT_NAMESPACE, DEFAULT_SCHEDULER_NAME, EVENT_DEVICES_DISAGREE
 from scheduler.cli.connection import Connection
 from scheduler.cli.errors import CommandError
+from scheduler.cli.flags import Decorator, options_as
 from scheduler.cli.input_warnings import FieldWarning, WarningLog, field_warnings
 from scheduler.cli.plugins import plugins_option
-from scheduler.cli.process import keep
-from scheduler.cli.simulation import query_usage, without_garbage_collection
+from scheduler.cli.process import keep, without_garbage_collection
 from scheduler.cli.target import connection_options
 
 if TYPE_CHECKING:
     from scheduler.api.kinds import Kind
+    from scheduler.api.usage import NodeUsage
     from scheduler.cluster.manifests import Manifest
     from scheduler.cluster.memory import Simulation
+    from scheduler.framework.configuration import UsageSource
     from scheduler.framework.external_calls import ExternalCalls
 
 
@@ -40,7 +43,8 @@ class ClusterSource:
     """The configuration file; None: that of the scheduler in the cluster, else the built-in one."""
     names: tuple[str, ...]
     """The names of the scheduler; empty: those of the scheduler in the cluster, else the default."""
-    load_plugins: Callable[[], None]
+    load: Callable[[], None]
+    """Loads all plugins."""
     log: WarningLog = field(default_factory=WarningLog)
     """Prints the warnings, and keeps them for documents."""
 
@@ -56,7 +60,7 @@ class ClusterSource:
         from scheduler.cluster.external_calls import HttpCalls
 
         def load() -> None:
-            self.load_plugins()
+            self.load()
             import_module(program)
 
         with without_garbage_collection(), closing(HttpCalls()) as external_calls:
@@ -163,12 +167,37 @@ class ClusterSource:
             raise CommandError(str(error)) from None
 
 
-def cluster_source_options(*, namespaced: bool = False) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def query_usage(settings: "UsageSource | None", nodes: Sequence[str], log: WarningLog) -> "Mapping[str, NodeUsage]":
+    """Reads the usage of nodes once from the monitoring system that the configuration names.
+
+    Returns the usage by node, with moments in seconds from now (0 or less). Without an answer it prints a warning and
+    returns an empty mapping.
+    """
+    if settings is None or not nodes:
+        return {}
+    import asyncio
+
+    from msgspec.structs import replace
+
+    from scheduler.cluster.usage import SourceError, measure_once
+
+    try:
+        usages = asyncio.run(measure_once(settings, nodes))
+    except SourceError as error:
+        log.warn(f"the load of nodes is not known: {error}")
+        return {}
+    now = time.time()
+    return {name: replace(usage, moment=min(usage.moment - now, 0.0)) for name, usage in usages.items()}
+
+
+def cluster_source_options(*, namespaced: bool = False) -> Decorator:
     """Adds the flags that name a cluster to a command, whose function takes the parameter ``source``.
 
     ``namespaced``: adds ``-n``.
     """
-    options: list[Callable[[Callable[..., None]], Callable[..., None]]] = [
+    return options_as(
+        "source",
+        ClusterSource,
         click.option(
             "-f",
             "--filename",
@@ -190,22 +219,4 @@ def cluster_source_options(*, namespaced: bool = False) -> Callable[[Callable[..
         ),
         plugins_option,
         connection_options(namespaced=namespaced),
-    ]
-
-    def decorate(function: Callable[..., None]) -> Callable[..., None]:
-        @wraps(function)
-        def called(
-            connection: Connection,
-            paths: tuple[str, ...],
-            conf: str | None,
-            names: tuple[str, ...],
-            load: Callable[[], None],
-            **given: Any,
-        ) -> None:
-            function(source=ClusterSource(connection, paths, conf, names, load), **given)
-
-        for option in reversed(options):
-            called = option(called)
-        return called
-
-    return decorate
+    )

@@ -7,7 +7,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from scheduler.api.explained_kinds import EXPLAINED, explained_kind, is_kind
-from scheduler.api.suggestions import closest
+from scheduler.api.messages import closest
 from scheduler.cli.cluster_source import ClusterSource, cluster_source_options
 from scheduler.cli.completion import names_of
 from scheduler.cli.errors import FORBIDDEN, CommandError

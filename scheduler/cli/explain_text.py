@@ -5,6 +5,7 @@ from functools import partial
 from typing import Final
 
 from scheduler.api.explained_kinds import EXPLAINED
+from scheduler.api.messages import listed
 from scheduler.api.reasons import Shortage
 from scheduler.api.written_amounts import quantity, readable
 from scheduler.cli.layout import hanging
@@ -67,8 +68,7 @@ def _turn(turn: QueuePosition) -> str:
     before = turn.before
     if not before:
         return text
-    more = f" and {len(before) - _SHOWN} more" if len(before) > _SHOWN else ""
-    return f"{text}; before it {', '.join(before[:_SHOWN])}{more}"
+    return f"{text}; before it {listed(before, _SHOWN)}"
 
 
 def _sentence(text: str, *, indent: int = 4) -> list[str]:
@@ -214,7 +214,4 @@ def _changes(it: Explanation) -> Iterator[str]:
 
 
 def _evicted(pods: Sequence[str]) -> str:
-    if not pods:
-        return ""
-    more = f" and {len(pods) - _SHOWN} more" if len(pods) > _SHOWN else ""
-    return f"; evicted for it: {', '.join(pods[:_SHOWN])}{more}"
+    return f"; evicted for it: {listed(pods, _SHOWN)}" if pods else ""

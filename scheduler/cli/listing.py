@@ -1,6 +1,5 @@
 """The verb ``list`` for every kind: fetches, selects and prints objects, and their changes with ``--watch``."""
 
-import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -8,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from scheduler.cli.connection import Cluster, Connection
+from scheduler.cli.flags import Decorator, options_as
 from scheduler.cli.output import TABLE, WIDE, key_in, output_option, print_list
 from scheduler.cli.target import connection_options
 from scheduler.cli.view import View, key_of, print_rows, read_objects
@@ -27,21 +27,16 @@ class ListFlags:
     labels: str
 
 
-def list_flags(*, namespaced: bool = True) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def list_flags(*, namespaced: bool = True) -> Decorator:
     """Adds the flags of ``list`` to a command, whose function takes the parameters ``connection`` and ``flags``."""
-
-    def decorate(function: Callable[..., None]) -> Callable[..., None]:
-        @click.option("-l", "--label-selector", "labels", default="", help="Label selector, in kubectl's notation.")
-        @click.option("-w", "--watch", is_flag=True, help="After listing, print the rows that change.")
-        @output_option()
-        @connection_options(namespaced=namespaced, all_namespaces=namespaced)
-        @functools.wraps(function)
-        def called(output: str, watch: bool, labels: str, **given: object) -> None:
-            function(flags=ListFlags(output, watch, labels), **given)
-
-        return called
-
-    return decorate
+    return options_as(
+        "flags",
+        ListFlags,
+        click.option("-l", "--label-selector", "labels", default="", help="Label selector, in kubectl's notation."),
+        click.option("-w", "--watch", is_flag=True, help="After listing, print the rows that change."),
+        output_option(),
+        connection_options(namespaced=namespaced, all_namespaces=namespaced),
+    )
 
 
 class _Phase(click.Choice[str]):
@@ -52,7 +47,7 @@ class _Phase(click.Choice[str]):
         return next((phase for phase in self.choices if phase.casefold() == text.casefold()), text)
 
 
-def phase_option(*phases: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def phase_option(*phases: str) -> Decorator:
     """Adds ``--phase`` to a command, whose function takes the parameter ``phases``, empty for all."""
     return click.option(
         "--phase",

@@ -1,9 +1,11 @@
-"""Operations on named objects that several sub-commands share: create a Command for an object, and delete objects."""
+"""Operations that several sub-commands share: read objects of a kind from files, send Commands, and delete objects."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
-from scheduler.cli.connection import Cluster, Connection
+import click
+
+from scheduler.cli.connection import Cluster, Connection, Raw
 from scheduler.cli.errors import CommandError
 from scheduler.cli.output import key_in
 from scheduler.cli.text import echo
@@ -11,6 +13,60 @@ from scheduler.cli.text import echo
 if TYPE_CHECKING:
     from scheduler.api.batch import Action
     from scheduler.api.kinds import Kind
+
+
+file_option: Callable[[Any], Any] = click.option(
+    "-f", "--file", "--filename", "files", multiple=True, metavar="FILE", type=click.Path(),
+    help="File, directory or - with manifests in YAML or JSON. Repeatable.",
+)  # fmt: skip
+
+
+def read_files(files: Sequence[str], kind: "Kind", cluster: Cluster, connection: Connection) -> list[tuple[str, Raw]]:
+    """Returns the objects with their namespaces: the object's own, else that of the flags or the context.
+
+    Raises CommandError for objects that cannot be read, are of another kind, or name another namespace than the flag.
+    """
+    from scheduler.cluster.manifests import ManifestError, read_manifests
+
+    try:
+        manifests = read_manifests(files, generated_names=True)
+    except ManifestError as error:
+        raise CommandError(str(error)) from None
+    found = []
+    for manifest in manifests:
+        if manifest.kind != kind:
+            version, other = manifest.raw["apiVersion"], manifest.raw["kind"]
+            raise CommandError(
+                f"{manifest.where}: expected a {kind.name} of {kind.api_version}, got a {other} of {version}"
+            )
+        own = manifest.raw["metadata"].get("namespace")
+        if own and connection.namespace and own != connection.namespace:
+            raise CommandError(
+                f"{manifest.where}: the namespace from the provided object {own!r} does not match the namespace "
+                f"{connection.namespace!r}; pass --namespace={own}"
+            )
+        found.append((own or cluster.namespace, manifest.raw))
+    if not found:
+        raise CommandError(f"no {kind.name} in {', '.join(files)}")
+    return found
+
+
+async def for_each(
+    files: Sequence[str], kind: "Kind", cluster: Cluster, connection: Connection,
+    do: Callable[[str, Raw], Awaitable[str]], done: str,
+) -> None:  # fmt: skip
+    """Calls ``do`` with the namespace and every object of the files. Raises CommandError with all refusals at the end.
+
+    ``do`` returns the name of the object; ``done``: the word printed before it.
+    """
+    refusals = []
+    for namespace, item in read_files(files, kind, cluster, connection):
+        try:
+            echo(f"{done} {kind.name}: {namespace}/{await do(namespace, item)}")
+        except CommandError as failed:
+            refusals.append(failed.message)
+    if refusals:
+        raise CommandError("\n".join(refusals))
 
 
 async def send_command(cluster: Cluster, kind: "Kind", name: str, action: "Action", namespace: str) -> str:

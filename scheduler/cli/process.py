@@ -1,9 +1,10 @@
-"""The process of a command: it starts no threads that it does not use, and ends without freeing a cluster in memory,
-object by object."""
+"""The process of a command: it starts no threads that it does not use, collects garbage seldom, and ends without
+freeing a cluster in memory, object by object."""
 
 import gc
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Final
 
@@ -11,6 +12,8 @@ from scheduler.cli.text import flush
 
 COLLECTION: Final = (100_000, 20, 50)
 """The thresholds of the cyclic garbage collector."""
+_SESSIONS: Final = 20
+"""Sessions of a simulation between two garbage collections."""
 _KEPT: Final[ContextVar[list[object] | None]] = ContextVar("kept objects", default=None)
 """The objects that live until the process ends. None: the process outlives the command, as in a test."""
 
@@ -52,3 +55,22 @@ def _end(code: int) -> None:
     except (OSError, ValueError):
         return
     os._exit(code)
+
+
+# --- a cluster in memory ---
+@contextmanager
+def without_garbage_collection() -> Iterator[None]:
+    """Switches the garbage collector off: with millions of objects, most of which live until the process ends, the
+    search for cycles takes as long as the work itself."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()  # the objects live until the process ends: the last collection does not search them either
+        gc.enable()
+
+
+def collect_garbage(sessions: int) -> None:
+    """Frees the cycles that sessions leave behind, every 20 sessions. ``sessions``: how many have run."""
+    if sessions % _SESSIONS == 0:
+        gc.collect()

@@ -1,7 +1,6 @@
 """The flags that all roles (scheduler, controllers) have in common, and how a role is run."""
 
 import asyncio
-import functools
 import sys
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from scheduler.api.names import SYSTEM_NAMESPACE
-from scheduler.cli.flags import ADDRESS, DURATION, VERBOSITY, boolean, without_effect
+from scheduler.cli.flags import ADDRESS, DURATION, VERBOSITY, Decorator, boolean, options_as, without_effect
 from scheduler.cli.text import echo
 
 if TYPE_CHECKING:
@@ -100,15 +99,14 @@ class RoleFlags:
         return Credentials(kubeconfig=self.kubeconfig, master=self.master)
 
 
-_NAMES = tuple(RoleFlags.__dataclass_fields__)
-
-
-def role_flags(*, lease_name: str, metrics: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def role_flags(*, lease_name: str, metrics: str) -> Decorator:
     """Adds the flags to a command, whose function takes the parameter ``role``.
 
     ``lease_name``: the default name of the Lease in the help; ``metrics``: the default address of /metrics.
     """
-    options = (
+    return options_as(
+        "role",
+        RoleFlags,
         boolean("--leader-elect", default=True, help="Elect a leader among several processes; only the leader works."),
         click.option("--leader-elect-lease-duration", type=DURATION, default="15s", help="Duration of the lease."),
         click.option(
@@ -132,17 +130,6 @@ def role_flags(*, lease_name: str, metrics: str) -> Callable[[Callable[..., None
         log_format_option,
         without_effect("--logtostderr", "--enable-pprof"),
     )
-
-    def decorate(function: Callable[..., None]) -> Callable[..., None]:
-        @functools.wraps(function)
-        def called(**given: Any) -> None:
-            function(role=RoleFlags(**{name: given.pop(name) for name in _NAMES}), **given)
-
-        for option in reversed(options):
-            called = option(called)
-        return called
-
-    return decorate
 
 
 def serve(command: str, main: Callable[[], Coroutine[Any, Any, int]]) -> None:

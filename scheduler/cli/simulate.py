@@ -9,11 +9,11 @@ from typing import Any, Final
 import click
 
 from scheduler.api.names import DEFAULT_SCHEDULER_NAME
-from scheduler.cli.feature_gates import feature_gates
+from scheduler.cli.cluster_source import query_usage
+from scheduler.cli.flags import feature_gates
 from scheduler.cli.output import JSON, TABLE, YAML, output_option, print_object
 from scheduler.cli.plugins import with_plugins
-from scheduler.cli.process import keep
-from scheduler.cli.simulation import collect_garbage, query_usage, without_garbage_collection
+from scheduler.cli.process import collect_garbage, keep, without_garbage_collection
 from scheduler.cli.text import echo, echo_document
 
 BAD_INPUT = 2
@@ -65,7 +65,7 @@ def simulate_command(
     from msgspec.structs import replace
 
     from scheduler.cli.input_warnings import FieldWarning, WarningLog, field_warnings, warning_lines
-    from scheduler.cli.node.table import node_devices, print_devices
+    from scheduler.cli.node import node_devices, print_devices
     from scheduler.cli.simulate_table import report_lines
     from scheduler.cli.simulate_templates import check_templates
     from scheduler.cli.what_if import difference_lines

@@ -9,16 +9,15 @@ import click
 from scheduler.cli.completion import names_of
 from scheduler.cli.connection import Connection
 from scheduler.cli.errors import CommandError
+from scheduler.cli.flags import Decorator, options_as
 
 
-def connection_options(
-    *, namespaced: bool = False, all_namespaces: bool = False
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def connection_options(*, namespaced: bool = False, all_namespaces: bool = False) -> Decorator:
     """Adds the flags of a connection to a command, whose function takes the parameter ``connection``.
 
     ``namespaced``: adds ``-n``; ``all_namespaces``: adds ``-A``.
     """
-    options = [
+    options: list[Decorator] = [
         click.option(
             "-k", "--kubeconfig", metavar="FILE", type=click.Path(), default="", help="Credentials for the API server."
         ),
@@ -31,23 +30,12 @@ def connection_options(
         options.append(click.option("-n", "--namespace", default="", help=text, shell_complete=complete))
     if all_namespaces:
         options.append(click.option("-A", "--all-namespaces", is_flag=True, help="All namespaces."))
-
-    def decorate(function: Callable[..., None]) -> Callable[..., None]:
-        @functools.wraps(function)
-        def called(**given: Any) -> None:
-            flags = {name: given.pop(name) for name in Connection.__dataclass_fields__ if name in given}
-            function(connection=Connection(**flags), **given)
-
-        for option in reversed(options):
-            called = option(called)
-        return called
-
-    return decorate
+    return options_as("connection", Connection, *options)
 
 
 def name_argument(
     kind: str | tuple[str, ...], *flags: str, missing: str | None, default: str = "", multiple: bool = False
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
+) -> Decorator:
     """Adds the argument ``[NAME]``, and flags with its meaning, to a command.
 
     The function takes the parameter ``name`` (with ``multiple``: ``names``). ``kind``: the name of a constant of

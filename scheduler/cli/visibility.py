@@ -5,9 +5,6 @@ from typing import TYPE_CHECKING, Any, Final
 from scheduler.api.explained_kinds import EXPLAINED, is_kind
 from scheduler.cli.connection import Cluster, Connection
 from scheduler.cli.errors import FORBIDDEN, NOT_FOUND, CommandError
-from scheduler.cli.output import Column, RowTable
-from scheduler.cli.queue_amounts import amount_lines
-from scheduler.cli.text import echo
 
 if TYPE_CHECKING:
     from scheduler.cluster.kube.transport.errors import ApiError
@@ -87,29 +84,6 @@ def _error(error: "ApiError", forbidden: CommandError) -> CommandError:
     return CommandError(f"{error.message or error}; it was asked because direct reads are forbidden", error.status)
 
 
-# --- queues -----------------------------------------------------------------------------------------------------------
-_QUEUES: tuple[Column[Raw], ...] = (
-    Column("Name", lambda row: row.get("queue"), 25),
-    Column("Weight", lambda row: row.get("weight"), 8),
-    Column("State", lambda row: row.get("state"), 8, phase=True),
-    Column("Parent", lambda row: row.get("parent"), 8),
-    Column("Running", lambda row: row.get("jobs", {}).get("running"), 8),
-    Column("Waiting", lambda row: row.get("jobs", {}).get("waiting"), 8),
-)
-
-
-def show_quotas(items: list[Raw]) -> None:
-    """Prints queues, and the amounts of each and of the queues above it."""
-    for line in RowTable(_QUEUES).lines(items):
-        echo(line)
-    amounts = [numbers for item in items for numbers in item.get("amounts", ())]
-    distinct = list({(numbers.get("queue"), numbers.get("resource")): numbers for numbers in amounts}.values())
-    if distinct:
-        echo()
-        for line in amount_lines(distinct):
-            echo(line)
-
-
 # --- positions --------------------------------------------------------------------------------------------------------
 def positions(connection: Connection) -> dict[tuple[str, str], str]:
     """Namespace and name of each waiting vcjob -> its position in its queue, such as ``3/12``.
@@ -137,7 +111,7 @@ def _positions_in_memory(connection: Connection) -> dict[str, Raw]:
     from scheduler.cli.plugins import load_plugins, plugin_errors
 
     source = ClusterSource(connection, (), None, (), load_plugins)
-    with plugin_errors(), source.simulated("scheduler.explain.queue_quotas") as found:
-        from scheduler.explain.queue_quotas import queue_quotas
+    with plugin_errors(), source.simulated("scheduler.explain.queues") as found:
+        from scheduler.explain.queues import queue_quotas
 
         return queue_quotas(found[1])

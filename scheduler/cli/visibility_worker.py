@@ -72,7 +72,7 @@ def _answer(question: Question) -> Any:
             return _overview(simulation)
         if question.kind:
             return _explanation(simulation, question)
-        from scheduler.explain.queue_quotas import queue_quotas
+        from scheduler.explain.queues import queue_quotas
 
         return queue_quotas(simulation)
 

@@ -8,8 +8,7 @@ from urllib.parse import urlsplit
 import click
 
 from scheduler.api.names import DEFAULT_SCHEDULER_NAME, SCHEDULING_GATES_QUEUE_ADMISSION, SYSTEM_NAMESPACE
-from scheduler.cli.feature_gates import feature_gates
-from scheduler.cli.flags import ADDRESS, DURATION, boolean, without_effect
+from scheduler.cli.flags import ADDRESS, DURATION, boolean, feature_gates, without_effect
 from scheduler.cli.role_flags import (
     BAD_CONFIGURATION,
     kubeconfig_option,

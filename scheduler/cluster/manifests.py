@@ -15,9 +15,9 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from scheduler.api.kinds import Kind, find_kind
+from scheduler.api.messages import type_of, value_of
 from scheduler.api.objects import KubeObject
 from scheduler.api.reasons import field_and_problem
-from scheduler.api.written_values import type_of, value_of
 from scheduler.cluster.decoding import shallow
 from scheduler.framework.documents import MAX_DEPTH, DocumentError, read_yaml_documents
 

@@ -15,10 +15,9 @@ import msgspec
 
 from scheduler.api.batch import JobFlow
 from scheduler.api.kinds import DEVICE_CLASS, JOB_FLOW, JOB_TEMPLATE, KINDS, NODE, PRIORITY_CLASS, QUEUE, Kind
+from scheduler.api.messages import closest, did_you_mean, value_of
 from scheduler.api.names import DEFAULT_NAMESPACE, DEFAULT_QUEUE, ROOT_QUEUE, SYSTEM_CRITICAL_CLASSES
 from scheduler.api.quantity import QuantityError, is_quantity, parse_quantity
-from scheduler.api.suggestions import closest, did_you_mean
-from scheduler.api.written_values import value_of
 from scheduler.cluster.manifests import Manifest, ManifestError
 from scheduler.cluster.memory.cluster import MemoryCluster
 from scheduler.plugins.capacity_card.card_labels import read_cards

@@ -1,7 +1,7 @@
 """Explains why a job waits, which changes would let it run, and what the effect of a change is.
 
 This package makes no scheduling decision. It traces real sessions over an in-memory cluster (``traced_session``), reads
-their end state (``gates``, ``nodes``, ``scores``, ``evictions``), and tries changes on copies of the cluster
+their end state (``gates``, ``nodes``, ``evictions``), and tries changes on copies of the cluster
 (``search``, ``trials``). An explanation therefore matches what the scheduler does.
 """
 

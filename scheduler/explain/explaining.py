@@ -13,17 +13,16 @@ from scheduler.api.task import READY_STATUSES, Task, TaskStatus
 from scheduler.cluster.memory import Simulation
 from scheduler.cluster.memory.index import group_of, node_of
 from scheduler.cluster.memory.simulation import MAX_CYCLES
-from scheduler.explain.changes import Evidence
 from scheduler.explain.explanation import Explanation, Outlook, Ranking
 from scheduler.explain.gates import gates, placeable, sorted_gates
-from scheduler.explain.nodes import groups, resized_pods
+from scheduler.explain.nodes import groups, rank, resized_pods
 from scheduler.explain.queues import queue_amounts, queue_position
-from scheduler.explain.scores import rank
 from scheduler.explain.search import smallest_changes
 from scheduler.explain.target import Goal, Target, asks_for_no_pods, ended, find_target, gets_nodes_afterwards, goal_of
 from scheduler.explain.traced_session import TracedSession
 from scheduler.explain.unconsidered import ordered_tasks, other_scheduler, refused_pods, scheduler_of, time_out
 from scheduler.framework.cycle import open_plugins
+from scheduler.framework.remedies.evidence import Evidence
 from scheduler.framework.remedies.gates import Gate, GateKind
 from scheduler.framework.remedies.registry import pod_details_of
 

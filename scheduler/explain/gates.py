@@ -8,11 +8,11 @@ from dataclasses import replace
 from typing import Final
 
 from scheduler.api.job import Job
+from scheduler.api.messages import listed
 from scheduler.api.queue import Queue, not_open_message
 from scheduler.api.reasons import FitErrors
 from scheduler.api.task import Task, TaskStatus
-from scheduler.explain.evictions import evictions
-from scheduler.explain.gang_evictions import gang_evictions
+from scheduler.explain.evictions import evictions, gang_evictions
 from scheduler.explain.target import Goal, missing_roles
 from scheduler.explain.traced_session import TracedSession
 from scheduler.framework.extension import (
@@ -274,5 +274,4 @@ def _pipelined_gates(session: TracedSession, job: Job) -> Iterator[Gate]:
 def _terminating_text(pods: list[str]) -> str:
     if not pods:
         return ", once what terminates there is gone"
-    shown = ", ".join(pods[:_SHOWN]) + (f" and {len(pods) - _SHOWN} more" if len(pods) > _SHOWN else "")
-    return f" and waits for {shown} to terminate there"
+    return f" and waits for {listed(pods, _SHOWN)} to terminate there"

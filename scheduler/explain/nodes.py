@@ -1,17 +1,18 @@
-"""Groups the nodes that refuse a Pod by their reasons, with the numbers behind each reason.
+"""Groups the nodes that refuse a Pod by their reasons, with the numbers behind each reason, and ranks those that accept
+it by their scores.
 
 Pods that are resized in place hold more than they request. They are named, because otherwise the free amounts of their
 nodes do not add up.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
 
 from scheduler.api.job import Job
 from scheduler.api.kinds import POD
-from scheduler.api.node import Rows
+from scheduler.api.node import Column, Rows
 from scheduler.api.objects import ENDED_PHASES, Pod
 from scheduler.api.pod_amounts import pod_request
 from scheduler.api.pod_resize import held_spec
@@ -19,11 +20,12 @@ from scheduler.api.quantity import QuantityError
 from scheduler.api.reasons import Shortage
 from scheduler.api.resource import Dimensions, Vector
 from scheduler.api.selectors import ignore_field
-from scheduler.api.task import TaskClass
+from scheduler.api.task import Task, TaskClass
 from scheduler.cluster.memory.server import MemoryServer
-from scheduler.explain.explanation import RefusingNodes, ResizedPod
-from scheduler.framework.columns import Filter, MeasuringFilter
-from scheduler.framework.remedies.nodes import compared_resources
+from scheduler.explain.explanation import RankedNode, Ranking, RefusingNodes, ResizedPod
+from scheduler.framework.columns import Filter, MeasuringFilter, Scope
+from scheduler.framework.extension import SCORE
+from scheduler.framework.remedies.nodes import accepting_rows, compared_resources
 from scheduler.framework.session import Session
 
 INSUFFICIENT: Final = "Insufficient {}"
@@ -79,7 +81,7 @@ def _most(session: Session, cls: TaskClass, d: int, rows: list[int]) -> Shortage
     return Shortage(session.dimensions.names[d], float(cls.request[d]), 0.0, free, "Node", names[best])
 
 
-_SHOWN: Final = 10
+_REFUSING_SHOWN: Final = 10
 
 
 def resized_pods(server: MemoryServer, groups: Iterable[RefusingNodes]) -> list[ResizedPod]:
@@ -98,7 +100,7 @@ def resized_pods(server: MemoryServer, groups: Iterable[RefusingNodes]) -> list[
         resources = lacking.get(pod.spec.node_name)
         if resources is not None and pod.status.phase not in ENDED_PHASES:
             found += _of(pod, sorted(resources), dimensions)
-    return sorted(found, key=lambda each: (each.requested - each.held, each.pod, each.resource))[:_SHOWN]
+    return sorted(found, key=lambda each: (each.requested - each.held, each.pod, each.resource))[:_REFUSING_SHOWN]
 
 
 def _of(pod: Pod, resources: Sequence[str], dimensions: Dimensions) -> list[ResizedPod]:
@@ -117,3 +119,45 @@ def _of(pod: Pod, resources: Sequence[str], dimensions: Dimensions) -> list[Resi
 def _amount(vector: Vector, resource: str, dimensions: Dimensions) -> float:
     position = dimensions.find(resource)
     return 0.0 if position is None or position >= len(vector) else float(vector[position])
+
+
+SHOWN: Final = 3
+
+
+def rank(
+    session: Session, job: Job, task: Task, *, chosen: str = "", ahead: Mapping[int, int] | None = None
+) -> Ranking:
+    """The nodes that accept a pending task now, with the best ones by score.
+
+    ``ahead``: row -> number of tasks of this class that are placed there first and are not yet allocated.
+    ``chosen``: a node that is always included.
+    """
+    cls = task.cls
+    ahead = ahead or {}
+    rows = accepting_rows(session, job, cls, ahead)
+    by_plugin = _scores(session, job, cls, rows, ahead)
+    total: Column = np.zeros(len(rows))
+    for column in by_plugin.values():
+        total += column
+    order = np.argsort(-total, kind="stable").tolist()
+    names = session.nodes.names
+    shown = order[:SHOWN]
+    shown += [i for i in order[SHOWN:] if names[rows[i]] == chosen]
+    best = tuple(
+        RankedNode(names[rows[i]], float(total[i]), {plugin: float(column[i]) for plugin, column in by_plugin.items()})
+        for i in shown
+    )
+    return Ranking(task.key, len(rows), best, chosen)
+
+
+def _scores(session: Session, job: Job, cls: TaskClass, rows: Rows, ahead: Mapping[int, int]) -> dict[str, Column]:
+    """Plugin -> its score for each row. Plugins without a score for the class are left out."""
+    result: dict[str, Column] = {}
+    counts = np.array([ahead.get(int(row), 0) for row in rows], dtype=np.int64)
+    for tier in session.functions(SCORE):
+        for function in tier:
+            plugin = session.plugin_of(function)
+            for score in session.call(SCORE, function, cls, job):
+                values = score.values(rows, counts if score.scope is Scope.NODE else None)
+                result[plugin] = result.get(plugin, np.zeros(len(rows))) + values
+    return result

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from scheduler.api.device_states import Availability
 from scheduler.api.job import Job
-from scheduler.api.node_conditions import NODE_CONDITIONS, node_conditions
+from scheduler.api.node import NODE_CONDITIONS, node_conditions
 from scheduler.api.resource import MEMORY_INDEX, PODS_INDEX
 from scheduler.api.written_amounts import readable
 from scheduler.explain.explanation import QueueAmounts
@@ -154,7 +154,7 @@ def _pods(job: Job) -> tuple[int, int, int]:
 
 
 def _reason(job: Job) -> str:
-    """Only what the conditions of the PodGroup and its Pods say, so that their owners may read it."""
+    """Why a job waits, in the words of the conditions of its PodGroup and Pods, so that their owners may read it."""
     return _shortened(unschedulable_message(job) or origin_reason(job).removeprefix(":").strip())
 
 

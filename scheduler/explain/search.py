@@ -17,16 +17,7 @@ from typing import Final
 from scheduler.api.job import INQUEUE, Job
 from scheduler.api.kinds import POD_GROUP
 from scheduler.cluster.memory import Simulation
-from scheduler.explain.changes import (
-    REDISTRIBUTING,
-    Adjustment,
-    ChangeKind,
-    Evidence,
-    Key,
-    Plan,
-    Step,
-    catalogue,
-)
+from scheduler.explain.changes import catalogue
 from scheduler.explain.explanation import Change
 from scheduler.explain.gates import gates, sorted_gates
 from scheduler.explain.smallest_amounts import ATTEMPTS, SmallestAmounts, VerifiedChange
@@ -34,7 +25,8 @@ from scheduler.explain.target import Goal
 from scheduler.explain.traced_session import TracedSession
 from scheduler.explain.trials import OutOfTrialsError, TrialRunner
 from scheduler.explain.unconsidered import refused_pods
-from scheduler.framework.remedies.adjustments import Edit, Raw
+from scheduler.framework.remedies.adjustments import REDISTRIBUTING, Adjustment, ChangeKind, Edit, Key, Plan, Raw, Step
+from scheduler.framework.remedies.evidence import Evidence
 from scheduler.framework.remedies.registry import RemedyError
 
 MAX_CHANGES: Final = 3
@@ -198,7 +190,8 @@ def _admitted(group: Raw) -> Raw:
 
 
 def _merged(plans: list[Plan], later: list[Plan]) -> list[Plan]:
-    """Both lists in the order of kinds. Of plans for the same adjustments, the later knows better amounts."""
+    """Merges both lists, in the order of kinds. If both have a plan for the same adjustments, the later one stays,
+    because it knows better amounts."""
     known = {_keys(plan) for plan in later}
     return sorted([*(plan for plan in plans if _keys(plan) not in known), *later], key=lambda plan: plan[0].preference)
 

@@ -11,9 +11,9 @@ from typing import Final
 
 import msgspec
 
-from scheduler.explain.changes import Adjustment, Key, Plan, Step
 from scheduler.explain.explanation import Change
 from scheduler.explain.trials import TrialRunner, merged_arguments
+from scheduler.framework.remedies.adjustments import Adjustment, Key, Plan, Step
 
 ATTEMPTS: Final = 2
 """The number of amounts at which each adjustment is tried (``Adjustment.attempts``)."""

@@ -31,8 +31,7 @@ from scheduler.api.task import READY_STATUSES, Task, TaskStatus
 from scheduler.cluster.memory import MemoryCluster, Simulation
 from scheduler.controllers.job.parsed_spec import ParsedSpec
 from scheduler.explain.explanation import NotFoundError
-from scheduler.explain.flow_steps import ENDED_FLOWS, steps_of
-from scheduler.explain.owned_groups import owned_by, references_to, waiting_groups
+from scheduler.explain.owned import ENDED_FLOWS, owned_by, references_to, steps_of, waiting_groups
 from scheduler.explain.unconsidered import ordered_tasks
 from scheduler.framework.session import Session
 

@@ -15,7 +15,7 @@ from scheduler.api.reasons import Refusal
 from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import Task
 from scheduler.explain.explanation import Ranking
-from scheduler.explain.scores import rank
+from scheduler.explain.nodes import rank
 from scheduler.framework.combining import Function
 from scheduler.framework.configuration import Configuration
 from scheduler.framework.extension import (

@@ -8,9 +8,9 @@ import msgspec
 
 from scheduler.api.batch import Action, Job, JobEvent, JobPhase
 from scheduler.api.kinds import POD, POD_GROUP, VCJOB
+from scheduler.api.messages import did_you_mean
 from scheduler.api.names import EVENT_WARNING, GROUP_NAME, KUBE_SCHEDULER
 from scheduler.api.objects import Pod
-from scheduler.api.suggestions import did_you_mean
 from scheduler.api.times import format_duration, parse_timestamp
 from scheduler.cluster.memory import MemoryCluster
 from scheduler.cluster.memory.server import MemoryServer
@@ -104,18 +104,14 @@ def vcjob_of(cluster: MemoryCluster, raw: Raw) -> tuple[Job, list[Pod]] | None:
     """A vcjob with its Pods; None for other objects, and if something is malformed, which an Event says. ``raw``: the
     vcjob, or a PodGroup of one."""
     if raw.get("kind") == POD_GROUP.name:
-        owners = _owners(raw)
+        owners = [owner.get("uid") for owner in raw["metadata"].get("ownerReferences") or ()]
         found = next((each for each in cluster.server.of(VCJOB) if each["metadata"]["uid"] in owners), None)
         return None if found is None else vcjob_of(cluster, found)
     if (raw.get("apiVersion"), raw.get("kind")) != (VCJOB.api_version, VCJOB.name):
         return None
     try:
         job = msgspec.convert(raw, Job)
-        return job, [msgspec.convert(pod, Pod) for pod in cluster.server.of(POD) if job.metadata.uid in _owners(pod)]
+        pods = cluster.server.owned(POD, job.metadata.namespace, job.metadata.uid)
+        return job, [msgspec.convert(pod, Pod) for pod in pods]
     except msgspec.ValidationError:
         return None
-
-
-def _owners(raw: dict[str, Any]) -> list[Any]:
-    """The uids of the owners of an object."""
-    return [owner.get("uid") for owner in raw["metadata"].get("ownerReferences") or ()]

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from math import inf
 from typing import Any, Final, TypeVar
 
+from scheduler.api.messages import value_of
 from scheduler.api.times import DurationError, format_duration, parse_duration
-from scheduler.api.written_values import value_of
 
 T = TypeVar("T")
 N = TypeVar("N", int, float)

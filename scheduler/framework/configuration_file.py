@@ -8,12 +8,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from scheduler.api.written_values import type_of, value_of
+from scheduler.api.messages import type_of, value_of
 from scheduler.framework import registry
-from scheduler.framework.configuration import Configuration, PluginOption
+from scheduler.framework.configuration import Configuration, PluginOption, parse_usage_source
 from scheduler.framework.documents import DocumentError, read_yaml
 from scheduler.framework.extension import ENABLE_HIERARCHY, FLAGS
-from scheduler.framework.usage_source import parse_usage_source
 
 DEFAULT_CONFIGURATION: Final = """\
 actions: "enqueue, allocate, backfill"

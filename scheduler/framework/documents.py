@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import yaml
 
-from scheduler.api.written_values import type_of
+from scheduler.api.messages import type_of
 
 MAX_DEPTH: Final = 100
 """The maximum depth of nesting; the content of an alias counts with its levels."""

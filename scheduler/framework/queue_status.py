@@ -5,12 +5,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from scheduler.api.decisions import QueueAllocated
-from scheduler.api.device_amounts import Amounts, add, claims_of, device_amounts
 from scheduler.api.dra import ResourceClaim
 from scheduler.api.job import RUNNING
 from scheduler.api.kinds import RESOURCE_CLAIM
 from scheduler.api.quantity import QuantityError, format_milli
-from scheduler.api.queue import COUNTED_PHASE, QUEUE_PHASES, ancestors
+from scheduler.api.queue import COUNTED_PHASE, QUEUE_PHASES, Amounts, add, ancestors, claims_of, device_amounts
 from scheduler.api.resource import Vector, scale_of
 from scheduler.api.task import ALLOCATED_STATUSES
 from scheduler.framework.extension import HELD_AMOUNTS

@@ -14,7 +14,7 @@ from scheduler.api.node import Column, Nodes, Rows
 from scheduler.api.pod_rules import without_pin
 from scheduler.api.task import TaskClass
 from scheduler.framework.answers import Answers
-from scheduler.framework.class_view.search_rules import SearchDurations, SearchRules
+from scheduler.framework.class_view.runs import SearchDurations, SearchRules
 from scheduler.framework.class_view.view import ClassView
 from scheduler.framework.columns import Filter, PinUse, Score
 from scheduler.framework.combining import is_whole

@@ -11,10 +11,10 @@ import numpy as np
 
 from scheduler.api.decisions import PodsUnschedulable
 from scheduler.api.job import Job
+from scheduler.api.messages import similar_resource
 from scheduler.api.names import POD_REASON_SCHEDULABLE, POD_REASON_UNSCHEDULABLE
 from scheduler.api.reasons import Malformed
 from scheduler.api.resource import Vector
-from scheduler.api.suggestions import similar_resource
 from scheduler.api.task import Task, TaskStatus
 from scheduler.framework.session import Session
 

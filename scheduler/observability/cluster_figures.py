@@ -11,9 +11,9 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from scheduler.api.device_states import Availability
-from scheduler.api.memory import Memory
 from scheduler.api.node import Nodes
 from scheduler.api.resource import MEMORY_INDEX, PODS_INDEX, Dimensions, Vector
+from scheduler.api.snapshot import Memory
 from scheduler.framework.figures import DeviceCounts, Figures
 from scheduler.plugins.capacity_card.discovery import CardInventory, inventory_of
 from scheduler.plugins.deviceshare.ledger import DeviceUsage

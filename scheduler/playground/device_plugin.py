@@ -18,10 +18,15 @@ from scheduler.api.names import (
 from scheduler.api.pod_amounts import is_sidecar
 from scheduler.playground.families import Template
 from scheduler.playground.faults import Faults
-from scheduler.playground.holdings import Holdings, chip_number
-from scheduler.playground.names import CONSUMED, KUBELET_DEVICES
-from scheduler.playground.node import Machine
-from scheduler.playground.objects import Container, SimulatedPod, annotations_of, whole_number
+from scheduler.playground.node import Holdings, Machine, chip_number
+from scheduler.playground.objects import (
+    CONSUMED,
+    KUBELET_DEVICES,
+    Container,
+    SimulatedPod,
+    annotations_of,
+    whole_number,
+)
 from scheduler.playground.reports import go_json
 
 _WHOLE: Final = re.compile(r"\d+(,\d+)*")

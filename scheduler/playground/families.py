@@ -15,9 +15,9 @@ class Template(NamedTuple):
     """A kind of virtual NPU."""
 
     name: str
-    """As the scheduler writes it: ``vir02_1c``."""
+    """The name that the scheduler writes: ``vir02_1c``."""
     suffix: str
-    """As resources and device names have it: ``2c.1cpu``."""
+    """The name within resources and device names: ``2c.1cpu``."""
     cores: int
     cpus: int
 
@@ -59,99 +59,94 @@ class NodeFamily(msgspec.Struct, frozen=True, kw_only=True):
         return next((each for each in self.templates if name in (each.name, each.suffix)), None)
 
 
-def _templates(*rows: tuple[str, str, int, int]) -> tuple[Template, ...]:
-    return tuple(Template(*row) for row in rows)
+class _Chip(NamedTuple):
+    """What the nodes with one kind of chip have in common."""
+
+    resource: str
+    accelerator: str
+    """The label ``accelerator``."""
+    server: str = ""
+    """The label ``servertype``; for this and the next two, "": none."""
+    name: str = ""
+    """The label with the name of the chip."""
+    memory: str = ""
+    """The label with the memory of the chip."""
+    cores: int = 0
+    cpus: int = 0
+    templates: tuple[Template, ...] = ()
 
 
-_OF_910: Final = _templates(
-    ("vir02", "2c", 2, 1), ("vir04", "4c", 4, 1), ("vir08", "8c", 8, 3), ("vir16", "16c", 16, 7)
-)
-_OF_910B3: Final = _templates(("vir05_1c_16g", "5c.1cpu.16g", 5, 1), ("vir10_3c_32g", "10c.3cpu.32g", 10, 3))
-_OF_910A3: Final = _templates(("vir06_1c_16g", "6c.1cpu.16g", 6, 1), ("vir12_3c_32g", "12c.3cpu.32g", 12, 3))
-_OF_310P: Final = _templates(
-    ("vir01", "1c", 1, 1),
-    ("vir02", "2c", 2, 2),
-    ("vir02_1c", "2c.1cpu", 2, 1),
-    ("vir04", "4c", 4, 4),
-    ("vir04_3c", "4c.3cpu", 4, 3),
-    ("vir04_3c_ndvpp", "4c.3cpu.ndvpp", 4, 3),
-    ("vir04_4c_dvpp", "4c.4cpu.dvpp", 4, 4),
-)
+_910A: Final = _Chip(
+    ASCEND_910, "huawei-Ascend910", "Ascend910-32", "910A", "32G", 32, 14,
+    (
+        Template("vir02", "2c", 2, 1),
+        Template("vir04", "4c", 4, 1),
+        Template("vir08", "8c", 8, 3),
+        Template("vir16", "16c", 16, 7),
+    ),
+)  # fmt: skip
+_910B3: Final = _Chip(
+    ASCEND_910, "huawei-Ascend910", "Ascend910B-20", "910B3", "64G", 20, 6,
+    (Template("vir05_1c_16g", "5c.1cpu.16g", 5, 1), Template("vir10_3c_32g", "10c.3cpu.32g", 10, 3)),
+)  # fmt: skip
+_910A3: Final = _Chip(
+    ASCEND_910, "huawei-Ascend910", "Ascend910A3-24", "910A3", "64G", 24, 6,
+    (Template("vir06_1c_16g", "6c.1cpu.16g", 6, 1), Template("vir12_3c_32g", "12c.3cpu.32g", 12, 3)),
+)  # fmt: skip
+_310P3: Final = _Chip(
+    ASCEND_310P, "huawei-Ascend310P", "Ascend310P-8", "310P3", "", 8, 7,
+    (
+        Template("vir01", "1c", 1, 1),
+        Template("vir02", "2c", 2, 2),
+        Template("vir02_1c", "2c.1cpu", 2, 1),
+        Template("vir04", "4c", 4, 4),
+        Template("vir04_3c", "4c.3cpu", 4, 3),
+        Template("vir04_3c_ndvpp", "4c.3cpu.ndvpp", 4, 3),
+        Template("vir04_4c_dvpp", "4c.4cpu.dvpp", 4, 4),
+    ),
+)  # fmt: skip
+_310: Final = _Chip(ASCEND_310, "huawei-Ascend310")
+_NPU: Final = _Chip(NPU, "huawei-npu")
 
 
-def _labels(accelerator: str, *, type: str = "", server: str = "", chip: str = "", memory: str = "") -> dict[str, str]:
-    """The labels of nodes; empty values are left out."""
+def _family(
+    name: str, hardware: str, chips: int, chip: _Chip, type: str = "", *, super_pods: bool = False, duo: bool = False
+) -> NodeFamily:
+    """A kind of node with a number of chips. ``type``: the label ``accelerator-type``; "": none."""
     labels = {
-        "accelerator": accelerator,
+        "accelerator": chip.accelerator,
         "accelerator-type": type,
-        "servertype": server,
-        "node.kubernetes.io/npu.chip.name": chip,
-        "mind-cluster/npu-chip-memory": memory,
+        "servertype": chip.server,
+        "node.kubernetes.io/npu.chip.name": chip.name,
+        "mind-cluster/npu-chip-memory": chip.memory,
+        "infer-card-type": "card-300i-duo" if duo else "",
     }
-    return {key: value for key, value in labels.items() if value}
-
-
-def _910(name: str, hardware: str, chips: int, type: str) -> NodeFamily:
-    labels = _labels("huawei-Ascend910", type=type, server="Ascend910-32", chip="910A", memory="32G")
     return NodeFamily(
-        name=name, hardware=hardware, resource=ASCEND_910, chips=chips, labels=labels, cores=32, cpus=14,
-        templates=_OF_910,
+        name=name, hardware=hardware, resource=chip.resource, chips=chips, super_pods=super_pods, duo=duo,
+        labels={key: value for key, value in labels.items() if value},
+        cores=chip.cores, cpus=chip.cpus, templates=chip.templates,
     )  # fmt: skip
-
-
-def _910b(name: str, hardware: str, chips: int, type: str) -> NodeFamily:
-    labels = _labels("huawei-Ascend910", type=type, server="Ascend910B-20", chip="910B3", memory="64G")
-    return NodeFamily(
-        name=name, hardware=hardware, resource=ASCEND_910, chips=chips, labels=labels, cores=20, cpus=6,
-        templates=_OF_910B3,
-    )  # fmt: skip
-
-
-def _a3(name: str, hardware: str, chips: int, type: str, *, super_pods: bool = False) -> NodeFamily:
-    labels = _labels("huawei-Ascend910", type=type, server="Ascend910A3-24", chip="910A3", memory="64G")
-    return NodeFamily(
-        name=name, hardware=hardware, resource=ASCEND_910, chips=chips, labels=labels, cores=24, cpus=6,
-        templates=_OF_910A3, super_pods=super_pods,
-    )  # fmt: skip
-
-
-def _310p(name: str, hardware: str, *, duo: bool = False) -> NodeFamily:
-    labels = _labels("huawei-Ascend310P", server="Ascend310P-8", chip="310P3")
-    if duo:
-        labels["infer-card-type"] = "card-300i-duo"
-    return NodeFamily(
-        name=name, hardware=hardware, resource=ASCEND_310P, chips=8, labels=labels, cores=8, cpus=7,
-        templates=_OF_310P, duo=duo,
-    )  # fmt: skip
-
-
-def _npu(name: str, hardware: str, chips: int) -> NodeFamily:
-    return NodeFamily(name=name, hardware=hardware, resource=NPU, chips=chips, labels=_labels("huawei-npu"))
 
 
 FAMILIES: Final[Mapping[str, NodeFamily]] = {
     family.name: family
     for family in (
-        _910("910-8", "Atlas 800 training", 8, "module"),
-        _910("910-4", "Atlas 800 training, half", 4, "half"),
-        _910("910-2", "Atlas 300T", 2, "card"),
-        _910b("910b-8", "Atlas 800T A2", 8, "module-910b-8"),
-        _910b("910b-16", "Atlas 200T A2 Box16", 16, "module-910b-16"),
-        _a3("a3-8", "Atlas 800T A3, 8 chips (chip2-node8)", 8, ""),
-        _a3("a3-16", "Atlas 800T A3", 16, "module-a3-16"),
-        _a3("a3-8-super-pod", "Atlas 900 A3 SuperPoD, 8 chips", 8, "module-a3-8-super-pod", super_pods=True),
-        _a3("a3-16-super-pod", "Atlas 900 A3 SuperPoD", 16, "module-a3-16-super-pod", super_pods=True),
-        _npu("npu-8", "350, 8 cards", 8),
-        _npu("npu-16", "350, 16 cards", 16),
-        NodeFamily(
-            name="310-8",
-            hardware="two Atlas 300I",
-            resource=ASCEND_310,
-            chips=8,
-            labels=_labels("huawei-Ascend310"),
+        _family("910-8", "Atlas 800 training", 8, _910A, "module"),
+        _family("910-4", "Atlas 800 training, half", 4, _910A, "half"),
+        _family("910-2", "Atlas 300T", 2, _910A, "card"),
+        _family("910b-8", "Atlas 800T A2", 8, _910B3, "module-910b-8"),
+        _family("910b-16", "Atlas 200T A2 Box16", 16, _910B3, "module-910b-16"),
+        _family("a3-8", "Atlas 800T A3, 8 chips (chip2-node8)", 8, _910A3),
+        _family("a3-16", "Atlas 800T A3", 16, _910A3, "module-a3-16"),
+        _family(
+            "a3-8-super-pod", "Atlas 900 A3 SuperPoD, 8 chips", 8, _910A3, "module-a3-8-super-pod", super_pods=True
         ),
-        _310p("310p-8", "Atlas 300I Pro, 300V"),
-        _310p("310p-duo-8", "four Atlas 300I Duo", duo=True),
+        _family("a3-16-super-pod", "Atlas 900 A3 SuperPoD", 16, _910A3, "module-a3-16-super-pod", super_pods=True),
+        _family("npu-8", "350, 8 cards", 8, _NPU),
+        _family("npu-16", "350, 16 cards", 16, _NPU),
+        _family("310-8", "two Atlas 300I", 8, _310),
+        _family("310p-8", "Atlas 300I Pro, 300V", 8, _310P3),
+        _family("310p-duo-8", "four Atlas 300I Duo", 8, _310P3, duo=True),
     )
 }
 

@@ -13,18 +13,15 @@ from scheduler.playground.device_plugin import (
     kubelet_decides,
 )
 from scheduler.playground.faults import Faults, Kubelet
-from scheduler.playground.holdings import Holdings, read_holdings
-from scheduler.playground.names import (
+from scheduler.playground.node import Holdings, Machine, read_holdings, resources_of
+from scheduler.playground.objects import (
     CONSUMED,
     EXIT_CODE,
     KUBELET_DEVICES,
-    RUNS_FOR,
-    UNEXPECTED_ADMISSION,
-)
-from scheduler.playground.node import Machine, resources_of
-from scheduler.playground.objects import (
     NODE,
     POD,
+    RUNS_FOR,
+    UNEXPECTED_ADMISSION,
     Container,
     Json,
     Patch,

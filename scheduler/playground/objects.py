@@ -1,13 +1,41 @@
-"""Nodes and Pods with only the fields that the simulated components read, and the writes that they decide on."""
+"""Nodes and Pods with only the fields that the simulated components read, the names in them apart from those in
+``api.names``, and the writes that they decide on."""
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
 from scheduler.api import kinds
 from scheduler.api.kinds import Kind
 from scheduler.api.objects import KubeObject, ObjectMeta, ResourceList, Wire
+
+FAMILY: Final = "playground.volcano-py/family"
+"""Label of a simulated Node: its family of chips."""
+INDEX: Final = "playground.volcano-py/index"
+"""Annotation of a simulated Node: its number, from which its addresses follow."""
+VNPU: Final = "playground.volcano-py/vnpu"
+"""Annotation of a simulated Node: how its chips are divided, see ``Division``."""
+FAULTS: Final = "playground.volcano-py/faults"
+"""Annotation of a simulated Node: its faults, see ``faults``. A change takes effect at once."""
+RUNS_FOR: Final = "playground.volcano-py/runs-for"
+"""Annotation of a Pod: how long it runs, such as ``90s`` or ``5m``. Without it, a Pod runs until it is deleted."""
+EXIT_CODE: Final = "playground.volcano-py/exit-code"
+"""Annotation of a Pod: the exit code of its containers when it ends; 0 without it."""
+CREATED: Final = "playground.volcano-py/created"
+"""Label of the ConfigMaps of the simulated ClusterD."""
+
+KUBELET_DEVICES: Final = "huawei.com/kltDev"
+"""Pod annotation: the devices that kubelet assigned, which need not be those that are mounted."""
+CONSUMED: Final = "18446744073709551615"
+"""The ``predicate-time`` of a Pod whose chips are mounted."""
+DEVICE_INFO_LABEL: Final = "mx-consumer-cim"
+CLUSTER_INFO_LABEL: Final = "mx-consumer-volcano"
+NODE_INFO_PREFIX: Final = "mindx-dl-nodeinfo-"
+SWITCH_INFO_PREFIX: Final = "mindx-dl-switchinfo-"
+UNEXPECTED_ADMISSION: Final = "UnexpectedAdmissionError"
+"""``status.reason`` of a Pod that the kubelet did not admit because of its devices."""
+
 
 Json = dict[str, Any]
 

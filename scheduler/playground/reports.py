@@ -11,16 +11,18 @@ from scheduler.api.kinds import CONFIG_MAP
 from scheduler.api.names import DEVICE_INFO_CONFIGMAP_PREFIX, DEVICE_INFO_NAMESPACE
 from scheduler.api.times import format_timestamp
 from scheduler.playground.faults import MANUAL, FaultOf, Faults, NodeHealth
-from scheduler.playground.holdings import Holdings
-from scheduler.playground.names import (
+from scheduler.playground.node import Holdings, Machine
+from scheduler.playground.objects import (
     CLUSTER_INFO_LABEL,
     CREATED,
     DEVICE_INFO_LABEL,
     NODE_INFO_PREFIX,
     SWITCH_INFO_PREFIX,
+    Json,
+    Put,
+    Remove,
+    Write,
 )
-from scheduler.playground.node import Machine
-from scheduler.playground.objects import Json, Put, Remove, Write
 
 NODE_INFO_NAMESPACE: Final = "mindx-dl"
 _CODES: Final = {FaultOf.CHIP: "80E01801", FaultOf.NETWORK: "81078603", FaultOf.RECOVERING: "80E01801"}
@@ -44,9 +46,9 @@ class Report(msgspec.Struct, frozen=True):
     separated: str
     """Chips that were separated by hand."""
     switch: Mapping[str, Any] | None
-    """None: the node is in no super pod."""
+    """What the switch of its super pod reports; None: the node is in no super pod."""
     node: Mapping[str, Any] | None
-    """None: NodeD has nothing to report."""
+    """What NodeD reports; None: it has nothing to report."""
 
 
 def report_of(machine: Machine, faults: Faults, holdings: Holdings) -> Report:

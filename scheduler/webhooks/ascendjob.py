@@ -5,8 +5,7 @@ from typing import Final
 
 import msgspec
 
-from scheduler.api.acjob import AscendJob
-from scheduler.api.acjob_roles import InvalidJobError, JobRoles, roles_of
+from scheduler.api.acjob import AscendJob, InvalidJobError, JobRoles, roles_of
 from scheduler.webhooks.contract import AdmissionRequest, ClusterView, TemplateCheck, ValidationResult, WebhookSettings
 from scheduler.webhooks.decoding import validator
 

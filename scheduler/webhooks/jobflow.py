@@ -6,9 +6,9 @@ from itertools import islice
 from typing import Final
 
 from scheduler.api.batch import MAX_FLOW_STEPS, Flow, JobFlow
-from scheduler.api.flow_order import order_problem
+from scheduler.api.messages import did_you_mean
 from scheduler.api.printable import printable
-from scheduler.api.suggestions import did_you_mean
+from scheduler.api.start_order import order_problem
 from scheduler.webhooks.contract import AdmissionRequest, ClusterView, ValidationResult, WebhookSettings
 from scheduler.webhooks.decoding import DecodingError, decode, validator
 from scheduler.webhooks.fields import dns_subdomain, invalid, qualified_name

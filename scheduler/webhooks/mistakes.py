@@ -12,7 +12,6 @@ from itertools import islice
 from typing import Any, Final
 
 from scheduler.api.cards import cards_of_pod, parse_quota, parse_request
-from scheduler.api.device_amounts import device_class_of
 from scheduler.api.json_texts import annotation_problems, config_map_problems, is_json_annotation
 from scheduler.api.kinds import (
     ACJOB,
@@ -31,6 +30,7 @@ from scheduler.api.kinds import (
     VCJOB,
     Kind,
 )
+from scheduler.api.messages import REQUESTED_ONLY, closest, other_scheduler, similar_key, similar_resource
 from scheduler.api.names import (
     CARD_BORROWING_LIMIT,
     CARD_CARD,
@@ -49,7 +49,7 @@ from scheduler.api.names import (
 )
 from scheduler.api.objects import ENDED_PHASES
 from scheduler.api.printable import printable
-from scheduler.api.suggestions import REQUESTED_ONLY, closest, other_scheduler, similar_key, similar_resource
+from scheduler.api.queue import device_class_of
 from scheduler.webhooks.contract import AdmissionRequest, ClusterView, Json, WebhookSettings
 from scheduler.webhooks.job import starting_warnings
 from scheduler.webhooks.known_names import COMMON, READ_PREFIXES, KnownNames, QueueNames, read_keys

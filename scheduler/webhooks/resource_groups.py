@@ -9,7 +9,7 @@ import json
 from typing import Any, Final
 
 from scheduler.api.json_texts import json_problem
-from scheduler.api.written_values import type_of
+from scheduler.api.messages import type_of
 from scheduler.framework.configuration_file import ConfigurationError
 from scheduler.framework.documents import DocumentError, read_yaml
 from scheduler.webhooks.contract import Json, ResourceGroup

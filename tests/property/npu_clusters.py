@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from random import Random
 from typing import Final, NamedTuple
 
-from scheduler.api.device_states import AVAILABILITY, Availability
+from scheduler.api.device_states import Availability, DeviceState
 from scheduler.api.kinds import POD, POD_GROUP
 from scheduler.api.names import (
     ACCELERATOR_TYPE,
@@ -34,6 +34,13 @@ CONFIGURATION: Final = configuration(["priority", "gang"], ["ascend", "predicate
 POOL: Final = "pool"
 """Label of nodes, and node selector of Pods: the family, so that families with the same labels use their own nodes."""
 SUPER_POD_NODES: Final = 3
+AVAILABILITY: Final = {
+    **dict.fromkeys((DeviceState.NETWORK_UNHEALTHY, DeviceState.SUB_HEALTHY), Availability.DEGRADED),
+    **dict.fromkeys((DeviceState.UNHEALTHY, DeviceState.RECOVERING), Availability.UNHEALTHY),
+    DeviceState.FREE: Availability.FREE,
+    DeviceState.UNKNOWN: Availability.UNKNOWN,
+}
+"""State of a device -> the state that metrics show. All others are ``ALLOCATED``."""
 
 
 class Job(NamedTuple):
@@ -182,7 +189,9 @@ class NpuCluster:
         assert self.world.outcome is not None
         session = self.world.outcome.session
         shown = Counter(
-            (each.resource, each.node, AVAILABILITY[each.state]) for part in session.ask(NODE_DEVICES) for each in part
+            (each.resource, each.node, AVAILABILITY.get(each.state, Availability.ALLOCATED))
+            for part in session.ask(NODE_DEVICES)
+            for each in part
         )
         counted = {
             (each.resource, node, state): number

@@ -12,14 +12,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from scheduler.api.card_usage import card_summary
 from scheduler.api.kinds import NODE, POD_GROUP, QUEUE, Kind
+from scheduler.api.messages import card_summary
 from scheduler.api.names import CARD_NAME, CARD_QUOTA, CARD_REQUEST, GROUP_NAME
 from scheduler.api.queue import QUEUE_PHASES
 from scheduler.api.resource import format_amount
 from scheduler.cli.output import WIDE, RowTable
-from scheduler.cli.queue.show import amounts_of, queue_view
-from scheduler.cli.queue_amounts import amount_lines
+from scheduler.cli.queue.show import amount_lines, amounts_of, queue_view
 from scheduler.explain.queues import queue_totals
 from scheduler.observability.metrics import Metrics
 from tests.builders import Raw, configuration, node

@@ -18,7 +18,7 @@ from scheduler.cache import ClusterCache
 from scheduler.cluster.memory.fork import branch, fork
 from scheduler.framework.configuration import Configuration
 from scheduler.framework.cycle import open_session, run_cycle
-from scheduler.framework.job_values import job_values
+from scheduler.framework.kept_values import job_values
 from scheduler.framework.session import Session
 from scheduler.framework.status import close_session
 from scheduler.observability.session_figures import SessionFigures

@@ -12,7 +12,7 @@ from scheduler.cli.explain_text import lines
 from scheduler.cluster.memory import Simulation
 from scheduler.explain import explain
 from scheduler.explain.document import explanation_document
-from scheduler.explain.queue_quotas import queue_quotas
+from scheduler.explain.queues import queue_quotas
 from scheduler.explain.tenant import for_tenant, hidden_names
 from tests.builders import NAME, Raw, manifests
 from tests.property.clusters import CONFIGURATIONS, cluster

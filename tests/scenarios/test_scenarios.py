@@ -25,7 +25,7 @@ import scheduler.actions
 import scheduler.plugins  # noqa: F401
 from scheduler.api.names import GROUP_NAME
 from scheduler.api.usage import NodeUsage
-from scheduler.cli.feature_gates import FeatureGates
+from scheduler.cli.flags import FeatureGates
 from scheduler.cluster.manifests import Manifest
 from scheduler.cluster.memory import KubeletBehaviour, read_manifests, simulate
 from scheduler.framework.configuration_file import parse_configuration

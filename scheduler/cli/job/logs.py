@@ -15,7 +15,7 @@ from scheduler.cli.text import echo, echo_log, styled
 from scheduler.cli.view import read_objects
 
 if TYPE_CHECKING:
-    from scheduler.cli.pod.state import ListedPod
+    from scheduler.cli.pod_state import ListedPod
 
 _COLOURS = ("cyan", "magenta", "blue", "yellow", "green", "bright_cyan", "bright_magenta", "bright_blue")
 _NOT_STARTED = ("waiting to start", "does not have a host assigned")
@@ -71,7 +71,7 @@ def logs_command(
 async def _pods(cluster: Cluster, name: str, task: str, index: int | None) -> "list[ListedPod]":
     """Returns the Pods, sorted by task and index. Raises CommandError if there are none."""
     from scheduler.api.kinds import VCJOB
-    from scheduler.cli.pod.state import LISTED_POD
+    from scheduler.cli.pod_state import LISTED_POD
     from scheduler.cluster.kube.transport.sources import WatchSource
 
     labels = {JOB_NAME: name, TASK_SPEC: task, TASK_INDEX: "" if index is None else str(index)}
@@ -146,7 +146,7 @@ async def _copy(cluster: Cluster, stream: LogStream, params: dict[str, str], *, 
 
 def _without_logs(stream: LogStream) -> str:
     """Which Pod has no logs, and why; "" if its status does not say."""
-    from scheduler.cli.pod.state import why_no_logs
+    from scheduler.cli.pod_state import why_no_logs
 
     pod = stream.pod
     if not pod.status.phase:

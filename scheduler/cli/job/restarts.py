@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
+from scheduler.api.messages import listed
 from scheduler.api.names import FAULT_RETRY_TIMES, FAULT_SCHEDULING
 from scheduler.cli.connection import Cluster
 from scheduler.cli.errors import CommandError
@@ -72,11 +73,8 @@ async def _config_map(cluster: Cluster, namespace: str, name: str) -> "ConfigMap
 
 
 def _progress(restart: "Restart") -> str:
-    names = ", ".join(entry.name for entry in restart.pods[:3])
-    more = f" and {len(restart.pods) - 3} more" if len(restart.pods) > 3 else ""
-    if restart.whole:
-        return f"restart {restart.number}: all Pods are deleted and replaced ({names}{more})"
-    return f"restart {restart.number}: Pods are deleted and replaced ({names}{more})"
+    pods, names = "all Pods" if restart.whole else "Pods", listed([entry.name for entry in restart.pods], 3)
+    return f"restart {restart.number}: {pods} are deleted and replaced ({names})"
 
 
 def _texts(record: "Record", extent: "Extent | None", external: bool, now: float) -> Iterator[str]:

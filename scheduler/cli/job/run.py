@@ -10,7 +10,7 @@ from scheduler.cli.completion import names_of
 from scheduler.cli.connection import Cluster, Connection, Raw
 from scheduler.cli.errors import CommandError
 from scheduler.cli.flags import RESOURCE_LIST
-from scheduler.cli.manifests import file_option, read_files
+from scheduler.cli.operations import file_option, read_files
 from scheduler.cli.output import JSON, NAME, TABLE, YAML, key_in, output_option, print_object
 from scheduler.cli.target import connection_options
 from scheduler.cli.text import echo, pairs

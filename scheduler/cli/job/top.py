@@ -17,8 +17,7 @@ from scheduler.cli.text import age, colour_of, on_terminal
 from scheduler.cli.view import ListedObjects, View
 
 if TYPE_CHECKING:
-    from scheduler.cli.job.gang import GangRow
-    from scheduler.cli.job.workload import WorkloadRow
+    from scheduler.cli.job.gang import GangRow, WorkloadRow
 
 Row: TypeAlias = "GangRow | WorkloadRow"
 
@@ -55,8 +54,7 @@ def top_command(connection: Connection, queue: str, labels: str, watch: bool | N
 def top_view(namespace: str, queue: str = "", labels: str = "") -> "View[Row]":
     """The table of the gangs of a namespace, or of all namespaces ("")."""
     from scheduler.api.kinds import POD, POD_GROUP, VCJOB
-    from scheduler.cli.job.gang import gangs
-    from scheduler.cli.job.workload import workloads
+    from scheduler.cli.job.gang import gangs, workloads
     from scheduler.cluster.kube.transport.sources import WatchSource
 
     def rows(objects: ListedObjects) -> "list[Row]":

@@ -3,13 +3,13 @@
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from scheduler.cli.connection import Cluster, Connection, Raw
 from scheduler.cli.errors import NOT_FOUND, CommandError
-from scheduler.cli.job.fields import NONE, Field, about, containers, formatted, pod_group, template_labels
+from scheduler.cli.job.fields import NONE, Field, about, containers, formatted, pod_group, template_labels, why_it_waits
 from scheduler.cli.job.restarts import restarts
 from scheduler.cli.output import JSON, NAME, TABLE, YAML, Column, RowTable, mapping_in, output_option, print_object
 from scheduler.cli.target import connection_options, name_argument
@@ -17,16 +17,24 @@ from scheduler.cli.text import age, echo, pairs
 from scheduler.cli.view import read_objects, read_one
 
 if TYPE_CHECKING:
-    from scheduler.api.acjob import AscendJob
+    from scheduler.api.acjob import AscendJob, RunPolicy, SchedulingPolicy
     from scheduler.api.batch import Job, TaskSpec
     from scheduler.api.kinds import Kind
+    from scheduler.api.scheduling import PodGroup
     from scheduler.cli.job.gang import GangRow
+
 
 _COUNTS = (
     "pending", "running", "succeeded", "failed", "terminating", "unknown", "version", "retry_count",
     "uncounted_restarts",
 )  # fmt: skip
 """Fields of the status that are shown unless they are 0."""
+_RUN_POLICY: Final = (
+    ("Backoff Limit", "backoff_limit"),
+    ("Active Deadline", "active_deadline_seconds"),
+    ("TTL", "ttl_seconds_after_finished"),
+)
+"""Keys and fields of the run policy, which may be absent."""
 
 
 @click.command("view")
@@ -67,7 +75,6 @@ async def _found(cluster: Cluster, name: str) -> "tuple[Kind[Job | AscendJob], R
 async def _lines(cluster: Cluster, kind: "Kind[Job | AscendJob]", raw: Raw) -> list[str]:
     from scheduler.api.acjob import AscendJob
     from scheduler.api.kinds import POD_GROUP
-    from scheduler.cli.job import ascendjob
     from scheduler.cli.job.gang import GangRow, group_of
     from scheduler.cluster.kube.transport.sources import WatchSource
 
@@ -75,7 +82,7 @@ async def _lines(cluster: Cluster, kind: "Kind[Job | AscendJob]", raw: Raw) -> l
     group = group_of(job, read_objects(POD_GROUP, await cluster.fetch(WatchSource(POD_GROUP, cluster.namespace))))
     if isinstance(job, AscendJob):
         templates = [role.template for role in (job.spec.replica_specs or {}).values()]
-        shown = ascendjob.sections(job, group, raw)
+        shown = ascendjob_sections(job, group, raw)
     else:
         templates = [task.template for task in job.spec.tasks]
         shown = sections(GangRow(job, group), raw)
@@ -86,7 +93,7 @@ async def _lines(cluster: Cluster, kind: "Kind[Job | AscendJob]", raw: Raw) -> l
     return [*formatted(shown), *formatted(history), *_events(events)]
 
 
-# --- the job ----------------------------------------------------------------------------------------------------------
+# --- the vcjob --------------------------------------------------------------------------------------------------------
 def sections(gang: "GangRow", raw: Raw) -> Iterator[Field]:
     """The job and its gang."""
     yield from about(gang.metadata, raw)
@@ -142,6 +149,62 @@ def _status(gang: "GangRow") -> Iterator[Field]:
         yield 1, "Controls", f"{resource}: {value}"
     for condition in status.conditions or ():
         yield 1, "Condition", f"{condition.status} since {condition.last_transition_time or '<unknown>'}"
+
+
+# --- the AscendJob ---------------------------------------------------------------------------------------------------
+def ascendjob_sections(job: "AscendJob", group: "PodGroup | None", raw: Raw) -> Iterator[Field]:
+    """The AscendJob, and its PodGroup."""
+    yield from about(job.metadata, raw)
+    yield from _ascendjob_spec(job)
+    yield from _ascendjob_status(job)
+    yield from pod_group(group, "" if job.is_finished else why_it_waits(group))
+
+
+def _ascendjob_spec(job: "AscendJob") -> Iterator[Field]:
+    from scheduler.api.acjob import FRAMEWORK
+
+    yield 0, "Spec", None
+    yield 1, "Framework", (job.metadata.labels or {}).get(FRAMEWORK) or NONE
+    yield from _run_policy(job.spec.run_policy)
+    yield 1, "Scheduler Name", job.spec.scheduler_name or NONE
+    yield 1, "Roles", None
+    for name, role in (job.spec.replica_specs or {}).items():
+        yield 2, name or NONE, None
+        yield 3, "Replicas", 1 if role.replicas is None else role.replicas
+        if role.restart_policy:
+            yield 3, "Restart Policy", role.restart_policy
+        yield from containers(role.template)
+
+
+def _run_policy(policy: "RunPolicy") -> Iterator[Field]:
+    scheduling: SchedulingPolicy | None = policy.scheduling_policy
+    yield 1, "Queue", (scheduling.queue if scheduling else "") or NONE
+    if scheduling is not None and scheduling.min_available is not None:
+        yield 1, "Min Available", scheduling.min_available
+    if scheduling is not None and scheduling.priority_class:
+        yield 1, "Priority Class", scheduling.priority_class
+    for key, field in _RUN_POLICY:
+        if getattr(policy, field) is not None:
+            yield 1, key, getattr(policy, field)
+    if policy.clean_pod_policy:
+        yield 1, "Clean Pod Policy", policy.clean_pod_policy
+    if policy.suspend:
+        yield 1, "Suspend", "true"
+
+
+def _ascendjob_status(job: "AscendJob") -> Iterator[Field]:
+    conditions = job.status.conditions or []
+    yield 0, "Status", None
+    newest = next((each for each in reversed(conditions) if each.status == "True"), None)
+    yield 1, "Phase", newest.type if newest is not None else "Pending"
+    for key, text in (("Reason", newest.reason), ("Message", newest.message)) if newest is not None else ():
+        if text:
+            yield 1, key, text
+    for role, counts in (job.status.replica_statuses or {}).items():
+        yield 1, f"Role {role}", pairs((word, count) for word, count in counts.items() if isinstance(count, int))
+    for condition in conditions:
+        since = condition.last_transition_time or "<unknown>"
+        yield 1, "Condition", f"{condition.type} is {condition.status} since {since}"
 
 
 # --- Events -----------------------------------------------------------------------------------------------------------

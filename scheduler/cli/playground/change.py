@@ -9,7 +9,7 @@ import click
 from scheduler.cli.completion import names_of
 from scheduler.cli.connection import Cluster, Connection
 from scheduler.cli.errors import CommandError
-from scheduler.cli.playground.requests import request, watching
+from scheduler.cli.playground.serve import request, watching
 from scheduler.cli.target import connection_options
 from scheduler.cli.text import echo
 from scheduler.playground.faults import LEVELS, SEPARATE, ChipFault, FaultOf, Faults, Kubelet, NodeHealth, write_faults
@@ -114,9 +114,8 @@ def _change(
     async def work(cluster: Cluster) -> None:
         from msgspec import convert
 
-        from scheduler.playground.names import FAMILY, FAULTS
         from scheduler.playground.node import faults_of, machine_of
-        from scheduler.playground.objects import NODE, SimulatedNode
+        from scheduler.playground.objects import FAMILY, FAULTS, NODE, SimulatedNode
 
         for attempt in range(_ATTEMPTS):
             node = convert(await cluster.get(NODE, "", name), SimulatedNode)

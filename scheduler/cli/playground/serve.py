@@ -3,9 +3,10 @@
 import asyncio
 import json
 import signal
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Awaitable, Sequence
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -13,7 +14,6 @@ from scheduler.cli.connection import Cluster, Connection
 from scheduler.cli.errors import CommandError
 from scheduler.cli.flags import Duration
 from scheduler.cli.output import JSON, TABLE, output_option
-from scheduler.cli.playground.requests import request, watching
 from scheduler.cli.playground.shapes import chosen_families, node_options
 from scheduler.cli.target import connection_options
 from scheduler.cli.text import echo
@@ -21,6 +21,34 @@ from scheduler.cluster.kube.process.waiting import cancel
 
 if TYPE_CHECKING:
     from scheduler.cluster.kube.playground.role import Playground
+
+
+T = TypeVar("T")
+
+
+async def request(what: str, cluster: Cluster, awaitable: Awaitable[T]) -> T:
+    """The result. Raises CommandError."""
+    from scheduler.cluster.kube.transport.errors import ApiError, TransportError
+
+    try:
+        return await awaitable
+    except ApiError as error:
+        raise CommandError(f"{what}: {error.message or error}", error.status) from None
+    except TransportError as error:
+        raise CommandError(f"{what}: no answer from the API server at {cluster.client.host} ({error})") from None
+    except ValueError as error:  # a name that no API server accepts makes no URL
+        raise CommandError(
+            f"{what}: the API server at {cluster.client.host} sent a malformed object: {error}"
+        ) from None
+
+
+@asynccontextmanager
+async def watching(cluster: Cluster, playground: "Playground") -> AsyncIterator[None]:
+    """Watches what a playground needs. Raises CommandError if the API server refuses to list it."""
+    for source in playground.sources:
+        await cluster.fetch(source, at_most=1)
+    async with playground.watching():
+        yield
 
 
 @click.group("playground", invoke_without_command=True)

@@ -1,4 +1,5 @@
-"""The flags that say which nodes are simulated, and ``playground nodes``, which prints their manifests."""
+"""Which nodes are simulated: the flags that say it, ``playground nodes``, which prints their manifests, and
+``playground families``, which lists the kinds of nodes."""
 
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -6,7 +7,8 @@ from typing import Final
 import click
 
 from scheduler.cli.errors import CommandError
-from scheduler.cli.output import JSON, YAML, output_option, print_object
+from scheduler.cli.output import JSON, TABLE, WIDE, YAML, Column, RowTable, output_option, print_object
+from scheduler.cli.text import echo
 from scheduler.playground.families import FAMILIES, NodeFamily, division_problem
 
 _OPTIONS: Final = (
@@ -66,3 +68,19 @@ def nodes_command(
         raise CommandError(str(error)) from None
     items = [node_manifest(machine, ready_conditions(0)) for machine in machines]
     print_object({"apiVersion": "v1", "kind": "List", "items": items}, output, NODE)
+
+
+@click.command("families")
+@output_option(TABLE, WIDE)
+def families_command(output: str) -> None:
+    """List the kinds of nodes that can be simulated."""
+    columns: list[Column[NodeFamily]] = [
+        Column("Family", lambda family: family.name),
+        Column("Chips", lambda family: family.chips),
+        Column("Resource", lambda family: family.resource),
+        Column("accelerator-type", lambda family: family.labels.get("accelerator-type", "")),
+        Column("Virtual NPUs", lambda family: ", ".join(template.suffix for template in family.templates), wide=True),
+        Column("Hardware", lambda family: family.hardware),
+    ]
+    for line in RowTable(columns, output).lines(list(FAMILIES.values())):
+        echo(line)

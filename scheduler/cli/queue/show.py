@@ -1,25 +1,34 @@
-"""``queue list`` and ``queue get``: queues with their numbers of PodGroups by phase, and their amounts."""
+"""``queue list`` and ``queue get``: queues with their numbers of PodGroups by phase, and what they have of each
+resource and card. Users who may not read queues get the scheduler's answer about those of their namespace."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from scheduler.api.card_usage import card_summary, cards_in
+from scheduler.api.messages import card_summary, cards_in
 from scheduler.api.names import DEFAULT_QUEUE
 from scheduler.cli.connection import Cluster, Connection
 from scheduler.cli.errors import FORBIDDEN, CommandError
 from scheduler.cli.listing import ListFlags, list_flags, show_list, show_once
-from scheduler.cli.output import TABLE, WIDE, Column, Raw, mapping_in, output_option, print_object
-from scheduler.cli.queue_amounts import Amounts, amount_lines
+from scheduler.cli.output import TABLE, WIDE, Column, Raw, RowTable, mapping_in, output_option, print_object
 from scheduler.cli.target import connection_options, name_argument
 from scheduler.cli.text import echo, pairs
 from scheduler.cli.view import View
 
 if TYPE_CHECKING:
     from scheduler.api.scheduling import PodGroup, Queue
+
+
+Amounts = Mapping[str, Any]
+"""``resource``, and quantities in Kubernetes' notation: those of ``_AMOUNTS`` that are known. Perhaps ``queue``, and
+``spec``: the deserved amount of the spec, if it is another."""
+_AMOUNTS: Final = ("used", "counted", "deserved", "capability", "guarantee", "inqueue", "requested", "borrowed", "lent")
+_ALWAYS: Final = ("used", "capability")
+"""The amounts that have a column even if none of them is known."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +86,14 @@ _COLUMNS: tuple[Column[QueueTotals], ...] = (
     Column("Capability", lambda row: _amounts(row.queue.spec.capability), wide=True, elastic=True),
     Column("Allocated", lambda row: _amounts(row.queue.status.allocated), wide=True, elastic=True),
     Column("Cards", lambda row: card_summary(row.queue.status.cards) or None, wide=True, elastic=True),
+)
+_QUOTAS: tuple[Column[Raw], ...] = (
+    Column("Name", lambda row: row.get("queue"), 25),
+    Column("Weight", lambda row: row.get("weight"), 8),
+    Column("State", lambda row: row.get("state"), 8, phase=True),
+    Column("Parent", lambda row: row.get("parent"), 8),
+    Column("Running", lambda row: row.get("jobs", {}).get("running"), 8),
+    Column("Waiting", lambda row: row.get("jobs", {}).get("waiting"), 8),
 )
 
 
@@ -165,12 +182,47 @@ def _show_answer(connection: Connection, error: CommandError, output: str, name:
     queue."""
     if error.status != FORBIDDEN:
         raise error
-    from scheduler.cli.visibility import quotas, show_quotas
+    from scheduler.cli.visibility import quotas
 
     items = [item for item in quotas(connection, error).get("items", ()) if name in ("", item.get("queue"))]
     if name and not items:
         raise error
     if output in (TABLE, WIDE):
-        show_quotas(items)
+        _print_quotas(items)
     else:
         print_object(items[0] if name else {"items": items}, output)
+
+
+def _print_quotas(items: list[Raw]) -> None:
+    """Prints queues, and the amounts of each and of the queues above it."""
+    for line in RowTable(_QUOTAS).lines(items):
+        echo(line)
+    amounts = [numbers for item in items for numbers in item.get("amounts", ())]
+    distinct = list({(numbers.get("queue"), numbers.get("resource")): numbers for numbers in amounts}.values())
+    if distinct:
+        echo()
+        for line in amount_lines(distinct):
+            echo(line)
+
+
+def amount_lines(rows: Sequence[Amounts]) -> Iterator[str]:
+    """The lines of the table; for queues without resources, none."""
+    if not rows:
+        return
+    columns: list[Column[Amounts]] = [Column("Resource", lambda row: row.get("resource"))]
+    if any("queue" in row for row in rows):
+        columns.insert(0, Column("Queue", lambda row: row.get("queue")))
+    shown = (key for key in _AMOUNTS if key in _ALWAYS or any(key in row for row in rows))
+    columns += [Column(key.capitalize(), partial(_readable, key)) for key in shown]
+    yield from RowTable(columns).lines(rows)
+
+
+def _readable(key: str, row: Amounts) -> str:
+    from scheduler.api.written_amounts import readable_text  # it loads numpy
+
+    def text(amount: object) -> str:
+        return readable_text(str(row.get("resource")), amount)
+
+    if key not in row:
+        return ""
+    return text(row[key]) + (f" (spec {text(row['spec'])})" if key == "deserved" and "spec" in row else "")

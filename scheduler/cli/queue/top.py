@@ -79,8 +79,8 @@ def top_command(
 def _queues(source: ClusterSource) -> list[Raw]:
     """The queues, as in a ``QueueQuotaList``. Raises CommandError."""
     try:
-        with source.simulated("scheduler.explain.queue_quotas") as (_, simulation):
-            from scheduler.explain.queue_quotas import every_queue
+        with source.simulated("scheduler.explain.queues") as (_, simulation):
+            from scheduler.explain.queues import every_queue
 
             return every_queue(simulation)
     except CommandError as error:

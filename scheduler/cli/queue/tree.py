@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from scheduler.api.card_usage import usage_note
+from scheduler.api.messages import usage_note
 from scheduler.api.quantity import QuantityError, parse_quantity
 from scheduler.api.resource import scale_of
 from scheduler.api.written_amounts import readable

@@ -19,10 +19,9 @@ import msgspec
 import numpy as np
 
 from scheduler.api.job import Job
-from scheduler.api.memory import Memory
 from scheduler.api.node import NodeFacts, Nodes
 from scheduler.api.resource import Dimensions
-from scheduler.api.snapshot import PlacedClass
+from scheduler.api.snapshot import Memory, PlacedClass
 from scheduler.api.task import Task, TaskClass, TaskStatus
 from scheduler.cache.job_records import JobRecord
 from scheduler.cache.job_table import JobTable

@@ -14,11 +14,9 @@ from scheduler.cluster.memory.raw_objects import Json
 from scheduler.cluster.memory.server import MemoryServer, key_of
 from scheduler.playground import objects
 from scheduler.playground.faults import Kubelet
-from scheduler.playground.holdings import read_holdings
 from scheduler.playground.kubelet import next_step
-from scheduler.playground.names import FAMILY
-from scheduler.playground.node import Machine, faults_of, machine_of
-from scheduler.playground.objects import Patch, Put, Remove, SimulatedNode, SimulatedPod, Warn, Write
+from scheduler.playground.node import Machine, faults_of, machine_of, read_holdings
+from scheduler.playground.objects import FAMILY, Patch, Put, Remove, SimulatedNode, SimulatedPod, Warn, Write
 from scheduler.playground.reports import Report, cluster_writes, report_of, report_writes
 
 _KINDS = {objects.NODE: NODE, objects.POD: POD}

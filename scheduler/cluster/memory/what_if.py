@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from scheduler.api.kinds import POD, POD_GROUP, Kind
+from scheduler.api.messages import value_of
 from scheduler.api.names import DEFAULT_NAMESPACE, WHAT_IF
 from scheduler.api.pod_resize import RESIZE_CONDITIONS
-from scheduler.api.written_values import value_of
 from scheduler.cluster.manifests import Manifest, ManifestError
 from scheduler.cluster.memory.cluster import MemoryCluster
 from scheduler.cluster.memory.defaults import set_defaults

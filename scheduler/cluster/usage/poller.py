@@ -18,7 +18,7 @@ from scheduler.cluster.usage.custom_metrics import CustomMetrics
 from scheduler.cluster.usage.elasticsearch import Elasticsearch
 from scheduler.cluster.usage.http_client import SourceError, open_client
 from scheduler.cluster.usage.prometheus import Prometheus
-from scheduler.framework.usage_source import SourceType, UsageSource
+from scheduler.framework.configuration import SourceType, UsageSource
 from scheduler.observability.metrics import Metrics
 
 POLL_TIMEOUT: Final = 60.0

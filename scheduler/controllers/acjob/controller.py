@@ -5,11 +5,13 @@ A key is an AscendJob. ``reconciler`` plans the writes.
 
 from collections.abc import Sequence
 
-from scheduler.api.acjob import AscendJob
+from scheduler.api.acjob import (
+    AscendJob,
+)
 from scheduler.api.kinds import ACJOB, CONFIG_MAP, POD, POD_GROUP, QUEUE, SERVICE, find_kind
+from scheduler.api.messages import scheduler_problems
 from scheduler.api.names import EVENT_MALFORMED, RESCHEDULING_STATE, SYSTEM_NAMESPACE
 from scheduler.api.objects import ConfigMap, KubeObject, OwnerReference, Pod, controller_of
-from scheduler.api.suggestions import scheduler_problems
 from scheduler.controllers.acjob.hot_switch import is_switched, marks_differ
 from scheduler.controllers.acjob.manifests import VERSION
 from scheduler.controllers.acjob.reconciler import AscendJobReconciler, AscendJobState

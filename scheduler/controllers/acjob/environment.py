@@ -8,13 +8,13 @@ recover from faults of processes: annotation ``recover-strategy``, labels ``pod-
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from scheduler.api.acjob import AscendJob
-from scheduler.api.acjob_roles import (
+from scheduler.api.acjob import (
     MINDSPORE,
     PORT,
     PORT_NAME,
     PYTORCH,
     WORKER,
+    AscendJob,
     JobRoles,
     Role,
     requested_keys,

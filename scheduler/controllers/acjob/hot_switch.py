@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 from zlib import crc32
 
-from scheduler.api.acjob import BACKUP, AscendJob, is_backup
-from scheduler.api.acjob_roles import JobRoles, Role
+from scheduler.api.acjob import BACKUP, AscendJob, JobRoles, Role, is_backup
 from scheduler.api.kinds import ACJOB, POD
 from scheduler.api.names import BACKUP_NEW_POD, BACKUP_SOURCE_POD, IN_HOT_SWITCH, NEED_OPERATOR_OPE, POD_TYPE
 from scheduler.api.objects import ENDED_PHASES, Pod

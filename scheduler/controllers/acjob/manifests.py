@@ -4,8 +4,7 @@ operator, since device plugins and dashboards read them."""
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
-from scheduler.api.acjob import AscendJob, SchedulingPolicy
-from scheduler.api.acjob_roles import CONTAINER, PORT, PORT_NAME, WORKER, JobRoles, Role
+from scheduler.api.acjob import CONTAINER, PORT, PORT_NAME, WORKER, AscendJob, JobRoles, Role, SchedulingPolicy
 from scheduler.api.kinds import ACJOB, POD, POD_GROUP, SERVICE
 from scheduler.api.names import (
     ACJOB_COMPLETE,

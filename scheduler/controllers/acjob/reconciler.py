@@ -8,8 +8,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from scheduler.api.acjob import CREATED, FAILED, RESTARTING, RUNNING, SUSPENDED, AscendJob, AscendJobSpec
-from scheduler.api.acjob_roles import FRAMEWORK, LEADERS, InvalidJobError, JobRoles, Role, roles_of
+from scheduler.api.acjob import (
+    CREATED,
+    FAILED,
+    FRAMEWORK,
+    LEADERS,
+    RESTARTING,
+    RUNNING,
+    SUSPENDED,
+    AscendJob,
+    AscendJobSpec,
+    InvalidJobError,
+    JobRoles,
+    Role,
+    roles_of,
+)
 from scheduler.api.job import PENDING_PHASES
 from scheduler.api.kinds import ACJOB, POD, POD_GROUP, QUEUE, SERVICE
 from scheduler.api.objects import ENDED_PHASES, Pod, is_controlled_by

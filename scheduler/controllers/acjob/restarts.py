@@ -11,8 +11,7 @@ from typing import Annotated, Final, TypeVar
 
 import msgspec
 
-from scheduler.api.acjob import RUNNING, AscendJob
-from scheduler.api.acjob_roles import JobRoles
+from scheduler.api.acjob import RUNNING, AscendJob, JobRoles
 from scheduler.api.kinds import POD_GROUP
 from scheduler.api.names import (
     ACJOB_COMPLETE,

@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from scheduler.api.acjob import (
+    CONTAINER,
     CREATED,
     FAILED,
     RESTARTING,
@@ -14,8 +15,8 @@ from scheduler.api.acjob import (
     SUSPENDED,
     AscendJob,
     AscendJobCondition,
+    JobRoles,
 )
-from scheduler.api.acjob_roles import CONTAINER, JobRoles
 from scheduler.api.objects import ENDED_PHASES, Pod
 from scheduler.api.times import format_timestamp
 from scheduler.controllers.acjob.manifests import members, min_available

@@ -18,10 +18,10 @@ from typing import Any, Final
 import msgspec
 
 from scheduler.api.kinds import HYPER_NODE
+from scheduler.api.messages import type_of
 from scheduler.api.names import HOSTNAME_LABEL, NETWORK_TOPOLOGY_SOURCE
 from scheduler.api.objects import Node
 from scheduler.api.scheduling import MEMBER_HYPER_NODE, MEMBER_NODE, HyperNode
-from scheduler.api.written_values import type_of
 from scheduler.controllers.effects import Json
 from scheduler.framework.documents import DocumentError, read_yaml
 

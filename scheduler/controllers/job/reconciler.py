@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from scheduler.api import batch
 from scheduler.api.batch import IDLE_PHASES, Action, JobPhase
 from scheduler.api.kinds import POD, POD_GROUP, VCJOB
+from scheduler.api.messages import scheduler_problems
 from scheduler.api.names import (
     EVENT_COMMAND_ISSUED,
     EVENT_EXECUTE_ACTION,
@@ -25,7 +26,6 @@ from scheduler.api.names import (
     REASON_QUEUE_NOT_FOUND,
 )
 from scheduler.api.reasons import Malformed, first_fields
-from scheduler.api.suggestions import scheduler_problems
 from scheduler.api.times import seconds_of
 from scheduler.controllers.commands import Commands, delete
 from scheduler.controllers.effects import Delete, Effect, Json, Patch, Plan, RecordEvent, event, normal

@@ -8,9 +8,9 @@ from functools import partial
 from typing import Final
 
 from scheduler.api.batch import MAX_FLOW_STEPS, Job, JobFlow, JobFlowSpec, JobTemplate
-from scheduler.api.flow_order import order_problem
 from scheduler.api.kinds import JOB_FLOW, JOB_TEMPLATE, VCJOB
 from scheduler.api.names import CREATED_BY_JOB_TEMPLATE
+from scheduler.api.start_order import order_problem
 from scheduler.controllers.controller import Controller, latest, observes
 from scheduler.controllers.effects import Create, Delete, Effect, Json, Patch, Plan, RecordEvent, diff
 from scheduler.controllers.jobflow.status import (

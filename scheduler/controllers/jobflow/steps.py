@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from scheduler.api.batch import MAX_FLOW_STEPS, Flow, Job, JobFlow, JobPhase, JobTemplate
-from scheduler.api.flow_order import OrderProblem
 from scheduler.api.kinds import JOB_FLOW, VCJOB
 from scheduler.api.names import (
     CREATED_BY_JOB_FLOW,
@@ -21,6 +20,7 @@ from scheduler.api.names import (
     EVENT_MALFORMED,
     EVENT_SYNC_JOB_FLOW,
 )
+from scheduler.api.start_order import OrderProblem
 from scheduler.controllers.effects import Create, Json, RecordEvent, malformed, normal, warning
 from scheduler.controllers.owners import foreign_job, manages, owned
 from scheduler.framework.remedies.adjustments import join_names

@@ -1,17 +1,19 @@
-"""Changes to jobs: to the waiting job itself, and to jobs that hold what it needs."""
+"""Changes to the waiting job: its scheduling gates, minimum, network topology, queue and priority."""
 
 from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
-import numpy as np
+from msgspec.structs import replace
 
 from scheduler.api.job import Job
-from scheduler.api.kinds import POD, POD_GROUP
-from scheduler.api.names import KUBE_SYSTEM
-from scheduler.api.resource import Vector
-from scheduler.api.task import READY_STATUSES, Task, TaskStatus
-from scheduler.explain.changes.workloads import workload_of
+from scheduler.api.kinds import POD, POD_GROUP, PRIORITY_CLASS, VCJOB
+from scheduler.api.task import READY_STATUSES, TaskStatus
+from scheduler.explain.changes.new_nodes import add_nodes
+from scheduler.explain.changes.other_jobs import delete_others
+from scheduler.explain.changes.queues import raise_limits
+from scheduler.explain.changes.workloads import vcjob_of
+from scheduler.explain.queues import queue_position
 from scheduler.framework.remedies.adjustments import (
     Adjustment,
     ChangeKind,
@@ -24,16 +26,12 @@ from scheduler.framework.remedies.adjustments import (
 )
 from scheduler.framework.remedies.evidence import Evidence
 from scheduler.framework.remedies.gates import GateKind
-from scheduler.framework.remedies.nodes import compared_resources
-from scheduler.framework.session import Session
+from scheduler.framework.remedies.registry import remedies_of
 
-_MAX_SINGLE: Final = 3
-"""The number of other jobs that are tried one by one."""
-_MAX_TOGETHER: Final = 12
-"""The maximum number of other jobs that are tried together."""
+_MAX_CHILDREN: Final = 3
+"""The number of child queues that are tried."""
 
 
-# --- the job itself ---
 def remove_scheduling_gates(evidence: Evidence) -> Iterator[Plan]:
     """Removes the scheduling gates of as many Pods as needed."""
     gated = [task for task in evidence.wanted if task.gated]
@@ -120,7 +118,7 @@ def move_to_child_queue(evidence: Evidence) -> Iterator[Plan]:
     if not evidence.has_gate(GateKind.VALIDITY, GateKind.ENQUEUE):
         return
     children = [name for name, queue in sorted(queues.items()) if queue.parent == job.queue]
-    for name in children[:_MAX_SINGLE]:
+    for name in children[:_MAX_CHILDREN]:
         edit = Edit(POD_GROUP, job.namespace, job.name, partial(_with_queue, queue=name))
         step = Step(f"put PodGroup {job.key} into queue {name}, below {job.queue}", (edit,))
         yield (indivisible(ChangeKind.QUEUE_OF_JOB, step, name),)
@@ -131,59 +129,65 @@ def _with_queue(group: Raw, queue: str) -> Raw:
     return group
 
 
-# --- other jobs ---
-def delete_others(evidence: Evidence) -> Iterator[Plan]:
-    """Deletes jobs of no higher priority that hold or reserve what the job lacks: one of them, else several."""
-    others = _deletion_candidates(evidence)
-    for other in others[:_MAX_SINGLE]:
-        yield _each_deleted(evidence, [other], 1)
-    if len(others) > 1:
-        change = partial(_deleted, evidence, others)
-        yield (Adjustment(ChangeKind.DELETE, 2, len(others), change, split=partial(_each_deleted, evidence, others)),)
+_HIGHEST: Final = 1_000_000_000
+"""The highest priority of users; higher ones are reserved for the system."""
+_FEW: Final = 2
+"""Up to this many jobs before it in the queue, other changes serve them too."""
+_EVICTING: Final = ("preempt", "gangpreempt")
 
 
-def _each_deleted(evidence: Evidence, others: list[Job], amount: int) -> Plan:
-    each = others[:amount]
-    return tuple(Adjustment(ChangeKind.DELETE, 1, 1, partial(_deleted, evidence, [job]), job.key) for job in each)
+def raise_priority(evidence: Evidence) -> Iterator[Plan]:
+    """Raises the job to the priority of other jobs of its queue, or one above: values in between have the same
+    effect."""
+    adjustment = _priority(evidence)
+    if adjustment is not None and any(map(evidence.session.configuration.has_action, _EVICTING)):
+        yield (adjustment,)
 
 
-def _deleted(evidence: Evidence, others: list[Job], amount: int) -> Step:
-    deleted = others[:amount]
-    return Step(
-        "delete " + " and ".join(_described(evidence, other) for other in deleted),
-        tuple(edit for other in deleted for edit in workload_of(evidence, other).deletion),
-    )
+def raise_priority_and_add(evidence: Evidence) -> Iterator[Plan]:
+    """Raises the priority together with another plan, for a job behind many others, which would take what the plan
+    adds."""
+    adjustment, position = _priority(evidence), queue_position(evidence.session, evidence.job)
+    if adjustment is None or position is None or len(position.before) <= _FEW:
+        return
+    quotas = [plans for kind, plans in remedies_of(evidence.session) if kind is ChangeKind.CARD_QUOTA]
+    for added in (*quotas, raise_limits, add_nodes, delete_others):
+        for plan in added(evidence):
+            yield (adjustment, *(replace(other, shared=0) for other in plan))
 
 
-def _described(evidence: Evidence, job: Job) -> str:
-    workload = workload_of(evidence, job)
-    pods = f"{job.size} Pod{'s' * (job.size != 1)}"
-    return f"{workload.kind} {job.namespace}/{workload.name} ({pods} in queue {job.queue}, priority {job.priority})"
+def _priority(evidence: Evidence) -> Adjustment | None:
+    session, job = evidence.session, evidence.job
+    if "priority" not in evidence.plugins():
+        return None
+    others = {other.priority for other in session.jobs.values() if other.queue == job.queue and other is not job}
+    steps = sorted({p for q in others for p in (q, q + 1) if job.priority < p <= _HIGHEST})
+    if not steps:
+        return None
+    estimate = next((i for i, p in enumerate(steps, start=1) if p - 1 in others), len(steps))
+    return Adjustment(ChangeKind.PRIORITY, estimate, len(steps), partial(_with_priority, evidence, steps))
 
 
-def _deletion_candidates(evidence: Evidence) -> list[Job]:
-    """The jobs to delete, in order: those that free enough alone first, then lowest priority, smallest size,
-    youngest."""
-    session, job, need = evidence.session, evidence.job, evidence.need
-    asked, task = np.flatnonzero(need), next(iter(evidence.wanted), None)
-    found: list[tuple[tuple[object, ...], Job]] = []
-    for other in session.jobs.values():
-        if other is job or other.priority > job.priority or other.namespace == KUBE_SYSTEM:
-            continue
-        holds = other.allocated if other.min_resources is None else np.maximum(other.allocated, other.min_resources)
-        if holds[asked].any():
-            enough = task is None or _frees_enough(session, other, task)
-            found.append(((not enough, other.priority, other.size, -other.creation, other.key), other))
-    return [other for _, other in sorted(found, key=lambda entry: entry[0])[:_MAX_TOGETHER]]
+def _with_priority(evidence: Evidence, steps: list[int], amount: int) -> Step:
+    job, value = evidence.job, steps[amount - 1]
+    classes = evidence.objects.structs(PRIORITY_CLASS)
+    known = next((c.metadata.name for c in classes if c.value == value), None)
+    name = known or evidence.unused_name(PRIORITY_CLASS, f"priority-{value}")
+    vcjob = vcjob_of(evidence, job)
+    kind, owner = (POD_GROUP, job.name) if vcjob is None else (VCJOB, vcjob)
+    edits = [Edit(kind, job.namespace, owner, partial(_with_class, name))]
+    if known is None:
+        edits.append(Edit(PRIORITY_CLASS, "", name, partial(_with_value, value), creates=True))
+    made = "" if known else ", to be created"
+    what = "job" if kind is VCJOB else kind.name
+    text = f"raise the priority of {what} {job.namespace}/{owner} from {job.priority} to {value}"
+    return Step(f"{text} (PriorityClass {name}{made})", tuple(edits))
 
 
-def _frees_enough(session: Session, other: Job, task: Task) -> bool:
-    """Whether deleting the other job makes room on one node for a task that has none."""
-    dims = compared_resources(task.cls)
-    freed: dict[int, Vector] = {}
-    for status in (TaskStatus.RUNNING, TaskStatus.BOUND, TaskStatus.BINDING):
-        for held in other.of(status).values():
-            row = session.nodes.index.get(held.node)
-            if row is not None:
-                freed[row] = freed.get(row, session.nodes.idle[:, row]) + held.cls.request
-    return any((amounts[dims] >= task.cls.request[dims]).all() for amounts in freed.values())
+def _with_class(name: str, raw: Raw) -> Raw:
+    raw.setdefault("spec", {})["priorityClassName"] = name
+    return raw
+
+
+def _with_value(value: int, blank: Raw) -> Raw:
+    return {**blank, "value": value}

@@ -9,6 +9,7 @@ import msgspec
 from scheduler.api.names import HOSTNAME_LABEL, UNSCHEDULABLE_TAINT
 from scheduler.api.objects import Node, NodeSelectorTerm, PodSpec, Requirement, Taint
 from scheduler.api.pod_rules import NO_EXECUTE, NO_SCHEDULE, taint_text, tolerates
+from scheduler.api.selectors import label_matches
 from scheduler.framework.remedies.adjustments import Raw, join_names
 
 _CONDITIONS: Final = {
@@ -153,33 +154,22 @@ def _of_term(term: NodeSelectorTerm, have: dict[str, str], name: str) -> dict[st
             return None
     lacking: dict[str, str] = {}
     for requirement in term.match_expressions or ():
-        value = have.get(requirement.key)
-        if not _met(requirement, value):
+        if not _met(requirement, have):
             wanted = _value(requirement)
-            if wanted is None or value is not None or requirement.key == HOSTNAME_LABEL:
+            if wanted is None or requirement.key in have or requirement.key == HOSTNAME_LABEL:
                 return None
             lacking[requirement.key] = wanted
     return lacking
 
 
-def _met(requirement: Requirement, value: str | None) -> bool:
-    values = requirement.values or []
-    match requirement.operator:
-        case "In":
-            return value in values
-        case "NotIn":
-            return value not in values
-        case "Exists":
-            return value is not None
-        case "DoesNotExist":
-            return value is None
-        case "Gt" | "Lt":
-            try:
-                number, bound = int(value or ""), int(values[0])
-            except (ValueError, IndexError):
-                return False
-            return number > bound if requirement.operator == "Gt" else number < bound
-    return False
+def _met(requirement: Requirement, labels: dict[str, str]) -> bool:
+    if requirement.operator not in ("Gt", "Lt"):
+        return label_matches(requirement, labels)
+    try:
+        number, bound = int(labels.get(requirement.key, "")), int((requirement.values or [])[0])
+    except (ValueError, IndexError):
+        return False
+    return number > bound if requirement.operator == "Gt" else number < bound
 
 
 def _value(requirement: Requirement) -> str | None:

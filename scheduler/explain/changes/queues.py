@@ -6,10 +6,9 @@ from typing import Final
 
 import numpy as np
 
-from scheduler.api.device_amounts import device_class_of
 from scheduler.api.kinds import QUEUE, RESOURCE_QUOTA
 from scheduler.api.names import CLOSED_BY_PARENT
-from scheduler.api.queue import OPEN, ancestors
+from scheduler.api.queue import OPEN, ancestors, device_class_of
 from scheduler.api.reasons import Shortage
 from scheduler.api.resource import PODS_INDEX
 from scheduler.api.written_amounts import grain_of, quantity, unit_of, units
@@ -132,22 +131,11 @@ def raise_device_limit(evidence: Evidence) -> Iterator[Plan]:
     adjustments = []
     for shortage in over:
         estimate = units(shortage.resource, shortage.asked * number - shortage.free)
-        change, what = partial(_with_device_limit, shortage), f"{shortage.name} {shortage.resource}"
+        change = partial(_with_amount, shortage.name, "capability", shortage.resource, shortage.limit)
+        what = f"{shortage.name} {shortage.resource}"
         adjustments.append(Adjustment(ChangeKind.DEVICE_QUOTA, estimate, estimate * _MAX_FACTOR, change, what))
     if adjustments:
         yield tuple(adjustments)
-
-
-def _with_device_limit(shortage: Shortage, amount: int) -> Step:
-    queue, resource = shortage.name, shortage.resource
-    then = quantity(resource, shortage.limit + amount * unit_of(resource))
-    text = f"raise queue {queue}'s capability {resource} from {quantity(resource, shortage.limit)} to {then}"
-
-    def raised(raw: Raw) -> Raw:
-        raw["spec"]["capability"] = {**(raw["spec"].get("capability") or {}), resource: then}
-        return raw
-
-    return Step(text, (Edit(QUEUE, "", queue, raised),))
 
 
 def raise_weight(evidence: Evidence) -> Iterator[Plan]:

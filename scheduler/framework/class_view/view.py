@@ -20,8 +20,7 @@ from scheduler.api.task import TaskClass
 from scheduler.framework.class_view.candidates import CachedColumn, CandidateNodes, ScoreOrder
 from scheduler.framework.class_view.plan import NodePlan
 from scheduler.framework.class_view.refusals import Refusals
-from scheduler.framework.class_view.runs import MAX_RUN, SHALLOW, Run, RunRules
-from scheduler.framework.class_view.search_rules import SearchRules
+from scheduler.framework.class_view.runs import MAX_RUN, SHALLOW, Run, RunRules, SearchRules
 from scheduler.framework.columns import (
     GRAIN,
     UNBOUNDED,

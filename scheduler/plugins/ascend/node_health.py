@@ -23,7 +23,7 @@ from scheduler.api.node import Codes, Mask, Rows
 from scheduler.api.objects import ConfigMap, Node
 from scheduler.api.reasons import Malformed
 from scheduler.api.snapshot import Snapshot
-from scheduler.framework.node_values import NodeReading, ObjectsByNode, node_values
+from scheduler.framework.kept_values import NodeReading, ObjectsByNode, node_values
 from scheduler.framework.plugin_session import PluginSession
 from scheduler.plugins.ascend.cluster_reports import NAMESPACE, ClusterReports, NodeReport
 from scheduler.plugins.ascend.ledger import ChipLedger

@@ -11,13 +11,12 @@ from functools import partial
 
 import msgspec
 
-from scheduler.api.device_amounts import Amounts, add, claims_of, device_amounts, device_class_of
 from scheduler.api.dra import ResourceClaim
 from scheduler.api.job import Job
 from scheduler.api.kinds import RESOURCE_CLAIM
 from scheduler.api.names import DEVICE_CAPACITY_QUOTA, EVENT_UNSCHEDULABLE
 from scheduler.api.quantity import ExactAmount, QuantityError
-from scheduler.api.queue import Queue
+from scheduler.api.queue import Amounts, Queue, add, claims_of, device_amounts, device_class_of
 from scheduler.api.reasons import Malformed, Refusal, Shortage
 from scheduler.api.task import ALLOCATED_STATUSES, Task, TaskClass
 from scheduler.framework.columns import UNBOUNDED

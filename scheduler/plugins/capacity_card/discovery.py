@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.api.cards import WHOLE_CARD, kind_of, vendor_of
-from scheduler.api.memory import Memory
 from scheduler.api.names import MPS_REPLICAS
 from scheduler.api.node import Codes, NodeFacts, Nodes
 from scheduler.api.objects import Node
 from scheduler.api.resource import Dimensions
+from scheduler.api.snapshot import Memory
 from scheduler.plugins.capacity_card.card_labels import (
     FIELDS,
     KNOWN_CARDS,

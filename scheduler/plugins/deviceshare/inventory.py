@@ -21,7 +21,7 @@ from scheduler.api.objects import ConfigMap, Node
 from scheduler.api.reasons import Malformed
 from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import MAX_EARLIER, Task, TaskClass, TaskStatus
-from scheduler.framework.node_values import NodeReading, NodeValues, ObjectsByNode, node_columns
+from scheduler.framework.kept_values import NodeReading, NodeValues, ObjectsByNode, node_columns
 from scheduler.plugins.deviceshare.cards import Cards, CardUse, Grant, charge
 from scheduler.plugins.deviceshare.containers import aligned
 from scheduler.plugins.deviceshare.family import DeviceFamily, FamilyInventory

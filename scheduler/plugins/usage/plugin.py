@@ -21,6 +21,7 @@ from scheduler.api.resource import scale_of
 from scheduler.api.task import Task, TaskClass, TaskStatus
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.columns import CodedFilter, Counts, PinUse, Scope, Score
+from scheduler.framework.configuration import DEFAULT_INTERVAL
 from scheduler.framework.plugin_session import PluginSession
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.remedies.adjustments import Adjustment, ChangeKind, Plan, Step
@@ -28,7 +29,6 @@ from scheduler.framework.remedies.evidence import Evidence
 from scheduler.framework.remedies.gates import Gate, GateKind
 from scheduler.framework.remedies.registry import pod_details, remedies
 from scheduler.framework.session import Session
-from scheduler.framework.usage_source import DEFAULT_INTERVAL
 from scheduler.plugins.usage.estimated_load import EstimatedLoad, Pair, Rates, Weights
 
 BUSY_CPU: Final = "the CPU load of the node exceeds the upper limit."

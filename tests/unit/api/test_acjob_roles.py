@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.api.acjob_roles import InvalidJobError, roles_of
+from scheduler.api.acjob import InvalidJobError, roles_of
 from tests.unit.controllers.acjob.jobs import acjob, decoded, role
 
 SINGLE = "when scheduler not found, the req num must be 1"

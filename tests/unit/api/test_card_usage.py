@@ -1,6 +1,6 @@
 """What a queue uses of each card, as a text."""
 
-from scheduler.api.card_usage import card_summary, usage_note
+from scheduler.api.messages import card_summary, usage_note
 
 
 def test_a_note_says_only_what_the_used_amount_does_not() -> None:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from scheduler.api.plugin_arguments import ArgumentError, option, parse
+from scheduler.api.job_plugins import ArgumentError, option, parse
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from scheduler.api.device_states import Device, DeviceState
 from scheduler.cli import text
-from scheduler.cli.node.grid import grid_lines
+from scheduler.cli.chip_grid import grid_lines
 
 NOW = 1_000_000.0
 ESCAPE = "\x1b"

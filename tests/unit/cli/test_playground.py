@@ -7,8 +7,8 @@ from click.testing import CliRunner
 from scheduler.cli.main import main
 from scheduler.playground.families import FAMILIES
 from scheduler.playground.faults import ChipFault, FaultOf, Faults, Kubelet, NodeHealth, read_faults
-from scheduler.playground.names import FAULTS
 from scheduler.playground.node import Machine, node_manifest
+from scheduler.playground.objects import FAULTS
 from tests.unit.cli.cluster import Cluster, Raw
 
 NODE = "/api/v1/nodes/n"

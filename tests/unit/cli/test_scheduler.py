@@ -12,8 +12,7 @@ from click.testing import CliRunner
 
 import scheduler.actions
 import scheduler.plugins  # noqa: F401  a test must not be the first to register them: it would have them forgotten
-from scheduler.cli.feature_gates import feature_gates
-from scheduler.cli.flags import DURATION, KEY_VALUE, VERBOSITY, boolean
+from scheduler.cli.flags import DURATION, KEY_VALUE, VERBOSITY, boolean, feature_gates
 from scheduler.cli.main import main
 from scheduler.cli.scheduler import scheduler_command
 

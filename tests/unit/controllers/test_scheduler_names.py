@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from scheduler.api.suggestions import scheduler_problems
+from scheduler.api.messages import scheduler_problems
 from scheduler.controllers.job import JobController
 from scheduler.controllers.job.plugins import make_plugins
 from tests.unit.controllers.clusters import Controlled

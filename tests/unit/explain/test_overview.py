@@ -10,7 +10,7 @@ from scheduler.api.names import ASCEND_910
 from scheduler.api.written_amounts import readable_text
 from scheduler.cluster.memory import Simulation
 from scheduler.explain.overview import REASON, overview
-from scheduler.explain.queue_quotas import every_queue, queue_quotas
+from scheduler.explain.queues import every_queue, queue_quotas
 from scheduler.observability.cluster_figures import CardDevices
 from scheduler.observability.overview import Amount, NodeRow, Overview
 from tests.builders import NAME, Raw, World, configuration, group, manifests, node, pod, pods, queue

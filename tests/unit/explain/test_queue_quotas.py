@@ -3,7 +3,7 @@
 from typing import Any
 
 from scheduler.cluster.memory import Simulation
-from scheduler.explain.queue_quotas import queue_quotas
+from scheduler.explain.queues import queue_quotas
 from tests.builders import NAME, group, manifests, node, pod, queue
 from tests.unit.explain.small_clusters import DEFAULT, explained
 

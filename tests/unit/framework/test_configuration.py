@@ -6,10 +6,9 @@ from hypothesis import strategies as st
 
 import scheduler.actions
 import scheduler.plugins  # noqa: F401
-from scheduler.framework.configuration import Configuration
+from scheduler.framework.configuration import Configuration, SourceType, UsageSource
 from scheduler.framework.configuration_file import DEFAULT_CONFIGURATION, ConfigurationError, parse_configuration
 from scheduler.framework.extension import FLAGS
-from scheduler.framework.usage_source import SourceType, UsageSource
 
 TIERS = "tiers:\n- plugins:\n  - name: gang\n"
 

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from scheduler.api.memory import Memory
+from scheduler.api.snapshot import Memory
 from scheduler.plugins.ascend.inventory import NodeChips
 from scheduler.plugins.capacity_card.bookkeeper import SettledAccounts
 from scheduler.plugins.deviceshare.inventory import FamilyNodes

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.api.memory import Memory
 from scheduler.api.node import NodeFacts, Nodes, Rows
 from scheduler.api.objects import Node, ObjectMeta
-from scheduler.framework.node_values import NodeReading, NodeValues, ObjectsByNode, node_values
+from scheduler.api.snapshot import Memory
+from scheduler.framework.kept_values import NodeReading, NodeValues, ObjectsByNode, node_values
 from tests.examples import examples
 
 PREFIX = "info-"

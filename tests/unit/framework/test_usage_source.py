@@ -6,8 +6,8 @@ import pytest
 
 import scheduler.actions
 import scheduler.plugins  # noqa: F401
+from scheduler.framework.configuration import SourceType, UsageSource, parse_usage_source
 from scheduler.framework.configuration_file import parse_configuration
-from scheduler.framework.usage_source import SourceType, UsageSource, parse_usage_source
 
 ELASTIC = UsageSource(
     SourceType.ELASTICSEARCH,

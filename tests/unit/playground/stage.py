@@ -7,9 +7,8 @@ import msgspec
 
 from scheduler.playground.families import FAMILIES
 from scheduler.playground.faults import Faults
-from scheduler.playground.holdings import read_holdings
 from scheduler.playground.kubelet import next_step, ready_conditions
-from scheduler.playground.node import Machine, machine_of, node_manifest
+from scheduler.playground.node import Machine, machine_of, node_manifest, read_holdings
 from scheduler.playground.objects import Patch, Remove, SimulatedNode, SimulatedPod, Warn
 from scheduler.playground.reports import Report, report_of
 

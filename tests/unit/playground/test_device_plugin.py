@@ -15,7 +15,7 @@ from scheduler.api.names import (
     PREDICATE_TIME,
 )
 from scheduler.playground.faults import ChipFault, Faults
-from scheduler.playground.names import CONSUMED, EXIT_CODE, KUBELET_DEVICES, RUNS_FOR
+from scheduler.playground.objects import CONSUMED, EXIT_CODE, KUBELET_DEVICES, RUNS_FOR
 from tests.unit.playground.stage import NOW, Stage
 
 

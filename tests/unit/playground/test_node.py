@@ -8,9 +8,8 @@ import pytest
 from scheduler.api.names import ASCEND_910, NPU_CORE
 from scheduler.playground.families import DYNAMIC, FAMILIES, division_problem
 from scheduler.playground.faults import ChipFault, Faults, Kubelet, read_faults, write_faults
-from scheduler.playground.names import EXIT_CODE, FAULTS, INDEX, RUNS_FOR
 from scheduler.playground.node import faults_of, machine_of, new_machines
-from scheduler.playground.objects import SimulatedNode
+from scheduler.playground.objects import EXIT_CODE, FAULTS, INDEX, RUNS_FOR, SimulatedNode
 from tests.unit.playground.stage import NOW, Stage, reread
 
 

@@ -28,7 +28,7 @@ import pytest
 import scheduler.actions
 import scheduler.framework
 import scheduler.plugins
-from scheduler.api.memory import Memory
+from scheduler.api.snapshot import Memory
 
 PACKAGES: Final = (scheduler.plugins, scheduler.actions, scheduler.framework)
 REGISTRIES: Final = {

@@ -11,8 +11,7 @@ from scheduler.cluster.kube.playground.writes import PlaygroundWriter, Progress
 from scheduler.cluster.kube.process.waiting import cancel
 from scheduler.cluster.kube.transport.errors import RequestError
 from scheduler.playground.faults import Kubelet
-from scheduler.playground.holdings import read_holdings
-from scheduler.playground.node import Machine, faults_of, machine_of
+from scheduler.playground.node import Machine, faults_of, machine_of, read_holdings
 from scheduler.playground.objects import Remove, SimulatedNode
 from scheduler.playground.reports import NODE_INFO_NAMESPACE, Report, cluster_writes, report_of, report_writes
 

@@ -24,9 +24,8 @@ from scheduler.cluster.kube.watch.informer import Informer
 from scheduler.cluster.kube.watch.pages import pages_of_heads
 from scheduler.observability.role_metrics import RoleMetrics
 from scheduler.playground.kubelet import MALFORMED, next_step, pod_problem, ready_conditions
-from scheduler.playground.names import CREATED, FAMILY, NODE_INFO_PREFIX
 from scheduler.playground.node import Machine, faults_of, machine_of, node_manifest
-from scheduler.playground.objects import LEASE, NODE, POD, Patch, Remove, Warn
+from scheduler.playground.objects import CREATED, FAMILY, LEASE, NODE, NODE_INFO_PREFIX, POD, Patch, Remove, Warn
 from scheduler.playground.reports import NODE_INFO_NAMESPACE
 
 CONCURRENT: Final = 32

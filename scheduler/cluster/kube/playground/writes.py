@@ -17,8 +17,7 @@ from scheduler.api.times import format_timestamp
 from scheduler.cluster.kube.transport.client import JSON, MERGE_PATCH, STRATEGIC_MERGE_PATCH, ApiClient
 from scheduler.cluster.kube.transport.errors import ApiError, RequestError
 from scheduler.cluster.kube.transport.ratelimit import Backoff, CallPriority
-from scheduler.playground.names import CREATED
-from scheduler.playground.objects import LEASE, Json, Patch, Put, Remove, Warn, Write
+from scheduler.playground.objects import CREATED, LEASE, Json, Patch, Put, Remove, Warn, Write
 
 COMPONENT: Final = "volcano-py-playground"
 """The source of Events."""

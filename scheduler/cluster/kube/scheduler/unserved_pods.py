@@ -10,10 +10,10 @@ from collections.abc import Collection, Iterator
 from typing import Final, NamedTuple, TypeVar
 
 from scheduler.api.kinds import POD
+from scheduler.api.messages import closest, other_scheduler
 from scheduler.api.names import KUBE_SCHEDULER, POD_SCHEDULED, REASON_SCHEDULING_GATED
 from scheduler.api.objects import ENDED_PHASES, Pod, controller_of
 from scheduler.api.reasons import MAX_FIELDS, Malformed
-from scheduler.api.suggestions import closest, other_scheduler
 
 MAX_WAITING: Final = 10_000
 """Pods of a namespace that are noted at a time."""

@@ -7,7 +7,6 @@ from typing import Any
 
 import msgspec
 
-from scheduler.api.card_usage import card_summary
 from scheduler.api.decisions import (
     Bind,
     Evict,
@@ -18,6 +17,7 @@ from scheduler.api.decisions import (
     Ungate,
     eviction_message,
 )
+from scheduler.api.messages import card_summary
 from scheduler.api.names import (
     ADMISSION_RECORD,
     BINDING_RECORD,

@@ -9,8 +9,8 @@ from typing import Protocol
 import msgspec
 
 from scheduler.api import batch
+from scheduler.api.job_plugins import ArgumentError
 from scheduler.api.kinds import Kind
-from scheduler.api.plugin_arguments import ArgumentError
 from scheduler.controllers.effects import Json
 
 

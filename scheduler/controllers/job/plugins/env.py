@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 
 from scheduler.api import batch
-from scheduler.api.job_plugins import EnvOptions
-from scheduler.api.plugin_arguments import parse
+from scheduler.api.job_plugins import EnvOptions, parse
 from scheduler.controllers.effects import Json
 from scheduler.controllers.job.plugins.contract import JobPlugin
 from scheduler.controllers.job.plugins.podspec import add_env, all_containers

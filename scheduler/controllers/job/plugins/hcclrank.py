@@ -6,9 +6,8 @@ A RANK that the template sets is taken as it is.
 from collections.abc import Sequence
 
 from scheduler.api import batch
-from scheduler.api.job_plugins import HcclRankOptions
+from scheduler.api.job_plugins import HcclRankOptions, parse
 from scheduler.api.names import HCCL_RANK_INDEX
-from scheduler.api.plugin_arguments import parse
 from scheduler.controllers.effects import Json
 from scheduler.controllers.job.plugins.contract import JobPlugin
 from scheduler.controllers.job.plugins.podspec import find_env, rank

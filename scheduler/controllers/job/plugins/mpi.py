@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from scheduler.api import batch
-from scheduler.api.job_plugins import MpiOptions
-from scheduler.api.plugin_arguments import parse
+from scheduler.api.job_plugins import MpiOptions, parse
 from scheduler.controllers.effects import Json
 from scheduler.controllers.job.plugins.contract import JobPlugin
 from scheduler.controllers.job.plugins.podspec import add_env, all_containers, find_task, open_port, task_hosts

@@ -6,8 +6,7 @@ It relies on plugin svc, which admission adds to a job that names pytorch.
 from collections.abc import Sequence
 
 from scheduler.api import batch
-from scheduler.api.job_plugins import WAIT_CONTAINER, PytorchOptions
-from scheduler.api.plugin_arguments import parse
+from scheduler.api.job_plugins import WAIT_CONTAINER, PytorchOptions, parse
 from scheduler.controllers.effects import Json
 from scheduler.controllers.job.plugins.contract import JobPlugin
 from scheduler.controllers.job.plugins.podspec import (

@@ -6,10 +6,9 @@ It relies on plugin svc, which admission adds to a job that names ray.
 from collections.abc import Sequence
 
 from scheduler.api import batch
-from scheduler.api.job_plugins import RayOptions, ray_head
+from scheduler.api.job_plugins import RayOptions, parse, ray_head
 from scheduler.api.kinds import SERVICE, VCJOB
 from scheduler.api.names import JOB_NAME, JOB_NAMESPACE, TASK_SPEC
-from scheduler.api.plugin_arguments import parse
 from scheduler.controllers.effects import Json
 from scheduler.controllers.job.plugins.contract import JobPlugin, JobPluginError, WantedObject
 from scheduler.controllers.job.plugins.podspec import find_container, first_host, open_port, port_name

@@ -12,9 +12,8 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from scheduler.api import batch
-from scheduler.api.job_plugins import ROOT_DIRECTORY, RSA, SshOptions
+from scheduler.api.job_plugins import ROOT_DIRECTORY, RSA, SshOptions, parse
 from scheduler.api.kinds import SECRET, VCJOB
-from scheduler.api.plugin_arguments import parse
 from scheduler.controllers.effects import Json
 from scheduler.controllers.job.plugins.contract import JobPlugin, JobPluginError, WantedObject
 from scheduler.controllers.job.plugins.podspec import add_volume, all_containers, mount, task_hosts

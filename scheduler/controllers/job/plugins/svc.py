@@ -7,10 +7,9 @@ variables ``VC_<TASK>_HOSTS`` and ``VC_<TASK>_NUM``; a NetworkPolicy lets only t
 from collections.abc import Sequence
 
 from scheduler.api import batch
-from scheduler.api.job_plugins import SvcOptions
+from scheduler.api.job_plugins import SvcOptions, parse
 from scheduler.api.kinds import CONFIG_MAP, NETWORK_POLICY, SERVICE, VCJOB
 from scheduler.api.names import JOB_NAME, JOB_NAMESPACE
-from scheduler.api.plugin_arguments import parse
 from scheduler.controllers.effects import Json
 from scheduler.controllers.job.plugins.contract import JobPlugin, WantedObject
 from scheduler.controllers.job.plugins.podspec import (

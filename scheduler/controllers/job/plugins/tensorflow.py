@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from scheduler.api import batch
-from scheduler.api.job_plugins import TensorflowOptions
-from scheduler.api.plugin_arguments import parse
+from scheduler.api.job_plugins import TensorflowOptions, parse
 from scheduler.controllers.effects import Json
 from scheduler.controllers.job.plugins.contract import JobPlugin
 from scheduler.controllers.job.plugins.podspec import add_env, containers, task_hosts

@@ -17,7 +17,7 @@ from scheduler.api.names import EVENT_RESCHEDULED, EVENT_WARNING, RESET_CONFIG_P
 from scheduler.api.objects import ConfigMap
 from scheduler.api.reasons import Malformed, Refusal
 from scheduler.api.task import ALLOCATED_STATUSES, Task
-from scheduler.framework.job_values import job_values
+from scheduler.framework.kept_values import job_values
 from scheduler.framework.plugin_session import PluginSession
 from scheduler.plugins.ascend.cluster_reports import NAMESPACE, ClusterReports
 from scheduler.plugins.ascend.node_health import HealthColumns

@@ -25,8 +25,8 @@ from scheduler.api.reasons import Malformed
 from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import Task, TaskClass, TaskStatus
 from scheduler.framework.columns import UNBOUNDED, Counts, Scope
+from scheduler.framework.kept_values import NodeReading, NodeValues, ObjectsByNode, node_columns
 from scheduler.framework.ledger import Ledger
-from scheduler.framework.node_values import NodeReading, NodeValues, ObjectsByNode, node_columns
 from scheduler.framework.plugin_session import PluginSession
 from scheduler.framework.statement import AllocationError
 from scheduler.plugins.ascend.holdings import disagreement, malformed_annotation

@@ -26,7 +26,7 @@ from scheduler.api.objects import ConfigMap, Node
 from scheduler.api.reasons import Malformed
 from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import Task, TaskStatus
-from scheduler.framework.node_values import NodeReading, NodeValues, ObjectsByNode, node_columns
+from scheduler.framework.kept_values import NodeReading, NodeValues, ObjectsByNode, node_columns
 from scheduler.plugins.ascend.cluster_reports import ClusterReports, NodeReport
 from scheduler.plugins.ascend.device_lists import NodeSources, reported_lists
 from scheduler.plugins.ascend.holdings import holding as whole_holding

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from scheduler.cli.pod.state import ListedPod, PodState, pod_state
+from scheduler.cli.pod_state import ListedPod, PodState, pod_state
 from tests.unit.cli.cluster import PODS, Cluster, Raw
 
 

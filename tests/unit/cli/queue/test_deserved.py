@@ -6,8 +6,7 @@ import pytest
 
 from scheduler.cli.simulate_table import report_lines
 from scheduler.cluster.memory import Simulation, simulate
-from scheduler.explain.queue_quotas import every_queue
-from scheduler.explain.queues import queue_amounts, queue_totals
+from scheduler.explain.queues import every_queue, queue_amounts, queue_totals
 from scheduler.framework.configuration import Configuration
 from scheduler.observability.metrics import Metrics
 from tests.builders import NAME, Raw, World, configuration, group, manifests, node, pods, queue

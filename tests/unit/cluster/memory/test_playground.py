@@ -8,8 +8,8 @@ from scheduler.cluster.memory import Simulation
 from scheduler.framework.configuration_file import parse_configuration
 from scheduler.playground.families import FAMILIES
 from scheduler.playground.kubelet import ready_conditions
-from scheduler.playground.names import FAULTS
 from scheduler.playground.node import new_machines, node_manifest
+from scheduler.playground.objects import FAULTS
 from tests.builders import NAME, manifests
 
 CONFIGURATION = """

@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 
 from scheduler.api.usage import NodeUsage
 from scheduler.cluster.usage import UsagePoller, poller
-from scheduler.framework.usage_source import SourceType, UsageSource
+from scheduler.framework.configuration import SourceType, UsageSource
 from scheduler.observability.metrics import Metrics
 from tests.unit.cluster.kube.fake_api import until
 from tests.unit.cluster.servers import serving

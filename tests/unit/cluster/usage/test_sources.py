@@ -12,7 +12,7 @@ from aiohttp import web
 from scheduler.api.usage import NodeUsage
 from scheduler.cluster.usage import SourceError, measure_once
 from scheduler.cluster.usage.custom_metrics import CustomMetrics
-from scheduler.framework.usage_source import SourceType, UsageSource
+from scheduler.framework.configuration import SourceType, UsageSource
 from tests.unit.cluster.kube.fake_api import Answer, Call, FakeApi
 from tests.unit.cluster.kube.fake_api import serving as serving_api
 from tests.unit.cluster.servers import Handler, serving

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.api.acjob_roles import roles_of
+from scheduler.api.acjob import roles_of
 from scheduler.controllers.acjob.environment import CLUSTERD_DOMAIN, Addresses, environment
 from tests.unit.controllers.acjob.jobs import acjob, decoded, role
 

@@ -9,8 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from scheduler.api.acjob import AscendJob
-from scheduler.api.acjob_roles import roles_of
+from scheduler.api.acjob import AscendJob, roles_of
 from scheduler.api.kinds import ACJOB, CONFIG_MAP, POD, POD_GROUP
 from scheduler.api.objects import Pod
 from scheduler.controllers.acjob import AscendJobController

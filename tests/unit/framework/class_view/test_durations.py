@@ -7,7 +7,7 @@ import pytest
 
 from scheduler.api.node import Column, Rows
 from scheduler.framework.class_view import view
-from scheduler.framework.class_view.search_rules import SearchDurations, SearchRules
+from scheduler.framework.class_view.runs import SearchDurations, SearchRules
 from scheduler.framework.class_view.view import ClassView
 from scheduler.framework.columns import UNBOUNDED, Counts, Scope
 from tests.unit.framework.class_view.test_view import nodes_of, task_class

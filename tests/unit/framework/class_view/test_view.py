@@ -12,7 +12,7 @@ from scheduler.api.objects import Node, ObjectMeta, PodSpec
 from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, PODS_INDEX
 from scheduler.api.task import TaskClass
 from scheduler.framework.class_view import runs
-from scheduler.framework.class_view.search_rules import SearchRules
+from scheduler.framework.class_view.runs import SearchRules
 from scheduler.framework.class_view.view import ClassView
 from scheduler.framework.columns import GRAIN, UNBOUNDED, Counts, Filter, MaskFilter, Scope, Score, StaticScore
 from tests.examples import examples

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from scheduler.api.card_usage import card_summary
+from scheduler.api.messages import card_summary
 from scheduler.api.names import CARD_BORROWING_LIMIT, CARD_LENDING_LIMIT
 from scheduler.cli.explain_text import lines
 from scheduler.cli.queue.tree import tree_blocks
@@ -11,7 +11,7 @@ from scheduler.cli.simulate_table import report_lines
 from scheduler.cluster.memory import Simulation
 from scheduler.explain.document import explanation_document
 from scheduler.explain.overview import overview
-from scheduler.explain.queue_quotas import every_queue
+from scheduler.explain.queues import every_queue
 from scheduler.explain.tenant import HiddenNames
 from scheduler.framework.configuration import Configuration
 from scheduler.framework.remedies.gates import GateKind

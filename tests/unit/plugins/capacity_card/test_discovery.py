@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.api.memory import Memory
+from scheduler.api.snapshot import Memory
 from scheduler.plugins.capacity_card.card_labels import read_cards
 from scheduler.plugins.capacity_card.discovery import CardInventory, inventory_of
 from tests.builders import World, feed, node

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.api.memory import Memory
 from scheduler.api.names import VGPU_IDS
+from scheduler.api.snapshot import Memory
 from scheduler.framework.configuration import Configuration
 from scheduler.plugins.deviceshare import inventory
 from scheduler.plugins.deviceshare.columns import ClaimColumns

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.api.memory import Memory
 from scheduler.api.names import ASCEND_310P, NPU_CORE
+from scheduler.api.snapshot import Memory
 from scheduler.framework.session import Session
 from scheduler.plugins.ascend.cluster_reports import NO_REPORTS
 from scheduler.plugins.ascend.device_lists import NodeSources

@@ -14,7 +14,7 @@ from scheduler.cli.text import age
 from scheduler.cli.view import View
 
 if TYPE_CHECKING:
-    from scheduler.cli.pod.state import ListedPod, PodState
+    from scheduler.cli.pod_state import ListedPod, PodState
 
 _GAP = 8
 
@@ -26,7 +26,7 @@ def _queue(pod: "ListedPod") -> str:
 
 
 def _state(pod: "ListedPod") -> "PodState":
-    from scheduler.cli.pod.state import pod_state
+    from scheduler.cli.pod_state import pod_state
 
     return pod_state(pod)
 
@@ -49,7 +49,12 @@ _COLUMNS: "tuple[Column[ListedPod], ...]" = (
 )
 
 
-@click.command("list")
+@click.group("pod")
+def pod_group() -> None:
+    """Show the Pods of vcjobs."""
+
+
+@pod_group.command("list")
 @click.option("-j", "--job", default="", help="Only Pods of this vcjob.", shell_complete=names_of("VCJOB"))
 @click.option("-q", "--queue", default="", help="All Pods of this queue.", shell_complete=names_of("QUEUE"))
 @list_flags()
@@ -58,7 +63,7 @@ def list_command(connection: Connection, flags: ListFlags, job: str, queue: str)
 
     With -q, Pods without a vcjob are listed as well.
     """
-    from scheduler.cli.pod.state import LISTED_POD
+    from scheduler.cli.pod_state import LISTED_POD
     from scheduler.cluster.kube.transport.sources import WatchSource
 
     of_jobs = f"{JOB_NAME}={job}" if job else "" if queue else JOB_NAME

@@ -1,4 +1,5 @@
-"""Scales down other jobs that run more Pods than their minimum."""
+"""Changes to other jobs that hold what the job lacks: deletes them, or scales down those that run more Pods than their
+minimum."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -9,18 +10,33 @@ import numpy as np
 from scheduler.api.job import Job
 from scheduler.api.kinds import DEPLOYMENT, POD, REPLICA_SET, STATEFUL_SET, VCJOB, Kind
 from scheduler.api.names import KUBE_SYSTEM, TASK_SPEC
+from scheduler.api.resource import Vector
 from scheduler.api.task import Task, TaskStatus
 from scheduler.cluster.memory.raw_objects import controller_of
 from scheduler.explain.changes.workloads import workload_of
 from scheduler.framework.remedies.adjustments import Adjustment, ChangeKind, Edit, Plan, Raw, Step
 from scheduler.framework.remedies.evidence import Evidence
 from scheduler.framework.remedies.nodes import compared_resources
+from scheduler.framework.session import Session
 
+_MAX_SINGLE: Final = 3
+"""The number of other jobs that are tried one by one."""
+_MAX_TOGETHER: Final = 12
+"""The maximum number of other jobs that are tried together."""
 _HOLDING: Final = (TaskStatus.RUNNING, TaskStatus.BOUND, TaskStatus.BINDING)
 _MAX_PODS: Final = 24
 _SCALED: Final = {kind.name: kind for kind in (REPLICA_SET, STATEFUL_SET)}
 
 
+def _others(evidence: Evidence) -> Iterator[Job]:
+    """The jobs that may give what the job lacks: those of no higher priority, without the system's."""
+    job = evidence.job
+    for other in evidence.session.jobs.values():
+        if other is not job and other.priority <= job.priority and other.namespace != KUBE_SYSTEM:
+            yield other
+
+
+# --- their sizes ---
 def scale_down_others(evidence: Evidence) -> Iterator[Plan]:
     """Removes Pods of jobs of no higher priority that run more than their minimum: one Pod, else several."""
     removable = _removable(evidence)
@@ -39,12 +55,10 @@ def _one_each(evidence: Evidence, removable: Sequence[tuple[Job, Task]], amount:
 def _removable(evidence: Evidence) -> list[tuple[Job, Task]]:
     """Pods above the minimum of their jobs, those first that make room for a waiting Pod; of one job, the youngest
     first."""
-    session, wanted = evidence.session, next(iter(evidence.wanted), None)
+    wanted = next(iter(evidence.wanted), None)
     asked = np.flatnonzero(evidence.need)
     found: list[tuple[tuple[object, ...], Job, Task]] = []
-    for other in session.jobs.values():
-        if other is evidence.job or other.priority > evidence.job.priority or other.namespace == KUBE_SYSTEM:
-            continue
+    for other in _others(evidence):
         surplus = other.ready_count - max(other.min_member, 1)
         if surplus <= 0 or other.enforces_role_minimum or other.has_sub_groups:
             continue
@@ -108,3 +122,59 @@ def _task_with_fewer(name: str, job: Raw) -> Raw:
         if task.get("name") == name:
             task["replicas"] = max(int(task.get("replicas", 1)) - 1, 0)
     return job
+
+
+# --- deletion ---
+def delete_others(evidence: Evidence) -> Iterator[Plan]:
+    """Deletes jobs of no higher priority that hold or reserve what the job lacks: one of them, else several."""
+    others = _deletion_candidates(evidence)
+    for other in others[:_MAX_SINGLE]:
+        yield _each_deleted(evidence, [other], 1)
+    if len(others) > 1:
+        change = partial(_deleted, evidence, others)
+        yield (Adjustment(ChangeKind.DELETE, 2, len(others), change, split=partial(_each_deleted, evidence, others)),)
+
+
+def _each_deleted(evidence: Evidence, others: list[Job], amount: int) -> Plan:
+    each = others[:amount]
+    return tuple(Adjustment(ChangeKind.DELETE, 1, 1, partial(_deleted, evidence, [job]), job.key) for job in each)
+
+
+def _deleted(evidence: Evidence, others: list[Job], amount: int) -> Step:
+    deleted = others[:amount]
+    return Step(
+        "delete " + " and ".join(_described(evidence, other) for other in deleted),
+        tuple(edit for other in deleted for edit in workload_of(evidence, other).deletion),
+    )
+
+
+def _described(evidence: Evidence, job: Job) -> str:
+    workload = workload_of(evidence, job)
+    pods = f"{job.size} Pod{'s' * (job.size != 1)}"
+    return f"{workload.kind} {job.namespace}/{workload.name} ({pods} in queue {job.queue}, priority {job.priority})"
+
+
+def _deletion_candidates(evidence: Evidence) -> list[Job]:
+    """The jobs to delete, in order: those that free enough alone first, then lowest priority, smallest size,
+    youngest."""
+    session, need = evidence.session, evidence.need
+    asked, task = np.flatnonzero(need), next(iter(evidence.wanted), None)
+    found: list[tuple[tuple[object, ...], Job]] = []
+    for other in _others(evidence):
+        holds = other.allocated if other.min_resources is None else np.maximum(other.allocated, other.min_resources)
+        if holds[asked].any():
+            enough = task is None or _frees_enough(session, other, task)
+            found.append(((not enough, other.priority, other.size, -other.creation, other.key), other))
+    return [other for _, other in sorted(found, key=lambda entry: entry[0])[:_MAX_TOGETHER]]
+
+
+def _frees_enough(session: Session, other: Job, task: Task) -> bool:
+    """Whether deleting the other job makes room on one node for a task that has none."""
+    dims = compared_resources(task.cls)
+    freed: dict[int, Vector] = {}
+    for status in _HOLDING:
+        for held in other.of(status).values():
+            row = session.nodes.index.get(held.node)
+            if row is not None:
+                freed[row] = freed.get(row, session.nodes.idle[:, row]) + held.cls.request
+    return any((amounts[dims] >= task.cls.request[dims]).all() for amounts in freed.values())

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.api.suggestions import did_you_mean
+from scheduler.api.messages import did_you_mean
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,11 @@
-"""The likely meaning of a misspelt name."""
+"""Words for messages: the likely meaning of a misspelt name, values of documents as their authors know them, and what a
+queue uses of each card, for the command line and in the status of the queue for kubectl."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
 from scheduler.api.names import KUBE_SCHEDULER
-from scheduler.api.reasons import MAX_FIELDS
 
 REQUESTED_ONLY: Final = ("mem", "memory", "core", "cores", "-percentage", "-number")
 """Endings of resources of shared devices, which Pods request and nodes need not offer."""
@@ -16,6 +16,12 @@ _MAX_KNOWN: Final = 2000
 _KEY_LIKENESS: Final = 0.75
 """The least likeness of parts of keys: that of four letters, of which two are interchanged."""
 _MOST_LONGER: Final = 2
+
+
+def listed(texts: Sequence[str], most: int, of: str = "", separator: str = ", ") -> str:
+    """Returns ``a, b, c and 3 more``. ``most``: the number of texts that are named. ``of``: a word for the others."""
+    more = f" and {len(texts) - most} more {of}".rstrip() if len(texts) > most else ""
+    return separator.join(texts[:most]) + more
 
 
 def closest(name: str, known: Iterable[str], likeness: float = 0.6) -> str:
@@ -76,9 +82,80 @@ def scheduler_problems(
 
     ``named``: the schedulerName of the job, or ""; ``pod_specs``: the specs of its templates with their paths.
     """
+    from scheduler.api.reasons import MAX_FIELDS  # it loads numpy
+
     found = {named: ("spec.schedulerName", other_scheduler(named, schedulers))}
     for path, spec in pod_specs:
         name = spec.get("schedulerName")
         if isinstance(name, str) and name not in found and len(found) <= MAX_FIELDS:
             found[name] = (f"{path}.schedulerName", other_scheduler(name, schedulers, similar=True))
     return [(field, problem) for field, problem in found.values() if problem]
+
+
+_LONGEST_VALUE: Final = 64
+_NOTHING: Final = "nothing"
+
+
+def type_of(value: object) -> str:
+    """The kind of the value."""
+    match value:
+        case None:
+            return _NOTHING
+        case bool():
+            return "true or false"
+        case str():
+            return "a string"
+        case int() | float():
+            return "a number"
+        case Mapping():
+            return "a mapping"
+        case Collection():
+            return "a list"
+        case _:
+            return f"a {type(value).__name__}"  # YAML has dates and times
+
+
+def value_of(value: object) -> str:
+    """The value, a string in quotes; or what kind of value it is, if it has parts. "nothing" if it is missing or
+    empty."""
+    match value:
+        case None | "":
+            return _NOTHING
+        case bool():
+            return str(value).lower()
+        case str():
+            return repr(value[:_LONGEST_VALUE])
+        case float() if value.is_integer():
+            return str(int(value))[:_LONGEST_VALUE]
+        case int() | float():
+            return str(value)[:_LONGEST_VALUE]
+        case Collection() if not value:
+            return _NOTHING
+        case _:
+            return type_of(value)
+
+
+def card_summary(cards: object) -> str:
+    """The used amount and the quota of each card, with a note on its other amounts:
+    ``NVIDIA-H200=3/3 (5 requested),NVIDIA-H800=0/2``; "" if there are none. ``cards``: ``status.cards``, of any
+    shape."""
+    return ",".join(
+        f"{name}={its.get('used')}/{its.get('quota')}" + (f" ({note})" if (note := usage_note(its)) else "")
+        for name, its in cards_in(cards).items()
+    )
+
+
+def cards_in(cards: object) -> dict[str, dict[str, Any]]:
+    """``status.cards`` by name, without what is no mapping."""
+    listed = cards.items() if isinstance(cards, dict) else ()
+    return dict(sorted((str(name), its) for name, its in listed if isinstance(its, dict)))
+
+
+def usage_note(amounts: Mapping[str, object]) -> str:
+    """A note on the amounts of a resource besides the used one, such as ``1 inqueue, 5 requested``; "" if there are
+    none. ``amounts``: the texts of ``used``, ``inqueue``, ``requested``, ``borrowed`` and ``lent``;
+    any may be missing. The requested amount is left out if all of it is in use."""
+    noted = {key: amounts.get(key) for key in ("inqueue", "requested", "borrowed", "lent")}
+    if noted["requested"] == amounts.get("used"):
+        del noted["requested"]
+    return ", ".join(f"{amount} {what}" for what, amount in noted.items() if amount not in (None, "", "0"))

@@ -1,11 +1,12 @@
-"""Values that are computed from the objects of nodes and kept across sessions: a value is computed again only if one of
-the node's objects changed.
+"""Values that are computed from the objects of nodes, or from jobs, and kept across sessions: a value is computed again
+only if the job or one of the node's objects changed.
 
 Sessions in which nothing changed return the values of the session before. Otherwise the objects of all nodes are
-compared by identity, a column at a time, and only the values of changed nodes are computed.
+compared by identity, a column at a time, and only the values of changed nodes are computed. Of jobs, a session computes
+the values of those that changed since the session before, and iterates over no others.
 """
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from itertools import compress, count
 from operator import is_, is_not
 from typing import Generic, NamedTuple, TypeVar
@@ -13,8 +14,9 @@ from typing import Generic, NamedTuple, TypeVar
 import msgspec
 import numpy as np
 
-from scheduler.api.memory import Memory
+from scheduler.api.job import Job
 from scheduler.api.node import Column, NodeFacts, Nodes, Rows
+from scheduler.api.snapshot import Memory, Snapshot
 
 V = TypeVar("V")
 C = TypeVar("C")
@@ -158,4 +160,43 @@ def _computed(
         known = kept.get(name)
         same = known is not None and all(map(is_, known[0], objects))
         values.append(known[1] if known is not None and same else make(row, *objects))
+    return values
+
+
+class _KeptJobs(NamedTuple, Generic[V]):
+    identity: object
+    """The identity of the jobs (``JobChanges.identity``)."""
+    values: dict[str, V]
+
+
+def job_values(snapshot: Snapshot, key: Hashable, make: Callable[[Job], V | None]) -> Mapping[str, V]:
+    """Returns key of a job -> ``make(job)``, for all jobs where it is not None; the same instance if nothing changed.
+
+    It must be called before the session changes jobs. ``key`` is the key in the memory; ``make`` depends on nothing but
+    the job.
+    """
+    changes = snapshot.job_changes
+
+    def compute(before: _KeptJobs[V] | None) -> _KeptJobs[V]:
+        if before is not None and before.identity is changes.follows:
+            return _KeptJobs(changes.identity, _updated_jobs(before.values, snapshot.jobs, changes.keys, make))
+        values = {key: value for key, job in snapshot.jobs.items() if (value := make(job)) is not None}
+        return _KeptJobs(changes.identity, values)
+
+    return snapshot.memory.memo(key, (changes.identity,), compute).values
+
+
+def _updated_jobs(
+    last: dict[str, V], jobs: Mapping[str, Job], keys: Collection[str], make: Callable[[Job], V | None]
+) -> dict[str, V]:
+    """Returns the values after some jobs have changed; ``last`` itself if no value has."""
+    found = {key: make(jobs[key]) if key in jobs else None for key in keys}
+    if not any(value is not None or key in last for key, value in found.items()):
+        return last
+    values = last.copy()
+    for key, value in found.items():
+        if value is None:
+            values.pop(key, None)
+        else:
+            values[key] = value
     return values

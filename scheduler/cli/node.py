@@ -1,12 +1,18 @@
-"""Chips of nodes, as a grid, a list or a document; ``node chips`` and ``simulate --chips`` print them."""
+"""``node chips``: the chips of nodes, and which Pods hold them, as a grid, a list or a document. ``simulate --chips``
+prints them, too."""
 
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from scheduler.api.device_states import Device
+from scheduler.cli.chip_grid import grid_lines
+from scheduler.cli.cluster_source import ClusterSource, cluster_source_options
+from scheduler.cli.completion import names_of
+from scheduler.cli.errors import CommandError
 from scheduler.cli.input_warnings import FieldWarning, WarningLog, print_section
-from scheduler.cli.node.grid import grid_lines
 from scheduler.cli.output import (
     JSON,
     TABLE,
@@ -15,6 +21,7 @@ from scheduler.cli.output import (
     Column,
     RowTable,
     nothing_found,
+    output_option,
     print_object,
     terminal_width,
 )
@@ -22,6 +29,7 @@ from scheduler.cli.text import echo
 
 if TYPE_CHECKING:
     from scheduler.framework.cycle import Outcome
+
 
 Row = tuple[Device, list[str]]
 """The first of several chips with one state, and the numbers of all of them."""
@@ -35,9 +43,36 @@ _COLUMNS: tuple[Column[Row], ...] = (
 )
 
 
+@click.group("node")
+def node_group() -> None:
+    """Show what the scheduler knows about nodes."""
+
+
+@node_group.command("chips")
+@click.argument("node", required=False, default="", shell_complete=names_of("NODE"))
+@output_option(TABLE, WIDE, JSON, YAML)
+@cluster_source_options()
+def chips_command(source: ClusterSource, node: str, output: str) -> None:
+    """Show the chips of all nodes as a grid, or of one node in detail, and the Pods that hold them.
+
+    The next session is run in memory: chips that it would assign to Pods are shown as Binding or Pipelined.
+
+    \b
+    volcano-py node chips
+    volcano-py node chips node-1 -o json
+    """
+    with source.simulated("scheduler.cluster.memory") as (_, simulation):
+        simulation.cycle(stop_when=lambda _: True)
+        if node and node not in simulation.cluster.cache.node_names():
+            raise CommandError(f"node {node} not found")
+        found = node_devices(simulation.last)
+    shown = [device for device in found if node in ("", device.node)]
+    print_devices(shown, output, source.log, source.field_warnings(simulation), detail=bool(node))
+
+
 def node_devices(outcome: "Outcome | None") -> list[Device]:
     """Returns the devices of nodes after a session; their notes begin with the conditions of the node."""
-    from scheduler.api.node_conditions import node_conditions
+    from scheduler.api.node import node_conditions
     from scheduler.framework.extension import NODE_DEVICES
 
     if outcome is None:
