@@ -36,7 +36,7 @@ class FailedJobs:
         searches are compared."""
         self._session = session
         self._result = f"demand of {action}"
-        self._by_demand = bool(points) and all(map(session.answers_by_demand, (JOB_READY, JOB_PIPELINED, *points)))
+        self._by_demand = bool(points) and session.by_task.isdisjoint((JOB_READY, JOB_PIPELINED, *points))
         self._failed: dict[JobDemand, FailedSearch] = {}
 
     def demand(self, job: Job, tasks: Sequence[Task]) -> JobDemand | None:

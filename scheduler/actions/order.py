@@ -40,7 +40,7 @@ class Worklist:
 
     def next_queue(self) -> Queue | None:
         """Removes and returns the next queue; None: there are no more."""
-        if self._session.moves(QUEUE_ORDER):
+        if QUEUE_ORDER in self._session.moving_orders:
             self._queues = [(self._queue_key(queue), queue) for _, queue in self._queues]
             heapq.heapify(self._queues)
         return heapq.heappop(self._queues)[1] if self._queues else None
@@ -53,7 +53,7 @@ class Worklist:
         entries = self._jobs.get(queue.name)
         if not entries:
             return None
-        if self._session.moves(JOB_ORDER):
+        if JOB_ORDER in self._session.moving_orders:
             self._refresh_first(entries)
         return heapq.heappop(entries)[1]
 

@@ -16,7 +16,6 @@ from scheduler.api.sub_job import SubJob
 from scheduler.api.task import Task, TaskClass
 from scheduler.framework.columns import ColumnAnswer, Filter, Scope, Score
 from scheduler.framework.combining import Function, PluginFunctions
-from scheduler.framework.eviction_candidates import Bound, Most
 from scheduler.framework.extension import (
     ALLOCATABLE,
     ALLOCATABLE_NOW,
@@ -64,10 +63,6 @@ class Answers(PluginFunctions):
         """Functions and the Filters or Scores that they returned, to name the plugin when one of these raises."""
 
     # --- orders ---
-    def moves(self, point: ExtensionPoint) -> bool:
-        """Returns whether a placement may change the keys of other jobs or queues in this order."""
-        return point in self.moving_orders
-
     @cached_property
     def job_rank(self) -> Callable[[Job], Key]:
         """Returns the key of a job by plugins. Jobs with equal keys are ordered by age."""
@@ -163,19 +158,6 @@ class Answers(PluginFunctions):
         """Returns the tasks that shuffle evicts."""
         victims: list[Task] = self.ask(VICTIM_LIMIT, self.ask(VICTIM_TASKS, candidates))
         return victims
-
-    def bound(self, function: Function) -> Bound | None:
-        """Returns the bound of a victim function; None: it may approve any task."""
-        return self.bounds.get(function)
-
-    def most_losses(self) -> Sequence[Most]:
-        """Returns the functions that say what queues can lose at most."""
-        return self.most
-
-    def answers_by_demand(self, point: ExtensionPoint) -> bool:
-        """Returns whether the functions of a point depend on the demand alone (see ``add_preemptable`` and
-        ``add_job_pipelined``)."""
-        return point not in self.by_task
 
     # --- nodes and HyperNodes ---
     def filters(self, cls: TaskClass, job: Job) -> list[Filter]:

@@ -48,14 +48,16 @@ class PluginFunctions:
         self.allocate_handlers: list[AllocateHandler] = []
         self.deallocate_handlers: list[DeallocateHandler] = []
         self.bounds: dict[Function, Bound] = {}
-        """Victim function -> its bound."""
-        self.most: list[Most] = []
+        """Victim function -> its bound; a function without one may approve any task."""
+        self.most_losses: list[Most] = []
+        """The functions that say what queues can lose at most."""
         self.moving_orders: set[ExtensionPoint] = set()
         """The orders in which a placement may change the keys of other jobs or queues."""
         self.task_order_is_fixed = True
         """Whether the tasks of a job that waits have the same order in every session with the same configuration."""
         self.by_task: set[ExtensionPoint] = set()
-        """The points with a function whose answer may depend on more than the demand."""
+        """The points with a function whose answer may depend on more than the demand (see ``add_preemptable`` and
+        ``add_job_pipelined``)."""
         self.parts: list[Part] = []
         """The parts of a view's key besides the class."""
         self.part_points: list[ExtensionPoint] = []

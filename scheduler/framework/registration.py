@@ -163,7 +163,7 @@ class Registration:
         """``bound``: see ``add_preemptable``. ``most`` returns what each queue can lose at most (see ``Most``)."""
         self._add_bounded(point, losses, bound=bound)
         if most is not None:
-            self._functions.most.append(most)
+            self._functions.most_losses.append(most)
             self._own(most)
 
     # --- extension points ---

@@ -233,7 +233,7 @@ class Session(Views):
 
     def bounded(self, scope: Mask, point: ExtensionPoint, function: Function, preemptor: object) -> Mask:
         """Returns the candidates of a mask that the bound of a victim function does not exclude; all if it has none."""
-        bound, candidates = self.bound(function), self.eviction_candidates
+        bound, candidates = self.bounds.get(function), self.eviction_candidates
         if bound is None:
             return scope
         try:

@@ -26,7 +26,7 @@ class DeservedGuard:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._functions = session.all_functions(KEEPS_DESERVED)
-        self._all_bounded = all(session.bound(function) is not None for function in self._functions)
+        self._all_bounded = all(function in session.bounds for function in self._functions)
 
     @property
     def active(self) -> bool:
@@ -49,7 +49,7 @@ class DeservedGuard:
         session, candidates = self._session, self._session.eviction_candidates
         number = len(session.nodes)
         result: Mask = np.ones(number, dtype=bool)
-        for most in session.most_losses() if context is not None else ():
+        for most in session.most_losses if context is not None else ():
             limits = session.call(KEEPS_DESERVED, most, context, candidates)
             for d, lacking in shortfall.amounts():
                 limited = limits[d] < shortfall.request[d]

@@ -34,7 +34,7 @@ class NodeSearch:
         self.rules = rules
         self.order = order
         self.feasibility = EvictionFeasibility(rules.session, rules.policy.approval)
-        self._by_demand = rules.session.answers_by_demand(rules.policy.approval)
+        self._by_demand = rules.policy.approval not in rules.session.by_task
         self._impossible = impossible
 
     def room_for(self, preemptor: Preemptor, scope: Mask) -> "_RoomForTask":

@@ -62,7 +62,7 @@ def test_an_invalid_cooldown_time_protects_no_pod_and_is_reported() -> None:
 def test_the_bound_agrees_with_the_victims() -> None:
     opened = session(scheduled(a("fresh", annotations={KEY: "10m"}), 60), scheduled(a("plain"), 60))
     (function,) = opened.functions(PREEMPTABLE)[0]
-    bound = opened.bound(function)
+    bound = opened.bounds.get(function)
     assert bound is not None
     mask = bound(opened.eviction_candidates.tasks[0], opened.eviction_candidates)
     assert {task.name for task, kept in zip(opened.eviction_candidates.tasks, mask, strict=True) if kept} == {"plain"}

@@ -379,7 +379,7 @@ def test_tasks_outside_the_bound_are_refused_as_victims(title: str) -> None:
     level, objects = (0, CASES[title][0]) if title in CASES else WITH_ANCESTORS[title][:2]
     session = World(*objects).session(hierarchy(level))
     (reclaimable,) = session.functions(RECLAIMABLE)[0]
-    bound = session.bound(reclaimable)
+    bound = session.bounds.get(reclaimable)
     assert bound is not None
     waiting = [t for job in session.jobs.values() for t in job.of(TaskStatus.PENDING).values()]
     assert waiting
