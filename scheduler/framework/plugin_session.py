@@ -77,12 +77,6 @@ class PluginSession(Registration):
         self.touch = session.touch
         self.view_key = session.view_key
 
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            text = f"the session of a plugin has no attribute {name!r}; actions receive the session that decides"
-            raise AttributeError(text, name=name, obj=self)
-
     @property
     def now(self) -> float:
         """Unix time of the session, in seconds. A session reads no other clock."""

@@ -49,13 +49,12 @@ def test_a_plugin_reads_reports_and_registers() -> None:
     ],
 )
 def test_a_plugin_has_nothing_that_decides_or_binds(name: str) -> None:
-    with pytest.raises(AttributeError, match=f"a plugin has no attribute '{name}'; actions receive the session that"):
-        getattr(opened().plugin_session, name)
+    assert not hasattr(opened().plugin_session, name)
 
 
 def test_a_plugin_that_decides_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     conf = fake_plugin(lambda session: session.statement(), monkeypatch)  # type: ignore[attr-defined]
-    with pytest.raises(PluginError, match="open: AttributeError: the session of a plugin has no attribute 'statement'"):
+    with pytest.raises(PluginError, match="open: AttributeError: 'PluginSession' object has no attribute 'statement'"):
         World(node("n")).session(conf)
 
 
