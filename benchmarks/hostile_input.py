@@ -486,7 +486,7 @@ def main() -> None:
     if arguments.one is not None:
         print(json.dumps(measure(arguments.one)))
         return
-    print("| what is written | taken in | first session | later session | memory |")
+    print("| what is written | decode and store | first session | later session | memory |")
     print("|---|---:|---:|---:|---:|")
     for title in ATTACKS:
         if arguments.only in title:
