@@ -1,20 +1,20 @@
-# Everything a developer or the CI does with this repository. `make` alone lists the targets.
+# All tasks of developers and of the CI. `make` alone lists the targets.
 
 PYTHON ?= python3
 IMAGE ?= volcano-py:latest
 EXAMPLES ?= examples
-# The scheduler configuration of `make run`: that of the examples where they have one, else the built-in one.
+# The scheduler configuration of `make run`: the configuration of the examples if they have one, else the built-in one.
 SCHEDULER_CONF ?= $(wildcard $(EXAMPLES)/scheduler.conf)
 PYTEST_ARGS ?=
-# `make lock UPGRADE=1` moves every pin to its newest release; without it pins move only as far as pyproject.toml asks.
+# `make lock UPGRADE=1` moves every pin to its newest release; without UPGRADE, pins move only as far as pyproject.toml requires.
 UPGRADE ?=
-# The resolver that writes the lock files. It is needed by nothing else, so it lives in a throw-away environment.
+# The resolver that writes the lock files. No other target needs it, so it is installed in a temporary environment.
 UV_VERSION := 0.13.8
 
 VENV := .venv
 BIN := $(VENV)/bin
 PY := $(BIN)/python
-# Touched when the environment matches the lock file and pyproject.toml; make compares the dates.
+# This file is touched when the environment matches the lock file and pyproject.toml; make compares the dates.
 READY := $(VENV)/.ready
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -37,7 +37,7 @@ $(READY): requirements.lock pyproject.toml
 venv: $(READY) ## Set up .venv from the lock file
 
 .PHONY: run
-run: $(READY) ## Schedule the example workloads on an in-memory cluster and show the outcome
+run: $(READY) ## Schedule the example workloads on an in-memory cluster and print the result
 	@$(BIN)/volcano-py simulate -f $(EXAMPLES) $(if $(SCHEDULER_CONF),--scheduler-conf $(SCHEDULER_CONF))
 
 # Tests run in parallel. The tests of a file stay together: some share a control plane, and some build on others. The
@@ -46,8 +46,8 @@ PYTEST := $(PY) -m pytest --dist loadfile --no-loadscope-reorder
 CORES := $(shell nproc 2>/dev/null || getconf _NPROCESSORS_ONLN)
 # One process more than there are cores, because tests wait for sockets and for programs that they start.
 PARALLEL = --numprocesses $(shell expr $(CORES) + 1)
-# Modules are compiled once, into build/, even where the environment forbids bytecode beside the sources: otherwise every
-# process that a test starts compiles all that it imports.
+# Modules are compiled once, into build/, even if the environment forbids bytecode beside the sources: otherwise every
+# process that a test starts compiles all modules that it imports.
 test test-fast test-python: export PYTHONDONTWRITEBYTECODE :=
 test test-fast test-python: export PYTHONPYCACHEPREFIX := $(CURDIR)/build/pycache
 
@@ -57,7 +57,7 @@ test: $(READY) ## Lint, build the control plane, run the whole test suite (PYTES
 	$(MAKE) controlplane
 	$(PYTEST) $(PARALLEL) $(PYTEST_ARGS)
 
-# Property tests try a quarter of their examples; `make test` tries all.
+# Property tests try a quarter of their examples; `make test` tries all examples.
 .PHONY: test-fast
 test-fast: $(READY) ## Run the tests that need no control plane and are not slow: unit tests and scenarios
 	$(PYTEST) --numprocesses $(CORES) --hypothesis-profile fast -m 'not controlplane and not slow' \
@@ -68,7 +68,7 @@ test-npu: $(READY) ## Run the property tests of NPU chips with 1,000 random clus
 	NPU_EXAMPLES=1000 $(PYTEST) --dist load $(PARALLEL) tests/property/test_npu_sessions.py $(PYTEST_ARGS)
 
 .PHONY: test-python
-test-python: controlplane ## The fast tests and those on a real API server, on another Python: PYTHON=python3.13 VENV=.venv-3.13
+test-python: controlplane ## Run the fast tests and the tests on a real API server with another Python: PYTHON=python3.13 VENV=.venv-3.13
 	$(PYTEST) $(PARALLEL) --hypothesis-profile fast -m 'not slow' tests/integration tests/scenarios tests/unit $(PYTEST_ARGS)
 
 .PHONY: lint
@@ -83,28 +83,28 @@ format: $(READY) ## Format the code and apply the safe fixes
 	$(BIN)/ruff check --fix-only --quiet .
 	$(BIN)/ruff format .
 
-# Of programs that start, the modules are compiled once, as in the image.
+# The modules of programs that start are compiled once, as in the image.
 bench bench-memory bench-commands bench-cluster bench-workloads bench-vcjobs bench-check profile: \
   export PYTHONDONTWRITEBYTECODE :=
 bench bench-memory bench-commands bench-cluster bench-workloads bench-vcjobs bench-check profile: \
   export PYTHONPYCACHEPREFIX := $(CURDIR)/build/pycache
 
 .PHONY: bench
-bench: controlplane ## Run all benchmarks, one after the other (ROW=... for some of them; benchmarks/rows.py lists them)
+bench: controlplane ## Run all benchmarks, one after the other (ROW=... for some benchmarks; benchmarks/rows.py lists them)
 	@mkdir -p build
 	$(PY) -m benchmarks.rows $(if $(ROW),--row $(ROW))
 
 .PHONY: bench-memory
-bench-memory: $(READY) ## Benchmark the deciding part alone, in memory
+bench-memory: $(READY) ## Benchmark sessions alone, in memory
 	$(PY) -m benchmarks.rows --group memory
 
 .PHONY: bench-scale
-bench-scale: $(READY) ## Benchmark the deciding part with 10,000 to 1,000,000 Pods (3 GiB); plot in docs/images, table in build/scale.md
+bench-scale: $(READY) ## Benchmark sessions with 10,000 to 1,000,000 Pods (3 GiB); plot in docs/images, table in build/scale.md
 	@mkdir -p build
 	$(PY) -m benchmarks.scale --markdown build/scale.md --plot docs/images/scale.svg
 
 .PHONY: bench-commands bench-cluster bench-workloads bench-vcjobs
-bench-commands: ## Benchmark explain and simulate as whole commands over large clusters in files and on an API server
+bench-commands: ## Benchmark the commands explain and simulate on large clusters in files and on an API server
 bench-cluster: ## Benchmark against a real API server on this machine
 bench-workloads: ## Run kube-scheduler's performance workloads beside kube-scheduler; table in build/workloads.md
 bench-vcjobs: ## Benchmark the controllers on a real API server: a thousand vcjobs at once, an AscendJob and its rank table, alone and with all programs
@@ -117,7 +117,7 @@ bench-check: controlplane ## Run the benchmarks and fail if a figure is 15 % wor
 	@mkdir -p build
 	$(PY) -m benchmarks.check $(if $(ROW),--row $(ROW)) $(if $(RECORD),--record)
 
-# The sampler is needed by nothing else, so it lives in a throw-away environment.
+# No other target needs the sampler, so it is installed in a separate environment.
 PYSPY_VERSION := 0.4.3
 PYSPY := build/pyspy-$(PYSPY_VERSION)
 
@@ -131,11 +131,11 @@ controlplane: $(READY) ## Build the control plane for the integration tests (nee
 	$(PY) -m controlplane.build
 
 .PHONY: crds
-crds: controlplane ## Make the resource definitions in deploy/crds from those in controlplane/crds, and the known fields
+crds: controlplane ## Make the resource definitions in deploy/crds from controlplane/crds, and the list of known fields
 	$(PY) -m controlplane.crds.generate
 
 .PHONY: manifests
-manifests: controlplane ## Make deploy/volcano-py.yaml, for those who install without Helm, from the chart
+manifests: controlplane ## Make deploy/volcano-py.yaml, for installations without Helm, from the chart
 	$(PY) -m controlplane.manifests
 
 .PHONY: dashboard-images
@@ -152,9 +152,9 @@ chart: controlplane ## Check the chart and pack it into dist/
 	"$$helm" lint --strict charts/volcano-py; \
 	"$$helm" package charts/volcano-py --destination dist
 
-# One lock file serves every supported Python and both architectures: it carries the hashes of all files of a release
-# and environment markers where they differ. The runtime lock is the same set of pins without the dev extra: what
-# the image installs, with the extra dra. Neither may name an index: those who install choose where packages come from.
+# One lock file serves every supported Python and both architectures: it contains the hashes of all files of a release,
+# and environment markers where these differ. The runtime lock has the same pins without the dev extra and with the extra
+# dra; the image installs it. Neither file may name an index: users choose the source of packages.
 .PHONY: lock
 lock: ## Refresh requirements.lock and requirements-runtime.lock (UPGRADE=1 for newest releases)
 	@set -eu; \

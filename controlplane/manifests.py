@@ -17,7 +17,7 @@ TARGET = ROOT / "deploy" / "volcano-py.yaml"
 RELEASE, NAMESPACE = "volcano-py", "volcano-system"
 
 _HEADER = f"""\
-# Made by `make manifests` from {CHART.relative_to(ROOT)}; change that.
+# Made by `make manifests` from {CHART.relative_to(ROOT)}. Change the chart, not this file.
 #
 #   kubectl apply --server-side -f deploy/crds/ -f deploy/volcano-py.yaml
 ---

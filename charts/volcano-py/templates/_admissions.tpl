@@ -1,4 +1,4 @@
-{{/* Every path that the program can serve, and the writes that API servers are to ask about. YAML of a dict. */}}
+{{/* Every path that the program can serve, and the writes for which API servers call it. YAML of a dict. */}}
 {{- define "volcano-py.admissions" -}}
 /jobs/mutate: {kind: job, group: batch.volcano.sh, version: v1alpha1, resource: jobs, operations: [CREATE, UPDATE]}
 /jobs/validate: {kind: job, group: batch.volcano.sh, version: v1alpha1, resource: jobs, operations: [CREATE, UPDATE]}

@@ -1,5 +1,5 @@
-{{/* Annotations of Pods that only the scheduler and device plugins write: whole keys, what keys begin with, and what keys
-begin and end with. YAML of a dict. */}}
+{{/* Annotations of Pods that only the scheduler and device plugins write: whole keys, beginnings of keys, and beginnings
+and ends of keys. YAML of a dict. */}}
 {{- define "volcano-py.deviceAnnotations" -}}
 keys:
 - ascend.kubectl.kubernetes.io/ascend-910-configuration

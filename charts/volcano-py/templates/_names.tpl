@@ -2,7 +2,7 @@
 {{- default .Chart.Name .Values.nameOverride | trunc 40 | trimSuffix "-" -}}
 {{- end -}}
 
-{{/* What names of objects begin with. Short enough for every suffix to fit into a name of 63 characters. */}}
+{{/* The beginning of the names of objects. It is short enough for names with a suffix to have at most 63 characters. */}}
 {{- define "volcano-py.fullname" -}}
 {{- $name := include "volcano-py.name" . -}}
 {{- if .Values.fullnameOverride -}}
@@ -19,7 +19,7 @@
 {{ include "volcano-py.fullname" . }}-webhooks-certificate
 {{- end -}}
 
-{{/* The Secret of the key by which the scheduler signs what it decides. */}}
+{{/* The Secret of the key with which the scheduler signs its decisions. */}}
 {{- define "volcano-py.signingKeySecret" -}}
 {{ include "volcano-py.fullname" . }}-signing-key
 {{- end -}}
@@ -29,7 +29,7 @@
 {{ include "volcano-py.fullname" . }}-scheduler-certificate
 {{- end -}}
 
-{{/* Labels of an object. Takes a dict of `root`, the chart's scope, and `role` ("" of what belongs to no role). */}}
+{{/* Labels of an object. Takes a dict of `root`, the chart's scope, and `role` ("" if the object belongs to no role). */}}
 {{- define "volcano-py.labels" -}}
 {{ include "volcano-py.selector" . }}
 app.kubernetes.io/part-of: volcano-py
@@ -38,7 +38,7 @@ app.kubernetes.io/managed-by: {{ .root.Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" }}
 {{- end -}}
 
-{{/* Labels by which a role's Pods are found. Takes the same dict, with `shard` those of one shard of the scheduler. */}}
+{{/* Labels that select a role's Pods. Takes the dict of the labels of an object; `shard` selects one shard of the scheduler. */}}
 {{- define "volcano-py.selector" -}}
 app.kubernetes.io/name: {{ include "volcano-py.name" .root }}
 app.kubernetes.io/instance: {{ .root.Release.Name }}
@@ -50,7 +50,7 @@ volcano-py/shard: {{ . }}
 {{- end }}
 {{- end -}}
 
-{{/* Name, namespace and labels of a role's object. Takes the same dict. */}}
+{{/* Name, namespace and labels of a role's object. Takes the dict of the labels of an object. */}}
 {{- define "volcano-py.metadata" -}}
 name: {{ include "volcano-py.fullname" .root }}-{{ .role }}{{ with .shard }}-{{ . }}{{ end }}
 namespace: {{ .root.Release.Namespace }}
@@ -58,7 +58,7 @@ labels:
   {{- include "volcano-py.labels" . | nindent 2 }}
 {{- end -}}
 
-{{/* The same of an object that is in no namespace. */}}
+{{/* Name and labels of an object without a namespace. Takes the dict of the labels of an object. */}}
 {{- define "volcano-py.clusterMetadata" -}}
 name: {{ include "volcano-py.fullname" .root }}-{{ .role }}
 labels:

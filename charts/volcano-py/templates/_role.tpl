@@ -42,7 +42,7 @@ spec:
       {{- with $values.priorityClassName }}
       priorityClassName: {{ . }}
       {{- end }}
-      # Longer than any role takes to finish what is in flight.
+      # Longer than any role needs to finish its requests in flight.
       terminationGracePeriodSeconds: 45
       securityContext:
         runAsNonRoot: true
@@ -98,7 +98,7 @@ spec:
         volumeMounts:
         {{- end }}
         {{- if .configuration }}
-        # The whole directory: a file mounted alone would never change.
+        # The whole directory is mounted, because a file that is mounted alone would never change.
         - name: configuration
           mountPath: /etc/volcano-py
           readOnly: true
@@ -152,7 +152,7 @@ spec:
       {{- end }}
 {{- end -}}
 
-{{/* Flags that the roles have in common. Takes a dict of `root` and `role`; gives JSON of a list in a dict. */}}
+{{/* Flags that all roles have. Takes a dict of `root` and `role`; returns JSON of a dict that contains a list. */}}
 {{- define "volcano-py.commonFlags" -}}
 {{- $flags := list (printf "--v=%v" .root.Values.log.verbosity) (printf "--log-format=%s" .root.Values.log.format) -}}
 {{- range .root.Values.schedulerNames -}}
@@ -161,7 +161,7 @@ spec:
 {{- dict "flags" $flags | toJson -}}
 {{- end -}}
 
-{{/* Flags of leader election, whose Lease is in leases.yaml. The same arguments and result. */}}
+{{/* Flags of leader election, whose Lease is in leases.yaml. Takes a dict of `root` and `role`; returns JSON of a dict that contains a list. */}}
 {{- define "volcano-py.leaderElectionFlags" -}}
 {{- $flags := list "--leader-elect=false" -}}
 {{- with .root.Values.leaderElection -}}
@@ -199,7 +199,7 @@ metadata:
 {{ include "volcano-py.binding" (merge (dict "kind" "ClusterRole") .) }}
 {{- end -}}
 
-{{/* The same of a Role in the namespace of the release. */}}
+{{/* Binds a Role in the namespace of the release to the ServiceAccount of the role. Takes a dict of `root` and `role`. */}}
 {{- define "volcano-py.roleBinding" -}}
 apiVersion: rbac.authorization.k8s.io/v1
 kind: RoleBinding
@@ -219,7 +219,7 @@ subjects:
   namespace: {{ .root.Release.Namespace }}
 {{- end -}}
 
-{{/* Rights to the role's own Leases: one, and one for each of `shards`. `create` can be given for no name, and is for the case that it was deleted. */}}
+{{/* Rights to the role's own Leases: its Lease, and one for each of `shards`. RBAC cannot limit `create` to a name; the role creates a Lease that was deleted. */}}
 {{- define "volcano-py.leaseRole" -}}
 apiVersion: rbac.authorization.k8s.io/v1
 kind: Role
